@@ -111,6 +111,31 @@ class Source(Protocol):
         """Let go of the driver. Never raises."""
 
 
+class Remembered(Protocol):
+    """What is stored of a device's last reading (windows.Anchor is one)."""
+
+    @property
+    def epoch(self) -> str: ...
+    @property
+    def boot(self) -> str: ...
+    @property
+    def counter_mj(self) -> int: ...
+    @property
+    def mono_us(self) -> int: ...
+    @property
+    def wall_us(self) -> int: ...
+
+
+class Resumable(Protocol):
+    """A source that can tell, over a restart of the collector, whether a counter ran on unbroken.
+
+    ``resume`` is called before ``open``, if the source has it, with what was stored by device key. Without it such a
+    source begins a new epoch wherever it cannot know.
+    """
+
+    def resume(self, last: Mapping[str, Remembered]) -> None: ...
+
+
 SourceFactory = Callable[[str, Mapping[str, str]], Source]  # (node uuid, environment) → source
 REGISTRY: Dict[str, SourceFactory] = {}
 
