@@ -43,6 +43,7 @@ class ProcessUse:
     pid: int
     sm_util_pm: Optional[int] = None  # streaming-multiprocessor use in per mille; None where the driver does not say
     memory_mib: Optional[int] = None
+    slice_share_pm: Optional[int] = None  # MIG: its part of the slices in use, per mille; stands in for SM use
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,132 @@
+"""The narrow seam over NVML: one way to ask, three kinds of answer.
+
+A value; None, where the driver refuses or does not know the question (unknown is not zero); or :class:`DriverGone`,
+where the GPU or its driver stopped answering.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import Any, List, Optional, Tuple
+
+from labcarbon_collect.sources.base import SourceAbsent, SourceFailed
+
+# NVML return codes that are an answer about the question, not about the health of the GPU.
+INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND = 2, 3, 4, 6
+DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND, LIB_RM_VERSION_MISMATCH = 9, 12, 13, 18
+NO_DATA, ARGUMENT_VERSION_MISMATCH, DEPRECATED = 21, 25, 26
+REFUSED = frozenset(
+    # 0: the binding raises it for an empty list of utilisation samples
+    (0, INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, FUNCTION_NOT_FOUND, NO_DATA,
+     ARGUMENT_VERSION_MISMATCH, DEPRECATED)
+)  # fmt: skip
+
+CONTROL_DEVICE = "/dev/nvidiactl"
+NVIDIA_VENDOR = "0x10de"
+
+
+class DriverGone(Exception):
+    """The GPU fell off the bus, was reset, or its driver was reloaded: its handle is dead."""
+
+
+class Driver:
+    """An initialised NVML."""
+
+    def __init__(self, nvml: Any) -> None:
+        self._nvml = nvml
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """Call an NVML function. None: refused, not supported, or not known to this driver. Raises DriverGone."""
+        return self.answer(name, *arguments)[0]
+
+    def answer(self, name: str, *arguments: Any) -> Tuple[Any, int]:
+        """Like :meth:`ask`, with the code that came along (0: a value)."""
+        function = getattr(self._nvml, name, None)
+        if function is None:
+            return None, FUNCTION_NOT_FOUND
+        try:
+            return function(*arguments), 0
+        except self._nvml.NVMLLibraryMismatchError:  # no NVMLError: the library lacks this version of the function
+            return None, FUNCTION_NOT_FOUND
+        except self._nvml.NVMLError as error:
+            if error.value in REFUSED:
+                return None, int(error.value) or NO_DATA
+            raise DriverGone(f"{name}: {error}") from error
+
+    def close(self) -> None:
+        """Let go of the driver. Never raises."""
+        try:
+            self._nvml.nvmlShutdown()
+        except self._nvml.NVMLError:
+            pass  # already gone: that is what closing wants
+
+
+def open_driver() -> Driver:
+    """Load and initialise NVML. Raises SourceAbsent with the step that would bring it, SourceFailed if it may come back."""
+    try:
+        pynvml: Any = importlib.import_module("pynvml")
+    except ImportError:
+        raise SourceAbsent("the Python package nvidia-ml-py is missing", "pip install nvidia-ml-py") from None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise _why_not(int(error.value), str(error)) from error
+    return Driver(pynvml)
+
+
+def _why_not(code: int, text: str) -> Exception:
+    if code == LIBRARY_NOT_FOUND:
+        return SourceAbsent(
+            "no NVIDIA driver: libnvidia-ml.so.1 was not found",
+            "if there is an NVIDIA GPU, install its driver (Debian: apt-get install nvidia-driver; in a container: "
+            "start it with --gpus all)",
+        )
+    if code == LIB_RM_VERSION_MISMATCH:
+        return SourceAbsent(
+            "the NVIDIA driver was upgraded but its kernel module is still the old one (driver/library mismatch)",
+            "reboot, or stop all GPU jobs and run: rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && modprobe nvidia",
+        )
+    if code == NO_PERMISSION or (os.path.exists(CONTROL_DEVICE) and not os.access(CONTROL_DEVICE, os.R_OK | os.W_OK)):
+        return SourceAbsent(
+            f"no permission on {CONTROL_DEVICE}",
+            "add the collector's user to the group that owns the devices (ls -l /dev/nvidia*): "
+            "usermod -aG video labcarbon, then restart the collector",
+        )
+    if code == DRIVER_NOT_LOADED:
+        return SourceAbsent("the NVIDIA kernel module is not loaded", "modprobe nvidia")
+    return SourceFailed(f"NVML did not start: {text}")
+
+
+def nvidia_functions(sys_root: str) -> List[Path]:
+    """The sysfs folders of this machine's NVIDIA display functions (PCI class 03); [] where sysfs does not tell."""
+    found = []
+    for folder in sorted((Path(sys_root) / "bus/pci/devices").glob("*")):
+        if _text(folder / "vendor") == NVIDIA_VENDOR and (_text(folder / "class") or "").startswith("0x03"):
+            found.append(folder)
+    return found
+
+
+def is_suspended(folder: Path) -> bool:
+    """Whether the kernel has put this PCI function to sleep. Reading this does not wake it; asking NVML would."""
+    return _text(folder / "power/runtime_status") in ("suspended", "suspending")
+
+
+def may_suspend(folder: Path) -> bool:
+    """Whether runtime power management is on for this function (laptops)."""
+    return _text(folder / "power/control") == "auto"
+
+
+def pci_folder(sys_root: str, bus_id: str) -> Optional[Path]:
+    """The sysfs folder for NVML's bus id (``00000000:01:00.0``), which writes the domain with eight digits."""
+    domain, _, rest = bus_id.partition(":")
+    folder = Path(sys_root) / "bus/pci/devices" / f"{domain[-4:]}:{rest}".lower()
+    return folder if rest and folder.is_dir() else None
+
+
+def _text(path: Path) -> Optional[str]:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None

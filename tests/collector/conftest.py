@@ -1,0 +1,35 @@
+"""Fixtures of the collector's tests."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from tests.collector.nvml_support import Bench
+from tests.fakes.nvml_driver import FakeDriver
+
+
+@pytest.fixture(scope="session")
+def nvml_libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the simulated driver's libraries are built, once a session."""
+    return tmp_path_factory.mktemp("nvml")
+
+
+@pytest.fixture
+def bench(tmp_path: Path, nvml_libraries: Path) -> Iterator[Callable[..., Bench]]:
+    """Make a machine with the named GPUs, an opened source on it, and load its driver into this process."""
+    with ExitStack() as stack:
+
+        def make(*profiles: str, opened: bool = True, with_v3: bool = True, **options: Any) -> Bench:
+            driver = FakeDriver(tmp_path, profiles or ("hopper",), with_v3=with_v3, libraries=nvml_libraries)
+            stack.enter_context(driver.in_process())
+            made = Bench(driver, tmp_path / "sys", **options)
+            stack.callback(lambda: made.source.close())
+            if opened:
+                made.source.open()
+            return made
+
+        yield make

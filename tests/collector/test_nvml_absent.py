@@ -1,0 +1,71 @@
+"""Machines without a driver, and laptops whose GPU sleeps."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labcarbon_collect.sources.base import SourceFailed
+
+
+def test_no_driver_says_so_and_what_to_install():
+    """In a process of its own: here, another test's library may have been loaded before."""
+    program = (
+        "from labcarbon_collect.sources.nvml import NvmlSource\n"
+        "from labcarbon_collect.sources.base import SourceAbsent\n"
+        "import ctypes, pynvml\n"
+        "real = ctypes.CDLL\n"
+        "def missing(name, *rest, **more):\n"
+        "    if 'nvidia-ml' in str(name): raise OSError(name)\n"
+        "    return real(name, *rest, **more)\n"
+        "pynvml.CDLL = missing\n"
+        "try: NvmlSource('node', {}).open()\n"
+        "except SourceAbsent as absent: print(absent.why, '|', absent.mend)\n"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert "libnvidia-ml.so.1 was not found | if there is an NVIDIA GPU, install its driver" in printed
+
+
+def _pci(sys_root: Path, slot: str, status: str) -> Path:
+    folder = sys_root / "bus/pci/devices" / slot
+    (folder / "power").mkdir(parents=True)
+    (folder / "vendor").write_text("0x10de\n")
+    (folder / "class").write_text("0x030200\n")
+    (folder / "power/runtime_status").write_text(f"{status}\n")
+    (folder / "power/control").write_text("auto\n")
+    return folder
+
+
+def test_a_sleeping_gpu_is_never_asked(bench, tmp_path):
+    machine = bench("hopper", opened=False)
+    folder = _pci(tmp_path / "sys", "0000:01:00.0", "suspended")
+    with pytest.raises(SourceFailed, match="suspended and is not woken"):
+        machine.source.open()
+    assert machine.driver.gpus[0].state.calls == 0
+
+    (folder / "power/runtime_status").write_text("active\n")
+    (device,) = machine.source.open()
+    assert device.facts["runtime_power_management"] == "on"
+    before = machine.one()
+    calls = machine.driver.gpus[0].state.calls
+    (folder / "power/runtime_status").write_text("suspended\n")
+    machine.clock.pass_by(600)
+    assert machine.poll() == []
+    assert machine.driver.gpus[0].state.calls == calls
+    (folder / "power/runtime_status").write_text("active\n")
+    machine.clock.step(1)
+    after = machine.one()
+    assert (after.epoch, after.counter_mj - before.counter_mj) == (before.epoch, 70_000)
+
+
+def test_only_the_sleeping_one_of_two_is_left_alone(bench, tmp_path):
+    machine = bench("hopper", "ampere", opened=False)
+    _pci(tmp_path / "sys", "0000:01:00.0", "suspended")
+    _pci(tmp_path / "sys", "0000:02:00.0", "active")
+    (device,) = machine.source.open()
+    assert device.key == machine.driver.gpus[1].key
+    machine.one()
+    assert machine.driver.gpus[0].state.calls == 0

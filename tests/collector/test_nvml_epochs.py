@@ -1,0 +1,270 @@
+"""Counters that restart, jump, vanish and come back: never negative, never invented, exact where it can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labcarbon_collect.sources.base import FLAG_BRIDGED, Clock, SourceFailed
+from labcarbon_collect.sources.epochs import Last, advance, driver_load, possible_mj, since_restart_us, verdict
+from tests.collector.nvml_support import BOOT
+
+
+@dataclass(frozen=True)
+class Stored:
+    epoch: str
+    counter_mj: int
+    mono_us: int
+    wall_us: int
+    boot: str = BOOT
+
+
+def test_the_bound_is_one_and_a_half_times_the_limit_over_gap_and_refresh():
+    assert possible_mj(9_000_000, 400_000) == 400_000 * 10 * 3 // 2
+    assert verdict(100, 100 + 6_000_000, 9_000_000, 400_000) == "continues"
+    assert verdict(100, 101 + 6_000_000, 9_000_000, 400_000) == "jumped"
+    assert verdict(7_000_000, 6_000_000, 9_000_000, 400_000) == "restarted"
+    assert verdict(7_000_000, 6_000_001, 9_000_000, 400_000) == "jumped"
+
+
+def test_when_a_restart_was_follows_from_energy_and_power():
+    assert since_restart_us(600_000, 60_000_000, 300_000) == 2_000_000
+    assert since_restart_us(600_000, 1_000_000, 300_000) == 1_000_000
+    assert since_restart_us(600_000, 1_000_000, 0) == 1_000_000, "no power told: anywhere in the gap"
+
+
+def test_a_fall_begins_an_epoch_and_bridges_the_piece_since(bench):
+    machine = bench("ampere")
+    gpu = machine.driver.gpus[0]
+    gpu.set_power(200_000)
+    before = machine.one()
+    machine.clock.step(3)
+    gpu.set_counter_mj(0)
+    machine.clock.step(2)
+    began, after = machine.poll()
+    assert after.epoch == began.epoch != before.epoch
+    assert (began.counter_mj, began.flags) == (0, 0)
+    assert (after.counter_mj, after.flags) == (400_000, FLAG_BRIDGED)
+    assert after.monotonic_us - began.monotonic_us == 2_000_000, "400 J at 200 W"
+    (gap,) = machine.source.gaps()
+    assert (gap.epoch, gap.from_us, gap.to_us, gap.reason) == (before.epoch, before.wall_us, began.wall_us, "driver")
+    assert machine.source.gaps() == []
+    machine.clock.step(1)
+    assert machine.one().epoch == after.epoch
+
+
+def test_a_fall_that_cannot_be_placed_is_all_gap(bench):
+    machine = bench("ampere")
+    gpu = machine.driver.gpus[0]
+    before = machine.one()
+    machine.clock.pass_by(1)
+    gpu.set_counter_mj(900_000_000)  # below before, yet more than a restart from nought could have gathered
+    after = machine.one()
+    assert (after.flags, after.epoch != before.epoch) == (0, True)
+    (gap,) = machine.source.gaps()
+    assert (gap.from_us, gap.to_us) == (before.wall_us, after.wall_us)
+
+
+def test_an_impossible_jump_is_a_gap_not_energy(bench):
+    machine = bench("ampere")
+    before = machine.one()
+    machine.clock.step(1)
+    machine.driver.gpus[0].add_mj(50_000_000)
+    after = machine.one()
+    assert after.epoch != before.epoch
+    assert [gap.reason for gap in machine.source.gaps()] == ["driver"]
+
+
+def test_one_lost_gpu_does_not_silence_the_other_and_its_energy_is_not_lost(bench):
+    machine = bench("hopper", "ampere")
+    hopper, ampere = machine.driver.gpus
+    before = {reading.device: reading for reading in machine.poll()}
+    ampere.set(lost=1)
+    machine.clock.step(1)
+    assert [reading.device for reading in machine.poll()] == [hopper.key]
+    ampere.set(lost=0)
+    for _ in range(4):
+        machine.clock.step(1)
+        readings = {reading.device: reading for reading in machine.poll()}
+    assert set(readings) == {hopper.key, ampere.key}
+    assert readings[ampere.key].epoch == before[ampere.key].epoch
+    assert readings[ampere.key].counter_mj - before[ampere.key].counter_mj == 5 * 55_000
+    assert machine.source.gaps() == []
+
+
+def test_every_gpu_lost_is_a_failure_and_the_source_finds_its_way_back(bench):
+    machine = bench("hopper")
+    gpu = machine.driver.gpus[0]
+    before = machine.one()
+    gpu.set(lost=1)
+    machine.clock.step(1)
+    for _ in range(3):
+        with pytest.raises(SourceFailed, match="no GPU answers: NVIDIA H100"):
+            machine.poll()
+    gpu.set(lost=0)
+    machine.clock.step(1)
+    after = machine.one()
+    assert (after.epoch, after.counter_mj - before.counter_mj) == (before.epoch, 140_000)
+
+
+def test_a_driver_loaded_anew_is_a_new_epoch_even_if_its_counter_has_passed_the_old(bench):
+    machine = bench("hopper")
+    gpu = machine.driver.gpus[0]
+    gpu.set_counter_mj(10)
+    before = machine.one()
+    machine.load_driver_anew()
+    machine.clock.step(30)
+    with pytest.raises(SourceFailed):
+        machine.poll()
+    machine.clock.step(1)
+    after = machine.poll()[-1]
+    assert after.counter_mj > before.counter_mj
+    assert after.epoch != before.epoch
+    assert [gap.reason for gap in machine.source.gaps()] == ["driver"]
+
+
+def test_an_epoch_lives_on_over_a_restart_of_the_collector(bench):
+    machine = bench("hopper")
+    machine.one()
+    machine.driver.gpus[0].set_counter_mj(5)
+    machine.clock.step(1)
+    last = machine.poll()[-1]
+    machine.source.close()
+    machine.clock.step(3600)
+    machine.source = machine.new_source()
+    machine.source.resume({last.device: Stored(last.epoch, last.counter_mj, last.monotonic_us, last.wall_us)})
+    machine.source.open()
+    again = machine.one()
+    assert (again.epoch, again.counter_mj - last.counter_mj) == (last.epoch, 3600 * 70_000)
+
+
+@pytest.mark.parametrize("case", ["fell", "jumped", "other boot"])
+def test_over_a_restart_an_epoch_is_not_believed_blindly(bench, case):
+    machine = bench("hopper")
+    last = machine.one()
+    machine.source.close()
+    machine.clock.step(100)
+    gpu = machine.driver.gpus[0]
+    if case == "fell":
+        gpu.set_counter_mj(7)
+    elif case == "jumped":
+        gpu.add_mj(10**12)
+    boot = "another" if case == "other boot" else BOOT
+    machine.source = machine.new_source()
+    machine.source.resume({last.device: Stored(last.epoch, last.counter_mj, last.monotonic_us, last.wall_us, boot)})
+    machine.source.open()
+    reading = machine.poll()[-1]
+    if case == "other boot":
+        assert machine.source.gaps() == [], "the daemon declares the gap over a reboot from what it stored"
+    else:
+        assert reading.epoch != last.epoch
+        assert len(machine.source.gaps()) == 1
+
+
+def test_each_load_of_a_kernel_module_has_its_number(tmp_path):
+    assert driver_load(str(tmp_path)) == 0
+    (tmp_path / "module/nvidia").mkdir(parents=True)
+    assert driver_load(str(tmp_path)) == driver_load(str(tmp_path)) != 0
+
+
+counters = st.integers(0, 10**9)
+
+
+@given(
+    st.lists(st.tuples(counters, st.integers(1, 10**9), st.integers(0, 10**6)), min_size=1, max_size=30),
+    st.integers(0, 10**6),
+)
+def test_any_history_of_counters_gives_rising_epochs_within_what_is_possible(history, limit_mw):
+    """Whatever the counter does: within an epoch time and energy rise, and never faster than the bound allows."""
+    before, seen, mono_us = None, {}, 0
+    for counter_mj, gap_us, power_mw in history:
+        mono_us += gap_us
+        step = advance(
+            before, counter_mj, Clock(mono_us, mono_us), load="boot.1", limit_mw=limit_mw, power_mw=power_mw
+        )
+        for last, flags in step.readings:
+            previous = seen.get(last.epoch)
+            if previous is not None:
+                assert last.counter_mj >= previous.counter_mj
+                assert last.monotonic_us > previous.monotonic_us
+            if flags & FLAG_BRIDGED:
+                assert previous is not None and previous.counter_mj == 0
+            seen[last.epoch] = last
+        new_epoch = before is not None and step.readings[-1][0].epoch != before.epoch
+        assert (step.gap_until_us is not None) == new_epoch
+        if new_epoch:
+            assert before.wall_us <= step.gap_until_us <= mono_us
+        before = step.readings[-1][0]
+    assert before == Last(before.epoch, history[-1][0], mono_us, mono_us)
+
+
+SECONDS, WATTS = st.integers(1, 20), st.integers(0, 700)
+EVENTS = st.one_of(
+    st.tuples(st.just("work"), st.integers(1, 900), WATTS, st.just(0), st.just(0)),
+    st.tuples(st.just("lost"), SECONDS, WATTS, SECONDS, WATTS),
+    st.tuples(st.just("fall"), SECONDS, WATTS, SECONDS, WATTS),
+    st.tuples(st.just("reload"), SECONDS, WATTS, SECONDS, WATTS),
+)
+
+
+def _live(machine, event) -> tuple[int, int]:
+    """Let the event happen between two readings; return (mJ that must be known, gaps that must be declared)."""
+    kind, before_s, before_watts, after_s, after_watts = event
+    gpu = machine.driver.gpus[0]
+    start_mj = gpu.counter_mj
+    if kind in ("fall", "reload") and start_mj <= 20 * 700_000:
+        kind = "work"  # a counter that has passed its old value again cannot be told from one that went on
+    gpu.set_power(before_watts * 1000)
+    machine.clock.step(before_s)
+    gathered_mj = gpu.counter_mj - start_mj
+    if kind == "work":
+        return gathered_mj, 0
+    if kind == "lost":
+        gpu.set(lost=1)
+        with pytest.raises(SourceFailed):
+            machine.poll()
+        gpu.set(lost=0)
+    elif kind == "fall":
+        gpu.set_counter_mj(0)
+    else:
+        machine.load_driver_anew()
+        with pytest.raises(SourceFailed):
+            machine.poll()
+    gpu.set_power(after_watts * 1000)
+    machine.clock.step(after_s)
+    since_mj = after_watts * after_s * 1000
+    return (gathered_mj + since_mj, 0) if kind == "lost" else (since_mj, 1)
+
+
+def test_any_life_of_a_gpu_is_known_but_for_the_declared_gaps(bench):
+    """Through the driver: Σ differences within epochs = what the counter gathered outside declared gaps, exactly."""
+    machine = bench("hopper")
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(EVENTS, min_size=1, max_size=20))
+    def lives(events):
+        machine.source.close()
+        machine.source = machine.new_source()
+        machine.driver.gpus[0].set_counter_mj(10**9)
+        machine.source.open()
+        readings, known_mj, gaps = machine.poll(), 0, 0
+        for event in events:
+            must_know_mj, must_declare = _live(machine, event)
+            readings += machine.poll()
+            declared = machine.source.gaps()
+            assert len(declared) == must_declare
+            assert all(gap.from_us < gap.to_us for gap in declared)
+            known_mj, gaps = known_mj + must_know_mj, gaps + must_declare
+        steps = [later.counter_mj - earlier.counter_mj for earlier, later in _within_epochs(readings)]
+        assert min(steps, default=0) >= 0
+        assert sum(steps) == known_mj
+        assert len({reading.epoch for reading in readings}) == gaps + 1
+
+    lives()
+
+
+def _within_epochs(readings):
+    return [(a, b) for a, b in zip(readings, readings[1:]) if a.epoch == b.epoch]
