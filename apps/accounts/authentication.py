@@ -1,0 +1,85 @@
+"""Who is asking: a bearer token (node or person) or a session. Both belong to one lab."""
+
+import time
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.conf import settings
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+
+from apps.accounts import calc
+from apps.accounts.models import Lab, Membership, Token, User
+from apps.core.clock import now_us
+from apps.core.errors import NotSignedIn
+
+_CACHE_S = 10.0
+_USE_GRAIN_US = 60_000_000
+_cache: dict[str, tuple[float, "Caller"]] = {}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: ``user`` is None for a node's token, ``node_uuid`` None for a person."""
+
+    lab: Lab
+    scopes: frozenset[str]
+    user: User | None = None
+    node_uuid: UUID | None = None
+    is_authenticated: bool = True
+
+
+def _refuse(message: str) -> NotSignedIn:
+    return NotSignedIn(
+        message,
+        hint=f"Enrol the node again with `labcarbon-collect enrol {settings.SITE_URL}`, "
+        f"or sign in again with `labcarbon-collect login {settings.SITE_URL}`.",
+        code="bad_token",
+    )
+
+
+def caller_of_token(text: str, now: int) -> Caller:
+    """Return who a token's bearer is, or raise NotSignedIn. Wrong check digits cost no query."""
+    parts = calc.parse_token(text)
+    if parts is None:
+        raise _refuse("This is not a LabCarbon token (its check digits are wrong).")
+    cached = _cache.get(text)
+    if cached and cached[0] > time.monotonic():
+        return cached[1]
+    token = Token.objects.select_related("lab", "user").filter(public_id=parts.public_id, kind=parts.kind).first()
+    pepper = settings.TOKEN_PEPPERS.get(token.pepper) if token else None
+    if token is None or pepper is None or calc.keyed_digest(pepper, text) != token.digest:
+        raise _refuse("This token is not known here.")
+    if token.revoked_us is not None:
+        raise _refuse("This token was revoked.")
+    if token.expires_us is not None and token.expires_us <= now:
+        raise _refuse("This token has expired.")
+    if token.user is not None and not (
+        token.user.is_active and Membership.objects.filter(lab=token.lab, user=token.user).exists()
+    ):
+        raise _refuse("The owner of this token is no longer a member of the lab.")
+    if token.last_used_us is None or token.last_used_us < now - _USE_GRAIN_US:
+        Token.objects.filter(pk=token.pk).update(last_used_us=now)
+    caller = Caller(token.lab, frozenset(token.scopes.split()), user=token.user, node_uuid=token.node_uuid)
+    if len(_cache) > 10_000:
+        _cache.clear()
+    _cache[text] = (time.monotonic() + _CACHE_S, caller)
+    return caller
+
+
+def forget_tokens() -> None:
+    """Drop the cache (a token was revoked here; other processes forget within ten seconds)."""
+    _cache.clear()
+
+
+class BearerTokenAuthentication(BaseAuthentication):
+    """``Authorization: Bearer lc_…``. A token in a query string or a cookie is never looked at."""
+
+    def authenticate(self, request: Request) -> tuple[Caller, str] | None:
+        scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        return caller_of_token(text.strip(), now_us()), "token"
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"

@@ -1,0 +1,32 @@
+"""What a caller may do: a scope asked for by an endpoint."""
+
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from apps.accounts.authentication import Caller
+from apps.accounts.selectors import lab_of_user
+from apps.core.errors import Forbidden
+
+
+def caller(request: Request) -> Caller:
+    """Return the caller of an authenticated request, whether by token or by session."""
+    who = request.user
+    if isinstance(who, Caller):
+        return who
+    lab, scopes = lab_of_user(who)
+    return Caller(lab, scopes, user=who)
+
+
+def require(scope: str) -> type[BasePermission]:
+    """Return a permission that asks for ``scope``."""
+
+    class HasScope(BasePermission):
+        def has_permission(self, request: Request, view: APIView) -> bool:
+            if not request.user:
+                return False
+            if scope not in caller(request).scopes:
+                raise Forbidden(f"This needs the right {scope!r}, which you do not have.", hint="Ask an admin of your lab.")
+            return True
+
+    return HasScope

@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class ActivityConfig(AppConfig):
+    name = "apps.activity"

@@ -1,0 +1,126 @@
+"""Figures over the API: the same query as on pages and on /explain/."""
+
+from typing import Any
+
+from django.conf import settings
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.models import Lab
+from apps.accounts.permissions import caller, require
+from apps.carbon.calc import FigureQuery, iso_hour, parse_query
+from apps.carbon.selectors import GROUPS, Figure, applied_factor, entries, figure, figures_by, normal
+from apps.core.clock import now_us
+from apps.core.errors import InvalidInput
+from apps.core.units import hour_of
+from apps.fleet.selectors import placement_of
+from apps.ingest.api import own_node
+
+QUERY_PARAMETERS = [
+    OpenApiParameter(name, OpenApiTypes.STR, required=name in {"metric", "from", "to"})
+    for name in ("metric", "subject", "from", "to", "accounting", "basis", "profile", "quality", "consumer")
+]
+
+
+def _query(request: Request, lab: Lab, also: set[str]) -> FigureQuery:
+    known = {parameter.name for parameter in QUERY_PARAMETERS} | also
+    unknown = sorted(set(request.query_params) - known)
+    if unknown:
+        raise InvalidInput(
+            f"{unknown[0]!r} is not known here.", field=unknown[0], hint=f"Known: {', '.join(sorted(known))}."
+        )
+    return parse_query(request.query_params.dict(), basis=lab.basis)
+
+
+def _told(query: FigureQuery, found: Figure) -> dict[str, Any]:
+    missing = query.metric == "emission_ug" and found.without_factor_mj
+    return {
+        "value": found.value(query.metric),
+        "unit": {"energy_mj": "mJ", "facility_energy_mj": "mJ", "emission_ug": "ug CO2e"}[query.metric],
+        "entries": found.entries,
+        "without_factor_mj": found.without_factor_mj if missing else 0,
+        "explain": f"{settings.SITE_URL}/explain/?{query.string()}",
+    }
+
+
+class FiguresView(APIView):
+    permission_classes = (require("reports:read"),)
+
+    @extend_schema(
+        parameters=[*QUERY_PARAMETERS, OpenApiParameter("group_by", OpenApiTypes.STR, enum=sorted(GROUPS))],
+        responses=OpenApiTypes.OBJECT,
+    )
+    def get(self, request: Request) -> Response:
+        """Return one figure as an exact integer, and its parts when ``group_by`` is given; the parts sum to it."""
+        lab = caller(request).lab
+        query = _query(request, lab, {"group_by"})
+        group = request.query_params.get("group_by", "")
+        if group and group not in GROUPS:
+            raise InvalidInput(f"{group!r} is no group.", field="group_by", hint=f"Use one of {', '.join(sorted(GROUPS))}.")
+        body = {"query": query.string(), **_told(query, figure(lab, query))}
+        if group:
+            body["groups"] = [
+                {"group": iso_hour(key) if group == "hour" else key, "value": part.value(query.metric)}
+                for (key,), part in figures_by(lab, query, [group]).items()
+            ]
+        return Response(body)
+
+
+class ExplainView(APIView):
+    permission_classes = (require("reports:read"),)
+
+    @extend_schema(
+        parameters=[*QUERY_PARAMETERS, OpenApiParameter("offset", OpenApiTypes.INT)], responses=OpenApiTypes.OBJECT
+    )
+    def get(self, request: Request) -> Response:
+        """Return a figure and the ledger entries it is the sum of, 500 at a time."""
+        lab = caller(request).lab
+        query = _query(request, lab, {"offset"})
+        text = request.query_params.get("offset", "0")
+        if not text.isdecimal() or int(text) > 10**9:
+            raise InvalidInput("offset is a whole number.", field="offset")
+        listed = []
+        for entry in entries(lab, query, limit=500, offset=int(text)):
+            entry["hour"] = iso_hour(entry["hour"])
+            entry["run"], entry["node"] = normal(entry["run"], "run"), normal(entry["node"], "node")
+            listed.append(entry)
+        return Response({"query": query.string(), **_told(query, figure(lab, query)), "ledger": listed})
+
+
+class ConfigView(APIView):
+    permission_classes = (require("ingest:write"),)
+
+    @extend_schema(responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request) -> Response:
+        """Return what a collector needs to know: interval, its site, and the factor for its closing line."""
+        now = now_us()
+        node = own_node(caller(request))
+        placement = placement_of(node, hour_of(now))
+        applied = applied_factor(node, node.lab.basis, hour_of(now))
+        factor = applied.factor if applied else None
+        return Response(
+            {
+                "server_time": now,
+                "interval_s": 60,
+                "url": settings.SITE_URL,
+                "site": {
+                    "name": placement.site.name,
+                    "zone": placement.site.zone or None,
+                    "pue_ppm": applied.pue_ppm if applied else None,
+                }
+                if placement
+                else None,
+                "factor": {
+                    "ug_per_kwh": factor.ug_per_kwh,
+                    "zone": factor.zone,
+                    "year": factor.year,
+                    "edition": factor.edition,
+                    "source": factor.source,
+                }
+                if factor
+                else None,
+            }
+        )

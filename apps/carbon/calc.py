@@ -1,0 +1,198 @@
+"""What a figure is: a query. And which factor holds when. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+from uuid import UUID
+
+from apps.core.errors import InvalidInput
+from apps.core.units import US_PER_HOUR
+
+METRICS = ("energy_mj", "facility_energy_mj", "emission_ug")
+SUBJECTS = ("lab", "project", "run", "node", "device")
+QUALITIES = ("COUNTER", "SAMPLED", "MODELLED", "DECLARED")
+CONSUMERS = ("idle", "overhead", "unattributed")
+
+
+@dataclass(frozen=True)
+class FigureQuery:
+    """One figure, as asked: ``/explain/?metric&subject&from&to&accounting&basis&profile[&quality][&consumer]``.
+
+    ``subject_key`` is '' for the lab, else a project's slug, a run's or node's UUID, a device key. ``from_hour`` and
+    ``to_hour`` are whole UTC hours, half open. ``quality`` narrows to one energy quality, ``consumer`` to energy nobody
+    used (idle), the rest of the node (overhead), or used without a known project (unattributed).
+    """
+
+    metric: str
+    from_hour: int
+    to_hour: int
+    subject_kind: str = "lab"
+    subject_key: str = ""
+    accounting: str = "location"
+    basis: str = "lifecycle"
+    profile: str = "ghg_protocol"
+    quality: str = ""
+    consumer: str = ""
+
+    @property
+    def subject(self) -> str:
+        return self.subject_kind if self.subject_kind == "lab" else f"{self.subject_kind}:{self.subject_key}"
+
+    def string(self) -> str:
+        """Return the query string: the same on page and API."""
+        pairs = [
+            ("metric", self.metric),
+            ("subject", self.subject),
+            ("from", iso_hour(self.from_hour)),
+            ("to", iso_hour(self.to_hour)),
+            ("accounting", self.accounting),
+            ("basis", self.basis),
+            ("profile", self.profile),
+        ]
+        pairs += [(name, value) for name, value in (("quality", self.quality), ("consumer", self.consumer)) if value]
+        return urlencode(pairs)
+
+    def but(self, **changes: str | int) -> "FigureQuery":
+        """Return the same query with some parts changed."""
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+
+def iso_hour(hour: int) -> str:
+    """Return a whole UTC hour as ISO 8601."""
+    return datetime.fromtimestamp(hour * 3600, tz=UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def _hour(text: str, field: str, *, up: bool) -> int:
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError as error:
+        raise InvalidInput(
+            f"{text!r} is not a time.", field=field, hint="Write UTC as 2026-11-01T00:00Z or 2026-11-01."
+        ) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    seconds = int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
+    hour = -(-seconds // 3600) if up else seconds // 3600
+    if not 0 <= hour < 3_000_000:
+        raise InvalidInput(f"{text!r} is out of range.", field=field, hint="Choose a year between 1970 and 2300.")
+    return hour
+
+
+def _one_of(value: str, allowed: Sequence[str], field: str) -> str:
+    if value not in allowed:
+        raise InvalidInput(f"{value!r} is not a {field}.", field=field, hint=f"Use one of {', '.join(allowed)}.")
+    return value
+
+
+def parse_query(params: Mapping[str, str], *, basis: str) -> FigureQuery:
+    """Return the query that ``params`` spell; raise InvalidInput naming the field and what it may be.
+
+    ``basis`` is the lab's one basis: another is refused, not silently replaced.
+    """
+    for name in ("metric", "from", "to"):
+        if not params.get(name):
+            raise InvalidInput(f"{name!r} is missing.", field=name, hint="Needed: metric, from, to.")
+    kind, _, key = params.get("subject", "lab").partition(":")
+    _one_of(kind, SUBJECTS, "subject")
+    if (kind == "lab") == bool(key):
+        raise InvalidInput("A subject is lab, or kind:key.", field="subject", hint="For example project:demo.")
+    if kind in {"run", "node"}:
+        try:
+            key = str(UUID(key))
+        except ValueError as error:
+            raise InvalidInput(f"{key!r} is not a UUID.", field="subject", hint=f"Write {kind}:<uuid>.") from error
+    if params.get("accounting", "location") == "market":
+        raise InvalidInput(
+            "There is no market-based figure: no certificate, contract or residual mix can be recorded yet.",
+            field="accounting",
+            hint="Use accounting=location.",
+        )
+    from_hour, to_hour = _hour(params["from"], "from", up=False), _hour(params["to"], "to", up=True)
+    if to_hour <= from_hour:
+        raise InvalidInput("The period is empty.", field="to", hint="'to' is after 'from'; it is not included.")
+    if to_hour - from_hour > 100 * 366 * 24:
+        raise InvalidInput("The period is longer than 100 years.", field="to", hint="Choose a shorter one.")
+    asked_basis = params.get("basis", basis)
+    if asked_basis != basis:
+        raise InvalidInput(
+            f"This lab reports on the {basis} basis.", field="basis", hint=f"Use basis={basis}, or leave it out."
+        )
+    quality, consumer = params.get("quality", ""), params.get("consumer", "")
+    return FigureQuery(
+        metric=_one_of(params["metric"], METRICS, "metric"),
+        subject_kind=kind,
+        subject_key=key,
+        from_hour=from_hour,
+        to_hour=to_hour,
+        accounting=_one_of(params.get("accounting", "location"), ("location",), "accounting"),
+        basis=basis,
+        profile=_one_of(params.get("profile", "ghg_protocol"), ("ghg_protocol",), "profile"),
+        quality=_one_of(quality, QUALITIES, "quality") if quality else "",
+        consumer=_one_of(consumer, CONSUMERS, "consumer") if consumer else "",
+    )
+
+
+@dataclass(frozen=True)
+class YearFactor:
+    """The id of a factor and the year it was made for."""
+
+    factor_id: int
+    year: int
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of whole hours with one PUE and one factor (None: no factor known)."""
+
+    from_hour: int
+    to_hour: int
+    pue_ppm: int
+    factor_id: int | None
+
+
+def year_start_hour(year: int) -> int:
+    """Return the whole UTC hour in which a year begins."""
+    return int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) // 3600
+
+
+def factor_for_year(factors: Sequence[YearFactor], year: int) -> YearFactor | None:
+    """Return the factor of ``year``, else of the latest year before it, else of the earliest after it, else None.
+
+    Annual factors appear a year late; the year used is printed wherever the figure stands.
+    """
+    before = [factor for factor in factors if factor.year <= year]
+    if before:
+        return max(before, key=lambda factor: factor.year)
+    return min(factors, key=lambda factor: factor.year, default=None)
+
+
+def spans(*, from_hour: int, to_hour: int, pues: Sequence[tuple[int, int]], factors: Sequence[YearFactor]) -> list[Span]:
+    """Cut ``[from_hour, to_hour)`` where the PUE or the year's factor changes.
+
+    ``pues`` are (from_hour, pue_ppm); the last one at or before an hour holds, and before the first the first holds.
+    Neighbours with the same PUE and factor are one span.
+    """
+    ordered = sorted(pues)
+    years = range(
+        datetime.fromtimestamp(from_hour * 3600, tz=UTC).year,
+        datetime.fromtimestamp((to_hour - 1) * 3600, tz=UTC).year + 1,
+    )
+    cuts = {from_hour, to_hour} | {hour for hour, _ in ordered} | {year_start_hour(year) for year in years}
+    edges = sorted(cut for cut in cuts if from_hour <= cut <= to_hour)
+    result: list[Span] = []
+    for start, end in zip(edges, edges[1:], strict=False):
+        holding = [pue for hour, pue in ordered if hour <= start] or [ordered[0][1]]
+        factor = factor_for_year(factors, datetime.fromtimestamp(start * 3600, tz=UTC).year)
+        span = Span(start, end, holding[-1], factor.factor_id if factor else None)
+        last = result[-1] if result else None
+        if last and (last.pue_ppm, last.factor_id) == (span.pue_ppm, span.factor_id):
+            result[-1] = replace(last, to_hour=end)
+        else:
+            result.append(span)
+    return result
+
+
+def hours_of_us(from_us: int, to_us: int) -> tuple[int, int]:
+    """Return the whole hours that ``[from_us, to_us)`` touches, half open."""
+    return from_us // US_PER_HOUR, -(-to_us // US_PER_HOUR)

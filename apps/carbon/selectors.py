@@ -1,0 +1,168 @@
+"""Figures: energy, facility energy and emissions of a subject over a period, in set-based SQL over the ledger."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from apps.accounts.models import Lab
+from apps.carbon.calc import FigureQuery
+from apps.carbon.models import AppliedFactor, EmissionFactor
+from apps.core.sql import emission_sql, facility_sql, rows
+from apps.fleet.models import Node
+from apps.ingest.choices import EnergyQuality
+
+# Ledger entry → the PUE and factor of its node at its hour → the run and project that used it.
+_FROM = """
+FROM energy_ledgerentry e
+JOIN ingest_consumer c ON c.id = e.consumer_id
+LEFT JOIN carbon_appliedfactor a
+  ON a.node_id = e.node_id AND a.basis = %s AND a.from_hour <= e.hour AND e.hour < a.to_hour
+LEFT JOIN carbon_emissionfactor f ON f.id = a.factor_id
+LEFT JOIN runs_run r ON r.uuid = c.run_uuid AND r.lab_id = e.lab_id
+LEFT JOIN accounts_project p ON p.id = r.project_id
+LEFT JOIN fleet_node n ON n.id = e.node_id
+LEFT JOIN fleet_device d ON d.id = e.device_id
+"""
+CHARGE = "CASE WHEN c.kind = 'idle' THEN '~idle' WHEN c.kind = 'overhead' THEN '~overhead' WHEN p.id IS NULL THEN '~unattributed' ELSE p.slug END"
+GROUPS = {
+    "charge": CHARGE,
+    "project": "p.slug",
+    "run": "r.uuid",
+    "node": "n.uuid",
+    "device": "d.key",
+    "hour": "e.hour",
+    "quality": "e.energy_quality",
+    "consumer": "c.key",
+    "factor": "f.id",
+    "pue": "a.pue_ppm",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """The sums of a set of ledger entries. ``without_factor_mj`` is energy whose emissions nobody can tell."""
+
+    energy_mj: int = 0
+    facility_energy_mj: int = 0
+    emission_ug: int = 0
+    without_factor_mj: int = 0
+    entries: int = 0
+
+    def value(self, metric: str) -> int:
+        """Return the sum of one metric."""
+        return int(getattr(self, metric))
+
+
+def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
+    clauses = ["e.lab_id = %s", "e.hour >= %s", "e.hour < %s"]
+    params: list[Any] = [query.basis, lab.pk, query.from_hour, query.to_hour]
+    by_subject = {"project": "p.slug = %s", "run": "r.uuid = %s", "node": "n.uuid = %s", "device": "d.key = %s"}
+    if query.subject_kind in by_subject:
+        clauses.append(by_subject[query.subject_kind])
+        params.append(_uuid_param(query.subject_key) if query.subject_kind in {"run", "node"} else query.subject_key)
+    if query.quality:
+        clauses.append("e.energy_quality = %s")
+        params.append(int(EnergyQuality[query.quality]))
+    if query.consumer:
+        clauses.append(f"({CHARGE}) = %s")
+        params.append(f"~{query.consumer}")
+    return " AND ".join(clauses), params
+
+
+def _uuid_param(text: str) -> Any:
+    """Return a UUID as the database at hand stores it."""
+    return UUID(text) if connection.features.has_native_uuid_field else UUID(text).hex
+
+
+def _sums() -> str:
+    return (
+        "SUM(e.energy_mj) AS energy_mj, "
+        f"SUM({facility_sql('e.energy_mj', 'a.pue_ppm')}) AS facility_energy_mj, "
+        f"SUM({emission_sql('e.energy_mj', 'a.pue_ppm', 'f.ug_per_kwh')}) AS emission_ug, "
+        "SUM(CASE WHEN f.id IS NULL THEN e.energy_mj ELSE 0 END) AS without_factor_mj, "
+        "COUNT(*) AS entries"
+    )
+
+
+def _figure(row: dict[str, Any]) -> Figure:
+    return Figure(**{name: int(row[name] or 0) for name in Figure.__dataclass_fields__})
+
+
+def figure(lab: Lab, query: FigureQuery) -> Figure:
+    """Return the sums of ``query``."""
+    where, params = _where(lab, query)
+    return _figure(next(rows(f"SELECT {_sums()} {_FROM} WHERE {where}", params)))
+
+
+def figures_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> dict[tuple[Any, ...], Figure]:
+    """Return the sums of ``query`` per group (names of GROUPS); the groups add up to :func:`figure` exactly.
+
+    Group values: charge '~idle', '~overhead', '~unattributed' or a project's slug; run and node UUIDs as the database
+    stores them (see ``normal_uuid``); hour an integer; quality the number of EnergyQuality; factor and pue may be None.
+    """
+    columns = ", ".join(GROUPS[name] for name in group_by)
+    names = ", ".join(f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by))
+    where, params = _where(lab, query)
+    found = rows(f"SELECT {names}, {_sums()} {_FROM} WHERE {where} GROUP BY {columns} ORDER BY {columns}", params)
+    return {tuple(normal(row[f"g{i}"], name) for i, name in enumerate(group_by)): _figure(row) for row in found}
+
+
+def normal(value: Any, group: str) -> Any:
+    """Return UUIDs as text with hyphens on every database."""
+    if value is not None and group in {"run", "node"}:
+        return str(value) if not isinstance(value, str) else str(UUID(value))
+    return value
+
+
+def entries(lab: Lab, query: FigureQuery, *, limit: int | None = None, offset: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield the ledger entries behind a figure, by hour, device, consumer, each with its own facility energy, emission,
+    PUE and factor. Their sums are the figure."""
+    where, params = _where(lab, query)
+    page = f" LIMIT {int(limit)} OFFSET {int(offset)}" if limit is not None else ""
+    yield from rows(
+        "SELECT e.id, e.hour, e.device_id, d.key AS device, d.name AS device_name, n.uuid AS node, n.hostname, "
+        "c.key AS consumer, r.uuid AS run, r.name AS run_name, p.slug AS project, e.energy_quality, e.share_quality, "
+        "e.placement_quality, e.energy_mj, a.pue_ppm, f.id AS factor_id, f.ug_per_kwh AS factor_ug_per_kwh, "
+        f"{facility_sql('e.energy_mj', 'a.pue_ppm')} AS facility_energy_mj, "
+        f"{emission_sql('e.energy_mj', 'a.pue_ppm', 'f.ug_per_kwh')} AS emission_ug "
+        f"{_FROM} WHERE {where} ORDER BY e.hour DESC, d.key, c.key, e.id{page}",
+        params,
+    )
+
+
+def applied_factor(node: Node, basis: str, hour: int) -> AppliedFactor | None:
+    """Return which PUE and factor hold for a node in a UTC hour, or None while they were not derived yet."""
+    return (
+        AppliedFactor.objects.select_related("factor")
+        .filter(node=node, basis=basis, from_hour__lte=hour, to_hour__gt=hour)
+        .first()
+    )
+
+
+def factors_used(lab: Lab, query: FigureQuery) -> list[tuple[EmissionFactor | None, int | None, Figure]]:
+    """Return which factor and PUE priced how much of a figure, largest energy first; factor None = no carbon known."""
+    parts = figures_by(lab, query, ["factor", "pue"])
+    factors = EmissionFactor.objects.in_bulk([factor for factor, _ in parts if factor is not None])
+    listed = [(factors.get(factor), pue, part) for (factor, pue), part in parts.items()]
+    return sorted(listed, key=lambda item: -item[2].energy_mj)
+
+
+def earlier_edition(factor: EmissionFactor) -> EmissionFactor | None:
+    """Return the edition that a factor superseded, or None."""
+    return EmissionFactor.objects.filter(
+        lab=factor.lab,
+        zone=factor.zone,
+        basis=factor.basis,
+        resolution=factor.resolution,
+        year=factor.year,
+        edition=factor.edition - 1,
+    ).first()
+
+
+def zones() -> list[tuple[str, str]]:
+    """Return the zones with a shipped factor as (code, name), by name."""
+    found = EmissionFactor.objects.filter(lab__isnull=True, superseded_us__isnull=True).values_list("zone", "zone_name")
+    return sorted(set(found), key=lambda pair: pair[1])

@@ -1,0 +1,163 @@
+"""Writes of carbon: loading editions of factors, and deriving which one holds where and when."""
+
+import csv
+from collections.abc import Iterable
+from decimal import Decimal
+from pathlib import Path
+
+from django.db import transaction
+from django.db.models import Q
+
+from apps.accounts.models import Lab
+from apps.carbon.calc import YearFactor, spans
+from apps.carbon.models import AppliedFactor, EmissionFactor
+from apps.core.errors import InvalidInput
+from apps.core.jobs import request_job
+from apps.core.units import UG_PER_G
+from apps.fleet.models import Placement, Site
+
+DATA = Path(__file__).parent / "data"
+LAST_HOUR = 3_000_000  # an open end: the year 2312
+HOUR_BOUNDS_G = (Decimal(0), Decimal(1500))
+
+
+def _ug(grams: str) -> int | None:
+    return int(Decimal(grams) * UG_PER_G) if grams else None
+
+
+def _bounded(ug_per_kwh: int, where: str) -> int:
+    """Refuse a factor that no grid has (a factor of 0 is no factor)."""
+    if not HOUR_BOUNDS_G[0] < Decimal(ug_per_kwh) / UG_PER_G <= HOUR_BOUNDS_G[1]:
+        raise InvalidInput(
+            f"{Decimal(ug_per_kwh) / UG_PER_G} g/kWh is not a possible grid factor ({where}).",
+            field="g_per_kwh",
+            hint="A grid factor lies above 0 and at most at 1500 g CO2e per kWh.",
+        )
+    return ug_per_kwh
+
+
+@transaction.atomic
+def load_factors(*, now: int, path: Path = DATA / "annual_lifecycle.csv") -> int:
+    """Load the shipped annual factors; a changed figure becomes a new edition, the old one is superseded. Idempotent.
+
+    Returns how many editions were written.
+    """
+    current = {
+        (factor.zone, factor.basis, factor.resolution, factor.year): factor
+        for factor in EmissionFactor.objects.filter(lab__isnull=True, superseded_us__isnull=True)
+    }
+    written: list[EmissionFactor] = []
+    superseded: list[int] = []
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            ug = _ug(row["g_per_kwh"])
+            if not ug:  # a factor of 0 loads as "no factor"
+                continue
+            key = (row["zone"], row["basis"], row["resolution"], int(row["year"]))
+            old = current.get(key)
+            fresh = EmissionFactor(
+                zone=row["zone"],
+                zone_name=row["zone_name"],
+                basis=row["basis"],
+                resolution=row["resolution"],
+                year=int(row["year"]),
+                edition=old.edition + 1 if old else 1,
+                ug_per_kwh=_bounded(ug, f"{path.name}: {row['zone']} {row['year']}"),
+                low_ug_per_kwh=_ug(row["low_g_per_kwh"]),
+                high_ug_per_kwh=_ug(row["high_g_per_kwh"]),
+                source=row["source"],
+                licence=row["licence"],
+                loaded_us=now,
+            )
+            if old and _same(old, fresh):
+                continue
+            if old:
+                superseded.append(old.pk)
+            written.append(fresh)
+    EmissionFactor.objects.filter(pk__in=superseded).update(superseded_us=now)
+    EmissionFactor.objects.bulk_create(written, batch_size=500)
+    if written:
+        for lab in Lab.objects.all():
+            request_job(kind="carbon.apply_factors", key=str(lab.pk))
+    return len(written)
+
+
+def _same(a: EmissionFactor, b: EmissionFactor) -> bool:
+    parts = ("ug_per_kwh", "low_ug_per_kwh", "high_ug_per_kwh", "source", "licence", "zone_name")
+    return all(getattr(a, part) == getattr(b, part) for part in parts)
+
+
+@transaction.atomic
+def declare_factor(*, lab: Lab, zone: str, name: str, ug_per_kwh: int, source: str, now: int) -> EmissionFactor:
+    """Record a factor that somebody states for a declared activity; a changed one becomes a new edition."""
+    _bounded(ug_per_kwh, source)
+    old = EmissionFactor.objects.filter(lab=lab, zone=zone, superseded_us__isnull=True).first()
+    if old and old.ug_per_kwh == ug_per_kwh and old.source == source:
+        return old
+    if old:
+        EmissionFactor.objects.filter(pk=old.pk).update(superseded_us=now)
+    factor = EmissionFactor.objects.create(
+        lab=lab,
+        zone=zone,
+        zone_name=name,
+        basis=lab.basis,
+        resolution="declared",
+        year=1970,
+        edition=old.edition + 1 if old else 1,
+        ug_per_kwh=ug_per_kwh,
+        source=source,
+        licence="stated by the lab",
+        loaded_us=now,
+    )
+    request_job(kind="carbon.apply_factors", key=str(lab.pk))
+    return factor
+
+
+def parent_zone(zone: str) -> str:
+    """Return the zone whose factor stands in for a sub-national one: its country."""
+    return zone.split("-", 1)[0]
+
+
+def factors_of_zone(lab: Lab, zone: str) -> list[EmissionFactor]:
+    """Return the current factors of a zone (else of its country) on the lab's basis."""
+    usable = EmissionFactor.objects.filter(Q(lab=lab) | Q(lab__isnull=True), basis=lab.basis, superseded_us__isnull=True)
+    return list(usable.filter(zone=zone)) or list(usable.filter(zone=parent_zone(zone)))
+
+
+def _derived(lab: Lab, placements: Iterable[Placement]) -> Iterable[AppliedFactor]:
+    by_site: dict[int, tuple[list[tuple[int, int]], list[YearFactor]]] = {}
+
+    def of_site(site: Site) -> tuple[list[tuple[int, int]], list[YearFactor]]:
+        if site.pk not in by_site:
+            factors = factors_of_zone(lab, site.zone) if site.zone else []
+            by_site[site.pk] = (
+                [(pue.from_hour, pue.pue_ppm) for pue in site.pues.all()],
+                [YearFactor(factor.pk, factor.year) for factor in factors],
+            )
+        return by_site[site.pk]
+
+    for placement in placements:
+        pues, factors = of_site(placement.site)
+        for span in spans(from_hour=placement.from_hour, to_hour=placement.to_hour or LAST_HOUR, pues=pues, factors=factors):
+            yield AppliedFactor(
+                node_id=placement.node_id,
+                basis=lab.basis,
+                from_hour=span.from_hour,
+                to_hour=span.to_hour,
+                pue_ppm=span.pue_ppm,
+                factor_id=span.factor_id,
+            )
+
+
+@transaction.atomic
+def apply_factors(*, lab: Lab) -> int:
+    """Derive the lab's applied factors from placements, PUE history and current editions; return how many spans.
+
+    Rebuilt whole each time (thousands of rows at most), so that it is the same however the facts came.
+    """
+    Lab.objects.select_for_update().get(pk=lab.pk)
+    placements = Placement.objects.filter(node__lab=lab).select_related("site").prefetch_related("site__pues")
+    derived = list(_derived(lab, placements))
+    AppliedFactor.objects.filter(node__lab=lab).delete()
+    AppliedFactor.objects.bulk_create(derived, batch_size=500)
+    return len(derived)

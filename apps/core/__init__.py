@@ -1,0 +1,1 @@
+"""Units, intervals, errors, the clock, the job table and the plumbing of the API. Imports no other app."""

@@ -1,0 +1,63 @@
+"""Plumbing of the REST API: one error shape, strict bodies."""
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+from rest_framework import exceptions, serializers
+from rest_framework.response import Response
+
+from apps.core.errors import LabCarbonError
+
+
+class StrictSerializer(serializers.Serializer[Any]):
+    """A serializer that refuses keys it does not know, so that a typing mistake is told and not swallowed."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, dict):
+            unknown = sorted(set(data) - set(self.fields))
+            if unknown:
+                raise serializers.ValidationError(
+                    {unknown[0]: [f"Unknown key. Known keys: {', '.join(sorted(self.fields))}."]}
+                )
+        return super().to_internal_value(data)
+
+
+def _first(detail: Any, path: str = "") -> tuple[str, str]:
+    """Return (field path, text) of the first error in DRF's nested error detail."""
+    if isinstance(detail, dict):
+        key, value = next(iter(detail.items()))
+        return _first(value, f"{path}.{key}" if path else str(key))
+    if isinstance(detail, list):
+        return _first(detail[0], path)
+    return path, str(detail)
+
+
+def error_response(error: Exception, context: dict[str, Any]) -> Response | None:
+    """Answer any anticipated error in the one shape; let the others become a 500."""
+    if isinstance(error, LabCarbonError):
+        response = Response(error.body(), status=error.status)
+        retry_after = getattr(error, "retry_after_s", None)
+        if retry_after is not None:
+            response["Retry-After"] = str(retry_after)
+        return response
+    if isinstance(error, Http404):
+        error = exceptions.NotFound()
+    elif isinstance(error, PermissionDenied):
+        error = exceptions.PermissionDenied()
+    if not isinstance(error, exceptions.APIException):
+        return None
+    field, message = _first(error.detail)
+    code = error.default_code if isinstance(error.default_code, str) else "error"
+    hint = {
+        "not_authenticated": "Send Authorization: Bearer <token>; get one with `labcarbon-collect login` or `enrol`.",
+        "parse_error": "The body must be JSON.",
+    }.get(code, "")
+    response = Response(
+        {"error": {"code": code, "message": message, "field": field or None, "hint": hint}}, status=error.status_code
+    )
+    for name, value in ((getattr(error, "auth_header", None) and {"WWW-Authenticate": error.auth_header}) or {}).items():  # type: ignore[attr-defined]
+        response[name] = value
+    if isinstance(error, exceptions.Throttled) and error.wait:
+        response["Retry-After"] = str(int(error.wait) + 1)
+    return response

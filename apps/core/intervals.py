@@ -1,0 +1,41 @@
+"""Half-open intervals ``[start, end)`` of integers (microseconds or whole hours). Pure."""
+
+from collections.abc import Iterable, Iterator
+
+from apps.core.units import US_PER_HOUR, largest_remainder
+
+
+def hours_touched(start_us: int, end_us: int) -> range:
+    """Return the whole UTC hours that ``[start_us, end_us)`` touches."""
+    return range(start_us // US_PER_HOUR, -(-end_us // US_PER_HOUR))
+
+
+def durations_by_hour(start_us: int, end_us: int) -> dict[int, int]:
+    """Return, for each hour touched, how many µs of ``[start_us, end_us)`` lie in it."""
+    return {
+        hour: min(end_us, (hour + 1) * US_PER_HOUR) - max(start_us, hour * US_PER_HOUR)
+        for hour in hours_touched(start_us, end_us)
+    }
+
+
+def split_by_hour(energy_mj: int, start_us: int, end_us: int) -> dict[int, int]:
+    """Divide ``energy_mj`` over the hours of ``[start_us, end_us)`` by duration, largest remainder, earlier hour first."""
+    durations = durations_by_hour(start_us, end_us)
+    sign = -1 if energy_mj < 0 else 1
+    parts = largest_remainder(abs(energy_mj), list(durations.values()))
+    return {hour: sign * part for hour, part in zip(durations, parts, strict=True)}
+
+
+def merged(intervals: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the union of ``intervals`` as disjoint intervals in order."""
+    current: tuple[int, int] | None = None
+    for start, end in sorted(intervals):
+        if current is None:
+            current = (start, end)
+        elif start <= current[1]:
+            current = (current[0], max(current[1], end))
+        else:
+            yield current
+            current = (start, end)
+    if current is not None:
+        yield current

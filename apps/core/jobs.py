@@ -1,0 +1,84 @@
+"""Asking for jobs and working on them. Work is idempotent; a lease that runs out is taken over."""
+
+import logging
+from collections.abc import Callable
+
+from django.db import connection, transaction
+from django.db.models import F
+
+from apps.core.clock import now_us
+from apps.core.models import Job
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[str], None]
+_HANDLERS: dict[str, Handler] = {}
+LEASE_US = 120_000_000
+RETRY_US = 5_000_000
+RETRY_MAX_US = 600_000_000
+
+
+def handles(kind: str) -> Callable[[Handler], Handler]:
+    """Register the decorated function as what does jobs of ``kind``; it gets the job's key."""
+
+    def remember(handler: Handler) -> Handler:
+        _HANDLERS[kind] = handler
+        return handler
+
+    return remember
+
+
+def request_job(*, kind: str, key: str, due_us: int = 0) -> None:
+    """Ask for a job, in the caller's transaction. Asking again while it waits or runs makes it run (once) more."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO core_job (kind, key, requested, done, due_us, leased_until_us, leased_by, attempts, last_error)"
+            " VALUES (%s, %s, 1, 0, %s, 0, '', 0, '')"
+            " ON CONFLICT (kind, key) DO UPDATE SET requested = core_job.requested + 1",
+            [kind, key, due_us],
+        )
+
+
+def lease_one(*, worker: str, now: int) -> Job | None:
+    """Take the oldest due job that nobody holds, or None."""
+    with transaction.atomic():
+        waiting = Job.objects.filter(done__lt=F("requested"), due_us__lte=now, leased_until_us__lte=now).order_by(
+            "due_us", "id"
+        )
+        if connection.features.has_select_for_update_skip_locked:
+            waiting = waiting.select_for_update(skip_locked=True)
+        job = waiting.first()
+        if job is None:
+            return None
+        job.leased_until_us = now + LEASE_US
+        job.leased_by = worker
+        job.attempts += 1
+        job.save(update_fields=["leased_until_us", "leased_by", "attempts"])
+        return job
+
+
+def run_leased(job: Job) -> bool:
+    """Run a leased job; on failure say why and try later. Return whether it went well."""
+    try:
+        _HANDLERS[job.kind](job.key)
+    except Exception as error:
+        log.exception("job %s failed (attempt %d)", job, job.attempts)
+        wait = min(RETRY_US * 2 ** min(job.attempts - 1, 10), RETRY_MAX_US)
+        Job.objects.filter(pk=job.pk, leased_by=job.leased_by).update(
+            due_us=now_us() + wait, leased_until_us=0, last_error=f"{type(error).__name__}: {error}"[:2000]
+        )
+        return False
+    # What was asked for while we ran has a higher number than the one we leased, and stays due.
+    Job.objects.filter(pk=job.pk).update(done=job.requested, leased_until_us=0, attempts=0, last_error="")
+    return True
+
+
+def work_until_empty(*, worker: str, limit: int = 1000) -> int:
+    """Lease and run jobs until none is due (or ``limit`` were run); return how many went well."""
+    good = 0
+    for _ in range(limit):
+        job = lease_one(worker=worker, now=now_us())
+        if job is None:
+            break
+        good += run_leased(job)
+    return good

@@ -1,0 +1,31 @@
+"""The worker process: leases jobs and runs them until it is told to stop."""
+
+import os
+import signal
+import socket
+import threading
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from apps.core.jobs import work_until_empty
+
+
+class Command(BaseCommand):
+    help = "Work on jobs (settling the ledger, deriving factors) until stopped."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--once", action="store_true", help="work until nothing is due, then end")
+        parser.add_argument("--pause", type=float, default=0.5, help="seconds to wait when nothing is due (0.5)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        worker = f"{socket.gethostname()}:{os.getpid()}"[:64]
+        if options["once"]:
+            self.stdout.write(f"{work_until_empty(worker=worker)} jobs done")
+            return
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        while not stop.is_set():
+            if work_until_empty(worker=worker, limit=20) == 0:
+                stop.wait(options["pause"])

@@ -1,0 +1,27 @@
+"""The job table: the queue of record. A row is written in the transaction that made the work necessary."""
+
+from django.db import models
+
+
+class Job(models.Model):
+    """One piece of work that must happen at least once. ``requested`` counts askings, so that none is lost to a race."""
+
+    kind = models.CharField(max_length=64)
+    key = models.CharField(max_length=200)
+    requested = models.BigIntegerField(default=1)
+    done = models.BigIntegerField(default=0)
+    due_us = models.BigIntegerField(default=0)
+    leased_until_us = models.BigIntegerField(default=0)
+    leased_by = models.CharField(max_length=64, default="", blank=True)
+    attempts = models.IntegerField(default=0)
+    last_error = models.TextField(default="", blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["kind", "key"], name="job_kind_key_once"),
+            models.CheckConstraint(condition=models.Q(done__lte=models.F("requested")), name="job_done_at_most_requested"),
+        ]
+        indexes = [models.Index(fields=["due_us"], name="job_due", condition=models.Q(done__lt=models.F("requested")))]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"

@@ -1,0 +1,62 @@
+"""The few places where SQLite and PostgreSQL differ, and the one place where sums become Python integers."""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+from django.db import connection
+
+
+def emission_sql(energy: str, pue: str, factor: str) -> str:
+    """Return SQL for µg CO2e of three columns: exact, half up. Same integers as :func:`units.emission_ug`."""
+    if connection.vendor == "postgresql":
+        # div() truncates towards zero; energies below zero (overhead findings) need floor.
+        return f"floor_div({energy}::numeric * {pue} * {factor} + 1800000000000000, 3600000000000000)"
+    return f"emission_ug({energy}, {pue}, {factor})"
+
+
+def facility_sql(energy: str, pue: str) -> str:
+    """Return SQL for facility energy in mJ. Same integers as :func:`units.facility_mj`."""
+    if connection.vendor == "postgresql":
+        return f"floor_div({energy}::numeric * {pue} + 500000, 1000000)"
+    return f"facility_mj({energy}, {pue})"
+
+
+def as_int(value: int | Decimal | None) -> int:
+    """Return a database sum as int: PostgreSQL sums bigint to Decimal, an empty sum is NULL (nothing: 0)."""
+    return 0 if value is None else int(value)
+
+
+def rows(sql: str, params: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """Run ``sql`` and yield each row as a dict; Decimals become int (every numeric column of ours is an integer)."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, list(params))
+        names = [column[0] for column in cursor.description]
+        for row in cursor.fetchall():
+            yield {name: int(value) if isinstance(value, Decimal) else value for name, value in zip(names, row, strict=True)}
+
+
+def bulk_insert(table: str, columns: dict[str, tuple[str, Sequence[Any]]], *, on_conflict: str = "") -> None:
+    """Insert columns of equal length into ``table`` in one statement.
+
+    ``columns`` maps a name to (PostgreSQL type, values). PostgreSQL gets binary arrays and ``unnest``; SQLite gets
+    ``executemany`` in the transaction at hand.
+    """
+    names = ", ".join(columns)
+    if connection.vendor == "postgresql":
+        import psycopg
+
+        connection.ensure_connection()
+        arrays = ", ".join(f"%b::{kind}[]" for kind, _ in columns.values())
+        with psycopg.Cursor(connection.connection) as cursor:
+            cursor.execute(
+                f"INSERT INTO {table} ({names}) SELECT * FROM unnest({arrays}) {on_conflict}",
+                [list(values) for _, values in columns.values()],
+            )
+        return
+    marks = ", ".join(["%s"] * len(columns))
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"INSERT INTO {table} ({names}) VALUES ({marks}) {on_conflict}",
+            list(zip(*(values for _, values in columns.values()), strict=True)),
+        )

@@ -1,0 +1,59 @@
+"""Units as integers: millijoules, micrograms, parts per million, microseconds, whole UTC hours. Pure.
+
+Energy is integer millijoules (mJ), emissions integer micrograms CO2e (µg), emission factors integer µg per kWh, PUE
+integer parts per million (1.0 = 1 000 000), time integer microseconds since 1970 UTC, an hour the number of whole hours
+since 1970 UTC.
+"""
+
+from fractions import Fraction
+
+MJ_PER_KWH = 3_600_000_000
+PPM = 1_000_000
+UG_PER_G = 1_000_000
+UG_PER_KG = 1_000_000_000
+US_PER_S = 1_000_000
+US_PER_HOUR = 3_600 * US_PER_S
+INT64_MAX = 2**63 - 1
+
+_EMISSION_DIVISOR = MJ_PER_KWH * PPM  # 3.6e15
+_EMISSION_HALF = _EMISSION_DIVISOR // 2  # 1.8e15
+
+
+def emission_ug(energy_mj: int, pue_ppm: int, factor_ug_per_kwh: int) -> int:
+    """Return µg CO2e of ``energy_mj`` of IT energy: mJ × PUE × factor, rounded half up once.
+
+    The only place where energy becomes carbon; the same integers come out of ``emission_ug`` on SQLite (this very
+    function, registered) and of ``div()`` on PostgreSQL. Negative energy (an overhead finding) floors the same way.
+    """
+    return (energy_mj * pue_ppm * factor_ug_per_kwh + _EMISSION_HALF) // _EMISSION_DIVISOR
+
+
+def facility_mj(energy_mj: int, pue_ppm: int) -> int:
+    """Return the energy the facility drew for ``energy_mj`` of IT energy, in mJ, rounded half up."""
+    return (energy_mj * pue_ppm + PPM // 2) // PPM
+
+
+def kwh_to_mj(kwh: Fraction) -> int:
+    """Return ``kwh`` in mJ, rounded half up."""
+    return int((kwh * MJ_PER_KWH * 2 + 1) // 2)
+
+
+def hour_of(time_us: int) -> int:
+    """Return the whole UTC hour (hours since 1970) that holds ``time_us``."""
+    return time_us // US_PER_HOUR
+
+
+def largest_remainder(total: int, weights: list[int]) -> list[int]:
+    """Split ``total`` ≥ 0 into integers in proportion to ``weights`` ≥ 0, summing to ``total`` exactly.
+
+    Ties go to the earlier weight: order the weights by their key. All weights zero: the first takes all.
+    """
+    whole = sum(weights)
+    if whole == 0:
+        return [total if i == 0 else 0 for i in range(len(weights))]
+    parts = [total * weight // whole for weight in weights]
+    left = total - sum(parts)
+    order = sorted(range(len(weights)), key=lambda i: (-(total * weights[i] % whole), i))
+    for i in order[:left]:
+        parts[i] += 1
+    return parts

@@ -1,0 +1,8 @@
+from django.apps import AppConfig
+
+
+class EnergyConfig(AppConfig):
+    name = "apps.energy"
+
+    def ready(self) -> None:
+        from apps.energy import tasks  # noqa: F401

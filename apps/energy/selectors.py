@@ -1,0 +1,113 @@
+"""Reads of the ledger, and of the windows it is made from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from apps.accounts.models import Lab
+from apps.core.sql import as_int, rows
+from apps.core.units import US_PER_HOUR
+from apps.energy.calc import EntryKey, ShareRow
+
+_LAST_BEFORE = "COALESCE((SELECT MAX(start_us) FROM ingest_energywindow WHERE device_id = %s AND start_us < %s), %s)"
+# The hour a window begins in holds all of it.
+_INSIDE = "w.end_us <= (w.start_us / 3600000000 + 1) * 3600000000"
+
+
+def sums_inside(device_id: int, from_hour: int, to_hour: int) -> dict[EntryKey, int]:
+    """Return the sums of shares of windows that lie inside one hour each."""
+    found = rows(
+        "SELECT w.start_us / 3600000000 AS hour, w.node_id, s.consumer_id, w.energy_quality, w.share_quality, "
+        "w.placement_quality, SUM(s.energy_mj) AS energy_mj FROM ingest_energywindow w "
+        "JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
+        f"WHERE w.device_id = %s AND w.start_us >= %s AND w.start_us < %s AND {_INSIDE} "
+        "GROUP BY 1, 2, 3, 4, 5, 6",
+        [device_id, from_hour * US_PER_HOUR, to_hour * US_PER_HOUR],
+    )
+    return {
+        EntryKey(
+            row["hour"],
+            row["node_id"],
+            row["consumer_id"],
+            row["energy_quality"],
+            row["share_quality"],
+            row["placement_quality"],
+        ): as_int(row["energy_mj"])
+        for row in found
+    }
+
+
+def shares_spanning(device_id: int, from_hour: int, to_hour: int) -> Iterator[ShareRow]:
+    """Yield the shares of windows that touch the hours and span more than one."""
+    from_us, to_us = from_hour * US_PER_HOUR, to_hour * US_PER_HOUR
+    found = rows(
+        "SELECT w.start_us, w.end_us, w.node_id, s.consumer_id, w.energy_quality, w.share_quality, s.energy_mj "
+        "FROM ingest_energywindow w JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
+        f"WHERE w.device_id = %s AND w.start_us < %s AND w.end_us > %s AND w.start_us >= {_LAST_BEFORE} AND NOT ({_INSIDE})",
+        [device_id, to_us, from_us, device_id, from_us, from_us],
+    )
+    for row in found:
+        yield ShareRow(**row)
+
+
+def intervals(device_ids: list[int], from_hour: int, to_hour: int) -> list[dict[str, Any]]:
+    """Return device, node, start and end of all windows of the devices that touch the hours."""
+    from_us, to_us = from_hour * US_PER_HOUR, to_hour * US_PER_HOUR
+    part = (
+        "SELECT device_id, node_id, start_us, end_us FROM ingest_energywindow "
+        f"WHERE device_id = %s AND start_us < %s AND end_us > %s AND start_us >= {_LAST_BEFORE}"
+    )
+    params = [value for device in device_ids for value in (device, to_us, from_us, device, from_us, from_us)]
+    return list(rows(" UNION ALL ".join([part] * len(device_ids)), params)) if device_ids else []
+
+
+def energy_of_kinds(node_id: int, hour: int, kinds: tuple[str, ...]) -> int:
+    """Return the ledger's energy of a node's devices of some kinds in one hour, mJ."""
+    marks = ", ".join(["%s"] * len(kinds))
+    found = rows(
+        "SELECT SUM(e.energy_mj) AS mj FROM energy_ledgerentry e JOIN fleet_device d ON d.id = e.device_id "
+        f"WHERE e.node_id = %s AND e.hour = %s AND d.kind IN ({marks})",
+        [node_id, hour, *kinds],
+    )
+    return as_int(next(found)["mj"])
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Device time with and without data, in µs, over the stretch in which each device was known."""
+
+    covered_us: int
+    expected_us: int
+
+    @property
+    def unknown_us(self) -> int:
+        return max(0, self.expected_us - self.covered_us)
+
+
+def coverage(lab: Lab, from_hour: int, to_hour: int, now: int, *, node_id: int | None = None) -> Coverage:
+    """Return how much device time was measured between each device's first window and the end (at most now).
+
+    Devices that only the server writes (the rest of a node) and declared use are left out: nobody can be silent there.
+    """
+    from_us, to_us = from_hour * US_PER_HOUR, min(to_hour * US_PER_HOUR, now)
+    where = "d.lab_id = %s AND d.kind NOT IN ('host', 'declared', 'meter')"
+    params: list[Any] = [lab.pk]
+    if node_id is not None:
+        where += " AND d.node_id = %s"
+        params.append(node_id)
+    found = rows(
+        "SELECT d.id, (SELECT MIN(w.start_us) FROM ingest_energywindow w WHERE w.device_id = d.id) AS first_us, "
+        "(SELECT MAX(w.end_us) FROM ingest_energywindow w WHERE w.device_id = d.id) AS last_us, "
+        "(SELECT SUM(h.covered_us) FROM energy_devicehour h WHERE h.device_id = d.id AND h.hour >= %s AND h.hour < %s) "
+        f"AS covered_us FROM fleet_device d WHERE {where}",
+        [from_hour, to_hour, *params],
+    )
+    covered = expected = 0
+    for row in found:
+        if row["first_us"] is None:
+            continue
+        covered += as_int(row["covered_us"])
+        # What was measured a moment ago is still on its way: two minutes are not called unknown.
+        until = to_us if to_us < now or now - row["last_us"] > 120_000_000 else row["last_us"]
+        expected += max(0, until - max(from_us, row["first_us"]))
+    return Coverage(min(covered, expected), expected)

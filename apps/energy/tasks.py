@@ -1,0 +1,17 @@
+"""Jobs of energy."""
+
+from apps.core.jobs import handles
+from apps.energy.services import resettle_node, settle_node
+from apps.fleet.models import Node
+
+
+@handles("energy.settle")
+def settle_job(key: str) -> None:
+    """Settle the dirty hours of node ``key``."""
+    settle_node(node=Node.objects.get(pk=int(key)))
+
+
+@handles("energy.resettle_node")
+def resettle_job(key: str) -> None:
+    """Mark all hours of node ``key`` dirty."""
+    resettle_node(node=Node.objects.get(pk=int(key)))

@@ -1,0 +1,88 @@
+"""Enrolment and login: codes traded for tokens."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, inline_serializer
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.throttling import SimpleRateThrottle
+from rest_framework.views import APIView
+
+from apps.accounts.choices import CodePurpose
+from apps.accounts.services import issue_user_token, spend_code
+from apps.core.api import StrictSerializer
+from apps.core.clock import now_us
+from apps.fleet.services import enrol_node
+
+
+class CodeThrottle(SimpleRateThrottle):
+    """Thirty codes a minute from one address: far too few to guess 100 bits, enough for a rack."""
+
+    scope = "codes"
+    rate = "30/min"
+
+    def get_cache_key(self, request: Request, view: APIView) -> str:
+        return f"codes:{self.get_ident(request)}"
+
+
+class EnrolBody(StrictSerializer):
+    code = serializers.CharField(max_length=64)
+    node = serializers.UUIDField()
+    hostname = serializers.CharField(max_length=255)
+    facts = serializers.DictField(required=False, default=dict)
+
+    def validate_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
+        if len(facts) > 64 or any(len(str(key)) > 64 or len(str(value)) > 1024 for key, value in facts.items()):
+            raise serializers.ValidationError("At most 64 facts of at most 1024 characters.")
+        return facts
+
+
+class LoginBody(StrictSerializer):
+    code = serializers.CharField(max_length=64)
+
+
+class EnrolView(APIView):
+    authentication_classes = ()
+    permission_classes = ()
+    throttle_classes = (CodeThrottle,)
+
+    @extend_schema(
+        request=EnrolBody,
+        responses=inline_serializer(
+            "EnrolReply",
+            {"token": serializers.CharField(), "node": serializers.UUIDField(), "lab": serializers.CharField()},
+        ),
+    )
+    def post(self, request: Request) -> Response:
+        """Trade a one-time enrolment code for the token of one node. The token is shown this once."""
+        body = EnrolBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        data = body.validated_data
+        node, token = enrol_node(
+            code=data["code"], uuid=data["node"], hostname=data["hostname"], facts=data["facts"], now=now_us()
+        )
+        return Response({"token": token, "node": str(node.uuid), "lab": node.lab.slug}, status=201)
+
+
+class LoginView(APIView):
+    authentication_classes = ()
+    permission_classes = ()
+    throttle_classes = (CodeThrottle,)
+
+    @extend_schema(
+        request=LoginBody,
+        responses=inline_serializer(
+            "LoginReply",
+            {"token": serializers.CharField(), "user": serializers.CharField(), "lab": serializers.CharField()},
+        ),
+    )
+    def post(self, request: Request) -> Response:
+        """Trade a one-time code, shown in the browser, for a person's token."""
+        body = LoginBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        now = now_us()
+        spent = spend_code(purpose=CodePurpose.LOGIN, code=body.validated_data["code"], now=now)
+        assert spent.lab is not None and spent.user is not None
+        token = issue_user_token(lab=spent.lab, user=spent.user, now=now)
+        return Response({"token": token, "user": spent.user.get_username(), "lab": spent.lab.slug}, status=201)

@@ -1,0 +1,117 @@
+"""The push endpoint and the one thing a node's token reads."""
+
+import zlib
+from typing import Any
+
+from django.conf import settings
+from django.db import OperationalError
+from django.http import HttpRequest
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.authentication import Caller
+from apps.accounts.permissions import caller, require
+from apps.core.clock import now_us
+from apps.core.errors import Forbidden, InvalidInput, LabCarbonError, TooLarge
+from apps.fleet.models import Node
+from apps.fleet.selectors import node_of
+from apps.ingest.calc import parse_batch
+from apps.ingest.services import accept_batch
+
+MAX_WIRE = 1 << 20
+MAX_BODY = 8 << 20
+_CHUNK = 64 << 10
+
+
+class Unavailable(LabCarbonError):
+    """The database cannot take the batch now; the collector keeps it."""
+
+    status = 503
+    code = "unavailable"
+    retry_after_s = 5
+
+
+class RawParser(BaseParser):
+    """Hands over the bytes, bounded."""
+
+    media_type = "*/*"
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> bytes:
+        return bounded_body(parser_context["request"]._request)
+
+
+def bounded_body(request: HttpRequest) -> bytes:
+    """Return the body, unpacked if it is gzip, reading no more than the limits allow."""
+    length = request.headers.get("Content-Length", "")
+    if length.isdecimal() and int(length) > MAX_WIRE:
+        raise _too_large()
+    packed = request.read(MAX_WIRE + 1)
+    if len(packed) > MAX_WIRE:
+        raise _too_large()
+    encoding = request.headers.get("Content-Encoding", "identity").lower()
+    if encoding == "identity":
+        return packed
+    if encoding != "gzip":
+        raise InvalidInput(f"Content-Encoding {encoding!r} is not read here.", hint="Send gzip, or no encoding.")
+    return _unpack(packed)
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(
+        f"A batch is at most {MAX_WIRE >> 20} MiB on the wire and {MAX_BODY >> 20} MiB unpacked.", hint="Send fewer windows."
+    )
+
+
+def _unpack(packed: bytes) -> bytes:
+    unpacker = zlib.decompressobj(wbits=31)
+    parts: list[bytes] = []
+    size = 0
+    data = packed
+    try:
+        while data and not unpacker.eof:
+            part = unpacker.decompress(data, _CHUNK)
+            size += len(part)
+            if size > MAX_BODY:
+                raise _too_large()
+            parts.append(part)
+            data = unpacker.unconsumed_tail
+            if not part and not data:
+                break
+    except zlib.error as error:
+        raise InvalidInput(f"The body is not gzip: {error}", code="bad_batch") from error
+    if not unpacker.eof or unpacker.unused_data:
+        raise InvalidInput("The gzip body is cut off, or has more behind its end.", code="bad_batch")
+    return b"".join(parts)
+
+
+def own_node(who: Caller) -> Node:
+    """Return the node a token is bound to."""
+    node = node_of(who.lab, who.node_uuid) if who.node_uuid else None
+    if node is None:
+        raise Forbidden(
+            "Only a node's token pushes energy.", hint=f"Run `labcarbon-collect enrol {settings.SITE_URL}` on the machine."
+        )
+    return node
+
+
+class IngestView(APIView):
+    permission_classes = (require("ingest:write"),)
+    parser_classes = (RawParser,)
+
+    @extend_schema(request=OpenApiTypes.OBJECT, responses=OpenApiTypes.OBJECT)
+    def post(self, request: Request) -> Response:
+        """Store a batch of windows of one node (docs/collector.md); answers for each window in order."""
+        received_us = now_us()
+        node = own_node(caller(request))
+        batch = parse_batch(request.data)
+        if batch.header.node != node.uuid:
+            raise Forbidden("This token belongs to another node.", field="node", hint="Enrol this machine by itself.")
+        try:
+            results = accept_batch(node=node, batch=batch, received_us=received_us)
+        except OperationalError as error:
+            raise Unavailable("The database cannot be written now.", hint="The collector tries again.") from error
+        return Response({"server_time": now_us(), "results": results})

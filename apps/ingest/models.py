@@ -1,0 +1,160 @@
+"""What was pushed: batches, windows as measured, their shares, gaps, and what was set aside for a person."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from apps.accounts.models import Lab
+from apps.fleet.models import Device, Node
+from apps.ingest.choices import EnergyQuality, Measurement, PlacementQuality, ShareQuality
+
+
+class Consumer(models.Model):
+    """Who used energy, by text key (``run:<uuid>``, ``idle``, ``proc:<user>/<comm>`` …), interned."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE)
+    key = models.CharField(max_length=256)
+    kind = models.CharField(max_length=16)
+    run_uuid = models.UUIDField(null=True, blank=True, db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["lab", "key"], name="consumer_key_once_per_lab")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class Epoch(models.Model):
+    """A stretch in which a device's counter did not restart."""
+
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="epochs")
+    key = models.CharField(max_length=200)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["device", "key"], name="epoch_once_per_device")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class Batch(models.Model):
+    """One push, as it arrived."""
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="batches")
+    uuid = models.UUIDField()
+    received_us = models.BigIntegerField()
+    sent_us = models.BigIntegerField(null=True)
+    skew_us = models.BigIntegerField(null=True)
+    windows = models.IntegerField()
+    origin = models.CharField(max_length=200, blank=True, default="")
+
+    class Meta:
+        indexes = [models.Index(fields=["node", "received_us"], name="batch_of_node")]
+
+    def __str__(self) -> str:
+        return str(self.uuid)
+
+
+class EnergyWindow(models.Model):
+    """Activity data as measured. Identity (epoch, sequence); never changed after it was accepted."""
+
+    pk = models.CompositePrimaryKey("epoch_id", "sequence")
+    epoch = models.ForeignKey(Epoch, on_delete=models.CASCADE, related_name="windows")
+    sequence = models.BigIntegerField()
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="windows")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="windows")
+    batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="accepted", db_index=False)
+    start_us = models.BigIntegerField()
+    end_us = models.BigIntegerField()
+    energy_mj = models.BigIntegerField()
+    counter_start = models.BigIntegerField(null=True)
+    counter_end = models.BigIntegerField(null=True)
+    measurement = models.SmallIntegerField(choices=Measurement)
+    energy_quality = models.SmallIntegerField(choices=EnergyQuality)
+    share_quality = models.SmallIntegerField(choices=ShareQuality)
+    placement_quality = models.SmallIntegerField(choices=PlacementQuality)
+    flags = models.IntegerField(default=0)
+    clock_shift_us = models.BigIntegerField(default=0)
+    util_mean_pm = models.SmallIntegerField(null=True)
+    util_max_pm = models.SmallIntegerField(null=True)
+    mem_mean_mib = models.IntegerField(null=True)
+    mem_max_mib = models.IntegerField(null=True)
+    processes = models.IntegerField(null=True)
+    digest = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["device", "start_us"], name="window_start_once_per_device"),
+            models.CheckConstraint(condition=Q(end_us__gt=F("start_us")), name="window_not_empty"),
+            models.CheckConstraint(condition=Q(energy_mj__gte=0), name="window_energy_not_negative"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.device_id} {self.start_us}"
+
+
+class WindowShare(models.Model):
+    """The part of a window's energy that one consumer used. The shares of a window sum to it, exactly."""
+
+    pk = models.CompositePrimaryKey("epoch_id", "sequence", "consumer_id")
+    epoch = models.ForeignKey(Epoch, on_delete=models.CASCADE)
+    sequence = models.BigIntegerField()
+    consumer = models.ForeignKey(Consumer, on_delete=models.PROTECT)
+    energy_mj = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(energy_mj__gte=0), name="share_not_negative")]
+
+    def __str__(self) -> str:
+        return f"{self.consumer_id}: {self.energy_mj} mJ"
+
+
+class DeclaredGap(models.Model):
+    """Time for which a collector says that it does not know a device's energy."""
+
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="gaps")
+    epoch_key = models.CharField(max_length=200)
+    from_us = models.BigIntegerField()
+    to_us = models.BigIntegerField()
+    reason = models.CharField(max_length=32)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["device", "epoch_key", "from_us"], name="gap_once"),
+            models.CheckConstraint(condition=Q(to_us__gte=F("from_us")), name="gap_not_backwards"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.reason} {self.from_us}"
+
+
+class QuarantinedWindow(models.Model):
+    """A window that was stored but not counted; a person decides."""
+
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="quarantined")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE)
+    batch = models.ForeignKey(Batch, on_delete=models.PROTECT)
+    epoch_key = models.CharField(max_length=200)
+    sequence = models.BigIntegerField()
+    reason = models.CharField(max_length=64)
+    energy_mj = models.BigIntegerField()
+    digest = models.BigIntegerField()
+    content = models.JSONField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["device", "epoch_key", "sequence", "digest"], name="quarantined_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.energy_mj} mJ"
+
+
+class DirtyHour(models.Model):
+    """A device-hour whose ledger entries must be computed again. Written with the windows, in one transaction."""
+
+    pk = models.CompositePrimaryKey("device_id", "hour")
+    device = models.ForeignKey(Device, on_delete=models.CASCADE)
+    hour = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.device_id} {self.hour}"

@@ -1,0 +1,166 @@
+"""Runs over the API: PUT and PATCH by the client's UUID, GET one or many."""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import QueryDict
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.pagination import CursorPagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.permissions import caller, require
+from apps.core.api import StrictSerializer
+from apps.core.clock import us, utc
+from apps.core.errors import InvalidInput, NotFound
+from apps.core.units import INT64_MAX
+from apps.runs.choices import RunState
+from apps.runs.models import Run
+from apps.runs.selectors import run_of, runs_of
+from apps.runs.services import RunFacts, change_run, put_run
+
+_MAX_PARAMS = 500
+
+
+class RunBody(StrictSerializer):
+    name = serializers.CharField(max_length=200)
+    started_at = serializers.DateTimeField()
+    project = serializers.CharField(max_length=60, required=False, allow_null=True)
+    command = serializers.ListField(child=serializers.CharField(max_length=256), max_length=64, required=False)
+    params = serializers.DictField(required=False)
+    node = serializers.UUIDField(required=False, allow_null=True)
+    user = serializers.CharField(max_length=100, required=False, allow_blank=True)
+    host = serializers.CharField(max_length=255, required=False, allow_blank=True)
+
+    def validate_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        if len(params) > _MAX_PARAMS:
+            raise serializers.ValidationError(f"At most {_MAX_PARAMS} parameters.")
+        for name, value in params.items():
+            if isinstance(value, dict | list) or len(str(name)) > 256 or len(str(value)) > 1024:
+                raise serializers.ValidationError(f"{name!r}: a parameter is one text, number, true, false or null.")
+        return params
+
+
+class RunChange(StrictSerializer):
+    state = serializers.ChoiceField(choices=RunState.choices)
+    ended_at = serializers.DateTimeField(required=False, allow_null=True)
+    exit_code = serializers.IntegerField(required=False, allow_null=True, min_value=-255, max_value=255)
+    energy_mj = serializers.IntegerField(required=False, allow_null=True, min_value=0, max_value=INT64_MAX)
+    provisional = serializers.BooleanField(required=False)
+
+
+class RunReply(serializers.ModelSerializer[Run]):
+    """A run as told to others. Its energy is asked from /figures/ with subject=run:<uuid>."""
+
+    project = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True, allow_null=True)
+    node = serializers.SlugRelatedField[Any](slug_field="uuid", read_only=True, allow_null=True)
+    started_at = serializers.SerializerMethodField()
+    ended_at = serializers.SerializerMethodField()
+    warning = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Run
+        fields = (
+            "uuid", "name", "project", "node", "os_user", "host", "command", "params", "state", "started_at", "ended_at",
+            "exit_code", "reported_energy_mj", "warning",
+        )  # fmt: skip
+
+    def get_started_at(self, run: Run) -> str:
+        return utc(run.started_us).isoformat()
+
+    def get_ended_at(self, run: Run) -> str | None:
+        return utc(run.ended_us).isoformat() if run.ended_us is not None else None
+
+    def get_warning(self, run: Run) -> str:
+        return str(self.context.get("warning", ""))
+
+
+class RunView(APIView):
+    def get_permissions(self) -> list[Any]:
+        return [require("runs:read" if self.request.method == "GET" else "runs:write")()]
+
+    @extend_schema(responses=RunReply)
+    def get(self, request: Request, uuid: UUID) -> Response:
+        """Return one run."""
+        run = run_of(caller(request).lab, uuid)
+        if run is None:
+            raise NotFound("There is no such run in this lab.")
+        return Response(RunReply(run).data)
+
+    @extend_schema(request=RunBody, responses=RunReply)
+    def put(self, request: Request, uuid: UUID) -> Response:
+        """Create or renew a run by the UUID that its client made. Idempotent."""
+        body = RunBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        data, who = body.validated_data, caller(request)
+        facts = RunFacts(
+            name=data["name"],
+            started_us=us(data["started_at"]),
+            project=data.get("project"),
+            command=data.get("command", []),
+            params=data.get("params", {}),
+            os_user=data.get("user", ""),
+            host=data.get("host", ""),
+            node_uuid=data.get("node"),
+        )
+        run, warning = put_run(lab=who.lab, uuid=uuid, facts=facts, by=who.user, bound_node=who.node_uuid)
+        return Response(RunReply(run, context={"warning": warning}).data)
+
+    @extend_schema(request=RunChange, responses=RunReply)
+    def patch(self, request: Request, uuid: UUID) -> Response:
+        """Record a run's state, end, exit code and closing energy."""
+        body = RunChange(data=request.data)
+        body.is_valid(raise_exception=True)
+        data, who = body.validated_data, caller(request)
+        ended_at = data.get("ended_at")
+        run = change_run(
+            lab=who.lab,
+            uuid=uuid,
+            state=RunState(data["state"]),
+            ended_us=us(ended_at) if ended_at else None,
+            exit_code=data.get("exit_code"),
+            reported_energy_mj=data.get("energy_mj"),
+            bound_node=who.node_uuid,
+        )
+        return Response(RunReply(run).data)
+
+
+class NewestFirst(CursorPagination):
+    ordering = ("-started_us", "-id")
+    page_size = 50
+    page_size_query_param = "page_size"
+    max_page_size = 500
+
+
+def _known_filters(params: QueryDict) -> None:
+    unknown = sorted(set(params) - {"project", "state", "text", "cursor", "page_size"})
+    if unknown:
+        raise InvalidInput(f"{unknown[0]!r} is not a filter.", field=unknown[0], hint="Known: project, state, text.")
+
+
+class RunsView(APIView):
+    permission_classes = (require("runs:read"),)
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter(name, OpenApiTypes.STR) for name in ("project", "state", "text", "cursor", "page_size")
+        ],
+        responses=RunReply(many=True),
+        operation_id="runs_list",
+    )
+    def get(self, request: Request) -> Response:
+        """List runs, newest first, by pages."""
+        _known_filters(request.query_params)
+        params = request.query_params
+        pages = NewestFirst()
+        found = runs_of(
+            caller(request).lab,
+            project=params.get("project", ""),
+            state=params.get("state", ""),
+            text=params.get("text", ""),
+        )
+        page = pages.paginate_queryset(found, request, view=self)
+        return pages.get_paginated_response(RunReply(page, many=True).data)

@@ -1,0 +1,27 @@
+"""Reads of runs."""
+
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from apps.accounts.models import Lab
+from apps.runs.models import Run
+
+SORTS = {"started": "started_us", "ended": "ended_us", "name": "name"}
+
+
+def runs_of(lab: Lab, *, project: str = "", state: str = "", text: str = "") -> QuerySet[Run]:
+    """Return the lab's runs, newest first, filtered by project slug ('~unattributed': none), state, words in the name."""
+    found = Run.objects.filter(lab=lab).select_related("project", "node", "user").order_by("-started_us", "-id")
+    if project == "~unattributed":
+        found = found.filter(project__isnull=True)
+    elif project:
+        found = found.filter(project__slug=project)
+    if state:
+        found = found.filter(state=state)
+    return found.filter(name__icontains=text) if text else found
+
+
+def run_of(lab: Lab, uuid: UUID) -> Run | None:
+    """Return the lab's run, or None."""
+    return Run.objects.filter(lab=lab, uuid=uuid).select_related("project", "node", "user").first()

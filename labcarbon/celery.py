@@ -1,0 +1,18 @@
+"""Celery carries one message: "look at the jobs now". The queue of record is the Job table (apps/core/jobs.py)."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "labcarbon.settings")
+
+app = Celery("labcarbon")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+
+
+@app.task(name="labcarbon.work_on_jobs")
+def work_on_jobs() -> int:
+    """Lease and run every job that is due; return how many were done."""
+    from apps.core.jobs import work_until_empty
+
+    return work_until_empty(worker="celery")

@@ -1,0 +1,89 @@
+"""System checks: a mistake in the environment is told at start, with its mend."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
+
+_NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "lustre", "beegfs", "gpfs"}
+
+
+@register()
+def check_secrets(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
+    """A secret key and a token pepper must be set: no default exists."""
+    problems: list[CheckMessage] = []
+    if len(settings.ENVIRONMENT.secret_key) < 40:
+        problems.append(
+            Error(
+                "No secret key is set (or it is shorter than 40 characters).",
+                hint="Run `make run`, which makes one in the data directory, or set LABCARBON_SECRET_KEY.",
+                id="labcarbon.E001",
+            )
+        )
+    if not settings.TOKEN_PEPPERS or any(len(value) < 16 for value in settings.TOKEN_PEPPERS.values()):
+        problems.append(
+            Error(
+                "No token pepper is set (or it is shorter than 16 bytes).",
+                hint="Run `make run`, which makes one in the data directory, or set LABCARBON_TOKEN_PEPPERS=1:<hex>.",
+                id="labcarbon.E002",
+            )
+        )
+    return problems
+
+
+@register()
+def check_exposure(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
+    """Off loopback: no debug pages, and only over TLS."""
+    environment = settings.ENVIRONMENT
+    if environment.loopback_only:
+        return []
+    problems: list[CheckMessage] = []
+    if environment.debug:
+        problems.append(
+            Error(
+                f"LABCARBON_DEBUG=1 would show source code to everyone who reaches {environment.url}.",
+                hint="Unset LABCARBON_DEBUG, or set LABCARBON_SITE_URL to a loopback address.",
+                id="labcarbon.E003",
+            )
+        )
+    if not environment.url.startswith("https://"):
+        problems.append(
+            Error(
+                f"{environment.url} would send tokens and sessions in the clear.",
+                hint="Put a TLS proxy in front and set LABCARBON_SITE_URL=https://… and LABCARBON_BEHIND_TLS_PROXY=1.",
+                id="labcarbon.E004",
+            )
+        )
+    return problems
+
+
+def file_system_of(path: str) -> str:
+    """Return the type of the file system that holds ``path`` ('' where /proc/mounts cannot say)."""
+    best, kind = "", ""
+    try:
+        with open("/proc/mounts", encoding="utf-8", errors="replace") as mounts:
+            for line in mounts:
+                _, point, fs, *_ = line.split(" ")
+                if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
+                    best, kind = point, fs
+    except OSError:
+        return ""
+    return kind
+
+
+@register()
+def check_database_place(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
+    """SQLite's locks do not hold on network file systems."""
+    if settings.ENVIRONMENT.served:
+        return []
+    kind = file_system_of(str(settings.DATA_DIR))
+    if kind not in _NETWORK_FILE_SYSTEMS:
+        return []
+    return [
+        Error(
+            f"The data directory {settings.DATA_DIR} is on a network file system ({kind}), where SQLite can lose data.",
+            hint="Set LABCARBON_DATA to a local disk, or use PostgreSQL: LABCARBON_DATABASE_URL=postgres://…",
+            id="labcarbon.E005",
+        )
+    ]

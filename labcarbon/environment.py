@@ -1,0 +1,96 @@
+"""What the environment says: every setting a user may turn, read in one place and documented in docs/install.md."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+class EnvironmentProblem(Exception):
+    """An environment variable that cannot be used; the text says which and what to write instead."""
+
+
+def _flag(name: str) -> bool:
+    text = os.environ.get(name, "0").strip().lower()
+    if text not in {"0", "1", "true", "false", "yes", "no", ""}:
+        raise EnvironmentProblem(f"{name}={text!r} is neither 1 nor 0.")
+    return text in {"1", "true", "yes"}
+
+
+def _words(name: str) -> list[str]:
+    return [word.strip() for word in os.environ.get(name, "").split(",") if word.strip()]
+
+
+def _secret(name: str, path: Path) -> str:
+    """Return the secret in variable ``name``, else the one in ``path``, else ''."""
+    value = os.environ.get(name, "")
+    if value or not path.is_file():
+        return value
+    return path.read_text(encoding="ascii").strip()
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The settings of one installation."""
+
+    data_dir: Path
+    port: int
+    debug: bool
+    url: str
+    secret_key: str
+    token_peppers: dict[int, bytes]
+    database_url: str
+    redis_url: str
+    allowed_hosts: list[str]
+    behind_proxy: bool
+    email_url: str = ""
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def served(self) -> bool:
+        """True when other machines share the work (PostgreSQL), False when embedded (SQLite)."""
+        return bool(self.database_url) and not self.database_url.startswith("sqlite")
+
+    @property
+    def loopback_only(self) -> bool:
+        return urlsplit(self.url).hostname in {"127.0.0.1", "localhost", "::1"}
+
+
+def _peppers(data_dir: Path) -> dict[int, bytes]:
+    """Parse ``1:hex,2:hex``: the highest number signs, all verify."""
+    text = _secret("LABCARBON_TOKEN_PEPPERS", data_dir / "token_peppers")
+    peppers: dict[int, bytes] = {}
+    for part in filter(None, text.split(",")):
+        number, _, value = part.partition(":")
+        try:
+            peppers[int(number)] = bytes.fromhex(value.strip())
+        except ValueError as error:
+            raise EnvironmentProblem(
+                "LABCARBON_TOKEN_PEPPERS must read like 1:0123abcd…,2:4567ef…: a number, a colon, "
+                "at least 32 hexadecimal digits."
+            ) from error
+    return peppers
+
+
+def read_environment() -> Environment:
+    """Read all settings from the environment and from the secrets kept in the data directory."""
+    data_dir = Path(os.environ.get("LABCARBON_DATA", BASE_DIR / "var")).expanduser().resolve()
+    try:
+        port = int(os.environ.get("LABCARBON_PORT", "8000"))
+    except ValueError as error:
+        raise EnvironmentProblem("LABCARBON_PORT must be a port number such as 8000.") from error
+    url = os.environ.get("LABCARBON_SITE_URL", f"http://127.0.0.1:{port}").rstrip("/")
+    return Environment(
+        data_dir=data_dir,
+        port=port,
+        debug=_flag("LABCARBON_DEBUG"),
+        url=url,
+        secret_key=_secret("LABCARBON_SECRET_KEY", data_dir / "secret_key"),
+        token_peppers=_peppers(data_dir),
+        database_url=os.environ.get("LABCARBON_DATABASE_URL", ""),
+        redis_url=os.environ.get("LABCARBON_REDIS_URL", ""),
+        allowed_hosts=_words("LABCARBON_ALLOWED_HOSTS"),
+        behind_proxy=_flag("LABCARBON_BEHIND_TLS_PROXY"),
+    )

@@ -1,0 +1,118 @@
+"""Small labs for tests: built through the same services as real ones."""
+
+import uuid
+from dataclasses import dataclass
+
+import msgspec
+
+from apps.accounts.models import Lab, User
+from apps.accounts.services import create_lab
+from apps.carbon.services import apply_factors, load_factors
+from apps.core.jobs import work_until_empty
+from apps.fleet.choices import SiteKind
+from apps.fleet.models import Node, Site
+from apps.fleet.services import create_site, register_node
+from apps.ingest.calc import parse_batch
+from apps.ingest.services import accept_batch
+
+# 2026-11-02 08:00 UTC
+T0 = 1_793_606_400_000_000
+MINUTE = 60_000_000
+BOOT = "0b6f0c1e-1111-4222-8333-444455556666"
+
+
+@dataclass
+class SmallLab:
+    """A lab with an owner, one site in Germany and one node."""
+
+    lab: Lab
+    owner: User
+    site: Site
+    node: Node
+
+
+def small_lab(*, name: str = "Cell Lab", zone: str = "DE", kind: str = SiteKind.WORKSTATION) -> SmallLab:
+    """Create a lab with the factors loaded and applied."""
+    owner = User.objects.create_user(username=f"owner-{uuid.uuid4().hex[:6]}", password="correct horse battery")
+    load_factors(now=T0)
+    lab = create_lab(name=name, time_zone="Europe/Berlin", owner=owner, now=T0)
+    site = create_site(lab=lab, name="Room 1", kind=SiteKind(kind), zone=zone)
+    node = register_node(lab=lab, uuid=uuid.uuid4(), hostname="ws-1", facts={}, site=site, now=T0)
+    apply_factors(lab=lab)
+    return SmallLab(lab, owner, site, node)
+
+
+@dataclass
+class W:
+    """One window to push."""
+
+    device: str
+    energy_mj: int
+    start_us: int = T0
+    end_us: int = T0 + MINUTE
+    seq: int = 0
+    shares: tuple[tuple[str, int], ...] | None = None
+    counter_start: int | None = 1_000_000
+    measurement: str = "nvml_counter"
+    epoch: str = BOOT + "/1"
+    flags: int = 0
+
+
+def batch_body(node: Node, windows: list[W], *, sent_at: int | None = None, **header: object) -> dict[str, object]:
+    """Return a batch as a collector would send it, as a dict."""
+    devices = list(dict.fromkeys(window.device for window in windows))
+    shares = [window.shares or (("idle", window.energy_mj),) for window in windows]
+    consumers = list(dict.fromkeys(key for part in shares for key, _ in part))
+    sent = sent_at if sent_at is not None else max((window.end_us for window in windows), default=T0)
+    flat = [(i, consumers.index(key), mj) for i, part in enumerate(shares) for key, mj in part]
+    return {
+        "schema": "1.0",
+        "batch": str(uuid.uuid4()),
+        "sent_at": sent,
+        "node": str(node.uuid),
+        "boot": BOOT,
+        "monotonic": sent - T0 + 10**9,
+        "devices": devices,
+        "consumers": consumers,
+        "windows": {
+            "device": [devices.index(window.device) for window in windows],
+            "epoch": [window.epoch for window in windows],
+            "seq": [window.seq for window in windows],
+            "start": [window.start_us for window in windows],
+            "end": [window.end_us for window in windows],
+            "mono_start": [window.start_us - T0 + 10**9 for window in windows],
+            "mono_end": [window.end_us - T0 + 10**9 for window in windows],
+            "counter_start": [window.counter_start for window in windows],
+            "counter_end": [
+                window.counter_start + window.energy_mj if window.counter_start is not None else None for window in windows
+            ],
+            "energy_mj": [window.energy_mj for window in windows],
+            "measurement": [window.measurement for window in windows],
+            "flags": [window.flags for window in windows],
+            "util_mean_pm": [None] * len(windows),
+            "util_max_pm": [None] * len(windows),
+            "mem_mean_mib": [None] * len(windows),
+            "mem_max_mib": [None] * len(windows),
+            "processes": [0] * len(windows),
+        },
+        "shares": {
+            "window": [row[0] for row in flat],
+            "consumer": [row[1] for row in flat],
+            "energy_mj": [row[2] for row in flat],
+        },
+        "gaps": [],
+        "health": {},
+        **header,
+    }
+
+
+def push(
+    node: Node, windows: list[W], *, received_us: int | None = None, settle: bool = True, **header: object
+) -> list[list[str]]:
+    """Push windows through parsing and ingest, and settle the ledger."""
+    body = batch_body(node, windows, **header)
+    parsed = parse_batch(msgspec.json.encode(body))
+    answers = accept_batch(node=node, batch=parsed, received_us=received_us or int(str(body["sent_at"])))
+    if settle:
+        work_until_empty(worker="test")
+    return answers
