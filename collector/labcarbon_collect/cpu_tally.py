@@ -1,0 +1,76 @@
+"""CPU time per consumer that only ever grows, from processes that come and go between two looks. Pure.
+
+A process that lived and died between two looks was never seen; but whoever waited for it now carries its time among
+its children's. So a parent's growth of children's time counts too, less what was counted while those children were seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, List, Mapping
+
+# A child's end and its parent's growth may fall into different looks: what was seen of the child is remembered so long.
+_LOOKS = 2
+
+
+@dataclass
+class _Ended:
+    """A process that was seen and is gone: its time will turn up among its reaper's children's."""
+
+    ppid: int
+    key: str
+    ticks: int
+    looks: int = 0
+
+
+class CpuTally:
+    """Ticks per consumer, cumulative."""
+
+    def __init__(self) -> None:
+        self.ticks: Dict[str, int] = {}
+        self._ended: List[_Ended] = []
+        self._prepaid: Dict[str, int] = {}
+
+    def add(self, key: str, ticks: int) -> None:
+        """Count own time of a process, less what was counted for its consumer in advance."""
+        prepaid = min(self._prepaid.get(key, 0), ticks)
+        if prepaid:
+            self._prepaid[key] -= prepaid
+        self.ticks[key] = self.ticks.get(key, 0) + ticks - prepaid
+
+    def at_least(self, key: str, ticks: int) -> None:
+        """Raise a consumer to ``ticks``, as told by who waited for its processes; what is still to be seen of it is paid."""
+        missing = ticks - self.ticks.get(key, 0)
+        if missing > 0:
+            self.ticks[key] = ticks
+            self._prepaid[key] = self._prepaid.get(key, 0) + missing
+
+    def ended(self, ppid: int, key: str, ticks: int) -> None:
+        """A process is gone that had ``ticks`` of its own and of its children when it was last seen."""
+        if ticks:
+            self._ended.append(_Ended(ppid, key, ticks))
+
+    def children_grew(self, growth: Mapping[int, int], keys: Mapping[int, str]) -> None:
+        """Count the unseen: ``growth`` of children's ticks by pid since the last look, ``keys`` their consumers."""
+        unseen = {}
+        for pid, ticks in growth.items():
+            own = [ended for ended in self._ended if ended.ppid == pid]
+            heir = own[0].key if len({ended.key for ended in own}) == 1 else keys[pid]
+            unseen[pid] = heir, self._settle(own, ticks)
+        for heir, ticks in unseen.values():
+            # Orphans are reaped by somebody else than their last parent: better count too little than twice.
+            left = self._settle(self._ended, ticks)
+            if left:
+                self.add(heir, left)
+        for ended in self._ended:
+            ended.looks += 1
+        self._ended = [ended for ended in self._ended if ended.ticks and ended.looks < _LOOKS]
+
+    @staticmethod
+    def _settle(ended: List[_Ended], ticks: int) -> int:
+        """Take what was already counted out of ``ticks``; return the rest."""
+        for each in ended:
+            known = min(each.ticks, ticks)
+            each.ticks -= known
+            ticks -= known
+        return ticks

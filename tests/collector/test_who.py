@@ -1,0 +1,298 @@
+"""Consumers and CPU time by process, on a fake /proc."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labcarbon_collect.cpu_tally import CpuTally
+from labcarbon_collect.cpu_time import tick_us
+from labcarbon_collect.procfs import parse_stat
+from labcarbon_collect.who import RegistrationRefused, Who
+from tests.fakes.proc_tree import ProcTree
+
+RUN, OTHER = "0b1c7d60-0000-4000-8000-000000000001", "0b1c7d60-0000-4000-8000-000000000002"
+JOB = "0::/system.slice/slurmstepd.scope/job_17/step_0/user/task_0"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    tree = ProcTree(tmp_path / "proc")
+    tree.put(1, ppid=0, comm="init", uid=0, start=1)
+    return tree
+
+
+@pytest.fixture
+def who(tree):
+    made = Who(str(tree.root), cluster="hpc", now_ticks=lambda: 0)
+    made.snapshot()
+    return made
+
+
+def ticks(who, key):
+    return who.cpu_time_us_by_consumer().get(key, 0) // tick_us()
+
+
+def test_a_name_may_hold_brackets_and_spaces():
+    line = b"42 (a) (b c) S 7 8 9 0 -1 64 1 2 3 4 50 5 60 6 20 0 1 0 777 1 2\n"
+    stat = parse_stat(line)
+    assert (stat.pid, stat.comm, stat.ppid, stat.group, stat.session) == (42, "a) (b c", 7, 8, 9)
+    assert (stat.cpu_ticks, stat.children_ticks, stat.start_ticks) == (55, 66, 777)
+
+
+def test_an_ordinary_process_is_its_user_and_command(tree, who):
+    tree.put(50, comm="trai\tner", uid=0)
+    tree.put(51, comm="kworker/0:1", kernel=True, uid=0)
+    tree.put(52, uid=4_000_000)
+    who.snapshot()
+    assert who.consumer_of(50) == "proc:root/trai?ner"
+    assert who.consumer_of(51) == "proc:root/kernel"
+    assert who.consumer_of(52) == "proc:4000000/python3"
+
+
+def test_a_process_started_after_the_last_look_is_known_at_once(tree, who):
+    tree.put(60, uid=0, comm="late")
+    assert who.consumer_of(60) == "proc:root/late"
+
+
+def test_what_is_gone_or_hidden_is_unknown(who):
+    assert who.consumer_of(4711) == "unknown"
+
+
+def test_a_run_beats_a_job(tree, who):
+    tree.put(50, cgroup=JOB)
+    who.snapshot()
+    assert who.consumer_of(50) == "job:hpc/17"
+    who.register(RUN, 50, 1000)
+    assert who.consumer_of(50) == f"run:{RUN}"
+
+
+def test_children_belong_to_the_run_even_after_their_parent_died(tree, who):
+    tree.put(50)
+    who.snapshot()
+    who.register(RUN, 50, 1000)
+    tree.put(51, ppid=50)
+    tree.put(52, ppid=51)
+    who.snapshot()
+    tree.drop(51)
+    tree.put(52, ppid=1)
+    who.snapshot()
+    assert who.consumer_of(52) == f"run:{RUN}"
+    tree.drop(50)
+    who.snapshot()
+    assert who.consumer_of(52) == f"run:{RUN}"
+
+
+def test_descendants_from_before_the_registration_belong_to_it(tree, who):
+    tree.put(50)
+    tree.put(51, ppid=50)
+    tree.put(52, ppid=51)
+    who.snapshot()
+    who.register(RUN, 50, 1000)
+    assert who.consumer_of(52) == f"run:{RUN}"
+
+
+def test_a_run_inside_a_run_keeps_its_own(tree, who):
+    tree.put(50)
+    who.register(RUN, 50, 1000)
+    tree.put(51, ppid=50)
+    who.snapshot()
+    who.register(OTHER, 51, 1000)
+    tree.put(52, ppid=51)
+    who.snapshot()
+    assert [who.consumer_of(pid) for pid in (50, 51, 52)] == [f"run:{RUN}", f"run:{OTHER}", f"run:{OTHER}"]
+
+
+@pytest.mark.parametrize("shared", ["group", "session", "cgroup"])
+def test_an_orphan_whose_parent_was_never_seen_is_known_by_its_company(tree, who, shared):
+    sign = {"group": 50, "session": 50, "cgroup": "0::/system.slice/run-u7.scope"}[shared]
+    tree.put(50, **{shared: sign})
+    who.register(RUN, 50, 1000)
+    who.snapshot()
+    tree.put(70, ppid=1, **{shared: sign})
+    tree.put(71, ppid=1, uid=1001, **{shared: sign})
+    who.snapshot()
+    assert who.consumer_of(70) == f"run:{RUN}"
+    assert who.consumer_of(71) == "proc:1001/python3", "another user's process is never adopted"
+
+
+def test_company_shared_with_others_proves_nothing(tree, who):
+    tree.put(40, comm="bash", session=40)
+    tree.put(50, ppid=40, session=40)
+    who.snapshot()
+    who.register(RUN, 50, 1000)
+    who.snapshot()
+    tree.put(70, ppid=1, session=40)
+    who.snapshot()
+    assert who.consumer_of(70) != f"run:{RUN}"
+
+
+def test_only_ones_own_process_can_be_registered(tree, who):
+    tree.put(50, uid=1000)
+    with pytest.raises(RegistrationRefused, match="belongs to another user"):
+        who.register(RUN, 50, 1001)
+    with pytest.raises(RegistrationRefused, match="remount,hidepid=2,gid="):
+        who.register(RUN, 51, 1001)
+    assert not who.consumer_of(50).startswith("run:")
+
+
+def test_a_pid_used_again_is_another_process(tree, who):
+    tree.put(50, start=500)
+    who.register(RUN, 50, 1000)
+    who.snapshot()
+    tree.put(50, start=900)
+    who.snapshot()
+    assert not who.consumer_of(50).startswith("run:")
+
+
+def test_a_program_that_changes_user_and_name_is_looked_at_again(tree, who):
+    tree.put(50, comm="sshd", uid=0)
+    for _ in range(5):
+        who.snapshot()
+    tree.put(50, comm="train", uid=4_000_000)
+    who.snapshot()
+    assert who.consumer_of(50) == "proc:4000000/train"
+
+
+def test_time_is_counted_from_the_first_look_and_survives_the_process(tree):
+    tree.put(50, cpu=1000, uid=0, comm="a")
+    who = Who(str(tree.root), now_ticks=lambda: 0)
+    who.snapshot()
+    assert ticks(who, "proc:root/a") == 0
+    tree.put(50, cpu=1300)
+    tree.put(60, cpu=40, uid=0, comm="a")
+    who.snapshot()
+    assert ticks(who, "proc:root/a") == 340
+    tree.drop(50)
+    who.snapshot()
+    assert ticks(who, "proc:root/a") == 340
+
+
+def test_time_of_processes_never_seen_comes_by_who_waited_for_them(tree, who):
+    tree.put(50, uid=0, comm="make")
+    who.snapshot()
+    tree.put(50, children=250)
+    who.snapshot()
+    assert ticks(who, "proc:root/make") == 250
+
+
+def test_time_of_a_seen_child_is_not_counted_again_by_its_parent(tree, who):
+    tree.put(50, uid=0, comm="make")
+    tree.put(51, uid=0, ppid=50, comm="cc", cpu=100)
+    who.snapshot()
+    tree.drop(51)
+    tree.put(50, children=130)
+    who.snapshot()
+    assert (ticks(who, "proc:root/cc"), ticks(who, "proc:root/make")) == (130, 0), "the rest is the child's too"
+
+
+def test_a_child_that_vanished_a_look_before_its_parent_grew(tree, who):
+    tree.put(50, uid=0, comm="make")
+    tree.put(51, uid=0, ppid=50, comm="cc", cpu=100)
+    who.snapshot()
+    tree.drop(51)
+    who.snapshot()
+    tree.put(50, children=100)
+    who.snapshot()
+    assert (ticks(who, "proc:root/cc"), ticks(who, "proc:root/make")) == (100, 0)
+
+
+def test_an_orphan_reaped_by_init_does_not_make_init_busy(tree, who):
+    tree.put(50, uid=0)
+    tree.put(51, uid=0, ppid=50, comm="job", cpu=90_000)
+    who.snapshot()
+    tree.drop(50)
+    tree.drop(51)
+    tree.put(1, children=90_000)
+    who.snapshot()
+    assert ticks(who, "proc:root/init") == 0
+
+
+def test_a_process_that_comes_into_sight_late_brings_no_past(tree):
+    who = Who(str(tree.root), now_ticks=lambda: 100_000)
+    who.snapshot()
+    tree.put(50, uid=0, comm="old", start=500, cpu=70_000)
+    who.snapshot()
+    assert ticks(who, "proc:root/old") == 0
+
+
+def test_the_end_of_a_run_brings_what_was_too_short_to_be_seen(tree, who):
+    tree.put(40, uid=1000, comm="labcarbon-colle")
+    tree.put(50, ppid=40, cpu=0)
+    who.snapshot()
+    who.register(RUN, 50, 1000)
+    tree.put(50, cpu=30)
+    who.snapshot()
+    who.end(RUN, 100 * tick_us())
+    assert ticks(who, f"run:{RUN}") == 100
+    tree.drop(50)
+    tree.put(40, children=100)
+    who.snapshot()
+    assert ticks(who, f"run:{RUN}") == 100, "what the wrapper's wait brings was told before"
+    assert ticks(who, "proc:1000/labcarbon-colle") == 0
+
+
+def test_end_with_less_than_was_seen_takes_nothing_away(tree, who):
+    tree.put(50)
+    who.register(RUN, 50, 1000)
+    tree.put(50, cpu=30)
+    who.snapshot()
+    who.end(RUN, 0)
+    assert ticks(who, f"run:{RUN}") == 30
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["work", "fork", "exit", "end"]), st.integers(50, 58), st.integers(0, 300)), max_size=40
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS)
+def test_time_never_falls_and_nothing_is_counted_twice(tmp_path_factory, steps):
+    """Any life of a tree of processes: cumulative times only rise, their sum never exceeds what was worked."""
+    tree = ProcTree(tmp_path_factory.mktemp("proc"))
+    tree.put(1, ppid=0, comm="init", uid=0, start=1)
+    tree.put(50, start=2)
+    who = Who(str(tree.root), now_ticks=lambda: 0)
+    who.snapshot()
+    who.register(RUN, 50, 1000)
+    alive, worked, clock, before = {50: (1, 0)}, 0, 10, {}
+    children: dict[int, int] = {1: 0, 50: 0}
+    for kind, pid, amount in steps:
+        clock += 1
+        if kind == "work" and pid in alive:
+            ppid, cpu = alive[pid]
+            alive[pid] = (ppid, cpu + amount)
+            worked += amount
+            tree.put(pid, cpu=cpu + amount)
+        elif kind == "fork" and pid not in alive:
+            ppid = amount % 9 + 50 if amount % 9 + 50 in alive else 1
+            alive[pid], children[pid] = (ppid, 0), 0
+            tree.put(pid, ppid=ppid, start=clock, cpu=0, children=0)
+        elif kind == "exit" and pid in alive:
+            ppid, cpu = alive.pop(pid)
+            tree.drop(pid)
+            for orphan, (parent, used) in list(alive.items()):
+                if parent == pid:
+                    alive[orphan] = (1, used)
+                    tree.put(orphan, ppid=1)
+            children[ppid] += cpu + children.pop(pid)
+            tree.put(ppid, children=children[ppid])
+        elif kind == "end":
+            who.end(RUN, 0)
+        who.snapshot()
+        after = who.cpu_time_us_by_consumer()
+        assert all(after[key] >= used for key, used in before.items())
+        before = after
+    assert sum(before.values()) <= worked * tick_us()
+    assert sum(before.values()) == worked * tick_us(), "every process was seen, so nothing is missing either"
+
+
+def test_prepaid_time_is_used_up_once():
+    tally = CpuTally()
+    tally.add("run:a", 10)
+    tally.at_least("run:a", 25)
+    tally.add("run:a", 10)
+    tally.add("run:a", 10)
+    assert tally.ticks == {"run:a": 30}
