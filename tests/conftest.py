@@ -1,10 +1,32 @@
 """What every test shares."""
 
 import pytest
+from django.core.cache import cache
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from apps.accounts.authentication import forget_tokens
 
+hypothesis_settings.register_profile(
+    "labcarbon", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("labcarbon")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make people cheap to create, and pages renderable without collected static files."""
+    from django.conf import settings
+
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
+    settings.MIDDLEWARE = [name for name in settings.MIDDLEWARE if not name.startswith("whitenoise.")]
+
 
 @pytest.fixture(autouse=True)
-def _no_remembered_tokens() -> None:
+def _nothing_remembered() -> None:
+    """Forget tokens and throttles of earlier tests."""
     forget_tokens()
+    cache.clear()

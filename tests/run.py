@@ -1,0 +1,60 @@
+"""Runs the whole suite: once on SQLite with everything, once more on a private PostgreSQL with what touches the database.
+
+``python -m tests.run [pytest arguments]``; `make test` calls it. Ends with 0 only if both passes were green and, with
+CI=true, nothing was left out.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.services.postgres import Postgres, programs
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKERS = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadgroup"]
+
+
+def packages_wanted() -> list[str]:
+    """Return the Debian packages that the tests use (tests/debian-packages.txt)."""
+    lines = (ROOT / "tests" / "debian-packages.txt").read_text(encoding="utf-8").splitlines()
+    return [word for line in lines if (word := line.split("#", 1)[0].strip())]
+
+
+def one_pass(name: str, arguments: list[str], environment: dict[str, str]) -> int:
+    """Run pytest once, tell how long it took, and return its exit code."""
+    print(f"== tests on {name}", flush=True)
+    begun = time.monotonic()
+    command = [sys.executable, "-m", "pytest", *WORKERS, "--durations=10", *arguments]
+    code = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}).returncode
+    if code == pytest.ExitCode.NO_TESTS_COLLECTED and arguments:  # what was asked for belongs to the other pass
+        code = 0
+    print(f"== {name}: {'green' if code == 0 else f'RED (exit {code})'} after {time.monotonic() - begun:.0f} s", flush=True)
+    return code
+
+
+def main(arguments: list[str]) -> int:
+    """Run both passes; return the exit code."""
+    with tempfile.TemporaryDirectory(prefix="labcarbon-suite-") as scratch:
+        left_out = Path(scratch) / "left-out"
+        shared = {"LABCARBON_TEST_BOTH": "1", "LABCARBON_TEST_LEFT_OUT": str(left_out)}
+        codes = [one_pass("SQLite", arguments, shared)]
+        if programs() is None:
+            left_out.open("a").write("left out: the whole pass on PostgreSQL: not installed (apt-get install postgresql)\n")
+        else:
+            with Postgres() as server:
+                codes.append(one_pass("PostgreSQL", arguments, {**shared, "LABCARBON_DATABASE_URL": server.url}))
+        named = left_out.read_text(encoding="utf-8") if left_out.exists() else ""
+    print(named or "Nothing was left out.", flush=True)
+    if named and os.environ.get("CI", "").lower() in {"1", "true"}:
+        print("CI=true: nothing may be left out.", flush=True)
+        return 1
+    return max(codes)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,134 @@
+"""A private PostgreSQL: a cluster of its own in a temporary directory, reached by a Unix socket only, never run as root."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from tests.services.process import ServiceFailed, end, wait_until
+
+_INSTALLED = Path("/usr/lib/postgresql")
+_QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+
+
+def programs() -> Path | None:
+    """Return the directory with PostgreSQL's programs (the newest of Debian's), or None."""
+    found = [path.parent for path in _INSTALLED.glob("*/bin/initdb") if (path.parent / "postgres").is_file()]
+    if found:
+        return max(found, key=lambda path: float(path.parent.name))
+    on_path = shutil.which("initdb")
+    return Path(on_path).resolve().parent if on_path else None
+
+
+def _owner() -> str | None:
+    """Return who runs the server when we are root: an account without rights; None: ourselves."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        with suppress(KeyError):
+            pwd.getpwnam(name)
+            return name
+    raise ServiceFailed("PostgreSQL never runs as root, and there is neither a user 'postgres' nor 'nobody'.")
+
+
+@dataclass
+class Postgres:
+    """A running private server. ``durable``: as in production (for tests that kill it); else quick."""
+
+    durable: bool = False
+
+    def __post_init__(self) -> None:
+        found = programs()
+        if found is None:
+            raise ServiceFailed("PostgreSQL is not installed: apt-get install postgresql")
+        self._bin = found
+        self._user = _owner()
+        self.directory = Path(tempfile.mkdtemp(prefix="labcarbon-pg-"))
+        self._process: subprocess.Popen[bytes] | None = None
+        if self._user:
+            account = pwd.getpwnam(self._user)
+            os.chown(self.directory, account.pw_uid, account.pw_gid)
+        try:
+            self._initialise()
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def url(self) -> str:
+        """The address as LABCARBON_DATABASE_URL takes it."""
+        return self.url_of("postgres")
+
+    def url_of(self, database: str) -> str:
+        """Return the address of one of the server's databases."""
+        return f"postgres://labcarbon@{quote(str(self.directory), safe='')}/{database}"
+
+    def _as_owner(self, command: list[str]) -> list[str]:
+        if not self._user:
+            return ["setpriv", "--pdeathsig", "INT", *command] if shutil.which("setpriv") else command
+        group = str(pwd.getpwnam(self._user).pw_gid)
+        return ["setpriv", "--pdeathsig", "INT", "--reuid", self._user, "--regid", group, "--clear-groups", *command]
+
+    def _initialise(self) -> None:
+        made = subprocess.run(
+            self._as_owner(
+                [str(self._bin / "initdb"), "-D", str(self.directory / "data"), "-U", "labcarbon", "-A", "trust"]
+                + ["-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
+            ),
+            capture_output=True,
+            text=True,
+            cwd="/",
+        )
+        if made.returncode:
+            raise ServiceFailed(f"initdb: {made.stderr or made.stdout}")
+
+    def start(self) -> None:
+        """Start the server (again) and wait until it answers."""
+        options = ["listen_addresses=", f"unix_socket_directories={self.directory}", "max_connections=60"]
+        options += ["log_min_messages=warning"] + ([] if self.durable else list(_QUICK))
+        flags = [part for option in options for part in ("-c", option)]
+        with (self.directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._as_owner([str(self._bin / "postgres"), "-D", str(self.directory / "data"), *flags]),
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                start_new_session=True,
+            )
+        wait_until(self._answers, what="PostgreSQL's first answer")
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        if self._process.poll() is not None:
+            raise ServiceFailed((self.directory / "log").read_text(errors="replace")[-2000:])
+        ready = [str(self._bin / "pg_isready"), "-q", "-h", str(self.directory), "-U", "labcarbon", "-d", "postgres"]
+        return subprocess.run(ready, cwd="/").returncode == 0
+
+    @property
+    def pid(self) -> int:
+        """The postmaster's process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """Stop the server: SIGINT fast, SIGQUIT as if the power failed."""
+        if self._process is not None:
+            end(self._process, number)
+
+    def close(self) -> None:
+        """Stop the server and remove all it kept."""
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> "Postgres":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
