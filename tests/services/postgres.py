@@ -9,6 +9,7 @@ import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 from urllib.parse import quote
 
 from tests.services.process import ServiceFailed, end, wait_until
@@ -77,11 +78,9 @@ class Postgres:
         return ["setpriv", "--pdeathsig", "INT", "--reuid", self._user, "--regid", group, "--clear-groups", *command]
 
     def _initialise(self) -> None:
+        options = ["-U", "labcarbon", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
         made = subprocess.run(
-            self._as_owner(
-                [str(self._bin / "initdb"), "-D", str(self.directory / "data"), "-U", "labcarbon", "-A", "trust"]
-                + ["-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
-            ),
+            self._as_owner([str(self._bin / "initdb"), "-D", str(self.directory / "data"), *options]),
             capture_output=True,
             text=True,
             cwd="/",
@@ -127,7 +126,7 @@ class Postgres:
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def __enter__(self) -> "Postgres":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
