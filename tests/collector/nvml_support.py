@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, List
+from typing import Any
 
 from labcarbon_collect.sources.base import Clock, Reading
 from labcarbon_collect.sources.nvml import NvmlSource
@@ -58,7 +58,7 @@ class Bench:
         module.mkdir()
         self.driver.reload()
 
-    def poll(self, *, with_processes: bool = True) -> List[Reading]:
+    def poll(self, *, with_processes: bool = True) -> list[Reading]:
         return list(self.source.poll(self.clock, with_processes=with_processes))
 
     def one(self) -> Reading:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from labcarbon_collect.sources.base import SourceAbsent
+
 from tests.fakes.nvml_driver import LIB_RM_VERSION_MISMATCH, NO_PERMISSION, process
 
 

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from labcarbon_collect.sources.base import SourceFailed
 
 

@@ -12,12 +12,18 @@ import mmap
 import os
 import subprocess
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Dict, Iterator, Optional, Sequence
 
 from tests.fakes.nvml_state import (
-    MAGIC, MAX_INSTANCES, PROFILES, DriverState, GpuState, InstanceState, ProcessState,
+    MAGIC,
+    MAX_INSTANCES,
+    PROFILES,
+    DriverState,
+    GpuState,
+    InstanceState,
+    ProcessState,
 )  # fmt: skip
 
 SOURCE = Path(__file__).parent / "nvml" / "fake_nvml.c"
@@ -80,7 +86,7 @@ class FakeGpu:
             self.state.counter_uj = energy_mj * 1000
             self.state.anchor_us = time.monotonic_ns() // 1000
 
-    def set_power(self, power_mw: int, util_percent: Optional[int] = None) -> None:
+    def set_power(self, power_mw: int, util_percent: int | None = None) -> None:
         counter_uj = self._counter_uj()
         with self._driver.writing():
             self.state.counter_uj = counter_uj
@@ -126,7 +132,7 @@ class FakeDriver:
 
     def __init__(
         self, folder: Path, profiles: Sequence[str] = ("hopper",), *, with_v3: bool = True, live: bool = False,
-        libraries: Optional[Path] = None,
+        libraries: Path | None = None,
     ) -> None:  # fmt: skip
         self.library = build(libraries or folder, with_v3=with_v3)
         self.path = folder / "nvml.state"
@@ -156,7 +162,7 @@ class FakeDriver:
         state.anchor_us = time.monotonic_ns() // 1000
 
     @property
-    def env(self) -> Dict[str, str]:
+    def env(self) -> dict[str, str]:
         """What another process needs to see these GPUs."""
         return {"LD_LIBRARY_PATH": str(self.library.parent), "LABCARBON_FAKE_NVML": str(self.path)}
 

@@ -7,7 +7,14 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.identity import boot_id, read_clock
 from labcarbon_collect.sources.base import (
-    Clock, DeviceInfo, Gap, Reading, Remembered, SourceAbsent, SourceFailed, register,
+    Clock,
+    DeviceInfo,
+    Gap,
+    Reading,
+    Remembered,
+    SourceAbsent,
+    SourceFailed,
+    register,
 )  # fmt: skip
 from labcarbon_collect.sources.epochs import Last, advance, driver_load
 from labcarbon_collect.sources.nvml_driver import Driver, DriverGone, is_suspended, nvidia_functions, open_driver
