@@ -36,6 +36,7 @@ class Environment:
     """The settings of one installation."""
 
     data_dir: Path
+    static_dir: Path
     port: int
     debug: bool
     url: str
@@ -84,6 +85,7 @@ def read_environment() -> Environment:
     url = os.environ.get("LABCARBON_SITE_URL", f"http://127.0.0.1:{port}").rstrip("/")
     return Environment(
         data_dir=data_dir,
+        static_dir=Path(os.environ.get("LABCARBON_STATIC", data_dir / "static")).expanduser().resolve(),
         port=port,
         debug=_flag("LABCARBON_DEBUG"),
         url=url,
