@@ -1,0 +1,5 @@
+"""``python -m labcarbon_collect``."""
+
+from labcarbon_collect.cli import main
+
+raise SystemExit(main())

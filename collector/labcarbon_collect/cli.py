@@ -1,0 +1,67 @@
+"""The command line: parse, call one command, answer with its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from typing import List, Optional, Sequence, Tuple
+
+from labcarbon_collect import __version__
+
+# name → what it is for. One module per command in commands/.
+COMMANDS: Tuple[Tuple[str, str], ...] = (
+    ("run", "start a command and account for its energy: labcarbon-collect run --project demo -- python train.py"),
+    ("login", "log in as a person, with the one-time code that the server's page shows"),
+    ("enrol", "enrol this machine, with the one-time code that the Nodes page shows"),
+    ("daemon", "measure this machine, keep what was measured, push it"),
+    ("status", "show the daemon's meters, spool and last push"),
+    ("doctor", "say what can be measured here, what not, and what mends it"),
+    ("push", "send what is in the spool now, without a daemon"),
+)
+_EPILOG = """\
+settings (environment)
+  LABCARBON_URL      address of the server
+  LABCARBON_TOKEN    a person's token, instead of a login
+  LABCARBON_DATA     data folder (root: /var/lib/labcarbon, else ~/.local/state/labcarbon)
+  LABCARBON_SOCKET   socket of the daemon
+  LABCARBON_NODE_ID  UUID of this node, instead of the one kept in the data folder
+  LABCARBON_SOURCES  meters to read, comma separated (nvml, rapl, cpu_model, replay)
+
+On a new machine: labcarbon-collect doctor
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="labcarbon-collect",
+        description="Measures the energy of this machine, says who used it, and pushes it to LabCarbon.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"labcarbon-collect {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, purpose in COMMANDS:
+        module = importlib.import_module(f"labcarbon_collect.commands.{name}")
+        command = commands.add_parser(
+            name, help=purpose, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        module.arguments(command)
+        command.set_defaults(carry_out=module.carry_out)
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Run one command; returns its exit code. Anticipated errors are one line on stderr, exit code 1."""
+    given: List[str] = list(sys.argv[1:] if arguments is None else arguments)
+    parsed = build_parser().parse_args(given)
+    from labcarbon_collect.commands import Failed
+
+    try:
+        return int(parsed.carry_out(parsed))
+    except Failed as failed:
+        print(f"labcarbon-collect: {failed}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130

@@ -1,0 +1,47 @@
+"""One-time codes: read without showing them to other users, trade them for a token."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional
+
+from labcarbon_collect.commands import Failed
+from labcarbon_collect.transport import BadAddress, Transport, Unreachable
+
+
+def read_code(code_file: Optional[str]) -> str:
+    """The code from a file, from standard input when that is no terminal or FILE is "-", else asked for. Raises Failed."""
+    try:
+        if code_file and code_file != "-":
+            code = Path(code_file).read_text(encoding="utf-8")
+        elif code_file == "-" or not sys.stdin.isatty():
+            code = sys.stdin.readline()
+        else:
+            code = getpass.getpass("Code shown by the server (not echoed): ")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failed(f"the code could not be read from {code_file or 'standard input'}: {error}") from error
+    if not code.strip():
+        raise Failed("no code was given: copy it from the server's page, it is shown there once")
+    return code.strip()
+
+
+def trade(url: str, path: str, code: str, body: Mapping[str, Any]) -> Dict[str, Any]:
+    """Send the code; returns the answer with its ``token``. Raises Failed with what the server said."""
+    page = "Nodes page" if path == "enrol/" else "account menu"
+    try:
+        transport = Transport(url)
+        reply = transport.call("POST", path, {"code": code, **body})
+        transport.close()
+    except BadAddress as error:
+        raise Failed(str(error)) from error
+    except Unreachable as error:
+        raise Failed(f"the server did not answer. {error}. The code is not lost: try again") from error
+    if 300 <= reply.status < 400:
+        raise Failed(f"{url} redirects to {reply.location[:200]}: give that address instead, if it is your server")
+    if reply.status not in (200, 201):
+        raise Failed(f"{url} refused the code: {reply.message} A new code is made on the {page} of {url}")
+    if not isinstance(reply.body, dict) or not isinstance(reply.body.get("token"), str):
+        raise Failed(f"{url} answered, but not as a LabCarbon server does: is the address right?")
+    return reply.body

@@ -1,0 +1,69 @@
+"""Measure this machine, keep what was measured, and push it to the server.
+
+Works without a server: windows wait in the spool until the machine is enrolled and the server answers. Ends on SIGTERM
+or Ctrl-C with everything stored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sqlite3
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Callable
+
+from labcarbon_collect import config
+from labcarbon_collect.commands import Failed
+from labcarbon_collect.daemon import Daemon, Settings
+from labcarbon_collect.identity import Refused
+from labcarbon_collect.lock import AlreadyRunning
+from labcarbon_collect.sources.base import Reading
+from labcarbon_collect.sources.replay import TraceWriter
+from labcarbon_collect.spool_schema import SpoolFull
+from labcarbon_collect.who import Who
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--interval", type=_interval, default=config.DEFAULT_INTERVAL_S, metavar="S",
+        help=f"seconds per window, {config.MIN_INTERVAL_S} to {config.MAX_INTERVAL_S} (default {config.DEFAULT_INTERVAL_S})",
+    )  # fmt: skip
+    parser.add_argument("--no-push", action="store_true", help="measure and keep only")
+    parser.add_argument("--until-idle", action="store_true", help="end when the runs registered meanwhile have ended")
+    parser.add_argument("--record", metavar="FILE", help="also write every reading to FILE, as a trace for replay")
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    with ExitStack() as stack:
+        record = _recorder(options.record, stack) if options.record else None
+        settings = Settings(options.interval, not options.no_push, options.until_idle, record)
+        try:
+            daemon = Daemon(os.environ, settings, who=Who())
+        except (Refused, AlreadyRunning, SpoolFull, ValueError, OSError, sqlite3.Error) as error:
+            raise Failed(str(error)) from error
+        devices = daemon.station.meters.devices
+        print(f"labcarbon-collect: node {daemon.node.uuid}, socket {daemon.server.path}", file=sys.stderr)
+        for key, info in devices.items():
+            print(f"labcarbon-collect: measuring {key} ({info.name}, {info.measurement})", file=sys.stderr)
+        if not devices:
+            print("labcarbon-collect: nothing can be measured here; see why: labcarbon-collect doctor", file=sys.stderr)
+        sys.stderr.flush()
+        daemon.run()
+    return 0
+
+
+def _recorder(path: str, stack: ExitStack) -> Callable[[Reading], None]:
+    try:
+        out = stack.enter_context(Path(path).open("w", encoding="utf-8"))
+    except OSError as error:
+        raise Failed(f"cannot write the trace {path}: {error.strerror}") from error
+    return TraceWriter(out).write
+
+
+def _interval(text: str) -> int:
+    try:
+        return config.interval_s(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

@@ -1,0 +1,38 @@
+"""Enrol this machine: trade the one-time code of the Nodes page for a token that is bound to this node.
+
+The code is asked for, or read from standard input or a file; it is not an argument, where others could see it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+
+from labcarbon_collect.codes import read_code, trade
+from labcarbon_collect.commands import Failed
+from labcarbon_collect.config import Login, collector_home, save_enrolment
+from labcarbon_collect.identity import Refused, node_identity
+from labcarbon_collect.machine import machine_facts
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", help="address of the server, such as https://labcarbon.example.org")
+    parser.add_argument("--code-file", metavar="FILE", help="read the code from FILE ('-': standard input)")
+    parser.add_argument("--hostname", default=socket.gethostname(), help="name to show for this node")
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    try:
+        home = collector_home(os.environ)
+        node = node_identity(home, os.environ)
+        body = {"node": node.uuid, "hostname": options.hostname, "facts": machine_facts()}
+        answer = trade(options.url, "enrol/", read_code(options.code_file), body)
+        login = Login(options.url.rstrip("/"), str(answer["token"]), str(answer.get("lab", "")), node.uuid)
+        save_enrolment(home, login, node.uuid)
+    except (Refused, OSError) as error:
+        raise Failed(str(error)) from error
+    print(f"This machine is node {node.uuid} of lab {login.lab}.", file=sys.stderr)
+    print("A running daemon begins to push within seconds; to start one: labcarbon-collect daemon", file=sys.stderr)
+    return 0

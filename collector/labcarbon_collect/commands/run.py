@@ -1,0 +1,195 @@
+"""Start a command and account for its energy. Everything after -- is the command; its exit code and signals pass through.
+
+The work never waits more than two seconds for us and never fails because of us, whether server and daemon are there or not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any, Dict, Mapping, Optional
+
+from labcarbon_collect import run_facts
+from labcarbon_collect.client import Client, NoDaemon, error_text
+from labcarbon_collect.commands import Failed
+from labcarbon_collect.config import Login, client_sockets, collector_home, daemon_socket, user_login
+from labcarbon_collect.figures import closing_line
+from labcarbon_collect.identity import Refused
+from labcarbon_collect.job import Ended, Job
+from labcarbon_collect.reporter import Reporter
+
+PATIENCE_S = 2.0
+_LOCAL_START_S = 8.0
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--project", metavar="P", help="slug of the project to charge")
+    parser.add_argument("--name", metavar="N", help="name of the run (default: the script's name)")
+    parser.add_argument("--param", action="append", default=[], metavar="K=V", help="a parameter of the run; repeatable")
+    parser.add_argument(
+        "--local", action="store_true", help="measure without a daemon or server; what is kept is pushed later"
+    )
+    parser.add_argument("work", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="the command and its arguments")
+
+
+@dataclass
+class _Daemon:
+    """The daemon of this machine, if it answers, or why it does not."""
+
+    client: Optional[Client] = None
+    node: Optional[str] = None
+    url: str = ""
+    why: str = ""
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    command = options.work[1:] if options.work[:1] == ["--"] else options.work
+    if not command:
+        raise Failed("no command was given: labcarbon-collect run --project NAME -- python train.py")
+    try:
+        params = run_facts.parse_params(options.param)
+    except ValueError as error:
+        raise Failed(str(error)) from error
+    login = _login()
+    if options.local:
+        _start_local_daemon()
+    run, started_us = str(uuid.uuid4()), time.time_ns() // 1000
+    job = Job(command)
+    known = {
+        "command": command,
+        "project": options.project,
+        "name": options.name,
+        "params": params,
+        "started_us": started_us,
+    }
+    daemon = _register(run, job.pid, None if login else run_facts.facts(node=None, **known))
+    job.release()
+    facts = run_facts.facts(node=daemon.node, **known)
+    reporter = Reporter(login, run, say=_say, patience_s=PATIENCE_S) if login else None
+    if reporter:
+        reporter.start(facts)
+    ended = job.wait()
+    figures = _end(daemon, run, ended, login is None)
+    _tell_end(reporter, daemon, run, facts, _closing(ended, figures))
+    _say_closing(daemon, login, run, figures)
+    return ended.exit_code
+
+
+def _login() -> Optional[Login]:
+    try:
+        return user_login(os.environ)
+    except Refused as refused:
+        _say(str(refused))
+        return None
+
+
+def _register(run: str, pid: int, facts: Optional[Mapping[str, Any]]) -> _Daemon:
+    """Register with the daemon. With ``facts`` the daemon tells the server, since we have no token of our own."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    try:
+        client = Client(client_sockets(os.environ), timeout_s=PATIENCE_S / 2)
+        request = {"op": "register", "run": run, "pid": pid, **({"facts": facts} if facts else {})}
+        answer = client.call(request, timeout_s=max(0.1, deadline_s - time.monotonic()))
+    except NoDaemon as error:
+        return _Daemon(why=str(error))
+    wrong = error_text(answer)
+    if wrong:
+        return _Daemon(why=f"the daemon did not register this run: {wrong}")
+    return _Daemon(client, answer.get("node"), str(answer.get("url") or ""))
+
+
+def _end(daemon: _Daemon, run: str, ended: Ended, forwards: bool) -> Optional[Dict[str, Any]]:
+    """Ask the daemon for the run's figures; None when it measured nothing. ``forwards``: it tells the server the end."""
+    if daemon.client is None:
+        return None
+    request: Dict[str, Any] = {"op": "end", "run": run, "children_cpu_us": ended.cpu_us}
+    if forwards:
+        request["closing"] = _closing(ended, None)
+    answer = _ask(daemon, request)
+    if answer is None:
+        # It may have been restarted under us: it knows the runs of before.
+        again = _Daemon()
+        try:
+            again.client = Client(client_sockets(os.environ), timeout_s=PATIENCE_S / 2)
+        except NoDaemon:
+            return None
+        daemon.client = again.client
+        answer = _ask(daemon, request)
+    return answer
+
+
+def _ask(daemon: _Daemon, request: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
+    assert daemon.client is not None
+    try:
+        answer = daemon.client.call(request, timeout_s=PATIENCE_S)
+    except NoDaemon as error:
+        daemon.why = str(error)
+        return None
+    wrong = error_text(answer)
+    if wrong:
+        daemon.why = wrong
+        return None
+    return answer
+
+
+def _closing(ended: Ended, figures: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+    return run_facts.closing(
+        exit_code=ended.exit_code, killed=bool(ended.killed_by), ended_us=time.time_ns() // 1000,
+        energy_mj=None if figures is None else int(figures["energy_mj"]),
+    )  # fmt: skip
+
+
+def _tell_end(
+    reporter: Optional[Reporter], daemon: _Daemon, run: str, facts: Mapping[str, Any], closing: Mapping[str, Any]
+) -> None:
+    """Tell the server the end; what it does not take now, the daemon forwards later."""
+    if reporter is None or reporter.finish(facts, closing):
+        return
+    if daemon.client is not None and _ask(daemon, {"op": "tell", "run": run, "facts": facts, "closing": closing}):
+        _say(f"the server does not answer now; the daemon tells it later. ({reporter.why})")
+    else:
+        _say(f"the server does not know of this run: {reporter.why}")
+
+
+def _say_closing(daemon: _Daemon, login: Optional[Login], run: str, figures: Optional[Mapping[str, Any]]) -> None:
+    server = (login.url if login else "") or daemon.url
+    if figures is None:
+        _say(f"the energy of this run was not measured: {daemon.why} (or measure without one: run --local)")
+        return
+    if figures.get("warning"):
+        _say(str(figures["warning"]))
+    print(closing_line(figures, link=f"{server}/runs/{run}/" if server else "", server=server), file=sys.stderr)
+
+
+def _start_local_daemon() -> None:
+    """Start a daemon for the time of this run, unless one answers already; two would measure the same meters."""
+    try:
+        Client(client_sockets(os.environ), timeout_s=PATIENCE_S).close()
+        return
+    except NoDaemon:
+        pass
+    try:
+        log = (collector_home(os.environ) / "local.log").open("ab")
+    except (Refused, OSError) as error:
+        _say(f"cannot measure: {error}")
+        return
+    command = [sys.executable, "-m", "labcarbon_collect", "daemon", "--until-idle"]
+    with log:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    deadline_s = time.monotonic() + _LOCAL_START_S
+    while time.monotonic() < deadline_s and child.poll() is None:
+        try:
+            Client([daemon_socket(os.environ)], timeout_s=PATIENCE_S).close()
+            return
+        except NoDaemon:
+            time.sleep(0.02)
+    _say(f"measuring did not begin; see {log.name}")
+
+
+def _say(text: str) -> None:
+    print(f"labcarbon: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,151 @@
+"""Where things are: the server, the tokens, the data folder, the socket. Read from environment and files, nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import List, Mapping, Optional
+
+from labcarbon_collect.identity import Refused, private_dir, read_secret, write_private
+
+MIN_INTERVAL_S, MAX_INTERVAL_S, DEFAULT_INTERVAL_S = 10, 300, 60
+SYSTEM_SOCKET = Path("/run/labcarbon/collect.sock")
+_SOCKET_NAME = "collect.sock"
+_ENROLMENT = "enrolment.json"
+_NODE_TOKEN = "node-token"
+_LOGIN = "login.json"
+
+
+@dataclass(frozen=True)
+class Login:
+    """Who we are to which server. ``lab`` and ``who`` are for printing."""
+
+    url: str
+    token: str
+    lab: str = ""
+    who: str = ""
+
+
+def data_dir(environ: Mapping[str, str]) -> Path:
+    """``LABCARBON_DATA``, systemd's state folder, /var/lib/labcarbon for root, else the user's state folder."""
+    given = environ.get("LABCARBON_DATA") or environ.get("STATE_DIRECTORY", "").split(":")[0]
+    if given:
+        return Path(given).absolute()
+    if os.geteuid() == 0:
+        return Path("/var/lib/labcarbon")
+    state = environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "labcarbon"
+
+
+def collector_home(environ: Mapping[str, str]) -> Path:
+    """The private folder of the collector inside the data folder, made if need be. Raises Refused."""
+    return private_dir(data_dir(environ) / "collector")
+
+
+def daemon_socket(environ: Mapping[str, str]) -> Path:
+    """Where the daemon listens: the first place of the agreed order that it may use."""
+    if environ.get("LABCARBON_SOCKET"):
+        return Path(environ["LABCARBON_SOCKET"]).absolute()
+    if os.access(SYSTEM_SOCKET.parent, os.W_OK):
+        return SYSTEM_SOCKET
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    if runtime and os.access(runtime, os.W_OK):
+        return Path(runtime) / "labcarbon" / _SOCKET_NAME
+    return data_dir(environ) / _SOCKET_NAME
+
+
+def client_sockets(environ: Mapping[str, str]) -> List[Path]:
+    """Where a client looks for the daemon, in order.
+
+    Without ``LABCARBON_SOCKET`` and ``LABCARBON_DATA``, sockets of the same name that the kernel lists come last: a
+    daemon started from another folder is found without a setting.
+    """
+    if environ.get("LABCARBON_SOCKET"):
+        return [Path(environ["LABCARBON_SOCKET"])]
+    places = [SYSTEM_SOCKET]
+    if environ.get("XDG_RUNTIME_DIR"):
+        places.append(Path(environ["XDG_RUNTIME_DIR"]) / "labcarbon" / _SOCKET_NAME)
+    places.append(data_dir(environ) / _SOCKET_NAME)
+    if not environ.get("LABCARBON_DATA"):
+        places.extend(path for path in _listed_sockets() if path not in places)
+    return places
+
+
+def _listed_sockets() -> List[Path]:
+    try:
+        lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    paths = (line.split(None, 7)[7] for line in lines if line.endswith(f"/{_SOCKET_NAME}"))
+    return sorted({Path(path) for path in paths if path.startswith("/")})
+
+
+def interval_s(text: str) -> int:
+    """A window length in seconds. Raises ValueError outside 10–300."""
+    value = int(text)
+    if not MIN_INTERVAL_S <= value <= MAX_INTERVAL_S:
+        raise ValueError(f"the interval must be {MIN_INTERVAL_S} to {MAX_INTERVAL_S} seconds, not {value}")
+    return value
+
+
+def save_enrolment(home: Path, login: Login, node: str) -> None:
+    """Keep a node token (0600) and what it is for."""
+    write_private(home / _NODE_TOKEN, login.token + "\n")
+    write_private(home / _ENROLMENT, json.dumps({"url": login.url, "lab": login.lab, "node": node}) + "\n")
+
+
+def enrolment(home: Path, environ: Mapping[str, str], node: str) -> Optional[Login]:
+    """The node's login, or None while it is not enrolled. Raises Refused when the token is not private."""
+    token = read_secret(home / _NODE_TOKEN)
+    kept = _read_json(home / _ENROLMENT)
+    url = environ.get("LABCARBON_URL") or kept.get("url", "")
+    if not token or not url:
+        return None
+    if kept.get("node") and kept["node"] != node:
+        raise Refused(f"the token in {home} is for node {kept['node']}, this is {node}: labcarbon-collect enrol {url}")
+    return Login(url, token, kept.get("lab", ""), node)
+
+
+def user_dir(environ: Mapping[str, str]) -> Path:
+    """``~/.config/labcarbon``."""
+    config = environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(config) / "labcarbon"
+
+
+def save_user(environ: Mapping[str, str], login: Login) -> Path:
+    """Keep a user token in ~/.config/labcarbon/login.json (0600)."""
+    path = private_dir(user_dir(environ)) / _LOGIN
+    write_private(path, json.dumps({"url": login.url, "token": login.token, "lab": login.lab, "user": login.who}) + "\n")
+    return path
+
+
+def user_login(environ: Mapping[str, str]) -> Optional[Login]:
+    """The user's login: ``LABCARBON_TOKEN`` first, then the user file. None when there is none. Raises Refused."""
+    path = user_dir(environ) / _LOGIN
+    text = read_secret(path)
+    try:
+        kept = json.loads(text) if text else {}
+    except ValueError as error:
+        raise Refused(f"{path} is damaged ({error}): labcarbon-collect login URL") from error
+    url = environ.get("LABCARBON_URL") or kept.get("url", "")
+    token = environ.get("LABCARBON_TOKEN") or kept.get("token", "")
+    return Login(url, token, kept.get("lab", ""), kept.get("user", "")) if url and token else None
+
+
+def is_uuid(text: object) -> bool:
+    """Whether ``text`` is a UUID in its usual form."""
+    try:
+        return isinstance(text, str) and str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False
+
+
+def _read_json(path: Path) -> Mapping[str, str]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

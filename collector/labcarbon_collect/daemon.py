@@ -1,0 +1,269 @@
+"""The daemon: poll every second, answer the socket in between, let the push thread empty the spool."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sqlite3
+import sys
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Mapping, Optional
+
+from labcarbon_collect import __version__, lock
+from labcarbon_collect.attribution import Who
+from labcarbon_collect.config import collector_home, daemon_socket
+from labcarbon_collect.cpu_time import busy_us
+from labcarbon_collect.identity import Node, boot_id, node_identity, read_clock
+from labcarbon_collect.meters import open_meters
+from labcarbon_collect.push_thread import PushThread
+from labcarbon_collect.registry import Denied, Runs
+from labcarbon_collect.socket_server import SocketServer
+from labcarbon_collect.sources.base import Clock, Reading
+from labcarbon_collect.spool import Spool
+from labcarbon_collect.spool_room import DEFAULT_MAX_BYTES, Room, keep_acknowledged, recover_acknowledged
+from labcarbon_collect.spool_schema import FILE, SpoolFull, is_damage, set_aside
+from labcarbon_collect.station import POLL_US, Station
+from labcarbon_collect.windows import last_cut
+
+PROCESSES_EVERY_US = 5_000_000
+_ORPHANS_EVERY_US = 10_000_000
+_LAST_PUSH_S = 3.0  # for what was closed by stopping
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the daemon was started."""
+
+    interval_s: int = 60
+    push: bool = True
+    until_idle: bool = False  # end when the runs registered here have ended (``run --local``)
+    record: Optional[Callable[[Reading], None]] = None
+
+
+class Daemon:
+    """One node, measured until told to stop."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        settings: Settings,
+        *,
+        who: Who,
+        now: Callable[[], Clock] = read_clock,
+        say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
+    ) -> None:
+        """Take the lock and open everything. Raises Refused, AlreadyRunning, ValueError (a setting), SpoolFull."""
+        self._environ, self._settings, self._who, self._now, self._say = environ, settings, who, now, say
+        self.home = collector_home(environ)
+        self.node: Node = node_identity(self.home, environ)
+        self._lock = lock.take(self.node.uuid)
+        self.boot = boot_id()
+        self.notes: List[str] = []  # what was set aside or recovered at the start
+        if self.node.set_aside:
+            self._note(
+                f"this data folder came from another machine; its files ({', '.join(self.node.set_aside)}) are set aside, "
+                "this is a new node: labcarbon-collect enrol URL"
+            )
+        self._stopping = False
+        self._looked_us = self._orphans_us = -PROCESSES_EVERY_US
+        self._cut_us = 0
+        self._push: Optional[PushThread] = None
+        self._had_runs = False
+        self._grid_us = settings.interval_s * 1_000_000
+        self._open()
+        self.server = SocketServer(daemon_socket(environ), self._handle)
+
+    def run(self) -> None:
+        """Measure until SIGTERM or SIGINT."""
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
+        self._begin_pushing()
+        _notify("READY=1")
+        try:
+            while not self._stopping:
+                try:
+                    self.tick()
+                except sqlite3.DatabaseError as error:
+                    self._heal(error)
+                self._wait()
+        finally:
+            self.close()
+
+    def tick(self) -> None:
+        """One poll, with the process lists when they are due: each 5 s, and at each cut of the grid."""
+        clock = self._now()
+        due = clock.monotonic_us - self._looked_us >= PROCESSES_EVERY_US
+        cut_us = last_cut(clock.wall_us, self._grid_us)
+        with_processes = due or cut_us != self._cut_us
+        if with_processes:
+            self._looked_us, self._cut_us = clock.monotonic_us, cut_us
+        if self.station.poll(with_processes=with_processes):
+            self._kick()
+        if clock.monotonic_us - self._orphans_us >= _ORPHANS_EVERY_US:
+            self._orphans_us = clock.monotonic_us
+            self.runs.close_orphans()
+        if self._push is not None and self._push.damaged:
+            raise sqlite3.DatabaseError("database disk image is malformed (seen by the push thread)")
+        self._had_runs = self._had_runs or bool(self.runs.active)
+        if self._settings.until_idle and self._had_runs and not self.runs.active:
+            self._stopping = True
+        _notify("WATCHDOG=1")
+
+    def close(self) -> None:
+        """Settle what is open and let go of everything."""
+        _notify("STOPPING=1")
+        self.server.close()
+        try:
+            self.station.flush()
+        except sqlite3.DatabaseError as error:
+            self._say(f"the last windows could not be stored ({error}); the counters hold them")
+        if self._push is not None:
+            self._push.drain(_LAST_PUSH_S)
+            self._push.stop()
+        self.station.meters.close()
+        self._spool.close()
+        self._lock.close()
+
+    def status(self) -> Dict[str, Any]:
+        """What ``status`` shows. Says nothing about anybody's runs."""
+        depth = self._spool.depth()
+        push = self._push
+        login = push.login if push else None
+        readings = self.station.last_readings()
+        return {
+            "ok": True, "version": __version__, "node": self.node.uuid, "pid": os.getpid(),
+            "interval_s": self._settings.interval_s,
+            "enrolled": login is not None, "url": login.url if login else "", "lab": login.lab if login else "",
+            "sources": self.station.meters.status(),
+            "devices": [
+                {
+                    "device": key, "name": info.name, "measurement": info.measurement, "facts": dict(info.facts),
+                    "last_reading_us": readings[key].wall_us if key in readings else None,
+                }
+                for key, info in sorted(self.station.meters.devices.items())
+            ],
+            "windows_closed": self.station.windows_closed,
+            "spool": {"rows": depth.rows, "dead": depth.dead, "bytes": depth.bytes, "oldest_us": depth.oldest_us},
+            "answered": {k: {"windows": n, "energy_mj": mj} for k, (n, mj) in self._spool.tally().items()},
+            "push": {
+                "ok": bool(push and push.state.ok), "error": push.state.error if push else "this daemon does not push",
+                "at_us": push.last_success_us if push else None,
+            },
+            "complaint": push.complaint if push else "",
+            "skew_us": push.skew_us if push else None,
+            "full": self.station.full, "notes": list(self.notes), "runs": len(self.runs.active),
+            "config": self._config(),
+        }  # fmt: skip
+
+    def _open(self, *, condemned: bool = False) -> None:
+        """Open spool, meters and runs; ``condemned``: set the spool aside first, it proved damaged while in use."""
+        aside = set_aside(self.home / FILE) if condemned else None
+        self._spool = Spool(self.home, check=True)
+        aside = aside or self._spool.set_aside
+        if aside:
+            found = recover_acknowledged(self._spool, boot=self.boot)
+            self._note(f"the spool was damaged: set aside as {self.home / aside}; {found} devices go on from their counters")
+        max_bytes = int(self._environ.get("LABCARBON_SPOOL_MAX_MB", "0")) << 20 or DEFAULT_MAX_BYTES
+        meters = open_meters(self.node.uuid, self._environ, now=self._now, last=self._spool.anchors)
+        self.station = Station(
+            spool=self._spool, room=Room(self._spool, max_bytes=max_bytes), meters=meters, who=self._who, boot=self.boot,
+            grid_us=self._grid_us, now=self._now, busy_us=busy_us, on_reading=self._settings.record,
+        )  # fmt: skip
+        self.runs = Runs(self.station, now=self._now, config=self._config)
+        self._push = None
+        self.station.poll(with_processes=True)  # the first anchors are on disk before anybody relies on us
+        keep_acknowledged(self._spool)
+
+    def _begin_pushing(self) -> None:
+        if not self._settings.push:
+            return
+        self._push = PushThread(
+            home=self.home, environ=self._environ, node=self.node.uuid, boot=self.boot, interval_us=self._grid_us,
+            now=self._now, health=self._health, device_facts=self._device_facts,
+        )  # fmt: skip
+        self._push.start()
+
+    def _heal(self, error: sqlite3.DatabaseError) -> None:
+        """Go on with a new spool when this one broke under us; anything else is not ours to hide."""
+        if not is_damage(error):
+            raise error
+        if self._push is not None:
+            self._push.stop()
+        self.station.meters.close()
+        self._spool.close()
+        self._open(condemned=True)
+        self._begin_pushing()
+
+    def _wait(self) -> None:
+        """Answer the socket until the next whole second of the wall clock, so that polls meet the grid."""
+        self.server.serve((POLL_US - self._now().wall_us % POLL_US) / 1_000_000)
+
+    def _handle(self, request: Mapping[str, Any], uid: int) -> Dict[str, Any]:
+        try:
+            return self._carry_out(request, uid)
+        except SpoolFull as error:
+            raise Denied("full", f"the collector's disk is full: {error}", f"free space in {self.home}") from error
+
+    def _carry_out(self, request: Mapping[str, Any], uid: int) -> Dict[str, Any]:
+        operation = request.get("op")
+        if operation == "status":
+            return self.status()
+        if operation == "register":
+            facts = request.get("facts")
+            self.runs.register(uid=uid, run=request.get("run"), pid=request.get("pid"), facts=self._own(facts))
+            self._had_runs = True
+            self._kick()
+            login = self._push.login if self._push else None
+            return {"ok": True, "node": self.node.uuid, "url": login.url if login else ""}
+        if operation == "end":
+            answer = self.runs.end(
+                uid=uid, run=request.get("run"), children_cpu_us=request.get("children_cpu_us", 0),
+                facts=self._own(request.get("facts")), closing=request.get("closing"),
+            )  # fmt: skip
+            self._kick()
+            return answer
+        if operation == "tell":
+            facts, closing = self._own(request.get("facts")), request.get("closing")
+            self.runs.tell(uid=uid, run=request.get("run"), facts=facts, closing=closing)
+            self._kick()
+            return {"ok": True}
+        raise Denied("bad_request", f"unknown op {str(operation)[:40]!r}", "register, end, tell or status")
+
+    def _own(self, facts: object) -> object:
+        """Run facts as the server is to get them: of this node, whatever the client believes."""
+        return {**facts, "node": self.node.uuid} if isinstance(facts, Mapping) else None
+
+    def _health(self) -> Dict[str, Any]:
+        """The ``health`` part of a batch (asked for by the push thread)."""
+        return {"source": self.station.meters.take_health(), "collector": __version__, "notes": list(self.notes)}
+
+    def _device_facts(self) -> Dict[str, Dict[str, str]]:
+        return {key: {"name": info.name, **info.facts} for key, info in self.station.meters.devices.items()}
+
+    def _config(self) -> Optional[Mapping[str, Any]]:
+        return self._push.config if self._push else None
+
+    def _kick(self) -> None:
+        if self._push is not None:
+            self._push.kick()
+
+    def _note(self, text: str) -> None:
+        self.notes.append(text)
+        self._say(f"labcarbon-collect: {text}")
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        self._stopping = True
+
+
+def _notify(state: str) -> None:
+    """Tell systemd, if it asked to be told (NOTIFY_SOCKET)."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as notifier:
+        try:
+            notifier.connect("\0" + address[1:] if address.startswith("@") else address)
+            notifier.send(state.encode())
+        except OSError:
+            pass

@@ -1,0 +1,94 @@
+"""Millijoules to what people read: kWh, kg CO2e, shares by quality. Pure; integers until the last step."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional
+
+MJ_PER_KWH = 3_600_000_000
+# µg = mJ × pue_ppm × µg_per_kWh / (3.6·10⁹ mJ/kWh × 10⁶ ppm)
+_DIVISOR = 3_600_000_000_000_000
+_QUALITY = {
+    "nvml_counter": "counter", "rapl": "counter", "node_meter": "counter", "imported": "declared",
+    "declared": "declared", "nvml_power": "sampled", "rapl_model": "modelled", "cpu_model": "modelled",
+    "host_static": "modelled",
+}  # fmt: skip
+QUALITIES = ("counter", "sampled", "modelled", "declared")
+
+
+def emission_ug(energy_mj: int, config: Optional[Mapping[str, Any]]) -> Optional[int]:
+    """Micrograms CO2e of ``energy_mj`` at the site of ``config`` (the answer of ``GET config/``), rounded half up.
+
+    None when no factor is known there: no zone chosen, or no factor for it.
+    """
+    factor, site = (config or {}).get("factor"), (config or {}).get("site")
+    if not isinstance(factor, Mapping) or not isinstance(site, Mapping):
+        return None
+    ug_per_kwh, pue_ppm = factor.get("ug_per_kwh"), site.get("pue_ppm")
+    if not isinstance(ug_per_kwh, int) or not isinstance(pue_ppm, int):
+        return None
+    return (energy_mj * pue_ppm * ug_per_kwh + _DIVISOR // 2) // _DIVISOR
+
+
+def factor_text(config: Optional[Mapping[str, Any]]) -> str:
+    """Zone, year and edition of the factor used; empty without one."""
+    factor = (config or {}).get("factor")
+    if not isinstance(factor, Mapping):
+        return ""
+    return " ".join(str(factor[key]) for key in ("zone", "year", "edition") if factor.get(key))
+
+
+def by_quality(by_device: Mapping[str, int], measurement: Mapping[str, str]) -> Dict[str, int]:
+    """mJ per energy quality (counter, sampled, modelled, declared), qualities without energy left out."""
+    totals: Dict[str, int] = {}
+    for device, energy_mj in by_device.items():
+        quality = _QUALITY.get(measurement.get(device, ""), "modelled")
+        totals[quality] = totals.get(quality, 0) + energy_mj
+    return totals
+
+
+def three_digits(value: float) -> str:
+    """A positive figure with three significant digits and no exponent: 0.0123, 4.21, 137, 0.0000456."""
+    if value == 0:
+        return "0"
+    if value >= 100:
+        return f"{value:.0f}"
+    decimals = 2
+    while decimals < 12 and value < 10 ** (2 - decimals):
+        decimals += 1
+    return f"{value:.{decimals}f}"
+
+
+def per_cent(part: int, whole: int) -> str:
+    """A whole-number share; "<1" for a small one that is not nought."""
+    if whole <= 0:
+        return "0"
+    if 0 < part * 100 < whole:
+        return "<1"
+    return str((part * 200 + whole) // (2 * whole))
+
+
+def closing_line(reply: Mapping[str, Any], *, link: str, server: str) -> str:
+    """The one line that ends a run, from the daemon's answer to ``end``.
+
+    ``server``: its address, or "" when none is known; ``link``: the run's page, or "".
+    """
+    energy_mj = int(reply.get("energy_mj", 0))
+    qualities = reply.get("by_quality") or {}
+    shares = ", ".join(
+        f"{name} {per_cent(int(qualities.get(name, 0)), energy_mj)} %"
+        for name in QUALITIES
+        if name in ("counter", "modelled") or qualities.get(name)
+    )
+    parts = [f"labcarbon: {three_digits(energy_mj / MJ_PER_KWH)} kWh ({shares})"]
+    grams = reply.get("grams")
+    if grams is not None:
+        parts.append(f"{three_digits(float(grams) / 1000)} kg CO2e")
+    elif server:
+        parts.append(f"no kg yet: choose the grid zone of this node's site at {server}/")
+    else:
+        parts.append("no kg yet: enrol this node with: labcarbon-collect enrol URL")
+    idle_mj = int(reply.get("idle_mj", 0))
+    parts.append(f"idle {per_cent(idle_mj, idle_mj + energy_mj)} %")
+    if link:
+        parts.append(link)
+    return " · ".join(parts)

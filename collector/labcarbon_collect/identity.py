@@ -1,0 +1,149 @@
+"""Which node is this, which boot, and may we trust the folder we keep our things in?"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import List, Mapping, Optional, Tuple
+
+from labcarbon_collect.sources.base import Clock
+
+_NODE_FILE = "node.json"
+_MACHINE_ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id")
+
+
+class Refused(Exception):
+    """The collector will not work with this folder or file; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """This node's identity. ``set_aside``: names of files of another machine found here (a cloned disk)."""
+
+    uuid: str
+    set_aside: Tuple[str, ...] = ()
+
+
+def read_clock() -> Clock:
+    """Both clocks. CLOCK_BOOTTIME goes on while the machine sleeps, as energy counters do."""
+    clock_id = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return Clock(time.clock_gettime_ns(clock_id) // 1000, time.time_ns() // 1000)
+
+
+def boot_id() -> str:
+    """The kernel's id of this boot."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        started_s = round(time.time() - time.clock_gettime(time.CLOCK_MONOTONIC), -1)
+        return f"started-{started_s:.0f}"
+
+
+def private_dir(path: Path) -> Path:
+    """Make or check a folder that only we may write. Raises Refused with the command that mends it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parent = path.parent.stat()
+    if parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX:
+        raise Refused(f"{path.parent} can be written by everybody, so {path} could be swapped: chmod o-w {path.parent}")
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        pass
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        raise Refused(f"{path} is a symbolic link: put a real folder there, or set LABCARBON_DATA to one")
+    if found.st_uid != os.geteuid():
+        raise Refused(f"{path} belongs to uid {found.st_uid}, we are uid {os.geteuid()}: chown -R {os.geteuid()} {path}")
+    if found.st_mode & 0o022:
+        raise Refused(f"{path} can be written by others: chmod 700 {path}")
+    return path
+
+
+def read_secret(path: Path) -> Optional[str]:
+    """A token from a file that only its owner may read; None when there is none. Raises Refused."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Refused(f"{path} cannot be read ({error.strerror}): it must be a plain file of uid {os.geteuid()}") from error
+    with os.fdopen(descriptor, encoding="utf-8") as file:
+        found = os.fstat(file.fileno())
+        if found.st_mode & 0o077:
+            raise Refused(f"{path} can be read by others, so its token is no secret: chmod 600 {path}, then enrol again")
+        if found.st_uid not in (os.geteuid(), 0):
+            raise Refused(f"{path} belongs to uid {found.st_uid}: chown {os.geteuid()} {path}")
+        return file.read().strip() or None
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file atomically, readable by us alone, and on disk when we return."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def node_identity(home: Path, environ: Mapping[str, str], *, machine: Optional[str] = None) -> Node:
+    """The node's UUID, made once and kept in ``home`` (a private folder).
+
+    ``LABCARBON_NODE_ID`` overrides it. The folder remembers a hash of the machine id: on a cloned disk everything in it
+    belongs to the other machine, is set aside, and a new node begins (which must be enrolled).
+    """
+    machine = _machine_hash() if machine is None else machine
+    given = environ.get("LABCARBON_NODE_ID", "")
+    kept = _kept(home)
+    set_aside: Tuple[str, ...] = ()
+    if kept and not given and machine and kept.get("machine") and kept["machine"] != machine:
+        set_aside = _set_aside(home, kept["node"])
+        kept = {}
+    try:
+        node = str(uuid.UUID(given or kept.get("node") or str(uuid.uuid4())))
+    except ValueError as error:
+        raise Refused(f"the node id {given or kept.get('node')!r} is not a UUID: mend LABCARBON_NODE_ID") from error
+    if not given and kept.get("node") != node:
+        write_private(home / _NODE_FILE, json.dumps({"node": node, "machine": machine}) + "\n")
+    return Node(node, set_aside)
+
+
+def _kept(home: Path) -> Mapping[str, str]:
+    path = home / _NODE_FILE
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise Refused(f"{path} is damaged ({error}): remove it and enrol this node again") from error
+    return kept if isinstance(kept, dict) else {}
+
+
+def _machine_hash() -> str:
+    for name in _MACHINE_ID_FILES:
+        try:
+            machine_id = Path(name).read_text().strip()
+        except OSError:
+            continue
+        if machine_id:
+            return hashlib.sha256(f"labcarbon:{machine_id}".encode()).hexdigest()[:32]
+    return ""
+
+
+def _set_aside(home: Path, node: str) -> Tuple[str, ...]:
+    folder = home / f"of-{node}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    moved: List[str] = []
+    for path in sorted(home.iterdir()):
+        if path.is_file():
+            path.rename(folder / path.name)
+            moved.append(path.name)
+    return tuple(moved)

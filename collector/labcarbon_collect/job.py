@@ -1,0 +1,100 @@
+"""Start a command, held back until it is registered, and pass signals and its end through untouched."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from typing import List, Sequence
+
+# Sent to us alone, meant for the work. SIGINT and SIGQUIT see _pass_on.
+_FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGQUIT)
+_FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 125
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the work ended. ``cpu_us``: CPU time of it and of all descendants that were waited for, by wait4."""
+
+    exit_code: int  # as a shell tells it: 128 + n when killed by signal n
+    killed_by: int  # the signal, 0: none
+    cpu_us: int
+
+
+class Job:
+    """A forked child that waits for :meth:`release` before it becomes the command. Fork before starting threads."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        gate, self._gate = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._gate)
+            _become(list(command), gate)
+        os.close(gate)
+        for number in _FORWARDED:
+            # What the caller ignores (nohup) stays ignored, for the work as well.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._pass_on)
+
+    def release(self) -> None:
+        """Let the command begin."""
+        try:
+            os.write(self._gate, b"1")
+        except BrokenPipeError:
+            pass  # a signal ended it already; wait tells
+        os.close(self._gate)
+
+    def wait(self) -> Ended:
+        """Wait for the end."""
+        _, status, used = os.wait4(self.pid, 0)
+        cpu_us = int((used.ru_utime + used.ru_stime) * 1_000_000)
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            return Ended(128 + number, number, cpu_us)
+        return Ended(os.WEXITSTATUS(status), 0, cpu_us)
+
+    def _pass_on(self, number: int, frame: object) -> None:
+        """Forward a signal, unless the terminal sent it to the whole foreground group: then the work has it already."""
+        if number in _FROM_TERMINAL and _in_foreground():
+            return
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def _become(command: List[str], gate: int) -> None:
+    """In the child: wait, then exec. Never returns."""
+    try:
+        for number in _FORWARDED:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
+        # Python ignores these two for itself; the work must not inherit that.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        if not os.read(gate, 1):
+            os._exit(NOT_STARTED)  # our parent is gone before it began
+        os.execvp(command[0], command)
+    except FileNotFoundError:
+        os.write(2, f"labcarbon-collect: {command[0]}: command not found\n".encode(errors="replace"))
+        os._exit(NOT_FOUND)
+    except BaseException as error:  # noqa: BLE001 - nothing of the parent may run on in the child
+        os.write(2, f"labcarbon-collect: {command[0]}: {error}\n".encode(errors="replace"))
+        os._exit(NOT_EXECUTABLE)
+
+
+def _in_foreground() -> bool:
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

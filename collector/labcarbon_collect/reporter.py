@@ -1,0 +1,70 @@
+"""Tell the server about a run without ever making the work wait for it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Mapping, Optional
+
+from labcarbon_collect.config import Login
+from labcarbon_collect.transport import BadAddress, Reply, Transport, Unreachable
+
+
+class Reporter:
+    """PUT at the start in the background, PATCH at the end within a deadline, with a person's token."""
+
+    def __init__(self, login: Login, run: str, *, say: Callable[[str], None], patience_s: float) -> None:
+        self._login, self._run, self._say, self._patience_s = login, run, say, patience_s
+        self.put_done = False
+        self.why = ""  # why the server does not know
+        self._thread: Optional[threading.Thread] = None
+
+    def start(self, facts: Mapping[str, Any]) -> None:
+        """Send the run's facts in the background."""
+        self._thread = threading.Thread(target=self._put, args=(facts,), name="put-run", daemon=True)
+        self._thread.start()
+
+    def finish(self, facts: Mapping[str, Any], closing: Mapping[str, Any]) -> bool:
+        """Send the end (and the facts once more if they did not arrive). Returns whether the server knows all."""
+        outcome = _Outcome()
+        thread = threading.Thread(target=self._close, args=(facts, closing, outcome), name="patch-run", daemon=True)
+        thread.start()
+        thread.join(self._patience_s)
+        if thread.is_alive():
+            self.why = f"{self._login.url} did not answer within {self._patience_s:.0f} s"
+        return outcome.delivered
+
+    def _close(self, facts: Mapping[str, Any], closing: Mapping[str, Any], outcome: _Outcome) -> None:
+        if self._thread is not None:
+            self._thread.join()
+        if not self.put_done:
+            self._put(facts)
+        if self.put_done:
+            outcome.delivered = self._send("PATCH", closing) is not None
+
+    def _put(self, facts: Mapping[str, Any]) -> None:
+        reply = self._send("PUT", facts)
+        if reply is None:
+            return
+        self.put_done = True
+        warning = reply.body.get("warning") if isinstance(reply.body, dict) else None
+        if warning:
+            self._say(str(warning)[:500])
+
+    def _send(self, verb: str, body: Mapping[str, Any]) -> Optional[Reply]:
+        try:
+            transport = Transport(self._login.url, self._login.token)
+            reply = transport.call(verb, f"runs/{self._run}/", body)
+            transport.close()
+        except (BadAddress, Unreachable) as error:
+            self.why = str(error)
+            return None
+        if 200 <= reply.status < 300:
+            return reply
+        self.why = f"{self._login.url} answered {reply.status}: {reply.message}"
+        if reply.status in (401, 403):
+            self.why += f" Log in again: labcarbon-collect login {self._login.url}"
+        return None
+
+
+class _Outcome:
+    delivered = False

@@ -1,0 +1,100 @@
+"""Room for the spool: its size limit, the ballast that lets deletes commit on a full disk, and what outlives damage."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Dict
+
+from labcarbon_collect.identity import write_private
+from labcarbon_collect.spool import Spool
+from labcarbon_collect.spool_merge import LEVELS_US
+from labcarbon_collect.spool_schema import SpoolFull
+from labcarbon_collect.windows import Anchor
+
+BALLAST_BYTES = 1 << 20
+DEFAULT_MAX_BYTES = 200 << 20
+# Sampling goes on only when the spool is this far below its limit, so that it does not stop and go at each window.
+_RESUME_PART = 0.95
+_ACKNOWLEDGED = "acknowledged.json"
+
+
+class Room:
+    """Keeps one spool within its limits."""
+
+    def __init__(self, spool: Spool, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        self._spool = spool
+        self._max_bytes = max_bytes
+        self._ballast = spool.home / "ballast"
+        self._lay_ballast()
+
+    def make(self, *, now_us: int) -> bool:
+        """Give up the ballast, then resolution: 1 → 10 → 60 minutes. Returns whether there is room now."""
+        self._ballast.unlink(missing_ok=True)
+        try:
+            for bucket_us in LEVELS_US:
+                if not self.tight():
+                    break
+                self._spool.merge(bucket_us=bucket_us, before_us=now_us // bucket_us * bucket_us)
+            return self.usable()
+        except SpoolFull:
+            return False
+
+    def tight(self) -> bool:
+        """Whether the spool is over its limit."""
+        return self._spool.used_bytes() > self._max_bytes
+
+    def usable(self) -> bool:
+        """Whether sampling may go on: below the limit, the disk takes a write, and there is ballast again."""
+        if self._spool.used_bytes() > self._max_bytes * _RESUME_PART:
+            return False
+        try:
+            self._spool.remember("room", "yes")
+        except SpoolFull:
+            return False
+        self._lay_ballast()
+        return True
+
+    def _lay_ballast(self) -> None:
+        """Reserve real blocks. Without room for them we work without ballast: better than not at all."""
+        if self._ballast.exists():
+            return
+        try:
+            descriptor = os.open(self._ballast, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except OSError:
+            return
+        try:
+            os.posix_fallocate(descriptor, 0, BALLAST_BYTES)
+        except OSError:
+            self._ballast.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
+
+
+def keep_acknowledged(spool: Spool) -> None:
+    """Write beside the spool how far the server has everything, for the day the spool is damaged."""
+    content = {device: asdict(anchor) for device, anchor in spool.acknowledged().items()}
+    try:
+        write_private(spool.home / _ACKNOWLEDGED, json.dumps(content) + "\n")
+    except OSError:
+        (spool.home / _ACKNOWLEDGED).unlink(missing_ok=True)  # an old one would count energy twice
+
+
+def recover_acknowledged(spool: Spool, *, boot: str) -> int:
+    """Give a spool begun anew the last acknowledged readings: the counters hold what the lost windows held.
+
+    Returns the number of devices recovered. The epochs get the new spool's mark, so numbering may begin at 0.
+    """
+    anchors = [replace(anchor, seq=0) for anchor in _read(spool.home / _ACKNOWLEDGED).values()]
+    spool.append(boot=boot, anchors=anchors)
+    return len(anchors)
+
+
+def _read(path: Path) -> Dict[str, Anchor]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return {device: Anchor(**body) for device, body in content.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}

@@ -1,0 +1,61 @@
+"""Registered runs in the spool: who they are, what they used, and what the server has still to be told."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Tuple
+
+WEEK_US = 7 * 24 * 3600 * 1_000_000
+
+
+class RunStore:
+    """The run tables of a spool. Every writing call is one durable transaction and may raise SpoolFull."""
+
+    def __init__(self, database: sqlite3.Connection, transaction: Callable[[], ContextManager[sqlite3.Connection]]) -> None:
+        self._database = database
+        self._transaction = transaction
+
+    def register(self, *, uuid: str, pid: int, uid: int, started_ticks: int, now_us: int) -> None:
+        """Remember a registered run, so that a restarted daemon still knows it."""
+        with self._transaction() as database:
+            row = (uuid, pid, uid, started_ticks, now_us)
+            database.execute("INSERT OR REPLACE INTO run VALUES (?,?,?,?,?,NULL)", row)
+
+    def end(self, uuid: str, *, now_us: int) -> None:
+        """Mark a run as ended; ended runs are forgotten after a week."""
+        with self._transaction() as database:
+            database.execute("UPDATE run SET ended_us = ? WHERE uuid = ? AND ended_us IS NULL", (now_us, uuid))
+            database.execute("DELETE FROM run WHERE ended_us < ?", (now_us - WEEK_US,))
+            database.execute("DELETE FROM run_energy WHERE uuid NOT IN (SELECT uuid FROM run)")
+
+    def active(self) -> List[Dict[str, Any]]:
+        """Registered runs that have not ended."""
+        columns = ("uuid", "pid", "uid", "started_ticks", "registered_us")
+        rows = self._database.execute(f"SELECT {', '.join(columns)} FROM run WHERE ended_us IS NULL")
+        return [dict(zip(columns, row)) for row in rows]
+
+    def uid_of(self, uuid: str) -> Optional[int]:
+        """Whose a run is, going on or ended within the last week."""
+        row = self._database.execute("SELECT uid FROM run WHERE uuid = ?", (uuid,)).fetchone()
+        return int(row[0]) if row else None
+
+    def energy(self, uuid: str) -> Dict[str, int]:
+        """Device → mJ of a run in closed windows."""
+        rows = self._database.execute("SELECT device, energy_mj FROM run_energy WHERE uuid = ?", (uuid,))
+        return dict(rows.fetchall())
+
+    def post(self, uuid: str, verb: str, body: Mapping[str, Any]) -> None:
+        """Put a message about a run (PUT or PATCH) into the outbox, to be forwarded in order."""
+        with self._transaction() as database:
+            database.execute("INSERT INTO outbox (uuid, verb, body) VALUES (?,?,?)", (uuid, verb, json.dumps(body)))
+
+    def outbox(self) -> List[Tuple[int, str, str, Dict[str, Any]]]:
+        """Messages about runs still to be forwarded: (id, uuid, verb, body), oldest first."""
+        rows = self._database.execute("SELECT id, uuid, verb, body FROM outbox ORDER BY id LIMIT 100")
+        return [(row_id, uuid, verb, json.loads(body)) for row_id, uuid, verb, body in rows.fetchall()]
+
+    def forwarded(self, message: int) -> None:
+        """Remove a message that the server has taken, or refused for good."""
+        with self._transaction() as database:
+            database.execute("DELETE FROM outbox WHERE id = ?", (message,))

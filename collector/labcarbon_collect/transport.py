@@ -1,0 +1,211 @@
+"""One kept-alive HTTP connection to the LabCarbon server: verified, bounded, and careful with the token."""
+
+from __future__ import annotations
+
+import email.utils
+import gzip
+import http.client
+import ipaddress
+import json
+import socket
+import ssl
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Dict, Mapping, Optional
+from urllib.parse import urlsplit
+
+from labcarbon_collect import __version__
+
+MAX_REPLY_BYTES = 1 << 20
+MAX_RETRY_AFTER_S = 3600
+CONNECT_TIMEOUT_S = 10.0
+DEADLINE_S = 30.0
+
+
+class BadAddress(Exception):
+    """The server's address cannot be used; the text says why and what would do."""
+
+
+class Unreachable(Exception):
+    """No answer came. ``sent`` tells whether any byte of the request can have reached the server."""
+
+    def __init__(self, why: str, *, sent: bool) -> None:
+        super().__init__(why)
+        self.sent = sent
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer: status, the JSON body (None when it was none), seconds to wait if it said so."""
+
+    status: int
+    body: Any
+    retry_after_s: Optional[int] = None
+    location: str = ""
+
+    @property
+    def message(self) -> str:
+        """The server's own words for a mistake, with its hint."""
+        error = self.body.get("error") if isinstance(self.body, dict) else None
+        if not isinstance(error, dict):
+            return f"HTTP {self.status}"
+        return " ".join(str(error[key])[:300] for key in ("message", "hint") if error.get(key))
+
+
+def retry_after(header: Optional[str], *, now_s: float) -> Optional[int]:
+    """Retry-After in seconds, given as seconds or as an HTTP date; at most an hour, None when absent or unreadable."""
+    if not header:
+        return None
+    text = header.strip()
+    if text.isdigit():
+        return min(int(text[:9]), MAX_RETRY_AFTER_S)
+    try:
+        moment = email.utils.parsedate_to_datetime(text)
+    except (TypeError, ValueError, IndexError):
+        return None
+    return max(0, min(int(moment.timestamp() - now_s), MAX_RETRY_AFTER_S))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` is this machine, judged by its text alone (no name service is asked)."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Transport:
+    """Requests to one server. Not for use by several threads at once."""
+
+    def __init__(self, url: str, token: Optional[str] = None, *, deadline_s: float = DEADLINE_S) -> None:
+        """``deadline_s`` bounds a whole request, however slowly the answer trickles. Raises BadAddress."""
+        parts = urlsplit(url.strip())
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadAddress(f"{url!r} is no server address: give one like https://labcarbon.example.org")
+        if parts.username or parts.query or parts.fragment:
+            raise BadAddress(
+                "the server address must not hold a user name, a query or a fragment: scheme, host and path only"
+            )
+        if parts.scheme == "http" and not is_loopback(parts.hostname):
+            raise BadAddress(
+                f"{parts.hostname} would be reached by http, where anyone on the way can read the token: use "
+                f"https://{parts.netloc}{parts.path}"
+            )
+        self.url = url.strip().rstrip("/")
+        self._scheme, self._host, self._port = parts.scheme, parts.hostname, parts.port
+        self._path = parts.path.rstrip("/")
+        self._token = token
+        self._deadline_s = deadline_s
+        self._connection: Optional[http.client.HTTPConnection] = None
+
+    def close(self) -> None:
+        """Drop the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def call(self, method: str, path: str, body: Optional[Mapping[str, Any]] = None) -> Reply:
+        """One request to ``/api/v1/<path>``. Redirects are not followed. Raises Unreachable."""
+        payload, headers = self._prepare(body)
+        fresh = self._connection is None
+        try:
+            return self._attempt(method, path, payload, headers)
+        except Unreachable as error:
+            # A kept connection that the server closed meanwhile: one new attempt, if nothing was processed twice by it.
+            # Every request of ours may be repeated (PUT, PATCH, GET, and ingest by window identity); codes may not.
+            if fresh or "code" in (body or {}) or isinstance(error.__cause__, (TimeoutError, socket.timeout)):
+                raise
+            return self._attempt(method, path, payload, headers)
+
+    def _prepare(self, body: Optional[Mapping[str, Any]]) -> tuple[Optional[bytes], Dict[str, str]]:
+        headers = {"Accept": "application/json", "User-Agent": f"labcarbon-collect/{__version__}"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        if body is None:
+            return None, headers
+        payload = json.dumps(body, separators=(",", ":")).encode()
+        headers["Content-Type"] = "application/json"
+        if len(payload) > 1024:
+            payload = gzip.compress(payload, 6)
+            headers["Content-Encoding"] = "gzip"
+        return payload, headers
+
+    def _attempt(self, method: str, path: str, payload: Optional[bytes], headers: Mapping[str, str]) -> Reply:
+        connection = self._connect()
+        alarm = threading.Timer(self._deadline_s, _cut, (connection.sock,))
+        alarm.daemon = True
+        alarm.start()
+        try:
+            connection.request(method, f"{self._path}/api/v1/{path}", payload, dict(headers))
+            return self._receive(connection.getresponse())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.close()
+            why = str(error) or type(error).__name__
+            raise Unreachable(f"{self.url}: {why}", sent=True) from error
+        finally:
+            alarm.cancel()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._connection is None:
+            timeout_s = min(CONNECT_TIMEOUT_S, self._deadline_s)
+            if self._scheme == "https":
+                context = ssl.create_default_context()
+                connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                    self._host, self._port, timeout=timeout_s, context=context
+                )
+            else:
+                connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
+            try:
+                connection.connect()
+            except OSError as error:
+                connection.close()
+                raise Unreachable(f"{self.url}: {_explain(error)}", sent=False) from error
+            self._connection = connection
+        return self._connection
+
+    def _receive(self, response: http.client.HTTPResponse) -> Reply:
+        """Read at most MAX_REPLY_BYTES; a longer reply is no reply of ours."""
+        content = response.read(MAX_REPLY_BYTES + 1)
+        if len(content) > MAX_REPLY_BYTES:
+            raise ValueError(f"the reply is larger than {MAX_REPLY_BYTES} bytes")
+        expected = response.getheader("Content-Length")
+        if expected is not None and expected.isdigit() and len(content) < int(expected):
+            raise ValueError("the reply was cut off")
+        if response.will_close:
+            self.close()
+        return Reply(
+            status=response.status,
+            body=_json(content),
+            retry_after_s=retry_after(response.getheader("Retry-After"), now_s=time.time()),
+            location=response.getheader("Location") or "",
+        )
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _explain(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not trusted ({error.verify_message}); if your lab has its own authority: "
+            "export SSL_CERT_FILE=/path/to/authority.pem"
+        )
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing answers there: is the server running, and is the port right?"
+    return str(error) or type(error).__name__
+
+
+def _cut(connection: Optional[socket.socket]) -> None:
+    """End a request that takes too long, from outside."""
+    try:
+        if connection is not None:
+            connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
