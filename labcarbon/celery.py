@@ -6,11 +6,11 @@ from celery import Celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "labcarbon.settings")
 
-app = Celery("labcarbon")
-app.config_from_object("django.conf:settings", namespace="CELERY")
+app = Celery("labcarbon")  # type: ignore[no-untyped-call]
+app.config_from_object("django.conf:settings", namespace="CELERY")  # type: ignore[no-untyped-call]
 
 
-@app.task(name="labcarbon.work_on_jobs")
+@app.task(name="labcarbon.work_on_jobs")  # type: ignore[no-untyped-call]
 def work_on_jobs() -> int:
     """Lease and run every job that is due; return how many were done."""
     from apps.core.jobs import work_until_empty

@@ -1,6 +1,7 @@
 """System checks: a mistake in the environment is told at start, with its mend."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -62,7 +63,7 @@ def file_system_of(path: str) -> str:
     """Return the type of the file system that holds ``path`` ('' where /proc/mounts cannot say)."""
     best, kind = "", ""
     try:
-        with open("/proc/mounts", encoding="utf-8", errors="replace") as mounts:
+        with Path("/proc/mounts").open(encoding="utf-8", errors="replace") as mounts:
             for line in mounts:
                 _, point, fs, *_ = line.split(" ")
                 if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):

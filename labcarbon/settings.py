@@ -126,7 +126,8 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "LabCarbon API",
-    "DESCRIPTION": "Energy and carbon of a lab's machine learning: collectors push, trackers register runs, anyone asks for figures.",
+    "DESCRIPTION": "Energy and carbon of a lab's machine learning: collectors push, trackers register runs, "
+    "anyone in the lab asks for figures.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",

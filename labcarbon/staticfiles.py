@@ -17,7 +17,9 @@ class PlotlyFinder(BaseFinder):
         self.storage = FileSystemStorage(location=Path(plotly.__file__).parent / "package_data")
         self.storage.prefix = "plotly"  # type: ignore[attr-defined]
 
-    def find(self, path: str, find_all: bool = False, **kwargs: object) -> str | list[str]:
+    def find(  # type: ignore[override]
+        self, path: str, find_all: bool = False, **kwargs: object
+    ) -> str | list[str]:
         found = self.storage.path(_BUNDLE) if path == f"plotly/{_BUNDLE}" else ""
         return ([found] if found else []) if find_all else found
 

@@ -5,6 +5,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from apps.accounts.authentication import Caller
+from apps.accounts.models import User
 from apps.accounts.selectors import lab_of_user
 from apps.core.errors import Forbidden
 
@@ -14,6 +15,7 @@ def caller(request: Request) -> Caller:
     who = request.user
     if isinstance(who, Caller):
         return who
+    assert isinstance(who, User)
     lab, scopes = lab_of_user(who)
     return Caller(lab, scopes, user=who)
 

@@ -94,11 +94,12 @@ def issue_code(*, purpose: CodePurpose, now: int, lab: Lab | None = None, user: 
     return code
 
 
+_URL = settings.SITE_URL
 _MEND = {
     CodePurpose.SETUP: "Stop and start `make run`: it prints a new set-up link.",
     CodePurpose.SIGN_IN: "Stop and start `make run`: it prints a new sign-in link.",
-    CodePurpose.ENROL: f"Make a new code at {settings.SITE_URL}/nodes/enrol/ and run `labcarbon-collect enrol {settings.SITE_URL}`.",
-    CodePurpose.LOGIN: f"Make a new code at {settings.SITE_URL}/login-code/ and run `labcarbon-collect login {settings.SITE_URL}`.",
+    CodePurpose.ENROL: f"Make a new code at {_URL}/nodes/enrol/ and run `labcarbon-collect enrol {_URL}`.",
+    CodePurpose.LOGIN: f"Make a new code at {_URL}/login-code/ and run `labcarbon-collect login {_URL}`.",
 }
 
 

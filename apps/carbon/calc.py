@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -65,7 +66,7 @@ def iso_hour(hour: int) -> str:
 
 def _hour(text: str, field: str, *, up: bool) -> int:
     try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise InvalidInput(
             f"{text!r} is not a time.", field=field, hint="Write UTC as 2026-11-01T00:00Z or 2026-11-01."
@@ -181,7 +182,7 @@ def spans(*, from_hour: int, to_hour: int, pues: Sequence[tuple[int, int]], fact
     cuts = {from_hour, to_hour} | {hour for hour, _ in ordered} | {year_start_hour(year) for year in years}
     edges = sorted(cut for cut in cuts if from_hour <= cut <= to_hour)
     result: list[Span] = []
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         holding = [pue for hour, pue in ordered if hour <= start] or [ordered[0][1]]
         factor = factor_for_year(factors, datetime.fromtimestamp(start * 3600, tz=UTC).year)
         span = Span(start, end, holding[-1], factor.factor_id if factor else None)

@@ -26,7 +26,10 @@ LEFT JOIN accounts_project p ON p.id = r.project_id
 LEFT JOIN fleet_node n ON n.id = e.node_id
 LEFT JOIN fleet_device d ON d.id = e.device_id
 """
-CHARGE = "CASE WHEN c.kind = 'idle' THEN '~idle' WHEN c.kind = 'overhead' THEN '~overhead' WHEN p.id IS NULL THEN '~unattributed' ELSE p.slug END"
+CHARGE = (
+    "CASE WHEN c.kind = 'idle' THEN '~idle' WHEN c.kind = 'overhead' THEN '~overhead' "
+    "WHEN p.id IS NULL THEN '~unattributed' ELSE p.slug END"
+)
 GROUPS = {
     "charge": CHARGE,
     "project": "p.slug",

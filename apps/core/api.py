@@ -56,8 +56,9 @@ def error_response(error: Exception, context: dict[str, Any]) -> Response | None
     response = Response(
         {"error": {"code": code, "message": message, "field": field or None, "hint": hint}}, status=error.status_code
     )
-    for name, value in ((getattr(error, "auth_header", None) and {"WWW-Authenticate": error.auth_header}) or {}).items():  # type: ignore[attr-defined]
-        response[name] = value
-    if isinstance(error, exceptions.Throttled) and error.wait:
-        response["Retry-After"] = str(int(error.wait) + 1)
+    auth_header, wait_s = getattr(error, "auth_header", None), getattr(error, "wait", None)
+    if auth_header:
+        response["WWW-Authenticate"] = auth_header
+    if wait_s:
+        response["Retry-After"] = str(int(wait_s) + 1)
     return response

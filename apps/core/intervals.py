@@ -1,6 +1,7 @@
 """Half-open intervals ``[start, end)`` of integers (microseconds or whole hours). Pure."""
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 
 from apps.core.units import US_PER_HOUR, largest_remainder
 
@@ -39,3 +40,9 @@ def merged(intervals: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
             current = (start, end)
     if current is not None:
         yield current
+
+
+def us_of(moment: datetime) -> int:
+    """Return an aware ``moment`` in µs since 1970 UTC, exactly."""
+    delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from apps.core.intervals import durations_by_hour, merged, split_by_hour
-from apps.core.units import US_PER_S
+from apps.core.intervals import merged, split_by_hour
+from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.ingest.choices import PlacementQuality
 
 
@@ -68,7 +68,9 @@ def runs_of_hours(hours: Iterable[int]) -> list[tuple[int, int]]:
 
 def covered_us(intervals: Iterable[tuple[int, int]], hour: int) -> int:
     """Return how many µs of ``hour`` the union of ``intervals`` covers."""
-    return sum(durations_by_hour(start, end).get(hour, 0) for start, end in merged(intervals))
+    start_us, end_us = hour * US_PER_HOUR, (hour + 1) * US_PER_HOUR
+    clipped = ((max(start, start_us), min(end, end_us)) for start, end in intervals)
+    return sum(end - start for start, end in merged(part for part in clipped if part[0] < part[1]))
 
 
 def overhead_mj(static_power_mw: int, covered: int, inner_mj: int) -> int:

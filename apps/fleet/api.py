@@ -83,6 +83,7 @@ class LoginView(APIView):
         body.is_valid(raise_exception=True)
         now = now_us()
         spent = spend_code(purpose=CodePurpose.LOGIN, code=body.validated_data["code"], now=now)
-        assert spent.lab is not None and spent.user is not None
+        assert spent.lab is not None
+        assert spent.user is not None
         token = issue_user_token(lab=spent.lab, user=spent.user, now=now)
         return Response({"token": token, "user": spent.user.get_username(), "lab": spent.lab.slug}, status=201)

@@ -40,8 +40,10 @@ class RawParser(BaseParser):
 
     media_type = "*/*"
 
-    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> bytes:
-        return bounded_body(parser_context["request"]._request)
+    def parse(  # type: ignore[override]
+        self, stream: Any, media_type: str | None = None, parser_context: Any = None
+    ) -> bytes:
+        return bounded_body(stream)
 
 
 def bounded_body(request: HttpRequest) -> bytes:
@@ -107,7 +109,8 @@ class IngestView(APIView):
         """Store a batch of windows of one node (docs/collector.md); answers for each window in order."""
         received_us = now_us()
         node = own_node(caller(request))
-        batch = parse_batch(request.data)
+        body: Any = request.data
+        batch = parse_batch(body)
         if batch.header.node != node.uuid:
             raise Forbidden("This token belongs to another node.", field="node", hint="Enrol this machine by itself.")
         try:

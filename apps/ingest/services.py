@@ -20,7 +20,7 @@ from apps.fleet.models import Device, Node
 from apps.ingest import calc, selectors
 from apps.ingest.calc import BatchIn, ClockFacts, GapIn, WindowIn
 from apps.ingest.choices import QUALITY_OF, ShareQuality
-from apps.ingest.models import Batch, Consumer, DeclaredGap, EnergyWindow, Epoch, QuarantinedWindow
+from apps.ingest.models import Batch, Consumer, DeclaredGap, Epoch, QuarantinedWindow
 
 Answer = list[str]
 ACCEPTED, DUPLICATE = ["accepted"], ["duplicate"]
@@ -209,7 +209,7 @@ def _write_windows(context: _Context, batch: Batch) -> None:
     measurements = [calc.MEASUREMENTS[window.measurement] for window in windows]
     count = len(rows)
     bulk_insert(
-        EnergyWindow._meta.db_table,
+        "ingest_energywindow",
         {
             "epoch_id": ("bigint", [row.epoch_id for row in rows]),
             "sequence": ("bigint", [window.sequence for window in windows]),

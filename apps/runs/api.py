@@ -14,8 +14,9 @@ from rest_framework.views import APIView
 
 from apps.accounts.permissions import caller, require
 from apps.core.api import StrictSerializer
-from apps.core.clock import us, utc
+from apps.core.clock import utc
 from apps.core.errors import InvalidInput, NotFound
+from apps.core.intervals import us_of
 from apps.core.units import INT64_MAX
 from apps.runs.choices import RunState
 from apps.runs.models import Run
@@ -98,7 +99,7 @@ class RunView(APIView):
         data, who = body.validated_data, caller(request)
         facts = RunFacts(
             name=data["name"],
-            started_us=us(data["started_at"]),
+            started_us=us_of(data["started_at"]),
             project=data.get("project"),
             command=data.get("command", []),
             params=data.get("params", {}),
@@ -120,7 +121,7 @@ class RunView(APIView):
             lab=who.lab,
             uuid=uuid,
             state=RunState(data["state"]),
-            ended_us=us(ended_at) if ended_at else None,
+            ended_us=us_of(ended_at) if ended_at else None,
             exit_code=data.get("exit_code"),
             reported_energy_mj=data.get("energy_mj"),
             bound_node=who.node_uuid,

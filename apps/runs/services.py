@@ -38,9 +38,8 @@ def put_run(*, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_nod
     """
     if bound_node is not None and facts.node_uuid not in (None, bound_node):
         raise Forbidden("This token writes only runs of its own node.", hint="Leave 'node' out, or use a person's token.")
-    node = (
-        Node.objects.filter(lab=lab, uuid=bound_node or facts.node_uuid).first() if (bound_node or facts.node_uuid) else None
-    )
+    node_uuid = bound_node or facts.node_uuid
+    node = Node.objects.filter(lab=lab, uuid=node_uuid).first() if node_uuid else None
     project = project_by_slug(lab, facts.project) if facts.project else None
     warning = ""
     if facts.project and project is None:

@@ -1,0 +1,60 @@
+# LabCarbon: `make run` starts it on this machine, `make test` proves it. Everything else is listed by `make help`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export LABCARBON_DATA ?= $(CURDIR)/var
+export LABCARBON_PORT ?= 8000
+
+.PHONY: help run setup test lint format lock pictures soak image clean
+
+help: ## say what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: $(VENV)/.installed ## start LabCarbon on this machine: web, worker, collector (Ctrl-C stops all)
+	@exec $(BIN)/python -m labcarbon.launch
+
+setup: $(VENV)/.installed ## set up without a browser: make setup LAB="Cell Lab" ZONE=DE SITE_KIND=workstation
+	@$(BIN)/python -m labcarbon.launch --prepare
+	@$(BIN)/python manage.py setup_lab --lab "$(LAB)" --zone "$(ZONE)" --site-kind "$(or $(SITE_KIND),workstation)" \
+	  $(if $(TIME_ZONE),--time-zone "$(TIME_ZONE)") $(if $(SITE_USER),--user "$(SITE_USER)")
+
+test: $(VENV)/.installed-dev ## check and test everything, from nothing
+	@$(BIN)/python scripts/test.py
+
+lint: $(VENV)/.installed-dev ## format, lint, types, order of the apps
+	@$(BIN)/ruff format --check --quiet apps labcarbon tests scripts benchmarks collector manage.py
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/lint-imports --verbose > $(VENV)/lint-imports.log 2>&1 || (cat $(VENV)/lint-imports.log; false)
+	@$(BIN)/mypy --no-error-summary
+	@cd collector && ../$(BIN)/mypy --no-error-summary --strict --config-file mypy.ini labcarbon_collect
+
+format: $(VENV)/.installed-dev ## put the code into its form
+	@$(BIN)/ruff format --quiet apps labcarbon tests scripts benchmarks collector manage.py
+	@$(BIN)/ruff check --quiet --fix . || true
+
+lock: $(VENV)/.installed-dev ## lock the requirements with hashes
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements.in -o requirements.txt \
+	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements-dev.in -o requirements-dev.txt \
+	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
+
+pictures: $(VENV)/.installed-dev ## take a picture of each page into docs/pictures (needs Chromium)
+	@$(BIN)/python scripts/pictures.py
+
+soak: $(VENV)/.installed-dev ## the long fault tests: 1 000 kills
+	@LABCARBON_KILLS=1000 $(BIN)/pytest -m faults tests/faults
+
+image: ## build the container image and start it once (root; needs buildah and debootstrap)
+	@scripts/build_image.sh
+
+clean: ## remove the virtual environment and caches, never your data
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+# The collector is installed from its folder: its one dependency is locked in requirements.txt already.
+$(VENV)/.installed: requirements.txt collector/pyproject.toml scripts/make_venv.sh
+	@scripts/make_venv.sh "$(PYTHON)" "$(VENV)" requirements.txt
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+	@scripts/make_venv.sh "$(PYTHON)" "$(VENV)" requirements.txt requirements-dev.txt
+	@touch $@

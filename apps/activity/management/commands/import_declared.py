@@ -1,0 +1,61 @@
+"""Imports use that no collector measured, from a CSV file."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from apps.accounts.models import Lab
+from apps.activity.calc import COLUMNS
+from apps.activity.services import RowErrors, import_declared, read_rows
+from apps.core.clock import now_us
+from apps.core.errors import LabCarbonError
+from apps.core.units import MJ_PER_KWH
+
+
+class Command(BaseCommand):
+    help = (
+        "Import declared use (cloud, another cluster, a paper) from FILE.csv. Columns: "
+        f"{', '.join(COLUMNS)}. Energy is kwh, or device_hours and watts; "
+        "carbon by zone, or g_per_kwh; pue is 1 when empty. "
+        "All rows or none; the same file twice changes nothing."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", type=Path, metavar="FILE.csv")
+        parser.add_argument("--lab", help="short name of the lab; needed only where there are several")
+        parser.add_argument("--dry-run", action="store_true", help="only say what would be imported")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        path: Path = options["file"]
+        try:
+            with path.open(newline="", encoding="utf-8-sig") as file:
+                rows = read_rows(file)
+            total = sum(row.energy_mj for row in rows)
+            told = f"{len(rows)} rows, {total / MJ_PER_KWH:,.3f} kWh"
+            if options["dry_run"]:
+                self.stdout.write(f"{told} would be imported")
+                return
+            answers = import_declared(lab=self._lab(options["lab"]), rows=rows, origin=path.name, now=now_us())
+        except OSError as error:
+            raise CommandError(f"{path} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise CommandError(f"{path} is not UTF-8 text: save it as CSV UTF-8 and try again.") from error
+        except RowErrors as error:
+            lines = [f"{row.message} {row.hint}" for row in error.errors]
+            raise CommandError("\n".join([*lines, f"{error.message} {error.hint}"])) from error
+        except LabCarbonError as error:
+            raise CommandError(f"{error.message} {error.hint}") from error
+        self.stdout.write(f"{told}: " + ", ".join(f"{count} {answer}" for answer, count in sorted(answers.items())))
+        if answers.get("quarantined conflict"):
+            self.stdout.write("Conflict: the same row was imported before with other figures. The first figures stand.")
+
+    def _lab(self, slug: str | None) -> Lab:
+        labs = Lab.objects.filter(slug=slug) if slug else Lab.objects.all()
+        found = list(labs[:2])
+        if len(found) == 1:
+            return found[0]
+        known = ", ".join(Lab.objects.values_list("slug", flat=True)[:20])
+        if not known:
+            raise CommandError("There is no lab yet. Run `make setup LAB=… ZONE=DE`, or open /setup/ in the browser.")
+        raise CommandError(f"Name the lab with --lab. Known: {known}.")
