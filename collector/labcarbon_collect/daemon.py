@@ -115,6 +115,7 @@ class Daemon:
         _notify("STOPPING=1")
         self.server.close()
         try:
+            self.station.poll(with_processes=True)
             self.station.flush()
         except sqlite3.DatabaseError as error:
             self._say(f"the last windows could not be stored ({error}); the counters hold them")

@@ -34,7 +34,7 @@ def factor_text(config: Optional[Mapping[str, Any]]) -> str:
     factor = (config or {}).get("factor")
     if not isinstance(factor, Mapping):
         return ""
-    return " ".join(str(factor[key]) for key in ("zone", "year", "edition") if factor.get(key))
+    return f"{factor.get('zone')} {factor.get('year')}, edition {factor.get('edition')}"
 
 
 def by_quality(by_device: Mapping[str, int], measurement: Mapping[str, str]) -> Dict[str, int]:
@@ -79,6 +79,8 @@ def closing_line(reply: Mapping[str, Any], *, link: str, server: str) -> str:
         for name in QUALITIES
         if name in ("counter", "modelled") or qualities.get(name)
     )
+    if not energy_mj:
+        shares = "less than the meters resolve"
     parts = [f"labcarbon: {three_digits(energy_mj / MJ_PER_KWH)} kWh ({shares})"]
     grams = reply.get("grams")
     if grams is not None:

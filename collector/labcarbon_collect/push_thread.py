@@ -19,6 +19,7 @@ from labcarbon_collect.transport import BadAddress, Transport
 
 _TOKEN_WAIT_S = 5.0
 _CONFIG_EVERY_US = 600_000_000
+_NO_FACTOR_EVERY_US = 30_000_000  # somebody is about to choose the zone
 NOT_ENROLLED = "not enrolled: measuring and keeping; push begins after: labcarbon-collect enrol URL"
 
 
@@ -135,7 +136,8 @@ class PushThread:
             complaint = fetch_config(spool, transport)
             if complaint is None:
                 self.config = json.loads(spool.recall("config") or "null")
-                self._config_due_us = now_us + _CONFIG_EVERY_US
+                every_us = _CONFIG_EVERY_US if (self.config or {}).get("factor") else _NO_FACTOR_EVERY_US
+                self._config_due_us = now_us + every_us
         return forward_runs(spool, transport) or complaint
 
     def _changed(self, login: Optional[Login]) -> bool:

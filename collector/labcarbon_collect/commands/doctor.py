@@ -21,7 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def carry_out(options: argparse.Namespace) -> int:
     sources.load()
-    for module in ("machine_checks", "server_checks"):
+    for module in ("meter_checks", "machine_checks", "server_checks"):
         importlib.import_module(f"labcarbon_collect.{module}")
     answers = run_checks()
     if options.json:
