@@ -14,10 +14,15 @@ from typing import Optional
 # node put their name before slurmstepd).
 _JOB = re.compile(r"^/(?:slurm[^/]*/uid_\d+|system\.slice/(?:[^/]+_)?slurmstepd\.scope)/job_(\d+)(?:/|$)")
 # Kubernetes, cgroupfs driver: /kubepods/burstable/pod<uid>/<id>; systemd driver: dashes of the uid as underscores.
-_POD = re.compile(r"^/(?!user\.slice/)(?:[^/]+/)*?(?:kubepods|[^/]*kubepods[^/]*\.slice)(?:/[^/]+)*?/[^/]*?pod([0-9a-f]{8}[-_0-9a-f]{24,28})")
+_POD = re.compile(
+    r"^/(?!user\.slice/)(?:[^/]+/)*?(?:kubepods|[^/]*kubepods[^/]*\.slice)(?:/[^/]+)*?"
+    r"/[^/]*?pod([0-9a-f]{8}[-_0-9a-f]{24,28})"
+)
 _HEX_ID = r"[0-9a-f]{64}"
 _SCOPE = re.compile(rf"/(?:docker|libpod|cri-containerd|containerd|nerdctl|crio)-({_HEX_ID})\.scope(?:/|$)")
-_FOLDER = re.compile(rf"/(?:docker|libpod|libpod_parent|containerd|default|k8s\.io|moby|machine|actions_job)/(?:libpod-)?({_HEX_ID})(?:/|$)")
+_FOLDER = re.compile(
+    rf"/(?:docker|libpod|libpod_parent|containerd|default|k8s\.io|moby|machine|actions_job)/(?:libpod-)?({_HEX_ID})(?:/|$)"
+)
 _NAMED = re.compile(r"^/lxc(?:\.payload)?[./]([^/]+)")
 
 

@@ -45,10 +45,10 @@ class Bench:
         (sys_root / "module" / "nvidia").mkdir(parents=True, exist_ok=True)
         self.source = self.new_source(**options)
 
-    def new_source(self, **options: Any) -> NvmlSource:
+    def new_source(self, *, threaded: bool = False, **options: Any) -> NvmlSource:
         return NvmlSource(
             "node", {}, now=self.clock, sys_root=str(self.sys_root), boot=BOOT, pause=lambda seconds: None,
-            threaded=False, **options,
+            threaded=threaded, **options,
         )  # fmt: skip
 
     def load_driver_anew(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -191,7 +192,8 @@ def test_any_history_of_counters_gives_rising_epochs_within_what_is_possible(his
                 assert last.counter_mj >= previous.counter_mj
                 assert last.monotonic_us > previous.monotonic_us
             if flags & FLAG_BRIDGED:
-                assert previous is not None and previous.counter_mj == 0
+                assert previous is not None
+                assert previous.counter_mj == 0
             seen[last.epoch] = last
         new_epoch = before is not None and step.readings[-1][0].epoch != before.epoch
         assert (step.gap_until_us is not None) == new_epoch
@@ -267,4 +269,4 @@ def test_any_life_of_a_gpu_is_known_but_for_the_declared_gaps(bench):
 
 
 def _within_epochs(readings):
-    return [(a, b) for a, b in zip(readings, readings[1:]) if a.epoch == b.epoch]
+    return [(a, b) for a, b in pairwise(readings) if a.epoch == b.epoch]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from labcarbon_collect.cpu_tally import CpuTally
 from labcarbon_collect.cpu_time import tick_us
 from labcarbon_collect.procfs import parse_stat
 from labcarbon_collect.who import RegistrationRefused, Who
+
 from tests.fakes.proc_tree import ProcTree
 
 RUN, OTHER = "0b1c7d60-0000-4000-8000-000000000001", "0b1c7d60-0000-4000-8000-000000000002"

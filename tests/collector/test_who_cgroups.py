@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from labcarbon_collect.cgroups import cluster_name, consumer_of_cgroup
 
 ID = "4e5d" * 16

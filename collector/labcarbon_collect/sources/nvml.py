@@ -55,7 +55,7 @@ class NvmlSource:
         threaded: bool = True,
     ) -> None:
         self.unmeasured: List[str] = []  # GPUs whose driver tells neither energy nor power
-        self._now, self._sys_root, self._boot = now, sys_root, boot or boot_id()
+        self.now, self._sys_root, self._boot = now, sys_root, boot or boot_id()
         self._pause, self._threaded = pause, threaded
         self._driver: Optional[Driver] = None
         self._sampler: Optional[Sampler] = None
@@ -151,7 +151,7 @@ class NvmlSource:
         for watched in self._watched:
             watched.last = watched.last or self._resumed.get(watched.gpu.key)
         without = [watched.gpu for watched in self._watched if not watched.gpu.has_counter]
-        self._sampler = Sampler(without, self._now, threaded=self._threaded)
+        self._sampler = Sampler(without, self.now, threaded=self._threaded)
 
     def _describe(self, gpu: Gpu) -> DeviceInfo:
         assert self._driver is not None

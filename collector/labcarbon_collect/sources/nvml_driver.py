@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, List, Optional, Tuple
 
@@ -57,10 +58,8 @@ class Driver:
 
     def close(self) -> None:
         """Let go of the driver. Never raises."""
-        try:
+        with suppress(self._nvml.NVMLError):  # already gone: that is what closing wants
             self._nvml.nvmlShutdown()
-        except self._nvml.NVMLError:
-            pass  # already gone: that is what closing wants
 
 
 def open_driver() -> Driver:
@@ -101,11 +100,11 @@ def _why_not(code: int, text: str) -> Exception:
 
 def nvidia_functions(sys_root: str) -> List[Path]:
     """The sysfs folders of this machine's NVIDIA display functions (PCI class 03); [] where sysfs does not tell."""
-    found = []
-    for folder in sorted((Path(sys_root) / "bus/pci/devices").glob("*")):
-        if _text(folder / "vendor") == NVIDIA_VENDOR and (_text(folder / "class") or "").startswith("0x03"):
-            found.append(folder)
-    return found
+    return [
+        folder
+        for folder in sorted((Path(sys_root) / "bus/pci/devices").glob("*"))
+        if _text(folder / "vendor") == NVIDIA_VENDOR and (_text(folder / "class") or "").startswith("0x03")
+    ]
 
 
 def is_suspended(folder: Path) -> bool:

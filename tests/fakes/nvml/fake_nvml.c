@@ -272,22 +272,15 @@ static int list_processes(device_t device, unsigned graphics, unsigned *count, p
     return found > room ? INSUFFICIENT_SIZE : SUCCESS;
 }
 
-int nvmlDeviceGetComputeRunningProcesses_v2(device_t device, unsigned *count, process_t *out) {
-    return list_processes(device, 0, count, out);
-}
+#define LIST(name, graphics)                                                                                           \
+    int name(device_t device, unsigned *count, process_t *out) { return list_processes(device, graphics, count, out); }
 
-int nvmlDeviceGetGraphicsRunningProcesses_v2(device_t device, unsigned *count, process_t *out) {
-    return list_processes(device, 1, count, out);
-}
+LIST(nvmlDeviceGetComputeRunningProcesses_v2, 0)
+LIST(nvmlDeviceGetGraphicsRunningProcesses_v2, 1)
 
 #ifndef WITHOUT_V3
-int nvmlDeviceGetComputeRunningProcesses_v3(device_t device, unsigned *count, process_t *out) {
-    return list_processes(device, 0, count, out);
-}
-
-int nvmlDeviceGetGraphicsRunningProcesses_v3(device_t device, unsigned *count, process_t *out) {
-    return list_processes(device, 1, count, out);
-}
+LIST(nvmlDeviceGetComputeRunningProcesses_v3, 0)
+LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, 1)
 
 int nvmlDeviceGetMemoryInfo_v2(device_t device, memory_v2_t *memory) {
     memory_t plain;

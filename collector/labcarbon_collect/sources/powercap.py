@@ -1,0 +1,140 @@
+"""The kernel's powercap tree: which RAPL domains there are, which of them are the same meter twice, and what they read.
+
+``package-N`` and ``dram`` are metered parts. ``core`` and ``uncore`` are inside the package, ``psys`` is around it: to
+add them would count twice. A package of several dies has a domain a die; one register seen through two of them, or
+through two drivers (intel-rapl and intel-rapl-mmio), is found and counted once.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Dict, List, Mapping, Optional, Tuple
+
+ROOT = "/sys/class/powercap"
+MEND = (
+    "echo 'm /sys/class/powercap/*/energy_uj 0440 root labcarbon' > /etc/tmpfiles.d/labcarbon.conf && "
+    "systemd-tmpfiles --create /etc/tmpfiles.d/labcarbon.conf"
+)
+# Where the kernel tells no power limit: above what a socket draws.
+UNTOLD_LIMIT_MW = 500_000
+# How often and how far apart two domains are compared; the registers are refreshed every millisecond.
+LOOKS, LOOK_EVERY_S = 3, 0.02
+
+_ZONE = re.compile(r"^([a-z-]+):(\d+)(?::(\d+))?$")
+_PACKAGE = re.compile(r"^package-(\d+)(-die-\d+)?$")
+
+
+@dataclass(frozen=True)
+class Domain:
+    """One counter of the tree."""
+
+    folder: Path
+    kind: str  # cpu, dram, psys
+    package: str  # number of the socket; "" for psys
+    label: str  # name as the kernel gives it, with its package: what tells one driver's view from another's
+    range_uj: int  # the counter wraps here; 0: not readable
+    limit_mw: int
+
+    def read_uj(self) -> Optional[int]:
+        """The raw counter, µJ; None where it cannot be read."""
+        return _number(self.folder / "energy_uj")
+
+
+def find_domains(root: str) -> List[Domain]:
+    """Every package, dram and psys domain, in the kernel's order."""
+    found = []
+    for folder in sorted(Path(root).glob("*:*"), key=lambda path: path.name):
+        zone = _ZONE.match(folder.name)
+        name = _text(folder / "name")
+        if zone is None or name is None:
+            continue
+        parent = _text(folder.parent / f"{zone.group(1)}:{zone.group(2)}" / "name") or ""
+        domain = _domain(folder, name, parent)
+        if domain is not None:
+            found.append(domain)
+    return found
+
+
+def _domain(folder: Path, name: str, parent: str) -> Optional[Domain]:
+    owner = _PACKAGE.match(name) or _PACKAGE.match(parent)
+    kind = "cpu" if _PACKAGE.match(name) else name
+    if kind not in ("cpu", "dram", "psys") or (kind == "dram" and owner is None):
+        return None
+    limits = [_number(path) or 0 for path in sorted(folder.glob("constraint_*_max_power_uw"))]
+    limits.append(_number(folder / "constraint_0_power_limit_uw") or 0)
+    return Domain(
+        folder=folder, kind=kind, package=owner.group(1) if owner and kind != "psys" else "",
+        label=name if kind != "dram" else f"{parent}/dram", range_uj=_number(folder / "max_energy_range_uj") or 0,
+        limit_mw=max(limits) // 1000 or UNTOLD_LIMIT_MW,
+    )  # fmt: skip
+
+
+def once_each(domains: List[Domain], pause: Callable[[float], None] = time.sleep) -> Tuple[List[Domain], List[str]]:
+    """Leave out domains that show another's counter; return the rest and a sentence for each left out."""
+    kept: List[Domain] = []
+    said: List[str] = []
+    by_label: Dict[str, Domain] = {}
+    for domain in domains:
+        first = by_label.setdefault(domain.label, domain)
+        if first is domain:
+            kept.append(domain)
+        else:
+            said.append(f"{domain.folder.name} is {first.folder.name} through another driver: counted once")
+    for domain in list(kept):
+        others = [other for other in kept[: kept.index(domain)] if other.kind == domain.kind]
+        twin = next((other for other in others if is_mirror(other, domain, pause)), None)
+        if twin is not None:
+            kept.remove(domain)
+            said.append(f"{domain.folder.name} mirrors the counter of {twin.folder.name}: counted once")
+    return kept, said
+
+
+def is_mirror(one: Domain, other: Domain, pause: Callable[[float], None] = time.sleep) -> bool:
+    """Whether two domains show one counter: at every look the other lies between two readings of the one, and it moves."""
+    seen = set()
+    for look in range(LOOKS):
+        if look:
+            pause(LOOK_EVERY_S)
+        before, between, after = one.read_uj(), other.read_uj(), one.read_uj()
+        if before is None or between is None or after is None:
+            return False
+        wrapped = after < before
+        if not (before <= between <= after or (wrapped and (between >= before or between <= after))):
+            return False
+        seen.add(between)
+    return len(seen) > 1
+
+
+def processor_facts(cpuinfo: str = "/proc/cpuinfo") -> Dict[str, str]:
+    """The first processor of /proc/cpuinfo, field by field; {} where it cannot be read."""
+    first = (_text(Path(cpuinfo)) or "").split("\n\n")[0]
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def is_modelled(processor: Mapping[str, str]) -> bool:
+    """Whether this processor's RAPL is its own estimate from activity rather than a measurement of current.
+
+    Intel measures from Haswell on; Sandy Bridge and Ivy Bridge estimate (Hackenberg et al. 2015, "An energy efficiency
+    feature survey of the Intel Haswell processor"). AMD's Zen estimates (Schöne et al. 2021, "Energy efficiency
+    aspects of the AMD Zen 2 architecture").
+    """
+    if processor.get("vendor_id") in ("AuthenticAMD", "HygonGenuine"):
+        return True
+    bridges = ("42", "45", "58", "62")
+    return processor.get("cpu family") == "6" and processor.get("model") in bridges
+
+
+def _number(path: Path) -> Optional[int]:
+    text = _text(path)
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def _text(path: Path) -> Optional[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None

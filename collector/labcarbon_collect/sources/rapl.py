@@ -1,0 +1,214 @@
+"""CPU packages and memory by RAPL (powercap): a counter in µJ that wraps within minutes and is unwrapped here."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Callable, Dict, List, Mapping, Optional, Sequence
+
+from labcarbon_collect.identity import boot_id
+from labcarbon_collect.sources.base import (
+    Clock,
+    DeviceInfo,
+    Gap,
+    Reading,
+    Remembered,
+    SourceAbsent,
+    SourceFailed,
+    register,
+)
+from labcarbon_collect.sources.epochs import possible_mj
+from labcarbon_collect.sources.powercap import (
+    MEND,
+    ROOT,
+    Domain,
+    find_domains,
+    is_modelled,
+    once_each,
+    processor_facts,
+)
+
+
+@dataclass
+class _Part:
+    """A metered part (a package or its memory): the domains of its dies, summed."""
+
+    key: str
+    name: str
+    domains: List[Domain]
+    raw_uj: List[int] = field(default_factory=list)
+    total_uj: int = 0
+    epoch: str = ""
+    at: Optional[Clock] = None
+
+    @property
+    def limit_mw(self) -> int:
+        return sum(domain.limit_mw for domain in self.domains)
+
+    @property
+    def wraps_after_us(self) -> int:
+        """The shortest time in which a domain can wrap, at one and a half times its power limit."""
+        return min(domain.range_uj * 2_000 // (domain.limit_mw * 3) for domain in self.domains)
+
+    def read_uj(self) -> Optional[List[int]]:
+        """All raw counters; None if one of them cannot be read."""
+        raw_uj = [raw for raw in (domain.read_uj() for domain in self.domains) if raw is not None]
+        return raw_uj if len(raw_uj) == len(self.domains) else None
+
+    def moved_uj(self, raw_uj: List[int]) -> int:
+        """How far the counters went since the last reading, over at most one wrap each."""
+        return sum((now - then) % domain.range_uj for domain, then, now in zip(self.domains, self.raw_uj, raw_uj))
+
+
+class RaplSource:
+    """RAPL of this machine. ``LABCARBON_POWERCAP`` names another tree than the kernel's."""
+
+    name = "rapl"
+
+    def __init__(
+        self,
+        node: str,
+        env: Mapping[str, str],
+        *,
+        boot: str = "",
+        pause: Callable[[float], None] = time.sleep,
+        cpuinfo: str = "/proc/cpuinfo",
+    ) -> None:
+        self.said: List[str] = []  # what was left out, and why
+        self._node, self._pause, self._cpuinfo = node, pause, cpuinfo
+        self._root = env.get("LABCARBON_POWERCAP") or ROOT
+        self._boot = boot or boot_id()
+        self._processor: Mapping[str, str] = {}
+        self._measurement = "rapl"
+        self._parts: List[_Part] = []
+        self._gaps: List[Gap] = []
+        self._resumed: Dict[str, Remembered] = {}
+
+    def resume(self, last: Mapping[str, Remembered]) -> None:
+        """Take what was stored before a restart of the collector: a short absence keeps the epoch."""
+        self._resumed = {key: each for key, each in last.items() if each.boot == self._boot}
+
+    def open(self) -> Sequence[DeviceInfo]:
+        """Find the domains. Raises SourceAbsent with the rule that grants the permission."""
+        domains = find_domains(self._root)
+        if not domains:
+            raise SourceAbsent(
+                f"no RAPL domain under {self._root}: a virtual machine, an older CPU, or the module is not loaded",
+                "on real hardware: modprobe intel_rapl_msr (Intel and AMD)",
+            )
+        metered = [domain for domain in domains if domain.kind != "psys"]
+        if metered and all(domain.read_uj() is None for domain in metered):
+            raise SourceAbsent(f"no permission to read {self._root}/*/energy_uj", MEND)
+        self._processor = processor_facts(self._cpuinfo)
+        self._measurement = "rapl_model" if is_modelled(self._processor) else "rapl"
+        kept, self.said = once_each(metered, self._pause)
+        self._parts = self._usable(kept)
+        if not self._parts:
+            raise SourceAbsent("no usable RAPL domain: " + "; ".join(self.said), MEND)
+        facts = self._facts(domains)
+        return [DeviceInfo(part.key, part.name, self._measurement, facts) for part in self._parts]
+
+    def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
+        """Read every part. Raises SourceFailed when none can be read."""
+        readings = [reading for part in self._parts for reading in self._read(part, now)]
+        if not readings:
+            raise SourceFailed(f"{self._root}/*/energy_uj could be read before and cannot now")
+        return readings
+
+    def gaps(self) -> Sequence[Gap]:
+        """Hand over, once, the gaps seen since the last call."""
+        gaps, self._gaps = self._gaps, []
+        return gaps
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _usable(self, domains: List[Domain]) -> List[_Part]:
+        """Parts all of whose domains can be read and unwrapped; half a package would look like a thrifty whole."""
+        parts: Dict[str, _Part] = {}
+        for domain in domains:
+            key = f"{domain.kind}:{self._node}/{domain.package}"
+            cpu_name = self._processor.get("model name", "CPU")
+            name = cpu_name if domain.kind == "cpu" else f"memory of package {domain.package}"
+            parts.setdefault(key, _Part(key, name, [])).domains.append(domain)
+        usable = []
+        for part in parts.values():
+            unfit = [why for why in (_unfit(domain) for domain in part.domains) if why]
+            self.said += [f"{part.key} is left out: {why}" for why in unfit]
+            if not unfit:
+                usable.append(part)
+        return usable
+
+    def _read(self, part: _Part, now: Callable[[], Clock]) -> List[Reading]:
+        raw_uj = part.read_uj()
+        clock = now()
+        if raw_uj is None:
+            return []
+        before, power_mw = part.at, None
+        if before is None:
+            self._begin(part, raw_uj, clock)
+        else:
+            gap_us = clock.monotonic_us - before.monotonic_us
+            moved_uj = part.moved_uj(raw_uj)
+            if self._believable(part, moved_uj, gap_us):
+                part.total_uj += moved_uj
+                power_mw = moved_uj * 1000 // gap_us if gap_us > 0 else None
+            else:
+                self._break(part, raw_uj, before, clock)
+        part.raw_uj, part.at = raw_uj, clock
+        return [
+            Reading(
+                device=part.key, monotonic_us=clock.monotonic_us, wall_us=clock.wall_us,
+                counter_mj=part.total_uj // 1000, epoch=part.epoch, measurement=self._measurement, power_mw=power_mw,
+            )
+        ]  # fmt: skip
+
+    @staticmethod
+    def _believable(part: _Part, moved_uj: int, gap_us: int) -> bool:
+        """Whether what moved is what was drawn: no wrap can have gone unseen, and no part draws more than it can."""
+        return gap_us < part.wraps_after_us and moved_uj <= possible_mj(gap_us, part.limit_mw) * 1000
+
+    def _break(self, part: _Part, raw_uj: List[int], before: Clock, clock: Clock) -> None:
+        long_us = clock.monotonic_us - before.monotonic_us >= part.wraps_after_us
+        self._gaps.append(Gap(part.key, part.epoch, before.wall_us, clock.wall_us, "wrap" if long_us else "lost"))
+        part.epoch, part.total_uj = self._new_epoch(clock), sum(raw_uj)
+
+    def _begin(self, part: _Part, raw_uj: List[int], clock: Clock) -> None:
+        """The first reading since the start: the epoch goes on if the stored reading is near enough to be sure.
+
+        The total is kept congruent to the raw counter modulo its range, so the µJ that the stored mJ left out are
+        found again and differences stay exact over the restart.
+        """
+        part.epoch, part.total_uj = self._new_epoch(clock), sum(raw_uj)
+        last = self._resumed.get(part.key)
+        if last is None or len(part.domains) > 1 or not last.epoch.startswith(self._load + "."):
+            return
+        stored_uj = last.counter_mj * 1000
+        moved_uj = (raw_uj[0] - stored_uj) % part.domains[0].range_uj
+        if self._believable(part, moved_uj, clock.monotonic_us - last.mono_us):
+            part.epoch, part.total_uj = last.epoch, stored_uj + moved_uj
+
+    @property
+    def _load(self) -> str:
+        return f"{self._boot[:13]}.rapl"
+
+    def _new_epoch(self, clock: Clock) -> str:
+        return f"{self._load}.{clock.monotonic_us:x}"
+
+    def _facts(self, domains: List[Domain]) -> Dict[str, str]:
+        facts = {"left_out": "; ".join(self.said)} if self.said else {}
+        if any(domain.kind == "psys" for domain in domains):
+            facts["psys"] = "present: a meter around the package, not summed"
+        return facts
+
+
+def _unfit(domain: Domain) -> str:
+    """Why a domain cannot be used; "" if it can."""
+    if not domain.range_uj:
+        return f"{domain.folder}/max_energy_range_uj cannot be read, so a wrap could not be told from a fall"
+    if domain.read_uj() is None:
+        return f"no permission to read {domain.folder}/energy_uj"
+    return ""
+
+
+register("rapl", RaplSource)

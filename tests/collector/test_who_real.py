@@ -1,0 +1,218 @@
+"""Who on the real /proc: real children, real users, and never anybody's environment."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+import uuid
+from contextlib import contextmanager
+
+import pytest
+from labcarbon_collect import meter_checks
+from labcarbon_collect.who import RegistrationRefused, Who
+
+RUN = str(uuid.UUID(int=7))
+SPIN = "import time; end = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\n"
+# A daemon without privileges and the users of two jobs: uids that belong to nobody on an ordinary machine.
+DAEMON, ALICE, BOB = 64_101, 64_102, 64_103
+
+
+@contextmanager
+def running(*command, uid=None):
+    """A process of ours, ended by its own handle."""
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, user=uid)
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+        child.stdin.close()
+        child.stdout.close()
+
+
+def wait_until(condition):
+    for _ in range(500):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not come to pass within five seconds")
+
+
+def cpu_us(who, key):
+    who.snapshot()
+    return who.cpu_time_us_by_consumer().get(key, 0)
+
+
+def test_a_real_tree_of_processes_is_followed_and_its_time_told():
+    who = Who(cluster="here")
+    who.snapshot()
+    with running("sh", "-c", f"read go; {sys.executable} -c '{SPIN.format(seconds=0.2)}' & wait; read stop") as child:
+        who.register(RUN, child.pid, os.getuid())
+        child.stdin.write("go\n")
+        child.stdin.flush()
+        wait_until(lambda: cpu_us(who, f"run:{RUN}") >= 190_000)
+        assert who.consumer_of(child.pid) == f"run:{RUN}"
+        assert not who.consumer_of(os.getpid()).startswith("run:")
+
+
+def test_children_too_short_to_be_seen_are_counted_by_who_waited():
+    who = Who(cluster="here")
+    who.snapshot()
+    with running("sh", "-c", f"read go; {sys.executable} -c '{SPIN.format(seconds=0.1)}'; echo done; read stop") as child:
+        who.register(RUN, child.pid, os.getuid())
+        child.stdin.write("go\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == "done\n"
+        assert cpu_us(who, f"run:{RUN}") >= 90_000
+
+
+def test_a_look_is_cheap_and_reads_no_environment():
+    """Through Python's own audit of every file that is opened; the look must also be seen to open something."""
+    program = (
+        "import sys\n"
+        "opened = []\n"
+        "sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == 'open' else None)\n"
+        "from labcarbon_collect.who import Who\n"
+        "import os\n"
+        "who = Who()\n"
+        "for _ in range(4): who.snapshot()\n"
+        "who.register('r', os.getpid(), os.getuid())\n"
+        "who.consumer_of(1)\n"
+        "print(sum(name.endswith('/stat') for name in opened), sum('environ' in name for name in opened),\n"
+        "      sum(name.endswith(('/cmdline', '/mem', '/maps')) for name in opened))\n"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    assert int(printed[0]) >= 4
+    assert printed[1:] == ["0", "0"]
+
+
+def test_registration_is_for_ones_own_processes():
+    who = Who(cluster="here")
+    with running("sleep", "30") as child:
+        with pytest.raises(RegistrationRefused, match="belongs to another user"):
+            who.register(RUN, child.pid, os.getuid() + 1)
+        who.register(RUN, child.pid, os.getuid())
+        assert who.consumer_of(child.pid) == f"run:{RUN}"
+
+
+def test_a_process_of_another_user_cannot_be_registered_by_us():
+    """Process 1 is root's (or hidden): an ordinary user cannot have it; nor can Alice, asking while we are root."""
+    with pytest.raises(RegistrationRefused):
+        Who(cluster="here").register(RUN, 1, os.getuid() or ALICE)
+
+
+# A shell's own arithmetic, since the interpreter that runs the tests need not be readable to other users.
+SHELL_SPIN = "read go; i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; echo done; read stop"
+
+
+@contextmanager
+def unprivileged(uid, program, *arguments, first=lambda: None):
+    """A fork of this process that has become ``uid`` for good; yields (its answers, what lets it go on).
+
+    ``first`` is done in the fork while it is still root.
+    """
+    answers_in, answers_out = os.pipe()
+    go_in, go_out = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        first()
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+        status = 1
+        try:
+            with os.fdopen(answers_out, "w", buffering=1) as answers:
+                program(lambda *words: print(*words, file=answers), lambda: os.read(go_in, 1), *arguments)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(answers_out)
+    with os.fdopen(answers_in) as answers:
+        yield answers, lambda: os.write(go_out, b"\n")
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    os.close(go_in)
+    os.close(go_out)
+
+
+def daemons_work(answer, wait, alice, bob):
+    """What the daemon does, without any right over the two users."""
+    assert os.getresuid() == (DAEMON, DAEMON, DAEMON)
+    who = Who(cluster="here")
+    who.snapshot()
+    who.register("run-of-alice", alice, ALICE)
+    for run, pid, uid in (("run-of-bob", alice, BOB), ("run-of-alice", bob, ALICE)):
+        try:
+            who.register(run, pid, uid)
+            answer("registered another's process")
+        except RegistrationRefused:
+            answer("refused")
+    wait()
+    who.snapshot()
+    times = who.cpu_time_us_by_consumer()
+    answer(who.consumer_of(alice), who.consumer_of(bob))
+    answer(*(times.get(key, 0) for key in ("run:run-of-alice", "run:run-of-bob", f"proc:{BOB}/sh")))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can start processes of other users; CI runs as root too")
+def test_an_unprivileged_daemon_and_two_other_users():
+    """Daemon, Alice and Bob are three real uids; the daemon has no rights over the others and needs none."""
+    with (
+        running("/bin/sh", "-c", SHELL_SPIN, uid=ALICE) as alice,
+        running("/bin/sh", "-c", SHELL_SPIN, uid=BOB) as bob,
+        unprivileged(DAEMON, daemons_work, alice.pid, bob.pid) as (answers, go_on),
+    ):
+        assert [answers.readline(), answers.readline()] == ["refused\n", "refused\n"]
+        for child in (alice, bob):
+            child.stdin.write("go\n")
+            child.stdin.flush()
+        assert [child.stdout.readline() for child in (alice, bob)] == ["done\n", "done\n"]
+        go_on()
+        assert answers.readline() == f"run:run-of-alice proc:{BOB}/sh\n"
+        alice_us, bobs_run_us, bob_us = (int(value) for value in answers.readline().split())
+        assert alice_us >= 50_000
+        assert bobs_run_us == 0
+        assert bob_us >= 50_000
+
+
+def mount_hiding_proc(folder):
+    """In a mount namespace of our own, mount a /proc that hides other users' processes."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(0x0002_0000):  # CLONE_NEWNS
+        return
+    for options in (("--make-rprivate", "/"), ("-t", "proc", "-o", "hidepid=2", "proc", str(folder))):
+        if subprocess.run(["mount", *options], check=False, stderr=subprocess.DEVNULL).returncode:
+            return
+
+
+def daemons_work_in_the_dark(answer, wait, folder, alice):
+    if not (folder / "self").exists():
+        answer("no mount")
+        return
+    who = Who(str(folder), cluster="here")
+    who.snapshot()
+    answer(who.consumer_of(alice), meter_checks.hidepid_check(str(folder)).state)
+    try:
+        who.register("run-of-alice", alice, ALICE)
+    except RegistrationRefused as refused:
+        answer(refused)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a /proc with hidepid; CI runs as root too")
+def test_with_hidepid_another_users_work_is_unknown(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("proc")
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(0o755)
+    with (
+        running("/bin/sh", "-c", "read stop", uid=ALICE) as alice,
+        unprivileged(
+            DAEMON, daemons_work_in_the_dark, folder, alice.pid, first=lambda: mount_hiding_proc(folder)
+        ) as (answers, _),
+    ):
+        said = answers.readlines()
+    if said == ["no mount\n"]:
+        pytest.skip("this machine lets nobody mount a /proc: the fake /proc shows the same in test_who.py")
+    assert said[0] == "unknown warn\n"
+    assert "remount,hidepid=2,gid=labcarbon" in said[1]
