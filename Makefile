@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export LABCARBON_DATA ?= $(CURDIR)/var
 export LABCARBON_PORT ?= 8000
 
-.PHONY: help run setup test lint format lock pictures soak image clean
+.PHONY: help run setup test packages lint format lock pictures soak image clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,8 +18,11 @@ setup: $(VENV)/.installed ## set up without a browser: make setup LAB="Cell Lab"
 	@$(BIN)/python manage.py setup_lab --lab "$(LAB)" --zone "$(ZONE)" --site-kind "$(or $(SITE_KIND),workstation)" \
 	  $(if $(TIME_ZONE),--time-zone "$(TIME_ZONE)") $(if $(SITE_USER),--user "$(SITE_USER)")
 
-test: $(VENV)/.installed-dev ## check and test everything, from nothing
-	@$(BIN)/python scripts/test.py
+test: packages $(VENV)/.installed-dev lint ## check and test everything, from nothing
+	@$(BIN)/python -m tests.run $(TESTS)
+
+packages: # what the tests need from Debian, installed where that is allowed
+	@scripts/debian_packages.sh tests/debian-packages.txt
 
 lint: $(VENV)/.installed-dev ## format, lint, types, order of the apps
 	@$(BIN)/ruff format --check --quiet apps labcarbon tests scripts benchmarks collector manage.py

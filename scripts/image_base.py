@@ -1,0 +1,64 @@
+"""Makes the base image that the Dockerfile's FROM names, from Debian's own packages: no registry is asked."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from image_host import RELEASE, apt_sources
+
+# What a slim image leaves out, and what would differ between two runs.
+_LEFT_OUT = (
+    "./usr/share/doc/*", "./usr/share/man/*", "./usr/share/info/*", "./usr/share/locale/*", "./var/cache/apt/*.bin",
+    "./var/cache/apt/archives/*.deb", "./var/lib/apt/lists/*", "./var/log/*", "./dev/*", "./proc/*", "./sys/*", "./tmp/*",
+    "./etc/resolv.conf", "./etc/hostname",
+)  # fmt: skip
+
+
+def cache_dir() -> Path:
+    """Return the folder that makes a second run quick: the base's archive and the image store."""
+    data_dir = Path(os.environ.get("LABCARBON_DATA", "var"))
+    return Path(os.environ.get("LABCARBON_IMAGE_CACHE", data_dir / "cache" / "image")).absolute()
+
+
+def base_archive(cache: Path) -> Path:
+    """Return the base's root file system as a tar file, made by debootstrap when the cache has none."""
+    archive = cache / f"debian-{RELEASE}-slim.tar"
+    if not archive.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache, prefix="debootstrap-") as folder:
+            root = Path(folder) / "root"
+            _debootstrap(root)
+            _pack(root, archive)
+    return archive
+
+
+def _debootstrap(root: Path) -> None:
+    """Install Debian's minimal base, then name the sources that also bring updates and security fixes."""
+    sources = apt_sources()
+    mirror = next(source.uri for source in sources if source.suite == RELEASE)
+    log = root.parent / "debootstrap.out"
+    with log.open("wb") as output:
+        command = ["debootstrap", "--variant=minbase", RELEASE, str(root), mirror]
+        ended = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)
+    if ended.returncode:
+        raise SystemExit(f"debootstrap failed:\n{log.read_text(errors='replace')[-3000:]}")
+    lines = [source.line() for source in sources]
+    (root / "etc/apt/sources.list").write_text("\n".join(lines) + "\n", encoding="ascii")
+
+
+def _pack(root: Path, archive: Path) -> None:
+    partial = archive.with_suffix(".partial")
+    leave_out = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
+    subprocess.run(
+        ["tar", "--sort=name", "--numeric-owner", "--one-file-system", *leave_out, "-C", str(root), "-cf", str(partial), "."],
+        check=True,
+    )
+    partial.rename(archive)
+
+
+def forget(cache: Path) -> None:
+    """Empty the cache, so that everything is made again from today's packages."""
+    if cache.exists():
+        shutil.rmtree(cache)

@@ -1,0 +1,60 @@
+"""What must not be in the image, looked for in its files and its history."""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+BUILD_TOOLS = frozenset({
+    "as", "c++", "cc", "clang", "cmake", "g++", "gcc", "git", "ld", "make", "pip", "pip3", "uv", "curl", "wget", "debootstrap",
+})  # fmt: skip
+SECRET_FILES = frozenset({
+    "secret_key", "token_peppers", ".env", "pip.conf", "99build", "ca-bundle", "labcarbon.sqlite3", ".netrc", "id_rsa",
+    "id_ed25519", "node-token",
+})  # fmt: skip
+_PROGRAM_FOLDERS = ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "opt/labcarbon/bin")
+_OURS = ("srv/labcarbon", "srv/labcarbon-static", "opt/labcarbon", "usr/local/bin")
+
+
+def findings(root: Path, config: dict[str, Any], told: Sequence[str]) -> list[str]:
+    """Return everything that is wrong with an image; ``told``: private words of the build machine (indexes, proxies)."""
+    return [*_tools(root), *_secret_files(root), *_writable(root), *_configuration(config), *_leaked(config, told)]
+
+
+def _tools(root: Path) -> Iterator[str]:
+    for folder in _PROGRAM_FOLDERS:
+        names = os.listdir(root / folder) if (root / folder).is_dir() else []
+        yield from (f"build tool in the image: /{folder}/{name}" for name in sorted(BUILD_TOOLS.intersection(names)))
+    if list(root.glob("opt/labcarbon/lib/python3*/site-packages/pip")):
+        yield "build tool in the image: the pip package"
+
+
+def _secret_files(root: Path) -> Iterator[str]:
+    for folder, _, files in os.walk(root):
+        yield from (f"a secret's file in the image: /{Path(folder).relative_to(root)}/{name}" for name in SECRET_FILES & {*files})
+
+
+def _writable(root: Path) -> Iterator[str]:
+    """The server's user may write its data and nothing of the program."""
+    for top in _OURS:
+        for folder, _, files in os.walk(root / top):
+            for path in [Path(folder), *(Path(folder) / name for name in files)]:
+                found = path.lstat()
+                if not stat.S_ISLNK(found.st_mode) and (found.st_uid != 0 or found.st_mode & stat.S_IWOTH):
+                    yield f"the server could change its own program: /{path.relative_to(root)}"
+
+
+def _configuration(config: dict[str, Any]) -> Iterator[str]:
+    user = str(config.get("User", ""))
+    if user.partition(":")[0] in {"", "0", "root"}:
+        yield f"the image starts as root (USER {user!r})"
+    for variable in config.get("Env") or []:
+        name = variable.partition("=")[0]
+        if any(word in name for word in ("SECRET", "PEPPER", "PASSWORD", "TOKEN", "PIP_", "PROXY", "proxy")):
+            yield f"the image's environment holds {name}"
+
+
+def _leaked(config: dict[str, Any], told: Sequence[str]) -> Iterator[str]:
+    text = "\n".join([*config.get("Env", []), *config.get("History", [])])
+    yield from (f"the image's history names {word} of the build machine" for word in told if word in text)
