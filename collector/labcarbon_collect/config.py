@@ -15,7 +15,7 @@ MIN_INTERVAL_S, MAX_INTERVAL_S, DEFAULT_INTERVAL_S = 10, 300, 60
 SYSTEM_SOCKET = Path("/run/labcarbon/collect.sock")
 _SOCKET_NAME = "collect.sock"
 _ENROLMENT = "enrolment.json"
-_NODE_TOKEN = "node-token"
+_NODE_TOKEN = "node-token"  # noqa: S105 - a file name
 _LOGIN = "login.json"
 
 

@@ -20,6 +20,7 @@ from labcarbon_collect.push_thread import PushThread
 from labcarbon_collect.registry import Denied, Runs
 from labcarbon_collect.socket_server import SocketServer
 from labcarbon_collect.sources.base import Clock, Reading
+from labcarbon_collect.sources.cpu_model import modelled_idle_mw
 from labcarbon_collect.spool import Spool
 from labcarbon_collect.spool_room import DEFAULT_MAX_BYTES, Room, keep_acknowledged, recover_acknowledged
 from labcarbon_collect.spool_schema import FILE, SpoolFull, is_damage, set_aside
@@ -169,7 +170,8 @@ class Daemon:
         meters = open_meters(self.node.uuid, self._environ, now=self._now, last=self._spool.anchors)
         self.station = Station(
             spool=self._spool, room=Room(self._spool, max_bytes=max_bytes), meters=meters, who=self._who, boot=self.boot,
-            grid_us=self._grid_us, now=self._now, busy_us=busy_us, on_reading=self._settings.record,
+            grid_us=self._grid_us, now=self._now, busy_us=busy_us,
+            idle_mw=modelled_idle_mw(self.node.uuid), on_reading=self._settings.record,
         )  # fmt: skip
         self.runs = Runs(self.station, now=self._now, config=self._config)
         self._push = None

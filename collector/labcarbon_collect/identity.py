@@ -8,6 +8,7 @@ import os
 import stat
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import List, Mapping, Optional, Tuple
@@ -51,10 +52,8 @@ def private_dir(path: Path) -> Path:
     parent = path.parent.stat()
     if parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX:
         raise Refused(f"{path.parent} can be written by everybody, so {path} could be swapped: chmod o-w {path.parent}")
-    try:
+    with suppress(FileExistsError):
         path.mkdir(mode=0o700)
-    except FileExistsError:
-        pass
     found = path.lstat()
     if stat.S_ISLNK(found.st_mode):
         raise Refused(f"{path} is a symbolic link: put a real folder there, or set LABCARBON_DATA to one")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import List, Sequence
 
@@ -42,10 +43,8 @@ class Job:
 
     def release(self) -> None:
         """Let the command begin."""
-        try:
+        with suppress(BrokenPipeError):  # a signal ended it already; wait tells
             os.write(self._gate, b"1")
-        except BrokenPipeError:
-            pass  # a signal ended it already; wait tells
         os.close(self._gate)
 
     def wait(self) -> Ended:
@@ -61,10 +60,8 @@ class Job:
         """Forward a signal, unless the terminal sent it to the whole foreground group: then the work has it already."""
         if number in _FROM_TERMINAL and _in_foreground():
             return
-        try:
+        with suppress(ProcessLookupError):
             os.kill(self.pid, number)
-        except ProcessLookupError:
-            pass
 
 
 def _become(command: List[str], gate: int) -> None:
@@ -78,7 +75,7 @@ def _become(command: List[str], gate: int) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         if not os.read(gate, 1):
             os._exit(NOT_STARTED)  # our parent is gone before it began
-        os.execvp(command[0], command)
+        os.execvp(command[0], command)  # noqa: S606 - the user asked for exactly this command
     except FileNotFoundError:
         os.write(2, f"labcarbon-collect: {command[0]}: command not found\n".encode(errors="replace"))
         os._exit(NOT_FOUND)

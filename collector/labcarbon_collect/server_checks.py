@@ -57,9 +57,8 @@ def logged_in() -> Check:
     except Refused as refused:
         return Check("login", "bad", "your token is refused", str(refused))
     if login is None:
-        return Check(
-            "login", "warn", "you are not logged in: runs are registered under your system user", "labcarbon-collect login URL"
-        )  # fmt: skip
+        what = "you are not logged in: runs are registered under your system user"
+        return Check("login", "warn", what, "labcarbon-collect login URL")
     return Check("login", "ok", f"logged in as {login.who or 'LABCARBON_TOKEN'} at {login.url}")
 
 

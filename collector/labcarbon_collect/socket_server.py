@@ -149,7 +149,7 @@ def _listen(path: Path) -> socket.socket:
         raise Refused(
             f"cannot listen at {path} ({error.strerror or error}): set LABCARBON_SOCKET to a shorter or writable path"
         ) from error
-    os.chmod(path, 0o666)
+    os.chmod(path, 0o666)  # noqa: S103 - every user may ask; the kernel says who does
     listener.listen(64)
     listener.setblocking(False)
     return listener

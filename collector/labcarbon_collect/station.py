@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 from labcarbon_collect.attribution import Who, device_weights, idle_part_mj, processor_weights, used_since
@@ -49,6 +50,7 @@ class Station:
         grid_us: int,
         now: Callable[[], Clock],
         busy_us: Callable[[], int],
+        idle_mw: Mapping[str, int] = MappingProxyType({}),
         on_reading: Optional[Callable[[Reading], None]] = None,
     ) -> None:
         self.spool, self.meters, self.who = spool, meters, who
@@ -56,6 +58,7 @@ class Station:
         self.windows_closed = 0
         self._room, self._boot, self._grid_us = room, boot, grid_us
         self._now, self._busy_us, self._on_reading = now, busy_us, on_reading
+        self._default_idle_mw = idle_mw  # device → idle power where its source does not tell one
         self._builders: Dict[str, WindowBuilder] = {}
         self._last: Dict[str, Reading] = {}
         self._processes: Dict[str, Optional[Tuple[ProcessUse, ...]]] = {}
@@ -153,7 +156,7 @@ class Station:
     def _idle_mw(self, device: str) -> int:
         info = self.meters.devices.get(device)
         text = info.facts.get("idle_mw", "") if info else ""
-        return int(text) if text.isdigit() else 0
+        return int(text) if text.isdigit() else self._default_idle_mw.get(device, 0)
 
     def _store(self, collected: _Collected) -> int:
         if not (collected.windows or collected.gaps or collected.anchors):

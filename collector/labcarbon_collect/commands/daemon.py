@@ -56,7 +56,7 @@ def carry_out(options: argparse.Namespace) -> int:
 
 def _recorder(path: str, stack: ExitStack) -> Callable[[Reading], None]:
     try:
-        out = stack.enter_context(Path(path).open("w", encoding="utf-8"))
+        out = stack.enter_context(Path(path).open("w", encoding="utf-8"))  # noqa: SIM115 - closed by the stack
     except OSError as error:
         raise Failed(f"cannot write the trace {path}: {error.strerror}") from error
     return TraceWriter(out).write

@@ -54,7 +54,8 @@ def lines(status: Mapping[str, Any], *, now_us: int) -> Iterator[str]:
         mend = f"  → {source['mend']}" if source["mend"] else ""
         yield f"source    {name} {source['state']}{why}{mend}"
     for device in status["devices"]:
-        yield f"device    {device['device']}  {device['name']}  {device['measurement']}, read {_ago(device['last_reading_us'], now_us)}"
+        read = _ago(device["last_reading_us"], now_us)
+        yield f"device    {device['device']}  {device['name']}  {device['measurement']}, read {read}"
     spool, answered = status["spool"], status["answered"]
     yield f"spool     {spool['rows']} windows waiting, {spool['bytes'] // 1024} KiB, {spool['dead']} refused for good"
     for result, total in sorted(answered.items()):

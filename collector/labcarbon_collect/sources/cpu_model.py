@@ -140,6 +140,14 @@ def _info(package: _Package, processor: Processor) -> DeviceInfo:
     return DeviceInfo(package.key, processor.model_name, MEASUREMENT, facts)
 
 
+def modelled_idle_mw(node: str) -> Dict[str, int]:
+    """Package key → idle power by the model: what splits idle from use where a counter measures the package."""
+    try:
+        return {info.key: int(info.facts["idle_mw"]) for info in CpuModel(node).open()}
+    except SourceAbsent:
+        return {}
+
+
 def _make(node: str, environ: Mapping[str, str]) -> CpuModel:
     return CpuModel(node)
 

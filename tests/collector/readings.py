@@ -1,0 +1,59 @@
+"""Readings and windows for tests, and a check of what every window must keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from labcarbon_collect.sources.base import Reading
+from labcarbon_collect.windows import Window
+
+T0 = 1_793_606_400_000_000  # 2026-11-02 08:00 UTC
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+GPU = "gpu:GPU-5d1c6ad1-0000-4000-8000-000000000001"
+
+
+def reading(at_s: float, counter_mj: int, **changes: Any) -> Reading:
+    """A reading ``at_s`` seconds after T0; the monotonic clock then shows 1 000 s."""
+    at_us = round(at_s * SECOND)
+    fields: dict[str, Any] = {
+        "device": GPU, "monotonic_us": 1000 * SECOND + at_us, "wall_us": T0 + at_us, "counter_mj": counter_mj,
+        "epoch": "e1", "measurement": "nvml_counter",
+    }  # fmt: skip
+    return Reading(**{**fields, **changes})
+
+
+def window(seq: int = 0, *, start_s: float = 0, end_s: float = 60, energy_mj: int = 600, **changes: Any) -> Window:
+    """A window of the GPU; its counter starts where a neighbour of the same energy would have ended."""
+    fields: dict[str, Any] = {
+        "device": GPU, "epoch": "e1", "seq": seq, "start_us": T0 + round(start_s * SECOND),
+        "end_us": T0 + round(end_s * SECOND), "mono_start_us": 1000 * SECOND + round(start_s * SECOND),
+        "mono_end_us": 1000 * SECOND + round(end_s * SECOND), "counter_start_mj": 10_000 + seq * energy_mj,
+        "counter_end_mj": 10_000 + (seq + 1) * energy_mj, "energy_mj": energy_mj, "measurement": "nvml_counter", "flags": 0,
+        "util_mean_pm": 500, "util_max_pm": 900, "mem_mean_mib": 1000, "mem_max_mib": 2000, "processes": 1,
+        "shares": (("idle", energy_mj),) if energy_mj else (),
+    }  # fmt: skip
+    return Window(**{**fields, **changes})
+
+
+def minute(seq: int, energy_mj: int = 600, **changes: Any) -> Window:
+    """Window number ``seq`` on the minute grid."""
+    return window(seq, start_s=60 * seq, end_s=60 * (seq + 1), energy_mj=energy_mj, **changes)
+
+
+def check(windows: Sequence[Window]) -> None:
+    """What holds for every window: exact shares, exact counters, a length, no overlap, its own identity."""
+    for each in windows:
+        assert sum(mj for _, mj in each.shares) == each.energy_mj
+        assert each.counter_end_mj - each.counter_start_mj == each.energy_mj >= 0
+        assert each.end_us > each.start_us
+        assert each.mono_end_us >= each.mono_start_us
+        assert len({consumer for consumer, _ in each.shares}) == len(each.shares)
+    identities = [(each.device, each.epoch, each.seq) for each in windows]
+    assert len(set(identities)) == len(identities)
+
+
+def total_mj(windows: Iterable[Window]) -> int:
+    """Σ energy."""
+    return sum(each.energy_mj for each in windows)
