@@ -97,7 +97,13 @@ def children(data_dir: Path, port: int) -> list[Child]:
     logs = data_dir / "logs"
     python = sys.executable
     web = [python, "-m", "gunicorn", "labcarbon.wsgi", "--bind", f"127.0.0.1:{port}", "--workers", "1", "--threads", "4"]
-    web += ["--worker-class", "gthread", "--worker-tmp-dir", "/dev/shm" if Path("/dev/shm").is_dir() else str(data_dir)]
+    web += [
+        "--no-control-socket",
+        "--worker-class",
+        "gthread",
+        "--worker-tmp-dir",
+        "/dev/shm" if Path("/dev/shm").is_dir() else str(data_dir),
+    ]
     return [
         Child("web server", web, logs / "web.log", {}),
         Child("worker", [python, str(BASE_DIR / "manage.py"), "work"], logs / "worker.log", {}),

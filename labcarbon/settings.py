@@ -107,6 +107,7 @@ ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
+ALLAUTH_TRUSTED_PROXY_COUNT = 1 if ENVIRONMENT.behind_proxy else 0
 ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/300s/key"}
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
@@ -123,6 +124,7 @@ REST_FRAMEWORK = {
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "apps.core.api.error_response",
     "UNAUTHENTICATED_USER": None,
+    "NUM_PROXIES": 1 if ENVIRONMENT.behind_proxy else 0,  # whose word on the client's address is believed
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "LabCarbon API",

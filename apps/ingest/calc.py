@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Annotated, Any
 from uuid import UUID
@@ -245,6 +246,7 @@ def _give_shares(header: Header, windows: list[WindowIn | None], refused: dict[i
         window.shares.append((header.consumers[consumer], energy_mj))
 
 
+@lru_cache(maxsize=65_536)
 def _bad_text(text: str) -> bool:
     return not text or "\x00" in text or any(0xD800 <= ord(letter) <= 0xDFFF for letter in text)
 
@@ -299,6 +301,7 @@ def _counter_problem(window: WindowIn) -> str:
 _KINDS = frozenset(("run", "job", "pod", "container", "proc"))
 
 
+@lru_cache(maxsize=65_536)  # a batch names few consumers and epochs many times
 def consumer_kind(key: str) -> str | None:
     """Return the kind of a consumer key that a collector may push, or None."""
     if key in ("idle", "unknown"):

@@ -133,7 +133,7 @@ def _read_context(node: Node, devices: dict[str, Device], windows: list[WindowIn
     used = {window.device for window in windows}
     ids = sorted(devices[key].pk for key in used)
     # Windows and the settling of a device's hours take turns (SQLite: the whole database does).
-    list(Device.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk", flat=True))
+    list(Device.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk").values_list("pk", flat=True))
     epochs = _epochs({(devices[window.device].pk, window.epoch) for window in windows})
     by_epoch: dict[int, list[int]] = defaultdict(list)
     by_device: dict[int, list[int]] = defaultdict(list)
@@ -312,6 +312,8 @@ def _known_devices(node: Node, keys: list[str], facts: dict[str, dict[str, Any]]
         told = facts.get(key, {})
         name = str(told.get("name", ""))[:200] or device.name
         rest = {str(k)[:64]: str(v)[:256] for k, v in list(told.items())[:32] if k != "name"} or device.facts
+        if device.node_id != node.pk:  # what the old node left to settle is the new one's from now on
+            request_job(kind="energy.settle", key=str(node.pk))
         if (device.node_id, device.name, device.facts) != (node.pk, name, rest):
             device.node, device.name, device.facts = node, name, rest
             device.save(update_fields=["node", "name", "facts"])
