@@ -62,7 +62,9 @@ def device_weights(
 
 
 def _sm_use(processes: Tuple[ProcessUse, ...]) -> List[int]:
-    told = [use.sm_util_pm for use in processes if use.sm_util_pm is not None]
+    # Under MIG the driver tells no use; there the slices of a process's instance stand in for it.
+    uses = [use.slice_share_pm if use.sm_util_pm is None else use.sm_util_pm for use in processes]
+    told = [use for use in uses if use is not None]
     return told if len(told) == len(processes) and sum(told) > 0 else [1] * len(processes)
 
 

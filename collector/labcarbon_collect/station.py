@@ -111,8 +111,8 @@ class Station:
         return dict(self._last)
 
     def _with_known_processes(self, reading: Reading, looked: bool) -> Reading:
-        """Between two looks at the process lists, the last list stands."""
-        if looked:
+        """Between two looks at the process lists the last list stands, unless the source saw that it changed."""
+        if looked or reading.processes is not None:
             self._processes[reading.device] = reading.processes
             return reading
         return replace(reading, processes=self._processes.get(reading.device))

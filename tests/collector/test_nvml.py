@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from labcarbon_collect.attribution import device_weights
 from labcarbon_collect.sources.base import SourceAbsent
 
 from tests.fakes.nvml_driver import LIB_RM_VERSION_MISMATCH, NO_PERMISSION, process
@@ -56,6 +57,17 @@ def test_a_cheap_poll_repeats_the_last_list(bench):
     machine.one()
     (cheap,) = machine.poll(with_processes=False)
     assert [use.pid for use in cheap.processes] == [9]
+
+
+def test_a_change_of_memory_is_looked_into_at_once(bench):
+    machine = bench("hopper")
+    machine.one()
+    machine.driver.gpus[0].set_processes(process(9, memory_mib=500))
+    (cheap,) = machine.poll(with_processes=False)
+    assert [use.pid for use in cheap.processes] == [9]
+    machine.driver.gpus[0].set_processes()
+    (cheap,) = machine.poll(with_processes=False)
+    assert cheap.processes == ()
 
 
 def test_an_empty_list_on_a_busy_gpu_is_unknown(bench):
@@ -152,3 +164,12 @@ def test_why_the_driver_cannot_be_opened_and_what_mends_it(bench, code, why, men
         machine.source.open()
     assert why in absent.value.why
     assert mend in absent.value.mend
+
+
+def test_mig_energy_is_shared_by_the_slices_in_use(bench):
+    machine = bench("hopper")
+    gpu = machine.driver.gpus[0]
+    gpu.set_mig(3, 1)
+    gpu.set_processes(process(31, instance=0), process(11, instance=1))
+    weights = device_weights(machine.one().processes, lambda pid: f"pid:{pid}", energy_mj=1000, idle_mj=0)
+    assert weights["pid:31"] == 3 * weights["pid:11"] > 0

@@ -103,7 +103,8 @@ class Source(Protocol):
         """Find the meters and return what they measure."""
 
     def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
-        """Read every meter once. ``with_processes`` asks for the (dearer) process lists too."""
+        """Read every meter once. ``with_processes`` asks for the (dearer) process lists too; a source may give them unasked
+        when it sees that they changed."""
 
     def gaps(self) -> Sequence[Gap]:
         """Hand over, once, the gaps seen since the last call (epoch changes, wraps, loss)."""

@@ -33,6 +33,7 @@ class _Watched:
         self.gpu = gpu
         self.look = ProcessLook()
         self.last: Optional[Last] = None
+        self.memory_mib: Optional[int] = None  # at the last look at the processes
         self.lost = ""  # why it does not answer; "" when it does
         self.wait_polls = 0
         self.waited_polls = 0
@@ -191,8 +192,10 @@ class NvmlSource:
         energy = self._by_counter(watched, now) if gpu.has_counter else self._by_power(watched, now)
         util_pm = gpu.util_pm()
         memory_mib = gpu.memory_mib()
-        if with_processes:
+        # A process that comes or goes takes or gives back memory: that tells of a change between two looks.
+        if with_processes or memory_mib != watched.memory_mib:
             watched.look.look(gpu.driver, gpu.handle, util_pm)
+            watched.memory_mib = memory_mib
         return [
             Reading(
                 device=gpu.key, monotonic_us=last.monotonic_us, wall_us=last.wall_us, counter_mj=last.counter_mj,
