@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export LABCARBON_DATA ?= $(CURDIR)/var
 export LABCARBON_PORT ?= 8000
 
-.PHONY: help run setup test packages lint format lock pictures soak image clean
+.PHONY: help run setup test packages lint format lock schema pictures soak image clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,9 @@ lock: $(VENV)/.installed-dev ## lock the requirements with hashes
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements-dev.in -o requirements-dev.txt \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
+
+schema: $(VENV)/.installed-dev ## write the API's schema to docs/api/openapi.yaml
+	@$(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/api/openapi.yaml
 
 pictures: $(VENV)/.installed-dev ## take a picture of each page into docs/pictures (needs Chromium)
 	@$(BIN)/python scripts/pictures.py

@@ -3,8 +3,8 @@
 from typing import Any
 
 from django.conf import settings
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from django.db.models import IntegerChoices
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -12,17 +12,20 @@ from rest_framework.views import APIView
 from apps.accounts.models import Lab
 from apps.accounts.permissions import caller, require
 from apps.carbon.calc import FigureQuery, iso_hour, parse_query
+from apps.carbon.schema import GROUP_BY, OFFSET, QUERY_PARAMETERS, ConfigReply, ExplainReply, FigureReply, LedgerRow
 from apps.carbon.selectors import GROUPS, Figure, applied_factor, entries, figure, figures_by, normal
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
 from apps.core.units import hour_of
 from apps.fleet.selectors import placement_of
 from apps.ingest.api import own_node
+from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
 
-QUERY_PARAMETERS = [
-    OpenApiParameter(name, OpenApiTypes.STR, required=name in {"metric", "from", "to"})
-    for name in ("metric", "subject", "from", "to", "accounting", "basis", "profile", "quality", "consumer")
-]
+_QUALITIES: dict[str, type[IntegerChoices]] = {
+    "energy_quality": EnergyQuality,
+    "share_quality": ShareQuality,
+    "placement_quality": PlacementQuality,
+}
 
 
 def _query(request: Request, lab: Lab, also: set[str]) -> FigureQuery:
@@ -49,10 +52,7 @@ def _told(query: FigureQuery, found: Figure) -> dict[str, Any]:
 class FiguresView(APIView):
     permission_classes = (require("reports:read"),)
 
-    @extend_schema(
-        parameters=[*QUERY_PARAMETERS, OpenApiParameter("group_by", OpenApiTypes.STR, enum=sorted(GROUPS))],
-        responses=OpenApiTypes.OBJECT,
-    )
+    @extend_schema(parameters=[*QUERY_PARAMETERS, GROUP_BY], responses=FigureReply)
     def get(self, request: Request) -> Response:
         """Return one figure as an exact integer, and its parts when ``group_by`` is given; the parts sum to it."""
         lab = caller(request).lab
@@ -72,9 +72,7 @@ class FiguresView(APIView):
 class ExplainView(APIView):
     permission_classes = (require("reports:read"),)
 
-    @extend_schema(
-        parameters=[*QUERY_PARAMETERS, OpenApiParameter("offset", OpenApiTypes.INT)], responses=OpenApiTypes.OBJECT
-    )
+    @extend_schema(parameters=[*QUERY_PARAMETERS, OFFSET], responses=ExplainReply)
     def get(self, request: Request) -> Response:
         """Return a figure and the ledger entries it is the sum of, 500 at a time."""
         lab = caller(request).lab
@@ -86,14 +84,16 @@ class ExplainView(APIView):
         for entry in entries(lab, query, limit=500, offset=int(text)):
             entry["hour"] = iso_hour(entry["hour"])
             entry["run"], entry["node"] = normal(entry["run"], "run"), normal(entry["node"], "node")
-            listed.append(entry)
+            for name, choices in _QUALITIES.items():
+                entry[name] = choices(entry[name]).name
+            listed.append({name: entry[name] for name in map(str, LedgerRow().fields)})
         return Response({"query": query.string(), **_told(query, figure(lab, query)), "ledger": listed})
 
 
 class ConfigView(APIView):
     permission_classes = (require("ingest:write"),)
 
-    @extend_schema(responses=OpenApiTypes.OBJECT)
+    @extend_schema(responses=ConfigReply)
     def get(self, request: Request) -> Response:
         """Return what a collector needs to know: interval, its site, and the factor for its closing line."""
         now = now_us()

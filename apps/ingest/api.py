@@ -7,7 +7,8 @@ from django.conf import settings
 from django.db import OperationalError
 from django.http import HttpRequest
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, inline_serializer
+from rest_framework import serializers
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -104,7 +105,19 @@ class IngestView(APIView):
     permission_classes = (require("ingest:write"),)
     parser_classes = (RawParser,)
 
-    @extend_schema(request=OpenApiTypes.OBJECT, responses=OpenApiTypes.OBJECT)
+    @extend_schema(
+        request=OpenApiTypes.OBJECT,
+        responses=inline_serializer(
+            "IngestReply",
+            {
+                "server_time": serializers.IntegerField(help_text="µs since 1970 UTC"),
+                "results": serializers.ListField(
+                    child=serializers.ListField(child=serializers.CharField()),
+                    help_text="one answer a window, in order: accepted, duplicate, quarantined or rejected, and why",
+                ),
+            },
+        ),
+    )
     def post(self, request: Request) -> Response:
         """Store a batch of windows of one node (docs/collector.md); answers for each window in order."""
         received_us = now_us()

@@ -1,0 +1,16 @@
+"""How the API's schema names bearer tokens."""
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
+
+
+class BearerTokenScheme(OpenApiAuthenticationExtension):
+    target_class = "apps.accounts.authentication.BearerTokenAuthentication"
+    name = "bearer"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:
+        return {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "`lc_…`, from `labcarbon-collect login` (a person) or `labcarbon-collect enrol` (a node).",
+        }

@@ -1,0 +1,98 @@
+"""The shapes of figures in the API's schema."""
+
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema_field
+from rest_framework import serializers
+
+from apps.carbon.calc import CONSUMERS, METRICS, QUALITIES
+from apps.carbon.selectors import GROUPS
+
+_TOLD = {
+    "metric": "which figure",
+    "subject": "lab, project:<slug>, run:<uuid>, node:<uuid> or device:<key>; lab when left out",
+    "from": "UTC, included: 2026-11-01 or 2026-11-01T08:00Z; whole hours",
+    "to": "UTC, not included",
+    "accounting": "location",
+    "basis": "the lab's basis; another is refused",
+    "profile": "ghg_protocol",
+    "quality": "only energy of one quality",
+    "consumer": "only energy nobody used (idle), of the rest of the node (overhead), or of no known project (unattributed)",
+}
+_ENUMS: dict[str, list[object]] = {"metric": list(METRICS), "quality": list(QUALITIES), "consumer": list(CONSUMERS)}
+QUERY_PARAMETERS = [
+    OpenApiParameter(
+        name, OpenApiTypes.STR, required=name in {"metric", "from", "to"}, description=text, enum=_ENUMS.get(name)
+    )
+    for name, text in _TOLD.items()
+]
+GROUP_BY = OpenApiParameter("group_by", OpenApiTypes.STR, enum=sorted(GROUPS), description="parts that sum to the figure")
+OFFSET = OpenApiParameter("offset", OpenApiTypes.INT, description="how many ledger entries to pass over")
+
+
+@extend_schema_field(OpenApiTypes.ANY)
+class AnyField(serializers.Field[Any, Any, Any, Any]):
+    """Text, number or null."""
+
+
+class GroupPart(serializers.Serializer[Any]):
+    group = AnyField(help_text="a slug, UUID, device key, hour or number, by group_by; null: none known")
+    value = serializers.IntegerField()
+
+
+class FigureReply(serializers.Serializer[Any]):
+    query = serializers.CharField(help_text="the figure's query: the same string on /explain/")
+    value = serializers.IntegerField(help_text="exact")
+    unit = serializers.CharField(help_text="mJ or ug CO2e")
+    entries = serializers.IntegerField(help_text="ledger entries summed")
+    without_factor_mj = serializers.IntegerField(help_text="energy whose emissions nobody can tell, not in the value")
+    explain = serializers.URLField()
+    groups = GroupPart(many=True, required=False)
+
+
+class LedgerRow(serializers.Serializer[Any]):
+    hour = serializers.CharField()
+    device = serializers.CharField()
+    device_name = serializers.CharField()
+    node = serializers.UUIDField()
+    hostname = serializers.CharField()
+    consumer = serializers.CharField()
+    run = serializers.UUIDField(allow_null=True)
+    run_name = serializers.CharField(allow_null=True)
+    project = serializers.CharField(allow_null=True)
+    energy_quality = serializers.CharField()
+    share_quality = serializers.CharField()
+    placement_quality = serializers.CharField()
+    energy_mj = serializers.IntegerField()
+    facility_energy_mj = serializers.IntegerField(allow_null=True)
+    emission_ug = serializers.IntegerField(allow_null=True)
+    pue_ppm = serializers.IntegerField(allow_null=True)
+    factor_ug_per_kwh = serializers.IntegerField(allow_null=True)
+
+
+class ExplainReply(FigureReply):
+    groups = None  # type: ignore[assignment]
+    ledger = LedgerRow(many=True)
+
+
+class ConfigSite(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    zone = serializers.CharField(allow_null=True)
+    pue_ppm = serializers.IntegerField(allow_null=True)
+
+
+class ConfigFactor(serializers.Serializer[Any]):
+    ug_per_kwh = serializers.IntegerField()
+    zone = serializers.CharField()
+    year = serializers.IntegerField()
+    edition = serializers.IntegerField()
+    source = serializers.CharField()
+
+
+class ConfigReply(serializers.Serializer[Any]):
+    server_time = serializers.IntegerField(help_text="µs since 1970 UTC")
+    interval_s = serializers.IntegerField()
+    url = serializers.URLField()
+    site = ConfigSite(allow_null=True)
+    factor = ConfigFactor(allow_null=True)
