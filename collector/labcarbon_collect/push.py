@@ -97,7 +97,7 @@ class Pusher:
         kept = sum(1 for result, _ in results if result == "retry")
         stored = len(results) - kept
         self._failures = 0 if stored else self._failures + 1
-        self._limit = MAX_BATCH if stored else self._limit
+        self._limit = min(MAX_BATCH, self._limit * 2)
         theirs = server_time(reply.body)
         return PushState(
             ok=True,

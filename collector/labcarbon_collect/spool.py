@@ -20,6 +20,8 @@ from labcarbon_collect.windows import Anchor, Window
 
 ACCEPTED, DUPLICATE, QUARANTINED, REJECTED, RETRY = "accepted", "duplicate", "quarantined", "rejected", "retry"
 MAX_BATCH = 500
+# A window that was sent this often without an answer goes behind the others, lest it holds them up.
+_TRIED = "sent >= 20"
 _ROW = "id, device, epoch, seq, start_us, end_us, energy_mj, body"
 
 
@@ -129,10 +131,12 @@ class Spool:
         """
         with self.transaction() as database:
             live = database.execute(
-                f"SELECT {_ROW} FROM window WHERE end_us >= ? ORDER BY end_us DESC, id LIMIT ?", (live_from_us, limit)
+                f"SELECT {_ROW} FROM window WHERE end_us >= ? ORDER BY {_TRIED}, end_us DESC, id LIMIT ?",
+                (live_from_us, limit),
             ).fetchall()
             old = database.execute(
-                f"SELECT {_ROW} FROM window WHERE end_us < ? ORDER BY id LIMIT ?", (live_from_us, limit - len(live))
+                f"SELECT {_ROW} FROM window WHERE end_us < ? ORDER BY {_TRIED}, id LIMIT ?",
+                (live_from_us, limit - len(live)),
             ).fetchall()
             rows = live + old
             if not rows:

@@ -1,0 +1,297 @@
+"""Pushing against a server that answers, refuses, lies, hangs and hangs up: nothing is lost, nothing counted twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import pytest
+from labcarbon_collect.push import Pusher, PushState, fetch_config, forward_runs, full_jitter
+from labcarbon_collect.sources.base import Clock
+from labcarbon_collect.spool import Spool
+from labcarbon_collect.transport import MAX_REPLY_BYTES, BadAddress, Transport, Unreachable, retry_after
+
+from tests.collector.readings import MINUTE, T0, minute
+from tests.fakes import labcarbon_server as fakes
+from tests.fakes.labcarbon_server import FakeServer
+
+NODE = "0e7b9c1a-0000-4000-8000-00000000000a"
+BOOT = "11111111-2222-4333-8444-555555555555"
+COUNT = 12
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with fakes.running() as fake:
+        yield fake
+
+
+OPENED: list[Transport] = []
+
+
+@pytest.fixture(autouse=True)
+def _close_connections() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+def connect(url: str, token: str | None = "lc_node_secret", **options: Any) -> Transport:
+    OPENED.append(Transport(url, token, **options))
+    return OPENED[-1]
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    made = Spool(tmp_path)
+    made.append(boot=BOOT, windows=[minute(seq) for seq in range(COUNT)])
+    yield made
+    made.close()
+
+
+def pusher(spool: Spool, url: str, **options: Any) -> Pusher:
+    transport = connect(url, deadline_s=options.pop("deadline_s", 5.0))
+    return Pusher(
+        spool, transport, node=NODE, boot=BOOT, interval_us=MINUTE, random_unit=lambda: 0.5,
+        now=lambda: Clock(5_000_000_000, T0 + COUNT * MINUTE), **options,
+    )  # fmt: skip
+
+
+def push_all(made: Pusher) -> PushState:
+    state = made.push()
+    for _ in range(50):
+        if not state.more and state.ok:
+            break
+        state = made.push()
+    return state
+
+
+def test_everything_arrives_once_and_leaves_the_spool(server: FakeServer, spool: Spool) -> None:
+    state = pusher(spool, server.url).push()
+    assert (state.ok, state.windows, state.more) == (True, COUNT, False)
+    assert (spool.depth().rows, server.stored_mj) == (0, COUNT * 600)
+    assert server.requests[0].token == "lc_node_secret"
+    assert abs(state.skew_us or 0) > 0
+
+
+@pytest.mark.parametrize(
+    ("result", "kept", "dead"),
+    [("accepted", 0, 0), ("duplicate", 0, 0), ("quarantined", 0, 0), ("rejected", 0, COUNT), ("retry", COUNT, 0), ("new", COUNT, 0)],
+)  # fmt: skip
+def test_each_answer_does_what_the_contract_says(
+    server: FakeServer, spool: Spool, result: str, kept: int, dead: int
+) -> None:
+    server.answer = lambda row, energy: [result, "because"]
+    state = pusher(spool, server.url).push()
+    assert (spool.depth().rows, spool.depth().dead) == (kept, dead)
+    assert state.ok
+    assert not state.more
+    if kept:
+        assert state.wait_s >= 1
+
+
+def test_one_poison_window_does_not_hold_up_the_others(server: FakeServer, spool: Spool) -> None:
+    server.answer = lambda row, energy: ["rejected", "energy_mj below zero"] if row == 7 else ["accepted"]
+    state = pusher(spool, server.url).push()
+    assert (state.windows, spool.depth().rows, spool.depth().dead) == (COUNT, 0, 1)
+    assert spool.tally() == {"accepted": (COUNT - 1, (COUNT - 1) * 600), "rejected": (1, 600)}
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 426, 429, 500, 502, 503])
+def test_a_whole_batch_refused_keeps_everything(server: FakeServer, spool: Spool, status: int) -> None:
+    server.faults = [fakes.says(status, "not now")]
+    state = pusher(spool, server.url).push()
+    assert not state.ok
+    assert "not now" in state.error
+    assert spool.depth().rows == COUNT
+    assert state.wait_s >= 1
+
+
+def test_messages_say_what_mends_it(server: FakeServer, spool: Spool) -> None:
+    said = {}
+    for status in (302, 401, 426):
+        server.faults = [fakes.says(status, Location="https://elsewhere.example")]
+        said[status] = pusher(spool, server.url).push().error
+    assert f"labcarbon-collect enrol {server.url}" in said[401]
+    assert "pip install --upgrade labcarbon-collect" in said[426]
+    assert "LABCARBON_URL" in said[302]
+
+
+def test_a_redirect_is_not_followed_and_the_token_goes_nowhere(server: FakeServer, spool: Spool) -> None:
+    with fakes.running() as other:
+        server.faults = [fakes.says(307, Location=f"{other.url}/api/v1/ingest/")]
+        assert not pusher(spool, server.url).push().ok
+        assert other.requests == []
+    assert spool.depth().rows == COUNT
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_is_kept_as_seconds_and_as_a_date(server: FakeServer, spool: Spool, status: int) -> None:
+    server.faults = [fakes.says(status, Retry_After="120")]
+    assert pusher(spool, server.url).push().wait_s == 120
+    server.faults = [fakes.says(status, Retry_After=formatdate(time.time() + 90, usegmt=True))]
+    assert 80 < pusher(spool, server.url).push().wait_s <= 90
+
+
+def test_retry_after_is_at_most_an_hour_and_nonsense_is_ignored() -> None:
+    assert retry_after("86400", now_s=0) == 3600
+    assert retry_after(formatdate(10**9 + 7, usegmt=True), now_s=10**9) == 7
+    assert retry_after(formatdate(5, usegmt=True), now_s=10**9) == 0
+    assert [retry_after(text, now_s=0) for text in (None, "", "soon", "-5")] == [None] * 4
+
+
+def test_full_jitter_spreads_and_is_bounded() -> None:
+    assert full_jitter(0, random_unit=lambda: 0.0) == 1
+    assert full_jitter(3, random_unit=lambda: 0.999) < 9
+    assert full_jitter(500, random_unit=lambda: 0.999) <= 301
+    assert len({round(full_jitter(9), 6) for _ in range(50)}) > 40
+
+
+@pytest.mark.parametrize("fault", [fakes.hangs_up, fakes.stores_then_hangs_up, fakes.cuts_the_reply])
+def test_a_cut_connection_loses_nothing_and_counts_nothing_twice(server: FakeServer, spool: Spool, fault: Any) -> None:
+    server.faults = [fault, fault]
+    made = pusher(spool, server.url)
+    assert not made.push().ok
+    assert spool.depth().rows == COUNT
+    server.faults = []
+    assert push_all(made).ok
+    assert (spool.depth().rows, server.stored_mj) == (0, COUNT * 600)
+
+
+def test_a_kept_connection_that_went_stale_is_opened_again(server: FakeServer, spool: Spool) -> None:
+    made = pusher(spool, server.url)
+    assert made.push().ok
+    spool.append(boot=BOOT, windows=[minute(COUNT)])
+    server.faults = [fakes.hangs_up]
+    assert made.push().ok
+    assert server.stored_mj == (COUNT + 1) * 600
+
+
+def test_a_reply_that_trickles_is_given_up(server: FakeServer, spool: Spool) -> None:
+    server.faults = [fakes.trickles]
+    begun_s = time.monotonic()
+    state = pusher(spool, server.url, deadline_s=0.4).push()
+    assert time.monotonic() - begun_s < 3
+    assert not state.ok
+    assert spool.depth().rows == COUNT
+
+
+def test_a_giant_reply_is_not_read(server: FakeServer, spool: Spool) -> None:
+    server.faults = [fakes.answers(200, b" " * (MAX_REPLY_BYTES + 4096))]
+    state = pusher(spool, server.url).push()
+    assert not state.ok
+    assert "larger" in state.error
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"<html>",
+        b"[" * 100_000,
+        {"results": []},
+        {"results": [["accepted"]]},
+        {"results": "yes"},
+        [],
+        None,
+        {"results": None},
+    ],
+)
+def test_a_reply_that_is_none_keeps_everything(server: FakeServer, spool: Spool, reply: Any) -> None:
+    server.faults = [fakes.answers(200, reply)]
+    assert not pusher(spool, server.url).push().ok
+    assert spool.depth().rows == COUNT
+
+
+def test_a_batch_the_server_cannot_read_is_halved_until_the_good_part_passes(server: FakeServer, spool: Spool) -> None:
+    server.faults = [fakes.says(400)] * 3
+    made = pusher(spool, server.url)
+    for _ in range(3):
+        assert not made.push().ok
+    assert push_all(made).ok
+    assert [len(request.body["windows"]["seq"]) for request in server.requests][:3] == [12, 12, 12]
+    assert server.stored_mj == COUNT * 600
+
+
+def test_a_window_no_batch_passes_with_does_not_hold_up_the_others_for_ever(server: FakeServer, spool: Spool) -> None:
+    def refuses_poison(handler: Any) -> None:
+        poison = 0 in handler.body["windows"]["seq"]
+        (fakes.says(400, "unreadable") if poison else fakes.answers(200, server.ingest(handler.body)))(handler)
+
+    server.faults = [refuses_poison] * 200
+    made = pusher(spool, server.url)
+    for _ in range(100):
+        made.push()
+    assert [window.seq for window in spool.windows()] == [0]
+    assert server.stored_mj == (COUNT - 1) * 600
+
+
+def test_nothing_sent_means_free_to_merge(spool: Spool) -> None:
+    state = pusher(spool, "http://127.0.0.1:1").push()
+    assert not state.ok
+    assert "is the server running" in state.error
+    assert spool.merge(bucket_us=10 * MINUTE, before_us=T0 + 10 * MINUTE) == 9
+
+
+def test_a_backlog_goes_in_batches_of_five_hundred(server: FakeServer, tmp_path: Path) -> None:
+    home = tmp_path / "big"
+    home.mkdir()
+    spool = Spool(home)
+    spool.append(boot=BOOT, windows=[minute(seq) for seq in range(1203)])
+    assert push_all(pusher(spool, server.url)).ok
+    spool.close()
+    assert [len(request.body["windows"]["seq"]) for request in server.requests] == [500, 500, 203]
+    assert server.stored_mj == 1203 * 600
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://labcarbon.example.org", "ftp://127.0.0.1", "labcarbon.example.org", "http://user@127.0.0.1", "https://a.example?x=1",
+     "http://127.0.0.1.evil.example", "http://0177.0.0.1"],
+)  # fmt: skip
+def test_the_token_never_goes_over_http_to_another_machine(url: str) -> None:
+    with pytest.raises(BadAddress):
+        Transport(url, "lc_node_secret")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8000", "http://localhost:8000/", "http://[::1]:8000", "https://a.example/labcarbon/"]
+)
+def test_loopback_and_https_are_fine(url: str) -> None:
+    Transport(url, "lc_node_secret")
+
+
+def test_config_is_fetched_and_kept(server: FakeServer, spool: Spool) -> None:
+    server.config = {"server_time": T0, "factor": None}
+    transport = connect(server.url)
+    assert fetch_config(spool, transport) is None
+    assert spool.recall("config") == '{"server_time": 1793606400000000, "factor": null}'
+    server.faults = [fakes.says(503, "later")]
+    assert "later" in (fetch_config(spool, transport) or "")
+
+
+def test_messages_of_runs_are_forwarded_in_order_and_a_refused_one_does_not_block(server: FakeServer, spool: Spool) -> None:
+    for run in ("a", "b"):
+        spool.runs.post(run, "PUT", {"project": "nosuch"})
+        spool.runs.post(run, "PATCH", {"state": "finished"})
+    transport = connect(server.url)
+    server.faults = [fakes.says(503)]
+    assert forward_runs(spool, transport)
+    assert len(spool.runs.outbox()) == 4
+    server.faults = [fakes.says(422, "bad")]
+    assert "bad" in (forward_runs(spool, transport) or "")
+    assert forward_runs(spool, transport) is None
+    assert spool.runs.outbox() == []
+    assert spool.recall("warning:b") == "There is no project 'nosuch'."
+    assert server.runs["b"]["state"] == "finished"
+
+
+def test_codes_are_not_sent_twice(server: FakeServer) -> None:
+    transport = connect(server.url)
+    assert transport.call("GET", "config/").status == 200
+    server.faults = [fakes.hangs_up]
+    with pytest.raises(Unreachable):
+        transport.call("POST", "enrol/", {"code": "x"})
+    assert len(server.sent("POST", "enrol/")) == 1

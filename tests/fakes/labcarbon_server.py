@@ -1,0 +1,197 @@
+"""A LabCarbon server in one thread, for the collector's tests: the wire contract, and every way to fail it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Fault = Callable[["_Handler"], None]
+
+
+@dataclass
+class Request:
+    """One request as it arrived."""
+
+    method: str
+    path: str
+    token: str
+    body: Any
+
+
+@dataclass
+class FakeServer:
+    """What the server holds. ``faults`` are used up one per request before it answers normally again."""
+
+    url: str = ""
+    requests: list[Request] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    windows: dict[tuple[str, str, int], int] = field(default_factory=dict)  # identity → mJ
+    shares: dict[str, int] = field(default_factory=dict)  # consumer → mJ
+    runs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    answer: Callable[[int, int], list[str]] | None = None  # (row, energy) → result, instead of storing
+    config: dict[str, Any] = field(default_factory=dict)
+    projects: tuple[str, ...] = ("demo",)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def stored_mj(self) -> int:
+        """Energy of all windows stored, each once."""
+        return sum(self.windows.values())
+
+    def sent(self, method: str, path: str) -> list[Request]:
+        """The requests of one kind."""
+        return [request for request in self.requests if request.method == method and path in request.path]
+
+    def ingest(self, body: dict[str, Any]) -> dict[str, Any]:
+        columns, shares = body["windows"], body["shares"]
+        results = []
+        for row, energy_mj in enumerate(columns["energy_mj"]):
+            if self.answer is not None:
+                results.append(self.answer(row, energy_mj))
+                if results[-1][0] not in ("accepted", "quarantined"):
+                    continue
+            identity = (body["devices"][columns["device"][row]], columns["epoch"][row], columns["seq"][row])
+            if identity in self.windows:
+                same = self.windows[identity] == energy_mj
+                results.append(["duplicate"] if same else ["quarantined", "conflict"])
+                continue
+            self.windows[identity] = energy_mj
+            if self.answer is None:
+                results.append(["accepted"])
+            for window, consumer, part in zip(shares["window"], shares["consumer"], shares["energy_mj"]):
+                if window == row:
+                    key = body["consumers"][consumer]
+                    self.shares[key] = self.shares.get(key, 0) + part
+        return {"server_time": time.time_ns() // 1000, "results": results}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+    def _serve(self) -> None:
+        content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.headers.get("Content-Encoding") == "gzip":
+            content = gzip.decompress(content)
+        self.body = json.loads(content) if content else None
+        fake = self.server.fake
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        with fake.lock:
+            fake.requests.append(Request(self.command, self.path, token, self.body))
+            fault = fake.faults.pop(0) if fake.faults else None
+        if fault is not None:
+            fault(self)
+        else:
+            with fake.lock:
+                status, answer = self._answer()
+            self.reply(status, answer)
+
+    do_GET = do_POST = do_PUT = do_PATCH = _serve  # noqa: N815 - the names that http.server calls
+
+    def _answer(self) -> tuple[int, Any]:
+        fake, path = self.server.fake, self.path.removeprefix("/api/v1/")
+        if path == "ingest/":
+            return 200, fake.ingest(self.body)
+        if path == "config/":
+            return 200, fake.config
+        if path == "enrol/":
+            return 201, {"token": "lc_node_fake", "node": self.body["node"], "lab": "cells"}
+        if path == "login/":
+            return 201, {"token": "lc_user_fake", "user": "ana", "lab": "cells"}
+        run = path.removeprefix("runs/").rstrip("/")
+        fake.runs.setdefault(run, {}).update(self.body)
+        project = self.body.get("project")
+        unknown = project is not None and project not in fake.projects
+        return 200, {"uuid": run, "warning": f"There is no project {project!r}." if unknown else ""}
+
+    def reply(self, status: int, answer: Any, **headers: str) -> None:
+        content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    fake: FakeServer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is part of the tests."""
+
+
+def says(status: int, message: str = "no", **headers: str) -> Fault:
+    """Answer with an error in the one shape of the API."""
+    body = {"error": {"code": "x", "message": message, "field": None, "hint": ""}}
+    return lambda handler: handler.reply(status, body, **headers)
+
+
+def answers(status: int, content: Any, **headers: str) -> Fault:
+    """Answer with anything."""
+    return lambda handler: handler.reply(status, content, **headers)
+
+
+def hangs_up(handler: _Handler) -> None:
+    """Close without a word."""
+    handler.close_connection = True
+    handler.connection.close()
+
+
+def stores_then_hangs_up(handler: _Handler) -> None:
+    """Commit, but let the reply be lost."""
+    with handler.server.fake.lock:
+        handler._answer()
+    hangs_up(handler)
+
+
+def cuts_the_reply(handler: _Handler) -> None:
+    """Commit, then send half the reply."""
+    with handler.server.fake.lock:
+        _, answer = handler._answer()
+    content = json.dumps(answer).encode()
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(len(content)))
+    handler.end_headers()
+    handler.wfile.write(content[: len(content) // 2])
+    handler.wfile.flush()
+    handler.close_connection = True
+
+
+def trickles(handler: _Handler) -> None:
+    """One byte at a time, for ever."""
+    handler.close_connection = True
+    try:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        while True:
+            handler.wfile.write(b" ")
+            handler.wfile.flush()
+            time.sleep(0.05)
+    except OSError:
+        return
+
+
+@contextmanager
+def running(port: int = 0) -> Iterator[FakeServer]:
+    """A server on loopback."""
+    server = _Server(("127.0.0.1", port), _Handler)
+    fake = server.fake = FakeServer(url=f"http://127.0.0.1:{server.server_address[1]}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield fake
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
