@@ -32,6 +32,9 @@ def nvml_check(sys_root: str = "/sys") -> Check:
     finally:
         source.close()
     what = "; ".join(f"{info.name}: {_by(info)}" for info in found)
+    if source.asleep:
+        sleeping = ", ".join(folder.name for folder in source.asleep)
+        what = "; ".join(filter(None, [what, f"asleep and not woken, measured from when it is used: {sleeping}"]))
     if source.unmeasured:
         return Check(
             "nvml", "warn",

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from labcarbon_collect import meter_checks
 from labcarbon_collect.sources.base import SourceFailed
 
 
@@ -41,11 +42,15 @@ def _pci(sys_root: Path, slot: str, status: str) -> Path:
 def test_a_sleeping_gpu_is_never_asked(bench, tmp_path):
     machine = bench("hopper", opened=False)
     folder = _pci(tmp_path / "sys", "0000:01:00.0", "suspended")
-    with pytest.raises(SourceFailed, match="suspended and is not woken"):
-        machine.source.open()
+    assert machine.source.open() == ()
+    assert machine.poll() == []
+    answer = meter_checks.nvml_check(str(tmp_path / "sys"))
+    assert (answer.state, "0000:01:00.0" in answer.what, "not woken" in answer.what) == ("ok", True, True)
     assert machine.driver.gpus[0].state.calls == 0
 
     (folder / "power/runtime_status").write_text("active\n")
+    with pytest.raises(SourceFailed, match="woke up"):
+        machine.poll()
     (device,) = machine.source.open()
     assert device.facts["runtime_power_management"] == "on"
     before = machine.one()
@@ -62,9 +67,18 @@ def test_a_sleeping_gpu_is_never_asked(bench, tmp_path):
 
 def test_only_the_sleeping_one_of_two_is_left_alone(bench, tmp_path):
     machine = bench("hopper", "ampere", opened=False)
-    _pci(tmp_path / "sys", "0000:01:00.0", "suspended")
+    first = _pci(tmp_path / "sys", "0000:01:00.0", "suspended")
     _pci(tmp_path / "sys", "0000:02:00.0", "active")
     (device,) = machine.source.open()
     assert device.key == machine.driver.gpus[1].key
-    machine.one()
+    before = machine.one()
     assert machine.driver.gpus[0].state.calls == 0
+    (first / "power/runtime_status").write_text("active\n")
+    machine.clock.step(1)
+    with pytest.raises(SourceFailed, match="woke up"):
+        machine.poll()
+    assert len(machine.source.open()) == 2
+    machine.clock.step(1)
+    _, after = machine.poll()
+    assert (after.device, after.epoch) == (before.device, before.epoch)
+    assert after.counter_mj - before.counter_mj == 110_000

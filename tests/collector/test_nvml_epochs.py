@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from labcarbon_collect.sources.base import FLAG_BRIDGED, Clock, SourceFailed
 from labcarbon_collect.sources.epochs import Last, advance, driver_load, possible_mj, since_restart_us, verdict
+from labcarbon_collect.windows import WindowBuilder
 
 from tests.collector.nvml_support import BOOT
 
@@ -253,19 +254,33 @@ def test_any_life_of_a_gpu_is_known_but_for_the_declared_gaps(bench):
         machine.driver.gpus[0].set_counter_mj(10**9)
         machine.source.open()
         readings, known_mj, gaps = machine.poll(), 0, 0
+        reasons = []
         for event in events:
             must_know_mj, must_declare = _live(machine, event)
             readings += machine.poll()
             declared = machine.source.gaps()
             assert len(declared) == must_declare
             assert all(gap.from_us < gap.to_us for gap in declared)
+            reasons += [gap.reason for gap in declared]
             known_mj, gaps = known_mj + must_know_mj, gaps + must_declare
         steps = [later.counter_mj - earlier.counter_mj for earlier, later in _within_epochs(readings)]
         assert min(steps, default=0) >= 0
         assert sum(steps) == known_mj
         assert len({reading.epoch for reading in readings}) == gaps + 1
+        assert reasons == ["driver"] * gaps
+        windows, declared = _windows(readings)
+        assert sum(window.energy_mj for window in windows) == known_mj
+        assert len(declared) == gaps
+        assert all(dict(window.shares).get("idle", 0) == window.energy_mj for window in windows)
 
     lives()
+
+
+def _windows(readings):
+    """What the collector makes of the readings: windows and gaps."""
+    builder = WindowBuilder(device=readings[0].device, boot=BOOT, grid_us=60_000_000, tolerance_us=1_500_000)
+    settled = [builder.add(reading, {"idle": 1}) for reading in readings] + [builder.flush()]
+    return [window for each in settled for window in each.windows], [gap for each in settled for gap in each.gaps]
 
 
 def _within_epochs(readings):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.identity import boot_id, read_clock
@@ -61,6 +62,7 @@ class NvmlSource:
         self._driver: Optional[Driver] = None
         self._sampler: Optional[Sampler] = None
         self._watched: List[_Watched] = []
+        self.asleep: List[Path] = []  # sysfs folders of the GPUs that slept when the driver was opened
         self._gaps: List[Gap] = []
         self._resumed: Dict[str, Last] = {}
         self._load = ""
@@ -74,10 +76,11 @@ class NvmlSource:
         }
 
     def open(self) -> Sequence[DeviceInfo]:
-        """Find the GPUs. Raises SourceAbsent with the mending step; SourceFailed where they only sleep."""
-        asleep = [folder for folder in nvidia_functions(self._sys_root) if is_suspended(folder)]
-        if asleep and len(asleep) == len(nvidia_functions(self._sys_root)):
-            raise SourceFailed("the GPU is suspended and is not woken to be measured; measuring begins when it is used")
+        """Find the GPUs that are awake; none, where all of them sleep. Raises SourceAbsent with the mending step."""
+        functions = nvidia_functions(self._sys_root)
+        self.asleep = [folder for folder in functions if is_suspended(folder)]
+        if self.asleep and len(self.asleep) == len(functions):
+            return ()
         self._driver = open_driver()
         self._resumed.update({each.gpu.key: each.last for each in self._watched if each.last})
         try:
@@ -92,7 +95,14 @@ class NvmlSource:
         return [self._describe(watched.gpu) for watched in self._watched]
 
     def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
-        """Read every GPU that answers and is awake. Raises SourceFailed when none answers."""
+        """Read every GPU that answers and is awake. Raises SourceFailed when none answers, and when one woke up that slept
+        at :meth:`open`: opening again finds it.
+        """
+        if any(not is_suspended(folder) for folder in self.asleep):
+            self.close()
+            raise SourceFailed("a GPU woke up that slept before; the driver is opened again to measure it")
+        if not self._watched:
+            return ()
         if self._driver is None:
             self._reopen()
         readings: List[Reading] = []
@@ -137,9 +147,9 @@ class NvmlSource:
 
     def _handles(self, driver: Driver) -> List[object]:
         """Handles of all GPUs that are awake: asking for the handle of a sleeping one would wake it."""
-        functions = nvidia_functions(self._sys_root)
-        if any(is_suspended(folder) for folder in functions):
-            names = [folder.name.encode("ascii") for folder in functions if not is_suspended(folder)]
+        if self.asleep:
+            awake = [folder for folder in nvidia_functions(self._sys_root) if folder not in self.asleep]
+            names = [folder.name.encode("ascii") for folder in awake]
             handles = [driver.ask("nvmlDeviceGetHandleByPciBusId", b"0000" + name) for name in names]
         else:
             count = int(driver.ask("nvmlDeviceGetCount") or 0)
