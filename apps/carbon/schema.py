@@ -87,7 +87,7 @@ class ConfigFactor(serializers.Serializer[Any]):
     zone = serializers.CharField()
     year = serializers.IntegerField()
     edition = serializers.IntegerField()
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]
 
 
 class ConfigReply(serializers.Serializer[Any]):

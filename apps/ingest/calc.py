@@ -1,6 +1,6 @@
 """Parsing, bounds and the clock rule of a pushed batch. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -353,20 +353,21 @@ class Placed:
     reason: str = ""
 
 
-def place(window: WindowIn, clock: ClockFacts, known_shift_us: int | None) -> Placed:
+def place(window: WindowIn, clock: ClockFacts, known_shift_us: Callable[[], int | None]) -> Placed:
     """Apply the clock rule to one window.
 
     A window of the running boot ended (monotonic now − its monotonic end) ago: if its wall time agrees within five
     minutes it stands; else it is moved there, IMPUTED, by the same shift as its epoch's earlier windows
-    (``known_shift_us``), so that neighbours stay neighbours. A window of an earlier boot stands if the clock is right
+    (``known_shift_us``, asked only then), so that neighbours stay neighbours. A window of an earlier boot stands if the clock is right
     now; else nobody knows where it belongs.
     """
     if window.epoch.startswith(clock.boot) and clock.sent_monotonic_us - window.mono_end_us >= 0:
         expected_end = clock.received_us - (clock.sent_monotonic_us - window.mono_end_us)
         shift = expected_end - window.end_us
         if abs(shift) >= SKEW_TRUSTED_US:
-            if known_shift_us is not None and abs(shift - known_shift_us) < SKEW_TRUSTED_US:
-                shift = known_shift_us
+            known = known_shift_us()
+            if known is not None and abs(shift - known) < SKEW_TRUSTED_US:
+                shift = known
             return Placed(shift, PlacementQuality.IMPUTED, FLAG_CLOCK)
     elif abs(clock.received_us - clock.sent_us) >= SKEW_TRUSTED_US:
         return Placed(reason="clock")

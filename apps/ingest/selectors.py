@@ -6,7 +6,6 @@ from typing import Any
 from apps.accounts.models import Lab
 from apps.core.sql import rows
 from apps.core.units import US_PER_HOUR
-from apps.ingest.choices import FLAG_CLOCK
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
 
 
@@ -34,14 +33,12 @@ def taken(ranges: dict[int, tuple[int, int]]) -> dict[int, list[tuple[int, int]]
     return result
 
 
-def clock_shifts(epoch_ids: list[int]) -> dict[int, int]:
-    """Return {epoch id: shift} of the last window of each epoch that the clock rule moved."""
-    moved = (
-        EnergyWindow.objects.filter(epoch_id__in=epoch_ids, flags__gte=FLAG_CLOCK)
-        .order_by("epoch_id", "sequence")
-        .values_list("epoch_id", "clock_shift_us")
+def last_clock_shift(epoch_id: int) -> int | None:
+    """Return by how much the clock rule moved the last window of an epoch, or None if it did not."""
+    last = (
+        EnergyWindow.objects.filter(epoch_id=epoch_id).order_by("-sequence").values_list("clock_shift_us", flat=True).first()
     )
-    return dict(moved)
+    return last or None
 
 
 def windows_of_hour(lab: Lab, device_key: str, hour: int) -> Iterator[dict[str, Any]]:

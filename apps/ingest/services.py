@@ -50,7 +50,7 @@ class _Context:
     epochs: dict[tuple[int, str], int]
     digests: dict[tuple[int, int], int]
     taken: dict[int, list[tuple[int, int]]]
-    shifts: dict[int, int]
+    shifts: dict[int, int | None]
     limits: dict[int, int | None]
     set_aside: list[tuple[WindowIn, int, str, int]] = field(default_factory=list)
     stored: list[Stored] = field(default_factory=list)
@@ -147,7 +147,7 @@ def _read_context(node: Node, devices: dict[str, Device], windows: list[WindowIn
         epochs=epochs,
         digests=selectors.digests({epoch: (min(seqs), max(seqs)) for epoch, seqs in by_epoch.items()}),
         taken=selectors.taken({device: (min(times), max(times)) for device, times in by_device.items()}),
-        shifts=selectors.clock_shifts(list(by_epoch)),
+        shifts={},
         limits={devices[key].pk: _limit_mw(devices[key]) for key in used},
     )
 
@@ -166,7 +166,7 @@ def _decide(context: _Context, window: WindowIn, clock: ClockFacts) -> Answer:
     known = context.digests.get((epoch_id, window.sequence))
     if known == digest:
         return DUPLICATE
-    placed = calc.place(window, clock, context.shifts.get(epoch_id))
+    placed = calc.place(window, clock, lambda: _known_shift(context, epoch_id))
     start_us, end_us = window.start_us + placed.shift_us, window.end_us + placed.shift_us
     reason = placed.reason
     if known is not None:
@@ -198,6 +198,12 @@ def _decide(context: _Context, window: WindowIn, clock: ClockFacts) -> Answer:
         )
     )
     return ACCEPTED
+
+
+def _known_shift(context: _Context, epoch_id: int) -> int | None:
+    if epoch_id not in context.shifts:
+        context.shifts[epoch_id] = selectors.last_clock_shift(epoch_id)
+    return context.shifts[epoch_id]
 
 
 def _write_windows(context: _Context, batch: Batch) -> None:
