@@ -2,7 +2,7 @@
 
 import pytest
 from django.core.cache import cache
-from hypothesis import HealthCheck
+from hypothesis import HealthCheck, Phase
 from hypothesis import settings as hypothesis_settings
 
 from apps.accounts.authentication import forget_tokens
@@ -10,6 +10,7 @@ from apps.accounts.authentication import forget_tokens
 hypothesis_settings.register_profile(
     "labcarbon", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
+hypothesis_settings.register_profile("unshrunk", hypothesis_settings.get_profile("labcarbon"), phases=(Phase.generate,))
 hypothesis_settings.load_profile("labcarbon")
 
 

@@ -29,7 +29,6 @@ def settle_node(*, node: Node) -> int:
 @transaction.atomic
 def settle_chunk(*, node: Node, limit: int) -> int:
     """Settle up to ``limit`` dirty device-hours of a node; return how many."""
-    Node.objects.select_for_update().get(pk=node.pk)
     waiting = (
         DirtyHour.objects.filter(device__node=node).order_by("device_id", "hour").values_list("device_id", "hour")[:limit]
     )
@@ -37,7 +36,10 @@ def settle_chunk(*, node: Node, limit: int) -> int:
     if not device_ids:
         return 0
     # Ingest holds the same locks while it writes windows and marks hours: what is read below is whole.
-    devices = {device.pk: device for device in Device.objects.select_for_update().filter(pk__in=device_ids).order_by("pk")}
+    devices = {
+        device.pk: device
+        for device in Device.objects.select_for_update(no_key=True).filter(pk__in=device_ids).order_by("pk")
+    }
     dirty = list(
         DirtyHour.objects.filter(device_id__in=device_ids)
         .order_by("device_id", "hour")
@@ -46,12 +48,47 @@ def settle_chunk(*, node: Node, limit: int) -> int:
     hours: dict[int, set[int]] = defaultdict(set)
     for device_id, hour in dirty:
         hours[device_id].add(hour)
+    rest_of_node: set[int] = set()
     for device_id, wanted in hours.items():
         DirtyHour.objects.filter(device_id=device_id, hour__in=wanted).delete()
+        if devices[device_id].kind == DeviceKind.HOST:
+            rest_of_node |= wanted
+            continue
+        before = _nodes_of(device_id, wanted)
         for from_hour, to_hour in calc.runs_of_hours(wanted):
             settle_hours(device=devices[device_id], from_hour=from_hour, to_hour=to_hour)
-    settle_overhead(node=node, hours={hour for device_id, hour in dirty if devices[device_id].kind != DeviceKind.HOST})
+        touched = before | _nodes_of(device_id, wanted) | {(node.pk, hour) for hour in wanted}
+        rest_of_node |= {hour for node_id, hour in touched if node_id == node.pk}
+        _ask_others({(node_id, hour) for node_id, hour in touched if node_id != node.pk})
+    settle_overhead(node=node, hours=rest_of_node)
     return len(dirty)
+
+
+def _nodes_of(device_id: int, hours: set[int]) -> set[tuple[int, int]]:
+    """Return the (node id, hour)s in which a device was measured, as settled."""
+    return set(DeviceHour.objects.filter(device_id=device_id, hour__in=hours).values_list("node_id", "hour"))
+
+
+def _ask_others(touched: set[tuple[int, int]]) -> None:
+    """Ask for the rest of other nodes to be settled: a device that moved was measured there in these hours."""
+    others = Node.objects.filter(pk__in={node_id for node_id, _ in touched})
+    hosts = {node.pk: host.pk for node in others if (host := _host(node)) is not None}
+    DirtyHour.objects.bulk_create(
+        [DirtyHour(device_id=hosts[node_id], hour=hour) for node_id, hour in sorted(touched) if node_id in hosts],
+        ignore_conflicts=True,
+    )
+    for node_id in sorted(hosts):
+        request_job(kind="energy.settle", key=str(node_id))
+
+
+def _host(node: Node) -> Device | None:
+    """Return the device that stands for the rest of a node; None where its power was never known."""
+    host = Device.objects.filter(lab_id=node.lab_id, key=f"host:{node.uuid}").first()
+    if host is None and node.static_power_mw is not None:
+        host = Device.objects.create(
+            lab_id=node.lab_id, key=f"host:{node.uuid}", kind=DeviceKind.HOST, node=node, name="Rest of the node"
+        )
+    return host
 
 
 def settle_hours(*, device: Device, from_hour: int, to_hour: int) -> None:
@@ -110,17 +147,18 @@ def _replace(device: Device, hours: frozenset[int], energy: dict[EntryKey, int])
 
 def settle_overhead(*, node: Node, hours: set[int]) -> None:
     """Write the rest of a node for the hours: modelled from its static power; no entry where that is not known."""
-    host = Device.objects.filter(lab_id=node.lab_id, key=f"host:{node.uuid}").first()
-    static_power_mw = Node.objects.values_list("static_power_mw", flat=True).get(pk=node.pk)
-    if host is None and static_power_mw is None:
-        return
+    node = Node.objects.get(pk=node.pk)  # its static power may have changed since the caller read it
+    static_power_mw = node.static_power_mw
+    host = _host(node)
     if host is None:
-        host = Device.objects.create(
-            lab_id=node.lab_id, key=f"host:{node.uuid}", kind=DeviceKind.HOST, node=node, name="Rest of the node"
-        )
+        return
     consumer, _ = Consumer.objects.get_or_create(lab_id=node.lab_id, key="overhead", defaults={"kind": "overhead"})
+    # Where a device was measured counts, not where it stands now: moving hardware never changes the past.
     inner = list(
-        Device.objects.filter(node=node).exclude(kind__in=(DeviceKind.HOST, DeviceKind.METER)).values_list("pk", flat=True)
+        DeviceHour.objects.filter(node=node, hour__in=hours)
+        .exclude(device__kind__in=(DeviceKind.HOST, DeviceKind.METER))
+        .values_list("device_id", flat=True)
+        .distinct()
     )
     for hour in sorted(hours):
         seen = [
@@ -155,7 +193,10 @@ def resettle_node(*, node: Node) -> None:
         ignore_conflicts=True,
         batch_size=500,
     )
-    request_job(kind="energy.settle", key=str(node.pk))
+    # A device that has moved since is settled by the node it is at now, which asks this one for the rest.
+    holders = Device.objects.filter(pk__in={device_id for device_id, _ in marks}).values_list("node_id", flat=True)
+    for node_id in sorted({node.pk, *holders}):
+        request_job(kind="energy.settle", key=str(node_id))
 
 
 @transaction.atomic
@@ -163,7 +204,9 @@ def rebuild_ledger(*, lab: Lab) -> int:
     """Drop a lab's ledger and compute it from its windows again; return how many entries there are."""
     LedgerEntry.objects.filter(lab=lab).delete()
     DeviceHour.objects.filter(lab=lab).delete()
-    for node in Node.objects.filter(lab=lab):
+    nodes = list(Node.objects.filter(lab=lab).order_by("pk"))
+    for node in nodes:
         resettle_node(node=node)
-        settle_node(node=node)
+    while any([settle_node(node=node) for node in nodes]):  # every node, until none asks another
+        pass
     return LedgerEntry.objects.filter(lab=lab).count()
