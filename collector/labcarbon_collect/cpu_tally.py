@@ -7,7 +7,7 @@ its children's. So a parent's growth of children's time counts too, less what wa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, List, Mapping
+from typing import AbstractSet, Dict, List, Mapping, Set
 
 # A child's end and its parent's growth may fall into different looks: what was seen of the child is remembered so long.
 _LOOKS = 2
@@ -30,9 +30,11 @@ class CpuTally:
         self.ticks: Dict[str, int] = {}
         self._ended: List[_Ended] = []
         self._prepaid: Dict[str, int] = {}
+        self._active: Set[str] = set()
 
     def add(self, key: str, ticks: int) -> None:
         """Count own time of a process, less what was counted for its consumer in advance."""
+        self._active.add(key)
         prepaid = min(self._prepaid.get(key, 0), ticks)
         if prepaid:
             self._prepaid[key] -= prepaid
@@ -42,6 +44,7 @@ class CpuTally:
         """Raise a consumer to ``ticks``, as told by who waited for its processes; what is still to be seen of it is paid."""
         missing = ticks - self.ticks.get(key, 0)
         if missing > 0:
+            self._active.add(key)
             self.ticks[key] = ticks
             self._prepaid[key] = self._prepaid.get(key, 0) + missing
 
@@ -65,6 +68,13 @@ class CpuTally:
         for ended in self._ended:
             ended.looks += 1
         self._ended = [ended for ended in self._ended if ended.ticks and ended.looks < _LOOKS]
+
+    def forget(self, present: AbstractSet[str]) -> None:
+        """Forget consumers neither ``present`` nor active since the last call: a cluster node sees a new one every job."""
+        keep = present | self._active
+        self.ticks = {key: ticks for key, ticks in self.ticks.items() if key in keep}
+        self._prepaid = {key: ticks for key, ticks in self._prepaid.items() if key in keep and ticks}
+        self._active = set()
 
     @staticmethod
     def _settle(ended: List[_Ended], ticks: int) -> int:

@@ -19,6 +19,8 @@ from labcarbon_collect.procfs import Stat, cgroup_paths, read_stat, real_uid, sc
 UNKNOWN = "unknown"
 # A process is looked at again until it has settled: it may yet change its user, its cgroup and its program.
 _LOOKS = 3
+# So often, consumers without a process since the last time are forgotten; at a look each 5 s, once an hour.
+_FORGET_EVERY = 720
 
 
 class RegistrationRefused(Exception):
@@ -73,6 +75,7 @@ class Who:
         self._tally = CpuTally()
         self._users: Dict[int, str] = {}
         self._looked_at_ticks: Optional[int] = None
+        self._snapshots = 0
 
     def snapshot(self) -> None:
         """Look at every process once."""
@@ -92,6 +95,9 @@ class Who:
                 growth[stat.pid], keys[stat.pid] = grown, process.key
         self._tally.children_grew(growth, keys)
         self._looked_at_ticks = now_ticks
+        self._snapshots += 1
+        if self._snapshots % _FORGET_EVERY == 0:
+            self._tally.forget({process.key for process in self._known.values()})
 
     def register(self, run_uuid: str, pid: int, uid: int) -> None:
         """Count ``pid`` and what descends from it as the run. Raises RegistrationRefused unless ``uid`` started it."""
@@ -132,7 +138,7 @@ class Who:
         return process.key
 
     def cpu_time_us_by_consumer(self) -> Mapping[str, int]:
-        """Cumulative CPU time by consumer since the first snapshot, µs. Never falls."""
+        """Cumulative CPU time by consumer since the first snapshot, µs. Never falls; a consumer long gone is left out."""
         one_tick_us = tick_us()
         return {key: ticks * one_tick_us for key, ticks in self._tally.ticks.items()}
 

@@ -242,6 +242,24 @@ def test_end_with_less_than_was_seen_takes_nothing_away(tree, who):
     assert ticks(who, f"run:{RUN}") == 30
 
 
+def test_a_consumer_long_gone_is_forgotten_and_others_are_not(tree, who, monkeypatch):
+    monkeypatch.setattr("labcarbon_collect.who._FORGET_EVERY", 10)
+    tree.put(50, uid=0, comm="stays")
+    tree.put(60, uid=0, comm="goes")
+    who.snapshot()
+    tree.put(50, cpu=30)
+    tree.put(60, cpu=20)
+    who.snapshot()
+    tree.drop(60)
+    for _ in range(8):
+        who.snapshot()
+    assert ticks(who, "proc:root/goes") == 20
+    for _ in range(20):
+        who.snapshot()
+    assert "proc:root/goes" not in who.cpu_time_us_by_consumer()
+    assert ticks(who, "proc:root/stays") == 30
+
+
 STEPS = st.lists(
     st.tuples(st.sampled_from(["work", "fork", "exit", "end"]), st.integers(50, 58), st.integers(0, 300)), max_size=40
 )

@@ -156,6 +156,7 @@ def daemons_work(answer, wait, alice, bob):
     answer(*(times.get(key, 0) for key in ("run:run-of-alice", "run:run-of-bob", f"proc:{BOB}/sh")))
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start processes of other users; CI runs as root too")
 def test_an_unprivileged_daemon_and_two_other_users():
     """Daemon, Alice and Bob are three real uids; the daemon has no rights over the others and needs none."""
@@ -200,6 +201,7 @@ def daemons_work_in_the_dark(answer, wait, folder, alice):
         answer(refused)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a /proc with hidepid; CI runs as root too")
 def test_with_hidepid_another_users_work_is_unknown(tmp_path_factory):
     folder = tmp_path_factory.mktemp("proc")
