@@ -1,0 +1,129 @@
+"""Who may see a page and how a page says no: sign-in, the lab of a session, methods, anticipated errors."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+
+from apps.accounts.choices import Role
+from apps.accounts.models import Lab, Membership, User
+from apps.core.clock import now_us
+from apps.core.errors import Forbidden, LabCarbonError, NotFound
+
+WRITERS = frozenset({Role.MEMBER, Role.PI, Role.ADMIN})
+KEEPERS = frozenset({Role.PI, Role.ADMIN})  # may enrol nodes and change sites and nodes
+
+View = Callable[..., HttpResponseBase]
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """The person of a session in their lab, and the time of the request (µs)."""
+
+    user: User
+    lab: Lab
+    role: str
+    now: int
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.lab.time_zone)
+
+    @property
+    def may_write(self) -> bool:
+        return self.role in WRITERS
+
+    @property
+    def may_keep(self) -> bool:
+        return self.role in KEEPERS
+
+    def needs(self, roles: frozenset[Role]) -> None:
+        """Raise Forbidden unless the person has one of ``roles``."""
+        if self.role not in roles:
+            raise Forbidden(
+                f"Your role here is {self.role!r}, which may look but not change this.",
+                hint="Ask an admin of your lab for a role that may.",
+            )
+
+
+def visitor_of(request: HttpRequest) -> Visitor:
+    """Return who asks; raise Forbidden for a person without a lab."""
+    user = cast("User", request.user)
+    membership = Membership.objects.select_related("lab").filter(user=user).order_by("id").first()
+    if membership is None:
+        raise Forbidden("You are not a member of a lab.", hint="Ask an admin of your lab to add you.")
+    visitor = Visitor(user, membership.lab, membership.role, now_us())
+    request.visitor = visitor  # type: ignore[attr-defined]  # read by contexts.shell
+    return visitor
+
+
+def told(request: HttpRequest, error: LabCarbonError) -> HttpResponse:
+    """Return an anticipated error as a page in the same look."""
+    titles = {403: "You may not do this", 404: "There is nothing here", 405: "This address works another way"}
+    page = {"title": titles.get(error.status, "This cannot be shown as asked"), "error": error, "status": error.status}
+    return render(request, "pages/wrong.html", page, status=error.status)
+
+
+class WrongMethod(LabCarbonError):
+    status = 405
+    code = "method_not_allowed"
+
+
+def _refused(request: HttpRequest, methods: tuple[str, ...]) -> HttpResponse:
+    error = WrongMethod(f"This address does not answer {request.method}.", hint=f"It answers {' and '.join(methods)}.")
+    response = told(request, error)
+    response["Allow"] = ", ".join(methods)
+    return response
+
+
+def page(*methods: str) -> Callable[[View], View]:
+    """Return a decorator for a page of the lab: signed in, one of ``methods`` (default GET), errors told in words."""
+    allowed = methods or ("GET",)
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if not request.user.is_authenticated:
+                return redirect_to_login(request.get_full_path() if request.method in {"GET", "HEAD"} else "/")
+            try:
+                visitor = visitor_of(request)
+                if request.method not in allowed and not (request.method == "HEAD" and "GET" in allowed):
+                    return _refused(request, allowed)
+                return view(request, visitor, *args, **kwargs)
+            except LabCarbonError as error:
+                return told(request, error)
+
+        return wrapped
+
+    return decorate
+
+
+def public(*methods: str) -> Callable[[View], View]:
+    """Return a decorator for a page that needs no session."""
+    allowed = methods or ("GET",)
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if request.method not in allowed and not (request.method == "HEAD" and "GET" in allowed):
+                return _refused(request, allowed)
+            try:
+                return view(request, *args, **kwargs)
+            except LabCarbonError as error:
+                return told(request, error)
+
+        return wrapped
+
+    return decorate
+
+
+def found(thing: Any, what: str, where: str) -> Any:
+    """Return ``thing``, or raise NotFound: one answer for what is not there and what belongs to another lab."""
+    if thing is None:
+        raise NotFound(f"There is no such {what} in your lab.", hint=f"See {where} for those there are.")
+    return thing

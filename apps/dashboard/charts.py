@@ -1,0 +1,197 @@
+"""Chart figures for Plotly, built here. One template for light and dark: plot.css colours what is not data.
+
+Every text that a person chose is escaped: Plotly reads a small HTML in labels.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import plotly.graph_objects as go
+
+GREY = "#7c837f"
+UNKNOWN = "#8b918d"
+ACCENT = "#159187"
+SERIES = {
+    "s1": "#0072b2", "s2": "#e69f00", "s3": "#009e73", "s4": "#cc79a7", "s5": "#56b4e9", "s6": "#d55e00",
+    "s-idle": "#8d938f", "s-overhead": "#b0aa9a", "s-unattributed": "#9c6ade", "s-more": "#cfcfc7",
+}  # fmt: skip
+# Quality has the same mark everywhere: solid counter, dotted sampled, light modelled or declared.
+MARKS: Mapping[str, dict[str, Any]] = {
+    "COUNTER": {},
+    "SAMPLED": {"pattern": {"shape": ".", "size": 5, "solidity": 0.35, "fgcolor": "#ffffff", "fillmode": "overlay"}},
+    "MODELLED": {"opacity": 0.5},
+    "DECLARED": {"opacity": 0.5},
+}
+_AXIS = {"showline": False, "ticks": "", "zeroline": False, "zerolinewidth": 1, "gridcolor": "#e4e4de", "fixedrange": True}
+TEMPLATE = go.layout.Template(
+    layout={
+        "font": {"family": "system-ui, sans-serif", "size": 12, "color": GREY},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "margin": {"l": 48, "r": 92, "t": 10, "b": 28},
+        "xaxis": {**_AXIS, "showgrid": False, "fixedrange": False},
+        "yaxis": {**_AXIS, "zeroline": True},
+        "hoverlabel": {"font": {"size": 12}},
+        "bargap": 0.3,
+        "dragmode": "zoom",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Series:
+    """One stack of bars: a name, a colour (key of SERIES), a quality (key of MARKS), a page, a value per bucket."""
+
+    name: str
+    colour: str
+    quality: str
+    href: str
+    values: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure as JSON beside what a reader who cannot see it gets: a sentence.
+
+    ``legend`` pairs colour classes with names; ``direct`` says that the names stand beside the bars where there is room.
+    """
+
+    name: str
+    summary: str
+    json: dict[str, Any] = field(repr=False)
+    legend: Sequence[tuple[str, str]] = ()
+    direct: bool = False
+    unit: str = ""
+
+
+def label(text: str, length: int = 22) -> str:
+    """Return a name as a Plotly label: shortened, and with its markup made harmless."""
+    return escape(text if len(text) <= length else text[: length - 1] + "…", quote=False)
+
+
+def _ticks(labels: Sequence[str], most: int = 8) -> dict[str, Any]:
+    step = max(1, -(-len(labels) // most))
+    chosen = list(range(0, len(labels), step))
+    return {"tickvals": chosen, "ticktext": [label(labels[i]) for i in chosen], "range": [-0.5, len(labels) - 0.5]}
+
+
+def _direct_labels(series: Sequence[Series]) -> list[dict[str, Any]]:
+    """Return names beside the last bar, from below, at least 6 % of the height apart."""
+    tops: dict[str, tuple[float, float]] = {}
+    height = 0.0
+    for part in series:
+        start = tops.get(part.name, (height, height))[0]
+        height += part.values[-1]
+        tops[part.name] = (start, height)
+    highest = max((sum(part.values[i] for part in series) for i in range(len(series[0].values))), default=0.0) or 1.0
+    annotations, last = [], -1.0
+    for name, (low, high) in tops.items():
+        last = max(last + 0.065, (low + high) / 2 / highest) if last >= 0 else (low + high) / 2 / highest
+        annotations.append(
+            {
+                "text": label(name, 14),
+                "x": 1,
+                "xref": "paper",
+                "xanchor": "left",
+                "xshift": 6,
+                "showarrow": False,
+                "y": last * highest,
+                "yref": "y",
+                "yanchor": "middle",
+                "font": {"size": 12},
+            }
+        )
+    return annotations
+
+
+def stacked(
+    *,
+    name: str,
+    summary: str,
+    labels: Sequence[str],
+    full_labels: Sequence[str],
+    edges: Sequence[str],
+    unit: str,
+    series: Sequence[Series],
+    unknown: Sequence[float | None],
+) -> Chart:
+    """Return bars stacked by series, from zero; below them, if any device time is unknown, a strip that hatches it.
+
+    ``unknown`` is the share (0–1) of device time without data per bucket (None: nothing was expected): time, not energy,
+    so it is never stacked on kWh.
+    """
+    names = list(dict.fromkeys(part.name for part in series))
+    xs = list(range(len(labels)))
+    figure = go.Figure(layout={"template": TEMPLATE, "barmode": "stack"})
+    for part in series:
+        figure.add_bar(
+            x=xs,
+            y=list(part.values),
+            name=label(part.name),
+            meta=part.href,
+            marker={"color": SERIES[part.colour], "line": {"width": 0}, **MARKS[part.quality]},
+            customdata=[escape(text) for text in full_labels],
+            hovertemplate=f"%{{customdata}}<br>{label(part.name)} ({part.quality.lower()}): %{{y:.3~g}} {unit}<extra></extra>",
+        )
+    strip = any(share is not None and share > 0.005 for share in unknown)
+    if strip:
+        for text, values, marker in (
+            ("Measured or estimated", [None if share is None else 1 - share for share in unknown], {"color": ACCENT}),
+            (
+                "Unknown",
+                list(unknown),
+                {
+                    "color": "rgba(0,0,0,0)",
+                    "pattern": {"shape": "/", "size": 5, "fgcolor": UNKNOWN, "bgcolor": "rgba(0,0,0,0)"},
+                },
+            ),
+        ):
+            figure.add_bar(
+                x=xs, y=values, yaxis="y2", name=text, marker=marker,
+                customdata=[escape(label_) for label_ in full_labels],
+                hovertemplate=f"%{{customdata}}<br>{text}: %{{y:.0%}} of device time<extra></extra>",
+            )  # fmt: skip
+    direct = len(names) <= 5
+    figure.update_layout(
+        xaxis={**_ticks(labels), "anchor": "y2" if strip else "y"},
+        yaxis={"domain": [0.16, 1] if strip else [0, 1], "rangemode": "tozero", "nticks": 5},
+        showlegend=False,
+        annotations=_direct_labels(series) if direct and series else [],
+        meta={"edges": list(edges)},
+    )
+    if strip:
+        figure.update_layout(
+            yaxis2={"domain": [0, 0.07], "range": [0, 1], "showticklabels": False, "showgrid": False, "fixedrange": True}
+        )
+    if not direct:
+        figure.update_layout(margin={"r": 10})
+    legend = {part.name: part.colour for part in series}
+    return Chart(name, summary, figure.to_plotly_json(), [(colour, text) for text, colour in legend.items()], direct, unit)
+
+
+def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str], Sequence[float | None]]]) -> Chart:
+    """Return the power of a run per device over time (W); a gap in the readings stays a gap."""
+    figure = go.Figure(layout={"template": TEMPLATE})
+    colours, dashes = list(SERIES)[:6], ("solid", "dash", "dot", "dashdot")
+    for i, (device, times, watts) in enumerate(devices):
+        figure.add_scatter(
+            x=list(times),
+            y=list(watts),
+            name=label(device),
+            mode="lines+markers" if len(times) < 4 else "lines",
+            line={"shape": "hv", "width": 2, "color": SERIES[colours[i % 6]], "dash": dashes[i // 6 % 4]},
+            connectgaps=False,
+            hovertemplate=f"%{{x|%H:%M:%S}}<br>{label(device)}: %{{y:.3~g}} W<extra></extra>",
+        )
+    figure.update_layout(
+        yaxis={"rangemode": "tozero", "nticks": 5, "ticksuffix": " W"},
+        xaxis={"type": "date", "nticks": 6, "fixedrange": True},
+        dragmode=False,
+        showlegend=False,
+        margin={"l": 58, "r": 14},
+        hovermode="x",
+    )
+    legend = [(colours[i % 6], device) for i, (device, _, _) in enumerate(devices)]
+    return Chart(name, summary, figure.to_plotly_json(), legend, len(devices) == 1, "W")

@@ -1,5 +1,0 @@
-from typing import Any
-
-
-def shell(request: Any) -> dict[str, Any]:
-    return {}

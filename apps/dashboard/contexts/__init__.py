@@ -1,0 +1,26 @@
+"""Page objects: what a template shows, computed. And what every page's frame shows."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from apps.accounts.selectors import set_up
+
+RAIL = (
+    ("Overview", "/", "overview"),
+    ("Projects", "/projects/", "projects"),
+    ("Runs", "/runs/", "runs"),
+    ("Nodes", "/nodes/", "nodes"),
+)
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """Return what the frame needs: the visitor, the rail with its current page, whether set-up is done (asked if used)."""
+    first = request.path.strip("/").split("/", 1)[0] or "overview"
+    here = {"sites": "nodes", "explain": ""}.get(first, first)
+    return {
+        "visitor": getattr(request, "visitor", None),
+        "rail": [{"name": name, "href": href, "current": key == here} for name, href, key in RAIL],
+        "is_set_up": SimpleLazyObject(set_up),
+    }

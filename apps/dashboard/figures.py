@@ -1,0 +1,123 @@
+"""A quantity on a page: its query, its exact integer, and how it reads. Every kWh and every gram goes through here."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from apps.carbon.calc import FigureQuery
+from apps.carbon.selectors import Figure
+from apps.dashboard.calc import STORED, Unit, exact, percent, shown, unit_for
+
+NO_FACTOR = "no factor: choose a zone"
+
+
+@dataclass(frozen=True)
+class Fig:
+    """What the template tag renders. ``missing`` replaces a number that nobody can tell; ``at_least`` marks a sum that
+    lacks the emissions of some energy without a factor."""
+
+    query: FigureQuery
+    value: int
+    number: str
+    unit: str
+    exact: str
+    missing: str = ""
+    at_least: bool = False
+
+    @property
+    def data(self) -> str:
+        return self.query.string()
+
+    @property
+    def href(self) -> str:
+        return f"/explain/?{self.data}"
+
+    @property
+    def title(self) -> str:
+        """Return what hovering tells."""
+        if self.missing:
+            return "The energy is known, its emission factor is not"
+        more = ", and some energy without an emission factor" if self.at_least else ""
+        return f"{self.exact} exactly{more}. Where does this come from?"
+
+    @property
+    def text(self) -> str:
+        """Return the figure as plain words, for sentences, titles and citations."""
+        return self.missing or f"{'at least ' if self.at_least else ''}{self.number} {self.unit}"
+
+
+def fig(query: FigureQuery, found: Figure, unit: Unit | None = None) -> Fig:
+    """Return ``found`` as ``query`` asks for it, in ``unit`` (else the one that suits it)."""
+    value = found.value(query.metric)
+    unit = unit or unit_for(query.metric, [value])
+    missing = ""
+    priced = query.metric != "energy_mj"
+    if priced and found.without_factor_mj and not value and query.metric == "emission_ug":
+        missing = NO_FACTOR
+    return Fig(
+        query=query,
+        value=value,
+        number=shown(value, unit),
+        unit=unit.name,
+        exact=exact(value, query.metric),
+        missing=missing,
+        at_least=query.metric == "emission_ug" and bool(found.without_factor_mj) and not missing,
+    )
+
+
+def percent_fig(query: FigureQuery, part: int, whole: int) -> Fig:
+    """Return a percentage as a figure: its query and integer are the numerator's."""
+    told = f"{exact(part, query.metric)} of {exact(whole, query.metric)}"
+    return Fig(query=query, value=part, number=percent(part, whole), unit="%", exact=told)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Energy and emissions of the same thing, side by side."""
+
+    energy: Fig
+    emission: Fig
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of a table's columns."""
+
+    energy: Unit
+    emission: Unit
+
+
+def column_units(found: Iterable[Figure]) -> Units:
+    """Return one unit per column, fit for the largest of ``found``."""
+    listed = list(found)
+    return Units(
+        unit_for("energy_mj", [part.energy_mj for part in listed], column=True),
+        unit_for("emission_ug", [part.emission_ug for part in listed], column=True),
+    )
+
+
+def pair(query: FigureQuery, found: Figure, units: Units | None = None) -> Pair:
+    """Return both figures of a query."""
+    return Pair(
+        fig(query.but(metric="energy_mj"), found, units.energy if units else None),
+        fig(query.but(metric="emission_ug"), found, units.emission if units else None),
+    )
+
+
+def total(found: Iterable[Figure]) -> Figure:
+    """Return the sum of figures, exactly."""
+    result = Figure()
+    for part in found:
+        result = replace(
+            result,
+            energy_mj=result.energy_mj + part.energy_mj,
+            facility_energy_mj=result.facility_energy_mj + part.facility_energy_mj,
+            emission_ug=result.emission_ug + part.emission_ug,
+            without_factor_mj=result.without_factor_mj + part.without_factor_mj,
+            entries=result.entries + part.entries,
+        )
+    return result
+
+
+def stored_unit(metric: str) -> str:
+    """Return the unit of the stored integer."""
+    return STORED[metric]

@@ -1,0 +1,56 @@
+"""The tags of the pages. A quantity is rendered by ``{% figure %}`` alone."""
+
+from zoneinfo import ZoneInfo
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from apps.core.clock import utc
+from apps.dashboard.calc import THIN
+from apps.dashboard.figures import Fig
+from apps.dashboard.periods import day_text
+
+register = template.Library()
+
+
+@register.simple_tag
+def figure(fig: Fig | None, unit: bool = True) -> SafeString:
+    """Return a figure as a link to its explanation, with its query and its exact integer.
+
+    ``unit`` False leaves the unit to the column's head. None is rendered as a dash: nothing to show here.
+    """
+    if fig is None:
+        return format_html('<span class="u">–</span>')
+    if fig.missing:
+        return format_html('<a class="no-factor" href="{}" title="{}">{}</a>', fig.href, fig.title, fig.missing)
+    number = format_html("{}{}", f"≥{THIN}" if fig.at_least else "", fig.number)
+    if unit:
+        number = format_html('{}{}<span class="u">{}</span>', number, THIN if fig.unit == "%" else "\u00a0", fig.unit)
+    return format_html(
+        '<a class="figure" data-figure="{}" data-value="{}" href="{}" title="{}">{}</a>',
+        fig.data,
+        fig.value,
+        fig.href,
+        fig.title,
+        number,
+    )
+
+
+@register.simple_tag(takes_context=True)
+def moment(context: template.Context, time_us: int | None, seconds: bool = False) -> SafeString:
+    """Return a time in the lab's zone, UTC on hover."""
+    if time_us is None:
+        return format_html('<span class="u">{}</span>', "never")
+    visitor = context.get("visitor")
+    zone = visitor.zone if visitor else ZoneInfo("UTC")
+    there = utc(time_us)
+    here = there.astimezone(zone)
+    clock = "%H:%M:%S" if seconds else "%H:%M"
+    return format_html(
+        '<time class="nowrap" datetime="{}" title="{} UTC">{} {}</time>',
+        there.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        there.strftime("%Y-%m-%d %H:%M:%S"),
+        day_text(here.date(), year=True),
+        here.strftime(clock),
+    )

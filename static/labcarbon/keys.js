@@ -1,0 +1,47 @@
+// Keyboard: "/" searches runs, "?" shows help, g then o, p, r, n goes to a page; Escape closes menus. Copy buttons.
+(function () {
+  "use strict";
+  const places = { o: "/", p: "/projects/", r: "/runs/", n: "/nodes/" };
+  let waiting = false;
+  const typing = (element) => element.closest("input, textarea, select, [contenteditable]");
+  function search() {
+    const box = document.querySelector("input[data-search]");
+    if (box) box.focus(); else location.assign("/runs/#search");
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") document.querySelectorAll("details.menu[open]").forEach((menu) => {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    });
+    if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
+    if (event.key === "/") { event.preventDefault(); search(); }
+    else if (event.key === "?") document.getElementById("help")?.showModal();
+    else if (waiting && places[event.key]) location.assign(places[event.key]);
+    waiting = event.key === "g";
+  });
+  document.addEventListener("click", (event) => {
+    document.querySelectorAll("details.menu[open]").forEach((menu) => { if (!menu.contains(event.target)) menu.open = false; });
+    if (event.target.closest("[data-help]")) document.getElementById("help")?.showModal();
+    const button = event.target.closest("[data-copy]");
+    if (button) copy(button);
+  });
+  function copy(button) {
+    const source = document.getElementById(button.dataset.copy);
+    const done = () => {
+      const before = button.textContent;
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = before; }, 1500);
+    };
+    const select = () => getSelection().selectAllChildren(source);
+    if (!navigator.clipboard) { select(); return; }
+    navigator.clipboard.writeText(source.textContent.trim()).then(done, select);
+  }
+  document.addEventListener("submit", (event) => {
+    // Answer at once and once: the button shows that work goes on. A page taken from the back cache is usable again.
+    if (event.target.method === "post") event.target.querySelectorAll("button").forEach((b) => { b.disabled = true; });
+  });
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted) document.querySelectorAll("button[disabled]").forEach((b) => { b.disabled = false; });
+    if (location.hash === "#search") document.querySelector("input[data-search]")?.focus();
+  });
+})();

@@ -1,0 +1,53 @@
+// Draws the figures the server built. A drag over a chart moves the period; a click on a series goes to its page.
+(function () {
+  "use strict";
+  const config = { displaylogo: false, displayModeBar: false, showSendToCloud: false, plotlyServerURL: "", responsive: true };
+  function download(chart, format) {
+    Plotly.downloadImage(chart, { format: format, filename: chart.dataset.name || "labcarbon", width: 1000, height: 480 });
+  }
+  function move(chart, range) {
+    const edges = chart.labcarbon.edges;
+    if (!edges || !range || range.length !== 2) return;
+    const last = edges.length - 1;
+    const at = (value) => Math.min(last, Math.max(0, Math.round(value + 0.5)));
+    const from = at(range[0]), to = Math.max(from + 1, at(range[1]));
+    const query = new URLSearchParams(location.search);
+    query.delete("period");
+    query.set("from", edges[from]);
+    query.set("to", edges[Math.min(last, to)]);
+    location.search = query.toString();
+  }
+  // On a phone: names move from beside the bars to the legend below, and every second tick goes.
+  function fit(layout) {
+    layout.annotations = [];
+    layout.margin = Object.assign({}, layout.margin, { l: 40, r: 8 });
+    const even = (list) => list && list.filter((_, i) => i % 2 === 0);
+    layout.xaxis.tickvals = even(layout.xaxis.tickvals);
+    layout.xaxis.ticktext = even(layout.xaxis.ticktext);
+  }
+  function draw(chart) {
+    const source = document.getElementById(chart.dataset.chart);
+    if (!source || !window.Plotly) return;
+    const figure = JSON.parse(source.textContent);
+    const first = !chart.labcarbon;
+    chart.labcarbon = figure.layout.meta || {};
+    const narrow = chart.clientWidth < 480;
+    if (narrow) fit(figure.layout);
+    Plotly.react(chart, figure.data, figure.layout, config);
+    if (!first) return;
+    chart.on("plotly_click", (event) => {
+      const address = event.points[0] && event.points[0].data.meta;
+      if (typeof address === "string" && address.startsWith("/")) location.assign(address);
+    });
+    chart.on("plotly_relayout", (change) => {
+      if ("xaxis.range[0]" in change) move(chart, [change["xaxis.range[0]"], change["xaxis.range[1]"]]);
+    });
+  }
+  const drawAll = () => document.querySelectorAll("[data-chart]").forEach(draw);
+  document.addEventListener("DOMContentLoaded", drawAll);
+  document.addEventListener("htmx:oobAfterSwap", drawAll);
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-download]");
+    if (button) download(document.querySelector(`[data-chart="${button.dataset.of}"]`), button.dataset.download);
+  });
+})();
