@@ -17,8 +17,8 @@ _STOP_S = 15.0
 _BACKOFF_MAX_S = 60.0
 
 
-def _die_with_parent() -> None:
-    """Ask the kernel to end this process when the launcher is gone, however it went."""
+def die_with_parent() -> None:
+    """Ask the kernel to end this process when its parent is gone, however it went."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -45,7 +45,7 @@ class Child:
                 stderr=output,
                 env={**os.environ, **self.environ},
                 start_new_session=True,  # Ctrl-C reaches the launcher alone, which stops them in order
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         self.started = time.monotonic()
 

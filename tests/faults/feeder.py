@@ -1,0 +1,97 @@
+"""Moves the simulated driver's counters all the time, and keeps a record of its own of every value they ever had."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+
+from tests.fakes.nvml_driver import FakeDriver, FakeGpu, process
+
+STEP_S = 0.05
+# What may be added at once, however long the thread was kept waiting: a real board has a limit too.
+LONGEST_S = 0.25
+POWER_W = (40, 250)
+
+
+@dataclass
+class Fall:
+    """A counter that began again from nought."""
+
+    at_us: int  # wall time
+    peak_mj: int  # what it showed before
+
+
+@dataclass
+class Record:
+    """One GPU's own history: the truth that the oracle compares with."""
+
+    start_mj: int
+    now_mj: int = 0
+    falls: list[Fall] = field(default_factory=list)
+    shown: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.now_mj = self.start_mj
+        self.shown.add(self.start_mj)
+
+    def at(self, counter_mj: int, falls: int) -> int:
+        """Return the energy since the very start when the counter showed ``counter_mj`` after so many falls."""
+        return sum(fall.peak_mj for fall in self.falls[:falls]) + counter_mj - self.start_mj
+
+    @property
+    def total_mj(self) -> int:
+        return self.at(self.now_mj, len(self.falls))
+
+    def falls_before(self, wall_us: int) -> int:
+        return sum(1 for fall in self.falls if fall.at_us < wall_us)
+
+
+class Feeder:
+    """A thread that draws energy on every GPU and lets processes come and go."""
+
+    def __init__(self, driver: FakeDriver, rng: random.Random, pids: list[int]) -> None:
+        self._driver, self._rng, self._pids = driver, rng, pids
+        self.records = {gpu.key: Record(gpu.counter_mj) for gpu in driver.gpus}
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def freeze(self) -> None:
+        """Stop for good: what the counters show now is the last word."""
+        self._stop.set()
+        self._thread.join()
+
+    def fall(self) -> None:
+        """Let one GPU's counter begin again from nought, as after a reset."""
+        gpu = self._rng.choice(self._driver.gpus)
+        record = self.records[gpu.key]
+        with self._lock:
+            record.falls.append(Fall(time.time_ns() // 1000, record.now_mj))
+            record.now_mj = 0
+            record.shown.add(0)
+            gpu.set_counter_mj(0)
+
+    def _run(self) -> None:
+        before = time.monotonic()
+        while not self._stop.wait(STEP_S):
+            now = time.monotonic()
+            elapsed_ms = round(min(now - before, LONGEST_S) * 1000)
+            before = now
+            with self._lock:
+                for gpu in self._driver.gpus:
+                    self._step(gpu, elapsed_ms)
+
+    def _step(self, gpu: FakeGpu, elapsed_ms: int) -> None:
+        record = self.records[gpu.key]
+        drawn_mj = self._rng.randint(*POWER_W) * elapsed_ms
+        record.now_mj += drawn_mj
+        record.shown.add(record.now_mj)
+        gpu.add_mj(drawn_mj)
+        if self._rng.random() < 0.05:
+            here = self._rng.sample(self._pids, self._rng.randint(0, len(self._pids)))
+            gpu.set_processes(*(process(pid, sm_percent=self._rng.randint(0, 100), memory_mib=100) for pid in here))

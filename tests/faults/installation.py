@@ -1,0 +1,138 @@
+"""A whole LabCarbon of a test's own: data directory, loopback port, database, the commands that `make run` starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from labcarbon.launch import children, make_data_dir
+from tests.services.process import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+COLLECT = str(BIN / "labcarbon-collect")
+
+_FOUND_LAB = """
+import json, sys
+import django
+django.setup()
+from apps.accounts.choices import CodePurpose
+from apps.accounts.models import Lab, User
+from apps.accounts.services import create_lab, issue_code
+from apps.core.clock import now_us
+from apps.fleet.services import create_site
+lab = Lab.objects.first()
+if lab is None:
+    lab = create_lab(name="Fault Lab", time_zone="UTC", owner=User.objects.create_user("owner"), now=now_us())
+    create_site(lab=lab, name="Here", kind="workstation", zone=sys.argv[2])
+print(json.dumps([issue_code(purpose=CodePurpose.ENROL, now=now_us(), lab=lab) for _ in range(int(sys.argv[1]))]))
+"""
+
+
+def plain_environ() -> dict[str, str]:
+    """Return the environment without any setting of LabCarbon."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
+
+
+@dataclass
+class Installation:
+    """Where it is and how its parts are started. Nothing runs until a test starts it."""
+
+    data_dir: Path
+    port: int = field(default_factory=free_port)
+    database_url: str = ""
+
+    def __post_init__(self) -> None:
+        make_data_dir(self.data_dir)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What the server's processes get."""
+        own = {"LABCARBON_DATA": str(self.data_dir), "LABCARBON_PORT": str(self.port)}
+        if self.database_url:
+            own["LABCARBON_DATABASE_URL"] = self.database_url
+        return {**plain_environ(), **own, "DJANGO_SETTINGS_MODULE": "labcarbon.settings", "PYTHONPATH": str(ROOT)}
+
+    def command(self, name: str) -> list[str]:
+        """Return the command by which `make run` starts "web server", "worker" or "collector"."""
+        (found,) = (child for child in children(self.data_dir, self.port) if child.name == name)
+        return list(found.command)
+
+    def manage(self, *arguments: str) -> str:
+        """Run a management command to its end and return what it printed."""
+        return self._python("manage.py", *arguments)
+
+    def prepare(self) -> None:
+        """Make the database with the shipped tables; static files are not needed by collectors."""
+        self.manage("migrate", "--no-input", "--verbosity", "0")
+        self.manage("load_data")
+
+    def codes(self, count: int = 1, *, zone: str = "DE") -> list[str]:
+        """Return enrolment codes of the lab, which is made if there is none."""
+        return [str(code) for code in json.loads(self._python("-c", _FOUND_LAB, str(count), zone))]
+
+    def _python(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=ROOT, env=self.environ, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def log(self, name: str) -> Path:
+        return self.data_dir / "logs" / f"{name}.log"
+
+
+@dataclass
+class Machine:
+    """A simulated machine with a collector of its own: data folder, socket, node."""
+
+    data_dir: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    name: str = "machine"
+    node: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    @property
+    def environ(self) -> dict[str, str]:
+        own = {
+            "LABCARBON_DATA": str(self.data_dir),
+            "LABCARBON_SOCKET": str(self.socket),
+            "LABCARBON_NODE_ID": self.node,
+            "XDG_CONFIG_HOME": str(self.data_dir / "config"),
+        }
+        return {**plain_environ(), **own, **self.settings, "PYTHONPATH": str(ROOT)}
+
+    @property
+    def socket(self) -> Path:
+        return self.data_dir / "collect.sock"
+
+    @property
+    def home(self) -> Path:
+        return self.data_dir / "collector"
+
+    def collect(
+        self, *arguments: str, said: str = "", environ: dict[str, str] | None = None, timeout_s: float = 60.0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``labcarbon-collect`` with ``arguments`` to its end; ``said`` is its standard input."""
+        return subprocess.run(
+            [COLLECT, *arguments],
+            env={**self.environ, **(environ or {})},
+            input=said,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            cwd=ROOT,
+        )
+
+    def enrol(self, url: str, code: str) -> None:
+        """Enrol; the server must answer."""
+        done = self.collect("enrol", "--hostname", self.name, url, said=code + "\n")
+        assert done.returncode == 0, done.stderr

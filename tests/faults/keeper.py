@@ -1,0 +1,154 @@
+"""Keeps processes running as systemd would (started again at once), kills them, and measures how soon each is back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.faults.installation import ROOT
+
+BACK_S = 10.0
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the process ids whose parent is ``pid``."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+@dataclass
+class Kept:
+    """One process. ``ready(pid)`` tells whether it does its work again."""
+
+    name: str
+    command: Sequence[str]
+    environ: Mapping[str, str]
+    log_path: Path
+    ready: Callable[[int], bool]
+    process: subprocess.Popen[bytes] | None = None
+    since: float | None = None  # killed then and not back yet (monotonic seconds)
+    victim: int = 0  # the process killed last
+    back_s: list[float] = field(default_factory=list)
+    starts: int = 0
+
+    def start(self) -> None:
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                list(self.command),
+                env=dict(self.environ),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+                start_new_session=True,
+            )
+        self.starts += 1
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def look(self) -> None:
+        """Start the process again if it is gone; note when it works again."""
+        if self.process is not None and self.process.poll() is not None:
+            self.since = self.since or time.monotonic()
+            self.start()
+        elif self.since is not None and self.ready(self.pid):
+            self.back_s.append(time.monotonic() - self.since)
+            self.since = None
+
+    def kill(self, pid: int) -> None:
+        """SIGKILL ``pid``, which is this process or a child of it."""
+        # Killed again before it was back: the clock begins anew, for nobody could have been back sooner.
+        self.since, self.victim = time.monotonic(), pid
+        os.kill(pid, signal.SIGKILL)
+
+    def last_words(self) -> str:
+        return f"{self.name}: " + self.log_path.read_text(errors="replace")[-3000:]
+
+
+class Keeper:
+    """All kept processes, looked at by one thread."""
+
+    def __init__(self, kept: Sequence[Kept]) -> None:
+        self.kept = list(kept)
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._failed: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+
+    def __enter__(self) -> Keeper:
+        for each in self.kept:
+            each.since = time.monotonic()
+            each.start()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        for each in self.kept:
+            self.end(each)
+
+    def kill(self, each: Kept, pid: int) -> bool:
+        """Kill one of ``each``'s processes; False when it was gone already."""
+        with self._lock:
+            try:
+                each.kill(pid)
+            except ProcessLookupError:
+                return False
+        return True
+
+    def wait_until_back(self, seconds: float) -> None:
+        """Return when all work; fail with their last words when that takes longer."""
+        until = time.monotonic() + seconds
+        while any(each.since is not None for each in self.kept):
+            if self._failed is not None:
+                raise self._failed
+            if time.monotonic() > until:
+                late = [each.last_words() for each in self.kept if each.since is not None]
+                raise AssertionError(f"not back after {seconds:.0f} s:\n" + "\n".join(late))
+            time.sleep(0.02)
+
+    def end(self, each: Kept) -> None:
+        """Stop one for good, as asked by SIGTERM."""
+        with self._lock:
+            process, each.process = each.process, None
+        if process is None:
+            return
+        inner = children_of(process.pid)
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            for pid in inner:
+                if Path(f"/proc/{pid}").exists():
+                    os.kill(pid, signal.SIGKILL)
+            raise AssertionError(f"did not end on SIGTERM within 20 s: {each.last_words()}") from None
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with self._lock:
+                    for each in self.kept:
+                        each.look()
+            except BaseException as error:  # noqa: BLE001 - a thread's failure must fail the test
+                self._failed = error
+                return
+            self._stop.wait(0.05)

@@ -1,0 +1,116 @@
+"""The oracle: Σ accepted + quarantined + dead letters + spooled + declared gaps = what the counters counted, to the mJ."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from labcarbon_collect.spool_schema import unpack
+from labcarbon_collect.windows import Window
+
+from tests.faults.books import Books, Counted
+from tests.faults.feeder import Record
+
+
+@dataclass
+class Spooled:
+    """What is still in a collector's spool."""
+
+    windows: list[Counted] = field(default_factory=list)
+    dead: list[tuple[Counted, str]] = field(default_factory=list)
+    gaps: list[tuple[str, str, int, int]] = field(default_factory=list)
+
+
+def _counted(window: Window) -> Counted:
+    return Counted(
+        window.device, window.epoch, window.seq, window.start_us, window.end_us,
+        window.counter_start_mj, window.counter_end_mj, window.energy_mj,
+    )  # fmt: skip
+
+
+def read_spool(path: Path) -> Spooled:
+    """Read a spool's file without its program."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=20)) as file:
+        names = dict(file.execute("SELECT id, text FROM name").fetchall())
+        rows = file.execute("SELECT device, epoch, seq, start_us, end_us, energy_mj, body FROM window").fetchall()
+        dead = file.execute("SELECT window, reason FROM dead").fetchall()
+        gaps = file.execute("SELECT device, epoch, from_us, to_us FROM gap").fetchall()
+    return Spooled(
+        [_counted(unpack(names[row[0]], names[row[1]], row[2:])) for row in rows],
+        [(_counted(Window(**json.loads(body))), reason) for body, reason in dead],
+        gaps,
+    )
+
+
+@dataclass
+class Account:
+    """One device's sums, mJ."""
+
+    accepted_mj: int = 0
+    quarantined_mj: int = 0
+    dead_mj: int = 0
+    spooled_mj: int = 0
+    gap_mj: int = 0
+    counted_mj: int = 0
+
+    @property
+    def found_mj(self) -> int:
+        return self.accepted_mj + self.quarantined_mj + self.dead_mj + self.spooled_mj + self.gap_mj
+
+
+def audit(books: Books, node: str, spool: Spooled, records: dict[str, Record]) -> dict[str, Account]:
+    """Check every window of ``node`` against the GPUs' own records; return each device's sums. Raises AssertionError."""
+    accepted = books.accepted(node)
+    quarantined = [window for window, _ in books.quarantined(node)]
+    dead = [window for window, _ in spool.dead]
+    # What was answered and not yet deleted when the collector died is in both places: it is one window.
+    known = {(window.device, window.epoch, window.seq) for window in [*accepted, *quarantined]}
+    spooled = [window for window in spool.windows if (window.device, window.epoch, window.seq) not in known]
+    gaps = {(device, epoch, from_us) for device, epoch, from_us, _ in [*books.gaps(node), *spool.gaps]}
+    accounts = {}
+    for device, record in records.items():
+        mine = {
+            name: [window for window in windows if window.device == device]
+            for name, windows in (("accepted", accepted), ("quarantined", quarantined), ("dead", dead), ("spooled", spooled))
+        }
+        sums = {f"{name}_mj": sum(window.energy_mj for window in windows) for name, windows in mine.items()}
+        everything = [window for windows in mine.values() for window in windows]
+        gap_mj = _gap_mj(device, _chains(everything, record), record, gaps)
+        accounts[device] = Account(**sums, gap_mj=gap_mj, counted_mj=record.total_mj)
+    return accounts
+
+
+def _chains(windows: Sequence[Counted], record: Record) -> list[list[Counted]]:
+    """Return each epoch's windows in order, epochs in order of time; every edge is a value that the counter showed."""
+    epochs: dict[str, list[Counted]] = defaultdict(list)
+    for window in windows:
+        epochs[window.epoch].append(window)
+    for chain in epochs.values():
+        chain.sort(key=lambda window: window.seq)
+        for window in chain:
+            assert window.energy_mj == window.counter_end_mj - window.counter_start_mj >= 0, window
+            assert {window.counter_start_mj, window.counter_end_mj} <= record.shown, f"the counter never showed {window}"
+        for before, after in zip(chain, chain[1:], strict=False):
+            assert before.counter_end_mj == after.counter_start_mj, f"lost or counted twice between {before} and {after}"
+    return sorted(epochs.values(), key=lambda chain: chain[0].start_us)
+
+
+def _gap_mj(
+    device: str, chains: list[list[Counted]], record: Record, declared: set[tuple[str, str, int]]
+) -> int:
+    """Return what the GPU's record says was drawn between epochs; each such stretch must have been declared."""
+    assert chains, f"{device} was never measured"
+    total_mj = 0
+    for before, after in zip(chains, chains[1:], strict=False):
+        last, first = before[-1], after[0]
+        assert (device, last.epoch, last.end_us) in declared, f"no gap declared after {last}, before {first}"
+        ended_mj = record.at(last.counter_end_mj, record.falls_before(last.end_us))
+        began_mj = record.at(first.counter_start_mj, record.falls_before(first.end_us))
+        assert began_mj >= ended_mj, f"{first} counts again what {last} had"
+        total_mj += began_mj - ended_mj
+    return total_mj

@@ -1,0 +1,10 @@
+"""The collector's daemon with windows shorter than its command line allows: ``python -m tests.faults.quick_daemon S``."""
+
+import os
+import sys
+
+from labcarbon_collect.daemon import Daemon, Settings
+from labcarbon_collect.who import Who
+
+if __name__ == "__main__":
+    Daemon(os.environ, Settings(interval_s=int(sys.argv[1])), who=Who()).run()

@@ -1,0 +1,232 @@
+"""Seeded SIGKILLs of collector, web server and worker under load; then not a millijoule may be missing or double.
+
+``LABCARBON_KILLS`` (50) says how many, ``LABCARBON_SEED`` repeats a run: the seed is printed with every result.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from labcarbon_collect.client import Client, NoDaemon
+
+from tests.fakes.nvml_driver import FakeDriver
+from tests.faults.books import Books, integrity
+from tests.faults.feeder import Feeder
+from tests.faults.installation import Installation, Machine
+from tests.faults.keeper import BACK_S, Keeper, Kept, children_of
+from tests.faults.load import Load, spool_of
+from tests.faults.oracle import audit, read_spool
+from tests.services.postgres import Postgres
+from tests.services.process import wait_until
+
+pytestmark = pytest.mark.faults
+
+WINDOW_S = 2
+FALLS = 3
+PAUSE_S = (0.2, 2.2)
+KILLS = int(os.environ.get("LABCARBON_KILLS", "50"))
+SEED = int(os.environ.get("LABCARBON_SEED") or random.SystemRandom().randrange(1 << 32))
+
+
+def _answers(url: str) -> Callable[[int], bool]:
+    """Return whether the web server that was started last has a worker, and answers."""
+
+    def ready(pid: int) -> bool:
+        if not children_of(pid):
+            return False
+        try:
+            urllib.request.urlopen(f"{url}/api/v1/config/", timeout=2).close()
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code == 401
+        except OSError:
+            return False
+        return False
+
+    return ready
+
+
+def _measures(machine: Machine) -> Callable[[int], bool]:
+    """Return whether the daemon that was started last answers and measures."""
+
+    def ready(pid: int) -> bool:
+        try:
+            client = Client([machine.socket], timeout_s=1.0)
+        except NoDaemon:
+            return False
+        try:
+            status = client.call({"op": "status"}, timeout_s=1.0)
+        except NoDaemon:
+            return False
+        finally:
+            client.close()
+        return status["pid"] == pid and status["sources"]["nvml"]["state"] == "measuring"
+
+    return ready
+
+
+@dataclass
+class Scene:
+    """Everything that runs."""
+
+    rng: random.Random
+    server: Installation
+    machine: Machine
+    driver: FakeDriver
+    feeder: Feeder
+    load: Load
+    books: Books
+    keeper: Keeper
+    web: Kept
+    worker: Kept
+    collector: Kept
+
+    def victims(self, each: Kept) -> list[int]:
+        """A process and, of the web server, the child that answers."""
+        return [each.pid, *children_of(each.pid)] if each is self.web else [each.pid]
+
+
+def _children(stack: ExitStack, count: int) -> list[int]:
+    """Start processes that the simulated GPUs can name."""
+    processes = [subprocess.Popen(["sleep", "3600"]) for _ in range(count)]
+    for each in processes:
+        stack.callback(each.wait)
+        stack.callback(each.kill)
+    return [each.pid for each in processes]
+
+
+def _scene(stack: ExitStack, folder: Path, rng: random.Random, books: str = "") -> Scene:
+    server = Installation(folder / "server", database_url=books)
+    server.prepare()
+    driver = FakeDriver(folder, ["hopper"] * rng.randint(2, 4))
+    machine = Machine(folder / "node", {**driver.env, "LABCARBON_SOURCES": "nvml"}, name="measured")
+    loaded = Machine(folder / "load", name="load")
+    books_ = Books(books or str(server.data_dir / "labcarbon.sqlite3"))
+    logs = server.data_dir / "logs"
+    web = Kept("web", server.command("web server"), server.environ, logs / "web.log", _answers(server.url))
+    worker = Kept("worker", server.command("worker"), server.environ, logs / "worker.log", books_.leased_by)
+    daemon = [sys.executable, "-m", "tests.faults.quick_daemon", str(WINDOW_S)]
+    collector = Kept("collector", daemon, machine.environ, logs / "collector.log", _measures(machine))
+    feeder, load = Feeder(driver, rng, [*_children(stack, 3), 4_000_000]), Load(loaded, rng)
+    machine.data_dir.mkdir(exist_ok=True)
+    keeper = stack.enter_context(Keeper([web, worker, collector]))
+    wait_until(lambda: web.since is None, what="the web server's first answer")
+    wait_until(lambda: collector.since is None, what="the first reading")
+    for node, code in zip((machine, loaded), server.codes(2), strict=True):
+        node.enrol(server.url, code)
+    feeder.start()
+    load.start()
+    keeper.wait_until_back(30)
+    return Scene(rng, server, machine, driver, feeder, load, books_, keeper, web, worker, collector)
+
+
+def _kill(scene: Scene, kills: int, also: Callable[[], None] | None = None) -> dict[str, int]:
+    """SIGKILL at random until ``kills`` were done; return how many of whom."""
+    falls = set(scene.rng.sample(range(kills), min(FALLS, kills)))
+    done = {each.name: 0 for each in scene.keeper.kept}
+    while sum(done.values()) < kills:
+        time.sleep(scene.rng.uniform(*PAUSE_S))
+        each = scene.rng.choice([scene.collector, scene.collector, scene.web, scene.web, scene.worker])
+        victim = scene.rng.choice(scene.victims(each))
+        if each.process is None or each.process.poll() is not None or not scene.keeper.kill(each, victim):
+            continue
+        if sum(done.values()) in falls:
+            scene.feeder.fall()
+        if also is not None:
+            also()
+        done[each.name] += 1
+        if sum(done.values()) % 10 == 0:
+            scene.keeper.wait_until_back(4 * BACK_S)
+    scene.keeper.wait_until_back(4 * BACK_S)
+    return done
+
+
+def _settle(scene: Scene) -> None:
+    """Nobody kills any more, nobody helps: the spools empty themselves and the worker's jobs are done."""
+    scene.load.finish(60)
+    scene.feeder.freeze()
+    time.sleep(1.5)  # the daemon polls once more: the last word of the counters
+    scene.keeper.end(scene.collector)
+    left = scene.machine.collect("push")
+    assert left.returncode == 0, left.stderr
+    wait_until(lambda: not scene.books.jobs_waiting(), what=f"the end of {scene.books.jobs_waiting()}", seconds=30)
+
+
+def _balance(scene: Scene, told: str) -> str:
+    """Compare the books with the counters; return what was found, as text."""
+    accounts = audit(scene.books, "measured", read_spool(spool_of(scene.machine)), scene.feeder.records)
+    ledger = scene.books.ledger("measured")
+    for device, account in accounts.items():
+        assert account.found_mj == account.counted_mj, f"{told}: {device}: {account}"
+        assert account.spooled_mj == account.dead_mj == account.quarantined_mj == 0, f"{told}: {device}: {account}"
+        assert ledger[device] == account.accepted_mj, f"{told}: {device}: ledger {ledger[device]}, {account}"
+    assert sum(window.energy_mj for window in scene.books.accepted("load")) == scene.load.sent_mj, told
+    assert scene.books.ledger("load") == {scene.load.device: scene.load.sent_mj}, told
+    assert scene.books.shares_that_differ() == [], told
+    windows = len(scene.books.accepted("measured"))
+    gap_mj = sum(account.gap_mj for account in accounts.values())
+    counted_mj = sum(account.counted_mj for account in accounts.values())
+    return f"{len(accounts)} GPUs, {windows} windows, {counted_mj} mJ counted, {gap_mj} mJ of it in declared gaps"
+
+
+def _back(scene: Scene, told: str) -> str:
+    """Every kill was followed by a return within BACK_S; return the slowest of each."""
+    slowest = {each.name: max(each.back_s[1:], default=0.0) for each in scene.keeper.kept}
+    assert max(slowest.values()) < BACK_S, f"{told}: {slowest}\n" + "\n".join(e.last_words() for e in scene.keeper.kept)
+    return ", ".join(f"{name} {seconds:.1f} s" for name, seconds in slowest.items())
+
+
+@pytest.fixture
+def rng(capsys: pytest.CaptureFixture[str]) -> Iterator[random.Random]:
+    with capsys.disabled():
+        print(f"\nLABCARBON_SEED={SEED} LABCARBON_KILLS={KILLS}", flush=True)
+    yield random.Random(SEED)
+
+
+def test_kills_on_sqlite_lose_nothing_and_count_nothing_twice(
+    tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told, begun = f"LABCARBON_SEED={SEED}", time.monotonic()
+    with ExitStack() as stack:
+        scene = _scene(stack, tmp_path, rng)
+        done = _kill(scene, KILLS)
+        back = _back(scene, told)
+        _settle(scene)
+        found = _balance(scene, told)
+        assert integrity(scene.server.data_dir / "labcarbon.sqlite3") == ["ok"], told
+        assert integrity(spool_of(scene.machine)) == ["ok"], told
+    with capsys.disabled():
+        print(f"{told}: killed {done}; slowest back: {back}; {found}; {time.monotonic() - begun:.0f} s", flush=True)
+
+
+@pytest.mark.postgres
+def test_kills_on_postgres_of_its_backends_too(
+    tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = f"LABCARBON_SEED={SEED}"
+    with ExitStack() as stack:
+        database = stack.enter_context(Postgres(durable=True))
+        scene = _scene(stack, tmp_path, rng, database.url)
+
+        def kill_a_backend() -> None:
+            """SIGKILL of one backend: PostgreSQL ends all connections and recovers."""
+            if rng.random() < 0.5 and (backends := children_of(database.pid)):
+                os.kill(rng.choice(backends), 9)
+
+        done = _kill(scene, max(10, KILLS // 5), also=kill_a_backend)
+        _back(scene, told)
+        _settle(scene)
+        found = _balance(scene, told)
+    with capsys.disabled():
+        print(f"{told}: killed {done} and backends of PostgreSQL; {found}", flush=True)
