@@ -1,0 +1,199 @@
+"""A node measured on a stepped clock: who used what, and the oracle over kills, outages and a full disk."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from labcarbon_collect.attribution import device_weights, idle_part_mj, processor_weights, used_since
+from labcarbon_collect.push import Pusher
+from labcarbon_collect.sources.base import ProcessUse
+from labcarbon_collect.spool import Spool
+from labcarbon_collect.transport import Transport
+
+from tests.collector.bench import BOOT, CPU, NODE, FakeWho, Machine, station
+from tests.collector.readings import GPU, MINUTE, check, total_mj
+from tests.fakes import labcarbon_server as fakes
+
+RUN_A, RUN_B = "run:6a1f0f3e-0000-4000-8000-00000000000a", "run:6a1f0f3e-0000-4000-8000-00000000000b"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def shares_of(spool: Spool, device: str) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for window in spool.windows():
+        if window.device == device:
+            for consumer, energy_mj in window.shares:
+                totals[consumer] = totals.get(consumer, 0) + energy_mj
+    return totals
+
+
+def test_a_gpu_nobody_is_on_is_idle_and_an_invisible_one_unknown(home: Path) -> None:
+    machine = Machine(processes=())
+    made = station(home, machine, cpu=False)
+    made.poll(with_processes=True)
+    for _ in range(10):
+        machine.step(gpu_mj=70_000)
+        made.poll(with_processes=False)
+    machine.processes = None
+    machine.step(gpu_mj=100)
+    made.poll(with_processes=True)
+    made.flush()
+    assert shares_of(made.spool, GPU) == {"idle": 700_000, "unknown": 100}
+    made.spool.close()
+
+
+def test_between_two_looks_the_last_process_list_stands(home: Path) -> None:
+    machine = Machine(processes=(ProcessUse(7),))
+    made = station(home, machine, who=FakeWho(machine, {7: RUN_A}), cpu=False)
+    made.poll(with_processes=True)
+    for second in range(1, 12):
+        machine.step(gpu_mj=300_000)
+        made.poll(with_processes=second % 5 == 0)
+    made.flush()
+    assert shares_of(made.spool, GPU) == {RUN_A: 3_300_000}
+    made.spool.close()
+
+
+def test_processor_energy_goes_by_cpu_time_and_its_idle_part_stays_idle(home: Path) -> None:
+    machine = Machine()
+    made = station(home, machine, idle_mw=2_000)
+    made.poll(with_processes=True)
+    for second in range(1, 11):
+        machine.step(cpu_mj=5_000)
+        machine.work(RUN_A, 600_000)
+        machine.work("proc:ana/python", 200_000)
+        machine.busy_us += 200_000  # hidden from us
+        made.poll(with_processes=second % 5 == 0)
+    made.flush()
+    # 50 J, 2 W × 10 s of it idle, the rest 6 : 2 : 2.
+    assert shares_of(made.spool, CPU) == {"idle": 20_000, RUN_A: 18_000, "proc:ana/python": 6_000, "unknown": 6_000}
+    made.spool.close()
+
+
+def test_weights_on_a_shared_gpu() -> None:
+    keys = {1: RUN_A, 2: RUN_B, 3: RUN_B}.__getitem__
+    told = (ProcessUse(1, 600), ProcessUse(2, 200))
+    assert device_weights(told, keys, energy_mj=100, idle_mj=20) == {
+        RUN_A: 20 * 800 + 80 * 600 * 2,
+        RUN_B: 20 * 800 + 80 * 200 * 2,
+    }
+    untold = (ProcessUse(1, 600), ProcessUse(2), ProcessUse(3))
+    weights = device_weights(untold, keys, energy_mj=100, idle_mj=20)
+    assert weights[RUN_B] == 2 * weights[RUN_A]
+    assert device_weights((), keys, energy_mj=1, idle_mj=0) == {"idle": 1}
+    assert device_weights(None, keys, energy_mj=1, idle_mj=0) == {"unknown": 1}
+
+
+def test_idle_power_becomes_energy_in_the_right_unit() -> None:
+    assert idle_part_mj(10**9, 1_478, 7_000_000) == 10_346  # 1.478 W for 7 s
+    assert idle_part_mj(5, 1_478, 7_000_000) == 5
+    assert idle_part_mj(10**9, 0, 7_000_000) == 0
+
+
+def test_processors_that_did_nothing_are_idle() -> None:
+    assert processor_weights({}, 0, energy_mj=500, idle_mj=20) == {"idle": 1}
+    assert processor_weights({RUN_A: 5}, 5, energy_mj=20, idle_mj=20) == {"idle": 1}
+    assert used_since({"a": 5, "b": 9}, {"a": 7, "b": 3, "c": 1}) == {"a": 2, "c": 1}
+
+
+def test_a_source_that_dies_is_retried_ever_more_seldom_and_loses_no_energy(home: Path) -> None:
+    machine = Machine()
+    made = station(home, machine, cpu=False)
+    source = made.meters.meters[0].source
+    made.poll(with_processes=True)
+    machine.gone = True
+    for _ in range(200):
+        machine.step(gpu_mj=10)
+        made.poll(with_processes=True)
+    assert 5 <= source.opened <= 12  # type: ignore[attr-defined]
+    assert made.meters.status()["machine"]["why"] == "it fell off the bus"
+    machine.gone = False
+    for _ in range(300):
+        machine.step(gpu_mj=10)
+        made.poll(with_processes=True)
+    made.flush()
+    check(list(made.spool.windows()))
+    assert total_mj(made.spool.windows()) == 5000
+    made.spool.close()
+
+
+def test_a_full_spool_stops_sampling_says_so_and_the_counter_brings_the_energy_later(home: Path) -> None:
+    machine = Machine()
+    made = station(home, machine, cpu=False)
+    made.poll(with_processes=True)
+    begun_mj = machine.gpu_mj
+    made.spool._database.execute(
+        f"PRAGMA max_page_count = {made.spool._database.execute('PRAGMA page_count').fetchone()[0]}"
+    )
+    for _ in range(60 * 200):
+        machine.step(gpu_mj=10)
+        made.poll(with_processes=True)
+        if made.full:
+            break
+    assert "free space" in made.full
+    for _ in range(600):
+        machine.step(gpu_mj=10)
+        assert made.poll(with_processes=True) == 0
+    made.spool._database.execute("PRAGMA max_page_count = 100000")
+    for _ in range(120):
+        machine.step(gpu_mj=10)
+        made.poll(with_processes=True)
+    made.flush()
+    assert made.full == ""
+    check(list(made.spool.windows()))
+    assert total_mj(made.spool.windows()) == machine.gpu_mj - begun_mj
+    made.spool.close()
+
+
+@pytest.fixture
+def server() -> Iterator[fakes.FakeServer]:
+    with fakes.running() as fake:
+        yield fake
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_oracle_over_kills_and_faults(home: Path, server: fakes.FakeServer, seed: int) -> None:
+    """Σ accepted + quarantined + dead + spooled = counter difference, over 50 kills, cut replies and an hour's outage."""
+    dice = random.Random(seed)
+    machine = Machine(processes=(ProcessUse(7),))
+    begun_mj = machine.gpu_mj
+    made = station(home, machine, who=FakeWho(machine, {7: RUN_A}), cpu=False)
+    transport = Transport(server.url, "t")
+
+    def push(spool: Spool) -> None:
+        Pusher(spool, transport, node=NODE, boot=BOOT, interval_us=MINUTE, now=machine.now).push()
+
+    made.poll(with_processes=True)
+    kills = 0
+    while kills < 50:
+        for _ in range(dice.randrange(1, 150)):
+            machine.step(dice.choice([0.9, 1, 1, 1.3, 40]), gpu_mj=dice.randrange(0, 700_000))
+            made.poll(with_processes=dice.random() < 0.2)
+        if dice.random() < 0.7:
+            choices = [fakes.says(503), fakes.hangs_up, fakes.stores_then_hangs_up, fakes.cuts_the_reply, fakes.says(429)]
+            server.faults = dice.sample(choices, dice.randrange(3))
+            push(made.spool)
+            server.faults = []
+        kills += 1
+        made.spool.close()  # no flush: what was open in memory is gone
+        made = station(home, machine, who=FakeWho(machine, {7: RUN_A}), cpu=False)
+        made.poll(with_processes=True)
+    machine.step(3600, gpu_mj=10**9)
+    made.poll(with_processes=True)
+    made.flush()
+    check(list(made.spool.windows()))
+    tally = made.spool.tally()
+    answered_mj = sum(mj for _, mj in tally.values())
+    assert answered_mj + made.spool.spooled_mj() == machine.gpu_mj - begun_mj, f"seed {seed}"
+    while made.spool.depth().rows:
+        push(made.spool)
+    assert server.stored_mj == machine.gpu_mj - begun_mj, f"seed {seed}"
+    transport.close()
+    made.spool.close()
