@@ -207,6 +207,6 @@ def rebuild_ledger(*, lab: Lab) -> int:
     nodes = list(Node.objects.filter(lab=lab).order_by("pk"))
     for node in nodes:
         resettle_node(node=node)
-    while any([settle_node(node=node) for node in nodes]):  # every node, until none asks another
+    while sum(settle_node(node=node) for node in nodes):  # every node, until none asks another
         pass
     return LedgerEntry.objects.filter(lab=lab).count()

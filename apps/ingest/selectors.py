@@ -33,6 +33,14 @@ def taken(ranges: dict[int, tuple[int, int]]) -> dict[int, list[tuple[int, int]]
     return result
 
 
+def set_aside(device_ids: list[int], sequences: set[int]) -> dict[tuple[int, str, int, int], str]:
+    """Return {(device id, epoch, sequence, digest): reason} of the quarantined windows with some sequences."""
+    found = QuarantinedWindow.objects.filter(
+        device_id__in=device_ids, sequence__range=(min(sequences), max(sequences))
+    ).values_list("device_id", "epoch_key", "sequence", "digest", "reason")
+    return {(device, epoch, sequence, digest): reason for device, epoch, sequence, digest, reason in found}
+
+
 def last_clock_shift(epoch_id: int) -> int | None:
     """Return by how much the clock rule moved the last window of an epoch, or None if it did not."""
     last = (

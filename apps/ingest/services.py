@@ -14,6 +14,7 @@ from apps.catalog.selectors import model_of
 from apps.core.intervals import hours_touched
 from apps.core.jobs import request_job
 from apps.core.sql import bulk_insert
+from apps.core.units import US_PER_HOUR
 from apps.fleet.calc import device_kind
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
@@ -49,7 +50,9 @@ class _Context:
     devices: dict[str, Device]
     epochs: dict[tuple[int, str], int]
     digests: dict[tuple[int, int], int]
+    aside: dict[tuple[int, str, int, int], str]
     taken: dict[int, list[tuple[int, int]]]
+    read: dict[int, list[tuple[int, int]]]
     shifts: dict[int, int | None]
     limits: dict[int, int | None]
     set_aside: list[tuple[WindowIn, int, str, int]] = field(default_factory=list)
@@ -141,12 +144,15 @@ def _read_context(node: Node, devices: dict[str, Device], windows: list[WindowIn
         device_id = devices[window.device].pk
         by_epoch[epochs[device_id, window.epoch]].append(window.sequence)
         by_device[device_id] += (window.start_us, window.end_us)
+    ranges = {device: (min(times), max(times)) for device, times in by_device.items()}
     return _Context(
         node=node,
         devices=devices,
         epochs=epochs,
         digests=selectors.digests({epoch: (min(seqs), max(seqs)) for epoch, seqs in by_epoch.items()}),
-        taken=selectors.taken({device: (min(times), max(times)) for device, times in by_device.items()}),
+        aside=selectors.set_aside(ids, {window.sequence for window in windows}),
+        taken=selectors.taken(ranges),
+        read={device: [pair] for device, pair in ranges.items()},
         shifts={},
         limits={devices[key].pk: _limit_mw(devices[key]) for key in used},
     )
@@ -166,6 +172,10 @@ def _decide(context: _Context, window: WindowIn, clock: ClockFacts) -> Answer:
     known = context.digests.get((epoch_id, window.sequence))
     if known == digest:
         return DUPLICATE
+    # The reply was lost: it stays set aside, though its time may be over or its clock right by now.
+    decided = context.aside.get((device_id, window.epoch, window.sequence, digest))
+    if decided is not None:
+        return ["quarantined", decided]
     placed = calc.place(window, clock, lambda: _known_shift(context, epoch_id))
     start_us, end_us = window.start_us + placed.shift_us, window.end_us + placed.shift_us
     reason = placed.reason
@@ -173,12 +183,13 @@ def _decide(context: _Context, window: WindowIn, clock: ClockFacts) -> Answer:
         reason = "conflict"
     elif not reason and calc.impossible(window.energy_mj, end_us - start_us, context.limits[device_id]):
         reason = "impossible"
-    taken = context.taken.setdefault(device_id, [])
+    taken = _taken_near(context, device_id, start_us, end_us)
     at = bisect_left(taken, (start_us, start_us))
     if not reason and calc.overlaps(taken, at, start_us, end_us):
         reason = "overlap"
     if reason:
         context.set_aside.append((window, device_id, reason, digest))
+        context.aside[device_id, window.epoch, window.sequence, digest] = reason
         return ["quarantined", reason]
     insort(taken, (start_us, end_us))
     context.digests[epoch_id, window.sequence] = digest
@@ -198,6 +209,17 @@ def _decide(context: _Context, window: WindowIn, clock: ClockFacts) -> Answer:
         )
     )
     return ACCEPTED
+
+
+def _taken_near(context: _Context, device_id: int, start_us: int, end_us: int) -> list[tuple[int, int]]:
+    """Return the taken intervals of a device; those around a window that the clock rule moved far are read first."""
+    taken = context.taken.setdefault(device_id, [])
+    if any(low <= start_us and end_us <= high for low, high in context.read[device_id]):
+        return taken
+    wide = (start_us - US_PER_HOUR, end_us + US_PER_HOUR)
+    context.read[device_id].append(wide)
+    taken[:] = sorted({*taken, *selectors.taken({device_id: wide}).get(device_id, [])})
+    return taken
 
 
 def _known_shift(context: _Context, epoch_id: int) -> int | None:
