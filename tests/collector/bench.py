@@ -24,7 +24,7 @@ CPU = f"cpu:{NODE}/0"
 class Machine:
     """What is true, whatever the collector sees of it."""
 
-    clock: Clock = Clock(1000 * SECOND, T0)
+    clock: Clock = field(default_factory=lambda: Clock(1000 * SECOND, T0))
     gpu_mj: int = 1_000_000
     cpu_mj: int = 500_000
     epoch: str = "e1"
@@ -110,7 +110,8 @@ def station(
 ) -> Station:
     """A station on ``home``, as after a start of the daemon."""
     spool = Spool(home, check=True)
+    meters = Meters([("machine", MachineSource(machine, **source))], now=machine.now)
     return Station(
-        spool=spool, room=Room(spool, max_bytes=max_bytes), meters=Meters([("machine", MachineSource(machine, **source))], now=machine.now),
+        spool=spool, room=Room(spool, max_bytes=max_bytes), meters=meters,
         who=who or FakeWho(machine), boot=BOOT, grid_us=MINUTE, now=machine.now, busy_us=lambda: machine.busy_us,
     )  # fmt: skip

@@ -50,7 +50,9 @@ def batch() -> dict[str, Any]:
         monotonic_us=1000 * SECOND + 30 * MINUTE, windows=[gpu, recovered, cpu],
         gaps=[Gap(GPU, f"{BOOT}/nvml.0#a1b2c3d4", T0 + MINUTE, T0 + 2 * MINUTE, "driver")],
         health={"source": {"nvml": {"ok": 60, "failed": 0, "ms": 41}}, "spool": {"rows": 3, "bytes": 57344, "dead": 0}},
-        device_facts={GPU: {"name": "NVIDIA H100 80GB HBM3", "tdp_w": "700"}, CPU: {"name": "AMD EPYC 9354", "threads": "2"}},
+        device_facts={
+            GPU: {"name": "NVIDIA H100 80GB HBM3", "tdp_w": "700"}, CPU: {"name": "AMD EPYC 9354", "threads": "2"},
+        },
     )  # fmt: skip
 
 

@@ -79,7 +79,10 @@ def test_everything_arrives_once_and_leaves_the_spool(server: FakeServer, spool:
 
 @pytest.mark.parametrize(
     ("result", "kept", "dead"),
-    [("accepted", 0, 0), ("duplicate", 0, 0), ("quarantined", 0, 0), ("rejected", 0, COUNT), ("retry", COUNT, 0), ("new", COUNT, 0)],
+    [
+        ("accepted", 0, 0), ("duplicate", 0, 0), ("quarantined", 0, 0), ("rejected", 0, COUNT), ("retry", COUNT, 0),
+        ("new", COUNT, 0),
+    ],
 )  # fmt: skip
 def test_each_answer_does_what_the_contract_says(
     server: FakeServer, spool: Spool, result: str, kept: int, dead: int

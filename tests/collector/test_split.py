@@ -40,5 +40,5 @@ def test_the_largest_fraction_gets_the_rest() -> None:
 
 @pytest.mark.parametrize(("total", "weights"), [(-1, {"a": 1}), (5, {}), (5, {"a": 0}), (5, {"a": 2, "b": -1})])
 def test_nonsense_is_refused(total: int, weights: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="negative|no weights"):
+    with pytest.raises(ValueError, match=r"negative|no weights"):
         largest_remainder(total, weights)

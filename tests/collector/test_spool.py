@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -248,4 +247,4 @@ def test_thirty_days_of_eight_gpus_fit_in_the_limit(home: Path) -> None:
     windows = [minute(seq, 600_000, counter_start_mj=10**12 + seq * 600_000, shares=shares) for seq in range(20_000)]
     spool.append(boot=BOOT, windows=windows)
     assert spool.used_bytes() / 20_000 * 345_600 < 200e6
-    assert os.stat(home / FILE).st_mode & 0o077 == 0
+    assert (home / FILE).stat().st_mode & 0o077 == 0
