@@ -21,6 +21,7 @@ from image_findings import findings
 from image_host import Missing, apt_conf, ca_bundle, local_folders, pip_conf, pip_settings
 
 UID = 10001
+ENTRY, HEALTH = "/srv/labcarbon/docker/entrypoint.sh", "/srv/labcarbon/docker/healthcheck.py"
 READY_S = 60.0
 STOP_S = 30.0
 
@@ -61,6 +62,7 @@ def look(engine: Engine, tag: str, told: list[str]) -> None:
         leftovers = [name for name in os.listdir(root / "opt") if name != "labcarbon"]
         size = sum(path.lstat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())
     wrong += [f"/opt/{name} is of the build machine" for name in leftovers]
+    demand(config["Entrypoint"] == [ENTRY], f"its entry point is {config['Entrypoint']}")
     demand(not wrong, "\n  ".join(["", *wrong]))
     print(f"user {config['User']}, {size / 1e6:.0f} MB of files, no build tools, no secrets")
 
@@ -128,14 +130,14 @@ def try_out(engine: Engine, tag: str) -> None:
     with tempfile.TemporaryDirectory(prefix="labcarbon-image-data-") as folder:
         data = Path(folder)
         os.chown(data, UID, UID)
-        refused = subprocess.run(engine.command(tag, data, {}, ["web"]), capture_output=True, text=True, check=False)
+        refused = subprocess.run(engine.command(tag, data, {}, [ENTRY, "web"]), capture_output=True, text=True, check=False)
         demand(refused.returncode != 0 and "labcarbon.E001" in refused.stderr, f"it starts without a secret key: {refused}")
         with step("migrate"):
-            subprocess.run(engine.command(tag, data, environ, ["migrate"]), stdout=subprocess.DEVNULL, check=True)
+            subprocess.run(engine.command(tag, data, environ, [ENTRY, "migrate"]), stdout=subprocess.DEVNULL, check=True)
         owner = (data / "labcarbon.sqlite3").stat().st_uid
         demand(owner == UID, f"migrate ran as uid {owner}, not {UID}")
-        subprocess.run(engine.command(tag, data, environ, ["worker", "--once"]), check=True)
-        web = subprocess.Popen(engine.command(tag, data, environ, ["web"]))
+        subprocess.run(engine.command(tag, data, environ, [ENTRY, "worker", "--once"]), check=True)
+        web = subprocess.Popen(engine.command(tag, data, environ, [ENTRY, "web"]))
         pids: dict[int, int] = {}
         try:
             with step("web starts and answers /livez"):
@@ -143,10 +145,7 @@ def try_out(engine: Engine, tag: str) -> None:
             pids = web_processes(port)
             demand(status == 200, f"/livez answered {status}")
             demand(bool(pids) and set(pids.values()) == {UID}, f"the web server's processes are {pids} (pid: uid)")
-            health = [*engine.command(tag, data, environ, [])]
-            health = health[: health.index("labcarbon")] if "labcarbon" in health else []
-            if health:
-                subprocess.run([*health, "labcarbon-health"], check=True)
+            subprocess.run(engine.command(tag, data, environ, [HEALTH]), check=True)
             pages = {path: answer(f"http://127.0.0.1:{port}{path}") for path in ("/readyz", "/", "/static/plotly/plotly.min.js")}
             demand(all(200 <= status < 400 for status in pages.values()), f"answers: {pages}")
             print(f"answers: {pages}, processes (pid: uid): {pids}")

@@ -28,8 +28,8 @@ class Engine(Protocol):
         """Return a context manager that gives the folder with the image's files."""
         ...
 
-    def command(self, tag: str, data: Path, environ: Mapping[str, str], arguments: list[str]) -> list[str]:
-        """Return the command that runs a role of the image on the host's network with its data in ``data``."""
+    def command(self, tag: str, data: Path, environ: Mapping[str, str], program: list[str]) -> list[str]:
+        """Return the command that runs a program of the image on the host's network with its data in ``data``."""
         ...
 
     def close(self) -> None: ...
@@ -42,14 +42,31 @@ def _run(command: list[str]) -> str:
     return ended.stdout.strip()
 
 
+def storage_driver(cache: Path) -> str:
+    """Return overlay where the kernel can stack folders of this disk, else vfs, which copies every layer in full."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix="overlay-") as folder:
+        lower, upper, work, merged = (Path(folder) / name for name in ("lower", "upper", "work", "merged"))
+        for path in (lower, upper, work, merged):
+            path.mkdir()
+        options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+        mount = ["mount", "-t", "overlay", "-o", options, "overlay", str(merged)]
+        if subprocess.run(mount, capture_output=True, check=False).returncode:
+            print("This disk cannot be stacked (overlay), so every layer is copied in full: minutes instead of seconds.")
+            return "vfs"
+        subprocess.run(["umount", str(merged)], check=True)
+    return "overlay"
+
+
 class Buildah:
     """Root's buildah with a store of its own: containers are chroots, so that neither runc nor a daemon is needed."""
 
     def __init__(self, cache: Path) -> None:
         self._cache = cache
+        driver = storage_driver(cache)
         self._scratch = tempfile.TemporaryDirectory(prefix="labcarbon-buildah-")
         self._buildah = [
-            "buildah", "--storage-driver", "vfs", "--root", str(cache / "store"), "--runroot", self._scratch.name,
+            "buildah", "--storage-driver", driver, "--root", str(cache / f"store-{driver}"), "--runroot", self._scratch.name,
         ]  # fmt: skip
         self._container = ""
 
@@ -87,13 +104,13 @@ class Buildah:
         finally:
             _run([*self._buildah, "rm", container])
 
-    def command(self, tag: str, data: Path, environ: Mapping[str, str], arguments: list[str]) -> list[str]:
-        # One container serves every role: with vfs each is a full copy of the files. buildah starts no entry point.
+    def command(self, tag: str, data: Path, environ: Mapping[str, str], program: list[str]) -> list[str]:
+        # One container serves every program: with vfs each is a full copy of the files.
         self._container = self._container or _run([*self._buildah, "from", "--pull-never", tag])
         variables = [word for name, value in environ.items() for word in ("--env", f"{name}={value}")]
         return [
             *self._buildah, "run", "--isolation", "chroot", "--network", "host", "--volume", f"{data}:{DATA}", *variables,
-            self._container, *self.config(tag)["Entrypoint"], *arguments,
+            self._container, *program,
         ]  # fmt: skip
 
     def close(self) -> None:
@@ -127,9 +144,10 @@ class Docker:
         finally:
             _run(["docker", "rm", container])
 
-    def command(self, tag: str, data: Path, environ: Mapping[str, str], arguments: list[str]) -> list[str]:
-        variables = [word for name, value in environ.items() for word in ("--env", f"{name}={value}")]
-        return ["docker", "run", "--rm", "--network", "host", "--volume", f"{data}:{DATA}", *variables, tag, *arguments]
+    def command(self, tag: str, data: Path, environ: Mapping[str, str], program: list[str]) -> list[str]:
+        given = [word for name, value in environ.items() for word in ("--env", f"{name}={value}")]
+        given += ["--entrypoint", program[0], "--volume", f"{data}:{DATA}"]
+        return ["docker", "run", "--rm", "--network", "host", *given, tag, *program[1:]]
 
     def close(self) -> None:
         """Nothing is left: containers are started with --rm."""

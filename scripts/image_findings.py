@@ -14,7 +14,7 @@ SECRET_FILES = frozenset({
     "id_ed25519", "node-token",
 })  # fmt: skip
 _PROGRAM_FOLDERS = ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "opt/labcarbon/bin")
-_OURS = ("srv/labcarbon", "srv/labcarbon-static", "opt/labcarbon", "usr/local/bin")
+_OURS = ("srv/labcarbon", "srv/labcarbon-static", "opt/labcarbon")
 
 
 def findings(root: Path, config: dict[str, Any], told: Sequence[str]) -> list[str]:
