@@ -123,7 +123,7 @@ class IngestView(APIView):
         received_us = now_us()
         node = own_node(caller(request))
         body: Any = request.data
-        batch = parse_batch(body)
+        batch = parse_batch(body or b"")  # DRF makes a dict of an empty body
         if batch.header.node != node.uuid:
             raise Forbidden("This token belongs to another node.", field="node", hint="Enrol this machine by itself.")
         try:

@@ -1,5 +1,7 @@
 """Parsing, bounds and the clock rule of a pushed batch. Pure."""
 
+import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -24,6 +26,7 @@ from apps.ingest.choices import (
 SCHEMA_MAJOR = 1
 MAX_WINDOWS = 1000
 MAX_SHARES = 64_000
+MAX_NESTING = 8
 SKEW_TRUSTED_US = 300 * US_PER_S
 FUTURE_US = 24 * 3600 * US_PER_S
 MAX_DURATION_US = 400 * 24 * 3600 * US_PER_S
@@ -147,6 +150,10 @@ def parse_batch(body: bytes) -> BatchIn:
         header = _header.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _bad(f"The batch cannot be read: {error}") from error
+    except RecursionError as error:
+        raise _bad("The batch is nested too deep.") from error
+    if not _shallow(header.health, MAX_NESTING) or not _shallow(header.device_facts, MAX_NESTING):
+        raise _bad(f"health and device_facts are nested at most {MAX_NESTING} deep.")
     major = header.schema.split(".", 1)[0]
     if not major.isdecimal():
         raise _bad(f"{header.schema!r} is not a schema version.", "schema")
@@ -176,14 +183,31 @@ def _read_windows(raw: msgspec.Raw) -> tuple[dict[str, list[Any]], dict[int, str
         good = _windows.decode(raw)
         columns = {name: getattr(good, name) for name in _COLUMNS}
         refused: dict[int, str] = {}
-    except msgspec.ValidationError as error:
-        columns = msgspec.json.decode(raw)
-        if not isinstance(columns, dict) or any(not isinstance(columns.get(name), list) for name in _COLUMNS):
-            raise _bad(f"The windows cannot be read: {error}", "windows") from error
+    except msgspec.DecodeError:
+        columns = _leniently(raw, _COLUMNS, "windows")
         refused = _wrong_types(columns)
     if len({len(columns[name]) for name in _COLUMNS}) != 1:
         raise _bad("The columns of windows have different lengths.", "windows")
     return columns, refused
+
+
+def _shallow(value: Any, depth: int) -> bool:
+    """Return whether ``value`` is nested at most ``depth`` deep."""
+    if not isinstance(value, dict | list):
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return depth > 0 and all(_shallow(part, depth - 1) for part in inner)
+
+
+def _leniently(raw: msgspec.Raw, names: Sequence[str], what: str) -> dict[str, list[Any]]:
+    """Return columns whose values may be anything: numbers out of range become infinity, which no column takes."""
+    try:
+        columns = json.loads(bytes(raw), parse_int=lambda text: int(text) if len(text) < 21 else math.inf)
+    except (ValueError, RecursionError) as error:
+        raise _bad(f"The {what} cannot be read: {type(error).__name__}.", what) from error
+    if not isinstance(columns, dict) or any(not isinstance(columns.get(name), list) for name in names):
+        raise _bad(f"{what} lacks a column, or one is not a list.", what)
+    return columns
 
 
 def _wrong_types(columns: dict[str, list[Any]]) -> dict[int, str]:
@@ -227,26 +251,36 @@ def _window(header: Header, columns: dict[str, list[Any]], i: int, refused: dict
     )
 
 
-def _give_shares(header: Header, windows: list[WindowIn | None], refused: dict[int, str]) -> None:
+def _read_shares(raw: msgspec.Raw, refused: dict[int, str]) -> list[tuple[int, int, int]]:
+    """Return the shares as (window, consumer, mJ); a wrong value refuses the window it belongs to, and only that."""
     try:
-        shares = _shares.decode(header.shares)
-    except msgspec.ValidationError as error:
-        raise _bad(f"The shares cannot be read: {error}", "shares") from error
-    if not len(shares.window) == len(shares.consumer) == len(shares.energy_mj) <= MAX_SHARES:
+        good = _shares.decode(raw)
+        columns = {"window": good.window, "consumer": good.consumer, "energy_mj": good.energy_mj}
+    except msgspec.DecodeError:
+        columns = _leniently(raw, ShareColumns.__struct_fields__, "shares")
+        for index, *rest in zip(columns["window"], columns["consumer"], columns["energy_mj"]):
+            if type(index) is int and not all(type(value) is int and abs(value) <= INT64_MAX for value in rest):
+                refused.setdefault(index, "a share is not an integer of 64 bits")
+    if not len(columns["window"]) == len(columns["consumer"]) == len(columns["energy_mj"]) <= MAX_SHARES:
         raise _bad("The columns of shares have different lengths, or too many rows.", "shares")
-    for index, consumer, energy_mj in zip(shares.window, shares.consumer, shares.energy_mj, strict=True):
-        if not 0 <= index < len(windows):
+    return list(zip(columns["window"], columns["consumer"], columns["energy_mj"], strict=True))
+
+
+def _give_shares(header: Header, windows: list[WindowIn | None], refused: dict[int, str]) -> None:
+    for index, consumer, energy_mj in _read_shares(header.shares, refused):
+        if type(index) is not int or not 0 <= index < len(windows):
             raise _bad("A share names a window that is not in the batch.", "shares.window")
         window = windows[index]
         if window is None:
             continue
-        if not 0 <= consumer < len(header.consumers):
+        if index in refused:
+            windows[index] = None
+        elif not 0 <= consumer < len(header.consumers):
             windows[index], refused[index] = None, "consumer is out of range"
-            continue
-        window.shares.append((header.consumers[consumer], energy_mj))
+        else:
+            window.shares.append((header.consumers[consumer], energy_mj))
 
 
-@lru_cache(maxsize=65_536)
 def _bad_text(text: str) -> bool:
     return not text or "\x00" in text or any(0xD800 <= ord(letter) <= 0xDFFF for letter in text)
 
@@ -343,6 +377,11 @@ class ClockFacts:
     boot: str
 
 
+def skew_us(received_us: int, sent_us: int) -> int:
+    """Return by how much a collector's clock is behind ours, within what the database holds."""
+    return max(-INT64_MAX, min(received_us - sent_us, INT64_MAX))
+
+
 @dataclass(frozen=True)
 class Placed:
     """How far a window is moved in time and how sure that is; ``reason`` set: it cannot be placed."""
@@ -358,8 +397,8 @@ def place(window: WindowIn, clock: ClockFacts, known_shift_us: Callable[[], int 
 
     A window of the running boot ended (monotonic now − its monotonic end) ago: if its wall time agrees within five
     minutes it stands; else it is moved there, IMPUTED, by the same shift as its epoch's earlier windows
-    (``known_shift_us``, asked only then), so that neighbours stay neighbours. A window of an earlier boot stands if the clock is right
-    now; else nobody knows where it belongs.
+    (``known_shift_us``, asked only then), so that neighbours stay neighbours. A window of an earlier boot stands if the
+    clock is right now; else nobody knows where it belongs.
     """
     if window.epoch.startswith(clock.boot) and clock.sent_monotonic_us - window.mono_end_us >= 0:
         expected_end = clock.received_us - (clock.sent_monotonic_us - window.mono_end_us)
@@ -368,6 +407,8 @@ def place(window: WindowIn, clock: ClockFacts, known_shift_us: Callable[[], int 
             known = known_shift_us()
             if known is not None and abs(shift - known) < SKEW_TRUSTED_US:
                 shift = known
+            if window.start_us + shift < 0:
+                return Placed(reason="clock")
             return Placed(shift, PlacementQuality.IMPUTED, FLAG_CLOCK)
     elif abs(clock.received_us - clock.sent_us) >= SKEW_TRUSTED_US:
         return Placed(reason="clock")

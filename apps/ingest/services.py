@@ -78,7 +78,7 @@ def accept_batch(*, node: Node, batch: BatchIn, received_us: int) -> list[Answer
     _store(node, devices, allowed, answers, clock, batch_uuid=header.batch, sent_us=header.sent_at, origin="")
     _store_gaps(header.gaps, header.devices, devices)
     Node.objects.filter(pk=node.pk).update(
-        last_push_us=received_us, skew_us=received_us - header.sent_at, health=header.health
+        last_push_us=received_us, skew_us=calc.skew_us(received_us, header.sent_at), health=header.health
     )
     return answers
 
@@ -124,7 +124,7 @@ def _store(
         uuid=batch_uuid,
         received_us=clock.received_us,
         sent_us=sent_us,
-        skew_us=clock.received_us - sent_us if sent_us is not None else None,
+        skew_us=calc.skew_us(clock.received_us, sent_us) if sent_us is not None else None,
         windows=len(context.stored),
         origin=origin,
     )
