@@ -11,8 +11,11 @@ from labcarbon_collect.commands import Failed
 from labcarbon_collect.transport import BadAddress, Transport, Unreachable
 
 
-def read_code(code_file: Optional[str]) -> str:
-    """The code from a file, from standard input when that is no terminal or FILE is "-", else asked for. Raises Failed."""
+def read_code(code_file: Optional[str], *, page: str) -> str:
+    """The code from a file, from standard input when that is no terminal or FILE is "-", else asked for. Raises Failed.
+
+    ``page`` is the address where the server shows a new one.
+    """
     try:
         if code_file and code_file != "-":
             code = Path(code_file).read_text(encoding="utf-8")
@@ -23,7 +26,7 @@ def read_code(code_file: Optional[str]) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise Failed(f"the code could not be read from {code_file or 'standard input'}: {error}") from error
     if not code.strip():
-        raise Failed("no code was given: copy it from the server's page, it is shown there once")
+        raise Failed(f"no code was given: copy it from {page}, it is shown there once")
     return code.strip()
 
 

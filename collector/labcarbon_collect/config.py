@@ -42,7 +42,13 @@ def data_dir(environ: Mapping[str, str]) -> Path:
 
 def collector_home(environ: Mapping[str, str]) -> Path:
     """The private folder of the collector inside the data folder, made if need be. Raises Refused."""
-    return private_dir(data_dir(environ) / "collector")
+    folder = data_dir(environ)
+    try:
+        return private_dir(folder / "collector")
+    except OSError as error:
+        raise Refused(
+            f"the data folder {folder} cannot be used ({error.strerror}): name another one with LABCARBON_DATA=FOLDER"
+        ) from error
 
 
 def daemon_socket(environ: Mapping[str, str]) -> Path:

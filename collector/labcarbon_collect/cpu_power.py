@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
-from statistics import median
+from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Tuple
 
 # (vendor_id, family, model) → row of data/cpu_power.csv. Family and model numbers are the CPUID's, decimal.
@@ -97,17 +96,23 @@ def thread_power(processor: Processor) -> ThreadPower:
 
 def _power(rows: List[Dict[str, str]], basis: str) -> ThreadPower:
     return ThreadPower(
-        idle_mw=round(median(int(row["idle_mw_per_thread"]) for row in rows)),
-        max_mw=round(median(int(row["max_mw_per_thread"]) for row in rows)),
+        idle_mw=_median([int(row["idle_mw_per_thread"]) for row in rows]),
+        max_mw=_median([int(row["max_mw_per_thread"]) for row in rows]),
         low_mw=min(int(row["low_mw_per_thread"]) for row in rows),
         high_mw=max(int(row["high_mw_per_thread"]) for row in rows),
         basis=basis,
     )
 
 
+def _median(values: List[int]) -> int:
+    """The middle value, of an even number the mean of the two, rounded down. (The statistics module costs 1 MB.)"""
+    ordered, middle = sorted(values), len(values) // 2
+    return ordered[middle] if len(values) % 2 else (ordered[middle - 1] + ordered[middle]) // 2
+
+
 @lru_cache(maxsize=1)
 def _table() -> List[Dict[str, str]]:
-    path = resources.files("labcarbon_collect").joinpath("data/cpu_power.csv")
+    path = Path(__file__).with_name("data") / "cpu_power.csv"
     return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 

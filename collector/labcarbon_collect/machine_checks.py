@@ -78,7 +78,7 @@ def data() -> Check:
         home = collector_home(os.environ)
         node = node_identity(home, os.environ)
     except Refused as refused:
-        return Check("data", "bad", "the data folder is not safe", str(refused))
+        return Check("data", "bad", "the data folder cannot be used as it is", str(refused))
     except OSError as error:
         return Check(
             "data", "bad", f"{data_dir(os.environ)} cannot be used: {error.strerror}", "export LABCARBON_DATA=FOLDER"

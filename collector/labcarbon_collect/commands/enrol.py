@@ -28,7 +28,8 @@ def carry_out(options: argparse.Namespace) -> int:
         home = collector_home(os.environ)
         node = node_identity(home, os.environ)
         body = {"node": node.uuid, "hostname": options.hostname, "facts": machine_facts()}
-        answer = trade(options.url, "enrol/", read_code(options.code_file), body)
+        code = read_code(options.code_file, page=f"{options.url.rstrip('/')}/nodes/enrol/")
+        answer = trade(options.url, "enrol/", code, body)
         login = Login(options.url.rstrip("/"), str(answer["token"]), str(answer.get("lab", "")), node.uuid)
         save_enrolment(home, login, node.uuid)
     except (Refused, OSError) as error:

@@ -21,7 +21,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    answer = trade(options.url, "login/", read_code(options.code_file), {})
+    code = read_code(options.code_file, page=f"{options.url.rstrip('/')}/login-code/")
+    answer = trade(options.url, "login/", code, {})
     login = Login(options.url.rstrip("/"), str(answer["token"]), str(answer.get("lab", "")), str(answer.get("user", "")))
     try:
         path = save_user(os.environ, login)
