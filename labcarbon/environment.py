@@ -82,6 +82,8 @@ def read_environment() -> Environment:
         port = int(os.environ.get("LABCARBON_PORT", "8000"))
     except ValueError as error:
         raise EnvironmentProblem("LABCARBON_PORT must be a port number such as 8000.") from error
+    if not 0 < port < 65_536:
+        raise EnvironmentProblem(f"LABCARBON_PORT must be a port number from 1 to 65535 such as 8000, not {port}.")
     url = os.environ.get("LABCARBON_SITE_URL", f"http://127.0.0.1:{port}").rstrip("/")
     return Environment(
         data_dir=data_dir,

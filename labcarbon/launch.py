@@ -96,8 +96,8 @@ def children(data_dir: Path, port: int) -> list[Child]:
     """Return what runs, in the order in which it starts."""
     logs = data_dir / "logs"
     python = sys.executable
-    web = [python, "-m", "gunicorn", "labcarbon.wsgi", "--config", "python:labcarbon.gunicorn", "--bind", f"127.0.0.1:{port}"]
-    web += ["--workers", "1", "--threads", "4"]
+    web = [python, "-m", "gunicorn", "labcarbon.wsgi", "--config", "python:labcarbon.gunicorn"]
+    web += ["--bind", f"127.0.0.1:{port}", "--workers", "1", "--threads", "4"]
     web += [
         "--no-control-socket",
         "--worker-class",

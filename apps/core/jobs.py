@@ -57,6 +57,19 @@ def lease_one(*, worker: str, now: int) -> Job | None:
         return job
 
 
+def take_back_from_the_dead(*, host: str, alive: Callable[[int], bool]) -> int:
+    """End the leases of this host's workers (``host:pid``) that no longer live; return how many there were.
+
+    A killed worker's job would else wait until its lease runs out. Work is idempotent, so a mistake costs only time.
+    """
+    ended = 0
+    for job in Job.objects.filter(leased_until_us__gt=now_us(), leased_by__startswith=f"{host}:"):
+        pid = job.leased_by.rpartition(":")[2]
+        if pid.isdecimal() and not alive(int(pid)):
+            ended += Job.objects.filter(pk=job.pk, leased_by=job.leased_by).update(leased_until_us=0)
+    return ended
+
+
 def run_leased(job: Job) -> bool:
     """Run a leased job; on failure say why and try later. Return whether it went well."""
     try:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 
 from apps.accounts.models import Lab, User
@@ -43,8 +44,11 @@ def put_run(*, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_nod
     project = project_by_slug(lab, facts.project) if facts.project else None
     warning = ""
     if facts.project and project is None:
-        known = ", ".join(lab.projects.values_list("slug", flat=True)[:10])
-        warning = f"There is no project {facts.project!r} (known: {known}). The run goes on, charged to no project."
+        known = list(lab.projects.order_by("slug").values_list("slug", flat=True)[:10])
+        warning = (
+            f"There is no project {facts.project!r} (known: {', '.join(known)}). The run goes on, charged to no project. "
+            f"Next time --project {known[0] if known else 'NAME'}, or make it first at {settings.SITE_URL}/projects/"
+        )
     run = Run.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
     if run is not None and bound_node is not None and run.node is not None and run.node.uuid != bound_node:
         raise Conflict("This run belongs to another node.", hint="Make a new UUID for a new run.")

@@ -64,16 +64,17 @@ class Books:
     def gaps(self, node: str) -> list[tuple[str, str, int, int]]:
         """Return (device, epoch, from, to) of the gaps a node declared."""
         sql = (
-            "SELECT d.key, g.epoch_key, g.from_us, g.to_us FROM ingest_declaredgap g JOIN fleet_device d ON d.id = g.device_id"
-            " JOIN fleet_node n ON n.id = d.node_id WHERE n.hostname = ?"
+            "SELECT d.key, g.epoch_key, g.from_us, g.to_us FROM ingest_declaredgap g"
+            " JOIN fleet_device d ON d.id = g.device_id JOIN fleet_node n ON n.id = d.node_id WHERE n.hostname = ?"
         )
         return [(row[0], row[1], row[2], row[3]) for row in self.rows(sql, node)]
 
     def ledger(self, node: str) -> dict[str, int]:
         """Return {device: Σ mJ of the hourly ledger}."""
         sql = (
-            "SELECT d.key, CAST(SUM(l.energy_mj) AS BIGINT) FROM energy_ledgerentry l JOIN fleet_device d ON d.id = l.device_id"
-            " JOIN fleet_node n ON n.id = l.node_id WHERE n.hostname = ? GROUP BY d.key"
+            "SELECT d.key, CAST(SUM(l.energy_mj) AS BIGINT) FROM energy_ledgerentry l"
+            " JOIN fleet_device d ON d.id = l.device_id JOIN fleet_node n ON n.id = l.node_id"
+            " WHERE n.hostname = ? GROUP BY d.key"
         )
         return {row[0]: int(row[1]) for row in self.rows(sql, node)}
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from tests.faults.installation import ROOT
 
@@ -91,7 +92,7 @@ class Keeper:
         self._failed: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
-    def __enter__(self) -> Keeper:
+    def __enter__(self) -> Self:
         for each in self.kept:
             each.since = time.monotonic()
             each.start()

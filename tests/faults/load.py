@@ -57,9 +57,7 @@ class Load:
         assert login is not None
         spool = Spool(home)
         transport = Transport(login.url, login.token, deadline_s=20.0)
-        pusher = Pusher(
-            spool, transport, node=self._machine.node, boot=self._boot, interval_us=SECOND_US, now=read_clock
-        )
+        pusher = Pusher(spool, transport, node=self._machine.node, boot=self._boot, interval_us=SECOND_US, now=read_clock)
         while not self._stop.is_set() or spool.depth().rows:
             if not self._stop.is_set() and spool.depth().rows < 5 * BATCH:
                 spool.append(boot=self._boot, windows=[self._window() for _ in range(BATCH)])

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from labcarbon_collect.spool_schema import unpack
@@ -95,18 +96,16 @@ def _chains(windows: Sequence[Counted], record: Record) -> list[list[Counted]]:
         for window in chain:
             assert window.energy_mj == window.counter_end_mj - window.counter_start_mj >= 0, window
             assert {window.counter_start_mj, window.counter_end_mj} <= record.shown, f"the counter never showed {window}"
-        for before, after in zip(chain, chain[1:], strict=False):
+        for before, after in pairwise(chain):
             assert before.counter_end_mj == after.counter_start_mj, f"lost or counted twice between {before} and {after}"
     return sorted(epochs.values(), key=lambda chain: chain[0].start_us)
 
 
-def _gap_mj(
-    device: str, chains: list[list[Counted]], record: Record, declared: set[tuple[str, str, int]]
-) -> int:
+def _gap_mj(device: str, chains: list[list[Counted]], record: Record, declared: set[tuple[str, str, int]]) -> int:
     """Return what the GPU's record says was drawn between epochs; each such stretch must have been declared."""
     assert chains, f"{device} was never measured"
     total_mj = 0
-    for before, after in zip(chains, chains[1:], strict=False):
+    for before, after in pairwise(chains):
         last, first = before[-1], after[0]
         assert (device, last.epoch, last.end_us) in declared, f"no gap declared after {last}, before {first}"
         ended_mj = record.at(last.counter_end_mj, record.falls_before(last.end_us))

@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,10 +188,10 @@ def _back(scene: Scene, told: str) -> str:
 
 
 @pytest.fixture
-def rng(capsys: pytest.CaptureFixture[str]) -> Iterator[random.Random]:
+def rng(capsys: pytest.CaptureFixture[str]) -> random.Random:
     with capsys.disabled():
         print(f"\nLABCARBON_SEED={SEED} LABCARBON_KILLS={KILLS}", flush=True)
-    yield random.Random(SEED)
+    return random.Random(SEED)
 
 
 def test_kills_on_sqlite_lose_nothing_and_count_nothing_twice(

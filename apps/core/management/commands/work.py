@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import take_back_from_the_dead, work_until_empty
 
 
 class Command(BaseCommand):
@@ -19,7 +19,9 @@ class Command(BaseCommand):
         parser.add_argument("--pause", type=float, default=0.5, help="seconds to wait when nothing is due (0.5)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        worker = f"{socket.gethostname()}:{os.getpid()}"[:64]
+        host = socket.gethostname()[:48]
+        worker = f"{host}:{os.getpid()}"
+        take_back_from_the_dead(host=host, alive=_alive)
         if options["once"]:
             self.stdout.write(f"{work_until_empty(worker=worker)} jobs done")
             return
@@ -29,3 +31,13 @@ class Command(BaseCommand):
         while not stop.is_set():
             if work_until_empty(worker=worker, limit=20) == 0:
                 stop.wait(options["pause"])
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's, but there
+        return True
+    return True

@@ -1,0 +1,47 @@
+"""What a killed worker leaves behind is taken up as soon as a worker starts on the same machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+from django.core.management import call_command
+
+from apps.core.clock import now_us
+from apps.core.jobs import lease_one, request_job, take_back_from_the_dead
+from apps.core.models import Job
+from tests.builders import small_lab
+
+pytestmark = pytest.mark.django_db
+
+
+def _leased_by(worker: str) -> Job:
+    request_job(kind="energy.settle", key="1")
+    job = lease_one(worker=worker, now=now_us())
+    assert job is not None
+    return job
+
+
+@pytest.mark.parametrize(
+    ("worker", "taken"), [("here:41", 1), ("here:42", 0), ("there:41", 0), ("here.too:41", 0), ("celery", 0), ("here:x", 0)]
+)
+def test_only_the_leases_of_this_hosts_dead_end(worker: str, taken: int) -> None:
+    _leased_by(worker)
+    assert take_back_from_the_dead(host="here", alive=lambda pid: pid == 42) == taken
+    again = lease_one(worker="here:43", now=now_us())
+    assert (again is not None) == bool(taken)
+
+
+def test_a_worker_that_starts_finishes_what_a_killed_one_began() -> None:
+    small = small_lab()
+    Job.objects.all().delete()
+    request_job(kind="energy.settle", key=str(small.node.pk))
+    dead = os.fork()
+    if dead == 0:
+        os._exit(0)
+    os.waitpid(dead, 0)
+    assert lease_one(worker=f"{socket.gethostname()[:48]}:{dead}", now=now_us()) is not None
+    call_command("work", "--once")
+    (job,) = Job.objects.filter(kind="energy.settle")
+    assert job.done == job.requested

@@ -1,0 +1,92 @@
+"""One server for all mistakes: a lab whose site has no zone yet, and machines with quick collectors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from labcarbon_collect.client import Client, NoDaemon
+
+from tests.faults.installation import ROOT, Installation, Machine
+from tests.services.process import dies_with_us, end, wait_until
+
+
+def answers(url: str) -> bool:
+    """Return whether a web server answers at ``url``, whatever it says."""
+    try:
+        urllib.request.urlopen(f"{url}/api/v1/config/", timeout=2).close()
+    except urllib.error.HTTPError as error:
+        error.close()
+        return True
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def serving(server: Installation) -> Iterator[str]:
+    """Run the web server of an installation."""
+    with server.log("web").open("ab") as log:
+        web = subprocess.Popen(
+            dies_with_us(server.command("web server")), env=server.environ, cwd=ROOT, stdout=log, stderr=log
+        )
+    try:
+        wait_until(lambda: answers(server.url), what="the web server's first answer")
+        yield server.url
+    finally:
+        end(web)
+
+
+@contextmanager
+def measuring(machine: Machine, *, window_s: int = 1) -> Iterator[None]:
+    """Run a machine's daemon with quick windows."""
+    machine.data_dir.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "tests.faults.quick_daemon", str(window_s)]
+    with (machine.data_dir / "daemon.log").open("ab") as log:
+        daemon = subprocess.Popen(dies_with_us(command), env=machine.environ, cwd=ROOT, stdout=log, stderr=log)
+
+    def listening() -> bool:
+        assert daemon.poll() is None, (machine.data_dir / "daemon.log").read_text()
+        try:
+            Client([machine.socket], timeout_s=1.0).close()
+        except NoDaemon:
+            return False
+        return True
+
+    try:
+        wait_until(listening, what="the daemon's socket")
+        yield
+    finally:
+        end(daemon)
+
+
+@pytest.fixture(scope="package")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """A prepared installation that serves, with a lab whose grid zone nobody chose."""
+    made = Installation(tmp_path_factory.mktemp("mistakes") / "server")
+    made.prepare()
+    made.codes(0, zone="")
+    with serving(made):
+        yield made
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Callable[..., Machine]:
+    """Make a machine that models its processor, so that it measures wherever the test runs."""
+
+    def make(name: str = "here", **settings: str) -> Machine:
+        return Machine(tmp_path / name, {"LABCARBON_SOURCES": "cpu_model", **settings}, name=name)
+
+    return make
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as kept:
+        yield kept

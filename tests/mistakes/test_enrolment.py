@@ -1,0 +1,78 @@
+"""Codes and tokens that the server does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.faults.installation import Installation, Machine
+from tests.mistakes.conftest import measuring
+from tests.services.process import wait_until
+
+
+def _mends(text: str, url: str) -> bool:
+    return f"labcarbon-collect enrol {url}" in text
+
+
+def test_a_wrong_code_says_where_a_new_one_is_made(server: Installation, machine: Callable[..., Machine]) -> None:
+    done = machine().collect("enrol", server.url, said="AAAA-BBBB-CCCC\n")
+    assert done.returncode == 1
+    assert _mends(done.stderr, server.url)
+    assert f"{server.url}/nodes/enrol/" in done.stderr
+
+
+def test_no_code_at_all(server: Installation, machine: Callable[..., Machine]) -> None:
+    done = machine().collect("enrol", server.url, said="")
+    assert (done.returncode, "no code was given" in done.stderr) == (1, True)
+    assert f"{server.url}/nodes/enrol/" in done.stderr
+
+
+def test_a_used_up_code(server: Installation, machine: Callable[..., Machine]) -> None:
+    (code,) = server.codes(1)
+    machine("first").enrol(server.url, code)
+    done = machine("second").collect("enrol", server.url, said=code + "\n")
+    assert done.returncode == 1
+    assert _mends(done.stderr, server.url)
+
+
+def test_a_code_for_a_server_that_is_down(machine: Callable[..., Machine]) -> None:
+    done = machine().collect("enrol", "http://127.0.0.1:9", said="CODE\n")
+    assert done.returncode == 1
+    assert "nothing answers there: is the server running, and is the port right?" in done.stderr
+    assert "The code is not lost: try again" in done.stderr
+
+
+def test_a_token_is_never_sent_by_http_to_another_machine(machine: Callable[..., Machine]) -> None:
+    done = machine().collect("enrol", "http://lab.example.org", said="CODE\n")
+    assert done.returncode == 1
+    assert "https://lab.example.org" in done.stderr
+
+
+def _status_and_doctor(server: Installation, node: Machine) -> tuple[str, str]:
+    with measuring(node):
+        wait_until(lambda: "401" in node.collect("status").stdout or "refuses" in node.collect("status").stdout,
+                   what="the server's refusal in status", every=0.5)  # fmt: skip
+        return node.collect("status").stdout, node.collect("doctor").stdout
+
+
+def test_an_expired_token_is_told_by_status_and_doctor(server: Installation, machine: Callable[..., Machine]) -> None:
+    node = machine()
+    node.enrol(server.url, *server.codes(1))
+    server.shell(
+        f"from apps.accounts.models import Token\nToken.objects.filter(node_uuid='{node.node}').update(expires_us=1)"
+    )
+    status, doctor = _status_and_doctor(server, node)
+    assert _mends(status, server.url), status
+    assert "This token has expired" in status
+    assert _mends(doctor, server.url), doctor
+
+
+def test_a_revoked_token_is_told_by_status_and_doctor(server: Installation, machine: Callable[..., Machine]) -> None:
+    node = machine()
+    node.enrol(server.url, *server.codes(1))
+    server.shell(
+        f"from apps.accounts.models import Token\nToken.objects.filter(node_uuid='{node.node}').update(revoked_us=1)"
+    )
+    status, doctor = _status_and_doctor(server, node)
+    assert _mends(status, server.url), status
+    assert "This token was revoked" in status
+    assert _mends(doctor, server.url), doctor

@@ -1,0 +1,138 @@
+"""Mistakes at ``make run``: ports, Pythons, folders, settings."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.test import override_settings
+
+from labcarbon import checks
+from tests.faults.installation import ROOT, plain_environ
+
+_FAKE_PYTHON = """#!/bin/sh
+case "$1" in
+  -V) echo "Python 3.9.18" ;;
+  *) exit 1 ;;
+esac
+"""
+
+
+def _launch(data_dir: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "labcarbon.launch"],
+        env={**plain_environ(), "LABCARBON_DATA": str(data_dir), **settings},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        done = _launch(tmp_path / "data", LABCARBON_PORT=str(port))
+    assert done.returncode == 1
+    assert f"Port {port} cannot be used" in done.stderr
+    assert f"LABCARBON_PORT={port + 1} make run" in done.stderr
+
+
+@pytest.mark.parametrize("port", ["http", "70000", "-1"])
+def test_a_port_that_is_none(tmp_path: Path, port: str) -> None:
+    done = _launch(tmp_path / "data", LABCARBON_PORT=port)
+    assert done.returncode == 1
+    assert "LABCARBON_PORT" in done.stderr
+    assert "8000" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_data_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    done = _launch(tmp_path / "file" / "data")
+    assert done.returncode == 1
+    assert f"{tmp_path}/file/data cannot be written" in done.stderr
+    assert "LABCARBON_DATA=$HOME/labcarbon make run" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "mend"),
+    [
+        ({"LABCARBON_SITE_URL": "https://lab.example.org", "LABCARBON_DEBUG": "1"}, "Unset LABCARBON_DEBUG"),
+        ({"LABCARBON_SITE_URL": "http://lab.example.org"}, "LABCARBON_SITE_URL=https://"),
+        ({"LABCARBON_SECRET_KEY": "short"}, "LABCARBON_SECRET_KEY"),
+        ({"LABCARBON_TOKEN_PEPPERS": "1:nothex"}, "LABCARBON_TOKEN_PEPPERS"),
+        ({"LABCARBON_DEBUG": "maybe"}, "LABCARBON_DEBUG"),
+    ],
+)
+def test_settings_that_would_expose_the_lab(tmp_path: Path, settings: dict[str, str], mend: str) -> None:
+    done = _launch(tmp_path / "data", LABCARBON_PORT="1", **settings)
+    if "LABCARBON_PORT" in done.stderr:  # an ordinary user cannot have port 1; root gets as far as the checks
+        done = _launch(tmp_path / "data", **settings)
+    assert done.returncode == 1
+    assert mend in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_network_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "/dev/sda1 / ext4 rw 0 0\nserver:/export /home nfs4 rw,vers=4.2 0 0\n/dev/sdb1 /home/local ext4 rw 0 0\n"
+    )
+    monkeypatch.setattr(checks, "Path", lambda _: mounts)
+    assert [checks.file_system_of(path) for path in ("/home/ann/var", "/home/local/var", "/homework")] == [
+        "nfs4", "ext4", "ext4",
+    ]  # fmt: skip
+    with override_settings(DATA_DIR=Path("/home/ann/var")):
+        found = checks.check_database_place(None)
+    if os.environ.get("LABCARBON_DATABASE_URL"):
+        assert found == []  # PostgreSQL keeps the data elsewhere
+        return
+    (problem,) = found
+    assert "nfs4" in problem.msg
+    assert problem.hint is not None
+    assert "LABCARBON_DATA" in problem.hint
+    assert "LABCARBON_DATABASE_URL=postgres://" in problem.hint
+
+
+def _make_venv(folder: Path, python: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(ROOT / "scripts/make_venv.sh"), python, str(folder / "venv"), "requirements.txt"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_a_python_that_is_too_old(tmp_path: Path) -> None:
+    old = tmp_path / "python3.9"
+    old.write_text(_FAKE_PYTHON)
+    old.chmod(0o755)
+    done = _make_venv(tmp_path, str(old))
+    assert done.returncode == 1
+    assert "Python 3.9.18" in done.stderr
+    assert "make run PYTHON=" in done.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def test_a_python_that_is_not_there(tmp_path: Path) -> None:
+    done = _make_venv(tmp_path, "python9.99")
+    assert done.returncode == 1
+    assert "make run PYTHON=" in done.stderr
+
+
+def test_a_python_that_cannot_make_environments(tmp_path: Path) -> None:
+    bare = tmp_path / "python3"
+    bare.write_text(f'#!/bin/sh\ncase "$1$2" in -mvenv) echo "No module named venv" >&2; exit 1 ;; esac\n'
+                    f'exec {sys.executable} "$@"\n')  # fmt: skip
+    bare.chmod(0o755)
+    done = _make_venv(tmp_path, str(bare))
+    assert done.returncode == 1
+    assert "apt install python3-venv" in done.stderr
