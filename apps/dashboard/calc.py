@@ -67,7 +67,8 @@ def exact(value: int, metric: str) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """Return ``part`` of ``whole`` in percent, one decimal below 10 and near 100 (never '100' for a bit less); '–' of nothing."""
+    """Return ``part`` of ``whole`` in percent, one decimal below 10 and above 90 (a bit less than all is never 100);
+    '–' of nothing."""
     if whole == 0:
         return "–"
     value = Decimal(part) * 100 / whole
@@ -145,7 +146,7 @@ def uncertainty(parts: Iterable[Part]) -> Range:
     for part in listed:
         low, high = METER_ERROR_PPM[part.meter]
         size = abs(part.value)
-        sources = [(("meter", part.meter), low, high)]
+        sources: list[tuple[tuple[str, object], int, int]] = [(("meter", part.meter), low, high)]
         if part.factor is not None:
             sources.append((("factor", part.factor), part.factor_low_ppm, part.factor_high_ppm))
         for source, low_ppm, high_ppm in sources:

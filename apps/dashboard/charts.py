@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
+from plotly.graph_objs.layout import Template  # type: ignore[attr-defined]
 
 GREY = "#7c837f"
 UNKNOWN = "#8b918d"
@@ -24,8 +25,9 @@ MARKS: Mapping[str, dict[str, Any]] = {
     "MODELLED": {"opacity": 0.5},
     "DECLARED": {"opacity": 0.5},
 }
+_VALUE = "%{y:.3~g}"
 _AXIS = {"showline": False, "ticks": "", "zeroline": False, "zerolinewidth": 1, "gridcolor": "#e4e4de", "fixedrange": True}
-TEMPLATE = go.layout.Template(
+TEMPLATE = Template(  # type: ignore[no-untyped-call]
     layout={
         "font": {"family": "system-ui, sans-serif", "size": 12, "color": GREY},
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -106,6 +108,15 @@ def _direct_labels(series: Sequence[Series]) -> list[dict[str, Any]]:
     return annotations
 
 
+def _json(figure: Any) -> dict[str, Any]:
+    made: dict[str, Any] = figure.to_plotly_json()
+    return made
+
+
+def _figure(**layout: Any) -> Any:
+    return go.Figure(layout={"template": TEMPLATE, **layout})  # type: ignore[attr-defined,no-untyped-call]
+
+
 def stacked(
     *,
     name: str,
@@ -124,7 +135,7 @@ def stacked(
     """
     names = list(dict.fromkeys(part.name for part in series))
     xs = list(range(len(labels)))
-    figure = go.Figure(layout={"template": TEMPLATE, "barmode": "stack"})
+    figure = _figure(barmode="stack")
     for part in series:
         figure.add_bar(
             x=xs,
@@ -133,7 +144,7 @@ def stacked(
             meta=part.href,
             marker={"color": SERIES[part.colour], "line": {"width": 0}, **MARKS[part.quality]},
             customdata=[escape(text) for text in full_labels],
-            hovertemplate=f"%{{customdata}}<br>{label(part.name)} ({part.quality.lower()}): %{{y:.3~g}} {unit}<extra></extra>",
+            hovertemplate=f"%{{customdata}}<br>%{{fullData.name}} ({part.quality.lower()}): {_VALUE} {unit}<extra></extra>",
         )
     strip = any(share is not None and share > 0.005 for share in unknown)
     if strip:
@@ -168,12 +179,12 @@ def stacked(
     if not direct:
         figure.update_layout(margin={"r": 10})
     legend = {part.name: part.colour for part in series}
-    return Chart(name, summary, figure.to_plotly_json(), [(colour, text) for text, colour in legend.items()], direct, unit)
+    return Chart(name, summary, _json(figure), [(colour, text) for text, colour in legend.items()], direct, unit)
 
 
 def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str], Sequence[float | None]]]) -> Chart:
     """Return the power of a run per device over time (W); a gap in the readings stays a gap."""
-    figure = go.Figure(layout={"template": TEMPLATE})
+    figure = _figure()
     colours, dashes = list(SERIES)[:6], ("solid", "dash", "dot", "dashdot")
     for i, (device, times, watts) in enumerate(devices):
         figure.add_scatter(
@@ -183,7 +194,7 @@ def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str]
             mode="lines+markers" if len(times) < 4 else "lines",
             line={"shape": "hv", "width": 2, "color": SERIES[colours[i % 6]], "dash": dashes[i // 6 % 4]},
             connectgaps=False,
-            hovertemplate=f"%{{x|%H:%M:%S}}<br>{label(device)}: %{{y:.3~g}} W<extra></extra>",
+            hovertemplate="%{x|%H:%M:%S}<br>%{fullData.name}: %{y:.3~g} W<extra></extra>",
         )
     figure.update_layout(
         yaxis={"rangemode": "tozero", "nticks": 5, "ticksuffix": " W"},
@@ -194,4 +205,4 @@ def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str]
         hovermode="x",
     )
     legend = [(colours[i % 6], device) for i, (device, _, _) in enumerate(devices)]
-    return Chart(name, summary, figure.to_plotly_json(), legend, len(devices) == 1, "W")
+    return Chart(name, summary, _json(figure), legend, len(devices) == 1, "W")

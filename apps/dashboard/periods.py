@@ -76,7 +76,7 @@ class Period:
         return "hour" if self.hours <= 72 else "day" if self.hours <= 60 * 24 + 1 else "week"
 
     def buckets(self) -> list[Bucket]:
-        """Cut the period into hours, days (midnight of the lab's zone) or weeks (from Monday); first and last may be short."""
+        """Cut the period into hours, days of the lab's zone or weeks from Monday; first and last may be short."""
         edges = [self.from_hour]
         while edges[-1] < self.to_hour:
             edges.append(min(self.to_hour, max(edges[-1] + 1, _next_edge(edges[-1], self.grain, self.zone))))

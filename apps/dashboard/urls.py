@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from apps.dashboard.pages import explain, overview
+from apps.dashboard.pages import entry, explain, nodes, overview, projects, runs
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -10,4 +10,20 @@ urlpatterns = [
     path("overview/table/", overview.overview_table),
     path("explain/", explain.explain, name="explain"),
     path("explain/ledger.csv", explain.ledger_csv),
+    path("projects/", projects.projects, name="projects"),
+    path("projects/<slug:slug>/", projects.project, name="project"),
+    path("projects/<slug:slug>/table/", projects.project_table),
+    path("projects/<slug:slug>/energy.csv", projects.project_csv),
+    path("runs/", runs.runs, name="runs"),
+    path("runs.csv", runs.runs_csv),
+    path("runs/<uuid:uuid>/", runs.run, name="run"),
+    path("nodes/", nodes.nodes, name="nodes"),
+    path("nodes/enrol/", nodes.enrol, name="enrol"),
+    path("nodes/<uuid:uuid>/", nodes.node, name="node"),
+    path("sites/<int:pk>/", nodes.site, name="site"),
+    path("setup/", entry.setup, name="setup"),
+    path("signin/", entry.signin, name="signin"),
+    path("login-code/", entry.login_code, name="login-code"),
+    path("livez", entry.livez, name="livez"),
+    path("readyz", entry.readyz, name="readyz"),
 ]

@@ -1,12 +1,15 @@
 """One hour of one device: its windows, counter readings, shares, and what is known of the meter."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 from apps.accounts.models import Lab
 from apps.carbon.calc import iso_hour
+from apps.carbon.selectors import normal
 from apps.core.errors import NotFound
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.dashboard.calc import grouped
@@ -129,8 +132,8 @@ def _counter(window: dict[str, Any]) -> str:
 
 def _reading_key(window: dict[str, Any]) -> tuple[Any, ...]:
     return (
-        window["measurement"], window["epoch"], window["hostname"], str(window["node"]), str(window["batch"]),
-        window["received_us"], window["skew_us"], window["origin"],
+        window["measurement"], window["epoch"], window["hostname"], normal(window["node"], "node"),
+        normal(window["batch"], "node"), window["received_us"], window["skew_us"], window["origin"],
     )  # fmt: skip
 
 
@@ -157,7 +160,23 @@ def _overhead(device: Device) -> str:
         return ""
     power = device.node.static_power_mw
     told = f"{power / 1000:g} W" if power is not None else "a static power that has been taken back since"
-    return f"{told} × the time in which any device of the node was measured, less what its CPU and DRAM meters hold, never below 0."
+    seen = "the time in which any device of the node was measured"
+    return f"{told} × {seen}, less what its CPU and DRAM meters hold, never below 0."
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _run_names(lab: Lab, consumers: Iterable[str]) -> dict[str, str]:
+    """Return {UUID: name} of the runs among ``consumers``; a key that only looks like a run's has none."""
+    told = [_uuid(key.partition(":")[2]) for key in consumers if key.startswith("run:")]
+    uuids = {uuid for uuid in told if uuid is not None}
+    found = Run.objects.filter(lab=lab, uuid__in=uuids).values_list("uuid", "name") if uuids else ()
+    return {str(uuid): name for uuid, name in found}
 
 
 def hour_view(lab: Lab, device_key: str, hour: int) -> HourView:
@@ -167,14 +186,7 @@ def hour_view(lab: Lab, device_key: str, hour: int) -> HourView:
         raise NotFound("There is no such device in your lab.", hint="See /nodes/ for those there are.")
     windows = list(windows_of_hour(lab, device_key, hour))
     shares = shares_of(windows)
-    keys = {
-        row["consumer"].partition(":")[2] for found in shares.values() for row in found if row["consumer"].startswith("run:")
-    }
-    runs = (
-        {str(uuid): name for uuid, name in Run.objects.filter(lab=lab, uuid__in=keys).values_list("uuid", "name")}
-        if keys
-        else {}
-    )
+    runs = _run_names(lab, (row["consumer"] for found in shares.values() for row in found))
     start_us = hour * US_PER_HOUR
     listed = [
         WindowRow(

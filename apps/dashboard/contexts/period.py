@@ -41,7 +41,7 @@ def chosen_period(request: HttpRequest, visitor: Visitor) -> Period | HttpRespon
 
 def period_menu(request: HttpRequest, period: Period) -> PeriodMenu:
     """Return the menu for the page at hand."""
-    kept = [(name, value) for name, value in request.GET.items() if name not in _OWN]
+    kept = [(name, str(value)) for name, value in request.GET.items() if name not in _OWN]
     choices = [
         Choice(words, f"{request.path}?{urlencode([('period', name), *kept])}", period.preset == name)
         for name, words in PRESETS.items()

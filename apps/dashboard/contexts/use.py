@@ -61,7 +61,15 @@ class Use:
 
 def use_of(lab: Lab, query: FigureQuery) -> Use:
     """Return the use behind ``query``. One query."""
-    return Use(query, figures_by(lab, query, ["hour", "charge", "quality"]))  # type: ignore[arg-type]
+    return Use(query, figures_by(lab, query, ["hour", "charge", "quality"]))
+
+
+def merged(use: Use, key: str) -> Use:
+    """Return the same use with all charges as one, called ``key``."""
+    groups: dict[tuple[int, str, int], list[Figure]] = defaultdict(list)
+    for (hour, _, quality), part in use.parts.items():
+        groups[hour, key, quality].append(part)
+    return Use(use.query, {place: total(parts) for place, parts in groups.items()})
 
 
 def charge_query(query: FigureQuery, key: str) -> FigureQuery:
@@ -175,8 +183,8 @@ def use_twin(use: Use, listed: list[Charge], period: Period, unknown: list[float
     cells = in_buckets(use, buckets)
     unit = chart_unit(cells, buckets)
     by_cell: dict[tuple[int, str], list[Figure]] = defaultdict(list)
-    for (bucket, charge, _), part in cells.items():
-        by_cell[bucket, charge].append(part)
+    for (place, charge, _), part in cells.items():
+        by_cell[place, charge].append(part)
     rows = []
     for i, bucket in enumerate(buckets):
         span: dict[str, Any] = {"from_hour": bucket.from_hour, "to_hour": bucket.to_hour}

@@ -24,9 +24,8 @@ _DRILL = ("hour", "device", "page")
 def _asked(request: HttpRequest, lab: Lab, also: tuple[str, ...] = ()) -> FigureQuery:
     unknown = sorted(set(request.GET) - {*_QUERY, *also})
     if unknown:
-        raise InvalidInput(
-            f"{unknown[0][:40]!r} is not known here.", field="query", hint=f"Known: {', '.join((*_QUERY, *also))}."
-        )
+        known = ", ".join((*_QUERY, *also))
+        raise InvalidInput(f"{unknown[0][:40]!r} is not known here.", field="query", hint=f"Known: {known}.")
     return parse_query(request.GET.dict(), basis=lab.basis)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 
 from apps.carbon.calc import iso_hour
@@ -40,7 +40,7 @@ def overview_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 
 @page()
-def overview_csv(request: HttpRequest, visitor: Visitor) -> HttpResponse:
+def overview_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download the hours behind the Overview."""
     period = chosen_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):

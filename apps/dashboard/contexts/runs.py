@@ -1,0 +1,267 @@
+"""The list of runs, and one run: its figures, its power over time, who and where."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from apps.accounts.models import Lab
+from apps.carbon.calc import FigureQuery, hours_of_us
+from apps.carbon.selectors import Figure, figures_by
+from apps.core.clock import utc
+from apps.core.errors import InvalidInput
+from apps.core.units import US_PER_HOUR, US_PER_S
+from apps.dashboard.calc import duration
+from apps.dashboard.charts import Chart, power
+from apps.dashboard.contexts.pricing import Pricing, pricing_of
+from apps.dashboard.contexts.use import Charge, Twin, merged, use_of, use_twin
+from apps.dashboard.figures import Fig, Pair, Units, column_units, pair, percent_fig
+from apps.dashboard.periods import Period
+from apps.ingest.choices import EnergyQuality
+from apps.ingest.selectors import run_windows
+from apps.runs.choices import RunState
+from apps.runs.models import Run
+from apps.runs.selectors import SORTS, runs_of
+
+PAGE_ROWS = 50
+MOST_POINTS = 500
+GAP_US = 150 * US_PER_S  # more than two missed windows of a minute
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run in a list. ``figures`` is None while nothing of it was measured."""
+
+    run: Run
+    took: str
+    figures: Pair | None
+
+
+@dataclass(frozen=True)
+class Sort:
+    """A column to sort by: its address, and how it is sorted now ('' if not)."""
+
+    href: str
+    now: str
+
+
+@dataclass(frozen=True)
+class RunsPage:
+    """A page of the list of runs."""
+
+    rows: list[RunRow]
+    units: Units
+    filters: dict[str, str]
+    projects: list[tuple[str, str]]
+    states: list[tuple[str, str]]
+    sorts: dict[str, Sort]
+    page: int
+    older: str
+    newer: str
+    csv: str
+    any_runs: bool
+
+
+def run_hours(run: Run, now: int) -> tuple[int, int]:
+    """Return the whole hours a run can have energy in: from its start to its end (else now), and the hour after, into
+    which its last window may reach."""
+    start, end = hours_of_us(run.started_us, max(run.ended_us or now, run.started_us + 1))
+    return start, end + 1
+
+
+def run_rows(lab: Lab, runs: list[Run], now: int) -> tuple[list[RunRow], Units]:
+    """Return runs with their figures. One query, over the hours that hold all of them."""
+    if not runs:
+        return [], column_units([])
+    spans = [run_hours(run, now) for run in runs]
+    query = FigureQuery(
+        metric="energy_mj",
+        from_hour=min(start for start, _ in spans),
+        to_hour=max(end for _, end in spans),
+        basis=lab.basis,
+    )
+    found = figures_by(lab, query, ["run"])
+    by_run = {str(run.uuid): found.get((str(run.uuid),)) for run in runs}
+    units = column_units(part for part in by_run.values() if part)
+    rows = []
+    for run in runs:
+        part = by_run[str(run.uuid)]
+        own = query.but(subject_kind="run", subject_key=str(run.uuid))
+        rows.append(RunRow(run, _took(run, now), pair(own, part, units) if part else None))
+    return rows, units
+
+
+def _took(run: Run, now: int) -> str:
+    return duration((run.ended_us if run.ended_us is not None else now) - run.started_us)
+
+
+def runs_filtered(lab: Lab, params: Mapping[str, str]) -> tuple[Any, dict[str, str]]:
+    """Return the runs that ``params`` ask for, in their order, and the filters as understood."""
+    filters = {name: params.get(name, "").strip() for name in ("project", "state", "text")}
+    if filters["state"] and filters["state"] not in RunState.values:
+        known = ", ".join(RunState.values)
+        raise InvalidInput(f"{filters['state'][:40]!r} is not a state.", field="state", hint=f"Use one of {known}.")
+    sort = params.get("sort", "-started")
+    column = sort.removeprefix("-")
+    if column not in SORTS:
+        known = ", ".join(SORTS)
+        raise InvalidInput(f"{sort[:40]!r} is not a sort.", field="sort", hint=f"Use one of {known}, with - for descending.")
+    if "\x00" in "".join(filters.values()):
+        raise InvalidInput("A filter holds a NUL.", field="text", hint="Leave it out.")
+    found = runs_of(lab, **filters).order_by(("-" if sort.startswith("-") else "") + SORTS[column], "-id")
+    return found, {**filters, "sort": sort}
+
+
+def runs_page(*, lab: Lab, params: Mapping[str, str], now: int) -> RunsPage:
+    """Return a page of runs. The number of queries does not depend on the number of rows."""
+    found, filters = runs_filtered(lab, params)
+    text = params.get("page", "1")
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 10**7:
+        raise InvalidInput(f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1.")
+    number = int(text)
+    listed = list(found[(number - 1) * PAGE_ROWS : number * PAGE_ROWS + 1])
+    rows, units = run_rows(lab, listed[:PAGE_ROWS], now)
+    kept = {name: value for name, value in filters.items() if value and (name, value) != ("sort", "-started")}
+
+    def address(**changes: str) -> str:
+        return "?" + urlencode({**kept, **changes})
+
+    projects = [*lab.projects.values_list("slug", "name"), ("~unattributed", "Nobody claimed")]
+    return RunsPage(
+        rows=rows,
+        units=units,
+        filters=filters,
+        projects=projects,
+        states=[(state.value, state.label) for state in RunState],
+        sorts={name: _sort(name, filters["sort"], address) for name in SORTS},
+        page=number,
+        older=address(page=str(number + 1)) if len(listed) > PAGE_ROWS else "",
+        newer=address(page=str(number - 1)) if number > 1 else "",
+        csv="/runs.csv" + address(),
+        any_runs=bool(rows) or Run.objects.filter(lab=lab).exists(),
+    )
+
+
+def _sort(name: str, current: str, address: Any) -> Sort:
+    now = {f"-{name}": "descending", name: "ascending"}.get(current, "")
+    return Sort(address(sort=name if now == "descending" else f"-{name}"), now)
+
+
+@dataclass(frozen=True)
+class RunDevice:
+    """A device a run used: how its energy was measured, for how long."""
+
+    name: str
+    quality: str
+    known: str
+    util: str
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """One run."""
+
+    run: Run
+    period: Period
+    took: str
+    figures: Pair
+    measured: bool
+    pricing: Pricing
+    qualities: list[tuple[str, Fig]]
+    idle: Fig | None
+    idle_of: str
+    devices: list[RunDevice]
+    chart: Chart | None
+    twin: Twin | None
+    params: list[tuple[str, str]]
+    command: str
+
+
+def _merged_points(windows: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
+    """Return at most MOST_POINTS (start, end, mJ), neighbours added up."""
+    step = -(-len(windows) // MOST_POINTS)
+    points = []
+    for i in range(0, len(windows), step):
+        part = windows[i : i + step]
+        points.append((part[0]["start_us"], part[-1]["end_us"], sum(window["energy_mj"] for window in part)))
+    return points
+
+
+def _curve(windows: list[dict[str, Any]], period: Period) -> tuple[list[str], list[float | None]]:
+    """Return times (lab's zone) and W of one device; a gap in the windows is a None."""
+    times: list[str] = []
+    watts: list[float | None] = []
+    last_end = 0
+
+    def at(time_us: int) -> str:
+        return utc(time_us).astimezone(period.zone).strftime("%Y-%m-%dT%H:%M:%S")
+
+    for start, end, energy_mj in _merged_points(windows):
+        if last_end and start - last_end > GAP_US:
+            times.append(at(last_end))
+            watts.append(None)
+        value = round(energy_mj / 1000 / ((end - start) / US_PER_S), 3)
+        times += [at(start), at(end)]
+        watts += [value, value]
+        last_end = end
+    return times, watts
+
+
+def _device(name: str, windows: list[dict[str, Any]]) -> RunDevice:
+    known_us = sum(window["end_us"] - window["start_us"] for window in windows)
+    worst = max(window["energy_quality"] for window in windows)
+    used = [(w["util_mean_pm"], w["end_us"] - w["start_us"]) for w in windows if w["util_mean_pm"] is not None]
+    weight = sum(length for _, length in used)
+    util = f"{sum(value * length for value, length in used) / weight / 10:.0f} %" if weight else "not told"
+    return RunDevice(name, EnergyQuality(worst).name.lower(), duration(known_us), util)
+
+
+def _idle(lab: Lab, run: Run, query: FigureQuery) -> Fig | None:
+    """Return the idle share of the run's node in the hours of the run."""
+    if run.node is None:
+        return None
+    node = query.but(subject_kind="node", subject_key=str(run.node.uuid))
+    found = figures_by(lab, node, ["charge"])
+    whole = sum(part.energy_mj for part in found.values())
+    idle = found.get(("~idle",), Figure())
+    return percent_fig(node.but(consumer="idle"), idle.energy_mj, whole) if whole else None
+
+
+def run_page(*, lab: Lab, run: Run, zone: Any, now: int) -> RunPage:
+    """Return one run."""
+    by_device: dict[str, list[dict[str, Any]]] = {}
+    for window in run_windows(lab, run.uuid):
+        by_device.setdefault(window["device_name"] or window["device"], []).append(window)
+    start, end = run_hours(run, now)
+    listed = [window for windows in by_device.values() for window in windows]
+    if listed:
+        start = min(start, min(window["start_us"] for window in listed) // US_PER_HOUR)
+        end = max(end, -(-max(window["end_us"] for window in listed) // US_PER_HOUR))
+    period = Period(start, end, zone)
+    query = FigureQuery(
+        metric="energy_mj", from_hour=start, to_hour=end, subject_kind="run", subject_key=str(run.uuid), basis=lab.basis
+    )
+    use = merged(use_of(lab, query), "run")
+    whole = use.whole
+    curves = [(name, *_curve(windows, period)) for name, windows in by_device.items()]
+    summary = f"Power of {run.name} over time, per device, in W. Gaps are times nobody measured."
+    charge = Charge("run", "This run", "s1", "", "", query, whole)
+    return RunPage(
+        run=run,
+        period=period,
+        took=_took(run, now),
+        figures=pair(query, whole),
+        measured=bool(use.parts),
+        pricing=pricing_of(lab, query.but(metric="emission_ug")),
+        qualities=[
+            (name.lower(), percent_fig(query.but(quality=name), part.energy_mj, whole.energy_mj))
+            for name, part in use.by_quality().items()
+        ],
+        idle=_idle(lab, run, query),
+        idle_of=run.node.hostname if run.node else "",
+        devices=[_device(name, windows) for name, windows in by_device.items()],
+        chart=power(name="run-power", summary=summary, devices=curves) if curves else None,
+        twin=use_twin(use, [charge], period, [None] * len(period.buckets())) if use.parts else None,
+        params=[(str(name), str(value)) for name, value in sorted(run.params.items())],
+        command=" ".join(str(word) for word in run.command),
+    )

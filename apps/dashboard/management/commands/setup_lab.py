@@ -1,0 +1,50 @@
+"""The set-up wizard without a browser."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from apps.accounts.models import Lab
+from apps.carbon.selectors import zones
+from apps.carbon.services import load_factors
+from apps.core.clock import now_us
+from apps.core.errors import LabCarbonError
+from apps.dashboard.services import SITE_KINDS, set_up
+
+
+class Command(BaseCommand):
+    help = "Set up the lab: its first user, its site, the project demo. Again with the same lab: changes nothing."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        kinds = [kind for kind, _ in SITE_KINDS]
+        parser.add_argument("--lab", required=True, help="name of the lab")
+        parser.add_argument("--user", required=True, help="user name of its first admin")
+        parser.add_argument("--zone", default="", help="grid zone such as DE or Germany; left out: no carbon until chosen")
+        parser.add_argument("--site-kind", default="workstation", choices=kinds, help="where the machines stand")
+        parser.add_argument("--time-zone", default="UTC", help="time zone of the lab, such as Europe/Berlin")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        existing = Lab.objects.order_by("id").first()
+        if existing is not None:
+            if existing.name != options["lab"].strip():
+                raise CommandError(f"This server is set up already, for {existing.name!r}; another lab cannot be added.")
+            self.stdout.write(f"{existing.name} is set up already.")
+            return
+        now = now_us()
+        try:
+            if not zones():
+                load_factors(now=now)
+            made = set_up(
+                lab_name=options["lab"],
+                username=options["user"],
+                password="",
+                zone=options["zone"],
+                site_kind=options["site_kind"],
+                time_zone=options["time_zone"],
+                now=now,
+            )
+        except LabCarbonError as error:
+            raise CommandError(f"{error.message} {error.hint}".strip()) from error
+        self.stdout.write(f"{made.lab.name} is set up, with {made.user.get_username()} as its admin and the project demo.")
+        if made.note:
+            self.stdout.write(made.note)

@@ -1,0 +1,62 @@
+"""Runs: the list, its CSV, and one run."""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import render
+
+from apps.core.clock import utc
+from apps.core.units import MJ_PER_KWH, UG_PER_KG
+from apps.dashboard.access import Visitor, found, page
+from apps.dashboard.contexts.runs import RunRow, run_page, run_rows, runs_filtered, runs_page
+from apps.dashboard.csvs import csv_response
+from apps.runs.selectors import run_of
+
+CHUNK = 500
+
+
+@page()
+def runs(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """List runs; filters and sort live in the address."""
+    shown = runs_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now)
+    return render(request, "pages/runs.html", {"page": shown})
+
+
+def _line(row: RunRow) -> tuple[Any, ...]:
+    run, figures = row.run, row.figures
+    energy = figures.energy.value if figures else None
+    emission = figures.emission.value if figures and not figures.emission.missing else None
+    return (
+        run.uuid, run.name, run.project.slug if run.project else None, run.state, run.os_user, run.host,
+        utc(run.started_us).isoformat(), utc(run.ended_us).isoformat() if run.ended_us is not None else None, run.exit_code,
+        energy, None if energy is None else energy / MJ_PER_KWH,
+        emission, None if emission is None else emission / UG_PER_KG,
+    )  # fmt: skip
+
+
+@page()
+def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Download the runs that the filters leave. Empty: not measured, or no factor."""
+    listed, _ = runs_filtered(visitor.lab, request.GET.dict())
+
+    def lines() -> Iterator[tuple[Any, ...]]:
+        total = listed.count()
+        for start in range(0, total, CHUNK):
+            for row in run_rows(visitor.lab, list(listed[start : start + CHUNK]), visitor.now)[0]:
+                yield _line(row)
+
+    head = (
+        "run", "name", "project", "state", "os_user", "host", "started_utc", "ended_utc", "exit_code", "energy_mj",
+        "energy_kwh", "emission_ug_co2e", "emission_kg_co2e",
+    )  # fmt: skip
+    return csv_response(f"{visitor.lab.slug}-runs", head, lines())
+
+
+@page()
+def run(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
+    """Show one run."""
+    asked = found(run_of(visitor.lab, uuid), "run", "/runs/")
+    shown = run_page(lab=visitor.lab, run=asked, zone=visitor.zone, now=visitor.now)
+    return render(request, "pages/run.html", {"page": shown})

@@ -1,0 +1,137 @@
+"""Writes that span apps: setting up, and choosing a zone by what a person types."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from zoneinfo import available_timezones
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from apps.accounts import selectors as accounts
+from apps.accounts.choices import CodePurpose
+from apps.accounts.models import Lab, User
+from apps.accounts.services import create_lab, spend_code
+from apps.carbon.selectors import zones
+from apps.core.errors import Conflict, InvalidInput
+from apps.fleet.choices import SiteKind
+from apps.fleet.models import Site
+from apps.fleet.services import choose_zone, create_site
+
+SITE_KINDS = [(kind.value, kind.label) for kind in SiteKind if kind != SiteKind.DECLARED]
+
+
+@dataclass(frozen=True)
+class SetUp:
+    """What set-up made. ``note`` says what is still missing ('' if nothing is)."""
+
+    user: User
+    lab: Lab
+    site: Site
+    note: str
+
+
+def zone_label(code: str, name: str) -> str:
+    """Return a zone as it is offered and typed: 'Germany (DE)'."""
+    return f"{name} ({code})"
+
+
+def zone_code(text: str) -> str:
+    """Return the zone that a code, a name or a label names, '' for none; an unknown one is told its neighbours."""
+    wanted = text.strip()
+    if not wanted:
+        return ""
+    known = zones()
+    if not known:
+        raise InvalidInput(
+            "No emission factors are loaded, so no zone can be chosen yet.",
+            field="zone",
+            hint="Leave the zone out; start with `make run`, which loads the factors, and choose it later.",
+        )
+    spellings: dict[str, str] = {}
+    for code, name in known:
+        for spelling in (name, zone_label(code, name), code):
+            spellings[spelling.casefold()] = code
+    if wanted.casefold() in spellings:
+        return spellings[wanted.casefold()]
+    near = get_close_matches(wanted.casefold(), list(spellings), n=8, cutoff=0.45)
+    labels = dict(known)
+    offered = list(dict.fromkeys(zone_label(spellings[key], labels[spellings[key]]) for key in near))[:4]
+    hint = f"Did you mean {', '.join(offered)}?" if offered else "Write a country such as Germany, or its code DE."
+    raise InvalidInput(f"{wanted[:60]!r} is not a grid zone with a factor.", field="zone", hint=hint)
+
+
+def _checked_zone_name(text: str) -> str:
+    name = text.strip() or "UTC"
+    known = available_timezones()
+    if name in known:
+        return name
+    near = get_close_matches(name, known, n=4, cutoff=0.5)
+    hint = f"Did you mean {', '.join(near)}?" if near else "Write for example Europe/Berlin, or UTC."
+    raise InvalidInput(f"{name[:60]!r} is not a time zone.", field="time_zone", hint=hint)
+
+
+def _new_user(username: str, password: str) -> User:
+    user = User(username=username.strip())
+    try:
+        user.clean_fields(exclude=["password"])
+        user.validate_unique()
+    except ValidationError as error:
+        message = error.message_dict.get("username", error.messages)[0]
+        raise InvalidInput(message, field="username", hint="For example ada or ada.lovelace.") from error
+    if password:
+        try:
+            validate_password(password, user)
+        except ValidationError as error:
+            raise InvalidInput(" ".join(error.messages), field="password", hint="Choose a longer one, or none.") from error
+        user.set_password(password)
+    else:
+        user.set_unusable_password()
+    user.save()
+    return user
+
+
+@transaction.atomic
+def set_up(
+    *,
+    lab_name: str,
+    username: str,
+    password: str,
+    zone: str,
+    site_kind: str,
+    time_zone: str,
+    now: int,
+    code: str | None = None,
+) -> SetUp:
+    """Make the first user, their lab with the project demo, and its site. ``code`` None: asked for on the server itself.
+
+    Nothing is written, and the code is not spent, unless all of it is right. ``zone`` '' is allowed: energy is counted,
+    carbon is unknown until somebody chooses.
+    """
+    if accounts.set_up():
+        raise Conflict("LabCarbon is set up already.", hint="Sign in at /accounts/login/.")
+    if not lab_name.strip():
+        raise InvalidInput("The lab needs a name.", field="lab", hint="For example Cell Atlas Lab.")
+    if len(lab_name) > 200:
+        raise InvalidInput("The name of the lab is longer than 200 characters.", field="lab", hint="Shorten it.")
+    if site_kind not in dict(SITE_KINDS):
+        kinds = ", ".join(kind for kind, _ in SITE_KINDS)
+        raise InvalidInput(f"{site_kind[:40]!r} is not a kind of site.", field="site_kind", hint=f"Use one of {kinds}.")
+    chosen = zone_code(zone)
+    zone_name = _checked_zone_name(time_zone)
+    user = _new_user(username, password)
+    lab = create_lab(name=lab_name.strip(), time_zone=zone_name, owner=user, now=now)
+    site = create_site(lab=lab, name="Main site", kind=SiteKind(site_kind), zone=chosen)
+    if code is not None:
+        spend_code(purpose=CodePurpose.SETUP, code=code, now=now)
+    note = "" if chosen else f"No grid zone is chosen: energy will be shown without carbon. Choose it at /sites/{site.pk}/."
+    return SetUp(user, lab, site, note)
+
+
+def choose_site_zone(*, site: Site, text: str) -> str:
+    """Set a site's zone from what a person typed; return its code."""
+    code = zone_code(text)
+    if not code:
+        raise InvalidInput("No zone was chosen.", field="zone", hint="Write a country such as Germany, or its code DE.")
+    choose_zone(site=site, zone=code)
+    return code
