@@ -21,6 +21,7 @@ from labcarbon.environment import BASE_DIR, EnvironmentProblem, read_environment
 
 BIN = Path(sys.executable).parent
 _READY_S = 60.0
+_ENROL_EVERY_S = 10.0
 
 
 class CannotStart(Exception):
@@ -146,22 +147,24 @@ def first_link(url: str) -> str:
 
 
 def enrol_here(url: str) -> bool:
-    """Enrol this machine's collector once the lab exists; return whether nothing is left to do."""
+    """Enrol this machine's collector in the lab; return whether it is. What failed is tried again."""
     from apps.accounts.choices import CodePurpose
     from apps.accounts.models import Lab
     from apps.accounts.services import issue_code
     from apps.core.clock import now_us
 
-    lab = Lab.objects.order_by("id").first()
-    if lab is None:
-        return False
+    lab = Lab.objects.order_by("id")[0]
     code = issue_code(purpose=CodePurpose.ENROL, now=now_us(), lab=lab)
     done = subprocess.run(
         [str(BIN / "labcarbon-collect"), "enrol", url], input=code + "\n", text=True, capture_output=True, check=False
     )
     if done.returncode != 0:
-        print(f"This machine's collector could not be enrolled: {done.stderr.strip()}", flush=True)
-    return True
+        print(
+            f"This machine's collector could not be enrolled yet: {done.stderr.strip()} "
+            f"It is tried again every {_ENROL_EVERY_S:.0f} s; by hand: labcarbon-collect enrol {url}",
+            flush=True,
+        )
+    return done.returncode == 0
 
 
 def _enrolled(data_dir: Path) -> bool:
@@ -169,15 +172,17 @@ def _enrolled(data_dir: Path) -> bool:
 
 
 def supervise(running: list[Child], data_dir: Path, url: str, stop: threading.Event) -> None:
-    """Keep the children running until told to stop."""
-    enrolled = _enrolled(data_dir)
+    """Keep the children running until told to stop; enrol this machine once the lab is set up."""
+    from apps.accounts.selectors import set_up
+
+    enrolled, enrol_at = _enrolled(data_dir), 0.0
     while not stop.wait(1.0):
         for child in running:
             message = child.watch()
             if message:
                 print(message, flush=True)
-        if not enrolled:
-            enrolled = enrol_here(url)
+        if not enrolled and time.monotonic() >= enrol_at and set_up():
+            enrolled, enrol_at = enrol_here(url), time.monotonic() + _ENROL_EVERY_S
 
 
 def run() -> None:
@@ -224,6 +229,8 @@ def main() -> int:
     except (CannotStart, EnvironmentProblem) as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:  # Ctrl-C before there was anything to stop
+        return 130
     return 0
 
 

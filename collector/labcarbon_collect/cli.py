@@ -27,6 +27,7 @@ settings (environment)
   LABCARBON_SOCKET   socket of the daemon
   LABCARBON_NODE_ID  UUID of this node, instead of the one kept in the data folder
   LABCARBON_SOURCES  meters to read, comma separated (nvml, rapl, cpu_model, replay)
+  LABCARBON_INTERVAL_S  seconds per window of the daemon, 10 to 300 (60)
 
 On a new machine: labcarbon-collect doctor
 """

@@ -27,7 +27,7 @@ from tests.faults.installation import Installation, Machine
 from tests.faults.keeper import BACK_S, Keeper, Kept, children_of
 from tests.faults.load import Load, spool_of
 from tests.faults.oracle import audit, read_spool
-from tests.services.postgres import Postgres
+from tests.services.postgres import Postgres, programs
 from tests.services.process import wait_until
 
 pytestmark = pytest.mark.faults
@@ -210,7 +210,7 @@ def test_kills_on_sqlite_lose_nothing_and_count_nothing_twice(
         print(f"{told}: killed {done}; slowest back: {back}; {found}; {time.monotonic() - begun:.0f} s", flush=True)
 
 
-@pytest.mark.postgres
+@pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed (apt-get install postgresql)")
 def test_kills_on_postgres_of_its_backends_too(
     tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,8 +27,10 @@ from labcarbon_collect.who import Who
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--interval", type=_interval, default=config.DEFAULT_INTERVAL_S, metavar="S",
-        help=f"seconds per window, {config.MIN_INTERVAL_S} to {config.MAX_INTERVAL_S} (default {config.DEFAULT_INTERVAL_S})",
+        "--interval", type=_interval, metavar="S",
+        default=os.environ.get("LABCARBON_INTERVAL_S") or str(config.DEFAULT_INTERVAL_S),
+        help=f"seconds per window, {config.MIN_INTERVAL_S} to {config.MAX_INTERVAL_S} "
+        f"(default: LABCARBON_INTERVAL_S, else {config.DEFAULT_INTERVAL_S})",
     )  # fmt: skip
     parser.add_argument("--no-push", action="store_true", help="measure and keep only")
     parser.add_argument("--until-idle", action="store_true", help="end when the runs registered meanwhile have ended")
