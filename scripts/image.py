@@ -51,7 +51,7 @@ def build(engine: Engine, tag: str) -> list[str]:
         if bundle:
             given["ca-bundle"] = bundle
         engine.build(tag, given, local_folders(settings))
-    return [word for key in ("index-url", "extra-index-url", "find-links", "proxy") for word in settings.get(key, "").split()]
+    return " ".join(settings.get(key, "") for key in ("index-url", "extra-index-url", "find-links", "proxy")).split()
 
 
 def look(engine: Engine, tag: str, told: list[str]) -> None:
@@ -59,7 +59,7 @@ def look(engine: Engine, tag: str, told: list[str]) -> None:
     config = engine.config(tag)
     with engine.files(tag) as root:
         wrong = findings(root, config, told)
-        leftovers = [name for name in os.listdir(root / "opt") if name != "labcarbon"]
+        leftovers = [path.name for path in (root / "opt").iterdir() if path.name != "labcarbon"]
         size = sum(path.lstat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())
     wrong += [f"/opt/{name} is of the build machine" for name in leftovers]
     demand(config["Entrypoint"] == [ENTRY], f"its entry point is {config['Entrypoint']}")
@@ -81,7 +81,7 @@ def web_processes(port: int) -> dict[int, int]:
             continue
         try:
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            if b"labcarbon.wsgi" in words and f"127.0.0.1:{port}".encode() in words and words[0].startswith(b"/opt/labcarbon/"):
+            if {b"labcarbon.wsgi", f"127.0.0.1:{port}".encode()} <= set(words) and words[0].startswith(b"/opt/labcarbon/"):
                 found[int(entry.name)] = entry.stat().st_uid
         except OSError:
             continue
@@ -146,7 +146,8 @@ def try_out(engine: Engine, tag: str) -> None:
             demand(status == 200, f"/livez answered {status}")
             demand(bool(pids) and set(pids.values()) == {UID}, f"the web server's processes are {pids} (pid: uid)")
             subprocess.run(engine.command(tag, data, environ, [HEALTH]), check=True)
-            pages = {path: answer(f"http://127.0.0.1:{port}{path}") for path in ("/readyz", "/", "/static/plotly/plotly.min.js")}
+            paths = ("/readyz", "/", "/static/plotly/plotly.min.js")
+            pages = {path: answer(f"http://127.0.0.1:{port}{path}") for path in paths}
             demand(all(200 <= status < 400 for status in pages.values()), f"answers: {pages}")
             print(f"answers: {pages}, processes (pid: uid): {pids}")
         finally:

@@ -51,10 +51,8 @@ def _debootstrap(root: Path) -> None:
 def _pack(root: Path, archive: Path) -> None:
     partial = archive.with_suffix(".partial")
     leave_out = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
-    subprocess.run(
-        ["tar", "--sort=name", "--numeric-owner", "--one-file-system", *leave_out, "-C", str(root), "-cf", str(partial), "."],
-        check=True,
-    )
+    form = ["--sort=name", "--numeric-owner", "--one-file-system"]
+    subprocess.run(["tar", *form, *leave_out, "-C", str(root), "-cf", str(partial), "."], check=True)
     partial.rename(archive)
 
 

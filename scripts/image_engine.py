@@ -38,7 +38,9 @@ class Engine(Protocol):
 def _run(command: list[str]) -> str:
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
-        raise SystemExit(f"`{' '.join(command[:12])} …` failed ({ended.returncode}):\n{(ended.stdout + ended.stderr)[-6000:]}")
+        raise SystemExit(
+            f"`{' '.join(command[:12])} …` failed ({ended.returncode}):\n{(ended.stdout + ended.stderr)[-6000:]}"
+        )
     return ended.stdout.strip()
 
 

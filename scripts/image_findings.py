@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 BUILD_TOOLS = frozenset({
-    "as", "c++", "cc", "clang", "cmake", "g++", "gcc", "git", "ld", "make", "pip", "pip3", "uv", "curl", "wget", "debootstrap",
+    "as", "c++", "cc", "clang", "cmake", "g++", "gcc", "git", "ld", "make", "pip", "pip3", "uv", "curl", "wget",
 })  # fmt: skip
 SECRET_FILES = frozenset({
     "secret_key", "token_peppers", ".env", "pip.conf", "99build", "ca-bundle", "labcarbon.sqlite3", ".netrc", "id_rsa",
@@ -24,7 +24,7 @@ def findings(root: Path, config: dict[str, Any], told: Sequence[str]) -> list[st
 
 def _tools(root: Path) -> Iterator[str]:
     for folder in _PROGRAM_FOLDERS:
-        names = os.listdir(root / folder) if (root / folder).is_dir() else []
+        names = [path.name for path in (root / folder).iterdir()] if (root / folder).is_dir() else []
         yield from (f"build tool in the image: /{folder}/{name}" for name in sorted(BUILD_TOOLS.intersection(names)))
     if list(root.glob("opt/labcarbon/lib/python3*/site-packages/pip")):
         yield "build tool in the image: the pip package"
@@ -32,7 +32,8 @@ def _tools(root: Path) -> Iterator[str]:
 
 def _secret_files(root: Path) -> Iterator[str]:
     for folder, _, files in os.walk(root):
-        yield from (f"a secret's file in the image: /{Path(folder).relative_to(root)}/{name}" for name in SECRET_FILES & {*files})
+        place = Path(folder).relative_to(root)
+        yield from (f"a secret's file in the image: /{place}/{name}" for name in sorted(SECRET_FILES.intersection(files)))
 
 
 def _writable(root: Path) -> Iterator[str]:

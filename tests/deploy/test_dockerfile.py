@@ -25,7 +25,11 @@ def stages() -> dict[str, list[tuple[str, str]]]:
 
 def test_three_stages_and_only_the_base_asks_for_debian() -> None:
     assert list(stages()) == ["base", "build", ""]
-    assert [rest for word, rest in INSTRUCTIONS if word == "FROM"] == ["debian:bookworm-slim AS base", "base AS build", "base"]
+    assert [rest for word, rest in INSTRUCTIONS if word == "FROM"] == [
+        "debian:bookworm-slim AS base",
+        "base AS build",
+        "base",
+    ]
 
 
 def test_nothing_runs_in_the_last_stage_and_it_copies_from_the_build_only() -> None:
@@ -41,7 +45,9 @@ def test_it_runs_as_a_fixed_user_that_is_not_root() -> None:
 
 
 def test_python_packages_are_installed_by_hash_and_never_built() -> None:
-    installs = [rest for word, rest in INSTRUCTIONS if word == "RUN" and "pip" in rest and " install " in rest and "-r " in rest]
+    installs = [
+        rest for word, rest in INSTRUCTIONS if word == "RUN" and "pip" in rest and " install " in rest and "-r " in rest
+    ]
     assert len(installs) == 1
     assert "--require-hashes" in installs[0]
     assert "--only-binary :all:" in installs[0]

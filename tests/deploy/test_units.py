@@ -107,7 +107,9 @@ def test_group_and_rule_let_the_group_alone_read_the_counters(tmp_path: Path) ->
 
 
 def test_the_readme_installs_every_file_of_the_folder() -> None:
-    told = (DEPLOY / "README.md").read_text(encoding="utf-8") + (DEPLOY.parent / "docs" / "install.md").read_text(encoding="utf-8")
+    told = (DEPLOY / "README.md").read_text(encoding="utf-8") + (DEPLOY.parent / "docs" / "install.md").read_text(
+        encoding="utf-8"
+    )
     for path in DEPLOY.iterdir():
         if path.name != "README.md":
             assert f"deploy/{path.name}" in told, path.name
