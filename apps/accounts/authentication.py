@@ -9,7 +9,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from apps.accounts import calc
-from apps.accounts.choices import TokenKind
+from apps.accounts.choices import SCOPES_OF_ROLE, TokenKind
 from apps.accounts.models import Lab, Membership, Token, User
 from apps.core.clock import now_us
 from apps.core.errors import NotSignedIn
@@ -55,13 +55,15 @@ def caller_of_token(text: str, now: int) -> Caller:
         raise _refuse("This token was revoked.")
     if token.expires_us is not None and token.expires_us <= now:
         raise _refuse("This token has expired.")
-    if token.user is not None and not (
-        token.user.is_active and Membership.objects.filter(lab=token.lab, user=token.user).exists()
-    ):
-        raise _refuse("The owner of this token is no longer a member of the lab.")
+    scopes = frozenset(token.scopes.split())
+    if token.user is not None:
+        role = Membership.objects.filter(lab=token.lab, user=token.user).values_list("role", flat=True).first()
+        if role is None or not token.user.is_active:
+            raise _refuse("The owner of this token is no longer a member of the lab.")
+        scopes &= frozenset(SCOPES_OF_ROLE[role])  # never more than its owner's present role
     if token.last_used_us is None or token.last_used_us < now - _USE_GRAIN_US:
         Token.objects.filter(pk=token.pk).update(last_used_us=now)
-    caller = Caller(token.lab, frozenset(token.scopes.split()), user=token.user, node_uuid=token.node_uuid)
+    caller = Caller(token.lab, scopes, user=token.user, node_uuid=token.node_uuid)
     if token.kind == TokenKind.NODE:  # the hot path; a person who leaves is refused at once
         if len(_cache) > 10_000:
             _cache.clear()

@@ -11,7 +11,7 @@ from django.utils.text import slugify
 from apps.accounts import calc
 from apps.accounts.choices import SCOPES_OF_NODE, SCOPES_OF_ROLE, CodePurpose, Role, TokenKind
 from apps.accounts.models import Lab, Membership, OneTimeCode, Project, Token, User
-from apps.core.errors import Conflict, InvalidInput
+from apps.core.errors import Conflict, Forbidden, InvalidInput
 
 MINUTE_US = 60_000_000
 CODE_LIFE_US = {
@@ -74,7 +74,9 @@ def issue_node_token(*, lab: Lab, node_uuid: UUID, now: int) -> str:
 
 def issue_user_token(*, lab: Lab, user: User, now: int) -> str:
     """Return a new token that may do what its owner's role allows."""
-    role = Membership.objects.get(lab=lab, user=user).role
+    role = Membership.objects.filter(lab=lab, user=user).values_list("role", flat=True).first()
+    if role is None:
+        raise Forbidden("You are no longer a member of this lab.", hint="Ask an admin of your lab to add you.")
     return _new_token(kind=TokenKind.USER, lab=lab, scopes=SCOPES_OF_ROLE[role], now=now, node_uuid=None, user=user)
 
 

@@ -13,7 +13,7 @@ from apps.accounts.models import Lab
 from apps.accounts.permissions import caller, require
 from apps.carbon.calc import FigureQuery, iso_hour, parse_query
 from apps.carbon.schema import GROUP_BY, OFFSET, QUERY_PARAMETERS, ConfigReply, ExplainReply, FigureReply, LedgerRow
-from apps.carbon.selectors import GROUPS, Figure, applied_factor, entries, figure, figures_by, normal
+from apps.carbon.selectors import GROUPS, Figure, applied_factor, entries, figure, figures_by, normal, require_subject
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
 from apps.core.units import hour_of
@@ -35,7 +35,9 @@ def _query(request: Request, lab: Lab, also: set[str]) -> FigureQuery:
         raise InvalidInput(
             f"{unknown[0]!r} is not known here.", field=unknown[0], hint=f"Known: {', '.join(sorted(known))}."
         )
-    return parse_query(request.query_params.dict(), basis=lab.basis)
+    query = parse_query(request.query_params.dict(), basis=lab.basis)
+    require_subject(lab, query)
+    return query
 
 
 def _told(query: FigureQuery, found: Figure) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Figures: energy, facility energy and emissions of a subject over a period, in set-based SQL over the ledger."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -8,11 +8,16 @@ from uuid import UUID
 from django.db import connection
 
 from apps.accounts.models import Lab
+from apps.accounts.selectors import project_by_slug
 from apps.carbon.calc import FigureQuery
 from apps.carbon.models import AppliedFactor, EmissionFactor
+from apps.core.errors import NotFound
 from apps.core.sql import emission_sql, facility_sql, rows
-from apps.fleet.models import Node
+from apps.core.text import unstorable
+from apps.fleet.models import Device, Node
+from apps.fleet.selectors import node_of
 from apps.ingest.choices import EnergyQuality
+from apps.runs.selectors import run_of
 
 # Ledger entry → the PUE and factor of its node at its hour → the run and project that used it.
 _FROM = """
@@ -92,6 +97,22 @@ def _sums() -> str:
 
 def _figure(row: dict[str, Any]) -> Figure:
     return Figure(**{name: int(row[name] or 0) for name in Figure.__dataclass_fields__})
+
+
+def require_subject(lab: Lab, query: FigureQuery) -> None:
+    """Raise NotFound unless the subject of a query is the lab's: what is not there is not zero."""
+    key = query.subject_key
+    there: dict[str, Callable[[], bool]] = {
+        "lab": lambda: True,
+        "project": lambda: project_by_slug(lab, key) is not None,
+        "run": lambda: run_of(lab, UUID(key)) is not None,
+        "node": lambda: node_of(lab, UUID(key)) is not None,
+        "device": lambda: Device.objects.filter(lab=lab, key=key).exists(),
+    }
+    if unstorable(key) or not there[query.subject_kind]():
+        raise NotFound(
+            f"There is no such {query.subject_kind} in this lab.", field="subject", hint="Ask for subject=lab with group_by."
+        )
 
 
 def figure(lab: Lab, query: FigureQuery) -> Figure:

@@ -37,6 +37,8 @@ def error_response(error: Exception, context: dict[str, Any]) -> Response | None
     """Answer any anticipated error in the one shape; let the others become a 500."""
     if isinstance(error, LabCarbonError):
         response = Response(error.body(), status=error.status)
+        if error.status == 401:
+            response["WWW-Authenticate"] = "Bearer"
         retry_after = getattr(error, "retry_after_s", None)
         if retry_after is not None:
             response["Retry-After"] = str(retry_after)

@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 
 from apps.core.errors import InvalidInput, UpgradeRequired
+from apps.core.text import storable, unstorable
 from apps.core.units import INT64_MAX, US_PER_S
 from apps.ingest.choices import (
     COUNTER_MEASUREMENTS,
@@ -154,6 +155,9 @@ def parse_batch(body: bytes) -> BatchIn:
         raise _bad("The batch is nested too deep.") from error
     if not _shallow(header.health, MAX_NESTING) or not _shallow(header.device_facts, MAX_NESTING):
         raise _bad(f"health and device_facts are nested at most {MAX_NESTING} deep.")
+    header.health, header.device_facts = storable(header.health), storable(header.device_facts)
+    for gap in header.gaps:
+        gap.epoch, gap.reason = storable(gap.epoch), storable(gap.reason)
     major = header.schema.split(".", 1)[0]
     if not major.isdecimal():
         raise _bad(f"{header.schema!r} is not a schema version.", "schema")
@@ -282,7 +286,7 @@ def _give_shares(header: Header, windows: list[WindowIn | None], refused: dict[i
 
 
 def _bad_text(text: str) -> bool:
-    return not text or "\x00" in text or any(0xD800 <= ord(letter) <= 0xDFFF for letter in text)
+    return not text or unstorable(text)
 
 
 def problem(window: WindowIn) -> str:

@@ -17,6 +17,7 @@ from apps.core.api import StrictSerializer
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.intervals import us_of
+from apps.core.text import unstorable
 from apps.core.units import INT64_MAX
 from apps.runs.choices import RunState
 from apps.runs.models import Run
@@ -42,6 +43,8 @@ class RunBody(StrictSerializer):
         for name, value in params.items():
             if isinstance(value, dict | list) or len(str(name)) > 256 or len(str(value)) > 1024:
                 raise serializers.ValidationError(f"{name!r}: a parameter is one text, number, true, false or null.")
+            if unstorable(f"{name}{value}"):
+                raise serializers.ValidationError(f"{name!r}: NUL and half characters cannot be stored.")
         return params
 
 
@@ -140,6 +143,13 @@ def _known_filters(params: QueryDict) -> None:
     unknown = sorted(set(params) - {"project", "state", "text", "cursor", "page_size"})
     if unknown:
         raise InvalidInput(f"{unknown[0]!r} is not a filter.", field=unknown[0], hint="Known: project, state, text.")
+    for name, value in params.items():
+        if unstorable(str(value)):
+            raise InvalidInput("A filter holds a character that no run can.", field=name)
+    if params.get("state") and params["state"] not in RunState.values:
+        raise InvalidInput(
+            f"{params['state']!r} is not a state.", field="state", hint=f"Use one of {', '.join(RunState.values)}."
+        )
 
 
 class RunsView(APIView):
