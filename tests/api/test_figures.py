@@ -1,0 +1,174 @@
+"""GET /api/v1/figures/ and /api/v1/explain/: the same query, the same integers."""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.core.units import emission_ug
+from tests.api.conftest import Labs
+from tests.api.test_runs import FACTS, RUN
+from tests.builders import MINUTE, T0, W, push
+
+Refused = Callable[..., dict[str, Any]]
+GPU = "gpu:GPU-0000-1111"
+PERIOD = {"metric": "energy_mj", "from": "2026-11-02T08:00Z", "to": "2026-11-02T10:00Z"}
+
+
+def _path(endpoint: str = "figures", **changes: str) -> str:
+    query = {**PERIOD, **changes}
+    return f"{endpoint}/?{urlencode({key.rstrip('_'): value for key, value in query.items() if value})}"
+
+
+@pytest.fixture
+def filled(labs: Labs) -> Labs:
+    assert labs.member("PUT", f"runs/{RUN}/", FACTS).status_code == 200
+    windows = [
+        W(
+            GPU,
+            901,
+            start_us=T0 + i * MINUTE,
+            end_us=T0 + (i + 1) * MINUTE,
+            seq=i,
+            shares=((f"run:{RUN}", 600), ("idle", 300), ("proc:ada/x", 1)),
+        )
+        for i in range(90)
+    ]
+    push(labs.ours.node, windows)
+    push(labs.theirs.node, [W(GPU, 7)])
+    return labs
+
+
+@pytest.mark.parametrize(
+    ("subject", "value"),
+    [
+        ("lab", 90 * 901),
+        ("project:demo", 90 * 600),
+        (f"run:{RUN}", 90 * 600),
+        (f"device:{GPU}", 90 * 901),
+    ],
+)
+def test_it_works(filled: Labs, subject: str, value: int) -> None:
+    told = filled.viewer("GET", _path(subject=subject)).json()
+    assert told["value"] == value
+    assert told["unit"] == "mJ"
+    explained = filled.viewer("GET", _path("explain", subject=subject)).json()
+    assert explained["value"] == value == sum(entry["energy_mj"] for entry in explained["ledger"])
+    assert told["explain"].endswith(f"/explain/?{told['query']}")
+
+
+def test_emissions_are_the_sum_of_their_entries(filled: Labs) -> None:
+    told = filled.viewer("GET", _path("explain", metric="emission_ug")).json()
+    assert told["value"] == sum(
+        emission_ug(entry["energy_mj"], entry["pue_ppm"], entry["factor_ug_per_kwh"]) for entry in told["ledger"]
+    )
+    assert told["value"] > 0
+    assert told["unit"] == "ug CO2e"
+
+
+@pytest.mark.parametrize(
+    "group", ["charge", "project", "run", "node", "device", "hour", "quality", "consumer", "factor", "pue"]
+)
+def test_groups_sum_to_the_figure(filled: Labs, group: str) -> None:
+    told = filled.viewer("GET", _path(group_by=group)).json()
+    assert sum(part["value"] for part in told["groups"]) == told["value"] == 90 * 901
+
+
+def test_narrowed(filled: Labs) -> None:
+    def value(**changes: str) -> int:
+        return int(filled.viewer("GET", _path(**changes)).json()["value"])
+
+    assert value(consumer="idle") == 90 * 300
+    assert value(consumer="unattributed") == 90
+    assert value(quality="COUNTER") == 90 * 901
+    assert value(quality="DECLARED") == 0
+    assert value(to="2026-11-02T09:00Z") == 60 * 901
+
+
+def test_nothing_of_another_lab(filled: Labs, refused: Refused) -> None:
+    assert filled.outsider("GET", _path()).json()["value"] == 7
+    told = filled.outsider("GET", _path("explain"))
+    assert RUN not in told.content.decode()
+    for subject in (f"run:{RUN}", f"node:{filled.ours.node.uuid}"):
+        refused(filled.outsider("GET", _path(subject=subject)), 404)
+        refused(filled.outsider("GET", _path("explain", subject=subject)), 404)
+
+
+@pytest.mark.parametrize(
+    "subject", ["project:nope", "run:00000000-0000-4000-8000-000000000000", "device:gpu:none", "project:\x00", "device:\x00"]
+)
+def test_what_is_not_there_is_not_zero(filled: Labs, refused: Refused, subject: str) -> None:
+    refused(filled.viewer("GET", _path(subject=subject)), 404)
+    refused(filled.viewer("GET", _path("explain", subject=subject)), 404)
+
+
+@pytest.mark.parametrize("endpoint", ["figures", "explain"])
+def test_who_may_not(filled: Labs, refused: Refused, endpoint: str) -> None:
+    refused(filled.node("GET", _path(endpoint)), 403)
+    refused(filled.nobody("GET", _path(endpoint)), 401)
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        refused(filled.admin(method, _path(endpoint)), 405)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"metric": ""}, "metric"),
+        ({"from": ""}, "from"),
+        ({"to": ""}, "to"),
+        ({"metric": "kwh"}, "metric"),
+        ({"metric": "embodied_ug"}, "metric"),
+        ({"subject": "everything"}, "subject"),
+        ({"subject": "lab:1"}, "subject"),
+        ({"subject": "run:1"}, "subject"),
+        ({"subject": "project"}, "subject"),
+        ({"from": "yesterday"}, "from"),
+        ({"from": "1066-01-01"}, "from"),
+        ({"to": "9999-12-31T23:59Z"}, "to"),
+        ({"to": "2026-11-02T08:00Z"}, "to"),
+        ({"from": "1990-01-01", "to": "2200-01-01"}, "to"),
+        ({"accounting": "market"}, "accounting"),
+        ({"accounting": "both"}, "accounting"),
+        ({"basis": "direct"}, "basis"),
+        ({"profile": "lesson"}, "profile"),
+        ({"quality": "good"}, "quality"),
+        ({"consumer": "ada"}, "consumer"),
+        ({"colour": "blue"}, "colour"),
+        ({"from": "2026-11-02T08:00:00+99:99"}, "from"),
+        ({"from": "\x00"}, "from"),
+    ],
+)
+@pytest.mark.parametrize("endpoint", ["figures", "explain"])
+def test_bad_queries(labs: Labs, refused: Refused, endpoint: str, change: dict[str, str], field: str) -> None:
+    assert refused(labs.viewer("GET", _path(endpoint, **change)), 400)["field"] == field
+
+
+def test_groups_and_offsets_that_do_not_exist(labs: Labs, refused: Refused) -> None:
+    assert refused(labs.viewer("GET", _path(group_by="e.id; DROP TABLE x")), 400)["field"] == "group_by"
+    for offset in ("-1", "one", "9" * 30, "1e3"):
+        assert refused(labs.viewer("GET", _path("explain", offset=offset)), 400)["field"] == "offset"
+
+
+def test_the_explanation_comes_in_pages_that_miss_nothing(filled: Labs) -> None:
+    windows = [
+        W("gpu:GPU-many", 3, start_us=T0 + i, end_us=T0 + i + 1, seq=i, shares=((f"proc:ada/p{i}", 3),)) for i in range(700)
+    ]
+    push(filled.ours.node, windows)
+    pages = [filled.viewer("GET", _path("explain", offset=str(at))).json() for at in (0, 500, 1000)]
+    assert [len(page["ledger"]) for page in pages] == [500, len(pages[1]["ledger"]), 0]
+    assert sum(entry["energy_mj"] for page in pages for entry in page["ledger"]) == pages[0]["value"]
+
+
+def test_a_figure_costs_the_same_whatever_the_rows(filled: Labs) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as counted:
+            assert filled.viewer("GET", _path("explain")).status_code == 200
+        return len(counted)
+
+    queries()
+    few = queries()
+    push(filled.ours.node, [W("gpu:GPU-more", 3, start_us=T0 + i, end_us=T0 + i + 1, seq=i) for i in range(300)])
+    assert queries() == few
