@@ -8,31 +8,15 @@ import subprocess
 import sys
 import time
 import uuid
-from contextlib import contextmanager
 
 import pytest
 from labcarbon_collect import meter_checks
 from labcarbon_collect.who import RegistrationRefused, Who
 
+from tests.collector.users import ALICE, BOB, DAEMON, SHELL_SPIN, running, unprivileged
+
 RUN = str(uuid.UUID(int=7))
 SPIN = "import time; end = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\n"
-# A daemon without privileges and the users of two jobs: uids that belong to nobody on an ordinary machine.
-DAEMON, ALICE, BOB = 64_101, 64_102, 64_103
-
-
-@contextmanager
-def running(*command, uid=None):
-    """A process of ours, ended by its own handle."""
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, user=uid)
-    try:
-        yield child
-    finally:
-        child.kill()
-        child.wait()
-        child.stdin.close()
-        child.stdout.close()
-
-
 def wait_until(condition):
     for _ in range(500):
         if condition():
@@ -104,39 +88,6 @@ def test_a_process_of_another_user_cannot_be_registered_by_us():
         Who(cluster="here").register(RUN, 1, os.getuid() or ALICE)
 
 
-# A shell's own arithmetic, since the interpreter that runs the tests need not be readable to other users.
-SHELL_SPIN = "read go; i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; echo done; read stop"
-
-
-@contextmanager
-def unprivileged(uid, program, *arguments, first=lambda: None):
-    """A fork of this process that has become ``uid`` for good; yields (its answers, what lets it go on).
-
-    ``first`` is done in the fork while it is still root.
-    """
-    answers_in, answers_out = os.pipe()
-    go_in, go_out = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        first()
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-        status = 1
-        try:
-            with os.fdopen(answers_out, "w", buffering=1) as answers:
-                program(lambda *words: print(*words, file=answers), lambda: os.read(go_in, 1), *arguments)
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(answers_out)
-    with os.fdopen(answers_in) as answers:
-        yield answers, lambda: os.write(go_out, b"\n")
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    os.close(go_in)
-    os.close(go_out)
-
-
 def daemons_work(answer, wait, alice, bob):
     """What the daemon does, without any right over the two users."""
     assert os.getresuid() == (DAEMON, DAEMON, DAEMON)
@@ -163,14 +114,15 @@ def test_an_unprivileged_daemon_and_two_other_users():
     with (
         running("/bin/sh", "-c", SHELL_SPIN, uid=ALICE) as alice,
         running("/bin/sh", "-c", SHELL_SPIN, uid=BOB) as bob,
-        unprivileged(DAEMON, daemons_work, alice.pid, bob.pid) as (answers, go_on),
+        unprivileged(DAEMON, daemons_work, alice.pid, bob.pid) as daemon,
     ):
+        answers = daemon.answers
         assert [answers.readline(), answers.readline()] == ["refused\n", "refused\n"]
         for child in (alice, bob):
             child.stdin.write("go\n")
             child.stdin.flush()
         assert [child.stdout.readline() for child in (alice, bob)] == ["done\n", "done\n"]
-        go_on()
+        daemon.go_on()
         assert answers.readline() == f"run:run-of-alice proc:{BOB}/sh\n"
         alice_us, bobs_run_us, bob_us = (int(value) for value in answers.readline().split())
         assert alice_us >= 50_000
@@ -211,9 +163,9 @@ def test_with_hidepid_another_users_work_is_unknown(tmp_path_factory):
         running("/bin/sh", "-c", "read stop", uid=ALICE) as alice,
         unprivileged(
             DAEMON, daemons_work_in_the_dark, folder, alice.pid, first=lambda: mount_hiding_proc(folder)
-        ) as (answers, _),
+        ) as daemon,
     ):
-        said = answers.readlines()
+        said = daemon.answers.readlines()
     if said == ["no mount\n"]:
         pytest.skip("this machine lets nobody mount a /proc: the fake /proc shows the same in test_who.py")
     assert said[0] == "unknown warn\n"

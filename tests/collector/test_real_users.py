@@ -1,0 +1,134 @@
+"""The whole daemon as one user, jobs on a GPU as two others: energy by registration, and nobody's environment read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from labcarbon_collect.client import Client, NoDaemon
+from labcarbon_collect.daemon import Daemon, Settings
+from labcarbon_collect.meter_checks import nvml_check
+from labcarbon_collect.sources.cpu_model import modelled_idle_mw
+from labcarbon_collect.spool import Spool
+from labcarbon_collect.who import Who
+
+from tests.collector.users import ALICE, BOB, DAEMON, running, unprivileged
+from tests.fakes.nvml_driver import FakeDriver, process
+
+RUN = str(uuid.uuid4())
+pytestmark = [
+    pytest.mark.skipif(os.getuid() != 0, reason="only root can start processes of other users; CI runs as root too"),
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+]
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that all three users can enter; the daemon's data inside are its own."""
+    made = Path(tempfile.mkdtemp(prefix="labcarbon-users-"))
+    made.chmod(0o755)
+    for name, mode in (("daemon", 0o700), ("run", 0o755)):
+        (made / name).mkdir(mode=mode)
+        os.chown(made / name, DAEMON, DAEMON)
+    yield made
+    shutil.rmtree(made)
+
+
+def environment(place: Path) -> dict[str, str]:
+    return {
+        "LABCARBON_DATA": str(place / "daemon"), "LABCARBON_SOCKET": str(place / "run" / "daemon.sock"),
+        "LABCARBON_SOURCES": "nvml", "LABCARBON_NODE_ID": str(uuid.uuid5(uuid.NAMESPACE_URL, str(place))),
+    }  # fmt: skip
+
+
+def be_the_daemon(answer, wait, place: Path) -> None:
+    """Measure until told to end; then tell which uid we were and which secrets we opened."""
+    secrets: list[str] = []
+    opened: list[str] = []
+
+    def audit(event: str, given: tuple[object, ...]) -> None:
+        if event == "open":
+            (secrets if str(given[0]).endswith("/environ") else opened).append(str(given[0]))
+
+    sys.addaudithook(audit)
+    daemon = Daemon(environment(place), Settings(interval_s=10, push=False), who=Who(cluster="here"), say=lambda text: None)
+    daemon.run()
+    answer(*os.getresuid(), len(secrets), sum(name.endswith("/stat") for name in opened) > 10)
+
+
+def import_what_comes_late() -> None:
+    """The interpreter that runs the tests may lie where only root can read: load its late modules while we are root."""
+    modelled_idle_mw("nobody")
+    assert nvml_check().state == "ok"
+
+
+def ask(answer, wait, place: Path, *requests: dict[str, object]) -> None:
+    """As some user: send the requests over the daemon's socket and tell the answers."""
+    os.environ["LABCARBON_SOCKET"] = str(place / "run" / "daemon.sock")
+    for _ in range(200):
+        try:
+            client = Client([place / "run" / "daemon.sock"], timeout_s=5)
+            break
+        except NoDaemon:
+            time.sleep(0.05)
+    for request in requests:
+        said = client.call(request, timeout_s=5)
+        answer(said.get("error", {}).get("code", "ok"), said.get("energy_mj"))
+
+
+def answers_of(uid: int, place: Path, *requests: dict[str, object]) -> list[str]:
+    with unprivileged(uid, ask, place, *requests) as fork:
+        return [line.strip() for line in fork.answers]
+
+
+def test_a_registered_run_gets_its_energy_and_nobody_elses(place: Path) -> None:
+    driver = FakeDriver(place, ["hopper"], live=True)
+    gpu = driver.gpus[0]
+    with (
+        driver.in_process(),
+        running("/bin/sh", "-c", "read stop", uid=ALICE) as alice,
+        running("/bin/sh", "-c", "read stop", uid=BOB) as bob,
+    ):
+        gpu.set_processes(process(alice.pid, sm_percent=75, memory_mib=900), process(bob.pid, sm_percent=25, memory_mib=10))
+        gpu.set_power(400_000, util_percent=99)
+        with unprivileged(DAEMON, be_the_daemon, place, first=import_what_comes_late) as daemon:
+            register = {"op": "register", "run": RUN, "pid": alice.pid}
+            assert answers_of(BOB, place, register) == ["not_yours None"]
+            assert answers_of(ALICE, place, register) == ["ok None"]
+            begun_mj = gpu.counter_mj
+            time.sleep(2.5)
+            ended_mj = gpu.counter_mj
+            assert answers_of(BOB, place, {"op": "end", "run": RUN}) == ["unknown_run None"]
+            (said,) = answers_of(ALICE, place, {"op": "end", "run": RUN, "children_cpu_us": 0})
+            after_mj = gpu.counter_mj
+            (status,) = answers_of(BOB, place, {"op": "status"})
+            assert status == "ok None"
+            os.kill(daemon.pid, signal.SIGTERM)
+            assert daemon.answers.read().split() == [str(DAEMON)] * 3 + ["0", "True"]
+    run_mj = int(said.removeprefix("ok "))
+    least_mj, most_mj = (ended_mj - begun_mj) * 3 // 4, (after_mj - begun_mj) * 3 // 4
+    second_mj = 400_000
+    assert least_mj - second_mj <= run_mj <= most_mj + second_mj, "three quarters, as the processors were used"
+    assert_windows(place, run_mj)
+
+
+def assert_windows(place: Path, run_mj: int) -> None:
+    spool = Spool(place / "daemon" / "collector")
+    windows = list(spool.windows())
+    spool.close()
+    shares: dict[str, int] = {}
+    for window in windows:
+        assert sum(energy_mj for _, energy_mj in window.shares) == window.energy_mj
+        for consumer, energy_mj in window.shares:
+            shares[consumer] = shares.get(consumer, 0) + energy_mj
+    assert set(shares) <= {f"run:{RUN}", f"proc:{ALICE}/sh", f"proc:{BOB}/sh"}
+    assert shares[f"run:{RUN}"] >= run_mj
+    assert shares[f"proc:{BOB}/sh"] > 0
