@@ -1,0 +1,132 @@
+"""The clock rule (R9): a window is placed by wall time, else by its monotonic age, else set aside; never lost."""
+
+import itertools
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.core.jobs import work_until_empty
+from apps.energy.models import LedgerEntry
+from apps.ingest.calc import SKEW_TRUSTED_US, ClockFacts, WindowIn, place
+from apps.ingest.models import EnergyWindow, QuarantinedWindow
+from tests.builders import BOOT, MINUTE, T0, SmallLab, W, push, small_lab
+
+GPU = "gpu:GPU-0000-1111"
+HOUR, DAY = 60 * MINUTE, 24 * 60 * MINUTE
+
+
+@dataclass(frozen=True)
+class Case:
+    """A collector whose clock is ``wrong_us`` ahead sends a window of this or an earlier boot."""
+
+    wrong_us: int
+    earlier_boot: bool
+    answer: str
+    shift_us: int = 0
+    quality: int = 1
+
+
+CASES = {
+    "right": Case(0, False, "accepted"),
+    "4 min 59 s ahead": Case(299_000_000, False, "accepted"),
+    "4 min 59 s behind": Case(-299_000_000, False, "accepted"),
+    "5 min ahead": Case(300_000_000, False, "accepted", -300_000_000, 2),
+    "an hour ahead": Case(HOUR, False, "accepted", -HOUR, 2),
+    "an hour behind": Case(-HOUR, False, "accepted", HOUR, 2),
+    "a day ahead": Case(DAY, False, "accepted", -DAY, 2),
+    "a day behind": Case(-DAY, False, "accepted", DAY, 2),
+    "in 1970": Case(-T0, False, "accepted", T0, 2),
+    "right, earlier boot": Case(0, True, "accepted"),
+    "an hour ahead, earlier boot": Case(HOUR, True, "quarantined"),
+    "in 1970, earlier boot": Case(-T0, True, "quarantined"),
+}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", CASES)
+def test_the_table(name: str) -> None:
+    case, small = CASES[name], small_lab()
+    start = T0 + case.wrong_us
+    window = W(GPU, 77, start_us=start, end_us=start + MINUTE, epoch="old/1" if case.earlier_boot else f"{BOOT}/1")
+    answers = push(small.node, [window], sent_at=start + 2 * MINUTE, received_us=T0 + 2 * MINUTE)
+    assert answers[0][0] == case.answer
+    if case.answer == "quarantined":
+        assert answers[0] == ["quarantined", "clock"]
+        assert not EnergyWindow.objects.exists()
+        assert QuarantinedWindow.objects.get().energy_mj == 77
+        return
+    stored = EnergyWindow.objects.get()
+    assert (stored.start_us, stored.clock_shift_us) == (start + case.shift_us, case.shift_us)
+    assert stored.placement_quality == case.quality
+    work_until_empty(worker="test")
+    assert sum(LedgerEntry.objects.values_list("energy_mj", flat=True)) == 77
+    small.node.refresh_from_db()
+    assert small.node.skew_us == -case.wrong_us
+
+
+def _window(small: SmallLab, i: int, clock_us: int) -> W:
+    start = T0 + i * MINUTE + clock_us
+    return W(GPU, 10, start_us=start, end_us=start + MINUTE, seq=i)
+
+
+@pytest.mark.django_db
+def test_neighbours_stay_neighbours_while_the_clock_is_wrong() -> None:
+    small = small_lab()
+    for i in range(5):
+        sent = T0 + (i + 1) * MINUTE + HOUR
+        late = (0, 300_000, 50_000, 900_000, 10_000)[i]  # the network took its time
+        assert push(small.node, [_window(small, i, HOUR)], sent_at=sent, received_us=sent - HOUR + late) == [["accepted"]]
+    placed = list(EnergyWindow.objects.order_by("sequence").values_list("start_us", "end_us"))
+    assert all(one[1] == other[0] for one, other in itertools.pairwise(placed))
+
+
+@pytest.mark.django_db
+def test_a_step_of_the_clock_in_the_middle_loses_no_energy() -> None:
+    small = small_lab()
+    for i in range(6):
+        wrong = 0 if i < 3 else -HOUR
+        sent = T0 + (i + 1) * MINUTE + wrong
+        assert push(small.node, [_window(small, i, wrong)], sent_at=sent, received_us=sent - wrong + 5_000)[0] == [
+            "accepted"
+        ]
+    work_until_empty(worker="test")
+    assert sum(LedgerEntry.objects.values_list("energy_mj", flat=True)) == 60
+
+
+@pytest.mark.django_db
+def test_a_window_from_the_future_is_set_aside() -> None:
+    small = small_lab()
+    window = W(GPU, 5, start_us=T0 + 2 * DAY, end_us=T0 + 2 * DAY + MINUTE, epoch="old/1")
+    assert push(small.node, [window], sent_at=T0, received_us=T0) == [["quarantined", "future"]]
+
+
+@given(
+    st.integers(-(10**15), 10**15),
+    st.integers(0, 10**12),
+    st.integers(1, 10**10),
+    st.one_of(st.none(), st.integers(-DAY, DAY)),
+)
+def test_what_was_moved_lies_within_five_minutes_of_its_true_time(
+    wrong_us: int, age_us: int, length_us: int, known: int | None
+) -> None:
+    true_end = T0 + DAY - age_us
+    window = WindowIn(
+        device=GPU,
+        epoch=f"{BOOT}/1",
+        sequence=0,
+        start_us=true_end - length_us + wrong_us,
+        end_us=true_end + wrong_us,
+        mono_end_us=10**13 - age_us,
+        counter_start=None,
+        counter_end=None,
+        energy_mj=1,
+        measurement="cpu_model",
+        flags=0,
+    )
+    clock = ClockFacts(received_us=T0 + DAY, sent_us=T0 + DAY + wrong_us, sent_monotonic_us=10**13, boot=BOOT)
+    placed = place(window, clock, lambda: known)
+    if not placed.reason:
+        assert abs(window.end_us + placed.shift_us - true_end) < SKEW_TRUSTED_US
+        assert (placed.quality == 2) == (abs(wrong_us) >= SKEW_TRUSTED_US)
