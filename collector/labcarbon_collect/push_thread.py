@@ -14,6 +14,7 @@ from labcarbon_collect.identity import Refused
 from labcarbon_collect.push import Pusher, PushState, fetch_config, forward_runs
 from labcarbon_collect.sources.base import Clock
 from labcarbon_collect.spool import Spool
+from labcarbon_collect.spool_room import give_up_ballast
 from labcarbon_collect.spool_schema import SpoolFull, is_damage
 from labcarbon_collect.transport import BadAddress, Transport
 
@@ -118,7 +119,7 @@ class PushThread:
             self.complaint = self._errands(spool, transport) or ""
             self.state = pusher.push()
         except SpoolFull as error:
-            self.state = PushState(ok=False, at_us=self._now().wall_us, error=str(error), wait_s=30.0)
+            self.state = PushState(ok=False, at_us=self._now().wall_us, error=str(error), wait_s=self._make_way(spool))
         self.rounds += 1
         if self.state.skew_us is not None:
             self.skew_us = self.state.skew_us
@@ -127,6 +128,14 @@ class PushThread:
         if self.state.more:
             return 0.0
         return self.state.wait_s or self._interval_us / 1_000_000
+
+    def _make_way(self, spool: Spool) -> float:
+        """A full disk must not keep us from emptying it; returns the seconds to wait."""
+        try:
+            give_up_ballast(spool)
+        except SpoolFull:
+            return 30.0
+        return 1.0
 
     def _errands(self, spool: Spool, transport: Transport) -> Optional[str]:
         """Configuration and the runs' messages; what fails here holds up no window."""

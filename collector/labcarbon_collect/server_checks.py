@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Optional
+from typing import Any, Dict, Optional
 from urllib.parse import urlsplit
 
 from labcarbon_collect.checks import Check, register_check
 from labcarbon_collect.client import Client, NoDaemon
-from labcarbon_collect.config import Login, client_sockets, collector_home, enrolment, user_login
+from labcarbon_collect.config import Login, client_sockets, collector_home, data_dir, enrolment, user_login
 from labcarbon_collect.identity import Refused, node_identity
+from labcarbon_collect.machine_checks import foreign_owner
 from labcarbon_collect.transport import BadAddress, Transport, Unreachable, is_loopback
 
 _SKEW_S = 5.0
@@ -38,6 +39,9 @@ def daemon() -> Check:
 @register_check("enrolment")
 def enrolled() -> Check:
     """Is this node enrolled?"""
+    status = _status()
+    if status is not None and status.get("enrolled"):
+        return Check("enrolment", "ok", f"enrolled in lab {status.get('lab')} at {status.get('url')}, says the daemon")
     try:
         login = _node_login()
     except (Refused, OSError) as error:
@@ -69,7 +73,7 @@ def server() -> Check:
         login = _node_login() or user_login(os.environ)
     except (Refused, OSError) as error:
         return Check("server", "bad", "no token can be used", str(error))
-    url = login.url if login else os.environ.get("LABCARBON_URL", "")
+    url = login.url if login else os.environ.get("LABCARBON_URL") or str((_status() or {}).get("url") or "")
     if not url:
         return Check("server", "absent", "no server is known", "labcarbon-collect enrol URL")
     begun_s = time.time()
@@ -81,9 +85,9 @@ def server() -> Check:
         return Check("server", "bad", str(error), "export LABCARBON_URL=https://…")
     except Unreachable as error:
         return Check("server", "bad", str(error), f"curl -v {url}/")
-    if reply.status == 401:
+    if reply.status == 401 and login is not None:
         return Check("server", "bad", f"{url} refuses the token: {reply.message}", f"labcarbon-collect enrol {url}")
-    if reply.status not in (200, 403):
+    if reply.status not in (200, 401, 403):
         return Check("server", "bad", f"{url} answered {reply.status}: {reply.message}", f"curl -v {url}/")
     theirs_us = reply.body.get("server_time") if isinstance(reply.body, dict) else None
     return _with_skew(url, theirs_us, begun_s)
@@ -98,6 +102,19 @@ def _with_skew(url: str, theirs_us: object, begun_s: float) -> Check:
     return Check("server", "ok", f"{url} answers, {way}")
 
 
+def _status() -> Optional[Dict[str, Any]]:
+    """What the daemon says, if one answers."""
+    try:
+        client = Client(client_sockets(os.environ), timeout_s=2.0)
+        status = client.call({"op": "status"}, timeout_s=3.0)
+        client.close()
+    except NoDaemon:
+        return None
+    return status
+
+
 def _node_login() -> Optional[Login]:
+    if os.geteuid() == 0 and foreign_owner(data_dir(os.environ) / "collector") is not None:
+        return None  # the service's own user keeps it; the daemon is asked instead
     home = collector_home(os.environ)
     return enrolment(home, os.environ, node_identity(home, os.environ).uuid)

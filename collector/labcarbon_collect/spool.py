@@ -182,10 +182,24 @@ class Spool:
         with self.transaction() as database:
             database.executemany("UPDATE window SET sent = sent - 1 WHERE id = ?", [(i,) for i in batch.ids])
 
-    def merge(self, *, bucket_us: int, before_us: int) -> int:
-        """Merge adjacent windows within buckets of ``bucket_us`` that ended before ``before_us``; returns rows freed."""
+    def merge(self, *, bucket_us: int, before_us: int, at_most: int = 1 << 62) -> int:
+        """Merge adjacent windows within buckets of ``bucket_us`` that ended before ``before_us``; returns rows freed.
+
+        Stops after about ``at_most`` rows; call it again until it returns 0.
+        """
         with self.transaction() as database:
-            return merge_spool(database, bucket_us=bucket_us, before_us=before_us)
+            return merge_spool(database, bucket_us=bucket_us, before_us=before_us, at_most=at_most)
+
+    def checkpoint(self) -> None:
+        """Give back the room of the journal and of free pages. Raises SpoolFull when even that has no room."""
+        try:
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._database.executescript("PRAGMA incremental_vacuum")  # execute() would stop after the first page
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.Error as error:
+            if is_full(error):
+                raise SpoolFull(f"{self.home}: {error}") from error
+            raise
 
     def acknowledged(self) -> Dict[str, Anchor]:
         """Per device the reading up to which the server answered for everything: where a lost spool resumes."""

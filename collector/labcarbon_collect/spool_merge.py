@@ -47,8 +47,8 @@ def adjacent(before: Window, after: Window, bucket_us: int) -> bool:
     )
 
 
-def merge_spool(database: sqlite3.Connection, *, bucket_us: int, before_us: int) -> int:
-    """Merge within buckets that ended before ``before_us``; returns rows freed. Run inside transactions of the caller.
+def merge_spool(database: sqlite3.Connection, *, bucket_us: int, before_us: int, at_most: int) -> int:
+    """Merge within buckets that ended before ``before_us``; returns rows freed, about ``at_most``. Run in a transaction.
 
     Windows that were ever sent are left alone: the server may know them under their own identity.
     """
@@ -60,6 +60,8 @@ def merge_spool(database: sqlite3.Connection, *, bucket_us: int, before_us: int)
             if group and not adjacent(group[-1][1], window, bucket_us):
                 freed += _replace(database, group)
                 group = []
+                if freed >= at_most:
+                    return freed
             group.append((row_id, window))
         freed += _replace(database, group)
     return freed

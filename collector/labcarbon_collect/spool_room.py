@@ -14,10 +14,15 @@ from labcarbon_collect.spool_merge import LEVELS_US
 from labcarbon_collect.spool_schema import SpoolFull
 from labcarbon_collect.windows import Anchor
 
-BALLAST_BYTES = 1 << 20
+BALLAST_BYTES = 256 << 10
 DEFAULT_MAX_BYTES = 200 << 20
 # Sampling goes on only when the spool is this far below its limit, so that it does not stop and go at each window.
 _RESUME_PART = 0.95
+# Free space below which we stop rather than fail in the middle of something.
+_MARGIN_BYTES = 96 << 10
+_JOURNAL_BYTES_PER_ROW = 2_000  # with its share of index pages, generously
+_MERGE_ROWS = 100_000
+_BALLAST = "ballast"
 _ACKNOWLEDGED = "acknowledged.json"
 
 
@@ -27,17 +32,20 @@ class Room:
     def __init__(self, spool: Spool, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self._spool = spool
         self._max_bytes = max_bytes
-        self._ballast = spool.home / "ballast"
-        self._lay_ballast()
+        self._ballast = spool.home / _BALLAST
+        self.keep_ballast()
 
     def make(self, *, now_us: int) -> bool:
-        """Give up the ballast, then resolution: 1 → 10 → 60 minutes. Returns whether there is room now."""
-        self._ballast.unlink(missing_ok=True)
+        """Give up the ballast, then resolution: 1 → 10 → 60 minutes. Returns whether there is room now.
+
+        When there is none, the ballast stays away: its room lets the push thread work, and deletes commit.
+        """
         try:
+            give_up_ballast(self._spool)
             for bucket_us in LEVELS_US:
-                if not self.tight():
+                if self._roomy():
                     break
-                self._spool.merge(bucket_us=bucket_us, before_us=now_us // bucket_us * bucket_us)
+                self._merge(bucket_us, now_us // bucket_us * bucket_us)
             return self.usable()
         except SpoolFull:
             return False
@@ -47,20 +55,44 @@ class Room:
         return self._spool.used_bytes() > self._max_bytes
 
     def usable(self) -> bool:
-        """Whether sampling may go on: below the limit, the disk takes a write, and there is ballast again."""
-        if self._spool.used_bytes() > self._max_bytes * _RESUME_PART:
+        """Whether sampling may go on: below the limit, the disk has room and takes a write, and there is ballast again."""
+        if not self._roomy():
             return False
         try:
             self._spool.remember("room", "yes")
         except SpoolFull:
             return False
-        self._lay_ballast()
+        self.keep_ballast()
         return True
+
+    def keep_ballast(self) -> None:
+        """Have ballast whenever the disk has room for it."""
+        if not self._ballast.exists() and self._roomy():
+            self._lay_ballast()
+
+    def low(self) -> bool:
+        """Whether the disk has so little left that a write may fail half-way."""
+        return self._disk_free() < _MARGIN_BYTES
+
+    def _roomy(self) -> bool:
+        if self._spool.used_bytes() > self._max_bytes * _RESUME_PART:
+            return False
+        return self._disk_free() >= 2 * _MARGIN_BYTES + (0 if self._ballast.exists() else BALLAST_BYTES)
+
+    def _disk_free(self) -> int:
+        disk = os.statvfs(self._spool.home)
+        return disk.f_bavail * disk.f_frsize
+
+    def _merge(self, bucket_us: int, before_us: int) -> None:
+        """Merge in transactions that fit: until it commits, what changes lies in the journal beside the file."""
+        freed = 1
+        while freed:
+            at_most = max(1, min(_MERGE_ROWS, self._disk_free() // _JOURNAL_BYTES_PER_ROW))
+            freed = self._spool.merge(bucket_us=bucket_us, before_us=before_us, at_most=at_most)
+            self._spool.checkpoint()
 
     def _lay_ballast(self) -> None:
         """Reserve real blocks. Without room for them we work without ballast: better than not at all."""
-        if self._ballast.exists():
-            return
         try:
             descriptor = os.open(self._ballast, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except OSError:
@@ -73,13 +105,19 @@ class Room:
             os.close(descriptor)
 
 
+def give_up_ballast(spool: Spool) -> None:
+    """Turn the ballast into room, so that answers and deletes can commit. Raises SpoolFull when even that is too little."""
+    (spool.home / _BALLAST).unlink(missing_ok=True)
+    spool.checkpoint()
+
+
 def keep_acknowledged(spool: Spool) -> None:
     """Write beside the spool how far the server has everything, for the day the spool is damaged."""
     content = {device: asdict(anchor) for device, anchor in spool.acknowledged().items()}
     try:
         write_private(spool.home / _ACKNOWLEDGED, json.dumps(content) + "\n")
     except OSError:
-        (spool.home / _ACKNOWLEDGED).unlink(missing_ok=True)  # an old one would count energy twice
+        pass  # the older one stands: windows sent meanwhile would come again, overlapping, and be quarantined
 
 
 def recover_acknowledged(spool: Spool, *, boot: str) -> int:

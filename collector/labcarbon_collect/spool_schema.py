@@ -64,8 +64,12 @@ def _connect(path: Path, check: bool) -> sqlite3.Connection:
     os.close(descriptor)
     database = sqlite3.connect(str(path), timeout=20, isolation_level=None)
     try:
+        database.execute("PRAGMA auto_vacuum=INCREMENTAL")  # a file can shrink; has effect on a new one only
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=FULL")
+        # A small journal: on a nearly full disk the room must not sit in it.
+        database.execute("PRAGMA wal_autocheckpoint=16")
+        database.execute("PRAGMA journal_size_limit=65536")
         if check and database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise sqlite3.DatabaseError("quick_check found damage")
         database.executescript(_SCHEMA)

@@ -161,6 +161,9 @@ class Station:
     def _store(self, collected: _Collected) -> int:
         if not (collected.windows or collected.gaps or collected.anchors):
             return 0
+        if self._room.low() and not self._room.make(now_us=self._now().wall_us):
+            self._stop_sampling("the disk is all but full")
+            return 0
         try:
             self._append(collected)
         except SpoolFull as error:
@@ -187,6 +190,7 @@ class Station:
         self.windows_closed += len(collected.windows)
         if collected.windows:
             keep_acknowledged(self.spool)
+        self._room.keep_ballast()
         if self._room.tight() and not self._room.make(now_us=self._now().wall_us):
             self._stop_sampling("the spool is at its limit and cannot be merged further")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from labcarbon_collect.attribution import device_weights, idle_part_mj, processo
 from labcarbon_collect.push import Pusher
 from labcarbon_collect.sources.base import ProcessUse
 from labcarbon_collect.spool import Spool
+from labcarbon_collect.spool_room import give_up_ballast
+from labcarbon_collect.spool_schema import SpoolFull
 from labcarbon_collect.transport import Transport
 
 from tests.collector.bench import BOOT, CPU, NODE, FakeWho, Machine, station
@@ -149,6 +153,45 @@ def test_a_full_spool_stops_sampling_says_so_and_the_counter_brings_the_energy_l
     assert made.full == ""
     check(list(made.spool.windows()))
     assert total_mj(made.spool.windows()) == machine.gpu_mj - begun_mj
+    made.spool.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("needs root and mount for a disk of 1 MiB")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_of_one_mebibyte_fills_and_drains_without_losing_a_millijoule(small_disk: Path) -> None:
+    machine = Machine()
+    made = station(small_disk, machine, cpu=False)
+    made.poll(with_processes=True)
+    begun_mj = machine.gpu_mj
+    for _ in range(5000):  # more than fits unmerged
+        machine.step(60, gpu_mj=30)
+        made.poll(with_processes=True)
+    assert made.spool.depth().rows < 5000
+    while True:
+        try:
+            batch = made.spool.begin(live_from_us=0)
+            if batch is None:
+                break
+            made.spool.end(batch, [("accepted", "")] * len(batch.ids), now_us=1)
+        except SpoolFull:
+            give_up_ballast(made.spool)
+    for _ in range(120):
+        machine.step(gpu_mj=30)
+        made.poll(with_processes=True)
+    made.flush()
+    assert made.full == ""
+    answered_mj = sum(mj for _, mj in made.spool.tally().values())
+    assert answered_mj + made.spool.spooled_mj() == machine.gpu_mj - begun_mj
     made.spool.close()
 
 
