@@ -8,6 +8,7 @@ from pathlib import Path
 
 from image_host import RELEASE, apt_sources
 
+_ARCHIVE = f"debian-{RELEASE}-slim.tar"
 # What a slim image leaves out, and what would differ between two runs.
 _LEFT_OUT = (
     "./usr/share/doc/*", "./usr/share/man/*", "./usr/share/info/*", "./usr/share/locale/*", "./var/cache/apt/*.bin",
@@ -24,7 +25,7 @@ def cache_dir() -> Path:
 
 def base_archive(cache: Path) -> Path:
     """Return the base's root file system as a tar file, made by debootstrap when the cache has none."""
-    archive = cache / f"debian-{RELEASE}-slim.tar"
+    archive = cache / _ARCHIVE
     if not archive.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix="debootstrap-") as folder:
@@ -57,6 +58,7 @@ def _pack(root: Path, archive: Path) -> None:
 
 
 def forget(cache: Path) -> None:
-    """Empty the cache, so that everything is made again from today's packages."""
-    if cache.exists():
-        shutil.rmtree(cache)
+    """Remove what we made in the cache, so that everything is made again from today's packages."""
+    (cache / _ARCHIVE).unlink(missing_ok=True)
+    for store in cache.glob("store-*"):
+        shutil.rmtree(store)

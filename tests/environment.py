@@ -1,7 +1,7 @@
 """A pytest plugin (``-p tests.environment``) that runs before Django reads its settings.
 
 The suite has secrets and a data directory of its own, so that it runs from a fresh clone and never touches what a user
-keeps in ``var/``. Of the caller's LABCARBON_* variables only the database to test on is kept.
+keeps in ``var/``. Of the caller's LABCARBON_* variables only the database to test on and the image's cache are kept.
 """
 
 import atexit
