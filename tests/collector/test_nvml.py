@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pynvml
 import pytest
 from labcarbon_collect.attribution import device_weights
 from labcarbon_collect.sources.base import SourceAbsent
@@ -44,6 +45,14 @@ def test_processes_with_their_memory_and_use(bench, with_v3):
     reading = machine.one()
     assert [(use.pid, use.sm_util_pm, use.memory_mib) for use in reading.processes] == [(77, 50, 20), (4242, 700, 1500)]
     assert reading.memory_mib == 1520
+
+
+def test_a_binding_that_knows_no_mismatch_error(bench, monkeypatch):
+    """nvidia-ml-py 12.535 has no such class: a refused question must still be a refusal."""
+    monkeypatch.delattr(pynvml, "NVMLLibraryMismatchError", raising=False)
+    machine = bench("pascal", opened=False)
+    (device,) = machine.source.open()
+    assert device.measurement == "nvml_power"
 
 
 def test_nobody_there_is_not_unknown(bench):

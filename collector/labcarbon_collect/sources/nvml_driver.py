@@ -37,6 +37,8 @@ class Driver:
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
+        # No NVMLError of its own, and not there at all in bindings before 12.550 (which a site may have pinned).
+        self._mismatch = getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError)
 
     def ask(self, name: str, *arguments: Any) -> Any:
         """Call an NVML function. None: refused, not supported, or not known to this driver. Raises DriverGone."""
@@ -49,12 +51,12 @@ class Driver:
             return None, FUNCTION_NOT_FOUND
         try:
             return function(*arguments), 0
-        except self._nvml.NVMLLibraryMismatchError:  # no NVMLError: the library lacks this version of the function
-            return None, FUNCTION_NOT_FOUND
         except self._nvml.NVMLError as error:
             if error.value in REFUSED:
                 return None, int(error.value) or NO_DATA
             raise DriverGone(f"{name}: {error}") from error
+        except self._mismatch:  # the library lacks this version of the function
+            return None, FUNCTION_NOT_FOUND
 
     def close(self) -> None:
         """Let go of the driver. Never raises."""
