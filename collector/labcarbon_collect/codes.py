@@ -10,6 +10,13 @@ from typing import Any, Dict, Mapping, Optional
 from labcarbon_collect.commands import Failed
 from labcarbon_collect.transport import BadAddress, Transport, Unreachable
 
+PAGES = {"enrol/": "nodes/enrol/", "login/": "login-code/"}  # endpoint → page that makes its codes
+
+
+def code_page(url: str, path: str) -> str:
+    """The address where the server makes codes for an endpoint."""
+    return f"{url.rstrip('/')}/{PAGES[path]}"
+
 
 def read_code(code_file: Optional[str], *, page: str) -> str:
     """The code from a file, from standard input when that is no terminal or FILE is "-", else asked for. Raises Failed.
@@ -32,7 +39,6 @@ def read_code(code_file: Optional[str], *, page: str) -> str:
 
 def trade(url: str, path: str, code: str, body: Mapping[str, Any]) -> Dict[str, Any]:
     """Send the code; returns the answer with its ``token``. Raises Failed with what the server said."""
-    page = "Nodes page" if path == "enrol/" else "account menu"
     try:
         transport = Transport(url)
         reply = transport.call("POST", path, {"code": code, **body})
@@ -44,7 +50,7 @@ def trade(url: str, path: str, code: str, body: Mapping[str, Any]) -> Dict[str, 
     if 300 <= reply.status < 400:
         raise Failed(f"{url} redirects to {reply.location[:200]}: give that address instead, if it is your server")
     if reply.status not in (200, 201):
-        raise Failed(f"{url} refused the code: {reply.message} A new code is made on the {page} of {url}")
+        raise Failed(f"{url} refused the code: {reply.message} A new code is made at {code_page(url, path)}")
     if not isinstance(reply.body, dict) or not isinstance(reply.body.get("token"), str):
         raise Failed(f"{url} answered, but not as a LabCarbon server does: is the address right?")
     return reply.body

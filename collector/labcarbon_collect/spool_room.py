@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Dict
@@ -114,10 +115,9 @@ def give_up_ballast(spool: Spool) -> None:
 def keep_acknowledged(spool: Spool) -> None:
     """Write beside the spool how far the server has everything, for the day the spool is damaged."""
     content = {device: asdict(anchor) for device, anchor in spool.acknowledged().items()}
-    try:
+    # Without room the older one stands: windows sent meanwhile would come again, overlapping, and be quarantined.
+    with suppress(OSError):
         write_private(spool.home / _ACKNOWLEDGED, json.dumps(content) + "\n")
-    except OSError:
-        pass  # the older one stands: windows sent meanwhile would come again, overlapping, and be quarantined
 
 
 def recover_acknowledged(spool: Spool, *, boot: str) -> int:

@@ -208,12 +208,12 @@ def test_status_and_doctor_read_well_and_as_json(node: Collector) -> None:
 def test_likely_mistakes_are_mended_by_their_message(node: Collector, server: fakes.FakeServer) -> None:
     assert "https://labs.example" in node.call("enrol", "http://labs.example", input="c\n").stderr
     assert "is the server running" in node.call("enrol", "http://127.0.0.1:1", input="c\n").stderr
-    assert "copy it from the server's page" in node.call("enrol", server.url, input="\n").stderr
+    assert f"copy it from {server.url}/nodes/enrol/" in node.call("enrol", server.url, input="\n").stderr
     server.faults = [fakes.says(400, "This code is not valid.")]
     done = node.call("enrol", server.url, input="wrong\n")
     assert done.returncode == 1
     assert "This code is not valid." in done.stderr
-    assert f"Nodes page of {server.url}" in done.stderr
+    assert f"{server.url}/nodes/enrol/" in done.stderr
     assert "10 to 300" in node.call("daemon", "--interval", "5").stderr
     assert "nvml, rapl" in Collector(node.root, {"LABCARBON_SOURCES": "nvlm"}).call("daemon").stderr
     assert "labcarbon-collect enrol URL" in node.call("push").stderr

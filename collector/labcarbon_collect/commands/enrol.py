@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 
-from labcarbon_collect.codes import read_code, trade
+from labcarbon_collect.codes import code_page, read_code, trade
 from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import Login, collector_home, save_enrolment
 from labcarbon_collect.identity import Refused, node_identity
@@ -28,7 +28,7 @@ def carry_out(options: argparse.Namespace) -> int:
         home = collector_home(os.environ)
         node = node_identity(home, os.environ)
         body = {"node": node.uuid, "hostname": options.hostname, "facts": machine_facts()}
-        code = read_code(options.code_file, page=f"{options.url.rstrip('/')}/nodes/enrol/")
+        code = read_code(options.code_file, page=code_page(options.url, "enrol/"))
         answer = trade(options.url, "enrol/", code, body)
         login = Login(options.url.rstrip("/"), str(answer["token"]), str(answer.get("lab", "")), node.uuid)
         save_enrolment(home, login, node.uuid)

@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 
-from labcarbon_collect.codes import read_code, trade
+from labcarbon_collect.codes import code_page, read_code, trade
 from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import Login, save_user
 from labcarbon_collect.identity import Refused
@@ -21,7 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    code = read_code(options.code_file, page=f"{options.url.rstrip('/')}/login-code/")
+    code = read_code(options.code_file, page=code_page(options.url, "login/"))
     answer = trade(options.url, "login/", code, {})
     login = Login(options.url.rstrip("/"), str(answer["token"]), str(answer.get("lab", "")), str(answer.get("user", "")))
     try:
