@@ -11,9 +11,10 @@ import tempfile
 
 SECRET_KEY = "a-secret-key-that-only-the-tests-use-0123456789"
 TOKEN_PEPPERS = "1:00112233445566778899aabbccddeeff,2:ffeeddccbbaa99887766554433221100"
-KEPT = frozenset(
-    {"LABCARBON_DATABASE_URL", "LABCARBON_TEST_BOTH", "LABCARBON_TEST_LEFT_OUT", "LABCARBON_KILLS", "LABCARBON_SEED"}
-)
+KEPT = frozenset({
+    "LABCARBON_DATABASE_URL", "LABCARBON_TEST_BOTH", "LABCARBON_TEST_LEFT_OUT", "LABCARBON_KILLS", "LABCARBON_SEED",
+    "LABCARBON_IMAGE_CACHE",
+})  # fmt: skip
 
 
 def own_environment(data_dir: str) -> dict[str, str]:
