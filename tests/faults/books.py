@@ -93,8 +93,11 @@ class Books:
         )
 
     def leased_by(self, pid: int) -> bool:
-        """Return whether a worker with this process id has worked on a job."""
-        return bool(self.rows("SELECT 1 FROM core_job WHERE leased_by LIKE ? LIMIT 1", f"%:{pid}"))
+        """Return whether a worker with this process id has worked on a job, as far as the database can tell now."""
+        try:
+            return bool(self.rows("SELECT 1 FROM core_job WHERE leased_by LIKE ? LIMIT 1", f"%:{pid}"))
+        except psycopg.OperationalError:  # PostgreSQL is recovering
+            return False
 
 
 def integrity(path: Path) -> Sequence[str]:

@@ -107,7 +107,11 @@ class Keeper:
 
     def kill(self, each: Kept, pid: int) -> bool:
         """Kill one of ``each``'s processes; False when it was gone already."""
+        if self._failed is not None:
+            raise self._failed
         with self._lock:
+            if each.process is None or each.process.poll() is not None:
+                return False
             try:
                 each.kill(pid)
             except ProcessLookupError:

@@ -33,6 +33,7 @@ from tests.services.process import wait_until
 pytestmark = pytest.mark.faults
 
 WINDOW_S = 2
+DATABASE_BACK_S = 30.0  # where PostgreSQL itself has to recover first
 FALLS = 3
 PAUSE_S = (0.2, 2.2)
 KILLS = int(os.environ.get("LABCARBON_KILLS", "50"))
@@ -139,7 +140,7 @@ def _kill(scene: Scene, kills: int, also: Callable[[], None] | None = None) -> d
         time.sleep(scene.rng.uniform(*PAUSE_S))
         each = scene.rng.choice([scene.collector, scene.collector, scene.web, scene.web, scene.worker])
         victim = scene.rng.choice(scene.victims(each))
-        if each.process is None or each.process.poll() is not None or not scene.keeper.kill(each, victim):
+        if not scene.keeper.kill(each, victim):
             continue
         if sum(done.values()) in falls:
             scene.feeder.fall()
@@ -180,10 +181,10 @@ def _balance(scene: Scene, told: str) -> str:
     return f"{len(accounts)} GPUs, {windows} windows, {counted_mj} mJ counted, {gap_mj} mJ of it in declared gaps"
 
 
-def _back(scene: Scene, told: str) -> str:
-    """Every kill was followed by a return within BACK_S; return the slowest of each."""
+def _back(scene: Scene, told: str, limit_s: float = BACK_S) -> str:
+    """Every kill was followed by a return within ``limit_s``; return the slowest of each."""
     slowest = {each.name: max(each.back_s[1:], default=0.0) for each in scene.keeper.kept}
-    assert max(slowest.values()) < BACK_S, f"{told}: {slowest}\n" + "\n".join(e.last_words() for e in scene.keeper.kept)
+    assert max(slowest.values()) < limit_s, f"{told}: {slowest}\n" + "\n".join(e.last_words() for e in scene.keeper.kept)
     return ", ".join(f"{name} {seconds:.1f} s" for name, seconds in slowest.items())
 
 
@@ -219,14 +220,17 @@ def test_kills_on_postgres_of_its_backends_too(
         database = stack.enter_context(Postgres(durable=True))
         scene = _scene(stack, tmp_path, rng, database.url)
 
+        backends: list[int] = []
+
         def kill_a_backend() -> None:
             """SIGKILL of one backend: PostgreSQL ends all connections and recovers."""
-            if rng.random() < 0.5 and (backends := children_of(database.pid)):
-                os.kill(rng.choice(backends), 9)
+            if rng.random() < 0.5 and (living := children_of(database.pid)):
+                backends.append(rng.choice(living))
+                os.kill(backends[-1], 9)
 
         done = _kill(scene, max(10, KILLS // 5), also=kill_a_backend)
-        _back(scene, told)
+        back = _back(scene, told, DATABASE_BACK_S)
         _settle(scene)
         found = _balance(scene, told)
     with capsys.disabled():
-        print(f"{told}: killed {done} and backends of PostgreSQL; {found}", flush=True)
+        print(f"{told}: killed {done} and {len(backends)} backends of PostgreSQL; slowest back: {back}; {found}", flush=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import socket
 
 import pytest
 from django.core.management import call_command
+from django.db import OperationalError
 
 from apps.core.clock import now_us
 from apps.core.jobs import lease_one, request_job, take_back_from_the_dead
@@ -45,3 +48,26 @@ def test_a_worker_that_starts_finishes_what_a_killed_one_began() -> None:
     call_command("work", "--once")
     (job,) = Job.objects.filter(kind="energy.settle")
     assert job.done == job.requested
+
+
+def test_a_worker_outlives_its_databases_absence(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    calls = []
+
+    def work(**options: object) -> int:
+        calls.append(options)
+        if len(calls) == 1:
+            raise OperationalError("the database system is in recovery mode\nDETAIL: later")
+        os.kill(os.getpid(), signal.SIGTERM)
+        return 0
+
+    monkeypatch.setattr("apps.core.management.commands.work.work_until_empty", work)
+    monkeypatch.setattr("apps.core.management.commands.work._DATABASE_PAUSE_S", 0.0)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with caplog.at_level(logging.WARNING):
+            call_command("work", pause=0.0)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert len(calls) == 2
+    assert "trying again: the database system is in recovery mode" in caplog.text

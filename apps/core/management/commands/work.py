@@ -1,5 +1,6 @@
 """The worker process: leases jobs and runs them until it is told to stop."""
 
+import logging
 import os
 import signal
 import socket
@@ -7,8 +8,13 @@ import threading
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
+from django.db import InterfaceError, OperationalError, connection
 
 from apps.core.jobs import take_back_from_the_dead, work_until_empty
+
+log = logging.getLogger(__name__)
+
+_DATABASE_PAUSE_S = 1.0
 
 
 class Command(BaseCommand):
@@ -21,15 +27,27 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         host = socket.gethostname()[:48]
         worker = f"{host}:{os.getpid()}"
-        take_back_from_the_dead(host=host, alive=_alive)
         if options["once"]:
+            take_back_from_the_dead(host=host, alive=_alive)
             self.stdout.write(f"{work_until_empty(worker=worker)} jobs done")
             return
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
+        begun = False
         while not stop.is_set():
-            if work_until_empty(worker=worker, limit=20) == 0:
+            try:
+                if not begun:
+                    take_back_from_the_dead(host=host, alive=_alive)
+                    begun = True
+                done = work_until_empty(worker=worker, limit=20)
+            except (OperationalError, InterfaceError) as error:
+                # The database restarts, recovers or is locked. The job stays leased until then, and is done again.
+                log.warning("the database does not answer, trying again: %s", str(error).splitlines()[0])
+                connection.close_if_unusable_or_obsolete()
+                done = 0
+                stop.wait(_DATABASE_PAUSE_S)
+            if done == 0:
                 stop.wait(options["pause"])
 
 
