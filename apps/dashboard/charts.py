@@ -33,8 +33,8 @@ TEMPLATE = Template(  # type: ignore[no-untyped-call]
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "margin": {"l": 48, "r": 92, "t": 10, "b": 28},
-        "xaxis": {**_AXIS, "showgrid": False, "fixedrange": False},
-        "yaxis": {**_AXIS, "zeroline": True},
+        "xaxis": {**_AXIS, "showgrid": False, "fixedrange": False, "ticklabelstandoff": 4},
+        "yaxis": {**_AXIS, "zeroline": True, "ticklabelstandoff": 6},
         "hoverlabel": {"font": {"size": 12}},
         "bargap": 0.3,
         "dragmode": "zoom",
@@ -164,12 +164,12 @@ def stacked(
                 customdata=[escape(label_) for label_ in full_labels],
                 hovertemplate=f"%{{customdata}}<br>{text}: %{{y:.0%}} of device time<extra></extra>",
             )  # fmt: skip
-    direct = len(names) <= 5
+    direct = 1 < len(names) <= 5
     figure.update_layout(
         xaxis={**_ticks(labels), "anchor": "y2" if strip else "y"},
         yaxis={"domain": [0.16, 1] if strip else [0, 1], "rangemode": "tozero", "nticks": 5},
         showlegend=False,
-        annotations=_direct_labels(series) if direct and series else [],
+        annotations=_direct_labels(series) if direct else [],
         meta={"edges": list(edges)},
     )
     if strip:
@@ -179,7 +179,7 @@ def stacked(
     if not direct:
         figure.update_layout(margin={"r": 10})
     legend = {part.name: part.colour for part in series}
-    return Chart(name, summary, _json(figure), [(colour, text) for text, colour in legend.items()], direct, unit)
+    return Chart(name, summary, _json(figure), [(colour, text) for text, colour in legend.items()], len(names) <= 5, unit)
 
 
 def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str], Sequence[float | None]]]) -> Chart:
@@ -198,10 +198,10 @@ def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str]
         )
     figure.update_layout(
         yaxis={"rangemode": "tozero", "nticks": 5, "ticksuffix": " W"},
-        xaxis={"type": "date", "nticks": 6, "fixedrange": True},
+        xaxis={"type": "date", "nticks": 6, "fixedrange": True, "tickformat": "%H:%M\n%-d %b"},
         dragmode=False,
         showlegend=False,
-        margin={"l": 58, "r": 14},
+        margin={"l": 58, "r": 14, "b": 44},
         hovermode="x",
     )
     legend = [(colours[i % 6], device) for i, (device, _, _) in enumerate(devices)]

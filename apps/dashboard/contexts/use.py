@@ -56,7 +56,7 @@ class Use:
         groups: dict[str, list[Figure]] = defaultdict(list)
         for (_, _, quality), part in self.parts.items():
             groups[EnergyQuality(quality).name].append(part)
-        return {quality: total(parts) for quality, parts in sorted(groups.items())}
+        return {name: total(groups[name]) for name in EnergyQuality.names if name in groups}
 
 
 def use_of(lab: Lab, query: FigureQuery) -> Use:

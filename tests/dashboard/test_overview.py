@@ -1,0 +1,194 @@
+"""/ : the sentence, the table whose sum is the headline, what needs a person, the live part."""
+
+import json
+import re
+
+import pytest
+from django.test import Client
+
+from apps.accounts.models import User
+from apps.fleet.choices import SiteKind
+from apps.fleet.services import create_site, set_static_power
+from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
+from tests.dashboard.conftest import client_of
+from tests.dashboard.support import (
+    HOSTILE,
+    PERIOD,
+    assert_each_figure_explains_itself,
+    assert_needs_sign_in,
+    assert_only,
+    figures_on,
+    gpu,
+    many_projects,
+    queries,
+    text_of,
+    use,
+)
+
+PAGE = f"/?{PERIOD}"
+
+
+def test_works(lab: SmallLab, owner: Client) -> None:
+    use(lab)
+    use(lab, project=None, first=1)
+    set_static_power(node=lab.node, static_power_mw=45_000)
+    push(lab.node, [W(gpu(), 5, start_us=T0 + 5 * MINUTE, end_us=T0 + 6 * MINUTE, seq=5)])
+    page = text_of(owner.get(PAGE))
+    assert "the lab used" in page
+    for row in ("Demo", "Idle", "Nobody claimed", "Rest of the node", "Electricity, location"):
+        assert row in page
+    assert assert_each_figure_explains_itself(owner, page) > 15
+
+
+def test_the_table_adds_up_to_the_headline(lab: SmallLab, owner: Client) -> None:
+    many_projects(lab, 9)
+    page = text_of(owner.get(PAGE))
+    table = page[page.index('id="projects"') :]
+    body, foot = table[: table.index("<tfoot>")], table[table.index("<tfoot>") :]
+    for metric in ("energy_mj", "emission_ug"):
+        # The first figure of a metric in a row is its amount; the share in percent repeats the energy.
+        rows = [figures_on(row) for row in body.split("<tr>")[2:]]
+        amounts = [next(value for query, value in row if metric in query) for row in rows]
+        headline = next(value for query, value in figures_on(foot) if metric in query)
+        assert sum(amounts) == headline
+        assert len(amounts) == 10
+
+
+def test_anonymous_is_asked_to_sign_in(db: None) -> None:
+    assert_needs_sign_in("/")
+
+
+def test_a_person_without_a_lab_is_told_so(db: None) -> None:
+    response = client_of(User.objects.create_user(username="nobody")).get("/")
+    assert response.status_code == 403
+    assert "not a member of a lab" in text_of(response)
+
+
+def test_an_outsider_sees_their_own_lab_only(lab: SmallLab, outsider: Client) -> None:
+    use(lab)
+    page = text_of(outsider.get(PAGE))
+    assert "Other Lab" in page
+    assert "Cell Lab" not in page
+    assert figures_on(page) == []
+
+
+def test_wrong_method(owner: Client) -> None:
+    assert_only(owner, "/", "GET")
+
+
+@pytest.mark.parametrize("query", ["from=x&to=y", "from=2026-11-02", "period=eon", "first_day=2026-11-01"])
+def test_bad_input_is_told_in_words(owner: Client, query: str) -> None:
+    response = owner.get(f"/?{query}")
+    assert response.status_code == 400
+    assert "This cannot be shown as asked" in text_of(response)
+
+
+def test_a_form_of_days_becomes_an_address(owner: Client) -> None:
+    response = owner.get("/?first_day=2026-11-01&last_day=2026-11-02")
+    assert response["Location"] == "/?from=2026-11-01&to=2026-11-03"
+
+
+def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:
+    many_projects(lab, 1)
+    one = queries(owner, PAGE)
+    many_projects(lab, 49, first=2)
+    assert queries(owner, PAGE) == one
+    assert one <= 26
+
+
+def test_empty_lab_says_which_command_brings_data(owner: Client) -> None:
+    page = text_of(owner.get("/"))
+    assert "labcarbon-collect run --project demo -- python train.py" in page
+    assert figures_on(page) == []
+    assert "0 kWh" not in page
+
+
+def test_energy_without_a_zone_has_no_carbon_and_says_where_to_choose(db: None) -> None:
+    lab = small_lab(zone="")
+    use(lab)
+    page = text_of(client_of(lab.owner).get(PAGE))
+    assert "no factor: choose a zone" in page
+    assert f"/sites/{lab.site.pk}/" in page
+    assert all("emission_ug" not in query for query, _ in figures_on(page))
+
+
+def test_partly_known_carbon_is_marked_as_at_least(lab: SmallLab, owner: Client) -> None:
+    from uuid import uuid4
+
+    from apps.fleet.services import register_node
+
+    elsewhere = create_site(lab=lab.lab, name="Nowhere", kind=SiteKind.MACHINE_ROOM, zone="")
+    other = register_node(lab=lab.lab, uuid=uuid4(), hostname="far", facts={}, site=elsewhere, now=T0)
+    use(lab)
+    push(other, [W(gpu(7), 3_600_000)])
+    page = text_of(owner.get(PAGE))
+    assert "≥" in page
+    assert_each_figure_explains_itself(owner, page)
+
+
+def test_needs_a_person(lab: SmallLab, owner: Client) -> None:
+    use(lab, project=None)
+    window = W(gpu(), 77, start_us=T0 + 30 * MINUTE, end_us=T0 + 31 * MINUTE, seq=30)
+    push(lab.node, [window])
+    push(lab.node, [W(gpu(), 78, start_us=T0 + 30 * MINUTE, end_us=T0 + 31 * MINUTE, seq=30)])
+    page = text_of(owner.get(PAGE))
+    needs = page[page.index('id="needs"') : page.index('id="projects"')]
+    assert "used by nobody we know" in needs
+    assert "set aside" in needs
+    assert "The rest of the node is unknown for ws-1" in needs
+
+
+def test_hostile_names_are_text(lab: SmallLab, owner: Client) -> None:
+    lab.lab.projects.filter(slug="demo").update(name=HOSTILE)
+    lab.lab.name = HOSTILE
+    lab.lab.save()
+    use(lab, name=HOSTILE)
+    page = text_of(owner.get(PAGE))
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+    found = re.search(r'<script id="energy-by-project" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert found
+    names = {trace["name"] for trace in json.loads(found[1])["data"]}
+    assert any(name.startswith("&lt;script&gt;") for name in names)
+
+
+def test_the_live_part_is_the_page_in_pieces(lab: SmallLab, owner: Client) -> None:
+    use(lab)
+    live = text_of(owner.get(PAGE, headers={"HX-Request": "true"}))
+    assert "<html" not in live
+    for place in ("sentence", "chart-words", "needs", "projects"):
+        assert re.search(rf'id="{place}"[^>]*hx-swap-oob="true"', live), place
+    whole = text_of(owner.get(PAGE))
+    assert set(figures_on(live)) == set(figures_on(whole))
+
+
+def test_table_twin_adds_up(lab: SmallLab, owner: Client) -> None:
+    use(lab, runs=3)
+    address = f"/overview/table/?{PERIOD}"
+    page = text_of(owner.get(address))
+    body, foot = page[page.index("<tbody>") : page.index("<tfoot>")], page[page.index("<tfoot>") :]
+    rows = [figures_on(row) for row in body.split("<tr>")[1:]]
+    assert sum(row[-1][1] for row in rows if row) == figures_on(foot)[-1][1]
+    assert_each_figure_explains_itself(owner, page)
+    assert "<html" not in text_of(owner.get(address, headers={"HX-Request": "true"}))
+    assert_needs_sign_in(address)
+
+
+def test_csv_names_units_and_disarms_formulas(lab: SmallLab, owner: Client) -> None:
+    lab.lab.projects.filter(slug="demo").update(name="=cmd()|calc")
+    use(lab)
+    response = owner.get(f"/overview.csv?{PERIOD}")
+    assert response["Content-Disposition"] == 'attachment; filename="cell-lab-energy-by-project.csv"'
+    lines = text_of(response).splitlines()
+    assert lines[0].startswith("hour_utc,charged_to,charge_key,energy_quality,energy_mj,energy_kwh")
+    assert any("'=cmd()|calc" in line for line in lines[1:])
+    assert sum(int(line.split(",")[4]) for line in lines[1:]) == 10_000_001
+
+
+def test_the_policy_refuses_other_origins(owner: Client) -> None:
+    response = owner.get("/")
+    policy = response["Content-Security-Policy"]
+    assert "script-src 'self'" in policy
+    assert "default-src 'none'" in policy
+    assert not re.search(r'(src|href)="https?://', text_of(response))
+    assert " on" not in " ".join(re.findall(r"<[a-z]+ ([^>]*)>", text_of(response))).replace(" once", "")

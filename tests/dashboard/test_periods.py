@@ -1,0 +1,79 @@
+"""Periods: hours of UTC chosen in days of the lab's zone."""
+
+import itertools
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.core.errors import InvalidInput
+from apps.dashboard.periods import Period, from_days, midnight_hour, parse_period
+
+BERLIN, KOLKATA, UTC_ZONE = ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Kolkata"), ZoneInfo("UTC")
+NOW = int(datetime(2026, 11, 21, 10, 30, tzinfo=UTC).timestamp()) * 1_000_000
+
+
+def test_default_is_thirty_days_of_the_lab_and_ends_with_this_hour() -> None:
+    period = parse_period({}, zone=BERLIN, now=NOW)
+    assert (period.first_day.isoformat(), period.last_day.isoformat()) == ("2026-10-23", "2026-11-21")
+    assert period.to_hour == NOW // 3_600_000_000 + 1
+    assert period.query == ""
+    assert len(period.buckets()) == 30
+
+
+def test_days_begin_at_midnight_of_the_zone_on_a_whole_utc_hour() -> None:
+    period = parse_period({"from": "2026-11-01", "to": "2026-11-02"}, zone=BERLIN, now=NOW)
+    assert period.query == "from=2026-10-31T23%3A00Z&to=2026-11-01T23%3A00Z"
+    day = datetime(2026, 11, 1, tzinfo=UTC).date()
+    assert midnight_hour(day, KOLKATA) * 3600 == int(datetime(2026, 10, 31, 19, tzinfo=UTC).timestamp())
+
+
+def test_the_day_the_clock_goes_back_has_25_hours() -> None:
+    period = parse_period({"from": "2026-10-25", "to": "2026-10-26"}, zone=BERLIN, now=NOW)
+    assert period.hours == 25
+
+
+@pytest.mark.parametrize(("days", "grain"), [(1, "hour"), (3, "hour"), (4, "day"), (60, "day"), (62, "week")])
+def test_grain(days: int, grain: str) -> None:
+    assert Period(480_000, 480_000 + 24 * days, BERLIN).grain == grain
+
+
+@given(
+    st.integers(min_value=400_000, max_value=600_000),
+    st.integers(min_value=1, max_value=24 * 400),
+    st.sampled_from([BERLIN, KOLKATA, UTC_ZONE, ZoneInfo("America/St_Johns"), ZoneInfo("Pacific/Apia")]),
+)
+def test_buckets_are_the_period_without_gap_or_overlap(start: int, hours: int, zone: ZoneInfo) -> None:
+    buckets = Period(start, start + hours, zone).buckets()
+    assert buckets[0].from_hour == start
+    assert buckets[-1].to_hour == start + hours
+    assert all(a.to_hour == b.from_hour for a, b in itertools.pairwise(buckets))
+    assert all(bucket.to_hour > bucket.from_hour for bucket in buckets)
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"from": "2026-11-01"}, "to"),
+        ({"to": "2026-11-01"}, "from"),
+        ({"from": "yesterday", "to": "2026-11-01"}, "from"),
+        ({"from": "2026-11-01", "to": "2026-11-01"}, "to"),
+        ({"from": "1000-01-01", "to": "2026-11-01"}, "from"),
+        ({"from": "9999-12-31", "to": "9999-12-31"}, "from"),
+        ({"from": "1970-01-02", "to": "2200-01-01"}, "to"),
+        ({"period": "decade"}, "period"),
+    ],
+)
+def test_bad_periods_say_which_part(params: dict[str, str], field: str) -> None:
+    with pytest.raises(InvalidInput) as wrong:
+        parse_period(params, zone=BERLIN, now=NOW)
+    assert wrong.value.field == field
+    assert wrong.value.hint
+
+
+def test_a_form_of_days_includes_its_last_day() -> None:
+    assert from_days("2026-11-01", "2026-11-03") == "from=2026-11-01&to=2026-11-04"
+    with pytest.raises(InvalidInput):
+        from_days("2026-11-01", "")
