@@ -10,6 +10,7 @@ from apps.carbon.calc import FigureQuery, iso_hour, year_start_hour
 from apps.carbon.models import EmissionFactor
 from apps.carbon.selectors import earlier_edition, entries, normal
 from apps.core.errors import InvalidInput, NotFound
+from apps.core.text import unstorable
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.calc import exact, grams_per_kwh, grouped, percent, pue
 from apps.dashboard.contexts.explain_hour import HourView, hour_view
@@ -112,6 +113,8 @@ class ExplainPage:
 def _subject(lab: Lab, query: FigureQuery) -> tuple[str, str, Node | None]:
     """Return the subject's name, page and (for a node or device) node; one answer for unknown and not yours."""
     key, kind = query.subject_key, query.subject_kind
+    if unstorable(key):
+        kind = "unknown"
     if kind == "lab":
         return lab.name, "/", None
     if kind == "project":
@@ -130,7 +133,7 @@ def _subject(lab: Lab, query: FigureQuery) -> tuple[str, str, Node | None]:
         device = Device.objects.filter(lab=lab, key=key).select_related("node").first()
         if device is not None:
             return f"{device.name or device.key} in {device.node.hostname}", f"/nodes/{device.node.uuid}/", device.node
-    raise NotFound(f"There is no such {kind} in your lab.", hint="Start from a figure on the Overview.")
+    raise NotFound(f"There is no such {query.subject_kind} in your lab.", hint="Start from a figure on the Overview.")
 
 
 def _narrowed(query: FigureQuery) -> str:

@@ -11,6 +11,7 @@ from apps.accounts.models import Lab
 from apps.carbon.calc import iso_hour
 from apps.carbon.selectors import normal
 from apps.core.errors import NotFound
+from apps.core.text import unstorable
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.dashboard.calc import grouped
 from apps.fleet.choices import DeviceKind
@@ -181,7 +182,8 @@ def _run_names(lab: Lab, consumers: Iterable[str]) -> dict[str, str]:
 
 def hour_view(lab: Lab, device_key: str, hour: int) -> HourView:
     """Return the windows behind an hour of a device. Four queries."""
-    device = Device.objects.filter(lab=lab, key=device_key).select_related("node").first()
+    known = Device.objects.filter(lab=lab, key=device_key).select_related("node")
+    device = None if unstorable(device_key) else known.first()
     if device is None:
         raise NotFound("There is no such device in your lab.", hint="See /nodes/ for those there are.")
     windows = list(windows_of_hour(lab, device_key, hour))

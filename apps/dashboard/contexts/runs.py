@@ -10,6 +10,7 @@ from apps.carbon.calc import FigureQuery, hours_of_us
 from apps.carbon.selectors import Figure, figures_by
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput
+from apps.core.text import unstorable
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.dashboard.calc import duration
 from apps.dashboard.charts import Chart, power
@@ -106,7 +107,7 @@ def runs_filtered(lab: Lab, params: Mapping[str, str]) -> tuple[Any, dict[str, s
     if column not in SORTS:
         known = ", ".join(SORTS)
         raise InvalidInput(f"{sort[:40]!r} is not a sort.", field="sort", hint=f"Use one of {known}, with - for descending.")
-    if "\x00" in "".join(filters.values()):
+    if unstorable("".join(filters.values())):
         raise InvalidInput("A filter holds a NUL.", field="text", hint="Leave it out.")
     found = runs_of(lab, **filters).order_by(("-" if sort.startswith("-") else "") + SORTS[column], "-id")
     return found, {**filters, "sort": sort}

@@ -1,0 +1,171 @@
+"""/nodes/, /nodes/<uuid>/, /nodes/enrol/ ."""
+
+import re
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+
+from apps.accounts.choices import CodePurpose
+from apps.accounts.models import OneTimeCode
+from apps.accounts.services import spend_code
+from apps.core.clock import now_us
+from apps.core.jobs import work_until_empty
+from apps.fleet.models import Node
+from apps.fleet.services import register_node
+from tests.builders import T0, SmallLab, W, push
+from tests.dashboard.support import (
+    HOSTILE,
+    PERIOD,
+    assert_each_figure_explains_itself,
+    assert_needs_sign_in,
+    assert_only,
+    figures_on,
+    gpu,
+    queries,
+    text_of,
+    use,
+)
+
+LIST = f"/nodes/?{PERIOD}"
+
+
+def _node(lab: SmallLab, i: int) -> Node:
+    node = register_node(lab=lab.lab, uuid=uuid4(), hostname=f"gpu-{i:02d}", facts={}, site=lab.site, now=T0)
+    push(node, [W(gpu(i), 50_000 + i)], health={"source": {"nvml": {"ok": 60, "failed": 2, "ms": 4}}})
+    return node
+
+
+def test_list_works_and_adds_up(lab: SmallLab, owner: Client) -> None:
+    use(lab)
+    for i in (1, 2, 3):
+        _node(lab, i)
+    page = text_of(owner.get(LIST))
+    body, foot = page[page.index("<tbody>") : page.index("<tfoot>")], page[page.index("<tfoot>") :]
+    rows = [figures_on(row) for row in body.split("<tr>")[1:]]
+    assert sum(row[0][1] for row in rows) == figures_on(foot)[0][1]
+    assert "2 of 62 polls failed" in page
+    assert "silent for" in page
+    assert "data-coverage" in page
+    assert_each_figure_explains_itself(owner, page)
+
+
+def test_health_in_another_form_is_left_out(lab: SmallLab, owner: Client) -> None:
+    Node.objects.filter(pk=lab.node.pk).update(health={"source": {"nvml": "fine", "x": {"ok": HOSTILE}}})
+    assert owner.get(LIST).status_code == 200
+    Node.objects.filter(pk=lab.node.pk).update(health=[1, 2])
+    assert owner.get(LIST).status_code == 200
+
+
+def test_one_node(lab: SmallLab, owner: Client) -> None:
+    use(lab)
+    push(lab.node, [W(gpu(1), 777)])
+    page = text_of(owner.get(f"/nodes/{lab.node.uuid}/?{PERIOD}"))
+    body, foot = page[page.index("<tbody>") : page.index("<tfoot>")], page[page.index("<tfoot>") :]
+    assert sum(value for _, value in figures_on(body)) == figures_on(foot)[0][1]
+    assert "Nobody said what it draws" in page
+    assert "2-socket server: 125.5 W (51.5–218 W)" in page
+    assert assert_each_figure_explains_itself(owner, page) >= 5
+
+
+def test_a_device_that_moved_says_so(lab: SmallLab, owner: Client) -> None:
+    use(lab)
+    other = _node(lab, 5)
+    push(other, [W(gpu(), 99, start_us=T0 + 3_600_000_000, end_us=T0 + 3_660_000_000, seq=90)])
+    page = text_of(owner.get(f"/nodes/{other.uuid}/?{PERIOD}"))
+    assert "part of it in another node" in page
+    assert_each_figure_explains_itself(owner, page)
+
+
+@pytest.mark.parametrize(
+    ("form", "milliwatts"),
+    [
+        ({"choice": "own", "watts": "45"}, 45_000),
+        ({"choice": "own", "watts": "45,5"}, 45_500),
+        ({"choice": "server_2_socket"}, 125_500),
+        ({"choice": "unknown"}, None),
+    ],
+)
+def test_the_rest_of_a_node(lab: SmallLab, owner: Client, form: dict[str, str], milliwatts: int | None) -> None:
+    use(lab)
+    response = owner.post(f"/nodes/{lab.node.uuid}/", form)
+    assert response["Location"] == f"/nodes/{lab.node.uuid}/#rest"
+    lab.node.refresh_from_db()
+    assert lab.node.static_power_mw == milliwatts
+    work_until_empty(worker="test")
+    page = text_of(owner.get(f"/?{PERIOD}"))
+    assert ("Rest of the node</a>" in page) == (milliwatts is not None)
+
+
+@pytest.mark.parametrize("watts", ["", "-1", "NaN", "inf", "1e9", "lots", "<b>"])
+def test_a_power_that_is_none(lab: SmallLab, owner: Client, watts: str) -> None:
+    response = owner.post(f"/nodes/{lab.node.uuid}/", {"choice": "own", "watts": watts})
+    assert response.status_code == 400
+    assert "is not a power" in text_of(response)
+    lab.node.refresh_from_db()
+    assert lab.node.static_power_mw is None
+
+
+def test_enrol_makes_a_code_that_works_once(lab: SmallLab, owner: Client) -> None:
+    assert OneTimeCode.objects.count() == 0
+    assert "Make a code" in text_of(owner.get("/nodes/enrol/"))
+    assert OneTimeCode.objects.count() == 0
+    response = owner.post("/nodes/enrol/")
+    page = text_of(response)
+    assert "no-store" in response["Cache-Control"]
+    assert "labcarbon-collect enrol http://" in page
+    assert "labcarbon-collect daemon" in page
+    assert page.count("data-copy=") == 3
+    found = re.search(r'id="code">([A-Z0-9-]+)<', page)
+    assert found
+    assert spend_code(purpose=CodePurpose.ENROL, code=found[1], now=now_us()).lab == lab.lab
+
+
+def test_a_viewer_may_look_only(lab: SmallLab, viewer: Client) -> None:
+    assert "Make a code" not in text_of(viewer.get("/nodes/enrol/"))
+    assert viewer.post("/nodes/enrol/").status_code == 403
+    assert viewer.get(f"/nodes/{lab.node.uuid}/").status_code == 200
+    assert viewer.post(f"/nodes/{lab.node.uuid}/", {"watts": "5"}).status_code == 403
+    assert OneTimeCode.objects.count() == 0
+
+
+def test_anonymous_wrong_method_and_outsider(lab: SmallLab, owner: Client, outsider: Client) -> None:
+    own = f"/nodes/{lab.node.uuid}/"
+    for address in ("/nodes/", own, "/nodes/enrol/"):
+        assert_needs_sign_in(address)
+    assert_only(owner, "/nodes/", "GET")
+    assert_only(owner, own, "GET", "POST")
+    assert outsider.get(own).status_code == 404
+    assert outsider.post(own, {"watts": "5"}).status_code == 404
+    assert "ws-1" not in text_of(outsider.get("/nodes/"))
+
+
+def test_empty_lab_says_the_commands(outsider: Client) -> None:
+    page = text_of(outsider.get("/nodes/"))
+    assert "labcarbon-collect enrol" in page
+
+
+def test_set_aside_is_listed(lab: SmallLab, owner: Client) -> None:
+    push(lab.node, [W(gpu(), 77)])
+    push(lab.node, [W(gpu(), 78)])
+    assert "other content under a key that is taken" in text_of(owner.get(LIST))
+
+
+def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:
+    _node(lab, 1)
+    one = queries(owner, LIST)
+    for i in range(2, 51):
+        _node(lab, i)
+    assert queries(owner, LIST) == one
+    single = queries(owner, f"/nodes/{lab.node.uuid}/?{PERIOD}")
+    push(lab.node, [W(gpu(100 + i), 50) for i in range(50)])
+    assert queries(owner, f"/nodes/{lab.node.uuid}/?{PERIOD}") <= single
+
+
+def test_hostile_names_are_text(lab: SmallLab, owner: Client) -> None:
+    Node.objects.filter(pk=lab.node.pk).update(hostname=HOSTILE, facts={HOSTILE: HOSTILE})
+    push(lab.node, [W(gpu(), 77)], device_facts={gpu(): {"name": HOSTILE, "driver": HOSTILE}})
+    for address in ("/nodes/", f"/nodes/{lab.node.uuid}/", f"/?{PERIOD}", f"/sites/{lab.site.pk}/"):
+        page = text_of(owner.get(address))
+        assert "<script>alert" not in page
+        assert "<img src=x" not in page

@@ -1,0 +1,166 @@
+"""/runs/ and /runs/<uuid>/ ."""
+
+import json
+import re
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+
+from apps.runs.choices import RunState
+from apps.runs.models import Run
+from apps.runs.services import change_run
+from tests.builders import MINUTE, T0, SmallLab, W, push
+from tests.dashboard.support import (
+    HOSTILE,
+    assert_each_figure_explains_itself,
+    assert_needs_sign_in,
+    assert_only,
+    gpu,
+    many_projects,
+    queries,
+    text_of,
+    use,
+)
+
+
+def _end(lab: SmallLab, uuid: object, minutes: int = 1, state: RunState = RunState.FINISHED) -> None:
+    change_run(
+        lab=lab.lab,
+        uuid=uuid,
+        state=state,
+        ended_us=T0 + minutes * MINUTE,
+        exit_code=0,
+        reported_energy_mj=None,
+        bound_node=None,
+    )  # type: ignore[arg-type]
+
+
+def test_list_works(lab: SmallLab, owner: Client) -> None:
+    for uuid in use(lab, runs=2):
+        _end(lab, uuid, minutes=5)
+    page = text_of(owner.get("/runs/"))
+    assert page.count('href="/runs/') >= 2
+    assert assert_each_figure_explains_itself(owner, page) == 4
+
+
+def test_filters_and_sort_live_in_the_address(lab: SmallLab, owner: Client) -> None:
+    use(lab, name="alpha")
+    use(lab, name="beta", project=None, first=1)
+    page = text_of(owner.get("/runs/?text=alp&project=demo&state=running&sort=name"))
+    assert "alpha" in page
+    assert "beta" not in page
+    assert 'aria-sort="ascending"' in page
+    assert "sort=-name" in page
+    assert "beta" in text_of(owner.get("/runs/?project=~unattributed"))
+    assert "No run fits these filters" in text_of(owner.get("/runs/?text=gamma"))
+    names = re.findall(r">(alpha|beta)</a>", text_of(owner.get("/runs/?sort=name")))
+    assert names == ["alpha", "beta"]
+
+
+def test_pages_of_fifty(lab: SmallLab, owner: Client) -> None:
+    use(lab, runs=51)
+    assert "page=2" in text_of(owner.get("/runs/"))
+    second = text_of(owner.get("/runs/?page=2"))
+    assert second.count("train.py</a>") == 1
+    assert "Newer" in second
+
+
+def test_empty_says_the_command(owner: Client) -> None:
+    assert "labcarbon-collect run --project demo -- python train.py" in text_of(owner.get("/runs/"))
+
+
+@pytest.mark.parametrize("query", ["sort=mass", "state=lost", "page=0", "page=x", "page=²", "text=%00"])
+def test_bad_input_is_told_in_words(owner: Client, query: str) -> None:
+    response = owner.get(f"/runs/?{query}")
+    assert response.status_code == 400
+    assert "This cannot be shown as asked" in text_of(response)
+
+
+def test_csv(lab: SmallLab, owner: Client) -> None:
+    use(lab, name="=cmd()|calc")
+    lines = text_of(owner.get("/runs.csv")).splitlines()
+    assert lines[0].split(",")[9:] == ["energy_mj", "energy_kwh", "emission_ug_co2e", "emission_kg_co2e"]
+    assert "'=cmd()|calc" in lines[1]
+    assert ",6000001," in lines[1]
+
+
+def test_one_run(lab: SmallLab, owner: Client) -> None:
+    uuid = use(lab)[0]
+    Run.objects.filter(uuid=uuid).update(command=["python", "train.py", "--lr", "0.1"], params={"lr": 0.1})
+    _end(lab, uuid)
+    page = text_of(owner.get(f"/runs/{uuid}/"))
+    for words in ("Demo", "ada", "ws-1", "python train.py --lr 0.1", "Finished", "counter", "was idle"):
+        assert words in page
+    assert assert_each_figure_explains_itself(owner, page) >= 5
+
+
+def test_power_is_energy_over_time_and_a_gap_stays_one(lab: SmallLab, owner: Client) -> None:
+    uuid = use(lab)[0]
+    push(
+        lab.node,
+        [W(gpu(), 60_000, start_us=T0 + 30 * MINUTE, end_us=T0 + 31 * MINUTE, seq=30, shares=((f"run:{uuid}", 60_000),))],
+    )
+    page = text_of(owner.get(f"/runs/{uuid}/"))
+    found = re.search(r'<script id="run-power" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert found
+    trace = json.loads(found[1])["data"][0]
+    assert trace["y"] == [100.0, 100.0, None, 1.0, 1.0]
+
+
+def test_a_run_over_many_hours_has_no_more_points_than_a_screen(lab: SmallLab, owner: Client) -> None:
+    uuid = use(lab)[0]
+    windows = [
+        W(gpu(), 60_000, start_us=T0 + i * MINUTE, end_us=T0 + (i + 1) * MINUTE, seq=i, shares=((f"run:{uuid}", 60_000),))
+        for i in range(1, 900)
+    ]
+    push(lab.node, windows)
+    found = re.search(
+        r'id="run-power" type="application/json">(.*?)</script>', text_of(owner.get(f"/runs/{uuid}/")), re.DOTALL
+    )
+    assert found
+    assert len(json.loads(found[1])["data"][0]["x"]) <= 1000
+
+
+def test_a_run_without_readings_is_unknown_and_not_zero(lab: SmallLab, owner: Client) -> None:
+    run = Run.objects.create(lab=lab.lab, uuid=uuid4(), name="quiet", started_us=T0, ended_us=T0 + 1, state="finished")
+    page = text_of(owner.get(f"/runs/{run.uuid}/"))
+    assert "not zero, but unknown" in page
+    assert "data-figure" not in page
+    assert "not measured" in text_of(owner.get("/runs/"))
+
+
+def test_anonymous_wrong_method_and_outsider(lab: SmallLab, owner: Client, outsider: Client) -> None:
+    uuid = use(lab)[0]
+    for address in ("/runs/", "/runs.csv", f"/runs/{uuid}/"):
+        assert_needs_sign_in(address)
+        assert_only(owner, address, "GET")
+    assert outsider.get(f"/runs/{uuid}/").status_code == 404
+    assert "train.py" not in text_of(outsider.get("/runs/")).replace("-- python train.py", "")
+    assert owner.get("/runs/not-a-uuid/").status_code == 404
+
+
+def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:
+    many_projects(lab, 1)
+    one = queries(owner, "/runs/")
+    many_projects(lab, 49, first=2)
+    assert queries(owner, "/runs/") == one
+    uuid = Run.objects.order_by("id").values_list("uuid", flat=True)[0]
+    single = queries(owner, f"/runs/{uuid}/")
+    push(
+        lab.node,
+        [
+            W(gpu(3), 50, start_us=T0 + i * MINUTE, end_us=T0 + (i + 1) * MINUTE, seq=i, shares=((f"run:{uuid}", 50),))
+            for i in range(50)
+        ],
+    )
+    assert queries(owner, f"/runs/{uuid}/") == single
+
+
+def test_hostile_names_are_text(lab: SmallLab, owner: Client) -> None:
+    uuid = use(lab, name=HOSTILE)[0]
+    Run.objects.filter(uuid=uuid).update(os_user=HOSTILE[:100], host=HOSTILE, command=[HOSTILE], params={HOSTILE: HOSTILE})
+    for address in ("/runs/", f"/runs/{uuid}/"):
+        page = text_of(owner.get(address))
+        assert "<script>alert" not in page
+        assert "<img src=x" not in page
