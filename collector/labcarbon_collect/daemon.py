@@ -163,9 +163,12 @@ class Daemon:
         aside = set_aside(self.home / FILE) if condemned else None
         self._spool = Spool(self.home, check=True)
         aside = aside or self._spool.set_aside
+        # An empty spool beside a list of acknowledged readings was lost in whatever way: the counters go on from there.
+        found = 0 if self._spool.anchors() else recover_acknowledged(self._spool, boot=self.boot)
         if aside:
-            found = recover_acknowledged(self._spool, boot=self.boot)
             self._note(f"the spool was damaged: set aside as {self.home / aside}; {found} devices go on from their counters")
+        elif found:
+            self._note(f"the spool was gone; {found} devices go on from their counters")
         max_bytes = int(self._environ.get("LABCARBON_SPOOL_MAX_MB", "0")) << 20 or DEFAULT_MAX_BYTES
         meters = open_meters(self.node.uuid, self._environ, now=self._now, last=self._spool.anchors)
         self.station = Station(

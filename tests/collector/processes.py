@@ -79,6 +79,8 @@ class Collector:
             return None
         try:
             return client.call(request, timeout_s=5)
+        except NoDaemon:
+            return None  # it is just stopping
         finally:
             client.close()
 

@@ -152,6 +152,26 @@ def test_a_damaged_spool_is_set_aside_and_measuring_goes_on(node: Collector) -> 
     assert status["sources"]["cpu_model"]["state"] == "measuring"
 
 
+@pytest.mark.parametrize("lost", ["deleted", "of nought bytes"])
+def test_a_spool_that_is_gone_costs_no_energy(node: Collector, lost: str) -> None:
+    node.start()
+    node.stop()
+    spool = Spool(node.home)
+    windows = list(spool.windows())
+    spool.close()
+    for path in node.home.glob("spool.db*"):
+        path.unlink() if lost == "deleted" else path.write_bytes(b"")
+    node.start()
+    assert "go on from their counters" in " ".join((node.status() or {})["notes"])
+    node.stop()
+    spool = Spool(node.home)
+    again = list(spool.windows())
+    spool.close()
+    check(again)
+    assert again[0].counter_start_mj == windows[0].counter_start_mj
+    assert {w.epoch for w in again}.isdisjoint({w.epoch for w in windows})
+
+
 @pytest.mark.parametrize("unsafe", ["writable", "link", "token"])
 def test_unsafe_folders_and_tokens_are_refused_with_the_command_that_mends_them(
     node: Collector, server: fakes.FakeServer, unsafe: str

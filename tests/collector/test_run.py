@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from labcarbon_collect import run_facts
 from labcarbon_collect.figures import closing_line, per_cent, three_digits
+from labcarbon_collect.socket_server import SocketServer
 
 from tests.collector.processes import Collector, shell, wait_for
 from tests.fakes import labcarbon_server as fakes
@@ -110,6 +112,21 @@ def test_a_command_that_is_not_there_is_127_and_one_that_may_not_run_126(lone: C
     plain = tmp_path / "plain"
     plain.write_text("x")
     assert lone.call("run", "--", str(plain)).returncode == 126
+
+
+def test_a_daemon_that_talks_nonsense_disturbs_nothing(lone: Collector) -> None:
+    served = SocketServer(lone.socket, lambda request, uid: {"node": 5, "url": [], "energy_mj": "x", "by_quality": 7})
+    stop = threading.Event()
+    thread = threading.Thread(target=lambda: [served.serve(0.05) for _ in iter(stop.is_set, True)])
+    thread.start()
+    try:
+        done = lone.call("run", "--", *shell("echo worked", "exit 6"))
+    finally:
+        stop.set()
+        thread.join()
+        served.close()
+    assert (done.stdout, done.returncode) == ("worked\n", 6)
+    assert "could not be closed" in done.stderr
 
 
 def test_without_a_daemon_the_work_runs_at_once_and_the_line_says_what_to_do(lone: Collector) -> None:

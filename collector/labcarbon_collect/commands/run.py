@@ -12,12 +12,12 @@ import sys
 import time
 import uuid
 from dataclasses import dataclass
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 from labcarbon_collect import run_facts
 from labcarbon_collect.client import Client, NoDaemon, error_text
 from labcarbon_collect.commands import Failed
-from labcarbon_collect.config import Login, client_sockets, collector_home, daemon_socket, user_login
+from labcarbon_collect.config import Login, client_sockets, collector_home, daemon_socket, is_uuid, user_login
 from labcarbon_collect.figures import closing_line
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.job import Ended, Job
@@ -58,26 +58,47 @@ def carry_out(options: argparse.Namespace) -> int:
     login = _login()
     if options.local:
         _start_local_daemon()
-    run, started_us = str(uuid.uuid4()), time.time_ns() // 1000
+    told = _Told(str(uuid.uuid4()), command, options.project, options.name, params, time.time_ns() // 1000)
     job = Job(command)
-    known = {
-        "command": command,
-        "project": options.project,
-        "name": options.name,
-        "params": params,
-        "started_us": started_us,
-    }
-    daemon = _register(run, job.pid, None if login else run_facts.facts(node=None, **known))
+    try:
+        daemon = _register(told, job.pid, forwards=login is None, local=options.local)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with us, the work begins
+        daemon = _Daemon(why=f"{type(error).__name__}: {error}")
     job.release()
-    facts = run_facts.facts(node=daemon.node, **known)
-    reporter = Reporter(login, run, say=_say, patience_s=PATIENCE_S) if login else None
+    reporter = Reporter(login, told.run, say=_say, patience_s=PATIENCE_S) if login else None
     if reporter:
-        reporter.start(facts)
+        reporter.start(told.facts(daemon.node))
     ended = job.wait()
-    figures = _end(daemon, run, ended, login is None)
-    _tell_end(reporter, daemon, run, facts, _closing(ended, figures))
-    _say_closing(daemon, login, run, figures)
+    try:
+        _close(told, daemon, reporter, ended, server=(login.url if login else "") or daemon.url)
+    except Exception as error:  # noqa: BLE001 - and it ends as it ended
+        _say(f"this run could not be closed: {type(error).__name__}: {error}")
     return ended.exit_code
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What is told of this run."""
+
+    run: str
+    command: List[str]
+    project: Optional[str]
+    name: Optional[str]
+    params: Mapping[str, run_facts.Value]
+    started_us: int
+
+    def facts(self, node: Optional[str]) -> Dict[str, Any]:
+        return run_facts.facts(
+            command=self.command, project=self.project, name=self.name, params=self.params, node=node,
+            started_us=self.started_us,
+        )  # fmt: skip
+
+
+def _close(told: _Told, daemon: _Daemon, reporter: Optional[Reporter], ended: Ended, *, server: str) -> None:
+    """Ask what it took, tell the server, say it."""
+    figures = _end(daemon, told.run, ended, reporter is None)
+    _tell_end(reporter, daemon, told.run, told.facts(daemon.node), _closing(ended, figures))
+    _say_closing(daemon, server, told.run, figures)
 
 
 def _login() -> Optional[Login]:
@@ -88,19 +109,31 @@ def _login() -> Optional[Login]:
         return None
 
 
-def _register(run: str, pid: int, facts: Optional[Mapping[str, Any]]) -> _Daemon:
-    """Register with the daemon. With ``facts`` the daemon tells the server, since we have no token of our own."""
+def _register(told: _Told, pid: int, *, forwards: bool, local: bool) -> _Daemon:
+    """Register with the daemon. ``forwards``: it tells the server, since we have no token of our own."""
+    request: Dict[str, Any] = {"op": "register", "run": told.run, "pid": pid}
+    if forwards:
+        request["facts"] = told.facts(None)
+    daemon = _ask_to_register(request)
+    if local and daemon.client is None:
+        # The daemon that answered before was another run's, just ending.
+        _start_local_daemon()
+        daemon = _ask_to_register(request)
+    return daemon
+
+
+def _ask_to_register(request: Mapping[str, Any]) -> _Daemon:
     deadline_s = time.monotonic() + PATIENCE_S
     try:
         client = Client(client_sockets(os.environ), timeout_s=PATIENCE_S / 2)
-        request = {"op": "register", "run": run, "pid": pid, **({"facts": facts} if facts else {})}
         answer = client.call(request, timeout_s=max(0.1, deadline_s - time.monotonic()))
     except NoDaemon as error:
         return _Daemon(why=str(error))
     wrong = error_text(answer)
     if wrong:
         return _Daemon(why=f"the daemon did not register this run: {wrong}")
-    return _Daemon(client, answer.get("node"), str(answer.get("url") or ""))
+    node = answer.get("node")
+    return _Daemon(client, node if is_uuid(node) else None, str(answer.get("url") or ""))
 
 
 def _end(daemon: _Daemon, run: str, ended: Ended, forwards: bool) -> Optional[Dict[str, Any]]:
@@ -156,8 +189,7 @@ def _tell_end(
         _say(f"the server does not know of this run: {reporter.why}")
 
 
-def _say_closing(daemon: _Daemon, login: Optional[Login], run: str, figures: Optional[Mapping[str, Any]]) -> None:
-    server = (login.url if login else "") or daemon.url
+def _say_closing(daemon: _Daemon, server: str, run: str, figures: Optional[Mapping[str, Any]]) -> None:
     if figures is None:
         _say(f"the energy of this run was not measured: {daemon.why} (or measure without one: run --local)")
         return
