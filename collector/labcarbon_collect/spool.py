@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from labcarbon_collect import idle_power
 from labcarbon_collect.sources.base import Gap
 from labcarbon_collect.spool_merge import merge_spool
 from labcarbon_collect.spool_runs import RunStore
@@ -92,6 +93,7 @@ class Spool:
         with self.transaction() as database:
             for window in windows:
                 self._insert(database, boot, window)
+            idle_power.record(database, windows)
             for gap in gaps:
                 database.execute(
                     "INSERT INTO gap (device, epoch, from_us, to_us, reason) VALUES (?,?,?,?,?)",
@@ -121,6 +123,10 @@ class Spool:
         rows = self._database.execute("SELECT body FROM anchor")
         found = [Anchor(**json.loads(body)) for (body,) in rows]
         return {anchor.device: anchor for anchor in found}
+
+    def idle_mw(self) -> Dict[str, int]:
+        """Device → idle power in mW as learnt from its idle windows of the last 14 days."""
+        return idle_power.learnt_mw(self._database)
 
     # Pushing side
 

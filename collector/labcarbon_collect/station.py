@@ -59,6 +59,7 @@ class Station:
         self._room, self._boot, self._grid_us = room, boot, grid_us
         self._now, self._busy_us, self._on_reading = now, busy_us, on_reading
         self._default_idle_mw = idle_mw  # device → idle power where its source does not tell one
+        self._learnt_idle_mw = spool.idle_mw()
         self._builders: Dict[str, WindowBuilder] = {}
         self._last: Dict[str, Reading] = {}
         self._processes: Dict[str, Optional[Tuple[ProcessUse, ...]]] = {}
@@ -156,7 +157,9 @@ class Station:
     def _idle_mw(self, device: str) -> int:
         info = self.meters.devices.get(device)
         text = info.facts.get("idle_mw", "") if info else ""
-        return int(text) if text.isdigit() else self._default_idle_mw.get(device, 0)
+        if text.isdigit():
+            return int(text)
+        return self._learnt_idle_mw.get(device) or self._default_idle_mw.get(device, 0)
 
     def _store(self, collected: _Collected) -> int:
         if not (collected.windows or collected.gaps or collected.anchors):
@@ -190,6 +193,7 @@ class Station:
         self.windows_closed += len(collected.windows)
         if collected.windows:
             keep_acknowledged(self.spool)
+            self._learnt_idle_mw = self.spool.idle_mw()
         self._room.keep_ballast()
         if self._room.tight() and not self._room.make(now_us=self._now().wall_us):
             self._stop_sampling("the spool is at its limit and cannot be merged further")

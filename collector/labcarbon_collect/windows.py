@@ -13,6 +13,7 @@ from typing import Dict, Mapping, Optional, Tuple
 from labcarbon_collect.sources.base import FLAG_RECOVERED, Gap, Reading
 from labcarbon_collect.split import largest_remainder
 
+SECOND_US = 1_000_000
 HOUR_US = 3_600_000_000
 # Each poll's weights become parts of this whole, so that a window's parts add up exactly over many polls.
 PARTS = 1 << 32

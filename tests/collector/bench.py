@@ -54,7 +54,7 @@ class MachineSource:
 
     name = "machine"
 
-    def __init__(self, machine: Machine, *, idle_mw: int = 0, cpu: bool = True) -> None:
+    def __init__(self, machine: Machine, *, idle_mw: int | None = 0, cpu: bool = True) -> None:
         self.machine, self.idle_mw, self.cpu = machine, idle_mw, cpu
         self.opened = 0
 
@@ -62,7 +62,7 @@ class MachineSource:
         self.opened += 1
         if self.machine.gone:
             raise SourceFailed("it fell off the bus")
-        facts = {"idle_mw": str(self.idle_mw)}
+        facts = {} if self.idle_mw is None else {"idle_mw": str(self.idle_mw)}
         devices = [DeviceInfo(GPU, "NVIDIA H100 80GB HBM3", "nvml_counter", facts)]
         return [*devices, DeviceInfo(CPU, "AMD EPYC 9354", "cpu_model", facts)] if self.cpu else devices
 
