@@ -18,6 +18,7 @@ from tests.faults.installation import Machine
 
 SECOND_US = 1_000_000
 BATCH = 40
+BACKLOG_S = 20 * 86_400  # far enough back that even the longest soak stays in the past
 
 
 class Load:
@@ -26,7 +27,7 @@ class Load:
     def __init__(self, machine: Machine, rng: random.Random) -> None:
         self._machine, self._rng = machine, rng
         self._boot = boot_id()
-        self._at_us = read_clock().wall_us - 6 * 3600 * SECOND_US
+        self._at_us = read_clock().wall_us - BACKLOG_S * SECOND_US
         self._counter_mj = self._seq = 0
         self.sent_mj = self.failures = self.pushes = 0
         self.device = f"gpu:GPU-{machine.node}"

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import random
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -181,6 +182,26 @@ def _balance(scene: Scene, told: str) -> str:
     return f"{len(accounts)} GPUs, {windows} windows, {counted_mj} mJ counted, {gap_mj} mJ of it in declared gaps"
 
 
+def _one_window_less_would_be_seen(scene: Scene, folder: Path) -> None:
+    """The oracle is no rubber stamp: without any one window it does not balance."""
+    copy = folder / "tampered.sqlite3"
+    with closing(sqlite3.connect(scene.books.place)) as file, closing(sqlite3.connect(copy)) as tampered:
+        file.backup(tampered)
+        measured = "SELECT id FROM fleet_node WHERE hostname = 'measured'"
+        rows = tampered.execute(
+            f"SELECT rowid FROM ingest_energywindow WHERE energy_mj > 0 AND node_id = ({measured})"
+        ).fetchall()
+        tampered.execute("PRAGMA foreign_keys = OFF")
+        tampered.execute("DELETE FROM ingest_energywindow WHERE rowid = ?", scene.rng.choice(rows))
+        tampered.commit()
+    spool = read_spool(spool_of(scene.machine))
+    try:
+        accounts = audit(Books(str(copy)), "measured", spool, scene.feeder.records)
+    except AssertionError:
+        return
+    assert any(account.found_mj != account.counted_mj for account in accounts.values())
+
+
 def _back(scene: Scene, told: str, limit_s: float = BACK_S) -> str:
     """Every kill was followed by a return within ``limit_s``; return the slowest of each."""
     slowest = {each.name: max(each.back_s[1:], default=0.0) for each in scene.keeper.kept}
@@ -206,6 +227,7 @@ def test_kills_on_sqlite_lose_nothing_and_count_nothing_twice(
         _settle(scene)
         found = _balance(scene, told)
         assert integrity(scene.server.data_dir / "labcarbon.sqlite3") == ["ok"], told
+        _one_window_less_would_be_seen(scene, tmp_path)
         assert integrity(spool_of(scene.machine)) == ["ok"], told
     with capsys.disabled():
         print(f"{told}: killed {done}; slowest back: {back}; {found}; {time.monotonic() - begun:.0f} s", flush=True)
