@@ -20,7 +20,7 @@
   // On a phone: names move from beside the bars to the legend below, and every second tick goes.
   function fit(layout) {
     layout.annotations = [];
-    layout.margin = Object.assign({}, layout.margin, { l: 40, r: 8 });
+    layout.margin = Object.assign({}, layout.margin, { r: 8 });
     const even = (list) => list && list.filter((_, i) => i % 2 === 0);
     layout.xaxis.tickvals = even(layout.xaxis.tickvals);
     layout.xaxis.ticktext = even(layout.xaxis.ticktext);
@@ -29,6 +29,7 @@
     const source = document.getElementById(chart.dataset.chart);
     if (!source || !window.Plotly) return;
     const figure = JSON.parse(source.textContent);
+    if (!figure.data.length) return;
     const first = !chart.labcarbon;
     chart.labcarbon = figure.layout.meta || {};
     const narrow = chart.clientWidth < 480;

@@ -192,3 +192,39 @@ def test_the_policy_refuses_other_origins(owner: Client) -> None:
     assert "default-src 'none'" in policy
     assert not re.search(r'(src|href)="https?://', text_of(response))
     assert " on" not in " ".join(re.findall(r"<[a-z]+ ([^>]*)>", text_of(response))).replace(" once", "")
+
+
+def _day_of_use(lab: SmallLab, day: int, energy_mj: int, hours: int = 24) -> None:
+    push(
+        lab.node,
+        [
+            W(
+                gpu(),
+                energy_mj,
+                start_us=T0 + (day * 24 + i) * 60 * MINUTE,
+                end_us=T0 + (day * 24 + i + 1) * 60 * MINUTE,
+                seq=day * 24 + i,
+            )
+            for i in range(hours)
+        ],
+    )
+
+
+SECOND_DAY = "/?from=2026-11-03T08:00Z&to=2026-11-04T08:00Z"
+
+
+def test_a_change_is_told_with_the_period_before_as_its_figure(lab: SmallLab, owner: Client) -> None:
+    _day_of_use(lab, 0, 1_000_000)
+    _day_of_use(lab, 1, 750_000)
+    page = text_of(owner.get(SECOND_DAY))
+    assert "less energy than in the 24 hours before" in page
+    assert ">25\u202f" in page
+    assert_each_figure_explains_itself(owner, page)
+
+
+def test_no_change_is_told_when_much_is_unknown(lab: SmallLab, owner: Client) -> None:
+    _day_of_use(lab, 0, 1_000_000)
+    _day_of_use(lab, 1, 750_000, hours=12)
+    page = text_of(owner.get(SECOND_DAY))
+    assert "energy than in the" not in page
+    assert "50 % unknown" in page

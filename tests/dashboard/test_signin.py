@@ -33,7 +33,8 @@ def test_looking_spends_nothing_the_button_does(lab: SmallLab) -> None:
 @pytest.mark.parametrize(
     ("wanted", "location"),
     [
-        ("/runs/?text=a", "/runs/?text=a"), ("https://evil.example/", "/"), ("//evil.example/", "/"), ("javascript:alert(1)", "/"),
+        ("/runs/?text=a", "/runs/?text=a"), ("https://evil.example/", "/"), ("//evil.example/", "/"),
+        ("javascript:alert(1)", "/"),
         ("/\\evil.example", "/"), ("", "/"),
     ],
 )  # fmt: skip

@@ -243,7 +243,8 @@ def explain_page(
     chosen = _chosen(params, rows, query)
     hour = hour_view(lab, *chosen) if chosen else None
     zones = set(Placement.objects.filter(node__lab=lab).values_list("site__zone", flat=True).distinct())
-    factors = [factor_view(factor, query, zones) for factor in pricing.factors]
+    priced = pricing.factors if query.metric == "emission_ug" else []
+    factors = [factor_view(factor, query, zones) for factor in priced]
     times = [
         time for time in device_times(lab, query.from_hour, query.to_hour, now) if node is None or time.node_id == node.pk
     ]

@@ -25,6 +25,8 @@ from apps.dashboard.periods import Period, day_text
 from apps.dashboard.selectors import DeviceTime, device_times, time_shares
 from apps.fleet.selectors import measured_nodes, silent_nodes
 
+COMPARABLE_IF_UNKNOWN_BELOW = 20  # a twentieth of the device time
+
 
 @dataclass(frozen=True)
 class Trust:
@@ -110,7 +112,7 @@ def overview_page(*, lab: Lab, period: Period, now: int) -> OverviewPage:
         nodes=measured_nodes(lab).count(),
         headline=pair(use.query, whole),
         range_text=pricing.range_text,
-        comparison=_comparison(lab, period, whole, times),
+        comparison=_comparison(lab, period, whole, times, now),
         trust=_trust(lab, times, pricing, use.query, now),
         tiles=_tiles(listed, whole, use.query, pricing),
         units=units,
@@ -165,11 +167,19 @@ def _heading(listed: list[Charge]) -> str:
     return f"{top.name} used the most"
 
 
-def _comparison(lab: Lab, period: Period, whole: Figure, times: list[DeviceTime]) -> Comparison | None:
-    """Compare with the period before, if the lab was measured through all of it: else the change says nothing."""
+def _known(times: list[DeviceTime]) -> bool:
+    """Return whether so little is unknown that energies can be compared."""
+    found = time_shares(times)
+    return found.unknown_us * COMPARABLE_IF_UNKNOWN_BELOW <= found.expected_us
+
+
+def _comparison(lab: Lab, period: Period, whole: Figure, times: list[DeviceTime], now: int) -> Comparison | None:
+    """Compare with the period before, if the lab was measured through both: else the change says nothing of its use."""
     before = period.before
     first_us = min((time.first_us for time in times), default=None)
     if first_us is None or first_us > before.from_hour * 3_600_000_000 or not whole.energy_mj:
+        return None
+    if not _known(times) or not _known(device_times(lab, before.from_hour, before.to_hour, now)):
         return None
     query = lab_query(lab, before)
     earlier = figure(lab, query)
