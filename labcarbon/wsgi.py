@@ -1,8 +1,15 @@
-"""The web process's entry point (gunicorn labcarbon.wsgi)."""
+"""The web process's entry point (gunicorn labcarbon.wsgi). It refuses to start where a system check finds an error."""
 
 import os
+import sys
 
+from django.core.checks import ERROR, run_checks
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "labcarbon.settings")
 application = get_wsgi_application()
+
+# Django runs its checks for management commands alone; a web server would start with debug pages on, or without a key.
+_problems = [problem for problem in run_checks() if problem.level >= ERROR and not problem.is_silenced()]
+if _problems:
+    sys.exit("\n".join(["LabCarbon does not start:", *(str(problem) for problem in _problems)]))

@@ -6,10 +6,13 @@ keeps in ``var/``. Of the caller's LABCARBON_* variables only the database to te
 
 import atexit
 import os
+import random
 import shutil
 import tempfile
 
-SECRET_KEY = "a-secret-key-that-only-the-tests-use-0123456789"
+import pytest
+
+SECRET_KEY = "a-secret-key-that-nothing-but-the-tests-of-LabCarbon-uses-0123456789"
 TOKEN_PEPPERS = "1:00112233445566778899aabbccddeeff,2:ffeeddccbbaa99887766554433221100"
 KEPT = frozenset({
     "LABCARBON_DATABASE_URL", "LABCARBON_TEST_BOTH", "LABCARBON_TEST_LEFT_OUT", "LABCARBON_KILLS", "LABCARBON_SEED",
@@ -28,6 +31,13 @@ def _take_over() -> None:
     data_dir = tempfile.mkdtemp(prefix="labcarbon-tests-")
     atexit.register(shutil.rmtree, data_dir, ignore_errors=True)
     os.environ.update(own_environment(data_dir))
+    # Before any worker process of pytest-xdist starts, so that all have the same.
+    os.environ.setdefault("LABCARBON_SEED", str(random.SystemRandom().randrange(1 << 32)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell the seed of the fault tests; with it they can be repeated."""
+    terminalreporter.write_line(f"LABCARBON_SEED={os.environ['LABCARBON_SEED']}")
 
 
 _take_over()
