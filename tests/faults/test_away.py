@@ -44,6 +44,7 @@ from tests.faults.gate import (
     Gate,
     standing,
 )
+from tests.faults.seed import SEED
 from tests.services.process import free_port
 
 pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]
@@ -56,7 +57,6 @@ AWAY = ((REFUSED, 900), (BUSY_503, 900), (BUSY_429, 900), (HUNG, 770), (CUT, 130
 HUNG_S = 0.3  # of patience with a server that says nothing; really waited for
 # The first part of the jitter only: at most 121 s between two tries, so that each way of being away is met.
 SHARE_OF_JITTER = 0.4
-SEED = random.SystemRandom().randrange(1 << 32)
 
 
 @dataclass

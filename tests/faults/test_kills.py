@@ -28,6 +28,7 @@ from tests.faults.installation import Installation, Machine
 from tests.faults.keeper import BACK_S, Keeper, Kept, children_of
 from tests.faults.load import Load, spool_of
 from tests.faults.oracle import audit, read_spool
+from tests.faults.seed import KILLS, SEED
 from tests.services.postgres import Postgres, programs
 from tests.services.process import wait_until
 
@@ -37,8 +38,6 @@ WINDOW_S = 2
 DATABASE_BACK_S = 30.0  # where PostgreSQL itself has to recover first
 FALLS = 3
 PAUSE_S = (0.2, 2.2)
-KILLS = int(os.environ.get("LABCARBON_KILLS", "50"))
-SEED = int(os.environ.get("LABCARBON_SEED") or random.SystemRandom().randrange(1 << 32))
 
 
 def _answers(url: str) -> Callable[[int], bool]:
