@@ -1,11 +1,11 @@
 """A quantity on a page: its query, its exact integer, and how it reads. Every kWh and every gram goes through here."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from apps.carbon.calc import FigureQuery
 from apps.carbon.selectors import Figure
-from apps.dashboard.calc import STORED, Unit, exact, percent, shown, unit_for
+from apps.dashboard.calc import Unit, exact, percent, shown, unit_for
 
 NO_FACTOR = "no factor: choose a zone"
 
@@ -105,19 +105,11 @@ def pair(query: FigureQuery, found: Figure, units: Units | None = None) -> Pair:
 
 def total(found: Iterable[Figure]) -> Figure:
     """Return the sum of figures, exactly."""
-    result = Figure()
-    for part in found:
-        result = replace(
-            result,
-            energy_mj=result.energy_mj + part.energy_mj,
-            facility_energy_mj=result.facility_energy_mj + part.facility_energy_mj,
-            emission_ug=result.emission_ug + part.emission_ug,
-            without_factor_mj=result.without_factor_mj + part.without_factor_mj,
-            entries=result.entries + part.entries,
-        )
-    return result
-
-
-def stored_unit(metric: str) -> str:
-    """Return the unit of the stored integer."""
-    return STORED[metric]
+    listed = list(found)
+    return Figure(
+        energy_mj=sum(part.energy_mj for part in listed),
+        facility_energy_mj=sum(part.facility_energy_mj for part in listed),
+        emission_ug=sum(part.emission_ug for part in listed),
+        without_factor_mj=sum(part.without_factor_mj for part in listed),
+        entries=sum(part.entries for part in listed),
+    )

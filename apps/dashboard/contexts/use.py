@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from apps.accounts.models import Lab
@@ -42,7 +43,7 @@ class Use:
     query: FigureQuery
     parts: dict[tuple[int, str, int], Figure]
 
-    @property
+    @cached_property
     def whole(self) -> Figure:
         return total(self.parts.values())
 
