@@ -86,7 +86,7 @@ def closing_line(reply: Mapping[str, Any], *, link: str, server: str) -> str:
     if grams is not None:
         parts.append(f"{three_digits(float(grams) / 1000)} kg CO2e")
     elif server:
-        parts.append(f"no kg yet: choose the grid zone of this node's site at {server}/")
+        parts.append(f"no kg yet: choose the grid zone of this node's site at {server}/nodes/")
     else:
         parts.append("no kg yet: enrol this node with: labcarbon-collect enrol URL")
     idle_mj = int(reply.get("idle_mj", 0))

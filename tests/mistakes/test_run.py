@@ -29,7 +29,7 @@ def test_no_zone_chosen_says_where_it_is_chosen(server: Installation, machine: C
     assert done.returncode == 0
     (line,) = done.stderr.strip().splitlines()
     assert "no kg yet: choose the grid zone" in line
-    assert f"{server.url}/" in line
+    assert f"{server.url}/nodes/ " in line
 
 
 def test_a_machine_that_is_not_enrolled_says_how_to_enrol(machine: Callable[..., Machine]) -> None:
