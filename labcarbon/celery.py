@@ -1,6 +1,7 @@
 """Celery carries one message: "look at the jobs now". The queue of record is the Job table (apps/core/jobs.py)."""
 
 import os
+import socket
 
 from celery import Celery
 
@@ -15,4 +16,4 @@ def work_on_jobs() -> int:
     """Lease and run every job that is due; return how many were done."""
     from apps.core.jobs import work_until_empty
 
-    return work_until_empty(worker="celery")
+    return work_until_empty(worker=f"{socket.gethostname()}:{os.getpid()}"[:64])

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from django.db import connection, transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from apps.core.clock import now_us
 from apps.core.models import Job
@@ -70,6 +70,11 @@ def take_back_from_the_dead(*, host: str, alive: Callable[[int], bool]) -> int:
     return ended
 
 
+def _held(job: Job) -> QuerySet[Job]:
+    """Return the job's row if the lease is still ours: a worker that was too slow leaves it to who took over."""
+    return Job.objects.filter(pk=job.pk, leased_by=job.leased_by, leased_until_us=job.leased_until_us)
+
+
 def run_leased(job: Job) -> bool:
     """Run a leased job; on failure say why and try later. Return whether it went well."""
     try:
@@ -77,12 +82,10 @@ def run_leased(job: Job) -> bool:
     except Exception as error:
         log.exception("job %s failed (attempt %d)", job, job.attempts)
         wait = min(RETRY_US * 2 ** min(job.attempts - 1, 10), RETRY_MAX_US)
-        Job.objects.filter(pk=job.pk, leased_by=job.leased_by).update(
-            due_us=now_us() + wait, leased_until_us=0, last_error=f"{type(error).__name__}: {error}"[:2000]
-        )
+        _held(job).update(due_us=now_us() + wait, leased_until_us=0, last_error=f"{type(error).__name__}: {error}"[:2000])
         return False
     # What was asked for while we ran has a higher number than the one we leased, and stays due.
-    Job.objects.filter(pk=job.pk).update(done=job.requested, leased_until_us=0, attempts=0, last_error="")
+    _held(job).update(done=job.requested, leased_until_us=0, attempts=0, last_error="")
     return True
 
 

@@ -1,0 +1,77 @@
+"""Run as a program by the browser tests: fills a lab with an hour or two of use, up to now, and prints a session key."""
+
+import json
+import uuid
+
+import django
+
+
+def main() -> None:
+    """Make the lab and print {session, run, node, site} as JSON."""
+    django.setup()
+    from django.contrib.sessions.backends.db import SessionStore
+    from django.core.management import call_command
+
+    call_command("migrate", verbosity=0)
+    from apps.accounts.services import create_project
+    from apps.catalog.services import load_catalogue
+    from apps.core.clock import now_us
+    from apps.core.jobs import work_until_empty
+    from apps.core.units import US_PER_HOUR
+    from apps.fleet.services import create_site, register_node, set_pue, set_static_power
+    from apps.runs.services import RunFacts, change_run, put_run
+    from tests.builders import MINUTE, W, push, small_lab
+
+    load_catalogue()
+    small = small_lab(name="Cell Lab")
+    now = now_us()
+    begin = now // US_PER_HOUR * US_PER_HOUR - 2 * US_PER_HOUR
+    create_project(lab=small.lab, slug="cell-atlas", name="Cell atlas", now=begin)
+    set_pue(site=small.site, pue_ppm=1_200_000, from_us=begin + US_PER_HOUR)
+    set_static_power(node=small.node, static_power_mw=60_000)
+    nowhere = create_site(lab=small.lab, name="Cluster, zone not chosen", kind="machine_room", zone="")  # type: ignore[arg-type]
+    far = register_node(lab=small.lab, uuid=uuid.uuid4(), hostname="gpu-far", facts={}, site=nowhere, now=begin)
+    runs = [uuid.uuid4() for _ in range(3)]
+    for run, project in zip(runs, ("demo", "cell-atlas", None), strict=True):
+        facts = RunFacts(
+            name=f"train {project}", started_us=begin, project=project, command=["python", "train.py"],
+            params={"lr": 0.1}, os_user="ada", host="ws-1", node_uuid=small.node.uuid,
+        )  # fmt: skip
+        put_run(lab=small.lab, uuid=run, facts=facts, by=small.owner, bound_node=None)
+
+    def minutes(device: str, watts: int, measurement: str, count: int, first_run: int) -> list[W]:
+        counter = 5_000_000 if measurement == "nvml_counter" else None
+        windows = []
+        for i in range(count):
+            mj = watts * 60_000 + i
+            used = mj * 2 // 3
+            windows.append(
+                W(
+                    device, mj, start_us=begin + i * MINUTE, end_us=begin + (i + 1) * MINUTE, seq=i, measurement=measurement,
+                    counter_start=counter, shares=((f"run:{runs[(first_run + i // 40) % 3]}", used), ("idle", mj - used)),
+                )
+            )  # fmt: skip
+            counter = None if counter is None else counter + mj
+        return windows
+
+    facts = {"gpu:GPU-0000-1111": {"name": "NVIDIA A100-SXM4-80GB"}}
+    sent = begin + 2 * US_PER_HOUR
+    push(small.node, minutes("gpu:GPU-0000-1111", 250, "nvml_counter", 119, 0), sent_at=sent, device_facts=facts)
+    push(small.node, minutes(f"cpu:{small.node.uuid}/0", 40, "cpu_model", 119, 0), sent_at=sent)
+    push(far, minutes("gpu:GPU-0000-2222", 100, "nvml_power", 30, 1), sent_at=sent)
+    change_run(
+        lab=small.lab, uuid=runs[0], state="finished", ended_us=begin + 40 * MINUTE, exit_code=0,  # type: ignore[arg-type]
+        reported_energy_mj=1, bound_node=None,
+    )  # fmt: skip
+    work_until_empty(worker="seed")
+    session = SessionStore()
+    session["_auth_user_id"] = str(small.owner.pk)
+    session["_auth_user_backend"] = "django.contrib.auth.backends.ModelBackend"
+    session["_auth_user_hash"] = small.owner.get_session_auth_hash()
+    session.create()
+    told = {"session": session.session_key, "run": str(runs[0]), "node": str(small.node.uuid), "site": small.site.pk}
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

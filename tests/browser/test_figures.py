@@ -1,0 +1,98 @@
+"""Every quantity on every page leads to its explanation, which shows the same integer and goes down to the readings."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+
+from tests.browser.conftest import Visit, pages_only
+
+FIGURES = """nodes => nodes.map(node => [node.getAttribute('data-figure'), node.getAttribute('data-value'),
+  node.getAttribute('href')])"""
+# A number with a unit of energy, power or carbon, in text that is neither a figure nor said to be something else.
+LOOSE = """() => {
+  const unit = /[0-9][0-9.,\\u2009\\u202f\\u00a0 ]*(mJ|kJ|MJ|GJ|Wh|kWh|MWh|GWh|mg|µg|kg|g|t|kg CO₂e|g CO₂e|t CO₂e)(?![A-Za-z0-9_\\/-])/;
+  const allowed = '[data-figure],[data-coverage],[data-factor],[data-window],[data-entry],[data-range],[data-rate],#citation,'
+    + 'script,style,code,kbd,input,select,option,textarea,time,title,dialog,.js-plotly-plot';
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const loose = [];
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (element.closest(allowed) || !element.checkVisibility()) continue;
+    const block = element.closest('p,li,td,th,h1,h2,h3,dd,dt,figcaption,caption,span,div');
+    const copy = block.cloneNode(true);
+    copy.querySelectorAll(allowed).forEach(part => part.remove());
+    if (copy.querySelectorAll('p,li,td,div').length) continue;
+    const text = copy.textContent.replace(/\\s+/g, ' ').trim();
+    if (unit.test(text)) loose.push(text.slice(0, 120));
+  }
+  return [...new Set(loose)];
+}"""
+
+
+def _figures(page: Any) -> list[tuple[str, str, str]]:
+    return [tuple(row) for row in page.eval_on_selector_all("[data-figure]", FIGURES)]
+
+
+def test_each_figure_shows_the_same_integer_on_its_explanation(visit: Callable[..., Visit], addresses: list[str]) -> None:
+    visitor = visit()
+    seen: dict[str, tuple[str, str]] = {}
+    for address in pages_only(addresses):
+        for query, value, href in _figures(visitor.go(address)):
+            assert re.fullmatch(r"-?\d+", value), (address, query, value)
+            assert href.startswith("/explain/?"), (address, href)
+            assert unquote(href.split("?", 1)[1]) == unquote(query), (address, "the link is not the figure's query")
+            earlier = seen.setdefault(query, (value, address))
+            assert earlier[0] == value, (f"{earlier[1]} says {earlier[0]}, {address} says {value}", query)
+    assert len(seen) > 30, "the pages show hardly any figure: the lab was not seeded"
+    for query, (value, address) in seen.items():
+        page = visitor.go(f"/explain/?{query}")
+        shown = page.get_attribute("[data-explain-value]", "data-explain-value")
+        assert shown == value, f"{address} says {value}, its explanation {shown}: {query}"
+
+
+def test_figures_are_reached_by_clicking_them(visit: Callable[..., Visit], addresses: list[str]) -> None:
+    visitor = visit()
+    for address in pages_only(addresses):
+        page = visitor.go(address)
+        links = page.locator("a[data-figure]:visible")
+        for i in range(min(links.count(), 3)):
+            page = visitor.go(address)
+            link = page.locator("a[data-figure]:visible").nth(i)
+            value = link.get_attribute("data-value")
+            link.click()
+            page.wait_for_url("**/explain/**")
+            assert page.get_attribute("[data-explain-value]", "data-explain-value") == value
+
+
+def test_a_figure_is_followed_down_to_its_readings_factor_and_source(visit: Callable[..., Visit]) -> None:
+    visitor = visit()
+    page = visitor.go(f"/runs/{visitor.served.run}/")
+    figure = page.locator('a[data-figure*="metric=emission_ug"]').first
+    value = figure.get_attribute("data-value")
+    figure.click()
+    page.wait_for_url("**/explain/**")
+    assert page.get_attribute("[data-explain-value]", "data-explain-value") == value
+    factor = page.locator("[data-factor]").first.inner_text()
+    assert "Germany" in factor
+    assert "g CO₂e/kWh" in factor
+    assert "Ember" in page.locator("#factor").inner_text()
+    gpu = page.locator("tr[data-entry]", has_text="A100").first
+    gpu.locator("a").first.click()
+    page.wait_for_selector("tr[data-window]")
+    windows = page.locator("tr[data-window]")
+    assert windows.count() > 0
+    assert re.search(r"\d[\d\s\u2009\u202f]* → \d", windows.first.inner_text())
+    reading = page.locator("#reading").inner_text()
+    assert "nvml_counter" in reading
+    assert "GPU-0000-1111" in reading
+
+
+def test_no_quantity_stands_without_its_query(visit: Callable[..., Visit], addresses: list[str]) -> None:
+    visitor = visit()
+    loose = {}
+    for address in pages_only(addresses):
+        found = visitor.go(address).evaluate(LOOSE)
+        if found:
+            loose[address] = found
+    assert loose == {}

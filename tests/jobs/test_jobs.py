@@ -1,0 +1,226 @@
+"""The job table is the queue of record: nothing asked for is lost, nothing runs twice at once."""
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+import time_machine
+from django.db import close_old_connections, connection, transaction
+from django.db.utils import IntegrityError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.core import jobs
+from apps.core.jobs import LEASE_US, RETRY_MAX_US, RETRY_US, lease_one, request_job, run_leased, work_until_empty
+from apps.core.models import Job
+from tests.builders import T0
+from tests.properties.histories import undone
+
+Handle = Callable[[Callable[[str], None]], None]
+
+
+@pytest.fixture
+def handle(monkeypatch: pytest.MonkeyPatch) -> Iterator[Handle]:
+    """Register what does jobs of the kind 'test'."""
+    monkeypatch.setattr(jobs, "_HANDLERS", dict(jobs._HANDLERS))
+    return lambda handler: jobs._HANDLERS.__setitem__("test", handler)
+
+
+@pytest.mark.django_db
+def test_asked_once_runs_once(handle: Handle) -> None:
+    done: list[str] = []
+    handle(done.append)
+    request_job(kind="test", key="a")
+    request_job(kind="test", key="b")
+    assert work_until_empty(worker="w") == 2
+    assert work_until_empty(worker="w") == 0
+    assert sorted(done) == ["a", "b"]
+
+
+@pytest.mark.django_db
+def test_asked_many_times_while_waiting_runs_once(handle: Handle) -> None:
+    done: list[str] = []
+    handle(done.append)
+    for _ in range(5):
+        request_job(kind="test", key="a")
+    work_until_empty(worker="w")
+    assert done == ["a"]
+
+
+@pytest.mark.django_db
+def test_asked_again_while_it_runs_runs_again(handle: Handle) -> None:
+    done: list[str] = []
+
+    def work(key: str) -> None:
+        done.append(key)
+        if len(done) < 3:
+            request_job(kind="test", key=key)
+
+    handle(work)
+    request_job(kind="test", key="a")
+    assert work_until_empty(worker="w") == 3
+    assert done == ["a"] * 3
+
+
+@pytest.mark.django_db
+def test_a_job_is_asked_for_only_if_its_cause_is_committed(handle: Handle) -> None:
+    handle(lambda key: None)
+
+    with transaction.atomic():
+        request_job(kind="test", key="a")
+        transaction.set_rollback(True)
+    assert not Job.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_failing_job_is_tried_again_later_each_time_later(handle: Handle) -> None:
+    def fail(key: str) -> None:
+        raise ValueError(f"no {key}")
+
+    handle(fail)
+    request_job(kind="test", key="a")
+    now, waits = T0, []
+    for attempt in range(1, 13):
+        with time_machine.travel(now / 1e6, tick=False):
+            assert work_until_empty(worker="w") == 0
+            job = Job.objects.get()
+            assert (job.attempts, job.last_error, job.leased_until_us) == (attempt, "ValueError: no a", 0)
+            waits.append(job.due_us - now)
+            assert lease_one(worker="w", now=job.due_us - 1) is None
+            now = job.due_us
+    assert waits[0] == RETRY_US
+    assert all(one <= other <= RETRY_MAX_US for one, other in itertools.pairwise(waits))
+    assert waits[-1] == RETRY_MAX_US
+    handle(lambda key: None)
+    with time_machine.travel(now / 1e6, tick=False):
+        assert work_until_empty(worker="w") == 1
+    job = Job.objects.get()
+    assert (job.attempts, job.last_error, job.done) == (0, "", job.requested)
+
+
+@pytest.mark.django_db
+def test_one_failing_job_does_not_hold_up_the_others(handle: Handle) -> None:
+    done: list[str] = []
+
+    def work(key: str) -> None:
+        if key == "bad":
+            raise ValueError(key)
+        done.append(key)
+
+    handle(work)
+    for key in ("bad", "one", "two"):
+        request_job(kind="test", key=key)
+    assert work_until_empty(worker="w") == 2
+    assert done == ["one", "two"]
+
+
+@pytest.mark.django_db
+def test_a_kind_that_nobody_handles_fails_and_says_so() -> None:
+    request_job(kind="no-such-kind", key="a")
+    assert work_until_empty(worker="w") == 0
+    assert "no-such-kind" in Job.objects.get().last_error
+
+
+@pytest.mark.django_db
+def test_a_lease_keeps_others_away_until_it_runs_out(handle: Handle) -> None:
+    handle(lambda key: None)
+    request_job(kind="test", key="a")
+    first = lease_one(worker="dead", now=T0)
+    assert first is not None
+    assert lease_one(worker="w", now=T0 + LEASE_US - 1) is None
+    second = lease_one(worker="w", now=T0 + LEASE_US)
+    assert second is not None
+    assert second.leased_by == "w"
+    assert run_leased(second)
+    assert Job.objects.get().done == 1
+
+
+@pytest.mark.django_db
+def test_a_worker_that_comes_back_late_does_not_free_anothers_lease(handle: Handle) -> None:
+    """The slow worker's failure must not make the job of the one that took over look free."""
+    handle(lambda key: None)
+    request_job(kind="test", key="a")
+    slow = lease_one(worker="slow", now=T0)
+    other = lease_one(worker="other", now=T0 + LEASE_US)
+    assert slow is not None
+    assert other is not None
+
+    def fail(key: str) -> None:
+        raise ValueError(key)
+
+    handle(fail)
+    assert not run_leased(slow)
+    assert Job.objects.get().leased_until_us == T0 + 2 * LEASE_US
+    handle(lambda key: None)
+    assert run_leased(slow)
+    assert Job.objects.get().leased_until_us == T0 + 2 * LEASE_US, "the other one is still at work"
+
+
+@pytest.mark.django_db
+def test_the_database_keeps_done_at_most_requested() -> None:
+    request_job(kind="test", key="a")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Job.objects.update(done=2)
+
+
+@pytest.mark.django_db
+def test_any_order_of_asking_working_and_failing_does_what_was_asked_last(handle: Handle) -> None:
+    @settings(max_examples=60)
+    @given(st.lists(st.sampled_from(("ask", "work", "fail", "die")), max_size=12))
+    def check(steps: list[str]) -> None:
+        with undone():
+            seen = state = 0
+            now = T0
+
+            def work(key: str) -> None:
+                nonlocal seen
+                seen = state
+
+            def fail(key: str) -> None:
+                raise ValueError(key)
+
+            for step in [*steps, "work"]:
+                now += RETRY_MAX_US + LEASE_US
+                if step == "ask":
+                    state += 1
+                    request_job(kind="test", key="a")
+                elif step == "die":
+                    lease_one(worker="dead", now=now)
+                else:
+                    handle(work if step == "work" else fail)
+                    with time_machine.travel(now / 1e6, tick=False):
+                        work_until_empty(worker="w")
+            assert seen == state
+
+    check()
+
+
+@pytest.mark.postgres
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_share_the_jobs_and_do_each_once(handle: Handle) -> None:
+    done: list[str] = []
+    lock = threading.Lock()
+
+    def work(key: str) -> None:
+        with lock:
+            done.append(key)
+
+    handle(work)
+    for i in range(60):
+        request_job(kind="test", key=str(i))
+
+    def worker(name: str) -> None:
+        try:
+            work_until_empty(worker=name)
+        finally:
+            close_old_connections()
+            connection.close()
+
+    threads = [threading.Thread(target=worker, args=(f"w{i}",)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(done, key=int) == [str(i) for i in range(60)]
+    assert not Job.objects.exclude(done=1).exists()
