@@ -10,6 +10,7 @@ import uuid
 from pathlib import Path
 from typing import Any, Optional, Sequence, Tuple
 
+from labcarbon_collect.identity import Refused
 from labcarbon_collect.windows import Window
 
 FILE = "spool.db"
@@ -63,8 +64,12 @@ def open_database(home: Path, *, check: bool) -> Tuple[sqlite3.Connection, Optio
 
 
 def _connect(path: Path, check: bool) -> sqlite3.Connection:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    os.close(descriptor)
+    if path.is_symlink():
+        raise Refused(f"{path} is a symbolic link: remove it")
+    if not path.exists():
+        # Only ever a new file: closing a descriptor of an open database would drop this process's locks on it, and
+        # another process that closes it would then take itself for the last one and delete the journal under us.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     database = sqlite3.connect(str(path), timeout=20, isolation_level=None)
     try:
         database.execute("PRAGMA auto_vacuum=INCREMENTAL")  # a file can shrink; has effect on a new one only

@@ -14,6 +14,7 @@ import pytest
 from labcarbon_collect import run_facts
 from labcarbon_collect.figures import closing_line, per_cent, three_digits
 from labcarbon_collect.socket_server import SocketServer
+from labcarbon_collect.spool import Spool
 
 from tests.collector.processes import Collector, shell, wait_for
 from tests.fakes import labcarbon_server as fakes
@@ -172,13 +173,14 @@ def test_local_measures_without_anything_and_keeps_it(lone: Collector) -> None:
     done = lone.call("run", "--local", "--", "python3", "-c", busy)
     assert done.returncode == 0
     assert "modelled 100 %" in done.stderr
-    wait_for(lambda: lone.status() is None)
-    from labcarbon_collect.spool import Spool
 
-    spool = Spool(lone.home)
-    kept = [consumer for window in spool.windows() for consumer, _ in window.shares]
-    assert any(consumer.startswith("run:") for consumer in kept)
-    spool.close()
+    def kept_runs() -> list[str]:
+        spool = Spool(lone.home)
+        consumers = [consumer for window in spool.windows() for consumer, _ in window.shares]
+        spool.close()
+        return [consumer for consumer in consumers if consumer.startswith("run:")]
+
+    assert wait_for(kept_runs)  # when its daemon has ended
 
 
 def test_run_needs_a_command(lone: Collector) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -231,6 +233,20 @@ def test_gaps_leave_with_the_batch_that_carried_them(home: Path) -> None:
     spool.end(batch, [("retry", "")], now_us=T0)
     assert spool.begin(live_from_us=0) is not None
     assert spool._database.execute("SELECT COUNT(*) FROM gap").fetchone() == (0,)
+
+
+def test_another_process_that_looks_in_does_not_take_the_journal_away(home: Path) -> None:
+    """As a daemon: two connections in one process; then somebody else opens and closes the spool."""
+    spool, second = filled(home, 1), Spool(home)
+    script = (
+        "import sys; from pathlib import Path; from labcarbon_collect.spool import Spool; s = Spool(Path(sys.argv[1])); "
+    )
+    look = [sys.executable, "-c", script + "print(s.depth().rows); s.close()", str(home)]
+    for expected in (1, 2, 3):
+        assert int(subprocess.run(look, capture_output=True, text=True, check=True).stdout) == expected
+        spool.append(boot=BOOT, windows=[minute(expected)])
+    spool.close()
+    second.close()
 
 
 def test_a_failing_transaction_leaves_nothing_behind(home: Path) -> None:
