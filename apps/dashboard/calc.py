@@ -83,8 +83,9 @@ def percent(part: int, whole: int) -> str:
 
 
 def duration(us: int) -> str:
-    """Return a length of time in its two largest units: '3 h 12 min'."""
+    """Return a length of time in its two largest units: '3 h 12 min'; seconds only below ten minutes."""
     seconds = max(0, us) // 1_000_000
+    seconds -= seconds % 60 if seconds >= 600 else 0
     parts = [(seconds // 86_400, "d"), (seconds // 3600 % 24, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s")]
     first = next((i for i, (number, _) in enumerate(parts) if number), 3)
     told = [f"{number}{THIN}{name}" for number, name in parts[first : first + 2] if number]

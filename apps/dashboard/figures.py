@@ -8,6 +8,7 @@ from apps.carbon.selectors import Figure
 from apps.dashboard.calc import Unit, exact, percent, shown, unit_for
 
 NO_FACTOR = "no factor: choose a zone"
+NO_PUE = "PUE unknown: place the node at a site"
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Fig:
     def title(self) -> str:
         """Return what hovering tells."""
         if self.missing:
-            return "The energy is known, its emission factor is not"
+            return f"The energy is known, its {'PUE' if self.missing == NO_PUE else 'emission factor'} is not"
         more = ", and some energy without an emission factor" if self.at_least else ""
         return f"{self.exact} exactly{more}. Where does this come from?"
 
@@ -50,9 +51,10 @@ def fig(query: FigureQuery, found: Figure, unit: Unit | None = None) -> Fig:
     value = found.value(query.metric)
     unit = unit or unit_for(query.metric, [value])
     missing = ""
-    priced = query.metric != "energy_mj"
-    if priced and found.without_factor_mj and not value and query.metric == "emission_ug":
+    if query.metric == "emission_ug" and found.without_factor_mj and not value:
         missing = NO_FACTOR
+    elif query.metric == "facility_energy_mj" and found.energy_mj and not value:
+        missing = NO_PUE
     return Fig(
         query=query,
         value=value,

@@ -3,6 +3,7 @@
   "use strict";
   const config = { displaylogo: false, displayModeBar: false, showSendToCloud: false, plotlyServerURL: "", responsive: true };
   function download(chart, format) {
+    if (!chart.data) return;
     Plotly.downloadImage(chart, { format: format, filename: chart.dataset.name || "labcarbon", width: 1000, height: 480 });
   }
   function move(chart, range) {

@@ -72,6 +72,8 @@ def test_percent(part: int, whole: int, text: str) -> None:
 
 def test_duration() -> None:
     assert duration(11_520_000_000) == f"3{THIN}h 12{THIN}min"
+    assert duration(2_693_000_000) == f"44{THIN}min"
+    assert duration(69_000_000) == f"1{THIN}min 9{THIN}s"
     assert duration(0) == f"0{THIN}s"
 
 

@@ -114,6 +114,14 @@ def test_without_a_factor_the_value_is_unknown_and_not_zero(db: None) -> None:
     assert "0 g CO₂e" not in page
 
 
+def test_facility_energy_without_a_pue_is_unknown_and_not_zero(lab: SmallLab, owner: Client) -> None:
+    use(lab)
+    lab.node.applied_factors.all().delete()
+    page = text_of(owner.get(address(query("facility_energy_mj"))))
+    assert 'data-explain-value="unknown"' in page
+    assert "PUE unknown" in page
+
+
 def test_nothing_measured_is_said(lab: SmallLab, owner: Client) -> None:
     page = text_of(owner.get(address(query("energy_mj"))))
     assert "not the same as zero use" in page

@@ -103,6 +103,12 @@ def test_empty_lab_says_which_command_brings_data(owner: Client) -> None:
     assert "0 kWh" not in page
 
 
+def test_an_empty_past_is_unknown_and_not_zero(lab: SmallLab, owner: Client) -> None:
+    page = text_of(owner.get("/?from=2025-01-01&to=2025-01-03"))
+    assert "Nothing was measured in 1 Jan – 2 Jan 2025." in page
+    assert "unknown, not zero" in page
+
+
 def test_energy_without_a_zone_has_no_carbon_and_says_where_to_choose(db: None) -> None:
     lab = small_lab(zone="")
     use(lab)

@@ -8,13 +8,14 @@ from apps.carbon.selectors import Figure, figure
 from apps.dashboard.calc import percent, shares
 from apps.dashboard.charts import Chart
 from apps.dashboard.contexts.attention import Need, needs_of
-from apps.dashboard.contexts.pricing import Pricing, factor_text, pricing_of
+from apps.dashboard.contexts.pricing import Pricing, factor_text
 from apps.dashboard.contexts.use import (
     Charge,
     Twin,
     Use,
     charges,
     chart_summary,
+    priced_use,
     unknown_shares,
     use_chart,
     use_of,
@@ -98,10 +99,9 @@ def lab_query(lab: Lab, period: Period, metric: str = "energy_mj") -> FigureQuer
 
 def overview_page(*, lab: Lab, period: Period, now: int) -> OverviewPage:
     """Return the Overview of a period. The number of queries does not depend on the number of rows."""
-    use = use_of(lab, lab_query(lab, period))
+    use, pricing = priced_use(lab, lab_query(lab, period))
     listed = charges(lab, use, period)
     times = device_times(lab, period.from_hour, period.to_hour, now)
-    pricing = pricing_of(lab, use.query.but(metric="emission_ug"))
     unknown = unknown_shares(lab, period.buckets(), times, now)
     units = column_units([use.whole])
     whole = use.whole

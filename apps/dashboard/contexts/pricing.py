@@ -1,8 +1,10 @@
 """What priced a figure: factors and PUE with the energy under each, and how sure the result is."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from apps.accounts.models import Lab
 from apps.carbon.calc import FigureQuery
@@ -12,6 +14,8 @@ from apps.core.units import PPM
 from apps.dashboard.calc import Part, Range, grams_per_kwh, significant, uncertainty, unit_for
 from apps.dashboard.figures import total
 from apps.ingest.choices import EnergyQuality
+
+PRICING_GROUPS = ("quality", "charge", "factor", "pue")
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,11 @@ def _error(part: Figure, meter: str, factor: EmissionFactor | None, metric: str)
 
 def pricing_of(lab: Lab, query: FigureQuery) -> Pricing:
     """Return what priced ``query``. Two queries."""
-    found = figures_by(lab, query, ["quality", "charge", "factor", "pue"])
+    return pricing_from(figures_by(lab, query, PRICING_GROUPS), query.metric)
+
+
+def pricing_from(found: Mapping[tuple[Any, ...], Figure], metric: str) -> Pricing:
+    """Return the pricing of figures by quality, charge, factor and PUE. One query."""
     factors = EmissionFactor.objects.in_bulk({factor for _, _, factor, _ in found if factor is not None})
     priced: dict[tuple[int | None, int | None], list[Figure]] = defaultdict(list)
     qualities: dict[str, list[Figure]] = defaultdict(list)
@@ -72,7 +80,7 @@ def pricing_of(lab: Lab, query: FigureQuery) -> Pricing:
         priced[factor_id, pue_ppm].append(part)
         qualities[name].append(part)
         meter = "OVERHEAD" if charge == "~overhead" else name
-        errors.append(_error(part, meter, factors.get(factor_id) if factor_id else None, query.metric))
+        errors.append(_error(part, meter, factors.get(factor_id) if factor_id else None, metric))
     parts = [
         Priced(factors.get(factor) if factor else None, pue_ppm, total(group)) for (factor, pue_ppm), group in priced.items()
     ]
@@ -80,7 +88,7 @@ def pricing_of(lab: Lab, query: FigureQuery) -> Pricing:
         parts=sorted(parts, key=lambda part: -part.figure.energy_mj),
         by_quality={name: total(qualities[name]) for name in EnergyQuality.names if name in qualities},
         range=uncertainty(errors),
-        metric=query.metric,
+        metric=metric,
     )
 
 

@@ -6,8 +6,19 @@ from apps.accounts.models import Lab, Project
 from apps.carbon.selectors import figures_by
 from apps.dashboard.charts import Chart
 from apps.dashboard.contexts.overview import lab_query
-from apps.dashboard.contexts.pricing import Pricing, pricing_of
-from apps.dashboard.contexts.use import Charge, Twin, Use, charges, chart_summary, merged, use_chart, use_of, use_twin
+from apps.dashboard.contexts.pricing import Pricing
+from apps.dashboard.contexts.use import (
+    Charge,
+    Twin,
+    Use,
+    charges,
+    chart_summary,
+    merged,
+    priced_use,
+    use_chart,
+    use_of,
+    use_twin,
+)
 from apps.dashboard.figures import Fig, Pair, Units, column_units, pair, percent_fig, total
 from apps.dashboard.periods import Period
 from apps.runs.models import Run
@@ -111,8 +122,11 @@ def project_use(lab: Lab, project: Project, period: Period) -> tuple[Use, Charge
 
 def project_page(*, lab: Lab, project: Project, period: Period) -> ProjectPage:
     """Return one project. The number of queries does not depend on the number of rows."""
-    use, charge = project_use(lab, project, period)
-    query, whole = use.query, use.whole
+    query = lab_query(lab, period).but(subject_kind="project", subject_key=project.slug)
+    found_use, pricing = priced_use(lab, query)
+    use = merged(found_use, "project")
+    whole = use.whole
+    charge = Charge("project", project.name, "s1", "", "", query, whole)
     by_run = figures_by(lab, query, ["run"])
     order = sorted(by_run.items(), key=lambda item: (-item[1].energy_mj, str(item[0])))
     found = {
@@ -139,7 +153,7 @@ def project_page(*, lab: Lab, project: Project, period: Period) -> ProjectPage:
         figures_column=pair(query, whole, units),
         command=f"labcarbon-collect run --project {project.slug} -- python train.py",
         share=percent_fig(query, whole.energy_mj, lab_whole.energy_mj) if lab_whole.energy_mj else None,
-        pricing=pricing_of(lab, query.but(metric="emission_ug")),
+        pricing=pricing,
         qualities=[
             (name.lower(), percent_fig(query.but(quality=name), part.energy_mj, whole.energy_mj))
             for name, part in use.by_quality().items()

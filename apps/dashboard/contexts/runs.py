@@ -14,8 +14,8 @@ from apps.core.text import unstorable
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.dashboard.calc import duration
 from apps.dashboard.charts import Chart, power
-from apps.dashboard.contexts.pricing import Pricing, pricing_of
-from apps.dashboard.contexts.use import Charge, Twin, merged, use_of, use_twin
+from apps.dashboard.contexts.pricing import Pricing
+from apps.dashboard.contexts.use import Charge, Twin, merged, priced_use, use_twin
 from apps.dashboard.figures import Fig, Pair, Units, column_units, pair, percent_fig
 from apps.dashboard.periods import Period
 from apps.ingest.choices import EnergyQuality
@@ -242,7 +242,8 @@ def run_page(*, lab: Lab, run: Run, zone: Any, now: int) -> RunPage:
     query = FigureQuery(
         metric="energy_mj", from_hour=start, to_hour=end, subject_kind="run", subject_key=str(run.uuid), basis=lab.basis
     )
-    use = merged(use_of(lab, query), "run")
+    found_use, pricing = priced_use(lab, query)
+    use = merged(found_use, "run")
     whole = use.whole
     curves = [(name, *_curve(windows, period)) for name, windows in by_device.items()]
     summary = f"Power of {run.name} over time, per device, in W. Gaps are times nobody measured."
@@ -253,7 +254,7 @@ def run_page(*, lab: Lab, run: Run, zone: Any, now: int) -> RunPage:
         took=_took(run, now),
         figures=pair(query, whole),
         measured=bool(use.parts),
-        pricing=pricing_of(lab, query.but(metric="emission_ug")),
+        pricing=pricing,
         qualities=[
             (name.lower(), percent_fig(query.but(quality=name), part.energy_mj, whole.energy_mj))
             for name, part in use.by_quality().items()

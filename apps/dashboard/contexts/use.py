@@ -10,6 +10,7 @@ from apps.carbon.calc import FigureQuery, iso_hour
 from apps.carbon.selectors import Figure, figures_by
 from apps.dashboard.calc import Unit, shown, unit_for
 from apps.dashboard.charts import Chart, Series, stacked
+from apps.dashboard.contexts.pricing import PRICING_GROUPS, Pricing, pricing_from
 from apps.dashboard.figures import Fig, fig, total
 from apps.dashboard.periods import Bucket, Period
 from apps.dashboard.selectors import DeviceTime, covered_by_hour, expected_between
@@ -63,6 +64,18 @@ class Use:
 def use_of(lab: Lab, query: FigureQuery) -> Use:
     """Return the use behind ``query``. One query."""
     return Use(query, figures_by(lab, query, ["hour", "charge", "quality"]))
+
+
+def priced_use(lab: Lab, query: FigureQuery) -> tuple[Use, Pricing]:
+    """Return the use behind ``query`` and what priced its emissions, from one pass over the ledger. Two queries."""
+    found = figures_by(lab, query, ["hour", *PRICING_GROUPS])
+    by_use: dict[tuple[int, str, int], list[Figure]] = defaultdict(list)
+    by_price: dict[tuple[Any, ...], list[Figure]] = defaultdict(list)
+    for (hour, quality, charge, factor, pue), part in found.items():
+        by_use[hour, charge, quality].append(part)
+        by_price[quality, charge, factor, pue].append(part)
+    use = Use(query, {key: total(parts) for key, parts in by_use.items()})
+    return use, pricing_from({key: total(parts) for key, parts in by_price.items()}, "emission_ug")
 
 
 def merged(use: Use, key: str) -> Use:
