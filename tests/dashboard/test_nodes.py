@@ -11,8 +11,9 @@ from apps.accounts.models import OneTimeCode
 from apps.accounts.services import spend_code
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
+from apps.fleet.choices import SiteKind
 from apps.fleet.models import Node
-from apps.fleet.services import register_node
+from apps.fleet.services import create_site, register_node
 from tests.builders import T0, SmallLab, W, push
 from tests.dashboard.support import (
     HOSTILE,
@@ -127,6 +128,18 @@ def test_a_viewer_may_look_only(lab: SmallLab, viewer: Client) -> None:
     assert viewer.get(f"/nodes/{lab.node.uuid}/").status_code == 200
     assert viewer.post(f"/nodes/{lab.node.uuid}/", {"watts": "5"}).status_code == 403
     assert OneTimeCode.objects.count() == 0
+
+
+def test_declared_use_is_not_silent_and_has_no_collector_to_mend(lab: SmallLab, owner: Client) -> None:
+    site = create_site(lab=lab.lab, name="Elsewhere", kind=SiteKind.DECLARED, zone="FR")
+    node = register_node(lab=lab.lab, uuid=uuid4(), hostname="cloud", facts={}, site=site, now=T0)
+    page = text_of(owner.get("/nodes/"))
+    assert "declared use" in page
+    assert f"/sites/{site.pk}/" not in page
+    page = text_of(owner.get(f"/nodes/{node.uuid}/"))
+    assert "declared use" in page
+    assert "doctor" not in page
+    assert "cloud" not in text_of(owner.get("/"))
 
 
 def test_anonymous_wrong_method_and_outsider(lab: SmallLab, owner: Client, outsider: Client) -> None:

@@ -16,7 +16,7 @@ from apps.dashboard.figures import Fig, Pair, Units, column_units, fig, pair, pe
 from apps.dashboard.periods import Period
 from apps.dashboard.selectors import DeviceTime, TimeShares, device_times, time_shares
 from apps.dashboard.services import zone_label
-from apps.fleet.choices import DeviceKind
+from apps.fleet.choices import DeviceKind, SiteKind
 from apps.fleet.models import Device, Node, Placement, Site
 from apps.fleet.selectors import SILENT_AFTER_US, placement_of
 from apps.ingest.choices import EnergyQuality
@@ -101,8 +101,10 @@ def sources_of(health: Any) -> list[Source]:
     return listed
 
 
-def node_state(node: Node, now: int) -> tuple[str, str]:
-    """Return the state of a node (class, words)."""
+def node_state(node: Node, site: Site | None, now: int) -> tuple[str, str]:
+    """Return the state of a node (class, words). Declared use comes from no collector, which cannot be silent."""
+    if site is not None and site.kind == SiteKind.DECLARED:
+        return "declared", "declared use"
     if node.last_push_us is None:
         return "silent", "never pushed"
     age = now - node.last_push_us
@@ -145,12 +147,12 @@ def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
         part = found.get(str(node.uuid))
         own = query.but(subject_kind="node", subject_key=str(node.uuid))
         site = at.get(node.pk)
-        state = ("declared", "declared use") if site and site.kind == "declared" else node_state(node, now)
+        state = node_state(node, site, now)
         figures = pair(own, part, units) if part else None
         known = covered(time_shares(times[node.pk]))
         rows.append(NodeRow(node, site, *state, devices[node.pk], figures, known, *_skew(node), sources_of(node.health)))
     totals = pair(query, total(found.values()), units) if found else None
-    sites = list(Site.objects.filter(lab=lab).exclude(kind="declared").order_by("name"))
+    sites = list(Site.objects.filter(lab=lab).exclude(kind=SiteKind.DECLARED).order_by("name"))
     return NodesPage(period, rows, units, totals, _set_aside(lab), sites)
 
 
@@ -221,9 +223,9 @@ def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
         everywhere[key].append((where, quality, part))
     times = {time.device_id: time for time in device_times(lab, period.from_hour, period.to_hour, now)}
     units = column_units([whole])
-    state, words = node_state(node, now)
-    skew, skew_bad = _skew(node)
     placement = placement_of(node, hour_of(now))
+    state, words = node_state(node, placement.site if placement else None, now)
+    skew, skew_bad = _skew(node)
     idle = charge.get("~idle")
     return NodePage(
         node=node,
