@@ -57,7 +57,8 @@ def served() -> Iterator[Served]:
         port = free_port()
         kept = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
         environment = {
-            **kept, **own_environment(directory), "LABCARBON_PORT": str(port), "DJANGO_SETTINGS_MODULE": "labcarbon.settings",
+            **kept, **own_environment(directory), "LABCARBON_PORT": str(port),
+            "DJANGO_SETTINGS_MODULE": "labcarbon.settings",
         }  # fmt: skip
 
         def python(*arguments: str) -> str:
@@ -98,9 +99,9 @@ class Visit:
     complaints: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
 
-    def go(self, address: str) -> Any:
-        """Open an address of the site and wait until it is quiet."""
-        reply = self.page.goto(urljoin(self.served.url, address), wait_until="networkidle")
+    def go(self, address: str, until: str = "networkidle") -> Any:
+        """Open an address of the site and wait until it is quiet (or only loaded)."""
+        reply = self.page.goto(urljoin(self.served.url, address), wait_until=until)
         assert reply is not None
         assert reply.status == 200, (address, reply.status)
         return self.page

@@ -72,7 +72,8 @@ def test_everything_is_reached_by_keyboard_and_seen_to_be(visit: Callable[..., V
                 """() => { const e = document.activeElement, s = getComputedStyle(e);
                 if (e === document.body) return null;
                 e.dataset.reached ??= String(document.querySelectorAll('[data-reached]').length);
-                return [e.dataset.reached, s.outlineStyle !== 'none' || s.boxShadow !== 'none', e.outerHTML.slice(0, 120)]; }"""
+                const seen = s.outlineStyle !== 'none' || s.boxShadow !== 'none';
+                return [e.dataset.reached, seen, e.outerHTML.slice(0, 120)]; }"""
             )
             if told is None:
                 continue
