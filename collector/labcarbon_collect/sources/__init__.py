@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from typing import Tuple
 
 # Order of trust: the first source that claims a device keeps it, a real counter before a model of the same package.
@@ -13,5 +12,4 @@ ORDER: Tuple[str, ...] = ("nvml", "rapl", "cpu_model", "replay")
 def load() -> None:
     """Import every source, so that base.REGISTRY holds them in order of trust."""
     for name in ORDER:
-        if importlib.util.find_spec(f"{__name__}.{name}"):
-            importlib.import_module(f"{__name__}.{name}")
+        importlib.import_module(f"{__name__}.{name}")
