@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from apps.carbon.calc import FigureQuery
 from apps.carbon.selectors import Figure
-from apps.dashboard.calc import Unit, exact, percent, shown, unit_for
+from apps.dashboard.calc import STORED, Unit, exact, grouped, percent, shown, unit_for
 
 NO_FACTOR = "no factor: choose a zone"
 NO_PUE = "PUE unknown: place the node at a site"
@@ -64,6 +64,11 @@ def fig(query: FigureQuery, found: Figure, unit: Unit | None = None) -> Fig:
         missing=missing,
         at_least=query.metric == "emission_ug" and bool(found.without_factor_mj) and not missing,
     )
+
+
+def exact_fig(query: FigureQuery, value: int) -> Fig:
+    """Return a figure as the integer that is stored, in its stored unit."""
+    return Fig(query=query, value=value, number=grouped(value), unit=STORED[query.metric], exact=exact(value, query.metric))
 
 
 def percent_fig(query: FigureQuery, part: int, whole: int) -> Fig:

@@ -12,10 +12,10 @@ from apps.carbon.selectors import earlier_edition, entries, normal
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.text import unstorable
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.calc import exact, grams_per_kwh, grouped, percent, pue
+from apps.dashboard.calc import grams_per_kwh, grouped, percent, pue
 from apps.dashboard.contexts.explain_hour import HourView, hour_view
 from apps.dashboard.contexts.pricing import Priced, Pricing, factor_text, pricing_of
-from apps.dashboard.figures import Fig, Units, column_units, fig, percent_fig
+from apps.dashboard.figures import Fig, Units, column_units, exact_fig, fig, percent_fig
 from apps.dashboard.periods import Period, hour_of_text
 from apps.dashboard.selectors import device_times, time_shares
 from apps.fleet.models import Device, Node, Placement
@@ -87,7 +87,7 @@ class ExplainPage:
     subject_href: str
     verb: str
     narrowed: str
-    exact: str
+    exact: Fig
     range_text: str
     energy: Fig
     facility: Fig
@@ -261,7 +261,7 @@ def explain_page(
         subject_href=href,
         verb=VERBS[query.metric],
         narrowed=_narrowed(query),
-        exact=exact(headline.value, query.metric),
+        exact=exact_fig(query, headline.value),
         range_text=pricing.range_text,
         energy=fig(query.but(metric="energy_mj"), whole),
         facility=fig(query.but(metric="facility_energy_mj"), whole),

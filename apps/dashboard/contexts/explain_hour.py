@@ -75,6 +75,7 @@ class WindowRow:
 class Reading:
     """What the windows of the hour have in common: measurement, epoch, batch, node."""
 
+    meter: str
     measurement: str
     epoch: str
     hostname: str
@@ -142,7 +143,8 @@ def _readings(windows: list[dict[str, Any]]) -> list[Reading]:
     groups = Counter(_reading_key(window) for window in windows)
     return [
         Reading(
-            measurement=METERS[Measurement(measurement)],
+            meter=METERS[Measurement(measurement)],
+            measurement=Measurement(measurement).label,
             epoch=epoch,
             hostname=hostname,
             node=node,
