@@ -17,9 +17,9 @@ _STOP_S = 15.0
 _BACKOFF_MAX_S = 60.0
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to end this process when its parent is gone, however it went."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def die_with_parent(number: int = signal.SIGTERM) -> None:
+    """Ask the kernel to end this process with signal ``number`` when its parent is gone, however it went."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number))
 
 
 @dataclass
