@@ -29,7 +29,7 @@ lint: $(VENV)/.installed-dev ## format, lint, types, order of the apps
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/lint-imports --verbose > $(VENV)/lint-imports.log 2>&1 || (cat $(VENV)/lint-imports.log; false)
 	@$(BIN)/mypy --no-error-summary
-	@cd collector && ../$(BIN)/mypy --no-error-summary --strict --config-file mypy.ini labcarbon_collect
+	@$(BIN)/mypy --no-error-summary --config-file collector/mypy.ini collector/labcarbon_collect
 
 format: $(VENV)/.installed-dev ## put the code into its form
 	@$(BIN)/ruff format --quiet apps labcarbon tests scripts benchmarks collector manage.py

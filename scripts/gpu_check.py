@@ -71,9 +71,7 @@ class RealGpu:
 
     def __init__(self, gpu_uuid: str | None = None) -> None:
         pynvml.nvmlInit()
-        self.handle = (
-            pynvml.nvmlDeviceGetHandleByUUID(gpu_uuid) if gpu_uuid else pynvml.nvmlDeviceGetHandleByIndex(0)
-        )
+        self.handle = pynvml.nvmlDeviceGetHandleByUUID(gpu_uuid) if gpu_uuid else pynvml.nvmlDeviceGetHandleByIndex(0)
         self.uuid = _text(pynvml.nvmlDeviceGetUUID(self.handle))
         self.what = f"{_text(pynvml.nvmlDeviceGetName(self.handle))}, driver {_text(pynvml.nvmlSystemGetDriverVersion())}"
         self.env: dict[str, str] = {}

@@ -184,9 +184,7 @@ def test_any_history_of_counters_gives_rising_epochs_within_what_is_possible(his
     before, seen, mono_us = None, {}, 0
     for counter_mj, gap_us, power_mw in history:
         mono_us += gap_us
-        step = advance(
-            before, counter_mj, Clock(mono_us, mono_us), load="boot.1", limit_mw=limit_mw, power_mw=power_mw
-        )
+        step = advance(before, counter_mj, Clock(mono_us, mono_us), load="boot.1", limit_mw=limit_mw, power_mw=power_mw)
         for last, flags in step.readings:
             previous = seen.get(last.epoch)
             if previous is not None:

@@ -217,9 +217,7 @@ def test_a_counter_that_is_taken_away_is_a_failure_and_comes_back_whole(machine)
     assert (last.counter_mj - first.counter_mj, last.epoch) == (44_000, first.epoch)
 
 
-@pytest.mark.parametrize(
-    ("away_s", "boot", "kept"), [(30, BOOT, True), (2000, BOOT, False), (30, "another", False)]
-)
+@pytest.mark.parametrize(("away_s", "boot", "kept"), [(30, BOOT, True), (2000, BOOT, False), (30, "another", False)])
 def test_an_epoch_lives_on_over_a_short_restart_and_a_wrap_in_it(machine, away_s, boot, kept):
     machine.tree.add(PACKAGE, "package-0", raw_uj=RANGE_UJ - 1_234_567)
     machine.source.open()

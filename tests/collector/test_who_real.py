@@ -17,6 +17,8 @@ from tests.collector.users import ALICE, BOB, DAEMON, SHELL_SPIN, running, unpri
 
 RUN = str(uuid.UUID(int=7))
 SPIN = "import time; end = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\n"
+
+
 def wait_until(condition):
     for _ in range(500):
         if condition():
@@ -161,9 +163,7 @@ def test_with_hidepid_another_users_work_is_unknown(tmp_path_factory):
         parent.chmod(0o755)
     with (
         running("/bin/sh", "-c", "read stop", uid=ALICE) as alice,
-        unprivileged(
-            DAEMON, daemons_work_in_the_dark, folder, alice.pid, first=lambda: mount_hiding_proc(folder)
-        ) as daemon,
+        unprivileged(DAEMON, daemons_work_in_the_dark, folder, alice.pid, first=lambda: mount_hiding_proc(folder)) as daemon,
     ):
         said = daemon.answers.readlines()
     if said == ["no mount\n"]:

@@ -88,12 +88,12 @@ PROFILES = {
     "hopper": Profile(
         "NVIDIA H100 80GB HBM3",
         _LISTS | CAN_COUNTER | CAN_FIELD_INSTANT | CAN_FIELD_AVERAGE | CAN_MIG,
-        700_000, 70_000, 81_559,
+        700_000,
+        70_000,
+        81_559,
     ),
     # GA100 has no one-second average: its field 185 is refused.
-    "ampere": Profile(
-        "NVIDIA A100-SXM4-80GB", _LISTS | CAN_COUNTER | CAN_FIELD_INSTANT | CAN_MIG, 400_000, 55_000, 81_920
-    ),
+    "ampere": Profile("NVIDIA A100-SXM4-80GB", _LISTS | CAN_COUNTER | CAN_FIELD_INSTANT | CAN_MIG, 400_000, 55_000, 81_920),
     "volta": Profile("Tesla V100-SXM2-16GB", _LISTS | CAN_COUNTER | CAN_FIELD_INSTANT, 300_000, 40_000, 16_384),
     "pascal": Profile("NVIDIA GeForce GTX 1080 Ti", _LISTS | CAN_FIELD_INSTANT, 250_000, 12_000, 11_264),
     "vgpu": Profile("GRID A100-10C", CAN_PROCESS_LIST, 0, 0, 10_240),
@@ -102,6 +102,8 @@ PROFILES = {
     "guarded": Profile(
         "NVIDIA L40S",
         _LISTS | CAN_COUNTER | CAN_FIELD_INSTANT | CAN_FIELD_AVERAGE | ROOT_FOR_PROCESS_USE,
-        350_000, 35_000, 46_068,
+        350_000,
+        35_000,
+        46_068,
     ),
 }
