@@ -38,7 +38,10 @@ def test_no_serious_barrier(visit: Callable[..., Visit], addresses: list[str], s
         page = visitor.go(address)
         found = Axe().run(page).response["violations"]
         serious = [
-            f"{rule['id']}: {rule['nodes'][0]['html'][:160]}" for rule in found if rule["impact"] in {"serious", "critical"}
+            f"{rule['id']}: {node['html'][:160]}"
+            for rule in found
+            if rule["impact"] in {"serious", "critical"}
+            for node in rule["nodes"][:4]
         ]
         if serious:
             barriers[address] = serious
