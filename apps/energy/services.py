@@ -97,6 +97,8 @@ def settle_hours(*, device: Device, from_hour: int, to_hour: int) -> None:
     energy: dict[EntryKey, int] = defaultdict(int, selectors.sums_inside(device.pk, from_hour, to_hour))
     for key, part in calc.spread(selectors.shares_spanning(device.pk, from_hour, to_hour), hours).items():
         energy[key] += part
+    if device.kind == DeviceKind.METER:  # it contains the inner meters: in the ledger their energy would stand twice
+        energy.clear()
     _replace(device, hours, energy)
     by_hour: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for row in selectors.intervals([device.pk], from_hour, to_hour):

@@ -12,7 +12,7 @@ from apps.energy.services import rebuild_ledger, settle_node
 from apps.fleet.models import Node
 from apps.fleet.services import register_node, set_static_power
 from apps.ingest.models import EnergyWindow, WindowShare
-from tests.builders import T0, SmallLab, push, small_lab
+from tests.builders import T0, SmallLab, W, push, small_lab
 from tests.properties.histories import (
     SENT,
     Sent,
@@ -135,3 +135,11 @@ def test_the_order_of_arrival_does_not_matter() -> None:
         assert one == other
 
     check()
+
+
+def test_a_meter_around_others_is_not_counted_beside_them() -> None:
+    small = small_lab()
+    meter = W(f"meter:{small.node.uuid}/bmc", 100, measurement="node_meter", counter_start=None, shares=(("unknown", 100),))
+    assert push(small.node, [meter, W("gpu:GPU-aaaa", 60)]) == [["accepted"], ["accepted"]]
+    assert sum(LedgerEntry.objects.values_list("energy_mj", flat=True)) == 60
+    assert EnergyWindow.objects.count() == 2, "it is stored, with its readings"
