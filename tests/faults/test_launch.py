@@ -20,7 +20,7 @@ from tests.faults.installation import ROOT, Installation
 from tests.faults.keeper import children_of
 from tests.services.process import free_port, wait_until
 
-pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("launch")]
+pytestmark = pytest.mark.faults
 
 READY_S = 120.0
 ENERGY_S = 180.0
@@ -86,10 +86,13 @@ class Launcher:
         return code
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """The data directory, which the tests of this module use one after the other as a user would."""
-    return Installation(tmp_path_factory.mktemp("launch") / "data")
+SET_UP = ("setup_lab", "--lab", "Launch Lab", "--user", "ann", "--zone", "DE")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Installation:
+    """A data directory with nothing but its secrets."""
+    return Installation(tmp_path / "data")
 
 
 @pytest.fixture
@@ -140,7 +143,7 @@ def test_from_nothing_to_energy_in_the_ledger(place: Installation, launch: Calla
     launcher.wait_for("LabCarbon is ready at")
     assert launcher.lines[-1] == f"LabCarbon is ready at {place.url}"
     assert f"{place.url}/setup/?code=" in launcher.lines[-2]
-    place.manage("setup_lab", "--lab", "Launch Lab", "--user", "ann", "--zone", "DE")
+    place.manage(*SET_UP)
     begun = time.monotonic()
     wait_until(lambda: _energy_mj(place) > 0, what="energy in the ledger", seconds=ENERGY_S, every=0.5)
     assert time.monotonic() - begun < ENERGY_S
@@ -153,14 +156,16 @@ def test_from_nothing_to_energy_in_the_ledger(place: Installation, launch: Calla
     assert integrity(place.data_dir / "labcarbon.sqlite3") == ["ok"]
 
 
-def test_again_just_starts_and_what_dies_is_started_again(
+def test_a_lab_just_starts_and_what_dies_is_started_again(
     place: Installation, environ: dict[str, str], launch: Callable[[], Launcher]
 ) -> None:
+    place.prepare()
+    place.manage(*SET_UP)
     launcher = launch()
     launcher.wait_for("LabCarbon is ready at")
     assert f"{place.url}/signin/?code=" in launcher.lines[-2]
+    wait_until(lambda: _energy_mj(place) > 0, what="energy in the ledger", seconds=ENERGY_S, every=0.5)
     before_mj = _energy_mj(place)
-    assert before_mj > 0
     refused = Launcher({**environ, "LABCARBON_PORT": str(free_port())})
     assert refused.end(0) == 1
     assert f"already runs with the data in {place.data_dir}" in refused.lines[-1]
@@ -178,9 +183,6 @@ def test_again_just_starts_and_what_dies_is_started_again(
     assert len(everybody) >= 4
     launcher.end(signal.SIGKILL)
     wait_until(lambda: not any(_lives(pid) for pid in everybody), what="the end of the orphans", seconds=20)
-
-
-def test_after_a_kill_it_just_starts(place: Installation, launch: Callable[[], Launcher]) -> None:
     launcher = launch()
     launcher.wait_for("LabCarbon is ready at")
     everybody = launcher.family()
