@@ -9,8 +9,7 @@ import time
 import uuid
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.fakes.nvml_driver import FakeDriver
 from tests.fakes.nvml_driver import process as gpu_process
