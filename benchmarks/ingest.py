@@ -54,7 +54,7 @@ def bare(bodies: list[bytes]) -> None:
     from django.db import connection, transaction
 
     from apps.core.sql import bulk_insert
-    from apps.ingest.calc import Header, WindowColumns
+    from apps.ingest.parsing import Header, WindowColumns
 
     header, columns = msgspec.json.Decoder(Header), msgspec.json.Decoder(WindowColumns)
     with connection.cursor() as cursor:

@@ -12,7 +12,7 @@ from apps.core.jobs import work_until_empty
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import Node, Site
 from apps.fleet.services import create_site, register_node
-from apps.ingest.calc import parse_batch
+from apps.ingest.parsing import parse_batch
 from apps.ingest.services import accept_batch
 
 # 2026-11-02 08:00 UTC

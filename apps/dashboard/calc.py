@@ -19,8 +19,18 @@ class Unit:
     divisor: int
 
 
-ENERGY = (Unit("Wh", MJ_PER_KWH // 1000), Unit("kWh", MJ_PER_KWH), Unit("MWh", MJ_PER_KWH * 1000))
-EMISSION = (Unit("g CO₂e", UG_PER_G), Unit("kg CO₂e", UG_PER_KG), Unit("t CO₂e", UG_PER_KG * 1000))
+ENERGY = (
+    Unit("mWh", MJ_PER_KWH // 1_000_000),
+    Unit("Wh", MJ_PER_KWH // 1000),
+    Unit("kWh", MJ_PER_KWH),
+    Unit("MWh", MJ_PER_KWH * 1000),
+)
+EMISSION = (
+    Unit("mg CO₂e", UG_PER_G // 1000),
+    Unit("g CO₂e", UG_PER_G),
+    Unit("kg CO₂e", UG_PER_KG),
+    Unit("t CO₂e", UG_PER_KG * 1000),
+)
 STORED = {"energy_mj": "mJ", "facility_energy_mj": "mJ", "emission_ug": "µg CO₂e"}
 
 

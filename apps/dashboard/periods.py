@@ -13,6 +13,12 @@ from apps.core.units import US_PER_HOUR
 
 PRESETS = {"24h": "Last 24 hours", "7d": "Last 7 days", "30d": "Last 30 days", "year": "This year"}
 DEFAULT = "30d"
+YOUNG_US = 72 * US_PER_HOUR
+
+
+def default_preset(lab_created_us: int, now: int) -> str:
+    """Return the preset for an address that names none: a lab in its first three days sees its hours, not one thin bar."""
+    return "24h" if now - lab_created_us < YOUNG_US else DEFAULT
 
 
 @dataclass(frozen=True)
@@ -152,13 +158,13 @@ def hour_of_text(text: str, field: str) -> int:
     return _edge(text, field, ZoneInfo("UTC"))
 
 
-def parse_period(params: Mapping[str, str], *, zone: ZoneInfo, now: int) -> Period:
-    """Return the period that ``from`` and ``to`` (half open), or ``period`` (a preset), say; default the last 30 days."""
+def parse_period(params: Mapping[str, str], *, zone: ZoneInfo, now: int, default: str = DEFAULT) -> Period:
+    """Return the period that ``from`` and ``to`` (half open), or ``period`` (a preset), say; else the preset ``default``."""
     start, end, preset = params.get("from", ""), params.get("to", ""), params.get("period", "")
     if not start and not end:
         if preset and preset not in PRESETS:
             raise InvalidInput(f"{preset[:40]!r} is not a period.", field="period", hint=f"Use one of {', '.join(PRESETS)}.")
-        return preset_period(preset or DEFAULT, zone=zone, now=now)
+        return preset_period(preset or default, zone=zone, now=now)
     if not start or not end:
         raise InvalidInput("A period has both from and to.", field="to" if start else "from", hint="Write ?from=…&to=….")
     period = Period(_edge(start, "from", zone), _edge(end, "to", zone), zone)

@@ -20,7 +20,7 @@ from apps.core.clock import now_us
 from apps.core.errors import Forbidden, InvalidInput, LabCarbonError, TooLarge
 from apps.fleet.models import Node
 from apps.fleet.selectors import node_of
-from apps.ingest.calc import parse_batch
+from apps.ingest.parsing import parse_batch
 from apps.ingest.services import accept_batch
 
 MAX_WIRE = 1 << 20

@@ -4,24 +4,23 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
-from apps.accounts.models import Lab
 from apps.catalog.selectors import model_of
 from apps.core.intervals import hours_touched
 from apps.core.jobs import request_job
 from apps.core.sql import bulk_insert
 from apps.core.units import US_PER_HOUR
-from apps.fleet.calc import device_kind
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
 from apps.ingest import calc, selectors
-from apps.ingest.calc import BatchIn, ClockFacts, GapIn, WindowIn
+from apps.ingest.calc import ClockFacts, WindowIn
 from apps.ingest.choices import QUALITY_OF, ShareQuality
-from apps.ingest.models import Batch, Consumer, DeclaredGap, Epoch, QuarantinedWindow
+from apps.ingest.keys import consumer_ids, epoch_ids, known_devices
+from apps.ingest.models import Batch, DeclaredGap, QuarantinedWindow
+from apps.ingest.parsing import BatchIn, GapIn
 
 Answer = list[str]
 ACCEPTED, DUPLICATE = ["accepted"], ["duplicate"]
@@ -64,7 +63,7 @@ def accept_batch(*, node: Node, batch: BatchIn, received_us: int) -> list[Answer
     """Store a collector's batch and answer for each window, in order. Replaying it changes nothing."""
     header = batch.header
     clock = ClockFacts(received_us, header.sent_at, header.monotonic, header.boot)
-    devices = _known_devices(node, header.devices, header.device_facts)
+    devices = known_devices(node, header.devices, header.device_facts)
     answers: list[Answer] = []
     allowed: list[WindowIn | None] = []
     for i, window in enumerate(batch.windows):
@@ -137,7 +136,7 @@ def _read_context(node: Node, devices: dict[str, Device], windows: list[WindowIn
     ids = sorted(devices[key].pk for key in used)
     # Windows and the settling of a device's hours take turns (SQLite: the whole database does).
     list(Device.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk").values_list("pk", flat=True))
-    epochs = _epochs({(devices[window.device].pk, window.epoch) for window in windows})
+    epochs = epoch_ids({(devices[window.device].pk, window.epoch) for window in windows})
     by_epoch: dict[int, list[int]] = defaultdict(list)
     by_device: dict[int, list[int]] = defaultdict(list)
     for window in windows:
@@ -232,7 +231,7 @@ def _write_windows(context: _Context, batch: Batch) -> None:
     rows = context.stored
     if not rows:
         return
-    consumers = _consumers(context.node.lab, {key for row in rows for key, _ in row.window.shares})
+    consumers = consumer_ids(context.node.lab, {key for row in rows for key, _ in row.window.shares})
     windows = [row.window for row in rows]
     measurements = [calc.MEASUREMENTS[window.measurement] for window in windows]
     count = len(rows)
@@ -326,54 +325,3 @@ def _store_gaps(gaps: list[GapIn], keys: list[str], devices: dict[str, Device]) 
         if 0 <= gap.device < len(keys) and keys[gap.device] in devices and gap.end >= gap.start
     ]
     DeclaredGap.objects.bulk_create(rows, ignore_conflicts=True)
-
-
-def _known_devices(node: Node, keys: list[str], facts: dict[str, dict[str, Any]]) -> dict[str, Device]:
-    """Return the devices of a batch by key, made or moved to this node as needed; keys it may not push are left out."""
-    kinds = {key: kind for key in dict.fromkeys(keys) if (kind := device_kind(key, str(node.uuid)))}
-    found = {device.key: device for device in Device.objects.filter(lab=node.lab, key__in=kinds)}
-    missing = [Device(lab=node.lab, key=key, kind=kind, node=node) for key, kind in kinds.items() if key not in found]
-    if missing:
-        Device.objects.bulk_create(missing, ignore_conflicts=True)
-        found = {device.key: device for device in Device.objects.filter(lab=node.lab, key__in=kinds)}
-    for key, device in found.items():
-        told = facts.get(key, {})
-        name = str(told.get("name", ""))[:200] or device.name
-        rest = {str(k)[:64]: str(v)[:256] for k, v in list(told.items())[:32] if k != "name"} or device.facts
-        if device.node_id != node.pk:  # what the old node left to settle is the new one's from now on
-            request_job(kind="energy.settle", key=str(node.pk))
-        if (device.node_id, device.name, device.facts) != (node.pk, name, rest):
-            device.node, device.name, device.facts = node, name, rest
-            device.save(update_fields=["node", "name", "facts"])
-    return found
-
-
-def _epochs(wanted: set[tuple[int, str]]) -> dict[tuple[int, str], int]:
-    def read() -> dict[tuple[int, str], int]:
-        rows = Epoch.objects.filter(device_id__in={device for device, _ in wanted}, key__in={key for _, key in wanted})
-        return {(row.device_id, row.key): row.pk for row in rows}
-
-    known = read()
-    missing = sorted(wanted - known.keys())
-    if missing:
-        Epoch.objects.bulk_create([Epoch(device_id=device, key=key) for device, key in missing], ignore_conflicts=True)
-        known = read()
-    return known
-
-
-def _consumers(lab: Lab, keys: set[str]) -> dict[str, int]:
-    def read() -> dict[str, int]:
-        return dict(Consumer.objects.filter(lab=lab, key__in=keys).values_list("key", "pk"))
-
-    known = read()
-    missing = sorted(keys - known.keys())
-    if missing:
-        Consumer.objects.bulk_create(
-            [
-                Consumer(lab=lab, key=key, kind=calc.consumer_kind(key) or "unknown", run_uuid=calc.run_of(key))
-                for key in missing
-            ],
-            ignore_conflicts=True,
-        )
-        known = read()
-    return known

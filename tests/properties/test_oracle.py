@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.core.jobs import work_until_empty
-from apps.ingest.calc import parse_batch
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
+from apps.ingest.parsing import parse_batch
 from apps.ingest.services import accept_batch
 from tests.builders import BOOT, MINUTE, T0, W, batch_body, push, small_lab
 from tests.properties.histories import HOUR_US, SENT, all_rows, conserved, histories, other_content, undone

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponseRedirect
 
 from apps.dashboard.access import Visitor
-from apps.dashboard.periods import PRESETS, Period, from_days, parse_period
+from apps.dashboard.periods import PRESETS, Period, default_preset, from_days, parse_period
 
 _OWN = ("from", "to", "period", "first_day", "last_day", "page")
 
@@ -36,7 +36,8 @@ def chosen_period(request: HttpRequest, visitor: Visitor) -> Period | HttpRespon
         days = from_days(request.GET.get("first_day", ""), request.GET.get("last_day", ""))
         kept = urlencode([(name, value) for name, value in request.GET.items() if name not in _OWN])
         return HttpResponseRedirect(f"{request.path}?{days}" + (f"&{kept}" if kept else ""))
-    return parse_period(request.GET.dict(), zone=visitor.zone, now=visitor.now)
+    default = default_preset(visitor.lab.created_us, visitor.now)
+    return parse_period(request.GET.dict(), zone=visitor.zone, now=visitor.now, default=default)
 
 
 def period_menu(request: HttpRequest, period: Period) -> PeriodMenu:

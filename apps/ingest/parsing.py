@@ -1,0 +1,246 @@
+"""Reading a pushed batch: JSON in columns to windows, one by one where something is wrong. Pure."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+
+from apps.core.errors import InvalidInput, UpgradeRequired
+from apps.core.text import storable
+from apps.core.units import INT64_MAX
+from apps.ingest.calc import WindowIn, problem
+
+SCHEMA_MAJOR = 1
+MAX_WINDOWS = 1000
+MAX_SHARES = 64_000
+MAX_NESTING = 8
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=INT64_MAX)]
+Text = Annotated[str, msgspec.Meta(max_length=256)]
+
+
+class WindowColumns(msgspec.Struct):
+    """Columns of windows, all of one length."""
+
+    device: list[Int64]
+    epoch: list[Text]
+    seq: list[Int64]
+    start: list[Int64]
+    end: list[Int64]
+    mono_start: list[Int64]
+    mono_end: list[Int64]
+    counter_start: list[Int64 | None]
+    counter_end: list[Int64 | None]
+    energy_mj: list[Int64]
+    measurement: list[Text]
+    flags: list[Int64]
+    util_mean_pm: list[Int64 | None]
+    util_max_pm: list[Int64 | None]
+    mem_mean_mib: list[Int64 | None]
+    mem_max_mib: list[Int64 | None]
+    processes: list[Int64 | None]
+
+
+class ShareColumns(msgspec.Struct):
+    """Columns of shares: index of window, index of consumer, energy."""
+
+    window: list[Int64]
+    consumer: list[Int64]
+    energy_mj: list[Int64]
+
+
+class GapIn(msgspec.Struct):
+    device: Int64
+    epoch: Text
+    start: Int64 = msgspec.field(name="from")
+    end: Int64 = msgspec.field(name="to")
+    reason: Text = ""
+
+
+class Header(msgspec.Struct):
+    """What a batch says about itself. Unknown keys are ignored: a newer minor version may bring some."""
+
+    schema: Text
+    batch: UUID
+    sent_at: Int64
+    node: UUID
+    boot: Text
+    monotonic: Int64
+    devices: Annotated[list[Text], msgspec.Meta(max_length=1024)]
+    consumers: Annotated[list[Text], msgspec.Meta(max_length=20_000)]
+    windows: msgspec.Raw
+    shares: msgspec.Raw
+    gaps: list[GapIn] = []
+    health: dict[str, Any] = {}
+    device_facts: dict[str, dict[str, Any]] = {}
+
+
+@dataclass(slots=True)
+class BatchIn:
+    """A parsed batch: its header, its windows (None where one was refused), and the reason for each refusal."""
+
+    header: Header
+    windows: list[WindowIn | None]
+    refused: dict[int, str]
+
+
+_header = msgspec.json.Decoder(Header)
+_windows = msgspec.json.Decoder(WindowColumns)
+_shares = msgspec.json.Decoder(ShareColumns)
+_COLUMNS = WindowColumns.__struct_fields__
+_NULLABLE = frozenset(
+    ("counter_start", "counter_end", "util_mean_pm", "util_max_pm", "mem_mean_mib", "mem_max_mib", "processes")
+)
+_TEXTS = frozenset(("epoch", "measurement"))
+
+
+def _bad(message: str, field_name: str | None = None) -> InvalidInput:
+    return InvalidInput(message, field=field_name, hint="See docs/collector.md for the form of a batch.", code="bad_batch")
+
+
+def parse_batch(body: bytes) -> BatchIn:
+    """Return the batch in ``body``.
+
+    Raises InvalidInput when it cannot be read as a batch at all, UpgradeRequired for a newer major schema. A window with
+    a value of the wrong type is refused by itself, with the reason; the others stay good.
+    """
+    try:
+        header = _header.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _bad(f"The batch cannot be read: {error}") from error
+    except RecursionError as error:
+        raise _bad("The batch is nested too deep.") from error
+    if not _shallow(header.health, MAX_NESTING) or not _shallow(header.device_facts, MAX_NESTING):
+        raise _bad(f"health and device_facts are nested at most {MAX_NESTING} deep.")
+    header.health, header.device_facts = storable(header.health), storable(header.device_facts)
+    for gap in header.gaps:
+        gap.epoch, gap.reason = storable(gap.epoch), storable(gap.reason)
+    major = header.schema.split(".", 1)[0]
+    if not major.isdecimal():
+        raise _bad(f"{header.schema!r} is not a schema version.", "schema")
+    if int(major) > SCHEMA_MAJOR:
+        raise UpgradeRequired(
+            f"This server reads batches of schema {SCHEMA_MAJOR}.x, not {header.schema}.",
+            field="schema",
+            hint="Upgrade the server; the collector keeps its windows until then.",
+        )
+    columns, refused = _read_windows(header.windows)
+    count = len(columns["device"])
+    if count > MAX_WINDOWS:
+        raise _bad(f"{count} windows in one batch; at most {MAX_WINDOWS}.", "windows")
+    windows = [_window(header, columns, i, refused) if i not in refused else None for i in range(count)]
+    _give_shares(header, windows, refused)
+    for i, window in enumerate(windows):
+        if window is not None:
+            reason = problem(window)
+            if reason:
+                windows[i], refused[i] = None, reason
+    return BatchIn(header, windows, refused)
+
+
+def _read_windows(raw: msgspec.Raw) -> tuple[dict[str, list[Any]], dict[int, str]]:
+    """Return the columns, and which windows hold a value of the wrong type (the slow path, only then)."""
+    try:
+        good = _windows.decode(raw)
+        columns = {name: getattr(good, name) for name in _COLUMNS}
+        refused: dict[int, str] = {}
+    except msgspec.DecodeError:
+        columns = _leniently(raw, _COLUMNS, "windows")
+        refused = _wrong_types(columns)
+    if len({len(columns[name]) for name in _COLUMNS}) != 1:
+        raise _bad("The columns of windows have different lengths.", "windows")
+    return columns, refused
+
+
+def _shallow(value: Any, depth: int) -> bool:
+    """Return whether ``value`` is nested at most ``depth`` deep."""
+    if not isinstance(value, dict | list):
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return depth > 0 and all(_shallow(part, depth - 1) for part in inner)
+
+
+def _leniently(raw: msgspec.Raw, names: Sequence[str], what: str) -> dict[str, list[Any]]:
+    """Return columns whose values may be anything: numbers out of range become infinity, which no column takes."""
+    try:
+        columns = json.loads(bytes(raw), parse_int=lambda text: int(text) if len(text) < 21 else math.inf)
+    except (ValueError, RecursionError) as error:
+        raise _bad(f"The {what} cannot be read: {type(error).__name__}.", what) from error
+    if not isinstance(columns, dict) or any(not isinstance(columns.get(name), list) for name in names):
+        raise _bad(f"{what} lacks a column, or one is not a list.", what)
+    return columns
+
+
+def _wrong_types(columns: dict[str, list[Any]]) -> dict[int, str]:
+    refused: dict[int, str] = {}
+    for name in _COLUMNS:
+        for i, value in enumerate(columns[name]):
+            if value is None and name in _NULLABLE:
+                continue
+            if name in _TEXTS:
+                good = isinstance(value, str) and len(value) <= 256
+            else:
+                good = type(value) is int and -(2**63) <= value <= INT64_MAX
+            if not good:
+                kind = "a text of at most 256 characters" if name in _TEXTS else "an integer of 64 bits"
+                refused.setdefault(i, f"{name} is not {kind}")
+    return refused
+
+
+def _window(header: Header, columns: dict[str, list[Any]], i: int, refused: dict[int, str]) -> WindowIn | None:
+    index = columns["device"][i]
+    if not 0 <= index < len(header.devices):
+        refused[i] = "device is out of range"
+        return None
+    return WindowIn(
+        device=header.devices[index],
+        epoch=columns["epoch"][i],
+        sequence=columns["seq"][i],
+        start_us=columns["start"][i],
+        end_us=columns["end"][i],
+        mono_end_us=columns["mono_end"][i],
+        counter_start=columns["counter_start"][i],
+        counter_end=columns["counter_end"][i],
+        energy_mj=columns["energy_mj"][i],
+        measurement=columns["measurement"][i],
+        flags=columns["flags"][i],
+        util_mean_pm=columns["util_mean_pm"][i],
+        util_max_pm=columns["util_max_pm"][i],
+        mem_mean_mib=columns["mem_mean_mib"][i],
+        mem_max_mib=columns["mem_max_mib"][i],
+        processes=columns["processes"][i],
+    )
+
+
+def _read_shares(raw: msgspec.Raw, refused: dict[int, str]) -> list[tuple[int, int, int]]:
+    """Return the shares as (window, consumer, mJ); a wrong value refuses the window it belongs to, and only that."""
+    try:
+        good = _shares.decode(raw)
+        columns = {"window": good.window, "consumer": good.consumer, "energy_mj": good.energy_mj}
+    except msgspec.DecodeError:
+        columns = _leniently(raw, ShareColumns.__struct_fields__, "shares")
+        for index, *rest in zip(columns["window"], columns["consumer"], columns["energy_mj"]):
+            if type(index) is int and not all(type(value) is int and abs(value) <= INT64_MAX for value in rest):
+                refused.setdefault(index, "a share is not an integer of 64 bits")
+    if not len(columns["window"]) == len(columns["consumer"]) == len(columns["energy_mj"]) <= MAX_SHARES:
+        raise _bad("The columns of shares have different lengths, or too many rows.", "shares")
+    return list(zip(columns["window"], columns["consumer"], columns["energy_mj"], strict=True))
+
+
+def _give_shares(header: Header, windows: list[WindowIn | None], refused: dict[int, str]) -> None:
+    for index, consumer, energy_mj in _read_shares(header.shares, refused):
+        if type(index) is not int or not 0 <= index < len(windows):
+            raise _bad("A share names a window that is not in the batch.", "shares.window")
+        window = windows[index]
+        if window is None:
+            continue
+        if index in refused:
+            windows[index] = None
+        elif not 0 <= consumer < len(header.consumers):
+            windows[index], refused[index] = None, "consumer is out of range"
+        else:
+            window.shares.append((header.consumers[consumer], energy_mj))
