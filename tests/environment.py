@@ -8,6 +8,7 @@ import atexit
 import os
 import random
 import shutil
+import signal
 import tempfile
 
 import pytest
@@ -25,6 +26,13 @@ def own_environment(data_dir: str) -> dict[str, str]:
     return {"LABCARBON_DATA": data_dir, "LABCARBON_SECRET_KEY": SECRET_KEY, "LABCARBON_TOKEN_PEPPERS": TOKEN_PEPPERS}
 
 
+def _hear_signals() -> None:
+    """Undo what a shell's background or nohup ignores: the processes that the tests start would inherit it."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
 def _take_over() -> None:
     for name in [name for name in os.environ if name.startswith("LABCARBON_") and name not in KEPT]:
         del os.environ[name]
@@ -40,4 +48,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(f"LABCARBON_SEED={os.environ['LABCARBON_SEED']}")
 
 
+_hear_signals()
 _take_over()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.core.errors import InvalidInput
-from apps.dashboard.periods import Period, from_days, midnight_hour, parse_period
+from apps.dashboard.periods import Period, default_preset, from_days, midnight_hour, parse_period
 
 BERLIN, KOLKATA, UTC_ZONE = ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Kolkata"), ZoneInfo("UTC")
 NOW = int(datetime(2026, 11, 21, 10, 30, tzinfo=UTC).timestamp()) * 1_000_000
@@ -77,3 +77,12 @@ def test_a_form_of_days_includes_its_last_day() -> None:
     assert from_days("2026-11-01", "2026-11-03") == "from=2026-11-01&to=2026-11-04"
     with pytest.raises(InvalidInput):
         from_days("2026-11-01", "")
+
+
+def test_a_lab_in_its_first_three_days_opens_on_its_hours() -> None:
+    day_us = 24 * 3_600_000_000
+    assert default_preset(NOW - day_us, NOW) == "24h"
+    assert default_preset(NOW - 3 * day_us, NOW) == "30d"
+    period = parse_period({}, zone=BERLIN, now=NOW, default="24h")
+    assert (period.hours, period.preset, period.query) == (24, "24h", "period=24h")
+    assert parse_period({"period": "30d"}, zone=BERLIN, now=NOW, default="24h").preset == "30d"
