@@ -23,6 +23,7 @@ def _why_not() -> str:
 
 
 @pytest.mark.skipif(bool(_why_not()), reason=f"left out: {_why_not()}")
+@pytest.mark.timeout(2400)  # without overlay the vfs driver copies every layer
 def test_the_image_is_built_holds_nothing_it_should_not_and_serves() -> None:
     cache = os.environ.get("LABCARBON_IMAGE_CACHE", str(ROOT / "var" / "cache" / "image"))
     environ = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
