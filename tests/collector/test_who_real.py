@@ -6,6 +6,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 
@@ -159,8 +160,10 @@ def daemons_work_in_the_dark(answer, wait, folder, alice):
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a /proc with hidepid; CI runs as root too")
 def test_with_hidepid_another_users_work_is_unknown(tmp_path_factory):
     folder = tmp_path_factory.mktemp("proc")
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)
+    for place in (folder, *folder.parents):
+        if place == Path(tempfile.gettempdir()):
+            break
+        place.chmod(0o755)  # the daemon's user must get there; with several test workers it lies one folder deeper
     with (
         running("/bin/sh", "-c", "read stop", uid=ALICE) as alice,
         unprivileged(DAEMON, daemons_work_in_the_dark, folder, alice.pid, first=lambda: mount_hiding_proc(folder)) as daemon,
