@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 from labcarbon_collect import meter_checks
