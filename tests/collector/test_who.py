@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,13 @@ from tests.fakes.proc_tree import ProcTree
 
 RUN, OTHER = "0b1c7d60-0000-4000-8000-000000000001", "0b1c7d60-0000-4000-8000-000000000002"
 JOB = "0::/system.slice/slurmstepd.scope/job_17/step_0/user/task_0"
+
+
+@pytest.fixture(autouse=True)
+def only_root_has_a_name(monkeypatch):
+    """Whoever has an account on this machine: the other users of the fake /proc are numbers."""
+    names = {0: SimpleNamespace(pw_name="root")}
+    monkeypatch.setattr("labcarbon_collect.who.pwd.getpwuid", names.__getitem__)
 
 
 @pytest.fixture
