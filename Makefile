@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export LABCARBON_DATA ?= $(CURDIR)/var
 export LABCARBON_PORT ?= 8000
 
-.PHONY: help run setup test packages lint format lock schema pictures soak image clean
+.PHONY: help run setup test packages lint format lock schema pictures audit soak image clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,9 @@ schema: $(VENV)/.installed-dev ## write the API's schema to docs/api/openapi.yam
 
 pictures: $(VENV)/.installed-dev ## take a picture of each page into docs/pictures (needs Chromium)
 	@$(BIN)/python scripts/pictures.py
+
+audit: $(VENV)/.installed-dev ## look the locked packages up in the database of known vulnerabilities (needs the network)
+	@$(BIN)/pip-audit --requirement requirements.txt --disable-pip --no-deps --strict
 
 soak: $(VENV)/.installed-dev ## the long fault tests: 1 000 kills
 	@LABCARBON_KILLS=1000 $(BIN)/pytest -m faults tests/faults
