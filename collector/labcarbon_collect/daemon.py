@@ -58,7 +58,9 @@ class Daemon:
         self._environ, self._settings, self._who, self._now, self._say = environ, settings, who, now, say
         self.home = collector_home(environ)
         self.node: Node = node_identity(self.home, environ)
-        self._lock = lock.take(self.node.uuid)
+        self._locks = [lock.take(self.node.uuid)]
+        if settings.push and not environ.get("LABCARBON_NODE_ID"):
+            self._locks.append(lock.take_machine())
         self.boot = boot_id()
         self.notes: List[str] = []  # what was set aside or recovered at the start
         if self.node.set_aside:
@@ -125,7 +127,8 @@ class Daemon:
             self._push.stop()
         self.station.meters.close()
         self._spool.close()
-        self._lock.close()
+        for held in self._locks:
+            held.close()
 
     def status(self) -> Dict[str, Any]:
         """What ``status`` shows. Says nothing about anybody's runs."""

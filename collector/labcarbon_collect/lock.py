@@ -10,13 +10,30 @@ class AlreadyRunning(Exception):
 
 
 def take(node: str) -> socket.socket:
-    """Hold the lock for as long as the returned socket lives. Raises AlreadyRunning."""
+    """Hold a node's lock for as long as the returned socket lives. Raises AlreadyRunning."""
+    return _hold(
+        f"labcarbon-collect-{node}",
+        f"another labcarbon-collect daemon measures node {node} already; see it with: labcarbon-collect status",
+    )
+
+
+def take_machine() -> socket.socket:
+    """Hold this machine's lock: with another data folder it would be another node, and its energy would count twice.
+
+    A node that is not this machine (``LABCARBON_NODE_ID``: simulated nodes) does without. Raises AlreadyRunning.
+    """
+    return _hold(
+        "labcarbon-collect-machine",
+        "another labcarbon-collect daemon measures this machine already, from another data folder; see it with: "
+        "labcarbon-collect status (a node that only simulates: set LABCARBON_NODE_ID to a UUID of its own)",
+    )
+
+
+def _hold(name: str, refusal: str) -> socket.socket:
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        lock.bind(f"\0labcarbon-collect-{node}")
+        lock.bind(f"\0{name}")
     except OSError as error:
         lock.close()
-        raise AlreadyRunning(
-            f"another labcarbon-collect daemon measures node {node} already; see it with: labcarbon-collect status"
-        ) from error
+        raise AlreadyRunning(refusal) from error
     return lock

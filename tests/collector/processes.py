@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,7 @@ class Collector:
     root: Path
     settings: dict[str, str] = field(default_factory=dict)
     daemon: subprocess.Popen[bytes] | None = None
+    node_id: str = field(default_factory=lambda: str(uuid.uuid4()))  # a simulated node: many share this machine
 
     @property
     def socket(self) -> Path:
@@ -51,7 +53,7 @@ class Collector:
         return {
             **kept, "HOME": str(self.root / "home"), "XDG_CONFIG_HOME": str(self.root / "home" / ".config"),
             "LABCARBON_DATA": str(self.root / "data"), "LABCARBON_SOCKET": str(self.socket),
-            "LABCARBON_SOURCES": "cpu_model", **self.settings,
+            "LABCARBON_SOURCES": "cpu_model", "LABCARBON_NODE_ID": self.node_id, **self.settings,
         }  # fmt: skip
 
     def start(self, *arguments: str, until_ready: bool = True) -> subprocess.Popen[bytes]:

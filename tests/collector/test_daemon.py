@@ -14,11 +14,13 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from labcarbon_collect.client import Client, NoDaemon
+from labcarbon_collect.lock import AlreadyRunning, take_machine
 from labcarbon_collect.registry import Denied
 from labcarbon_collect.socket_server import MAX_LINE_BYTES, SocketServer
 from labcarbon_collect.sources.base import ProcessUse
@@ -100,10 +102,20 @@ def test_fifteen_kills_lose_nothing_and_count_nothing_twice(
 
 def test_a_second_daemon_on_the_node_refuses_to_start(node: Collector, tmp_path: Path) -> None:
     node.start()
-    second = Collector(node.root, {"LABCARBON_SOCKET": str(tmp_path / "other.sock")})
+    second = Collector(node.root, {"LABCARBON_SOCKET": str(tmp_path / "other.sock")}, node_id=node.node_id)
     done = second.call("daemon")
     assert done.returncode == 1
     assert "another labcarbon-collect daemon" in done.stderr
+    assert "labcarbon-collect status" in done.stderr
+
+
+def test_a_second_daemon_on_the_machine_refuses_whatever_its_folder(node: Collector) -> None:
+    with ExitStack() as held:
+        with suppress(AlreadyRunning):  # a daemon of this very machine may hold it: as good
+            held.enter_context(take_machine())
+        done = Collector(node.root, {"LABCARBON_NODE_ID": ""}).call("daemon")
+    assert done.returncode == 1
+    assert "measures this machine already, from another data folder" in done.stderr
     assert "labcarbon-collect status" in done.stderr
 
 

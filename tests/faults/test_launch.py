@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -103,6 +104,7 @@ def environ(place: Installation, tmp_path_factory: pytest.TempPathFactory) -> di
         "LABCARBON_STATIC": str(tmp_path_factory.getbasetemp() / "static"),
         "LABCARBON_SOCKET": str(place.data_dir / "collect.sock"),
         "LABCARBON_SOURCES": "cpu_model",
+        "LABCARBON_NODE_ID": str(uuid.uuid4()),  # the machine the tests run on may have a collector of its own
         "LABCARBON_INTERVAL_S": "10",
         "PYTHONUNBUFFERED": "1",
     }
