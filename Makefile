@@ -14,6 +14,7 @@ run: $(VENV)/.installed ## start LabCarbon on this machine: web, worker, collect
 	@exec $(BIN)/python -m labcarbon.launch
 
 setup: $(VENV)/.installed ## set up without a browser: make setup LAB="Cell Lab" ZONE=DE SITE_KIND=workstation
+	@test -n "$(LAB)" || { echo 'Name the lab: make setup LAB="Cell Lab" ZONE=DE SITE_KIND=workstation' >&2; exit 1; }
 	@$(BIN)/python -m labcarbon.launch --prepare
 	@$(BIN)/python manage.py setup_lab --lab "$(LAB)" --zone "$(ZONE)" --site-kind "$(or $(SITE_KIND),workstation)" \
 	  $(if $(TIME_ZONE),--time-zone "$(TIME_ZONE)") $(if $(SITE_USER),--user "$(SITE_USER)")

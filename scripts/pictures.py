@@ -45,7 +45,7 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
     assert run is not None
     figure = f"metric=emission_ug&subject=project:vision&from={iso_hour(hour - DAYS * 24)}&to={iso_hour(hour)}"
     pages = {
-        "overview": "/",
+        "overview": "/?period=30d",
         "projects": "/projects/",
         "project": "/projects/vision/",
         "runs": "/runs/",

@@ -136,3 +136,33 @@ def test_a_python_that_cannot_make_environments(tmp_path: Path) -> None:
     done = _make_venv(tmp_path, str(bare))
     assert done.returncode == 1
     assert "apt install python3-venv" in done.stderr
+
+
+def setup(data_dir: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run `make setup` with the virtual environment at hand."""
+    bin_dir = Path(sys.executable).parent
+    return subprocess.run(
+        ["make", "--old-file", f"{bin_dir.parent}/.installed", "setup", f"VENV={bin_dir.parent}", *words],
+        cwd=ROOT,
+        env={**plain_environ(), "LABCARBON_DATA": str(data_dir)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_make_setup_says_what_is_missing_or_wrong_and_works_as_documented(tmp_path: Path) -> None:
+    unnamed = setup(tmp_path)
+    assert unnamed.returncode != 0
+    assert 'make setup LAB="Cell Lab" ZONE=DE' in unnamed.stderr
+    mistyped = setup(tmp_path, "LAB=Cell Lab", "ZONE=Germnay")
+    assert mistyped.returncode != 0
+    assert "Germany (DE)" in mistyped.stderr
+    done = setup(tmp_path, "LAB=Cell Lab", "ZONE=DE", "SITE_KIND=workstation")
+    assert done.returncode == 0, done.stderr
+    assert "Cell Lab is set up" in done.stdout
+    assert "demo" in done.stdout
+    again = setup(tmp_path, "LAB=Cell Lab", "ZONE=DE")
+    assert again.returncode == 0
+    assert "already" in again.stdout

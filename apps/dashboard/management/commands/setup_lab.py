@@ -1,5 +1,6 @@
 """The set-up wizard without a browser."""
 
+import getpass
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -18,7 +19,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         kinds = [kind for kind, _ in SITE_KINDS]
         parser.add_argument("--lab", required=True, help="name of the lab")
-        parser.add_argument("--user", required=True, help="user name of its first admin")
+        parser.add_argument("--user", default="", help="user name of its first admin; left out: yours on this machine")
         parser.add_argument("--zone", default="", help="grid zone such as DE or Germany; left out: no carbon until chosen")
         parser.add_argument("--site-kind", default="workstation", choices=kinds, help="where the machines stand")
         parser.add_argument("--time-zone", default="UTC", help="time zone of the lab, such as Europe/Berlin")
@@ -36,7 +37,7 @@ class Command(BaseCommand):
                 load_factors(now=now)
             made = set_up(
                 lab_name=options["lab"],
-                username=options["user"],
+                username=options["user"].strip() or getpass.getuser(),
                 password="",
                 zone=options["zone"],
                 site_kind=options["site_kind"],
