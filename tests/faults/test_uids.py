@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -81,6 +82,7 @@ class Users:
             "LABCARBON_SOCKET": str(self.home(DAEMON) / "collect.sock"),
             "LABCARBON_DATA": str(home / "data"),
             "LABCARBON_SOURCES": "nvml,cpu_model",
+            "LABCARBON_NODE_ID": str(uuid.uuid5(uuid.NAMESPACE_URL, str(self.base))),  # a node of its own
         }
         kept = {name: value for name, value in plain_environ().items() if name in ("PATH", "LANG")}
         return {**kept, **own, **self.driver.env}
