@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.db import OperationalError
 
 from apps.core.clock import now_us
-from apps.core.jobs import lease_one, request_job, take_back_from_the_dead
+from apps.core.jobs import lease_one, request_job, take_back_from_the_dead, work_until_empty
 from apps.core.models import Job
 from tests.builders import small_lab
 
@@ -50,6 +50,17 @@ def test_a_worker_that_starts_finishes_what_a_killed_one_began() -> None:
     assert job.done == job.requested
 
 
+def _run_until_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the worker in this process until it gets SIGTERM."""
+    monkeypatch.setattr("apps.core.management.commands.work._DATABASE_PAUSE_S", 0.0)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        call_command("work", pause=0.0)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def test_a_worker_outlives_its_databases_absence(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     calls = []
 
@@ -61,13 +72,28 @@ def test_a_worker_outlives_its_databases_absence(monkeypatch: pytest.MonkeyPatch
         return 0
 
     monkeypatch.setattr("apps.core.management.commands.work.work_until_empty", work)
-    monkeypatch.setattr("apps.core.management.commands.work._DATABASE_PAUSE_S", 0.0)
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        with caplog.at_level(logging.WARNING):
-            call_command("work", pause=0.0)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with caplog.at_level(logging.WARNING):
+        _run_until_told(monkeypatch)
     assert len(calls) == 2
     assert "trying again: the database system is in recovery mode" in caplog.text
+
+
+def test_a_worker_takes_up_at_once_what_it_could_not_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection ends under a job: the lease stays in the database, and its holder lives."""
+    small = small_lab()
+    Job.objects.all().delete()
+    request_job(kind="energy.settle", key=str(small.node.pk))
+    calls = []
+
+    def work(*, worker: str, limit: int) -> int:
+        calls.append(worker)
+        if len(calls) == 1:
+            assert lease_one(worker=worker, now=now_us()) is not None
+            raise OperationalError("server closed the connection unexpectedly")
+        os.kill(os.getpid(), signal.SIGTERM)
+        return work_until_empty(worker=worker, limit=limit)
+
+    monkeypatch.setattr("apps.core.management.commands.work.work_until_empty", work)
+    _run_until_told(monkeypatch)
+    (job,) = Job.objects.filter(kind="energy.settle")
+    assert job.done == job.requested

@@ -34,18 +34,19 @@ class Command(BaseCommand):
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-        begun = False
+        fresh = True
         while not stop.is_set():
             try:
-                if not begun:
-                    take_back_from_the_dead(host=host, alive=_alive)
-                    begun = True
+                if fresh:
+                    # At the start, and after the database was away, this process works on nothing: what is leased to its
+                    # own number is what it (or a dead namesake) could not give back.
+                    take_back_from_the_dead(host=host, alive=lambda pid: pid != os.getpid() and _alive(pid))
+                    fresh = False
                 done = work_until_empty(worker=worker, limit=20)
             except (OperationalError, InterfaceError) as error:
-                # The database restarts, recovers or is locked. The job stays leased until then, and is done again.
                 log.warning("the database does not answer, trying again: %s", str(error).splitlines()[0])
                 connection.close_if_unusable_or_obsolete()
-                done = 0
+                done, fresh = 0, True
                 stop.wait(_DATABASE_PAUSE_S)
             if done == 0:
                 stop.wait(options["pause"])
