@@ -26,6 +26,7 @@ MARKS: Mapping[str, dict[str, Any]] = {
     "DECLARED": {"opacity": 0.5},
 }
 _VALUE = "%{y:.3~g}"
+_LABEL_LENGTH, _LABEL_GAP_PX, _LABEL_PX = 14, 6, 7.5  # 12 px letters, the widest of common system fonts
 _AXIS = {"showline": False, "ticks": "", "zeroline": False, "zerolinewidth": 1, "gridcolor": "#e4e4de", "fixedrange": True}
 TEMPLATE = Template(  # type: ignore[no-untyped-call]
     layout={
@@ -93,11 +94,11 @@ def _direct_labels(series: Sequence[Series]) -> list[dict[str, Any]]:
         last = max(last + 0.065, (low + high) / 2 / highest) if last >= 0 else (low + high) / 2 / highest
         annotations.append(
             {
-                "text": label(name, 14),
+                "text": label(name, _LABEL_LENGTH),
                 "x": 1,
                 "xref": "paper",
                 "xanchor": "left",
-                "xshift": 6,
+                "xshift": _LABEL_GAP_PX,
                 "showarrow": False,
                 "y": last * highest,
                 "yref": "y",
@@ -106,6 +107,11 @@ def _direct_labels(series: Sequence[Series]) -> list[dict[str, Any]]:
             }
         )
     return annotations
+
+
+def _room_right(names: Sequence[str]) -> int:
+    """Return the pixels that the longest direct label needs."""
+    return int(_LABEL_GAP_PX + _LABEL_PX * min(_LABEL_LENGTH, max(map(len, names)))) + 6
 
 
 def _json(figure: Any) -> dict[str, Any]:
@@ -176,8 +182,7 @@ def stacked(
         figure.update_layout(
             yaxis2={"domain": [0, 0.07], "range": [0, 1], "showticklabels": False, "showgrid": False, "fixedrange": True}
         )
-    if not direct:
-        figure.update_layout(margin={"r": 10})
+    figure.update_layout(margin={"r": _room_right(names) if direct else 10})
     legend = {part.name: part.colour for part in series}
     return Chart(name, summary, _json(figure), [(colour, text) for text, colour in legend.items()], len(names) <= 5, unit)
 

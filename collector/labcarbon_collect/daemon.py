@@ -237,7 +237,9 @@ class Daemon:
             self.runs.tell(uid=uid, run=request.get("run"), facts=facts, closing=closing)
             self._kick()
             return {"ok": True}
-        raise Denied("bad_request", f"unknown op {str(operation)[:40]!r}", "register, end, tell or status")
+        if operation == "heard":
+            return self.runs.heard(uid=uid, run=request.get("run"), reachable=bool(self._push and self._push.state.ok))
+        raise Denied("bad_request", f"unknown op {str(operation)[:40]!r}", "register, end, tell, heard or status")
 
     def _own(self, facts: object) -> object:
         """Run facts as the server is to get them: of this node, whatever the client believes."""

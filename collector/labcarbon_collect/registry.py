@@ -118,12 +118,18 @@ class Runs:
         self._station.who.end(active.uuid, children_cpu_us)
         self._station.poll(with_processes=True)
         figures = self._figures(active)
-        figures["warning"] = self._station.spool.recall(f"warning:{active.uuid}") or ""
+        figures["warning"] = self._warning(active.uuid)
         self._finish(active.uuid)
         self._tell(active.uuid, "PUT", facts)
         if isinstance(closing, Mapping):
             self._tell(active.uuid, "PATCH", {**closing, "energy_mj": figures["energy_mj"], "provisional": True})
         return figures
+
+    def heard(self, *, uid: int, run: object, reachable: bool) -> Dict[str, Any]:
+        """What the server answered about one's own run; ``wait``: it is about to be told. Raises Denied."""
+        if uid not in (self._store.uid_of(str(run)), 0):
+            raise Denied("unknown_run", f"no run {run} of yours was registered here")
+        return {"ok": True, "wait": reachable and self._store.waits(str(run)), "warning": self._warning(str(run))}
 
     def tell(self, *, uid: int, run: object, facts: object, closing: object) -> None:
         """Take messages about one's own run, going on or ended, to be forwarded to the server. Raises Denied."""
@@ -131,6 +137,9 @@ class Runs:
             raise Denied("unknown_run", f"no run {run} of yours was registered here")
         self._tell(str(run), "PUT", facts)
         self._tell(str(run), "PATCH", closing)
+
+    def _warning(self, uuid: str) -> str:
+        return self._station.spool.recall(f"warning:{uuid}") or ""
 
     def close_orphans(self) -> List[str]:
         """End runs whose process is gone and whose wrapper never said so; returns their UUIDs."""

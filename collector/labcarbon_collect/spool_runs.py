@@ -55,6 +55,10 @@ class RunStore:
         rows = self._database.execute("SELECT id, uuid, verb, body FROM outbox ORDER BY id LIMIT 100")
         return [(row_id, uuid, verb, json.loads(body)) for row_id, uuid, verb, body in rows.fetchall()]
 
+    def waits(self, uuid: str) -> bool:
+        """Whether a message about this run is still to be forwarded."""
+        return self._database.execute("SELECT 1 FROM outbox WHERE uuid = ? LIMIT 1", (uuid,)).fetchone() is not None
+
     def forwarded(self, message: int) -> None:
         """Remove a message that the server has taken, or refused for good."""
         with self._transaction() as database:

@@ -168,6 +168,13 @@ def test_an_unknown_project_goes_on_unattributed_and_says_so(node: Collector) ->
     assert "There is no project 'nosuch'" in done.stderr
 
 
+def test_without_a_login_an_unknown_project_is_told_however_short_the_run(node: Collector) -> None:
+    stranger = Collector(node.root, {"XDG_CONFIG_HOME": str(node.root / "nobody")})
+    done = stranger.call("run", "--project", "nosuch", "--", "true")
+    assert done.returncode == 0
+    assert "There is no project 'nosuch'" in done.stderr
+
+
 def test_local_measures_without_anything_and_keeps_it(lone: Collector) -> None:
     busy = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.4: pass"
     done = lone.call("run", "--local", "--", "python3", "-c", busy)

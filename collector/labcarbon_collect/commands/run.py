@@ -25,6 +25,7 @@ from labcarbon_collect.reporter import Reporter
 
 PATIENCE_S = 2.0
 _LOCAL_START_S = 8.0
+_HEAR_S = 1.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,6 +99,8 @@ def _close(told: _Told, daemon: _Daemon, reporter: Optional[Reporter], ended: En
     """Ask what it took, tell the server, say it."""
     figures = _end(daemon, told.run, ended, reporter is None)
     _tell_end(reporter, daemon, told.run, told.facts(daemon.node), _closing(ended, figures))
+    if figures is not None and reporter is None and told.project and daemon.url:
+        figures["warning"] = figures.get("warning") or _heard(daemon, told.run)
     _say_closing(daemon, server, told.run, figures)
 
 
@@ -187,6 +190,17 @@ def _tell_end(
         _say(f"the server does not answer now; the daemon tells it later. ({reporter.why})")
     else:
         _say(f"the server does not know of this run: {reporter.why}")
+
+
+def _heard(daemon: _Daemon, run: str) -> str:
+    """What the server has to say of a run that ended before it could: a project that it does not know."""
+    deadline_s = time.monotonic() + _HEAR_S
+    while time.monotonic() < deadline_s:
+        answer = _ask(daemon, {"op": "heard", "run": run})
+        if answer is None or not answer["wait"]:
+            return "" if answer is None else str(answer["warning"])
+        time.sleep(0.05)
+    return ""
 
 
 def _say_closing(daemon: _Daemon, server: str, run: str, figures: Optional[Mapping[str, Any]]) -> None:
