@@ -61,6 +61,7 @@ def _run_until_told(monkeypatch: pytest.MonkeyPatch) -> None:
             signal.signal(number, handler)
 
 
+@pytest.mark.django_db(transaction=True)  # the worker closes its connection
 def test_a_worker_outlives_its_databases_absence(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     calls = []
 
@@ -78,6 +79,7 @@ def test_a_worker_outlives_its_databases_absence(monkeypatch: pytest.MonkeyPatch
     assert "trying again: the database system is in recovery mode" in caplog.text
 
 
+@pytest.mark.django_db(transaction=True)  # the worker closes its connection
 def test_a_worker_takes_up_at_once_what_it_could_not_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection ends under a job: the lease stays in the database, and its holder lives."""
     small = small_lab()
