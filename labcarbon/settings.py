@@ -40,6 +40,7 @@ INSTALLED_APPS = [
     "apps.fleet",
     "apps.ingest",
     "apps.runs",
+    "apps.attribution",
     "apps.energy",
     "apps.carbon",
     "apps.activity",

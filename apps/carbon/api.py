@@ -13,7 +13,7 @@ from apps.accounts.models import Lab
 from apps.accounts.permissions import caller, require
 from apps.carbon.calc import FigureQuery, iso_hour, parse_query
 from apps.carbon.schema import GROUP_BY, OFFSET, QUERY_PARAMETERS, ConfigReply, ExplainReply, FigureReply, LedgerRow
-from apps.carbon.selectors import GROUPS, Figure, applied_factor, entries, figure, figures_by, normal, require_subject
+from apps.carbon.selectors import TOLD_GROUPS, Figure, applied_factor, entries, figure, figures_by, normal, require_subject
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
 from apps.core.units import hour_of
@@ -60,8 +60,10 @@ class FiguresView(APIView):
         lab = caller(request).lab
         query = _query(request, lab, {"group_by"})
         group = request.query_params.get("group_by", "")
-        if group and group not in GROUPS:
-            raise InvalidInput(f"{group!r} is no group.", field="group_by", hint=f"Use one of {', '.join(sorted(GROUPS))}.")
+        if group and group not in TOLD_GROUPS:
+            raise InvalidInput(
+                f"{group!r} is no group.", field="group_by", hint=f"Use one of {', '.join(sorted(TOLD_GROUPS))}."
+            )
         body = {"query": query.string(), **_told(query, figure(lab, query))}
         if group:
             body["groups"] = [

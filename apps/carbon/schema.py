@@ -7,7 +7,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema_field
 from rest_framework import serializers
 
 from apps.carbon.calc import CONSUMERS, METRICS, QUALITIES
-from apps.carbon.selectors import GROUPS
+from apps.carbon.selectors import TOLD_GROUPS
 
 _TOLD = {
     "metric": "which figure",
@@ -27,7 +27,9 @@ QUERY_PARAMETERS = [
     )
     for name, text in _TOLD.items()
 ]
-GROUP_BY = OpenApiParameter("group_by", OpenApiTypes.STR, enum=sorted(GROUPS), description="parts that sum to the figure")
+GROUP_BY = OpenApiParameter(
+    "group_by", OpenApiTypes.STR, enum=sorted(TOLD_GROUPS), description="parts that sum to the figure"
+)
 OFFSET = OpenApiParameter("offset", OpenApiTypes.INT, description="how many ledger entries to pass over")
 
 

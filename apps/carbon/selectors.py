@@ -19,7 +19,7 @@ from apps.fleet.selectors import node_of
 from apps.ingest.choices import EnergyQuality
 from apps.runs.selectors import run_of
 
-# Ledger entry → the PUE and factor of its node at its hour → the run and project that used it.
+# Ledger entry → the PUE and factor of its node at its hour → the run that used it, the project and person charged.
 _FROM = """
 FROM energy_ledgerentry e
 JOIN ingest_consumer c ON c.id = e.consumer_id
@@ -27,7 +27,9 @@ LEFT JOIN carbon_appliedfactor a
   ON a.node_id = e.node_id AND a.basis = %s AND a.from_hour <= e.hour AND e.hour < a.to_hour
 LEFT JOIN carbon_emissionfactor f ON f.id = a.factor_id
 LEFT JOIN runs_run r ON r.uuid = c.run_uuid AND r.lab_id = e.lab_id
-LEFT JOIN accounts_project p ON p.id = r.project_id
+LEFT JOIN attribution_attribution t
+  ON t.consumer_id = e.consumer_id AND t.node_id = e.node_id AND t.from_hour <= e.hour AND e.hour < t.to_hour
+LEFT JOIN accounts_project p ON p.id = t.project_id
 LEFT JOIN fleet_node n ON n.id = e.node_id
 LEFT JOIN fleet_device d ON d.id = e.device_id
 """
@@ -44,9 +46,13 @@ GROUPS = {
     "hour": "e.hour",
     "quality": "e.energy_quality",
     "consumer": "c.key",
+    "person": "t.person_id",
+    "way": "t.way",
     "factor": "f.id",
     "pue": "a.pue_ppm",
 }
+# What anybody of the lab may group by; what single persons used is told on pages, by the lab's policy.
+TOLD_GROUPS = frozenset(GROUPS) - {"person"}
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,16 @@ def handles(kind: str) -> Callable[[Handler], Handler]:
 
 
 def request_job(*, kind: str, key: str, due_us: int = 0) -> None:
-    """Ask for a job, in the caller's transaction. Asking again while it waits or runs makes it run (once) more."""
+    """Ask for a job, in the caller's transaction. Asking again while it waits or runs makes it run (once) more.
+
+    ``due_us`` holds if the job is not waiting already.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO core_job (kind, key, requested, done, due_us, leased_until_us, leased_by, attempts, last_error)"
             " VALUES (%s, %s, 1, 0, %s, 0, '', 0, '')"
-            " ON CONFLICT (kind, key) DO UPDATE SET requested = core_job.requested + 1",
+            " ON CONFLICT (kind, key) DO UPDATE SET requested = core_job.requested + 1,"
+            " due_us = CASE WHEN core_job.done = core_job.requested THEN EXCLUDED.due_us ELSE core_job.due_us END",
             [kind, key, due_us],
         )
 

@@ -36,6 +36,26 @@ def rows(sql: str, params: Sequence[Any]) -> Iterator[dict[str, Any]]:
             yield {name: int(value) if isinstance(value, Decimal) else value for name, value in zip(names, row, strict=True)}
 
 
+# The spaces of advisory locks.
+ATTRIBUTION = 1
+
+
+def lock_shared(space: int, number: int) -> None:
+    """Hold off :func:`lock_alone` of the same (space, number) until this transaction ends. SQLite has one writer anyway."""
+    _advisory("pg_advisory_xact_lock_shared", space, number)
+
+
+def lock_alone(space: int, number: int) -> None:
+    """Wait until no transaction holds a shared lock of (space, number), and hold off new ones until this one ends."""
+    _advisory("pg_advisory_xact_lock", space, number)
+
+
+def _advisory(function: str, space: int, number: int) -> None:
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT {function}(%s, %s)", [space, number])
+
+
 def bulk_insert(table: str, columns: dict[str, tuple[str, Sequence[Any]]], *, on_conflict: str = "") -> None:
     """Insert columns of equal length into ``table`` in one statement.
 

@@ -14,6 +14,7 @@ UG_PER_KG = 1_000_000_000
 US_PER_S = 1_000_000
 US_PER_HOUR = 3_600 * US_PER_S
 INT64_MAX = 2**63 - 1
+END_HOUR = 3_000_000  # stands for an open end in derived tables: the year 2312
 
 _EMISSION_DIVISOR = MJ_PER_KWH * PPM  # 3.6e15
 _EMISSION_HALF = _EMISSION_DIVISOR // 2  # 1.8e15

@@ -5,6 +5,7 @@ from collections import defaultdict
 from django.db import transaction
 
 from apps.accounts.models import Lab
+from apps.attribution.derivation import attribute_new
 from apps.core.jobs import request_job
 from apps.core.units import US_PER_HOUR
 from apps.energy import calc, selectors
@@ -49,6 +50,7 @@ def settle_chunk(*, node: Node, limit: int) -> int:
     for device_id, hour in dirty:
         hours[device_id].add(hour)
     rest_of_node: set[int] = set()
+    used: dict[int, set[int]] = defaultdict(set)  # node → consumers
     for device_id, wanted in hours.items():
         DirtyHour.objects.filter(device_id=device_id, hour__in=wanted).delete()
         if devices[device_id].kind == DeviceKind.HOST:
@@ -56,10 +58,13 @@ def settle_chunk(*, node: Node, limit: int) -> int:
             continue
         before = _nodes_of(device_id, wanted)
         for from_hour, to_hour in calc.runs_of_hours(wanted):
-            settle_hours(device=devices[device_id], from_hour=from_hour, to_hour=to_hour)
+            for node_id, consumer_id in settle_hours(device=devices[device_id], from_hour=from_hour, to_hour=to_hour):
+                used[node_id].add(consumer_id)
         touched = before | _nodes_of(device_id, wanted) | {(node.pk, hour) for hour in wanted}
         rest_of_node |= {hour for node_id, hour in touched if node_id == node.pk}
         _ask_others({(node_id, hour) for node_id, hour in touched if node_id != node.pk})
+    for node_id, consumer_ids in sorted(used.items()):
+        attribute_new(lab=node.lab, node_id=node_id, consumer_ids=consumer_ids)
     settle_overhead(node=node, hours=rest_of_node)
     return len(dirty)
 
@@ -91,8 +96,9 @@ def _host(node: Node) -> Device | None:
     return host
 
 
-def settle_hours(*, device: Device, from_hour: int, to_hour: int) -> None:
-    """Write the ledger entries of ``[from_hour, to_hour)`` of one device from its windows."""
+def settle_hours(*, device: Device, from_hour: int, to_hour: int) -> set[tuple[int, int]]:
+    """Write the ledger entries of ``[from_hour, to_hour)`` of one device from its windows; return their (node id,
+    consumer id)s."""
     hours = frozenset(range(from_hour, to_hour))
     energy: dict[EntryKey, int] = defaultdict(int, selectors.sums_inside(device.pk, from_hour, to_hour))
     for key, part in calc.spread(selectors.shares_spanning(device.pk, from_hour, to_hour), hours).items():
@@ -124,6 +130,7 @@ def settle_hours(*, device: Device, from_hour: int, to_hour: int) -> None:
             for (hour, node_id), found in sorted(by_hour.items())
         ]
     )
+    return {(key.node_id, key.consumer_id) for key in energy}
 
 
 def _replace(device: Device, hours: frozenset[int], energy: dict[EntryKey, int]) -> None:
@@ -212,3 +219,14 @@ def rebuild_ledger(*, lab: Lab) -> int:
     while sum(settle_node(node=node) for node in nodes):  # every node, until none asks another
         pass
     return LedgerEntry.objects.filter(lab=lab).count()
+
+
+def attribute_ledger(*, lab: Lab) -> None:
+    """Derive who is charged for whatever in a lab's ledger has no attribution yet, node by node."""
+    for node in Node.objects.filter(lab=lab).order_by("pk"):
+        pending = list(
+            LedgerEntry.objects.filter(node=node).values_list("consumer_id", flat=True).order_by("consumer_id").distinct()
+        )
+        for start in range(0, len(pending), CHUNK):
+            with transaction.atomic():
+                attribute_new(lab=lab, node_id=node.pk, consumer_ids=pending[start : start + CHUNK])

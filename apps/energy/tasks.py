@@ -1,7 +1,8 @@
 """Jobs of energy."""
 
+from apps.accounts.models import Lab
 from apps.core.jobs import handles
-from apps.energy.services import resettle_node, settle_node
+from apps.energy.services import attribute_ledger, resettle_node, settle_node
 from apps.fleet.models import Node
 
 
@@ -15,3 +16,9 @@ def settle_job(key: str) -> None:
 def resettle_job(key: str) -> None:
     """Mark all hours of node ``key`` dirty."""
     resettle_node(node=Node.objects.get(pk=int(key)))
+
+
+@handles("energy.attribute_ledger")
+def attribute_job(key: str) -> None:
+    """Derive who is charged for whatever in the ledger of lab ``key`` has no attribution yet."""
+    attribute_ledger(lab=Lab.objects.get(pk=int(key)))

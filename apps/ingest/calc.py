@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
-from uuid import UUID
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from apps.core.text import unstorable
 from apps.core.units import INT64_MAX, US_PER_S
@@ -117,13 +117,20 @@ def consumer_kind(key: str) -> str | None:
 
 
 def run_of(key: str) -> UUID | None:
-    """Return the run of a consumer key, or None."""
+    """Return the run of a consumer key: the one it names, or the one that a scheduler's job is; else None."""
+    if key.startswith("job:"):
+        return job_run(key[4:])
     if not key.startswith("run:"):
         return None
     try:
         return UUID(key[4:])
     except ValueError:
         return None
+
+
+def job_run(job: str) -> UUID:
+    """Return the UUID of the run that a Slurm job ``<cluster>/<id>`` is: the same whoever sees the job first."""
+    return uuid5(NAMESPACE_URL, f"labcarbon:slurm:{job}")
 
 
 def content_digest(window: WindowIn) -> int:

@@ -60,6 +60,7 @@ class RunReply(serializers.ModelSerializer[Run]):
     """A run as told to others. Its energy is asked from /figures/ with subject=run:<uuid>."""
 
     project = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True, allow_null=True)
+    charged_project = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True, allow_null=True)
     node = serializers.SlugRelatedField[Any](slug_field="uuid", read_only=True, allow_null=True)
     started_at = serializers.SerializerMethodField()
     ended_at = serializers.SerializerMethodField()
@@ -68,8 +69,9 @@ class RunReply(serializers.ModelSerializer[Run]):
     class Meta:
         model = Run
         fields = (
-            "uuid", "name", "project", "node", "os_user", "host", "command", "params", "state", "started_at", "ended_at",
-            "exit_code", "reported_energy_mj", "warning",
+            "uuid", "name", "project", "charged_project", "charge_way", "node", "os_user", "host",
+            "scheduler", "cluster", "job_id", "account", "partition", "command", "params", "state", "started_at",
+            "ended_at", "exit_code", "reported_energy_mj", "warning",
         )  # fmt: skip
 
     def get_started_at(self, run: Run) -> str:

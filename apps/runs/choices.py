@@ -8,3 +8,17 @@ class RunState(TextChoices):
     FINISHED = "finished", "Finished"
     FAILED = "failed", "Failed"
     KILLED = "killed", "Killed"
+
+
+class Way(TextChoices):
+    """How a charge was decided, the strongest first."""
+
+    EXPLICIT = "explicit", "The run named it"
+    CLAIM = "claim", "Somebody claimed it"
+    ACCOUNT = "account", "By account or namespace"
+    PLACE = "place", "By user or path on a machine"
+    USER = "user", "By user"
+
+
+class Scheduler(TextChoices):
+    SLURM = "slurm", "Slurm"

@@ -11,12 +11,14 @@ SORTS = {"started": "started_us", "ended": "ended_us", "name": "name"}
 
 
 def runs_of(lab: Lab, *, project: str = "", state: str = "", text: str = "") -> QuerySet[Run]:
-    """Return the lab's runs, newest first, filtered by project slug ('~unattributed': none), state, words in the name."""
-    found = Run.objects.filter(lab=lab).select_related("project", "node", "user").order_by("-started_us", "-id")
+    """Return the lab's runs, newest first, filtered by the slug of the project charged ('~unattributed': none), by state,
+    and by words in the name."""
+    found = Run.objects.filter(lab=lab).select_related("project", "charged_project", "node", "user")
+    found = found.order_by("-started_us", "-id")
     if project == "~unattributed":
-        found = found.filter(project__isnull=True)
+        found = found.filter(charged_project__isnull=True)
     elif project:
-        found = found.filter(project__slug=project)
+        found = found.filter(charged_project__slug=project)
     if state:
         found = found.filter(state=state)
     return found.filter(name__icontains=text) if text else found
@@ -24,4 +26,4 @@ def runs_of(lab: Lab, *, project: str = "", state: str = "", text: str = "") -> 
 
 def run_of(lab: Lab, uuid: UUID) -> Run | None:
     """Return the lab's run, or None."""
-    return Run.objects.filter(lab=lab, uuid=uuid).select_related("project", "node", "user").first()
+    return Run.objects.filter(lab=lab, uuid=uuid).select_related("project", "charged_project", "node", "user").first()

@@ -11,8 +11,9 @@ from django.db import transaction
 from apps.accounts.models import Lab, User
 from apps.accounts.selectors import project_by_slug
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from apps.core.jobs import request_job
 from apps.fleet.models import Node
-from apps.runs.choices import RunState
+from apps.runs.choices import RunState, Way
 from apps.runs.models import Run
 
 
@@ -52,9 +53,12 @@ def put_run(*, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_nod
     run = Run.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
     if run is not None and bound_node is not None and run.node is not None and run.node.uuid != bound_node:
         raise Conflict("This run belongs to another node.", hint="Make a new UUID for a new run.")
+    before = (run.project_id, run.os_user, run.account, run.user_id) if run else None
     if run is None:
         run = Run(lab=lab, uuid=uuid)
     run.project = project
+    if project is not None:  # nothing beats what the run itself names
+        run.charged_project, run.charge_way = project, Way.EXPLICIT
     run.project_asked = facts.project or ""
     run.user = by or run.user
     run.node = node or run.node
@@ -67,6 +71,8 @@ def put_run(*, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_nod
     if run.ended_us is not None and run.ended_us < run.started_us:
         raise InvalidInput("The run would end before it starts.", field="started_at")
     run.save()
+    if before != (run.project_id, run.os_user, run.account, run.user_id):
+        request_job(kind="attribution.run", key=f"{lab.pk}:{uuid}")
     return run, warning
 
 

@@ -70,7 +70,7 @@ def test_emissions_are_the_sum_of_their_entries(filled: Labs) -> None:
 
 
 @pytest.mark.parametrize(
-    "group", ["charge", "project", "run", "node", "device", "hour", "quality", "consumer", "factor", "pue"]
+    "group", ["charge", "way", "project", "run", "node", "device", "hour", "quality", "consumer", "factor", "pue"]
 )
 def test_groups_sum_to_the_figure(filled: Labs, group: str) -> None:
     told = filled.viewer("GET", _path(group_by=group)).json()

@@ -29,7 +29,7 @@ def _line(row: RunRow) -> tuple[Any, ...]:
     energy = figures.energy.value if figures else None
     emission = figures.emission.value if figures and not figures.emission.missing else None
     return (
-        run.uuid, run.name, run.project.slug if run.project else None, run.state, run.os_user, run.host,
+        run.uuid, run.name, run.charged_project.slug if run.charged_project else None, run.state, run.os_user, run.host,
         utc(run.started_us).isoformat(), utc(run.ended_us).isoformat() if run.ended_us is not None else None, run.exit_code,
         energy, None if energy is None else energy / MJ_PER_KWH,
         emission, None if emission is None else emission / UG_PER_KG,

@@ -1,0 +1,8 @@
+from django.apps import AppConfig
+
+
+class AttributionConfig(AppConfig):
+    name = "apps.attribution"
+
+    def ready(self) -> None:
+        from apps.attribution import tasks  # noqa: F401

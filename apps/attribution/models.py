@@ -1,0 +1,100 @@
+"""Whose energy it is: dated rules, claims, and what follows from them for every consumer on every node."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from apps.accounts.models import Lab, Project, User
+from apps.fleet.models import Node, Site
+from apps.ingest.models import Consumer
+from apps.runs.choices import Way
+
+
+class AttributionRule(models.Model):
+    """What is used like this belongs to that project and person, over ``[from_hour, to_hour)``; an open end is null.
+
+    Criteria that are empty ask for nothing. A rule is never edited: it ends, or it is withdrawn as if it had never been.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="rules")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, null=True, blank=True)
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, null=True, blank=True)
+    os_user = models.CharField(max_length=100, blank=True, default="")
+    cluster = models.CharField(max_length=100, blank=True, default="")
+    account = models.CharField(max_length=100, blank=True, default="")
+    namespace = models.CharField(max_length=100, blank=True, default="")
+    path_prefix = models.CharField(max_length=256, blank=True, default="")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="rules")
+    person = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="rules")
+    from_hour = models.BigIntegerField()
+    to_hour = models.BigIntegerField(null=True, blank=True)
+    note = models.CharField(max_length=200, blank=True, default="")
+    made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    made_us = models.BigIntegerField()
+    withdrawn_us = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(to_hour__isnull=True) | Q(to_hour__gt=F("from_hour")), name="rule_not_empty"),
+            models.CheckConstraint(condition=Q(project__isnull=False) | Q(person__isnull=False), name="rule_has_a_target"),
+            models.CheckConstraint(
+                condition=Q(node__isnull=False) | Q(site__isnull=False) | ~Q(os_user="") | ~Q(account="")
+                | ~Q(namespace="") | ~Q(path_prefix=""),
+                name="rule_asks_for_something",
+            ),
+            models.CheckConstraint(condition=~Q(cluster__gt="", account="", namespace=""), name="cluster_with_account"),
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"rule {self.pk}"
+
+
+class Claim(models.Model):
+    """Somebody says: what this consumer used over ``[from_hour, to_hour)`` was for that project. ``act`` groups the rows
+    that were claimed, and are undone, together."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="claims")
+    act = models.UUIDField(db_index=True)
+    consumer = models.ForeignKey(Consumer, on_delete=models.CASCADE, related_name="claims")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, null=True, blank=True)
+    from_hour = models.BigIntegerField()
+    to_hour = models.BigIntegerField()
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="claims")
+    made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    made_us = models.BigIntegerField()
+    undone_us = models.BigIntegerField(null=True, blank=True)
+    undone_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(to_hour__gt=F("from_hour")), name="claim_not_empty"),
+            models.UniqueConstraint(fields=["act", "consumer", "node"], name="claim_once_per_act", nulls_distinct=False),
+        ]
+
+    def __str__(self) -> str:
+        return f"claim of {self.consumer_id} for {self.project_id}"
+
+
+class Attribution(models.Model):
+    """Derived: what a consumer used on a node over ``[from_hour, to_hour)`` is charged to this project and person.
+
+    The stretches of a consumer on a node are disjoint and cover all time, so that joining them never doubles energy.
+    """
+
+    consumer = models.ForeignKey(Consumer, on_delete=models.CASCADE, related_name="attributions", db_index=False)
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="attributions")
+    from_hour = models.BigIntegerField()
+    to_hour = models.BigIntegerField()
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="attributions")
+    person = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="attributions")
+    way = models.CharField(max_length=16, choices=Way, blank=True, default="")
+    rule = models.ForeignKey(AttributionRule, on_delete=models.CASCADE, null=True, blank=True)
+    claim = models.ForeignKey(Claim, on_delete=models.CASCADE, null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["consumer", "node", "from_hour"], name="attribution_once"),
+            models.CheckConstraint(condition=Q(to_hour__gt=F("from_hour")), name="attribution_not_empty"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.consumer_id} on {self.node_id}: {self.way or 'nobody'}"

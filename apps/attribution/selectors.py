@@ -1,0 +1,96 @@
+"""Reads of attribution: what rules and claims there are, and what is known of each consumer."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from django.db.models import QuerySet
+
+from apps.accounts.models import Lab
+from apps.attribution.calc import Claimed, Rule, Stood, Use, namespace_of, user_and_program
+from apps.attribution.models import AttributionRule, Claim
+from apps.core.units import END_HOUR
+from apps.fleet.models import Placement
+from apps.ingest.models import Consumer
+from apps.runs.models import Run
+
+# Nobody used these: there is nothing to attribute.
+NOBODY = ("idle", "overhead")
+
+
+def rules_of(lab: Lab) -> QuerySet[AttributionRule]:
+    """Return the lab's rules that were not withdrawn, those that hold longest first."""
+    return (
+        AttributionRule.objects.filter(lab=lab, withdrawn_us__isnull=True)
+        .select_related("node", "site", "project", "person", "made_by")
+        .order_by("-from_hour", "-id")
+    )
+
+
+def as_rule(row: AttributionRule) -> Rule:
+    """Return a rule as the calculation takes it."""
+    return Rule(
+        id=row.pk or 0,
+        from_hour=row.from_hour,
+        to_hour=END_HOUR if row.to_hour is None else row.to_hour,
+        node_id=row.node_id,
+        site_id=row.site_id,
+        os_user=row.os_user,
+        cluster=row.cluster,
+        account=row.account,
+        namespace=row.namespace,
+        path_prefix=row.path_prefix,
+        project_id=row.project_id,
+        person_id=row.person_id,
+    )
+
+
+def live_claims(consumer_ids: Iterable[int]) -> dict[int, list[Claimed]]:
+    """Return the claims of each consumer that were not undone."""
+    found: dict[int, list[Claimed]] = defaultdict(list)
+    for row in Claim.objects.filter(consumer_id__in=consumer_ids, undone_us__isnull=True):
+        found[row.consumer_id].append(Claimed(row.pk, row.from_hour, row.to_hour, row.project_id, row.node_id))
+    return found
+
+
+def stood(node_ids: Iterable[int]) -> dict[int, list[Stood]]:
+    """Return where each node stood when."""
+    found: dict[int, list[Stood]] = defaultdict(list)
+    for row in Placement.objects.filter(node_id__in=node_ids):
+        found[row.node_id].append(Stood(row.from_hour, END_HOUR if row.to_hour is None else row.to_hour, row.site_id))
+    return found
+
+
+def uses(lab: Lab, pairs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Use]:
+    """Return what is known of each (consumer id, node id); what nobody used is left out. Two queries."""
+    wanted = list(pairs)
+    consumers = Consumer.objects.filter(lab=lab).exclude(kind__in=NOBODY).in_bulk({consumer for consumer, _ in wanted})
+    uuids = {consumer.run_uuid for consumer in consumers.values() if consumer.run_uuid}
+    runs = {run.uuid: run for run in Run.objects.filter(lab=lab, uuid__in=uuids)} if uuids else {}
+    result = {}
+    for consumer_id, node_id in wanted:
+        consumer = consumers.get(consumer_id)
+        if consumer is not None:
+            run = runs.get(consumer.run_uuid) if consumer.run_uuid else None
+            result[consumer_id, node_id] = use_of_run(run, node_id, consumer.kind) if run else _use(consumer, node_id)
+    return result
+
+
+def use_of_run(run: Run, node_id: int, kind: str = "run") -> Use:
+    """Return what is known of a run."""
+    return Use(
+        kind=kind,
+        node_id=node_id,
+        os_user=run.os_user,
+        cluster=run.cluster,
+        account=run.account,
+        command=tuple(str(word) for word in run.command),
+        project_id=run.project_id,
+        person_id=run.user_id,
+    )
+
+
+def _use(consumer: Consumer, node_id: int) -> Use:
+    os_user, program = user_and_program(consumer.key)
+    cluster, namespace = namespace_of(consumer.key)
+    command = (program,) if program else ()
+    return Use(consumer.kind, node_id, os_user=os_user, cluster=cluster, namespace=namespace, command=command)

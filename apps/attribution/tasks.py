@@ -1,0 +1,23 @@
+"""Jobs of attribution."""
+
+from uuid import UUID
+
+from apps.accounts.models import Lab
+from apps.attribution.derivation import reattribute_lab, reattribute_run
+from apps.core.jobs import handles
+from apps.runs.models import Run
+
+
+@handles("attribution.lab")
+def lab_job(key: str) -> None:
+    """Derive who is charged in lab ``key`` again (a rule, a placement or a project changed)."""
+    reattribute_lab(lab=Lab.objects.get(pk=int(key)))
+
+
+@handles("attribution.run")
+def run_job(key: str) -> None:
+    """Derive who is charged for the run ``<lab>:<uuid>`` again."""
+    lab, _, uuid = key.partition(":")
+    run = Run.objects.filter(lab_id=int(lab), uuid=UUID(uuid)).select_related("lab").first()
+    if run is not None:
+        reattribute_run(lab=run.lab, run=run)
