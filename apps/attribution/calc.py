@@ -25,6 +25,7 @@ class Use:
     account: str = ""
     namespace: str = ""
     command: tuple[str, ...] = ()
+    program: str = ""
     project_id: int | None = None
     person_id: int | None = None
 
@@ -106,6 +107,8 @@ class Span:
     way: str = ""
     rule_id: int | None = None
     claim_id: int | None = None
+    os_user: str = ""
+    program: str = ""
 
 
 def spans(use: Use, *, rules: Sequence[Rule], claims: Sequence[Claimed], stood: Sequence[Stood]) -> list[Span]:
@@ -125,7 +128,7 @@ def _span(use: Use, start: int, end: int, rules: Iterable[Rule], claims: Iterabl
     by_strength = sorted(holding, key=lambda rule: rule.strength, reverse=True)
     person = next((rule for rule in by_strength if rule.person_id), None)
     person_id = use.person_id or (person.person_id if person else None)
-    span = Span(start, end, person_id=person_id)
+    span = Span(start, end, person_id=person_id, os_user=use.os_user, program=use.program)
     if use.project_id is not None:
         return replace(span, project_id=use.project_id, way=Way.EXPLICIT.value)
     claimed = [claim for claim in claims if claim.from_hour <= start < claim.to_hour]
@@ -149,6 +152,17 @@ def _joined(parts: Iterable[Span]) -> Iterator[Span]:
         last = part
     if last is not None:
         yield last
+
+
+def differences(before: Sequence[Span], after: Sequence[Span]) -> list[tuple[int, int, int | None, int | None]]:
+    """Return the stretches (from hour, to hour, project before, project after) in which two answers name another project."""
+    found: list[tuple[int, int, int | None, int | None]] = []
+    for old in before:
+        for new in after:
+            start, end = max(old.from_hour, new.from_hour), min(old.to_hour, new.to_hour)
+            if start < end and old.project_id != new.project_id:
+                found.append((start, end, old.project_id, new.project_id))
+    return found
 
 
 def user_and_program(key: str) -> tuple[str, str]:

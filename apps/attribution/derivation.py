@@ -1,15 +1,15 @@
 """Deriving who is charged from rules, claims and placements. The only writer of attributions."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Lab
 from apps.attribution import selectors
-from apps.attribution.calc import Rule, Span, Use, spans
-from apps.attribution.models import Attribution
+from apps.attribution.calc import Rule, Span, Use, differences, spans
+from apps.attribution.models import Attribution, AttributionRule
 from apps.core.sql import ATTRIBUTION, lock_alone, lock_shared
 from apps.core.units import hour_of
 from apps.ingest.models import Consumer
@@ -82,6 +82,8 @@ def _write(derived: dict[Pair, list[Span]]) -> None:
                 way=span.way,
                 rule_id=span.rule_id,
                 claim_id=span.claim_id,
+                os_user=span.os_user,
+                program=span.program,
             )
             for (consumer_id, node_id), found in sorted(derived.items())
             for span in found
@@ -90,13 +92,21 @@ def _write(derived: dict[Pair, list[Span]]) -> None:
     )
 
 
+def as_span(row: Attribution) -> Span:
+    """Return an attribution as the calculation gives it."""
+    return Span(
+        row.from_hour, row.to_hour, row.project_id, row.person_id, row.way, row.rule_id, row.claim_id,
+        row.os_user, row.program,
+    )  # fmt: skip
+
+
 def _as_spans(lab: Lab, pairs: list[Pair]) -> dict[Pair, list[Span]]:
     wanted = set(pairs)
     kept: dict[Pair, list[Span]] = {pair: [] for pair in wanted}
     rows = Attribution.objects.filter(consumer_id__in={consumer_id for consumer_id, _ in wanted}).order_by("from_hour")
     for row in rows:
         if (row.consumer_id, row.node_id) in wanted:
-            span = Span(row.from_hour, row.to_hour, row.project_id, row.person_id, row.way, row.rule_id, row.claim_id)
+            span = as_span(row)
             kept[row.consumer_id, row.node_id].append(span)
     return kept
 
@@ -131,6 +141,45 @@ def reattribute_lab(*, lab: Lab) -> int:
 def _pairs_after(lab: Lab, last: Pair) -> list[Pair]:
     later = Q(consumer_id__gt=last[0]) | Q(consumer_id=last[0], node_id__gt=last[1])
     return _pairs(Attribution.objects.filter(later, consumer__lab=lab), CHUNK)
+
+
+def reattribute_rule(*, rule: AttributionRule) -> int:
+    """Derive again what a rule speaks of: it began, ended, or was withdrawn; return how many pairs changed."""
+    rows, runs = selectors.spoken_of(rule.lab, rule)
+    pairs = _pairs(rows)
+    changed = 0
+    for start in range(0, len(pairs), CHUNK):
+        changed += reattribute(lab=rule.lab, pairs=pairs[start : start + CHUNK])
+    charge_unseen(lab=rule.lab, among=runs)
+    return changed
+
+
+@dataclass(frozen=True)
+class Move:
+    """A stretch of a consumer on a node that a change would charge to another project (None: nobody)."""
+
+    consumer_id: int
+    node_id: int
+    from_hour: int
+    to_hour: int
+    before: int | None
+    after: int | None
+
+
+def moves(*, rule: AttributionRule, without: bool = False) -> list[Move]:
+    """Return what a rule would move if it were written (``without``: if it were not there). Writes nothing."""
+    rows, _ = selectors.spoken_of(rule.lab, rule)
+    others = [row for row in rules_now(rule.lab) if row.id != rule.pk]
+    asked = others if without else [*others, replace(selectors.as_rule(rule), id=rule.pk or 2**62)]
+    found: list[Move] = []
+    pairs = _pairs(rows)
+    for start in range(0, len(pairs), CHUNK):
+        part = pairs[start : start + CHUNK]
+        kept = _as_spans(rule.lab, part)
+        for pair, after in derive(rule.lab, part, asked).items():
+            for from_hour, to_hour, project_before, project_after in differences(kept[pair], after):
+                found.append(Move(pair[0], pair[1], from_hour, to_hour, project_before, project_after))
+    return found
 
 
 def _pairs(rows: QuerySet[Attribution], limit: int | None = None) -> list[Pair]:
@@ -185,11 +234,12 @@ def _charged(run: Run, span: Span) -> list[Run]:
     return [run]
 
 
-def charge_unseen(*, lab: Lab) -> None:
+def charge_unseen(*, lab: Lab, among: QuerySet[Run] | None = None) -> None:
     """Say on runs whose energy nobody measured (history, jobs that just began) who would be charged."""
     seen = Consumer.objects.filter(lab=lab, run_uuid__isnull=False).values("run_uuid")
+    rows = Run.objects.filter(lab=lab) if among is None else among
     last = 0
-    while runs := list(Run.objects.filter(lab=lab, pk__gt=last).exclude(uuid__in=seen).order_by("pk")[:CHUNK]):
+    while runs := list(rows.filter(pk__gt=last).exclude(uuid__in=seen).order_by("pk")[:CHUNK]):
         _charge_unseen(lab, runs)
         last = runs[-1].pk
 

@@ -77,6 +77,7 @@ class Claim(models.Model):
 class Attribution(models.Model):
     """Derived: what a consumer used on a node over ``[from_hour, to_hour)`` is charged to this project and person.
 
+    ``os_user`` and ``program`` say who used it with what, as far as that is known: so that people can tell it apart.
     The stretches of a consumer on a node are disjoint and cover all time, so that joining them never doubles energy.
     """
 
@@ -87,6 +88,8 @@ class Attribution(models.Model):
     project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="attributions")
     person = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="attributions")
     way = models.CharField(max_length=16, choices=Way, blank=True, default="")
+    os_user = models.CharField(max_length=100, blank=True, default="")
+    program = models.CharField(max_length=256, blank=True, default="")
     rule = models.ForeignKey(AttributionRule, on_delete=models.CASCADE, null=True, blank=True)
     claim = models.ForeignKey(Claim, on_delete=models.CASCADE, null=True, blank=True)
 

@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Lab
 from apps.attribution.calc import Claimed, Rule, Stood, Use, namespace_of, user_and_program
-from apps.attribution.models import AttributionRule, Claim
+from apps.attribution.models import Attribution, AttributionRule, Claim
 from apps.core.units import END_HOUR
 from apps.fleet.models import Placement
 from apps.ingest.models import Consumer
@@ -42,6 +42,27 @@ def as_rule(row: AttributionRule) -> Rule:
         project_id=row.project_id,
         person_id=row.person_id,
     )
+
+
+def spoken_of(lab: Lab, rule: AttributionRule) -> tuple[QuerySet[Attribution], QuerySet[Run]]:
+    """Return the attributions and the runs that a rule can speak of, whatever the time (a rule of a site: of all nodes)."""
+    runs = Run.objects.filter(lab=lab)
+    for name in ("os_user", "cluster", "account"):
+        if getattr(rule, name):
+            runs = runs.filter(**{name: getattr(rule, name)})
+    if rule.namespace:
+        runs = runs.none()
+    consumers = Q(run_uuid__in=runs.values("uuid"))
+    if rule.os_user and not rule.account:
+        consumers |= Q(key__startswith=f"proc:{rule.os_user}/")
+    elif rule.namespace:
+        consumers |= Q(key__startswith="pod:", key__contains=f"/{rule.namespace}/")
+    elif not rule.account:
+        consumers = ~Q(kind__in=NOBODY)
+    found = Attribution.objects.filter(consumer__in=Consumer.objects.filter(consumers, lab=lab))
+    if rule.node_id:
+        found, runs = found.filter(node_id=rule.node_id), runs.filter(node_id=rule.node_id)
+    return found, runs
 
 
 def live_claims(consumer_ids: Iterable[int]) -> dict[int, list[Claimed]]:
@@ -84,6 +105,7 @@ def use_of_run(run: Run, node_id: int, kind: str = "run") -> Use:
         cluster=run.cluster,
         account=run.account,
         command=tuple(str(word) for word in run.command),
+        program=run.name[:256],
         project_id=run.project_id,
         person_id=run.user_id,
     )
@@ -93,4 +115,8 @@ def _use(consumer: Consumer, node_id: int) -> Use:
     os_user, program = user_and_program(consumer.key)
     cluster, namespace = namespace_of(consumer.key)
     command = (program,) if program else ()
-    return Use(consumer.kind, node_id, os_user=os_user, cluster=cluster, namespace=namespace, command=command)
+    what = program or namespace or ("" if consumer.kind == "unknown" else consumer.key)
+    return Use(
+        consumer.kind, node_id, os_user=os_user[:100], cluster=cluster, namespace=namespace, command=command,
+        program=what[:256],
+    )  # fmt: skip

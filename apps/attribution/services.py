@@ -88,7 +88,7 @@ def make_rule(*, rule: AttributionRule, by: User | None, now: int) -> Attributio
         raise Conflict("There is this very rule already.", hint="See /rules/.")
     rule.made_by, rule.made_us = by, now
     rule.save(force_insert=True)
-    request_job(kind="attribution.lab", key=str(rule.lab_id))
+    request_job(kind="attribution.rule", key=str(rule.pk))
     return rule
 
 
@@ -102,7 +102,7 @@ def end_rule(*, rule: AttributionRule, at_us: int) -> AttributionRule:
         raise InvalidInput("The rule would end before it begins.", field="at", hint="To undo it altogether, withdraw it.")
     rule.to_hour = hour
     rule.save(update_fields=["to_hour"])
-    request_job(kind="attribution.lab", key=str(rule.lab_id))
+    request_job(kind="attribution.rule", key=str(rule.pk))
     return rule
 
 
@@ -112,7 +112,7 @@ def withdraw_rule(*, rule: AttributionRule, now: int) -> AttributionRule:
     if rule.withdrawn_us is None:
         rule.withdrawn_us = now
         rule.save(update_fields=["withdrawn_us"])
-        request_job(kind="attribution.lab", key=str(rule.lab_id))
+        request_job(kind="attribution.rule", key=str(rule.pk))
     return rule
 
 
@@ -122,7 +122,7 @@ def restore_rule(*, rule: AttributionRule) -> AttributionRule:
     if rule.withdrawn_us is not None:
         rule.withdrawn_us = None
         rule.save(update_fields=["withdrawn_us"])
-        request_job(kind="attribution.lab", key=str(rule.lab_id))
+        request_job(kind="attribution.rule", key=str(rule.pk))
     return rule
 
 

@@ -3,15 +3,22 @@
 from uuid import UUID
 
 from apps.accounts.models import Lab
-from apps.attribution.derivation import reattribute_lab, reattribute_run
+from apps.attribution.derivation import reattribute_lab, reattribute_rule, reattribute_run
+from apps.attribution.models import AttributionRule
 from apps.core.jobs import handles
 from apps.runs.models import Run
 
 
 @handles("attribution.lab")
 def lab_job(key: str) -> None:
-    """Derive who is charged in lab ``key`` again (a rule, a placement or a project changed)."""
+    """Derive who is charged in lab ``key`` again (a placement changed)."""
     reattribute_lab(lab=Lab.objects.get(pk=int(key)))
+
+
+@handles("attribution.rule")
+def rule_job(key: str) -> None:
+    """Derive what rule ``key`` speaks of again (it began, ended, was withdrawn or restored)."""
+    reattribute_rule(rule=AttributionRule.objects.select_related("lab").get(pk=int(key)))
 
 
 @handles("attribution.run")

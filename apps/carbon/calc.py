@@ -11,18 +11,22 @@ from apps.core.errors import InvalidInput
 from apps.core.units import US_PER_HOUR
 
 METRICS = ("energy_mj", "facility_energy_mj", "emission_ug")
-SUBJECTS = ("lab", "project", "run", "node", "device")
+SUBJECTS = ("lab", "project", "person", "run", "node", "device")
 QUALITIES = ("COUNTER", "SAMPLED", "MODELLED", "DECLARED")
 CONSUMERS = ("idle", "overhead", "unattributed")
+FILTERS = ("quality", "consumer", "os_user", "program")
+NOT_TOLD = "-"
 
 
 @dataclass(frozen=True)
 class FigureQuery:
-    """One figure, as asked: ``/explain/?metric&subject&from&to&accounting&basis&profile[&quality][&consumer]``.
+    """One figure, as asked: ``/explain/?metric&subject&from&to&accounting&basis&profile[&quality][&consumer]…``.
 
-    ``subject_key`` is '' for the lab, else a project's slug, a run's or node's UUID, a device key. ``from_hour`` and
+    ``subject_key`` is '' for the lab, else a project's slug, a person's number, a run's or node's UUID,
+    a device key. ``from_hour`` and
     ``to_hour`` are whole UTC hours, half open. ``quality`` narrows to one energy quality, ``consumer`` to energy nobody
-    used (idle), the rest of the node (overhead), or used without a known project (unattributed).
+    used (idle), the rest of the node (overhead), or used without a known project (unattributed). ``os_user`` and
+    ``program`` narrow to what somebody used with something; NOT_TOLD asks for what has no such name.
     """
 
     metric: str
@@ -35,6 +39,8 @@ class FigureQuery:
     profile: str = "ghg_protocol"
     quality: str = ""
     consumer: str = ""
+    os_user: str = ""
+    program: str = ""
 
     @property
     def subject(self) -> str:
@@ -51,7 +57,7 @@ class FigureQuery:
             ("basis", self.basis),
             ("profile", self.profile),
         ]
-        pairs += [(name, value) for name, value in (("quality", self.quality), ("consumer", self.consumer)) if value]
+        pairs += [(name, getattr(self, name)) for name in FILTERS if getattr(self, name)]
         return urlencode(pairs)
 
     def but(self, **changes: str | int) -> "FigureQuery":
@@ -98,6 +104,8 @@ def parse_query(params: Mapping[str, str], *, basis: str) -> FigureQuery:
     _one_of(kind, SUBJECTS, "subject")
     if (kind == "lab") == bool(key):
         raise InvalidInput("A subject is lab, or kind:key.", field="subject", hint="For example project:demo.")
+    if kind == "person" and not key.isdecimal():
+        raise InvalidInput(f"{key[:40]!r} is not a person's number.", field="subject", hint="Write person:<number>.")
     if kind in {"run", "node"}:
         try:
             key = str(UUID(key))
@@ -131,6 +139,8 @@ def parse_query(params: Mapping[str, str], *, basis: str) -> FigureQuery:
         profile=_one_of(params.get("profile", "ghg_protocol"), ("ghg_protocol",), "profile"),
         quality=_one_of(quality, QUALITIES, "quality") if quality else "",
         consumer=_one_of(consumer, CONSUMERS, "consumer") if consumer else "",
+        os_user=params.get("os_user", ""),
+        program=params.get("program", ""),
     )
 
 

@@ -9,7 +9,7 @@ from django.db import connection
 
 from apps.accounts.models import Lab
 from apps.accounts.selectors import project_by_slug
-from apps.carbon.calc import FigureQuery
+from apps.carbon.calc import NOT_TOLD, FigureQuery
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.core.errors import NotFound
 from apps.core.sql import emission_sql, facility_sql, rows
@@ -47,12 +47,14 @@ GROUPS = {
     "quality": "e.energy_quality",
     "consumer": "c.key",
     "person": "t.person_id",
+    "os_user": "COALESCE(t.os_user, '')",
+    "program": "COALESCE(t.program, '')",
     "way": "t.way",
     "factor": "f.id",
     "pue": "a.pue_ppm",
 }
 # What anybody of the lab may group by; what single persons used is told on pages, by the lab's policy.
-TOLD_GROUPS = frozenset(GROUPS) - {"person"}
+TOLD_GROUPS = frozenset(GROUPS) - {"person", "os_user", "program"}
 
 
 @dataclass(frozen=True)
@@ -74,16 +76,27 @@ def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
     clauses = ["e.lab_id = %s", "e.hour >= %s", "e.hour < %s"]
     params: list[Any] = [query.basis, lab.pk, query.from_hour, query.to_hour]
     by_subject = {"project": "p.slug = %s", "run": "r.uuid = %s", "node": "n.uuid = %s", "device": "d.key = %s"}
+    by_subject["person"] = "t.person_id = %s"
     if query.subject_kind in by_subject:
         clauses.append(by_subject[query.subject_kind])
-        params.append(_uuid_param(query.subject_key) if query.subject_kind in {"run", "node"} else query.subject_key)
+        params.append(_subject_param(query))
     if query.quality:
         clauses.append("e.energy_quality = %s")
         params.append(int(EnergyQuality[query.quality]))
     if query.consumer:
         clauses.append(f"({CHARGE}) = %s")
         params.append(f"~{query.consumer}")
+    for name in ("os_user", "program"):
+        if value := getattr(query, name):
+            clauses.append(f"COALESCE(t.{name}, '') = %s")
+            params.append("" if value == NOT_TOLD else value)
     return " AND ".join(clauses), params
+
+
+def _subject_param(query: FigureQuery) -> Any:
+    if query.subject_kind in {"run", "node"}:
+        return _uuid_param(query.subject_key)
+    return int(query.subject_key) if query.subject_kind == "person" else query.subject_key
 
 
 def _uuid_param(text: str) -> Any:
@@ -111,11 +124,12 @@ def require_subject(lab: Lab, query: FigureQuery) -> None:
     there: dict[str, Callable[[], bool]] = {
         "lab": lambda: True,
         "project": lambda: project_by_slug(lab, key) is not None,
+        "person": lambda: lab.memberships.filter(user_id=int(key)).exists(),
         "run": lambda: run_of(lab, UUID(key)) is not None,
         "node": lambda: node_of(lab, UUID(key)) is not None,
         "device": lambda: Device.objects.filter(lab=lab, key=key).exists(),
     }
-    if unstorable(key) or not there[query.subject_kind]():
+    if unstorable(f"{key}{query.os_user}{query.program}") or not there[query.subject_kind]():
         raise NotFound(
             f"There is no such {query.subject_kind} in this lab.", field="subject", hint="Ask for subject=lab with group_by."
         )
@@ -138,6 +152,19 @@ def figures_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> dict[tu
     where, params = _where(lab, query)
     found = rows(f"SELECT {names}, {_sums()} {_FROM} WHERE {where} GROUP BY {columns} ORDER BY {columns}", params)
     return {tuple(normal(row[f"g{i}"], name) for i, name in enumerate(group_by)): _figure(row) for row in found}
+
+
+def hours_of_consumers(lab: Lab, basis: str, consumer_ids: Sequence[int]) -> Iterator[tuple[int, int, int, Figure]]:
+    """Yield (consumer id, node id, hour, figure) of all that some consumers ever used."""
+    for start in range(0, len(consumer_ids), 500):
+        part = consumer_ids[start : start + 500]
+        found = rows(
+            f"SELECT e.consumer_id, e.node_id, e.hour, {_sums()} {_FROM} WHERE e.lab_id = %s AND e.consumer_id IN "
+            f"({', '.join(['%s'] * len(part))}) GROUP BY e.consumer_id, e.node_id, e.hour",
+            [basis, lab.pk, *part],
+        )
+        for row in found:
+            yield row["consumer_id"], row["node_id"], row["hour"], _figure(row)
 
 
 def normal(value: Any, group: str) -> Any:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from apps.accounts.services import create_project
 from apps.attribution.calc import Span
-from apps.attribution.derivation import derive, rules_now
+from apps.attribution.derivation import as_span, derive, rules_now
 from apps.attribution.models import Attribution, AttributionRule, Claim
 from apps.attribution.services import (
     Criteria,
@@ -135,8 +135,7 @@ class History:
     def kept(self) -> dict[tuple[int, int], list[Span]]:
         found: dict[tuple[int, int], list[Span]] = {}
         for row in Attribution.objects.filter(consumer__lab=self.lab).order_by("from_hour"):
-            span = Span(row.from_hour, row.to_hour, row.project_id, row.person_id, row.way, row.rule_id, row.claim_id)
-            found.setdefault((row.consumer_id, row.node_id), []).append(span)
+            found.setdefault((row.consumer_id, row.node_id), []).append(as_span(row))
         return found
 
 
