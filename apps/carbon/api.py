@@ -14,6 +14,7 @@ from apps.accounts.permissions import caller, require
 from apps.carbon.calc import FigureQuery, iso_hour, parse_query
 from apps.carbon.schema import GROUP_BY, OFFSET, QUERY_PARAMETERS, ConfigReply, ExplainReply, FigureReply, LedgerRow
 from apps.carbon.selectors import TOLD_GROUPS, Figure, applied_factor, entries, figure, figures_by, normal, require_subject
+from apps.carbon.sight import sight_of
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
 from apps.core.units import hour_of
@@ -37,6 +38,8 @@ def _query(request: Request, lab: Lab, also: set[str]) -> FigureQuery:
         )
     query = parse_query(request.query_params.dict(), basis=lab.basis)
     require_subject(lab, query)
+    if query.personal:
+        sight_of(lab, caller(request).user).check(query)
     return query
 
 

@@ -46,6 +46,11 @@ class FigureQuery:
     def subject(self) -> str:
         return self.subject_kind if self.subject_kind == "lab" else f"{self.subject_kind}:{self.subject_key}"
 
+    @property
+    def personal(self) -> bool:
+        """Return whether this asks what one person used."""
+        return self.subject_kind == "person" or self.os_user not in ("", NOT_TOLD)
+
     def string(self) -> str:
         """Return the query string: the same on page and API."""
         pairs = [

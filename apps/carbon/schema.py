@@ -11,13 +11,15 @@ from apps.carbon.selectors import TOLD_GROUPS
 
 _TOLD = {
     "metric": "which figure",
-    "subject": "lab, project:<slug>, run:<uuid>, node:<uuid> or device:<key>; lab when left out",
+    "subject": "lab, project:<slug>, person:<number>, run:<uuid>, node:<uuid> or device:<key>; lab when left out",
     "from": "UTC, included: 2026-11-01 or 2026-11-01T08:00Z; whole hours",
     "to": "UTC, not included",
     "accounting": "location",
     "basis": "the lab's basis; another is refused",
     "profile": "ghg_protocol",
     "quality": "only energy of one quality",
+    "os_user": "only what one OS user used; - is: not told. Other people's by the lab's policy",
+    "program": "only what was used with one program; - is: not told",
     "consumer": "only energy nobody used (idle), of the rest of the node (overhead), or of no known project (unattributed)",
 }
 _ENUMS: dict[str, list[object]] = {"metric": list(METRICS), "quality": list(QUALITIES), "consumer": list(CONSUMERS)}

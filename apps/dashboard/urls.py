@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from apps.dashboard.pages import entry, explain, nodes, overview, projects, runs
+from apps.dashboard.pages import attribution, entry, explain, nodes, overview, projects, runs
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -21,6 +21,10 @@ urlpatterns = [
     path("nodes/enrol/", nodes.enrol, name="enrol"),
     path("nodes/<uuid:uuid>/", nodes.node, name="node"),
     path("sites/<int:pk>/", nodes.site, name="site"),
+    path("unattributed/", attribution.unattributed, name="unattributed"),
+    path("claims/<uuid:act>/", attribution.claim_change, name="claim"),
+    path("rules/", attribution.rules, name="rules"),
+    path("rules/<int:pk>/", attribution.rule, name="rule"),
     path("setup/", entry.setup, name="setup"),
     path("signin/", entry.signin, name="signin"),
     path("login-code/", entry.login_code, name="login-code"),

@@ -9,9 +9,12 @@ from django.test import Client
 from apps.accounts.choices import Role
 from apps.accounts.models import Lab, Project, User
 from apps.accounts.services import issue_node_token, issue_user_token
+from apps.attribution.services import Criteria, claim, drafted_rule, make_rule
 from apps.core.clock import now_us
+from apps.core.jobs import work_until_empty
 from apps.fleet.models import Device
 from apps.fleet.services import register_node
+from apps.ingest.models import Consumer
 from apps.runs.services import RunFacts, put_run
 from tests.api.conftest import add_person
 from tests.attacks.routes import PROJECT
@@ -60,6 +63,21 @@ def fill(
         for i in range(3)
     ]
     push(small.node, windows, device_facts={GPU: {"name": name[:200], "driver": name[:200]}})
+    _attribute(small, name)
+
+
+def _attribute(small: SmallLab, name: str) -> None:
+    """Give a lab a rule and a claim."""
+    project = Project.objects.get(lab=small.lab, slug=PROJECT)
+    criteria = Criteria(os_user=name[:100], node=small.node)
+    rule = drafted_rule(lab=small.lab, criteria=criteria, project=project, person=small.owner, from_us=T0)
+    rule.note = name[:200]
+    make_rule(rule=rule, by=small.owner, now=T0)
+    consumers = list(Consumer.objects.filter(lab=small.lab, kind="proc"))
+    claim(
+        lab=small.lab, consumers=consumers, node=None, from_hour=0, to_hour=1, project=project, by=small.owner, now=T0,
+    )  # fmt: skip
+    work_until_empty(worker="test")
 
 
 @dataclass

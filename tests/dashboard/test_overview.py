@@ -139,7 +139,7 @@ def test_needs_a_person(lab: SmallLab, owner: Client) -> None:
     push(lab.node, [W(gpu(), 78, start_us=T0 + 30 * MINUTE, end_us=T0 + 31 * MINUTE, seq=30)])
     page = text_of(owner.get(PAGE))
     needs = page[page.index('id="needs"') : page.index('id="projects"')]
-    assert "used by nobody we know" in needs
+    assert "used, and no project known" in needs
     assert "set aside" in needs
     assert "The rest of the node is unknown for ws-1" in needs
 

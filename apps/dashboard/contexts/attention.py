@@ -21,7 +21,6 @@ REASONS = {
 }
 _MOST = 5
 DOCTOR = "labcarbon-collect doctor"
-RUN = "labcarbon-collect run --project demo -- python train.py"
 
 
 @dataclass(frozen=True)
@@ -68,9 +67,9 @@ def needs_of(lab: Lab, charges: list[Charge], now: int) -> list[Need]:
     needs += _nodes(lab, now)
     for charge in charges:
         if charge.key == "~unattributed" and charge.figure.energy_mj:
-            text = "Work that is started like this is charged to a project:"
+            text = "Claim what is past; a rule for a user, an account or a machine decides what comes."
             energy = fig(charge.query.but(metric="energy_mj"), charge.figure)
-            needs.append(Need("used by nobody we know", text, charge.href, "See", energy, RUN))
+            needs.append(Need("used, and no project known", text, charge.href, "Claim", energy))
     for reason, (windows, _) in sorted(quarantined(lab).items()):
         text = f"Kept, and not counted: {REASONS.get(reason, reason)}."
         needs.append(Need(f"{windows} windows were set aside", text, "/nodes/#set-aside", "See"))

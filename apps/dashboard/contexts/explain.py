@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from apps.accounts.models import Lab
-from apps.carbon.calc import FigureQuery, iso_hour, year_start_hour
+from apps.carbon.calc import NOT_TOLD, FigureQuery, iso_hour, year_start_hour
 from apps.carbon.models import EmissionFactor
 from apps.carbon.selectors import earlier_edition, entries, normal
 from apps.core.errors import InvalidInput, NotFound
@@ -117,14 +117,10 @@ def _subject(lab: Lab, query: FigureQuery) -> tuple[str, str, Node | None]:
         kind = "unknown"
     if kind == "lab":
         return lab.name, "/", None
-    if kind == "project":
-        name = lab.projects.filter(slug=key).values_list("name", flat=True).first()
+    if kind in {"project", "person", "run"}:
+        name, page = _named(lab, kind, key)
         if name is not None:
-            return name, f"/projects/{key}/", None
-    if kind == "run":
-        name = Run.objects.filter(lab=lab, uuid=key).values_list("name", flat=True).first()
-        if name is not None:
-            return name, f"/runs/{key}/", None
+            return name, page, None
     if kind == "node":
         node = Node.objects.filter(lab=lab, uuid=key).first()
         if node is not None:
@@ -136,12 +132,25 @@ def _subject(lab: Lab, query: FigureQuery) -> tuple[str, str, Node | None]:
     raise NotFound(f"There is no such {query.subject_kind} in your lab.", hint="Start from a figure on the Overview.")
 
 
+def _named(lab: Lab, kind: str, key: str) -> tuple[str | None, str]:
+    """Return the name (None: not there) and page of a project, person or run."""
+    if kind == "project":
+        return lab.projects.filter(slug=key).values_list("name", flat=True).first(), f"/projects/{key}/"
+    if kind == "person":
+        return lab.memberships.filter(user_id=int(key)).values_list("user__username", flat=True).first(), "/people/"
+    return Run.objects.filter(lab=lab, uuid=key).values_list("name", flat=True).first(), f"/runs/{key}/"
+
+
 def _narrowed(query: FigureQuery) -> str:
     words = []
     if query.consumer:
         words.append(f"only {NAMED_CONSUMERS[query.consumer]}")
     if query.quality:
         words.append(f"only energy of quality {query.quality.lower()}")
+    if query.os_user:
+        words.append("only of users who are not told" if query.os_user == NOT_TOLD else f"only of user {query.os_user}")
+    if query.program:
+        words.append("only with programs not told" if query.program == NOT_TOLD else f"only with {query.program}")
     return ", ".join(words)
 
 

@@ -105,7 +105,8 @@ def charges(lab: Lab, use: Use, period: Period) -> list[Charge]:
         listed.append(Charge(key, names.get(key, key), colour, "", href, charge_query(use.query, key), found[key]))
     for key, (name, colour, note) in SPECIAL.items():
         if key in found:
-            href = "/runs/?project=~unattributed" if key == "~unattributed" else "/nodes/"
+            page = "/unattributed/" + (f"?{period.query}" if period.query else "")
+            href = page if key == "~unattributed" else "/nodes/"
             listed.append(Charge(key, name, colour, note, href, charge_query(use.query, key), found[key]))
     return listed
 

@@ -6,9 +6,9 @@ from typing import Any
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
-from apps.accounts.models import Lab
-from apps.carbon.calc import FigureQuery, iso_hour, parse_query
+from apps.carbon.calc import FILTERS, FigureQuery, iso_hour, parse_query
 from apps.carbon.selectors import entries, normal
+from apps.carbon.sight import sight_of
 from apps.core.errors import InvalidInput
 from apps.dashboard.access import Visitor, page
 from apps.dashboard.contexts.explain import explain_page
@@ -17,22 +17,25 @@ from apps.dashboard.periods import Period
 from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
 from labcarbon import __version__
 
-_QUERY = ("metric", "subject", "from", "to", "accounting", "basis", "profile", "quality", "consumer")
+_QUERY = ("metric", "subject", "from", "to", "accounting", "basis", "profile", *FILTERS)
 _DRILL = ("hour", "device", "page")
 
 
-def _asked(request: HttpRequest, lab: Lab, also: tuple[str, ...] = ()) -> FigureQuery:
+def _asked(request: HttpRequest, visitor: Visitor, also: tuple[str, ...] = ()) -> FigureQuery:
     unknown = sorted(set(request.GET) - {*_QUERY, *also})
     if unknown:
         known = ", ".join((*_QUERY, *also))
         raise InvalidInput(f"{unknown[0][:40]!r} is not known here.", field="query", hint=f"Known: {known}.")
-    return parse_query(request.GET.dict(), basis=lab.basis)
+    query = parse_query(request.GET.dict(), basis=visitor.lab.basis)
+    if query.personal:
+        sight_of(visitor.lab, visitor.user).check(query)
+    return query
 
 
 @page()
 def explain(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show where a figure comes from."""
-    query = _asked(request, visitor.lab, _DRILL)
+    query = _asked(request, visitor, _DRILL)
     shown = explain_page(
         lab=visitor.lab,
         query=query,
@@ -47,7 +50,7 @@ def explain(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page()
 def ledger_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download all ledger entries behind a figure."""
-    query = _asked(request, visitor.lab)
+    query = _asked(request, visitor)
 
     def lines() -> Iterator[tuple[Any, ...]]:
         for row in entries(visitor.lab, query):

@@ -7,6 +7,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from apps.core.clock import utc
+from apps.core.units import US_PER_HOUR
 from apps.dashboard.calc import THIN
 from apps.dashboard.figures import Fig
 from apps.dashboard.periods import day_text
@@ -54,3 +55,9 @@ def moment(context: template.Context, time_us: int | None, seconds: bool = False
         day_text(here.date(), year=True),
         here.strftime(clock),
     )
+
+
+@register.simple_tag(takes_context=True)
+def hour_moment(context: template.Context, hour: int) -> SafeString:
+    """Return the begin of a whole UTC hour in the lab's zone, UTC on hover."""
+    return moment(context, hour * US_PER_HOUR)

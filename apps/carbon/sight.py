@@ -1,0 +1,48 @@
+"""Whose energy a visitor may see: their own always, other people's by the lab's policy."""
+
+from dataclasses import dataclass
+
+from apps.accounts.choices import Role
+from apps.accounts.models import Lab, Membership, User
+from apps.attribution.models import AttributionRule
+from apps.carbon.calc import NOT_TOLD, FigureQuery
+from apps.core.errors import Forbidden
+
+SEE_EVERYBODY = frozenset({Role.PI, Role.ADMIN})
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What of single persons one visitor may see."""
+
+    everybody: bool
+    person_id: int | None
+    os_users: frozenset[str]
+
+    def of_os_user(self, os_user: str) -> bool:
+        """Return whether what an OS user used may be seen; nobody's name is nobody's secret."""
+        return self.everybody or not os_user or os_user in self.os_users
+
+    def of_person(self, person_id: int | None) -> bool:
+        """Return whether what a person used may be seen."""
+        return self.everybody or person_id is None or person_id == self.person_id
+
+    def check(self, query: FigureQuery) -> None:
+        """Raise Forbidden for a figure of somebody whom the visitor may not see."""
+        seen = query.subject_kind != "person" or self.of_person(int(query.subject_key))
+        if not seen or (query.os_user != NOT_TOLD and not self.of_os_user(query.os_user)):
+            raise Forbidden(
+                "What single persons used is shown to themselves and to the lab's PIs.",
+                hint="Ask for your own figures, or for a project's.",
+            )
+
+
+def sight_of(lab: Lab, user: User | None) -> Sight:
+    """Return what a person may see of single persons in a lab; a token without a person sees nobody. Two queries."""
+    if user is None:
+        return Sight(False, None, frozenset())
+    role = Membership.objects.filter(lab=lab, user=user).values_list("role", flat=True).first()
+    if role in SEE_EVERYBODY:
+        return Sight(True, user.pk, frozenset())
+    rules = AttributionRule.objects.filter(lab=lab, person=user, withdrawn_us__isnull=True)
+    return Sight(False, user.pk, frozenset(rules.exclude(os_user="").values_list("os_user", flat=True)))

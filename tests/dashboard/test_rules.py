@@ -1,0 +1,134 @@
+"""Rules: the form, what a rule would move before it is written, ending, withdrawing, restoring."""
+
+import pytest
+from django.test import Client
+
+from apps.accounts.services import create_project
+from apps.attribution.models import AttributionRule
+from apps.core.jobs import work_until_empty
+from tests.builders import MINUTE, T0, SmallLab, W, push
+from tests.dashboard.support import HOUR, assert_needs_sign_in, assert_only, gpu, queries, text_of
+from tests.dashboard.test_unattributed import by_charge, used
+
+FORM = {"os_user": "ada", "project": "demo", "from_day": "2026-11-01"}
+
+
+def test_the_preview_tells_what_moves_and_writes_nothing(lab: SmallLab, owner: Client) -> None:
+    used(lab, ["proc:ada/python3", "proc:ada/x", "proc:ben/x"])
+    before = by_charge(lab)
+    page = text_of(owner.post("/rules/", FORM))
+    assert 'title="6000000 mJ"' in page
+    assert "<strong>nobody</strong> to <strong>Demo</strong>" in page
+    assert "User ada" in page
+    assert not AttributionRule.objects.exists()
+    assert by_charge(lab) == before
+
+
+def test_making_it_moves_just_that(lab: SmallLab, owner: Client) -> None:
+    used(lab, ["proc:ada/python3", "proc:ada/x", "proc:ben/x"])
+    assert owner.post("/rules/", {**FORM, "do": "make"}).status_code == 302
+    work_until_empty(worker="test")
+    assert by_charge(lab)["demo", HOUR].energy_mj == 6_000_000
+    assert by_charge(lab)["~unattributed", HOUR].energy_mj == 3_000_000
+    assert "user ada" in text_of(owner.get("/rules/"))
+    push(lab.node, [W(gpu(), 500, T0 + 9 * MINUTE, T0 + 10 * MINUTE, 9, (("proc:ada/new", 500),))])
+    assert by_charge(lab)["demo", HOUR].energy_mj == 6_000_500
+
+
+def test_withdrawing_goes_back_exactly_and_restoring_forth(lab: SmallLab, owner: Client) -> None:
+    used(lab, ["proc:ada/python3"])
+    before = by_charge(lab)
+    owner.post("/rules/", {**FORM, "do": "make"})
+    work_until_empty(worker="test")
+    after = by_charge(lab)
+    rule = AttributionRule.objects.get()
+    page = text_of(owner.get(f"/rules/{rule.pk}/"))
+    assert "Withdrawing it would move" in page
+    assert "<strong>Demo</strong> to <strong>nobody</strong>" in page
+    owner.post(f"/rules/{rule.pk}/", {"do": "withdraw"})
+    work_until_empty(worker="test")
+    assert by_charge(lab) == before
+    assert "Restoring it would move" in text_of(owner.get(f"/rules/{rule.pk}/"))
+    owner.post(f"/rules/{rule.pk}/", {"do": "restore"})
+    work_until_empty(worker="test")
+    assert by_charge(lab) == after
+
+
+def test_ending_changes_no_past(lab: SmallLab, owner: Client) -> None:
+    used(lab, ["proc:ada/python3"])
+    owner.post("/rules/", {**FORM, "do": "make"})
+    work_until_empty(worker="test")
+    after = by_charge(lab)
+    rule = AttributionRule.objects.get()
+    owner.post(f"/rules/{rule.pk}/", {"do": "end"})
+    work_until_empty(worker="test")
+    rule.refresh_from_db()
+    assert rule.to_hour is not None
+    assert by_charge(lab) == after
+    assert "ended already" in text_of(owner.post(f"/rules/{rule.pk}/", {"do": "end"}))
+
+
+def test_a_person_who_goes_to_another_project_takes_no_past_along(lab: SmallLab, owner: Client) -> None:
+    create_project(lab=lab.lab, slug="other", name="Other", now=T0)
+    used(lab, ["proc:ada/python3"])
+    owner.post("/rules/", {**FORM, "do": "make"})
+    owner.post("/rules/", {**FORM, "project": "other", "from_day": "2026-11-03", "do": "make"})
+    later = T0 + 30 * 60 * MINUTE
+    push(lab.node, [W(gpu(), 777, later, later + MINUTE, 50, (("proc:ada/python3", 777),))])
+    assert by_charge(lab)["demo", HOUR].energy_mj == 3_000_000
+    assert by_charge(lab)["other", HOUR + 30].energy_mj == 777
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"os_user": ""}, "would speak of everything"),
+        ({"project": ""}, "needs a project or a person"),
+        ({"project": "nosuch"}, "no such project"),
+        ({"node": "x"}, "no such node"),
+        ({"node": "00000000-0000-4000-8000-000000000000"}, "no such node"),
+        ({"site": "99999"}, "no such site"),
+        ({"person": "99999"}, "no such person"),
+        ({"os_user": "", "cluster": "hpc", "path_prefix": "/x"}, "cluster alone says nothing"),
+        ({"from_day": "tomorrow"}, "is not a day"),
+        ({"from_day": "2026-11-02", "to_day": "2026-11-02"}, "end before it begins"),
+        ({"os_user": "x" * 101}, "cannot be asked for"),
+        ({"os_user": "a\x00b"}, "cannot be asked for"),
+    ],
+)
+def test_mistakes_are_told_and_make_nothing(lab: SmallLab, owner: Client, wrong: dict[str, str], words: str) -> None:
+    answer = owner.post("/rules/", {**FORM, **wrong, "do": "make"})
+    assert answer.status_code == 400
+    assert words in text_of(answer)
+    assert not AttributionRule.objects.exists()
+
+
+def test_the_same_rule_twice_is_a_conflict(lab: SmallLab, owner: Client) -> None:
+    owner.post("/rules/", {**FORM, "do": "make"})
+    assert owner.post("/rules/", {**FORM, "do": "make"}).status_code == 409
+    assert AttributionRule.objects.count() == 1
+
+
+def test_viewers_read_outsiders_see_nothing(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
+    owner.post("/rules/", {**FORM, "do": "make"})
+    rule = AttributionRule.objects.get()
+    assert "user ada" in text_of(viewer.get("/rules/"))
+    assert viewer.post("/rules/", FORM).status_code == 403
+    assert viewer.post(f"/rules/{rule.pk}/", {"do": "withdraw"}).status_code == 403
+    assert outsider.get(f"/rules/{rule.pk}/").status_code == 404
+    assert outsider.post(f"/rules/{rule.pk}/", {"do": "withdraw"}).status_code == 404
+    assert "ada" not in text_of(outsider.get("/rules/"))
+    answer = outsider.post("/rules/", {"os_user": "x", "node": str(lab.node.uuid), "project": "demo", "do": "make"})
+    assert answer.status_code == 400
+    rule.refresh_from_db()
+    assert rule.withdrawn_us is None
+
+
+def test_methods_sign_in_and_queries(lab: SmallLab, owner: Client) -> None:
+    assert_needs_sign_in("/rules/")
+    assert_only(owner, "/rules/", "GET", "POST")
+    owner.post("/rules/", {**FORM, "do": "make"})
+    few = queries(owner, "/rules/")
+    for i in range(20):
+        owner.post("/rules/", {**FORM, "os_user": f"u{i}", "do": "make"})
+    assert queries(owner, "/rules/") == few

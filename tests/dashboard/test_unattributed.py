@@ -1,0 +1,165 @@
+"""What nobody claimed: lines, claims with undo, and who may see whom."""
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.choices import Role
+from apps.accounts.models import Membership, User
+from apps.attribution.models import Claim
+from apps.attribution.services import Criteria, drafted_rule, make_rule
+from apps.carbon.selectors import figures_by
+from apps.core.jobs import work_until_empty
+from apps.dashboard.contexts.overview import lab_query
+from apps.dashboard.periods import Period
+from tests.builders import MINUTE, T0, SmallLab, W, push
+from tests.dashboard.conftest import client_of
+from tests.dashboard.support import (
+    HOUR,
+    PERIOD,
+    assert_each_figure_explains_itself,
+    assert_needs_sign_in,
+    assert_only,
+    gpu,
+    queries,
+    text_of,
+)
+
+ADDRESS = f"/unattributed/?{PERIOD}"
+
+
+def used(lab: SmallLab, who: list[str], *, first: int = 0) -> None:
+    """Push a minute of each consumer."""
+    push(
+        lab.node,
+        [
+            W(gpu(), 3_600_000, T0 + i * MINUTE, T0 + (i + 1) * MINUTE, i, ((key, 3_000_000), ("idle", 600_000)))
+            for i, key in enumerate(who, start=first)
+        ],
+    )
+
+
+def by_charge(lab: SmallLab) -> dict[Any, Any]:
+    period = Period(HOUR - 100, HOUR + 100, __import__("zoneinfo").ZoneInfo("UTC"))
+    return figures_by(lab.lab, lab_query(lab.lab, period), ["charge", "hour"])
+
+
+def member(lab: SmallLab, name: str, role: Role) -> tuple[User, Client]:
+    user = User.objects.create_user(username=name)
+    Membership.objects.create(lab=lab.lab, user=user, role=role)
+    return user, client_of(user)
+
+
+def test_lines_by_user_and_program_sum_to_the_headline_and_explain_themselves(lab: SmallLab, owner: Client) -> None:
+    used(lab, ["proc:ada/python3", "proc:ada/python3", "proc:ben/python3", "proc:ada/ffmpeg", "unknown"])
+    page = text_of(owner.get(ADDRESS))
+    assert page.count('name="line"') == 4
+    assert "Nobody claimed" in page
+    assert assert_each_figure_explains_itself(owner, page) >= 14
+    values = [
+        int(v)
+        for q, v in re.findall(r'data-figure="([^"]*metric=energy_mj[^"]*)" data-value="(\d+)"', page)
+        if "os_user" in q
+    ]
+    assert sorted(set(values)) == [3_000_000, 6_000_000]
+    assert sum(values) // 2 == 15_000_000  # each line: its energy, and its share
+
+
+def test_claiming_moves_exactly_that_and_undo_gives_identical_integers(lab: SmallLab, owner: Client) -> None:
+    used(lab, ["proc:ada/python3", "proc:ben/python3"])
+    before = by_charge(lab)
+    answer = owner.post(ADDRESS, {"line": ["ada\tpython3"], "project": "demo"})
+    assert answer.status_code == 302
+    after = by_charge(lab)
+    assert after["demo", HOUR].energy_mj == 3_000_000
+    assert after["~unattributed", HOUR].energy_mj == 3_000_000
+    page = text_of(owner.get(answer["Location"]))
+    assert "now belong to Demo" in page
+    act = Claim.objects.get().act
+    assert f'action="/claims/{act}/"' in page
+    assert owner.post(f"/claims/{act}/", {"do": "undo"}).status_code == 302
+    assert by_charge(lab) == before
+    owner.post(f"/claims/{act}/", {"do": "redo"})
+    assert by_charge(lab) == after
+
+
+@pytest.mark.parametrize(
+    ("form", "status", "words"),
+    [
+        ({"project": "demo"}, 400, "No line was chosen"),
+        ({"line": ["ada\tpython3"], "project": "nosuch"}, 404, "no such project"),
+        ({"line": ["ada\tpython3"]}, 404, "no such project"),
+        ({"line": ["nonsense"], "project": "demo"}, 400, "no such line"),
+        ({"line": ["zoe\tx"], "project": "demo"}, 400, "Nothing was chosen"),
+    ],
+)
+def test_mistakes_are_told_and_claim_nothing(
+    lab: SmallLab, owner: Client, form: dict[str, Any], status: int, words: str
+) -> None:
+    used(lab, ["proc:ada/python3"])
+    answer = owner.post(ADDRESS, form)
+    assert answer.status_code == status
+    assert words in text_of(answer)
+    assert not Claim.objects.exists()
+
+
+def test_a_viewer_reads_and_cannot_claim(lab: SmallLab, viewer: Client) -> None:
+    used(lab, ["unknown"])
+    page = text_of(viewer.get(ADDRESS))
+    assert 'name="line"' not in page
+    assert "Members of the lab may claim" in page
+    assert viewer.post(ADDRESS, {"line": ["\t"], "project": "demo"}).status_code == 403
+    assert not Claim.objects.exists()
+
+
+def test_a_member_sees_and_claims_only_their_own(lab: SmallLab, owner: Client) -> None:
+    ada, client = member(lab, "ada", Role.MEMBER)
+    used(lab, ["proc:ada/python3", "proc:ben/secret"])
+    rule = drafted_rule(lab=lab.lab, criteria=Criteria(os_user="ada"), project=None, person=ada, from_us=0)
+    make_rule(rule=rule, by=lab.owner, now=T0)
+    work_until_empty(worker="test")
+    page = text_of(client.get(ADDRESS))
+    assert "ada" in page
+    assert "ben" not in page
+    assert "secret" not in page
+    assert "shown to themselves and to PIs" in page
+    assert client.post(ADDRESS, {"line": ["ben\tsecret"], "project": "demo"}).status_code == 400
+    assert client.post(ADDRESS, {"line": ["ada\tpython3"], "project": "demo"}).status_code == 302
+    assert by_charge(lab)["demo", HOUR].energy_mj == 3_000_000
+    for address in ("/explain/", "/explain/ledger.csv"):
+        asked = f"{address}?metric=energy_mj&subject=lab&from=2026-11-01&to=2026-11-10&os_user="
+        assert client.get(asked + "ben").status_code == 403
+        assert client.get(asked + "ada").status_code == 200
+
+
+def test_only_who_claimed_it_or_a_pi_may_undo(lab: SmallLab, owner: Client) -> None:
+    _, other = member(lab, "zoe", Role.MEMBER)
+    used(lab, ["proc:ada/python3"])
+    owner.post(ADDRESS, {"line": ["ada\tpython3"], "project": "demo"})
+    act = Claim.objects.get().act
+    assert other.post(f"/claims/{act}/", {"do": "undo"}).status_code == 403
+    assert Claim.objects.get().undone_us is None
+    _, pi = member(lab, "pia", Role.PI)
+    assert pi.post(f"/claims/{act}/", {"do": "undo"}).status_code == 302
+    assert Claim.objects.get().undone_us is not None
+
+
+def test_outsiders_methods_and_the_empty_state(lab: SmallLab, owner: Client, outsider: Client) -> None:
+    assert "Everything that was used has a project" in text_of(owner.get(ADDRESS))
+    used(lab, ["proc:ada/python3"])
+    owner.post(ADDRESS, {"line": ["ada\tpython3"], "project": "demo"})
+    act = Claim.objects.get().act
+    assert outsider.post(f"/claims/{act}/", {"do": "undo"}).status_code == 404
+    assert "ada" not in text_of(outsider.get(ADDRESS))
+    assert_needs_sign_in("/unattributed/")
+    assert_only(owner, "/unattributed/", "GET", "POST")
+    assert Client(enforce_csrf_checks=True).post(ADDRESS).status_code == 403
+
+
+def test_queries_do_not_grow_with_lines(lab: SmallLab, owner: Client) -> None:
+    used(lab, ["proc:u0/p0"])
+    few = queries(owner, ADDRESS)
+    used(lab, [f"proc:u{i}/p{i}" for i in range(1, 40)], first=1)
+    assert queries(owner, ADDRESS) == few
