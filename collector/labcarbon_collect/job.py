@@ -76,12 +76,25 @@ def _become(command: List[str], gate: int) -> None:
         if not os.read(gate, 1):
             os._exit(NOT_STARTED)  # our parent is gone before it began
         os.execvp(command[0], command)  # noqa: S606 - the user asked for exactly this command
-    except FileNotFoundError:
-        os.write(2, f"labcarbon-collect: {command[0]}: command not found\n".encode(errors="replace"))
-        os._exit(NOT_FOUND)
+    except OSError as error:
+        code = exit_code(error, command[0], os.environ.get("PATH", os.defpath))
+        told = "command not found" if code == NOT_FOUND else str(error)
+        os.write(2, f"labcarbon-collect: {command[0]}: {told}\n".encode(errors="replace"))
+        os._exit(code)
     except BaseException as error:  # noqa: BLE001 - nothing of the parent may run on in the child
         os.write(2, f"labcarbon-collect: {command[0]}: {error}\n".encode(errors="replace"))
         os._exit(NOT_EXECUTABLE)
+
+
+def exit_code(error: OSError, name: str, path: str) -> int:
+    """The exit code of a command that could not be started, as a shell tells it.
+
+    A folder of PATH that we may not search makes exec answer "permission denied" for a name that is nowhere.
+    """
+    if isinstance(error, FileNotFoundError):
+        return NOT_FOUND
+    there = os.sep in name or any(os.path.isfile(os.path.join(folder, name)) for folder in path.split(os.pathsep))
+    return NOT_EXECUTABLE if there else NOT_FOUND
 
 
 def _in_foreground() -> bool:

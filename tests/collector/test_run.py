@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from labcarbon_collect import run_facts
+from labcarbon_collect import job, run_facts
 from labcarbon_collect.figures import closing_line, per_cent, three_digits
 from labcarbon_collect.socket_server import SocketServer
 from labcarbon_collect.spool import Spool
@@ -113,6 +114,15 @@ def test_a_command_that_is_not_there_is_127_and_one_that_may_not_run_126(lone: C
     plain = tmp_path / "plain"
     plain.write_text("x")
     assert lone.call("run", "--", str(plain)).returncode == 126
+
+
+def test_a_folder_of_the_path_that_may_not_be_searched_hides_no_mistyped_name(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("x")
+    denied = PermissionError(13, "Permission denied")
+    path = f"/closed{os.pathsep}{tmp_path}"
+    assert job.exit_code(denied, "no-such-command-here", path) == 127
+    assert job.exit_code(denied, "plain", path) == 126
+    assert job.exit_code(denied, str(tmp_path / "elsewhere"), path) == 126
 
 
 def test_a_daemon_that_talks_nonsense_disturbs_nothing(lone: Collector) -> None:
