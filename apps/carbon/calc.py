@@ -13,8 +13,8 @@ from apps.core.units import US_PER_HOUR
 METRICS = ("energy_mj", "facility_energy_mj", "emission_ug")
 SUBJECTS = ("lab", "project", "person", "run", "node", "device")
 QUALITIES = ("COUNTER", "SAMPLED", "MODELLED", "DECLARED")
-CONSUMERS = ("idle", "overhead", "unattributed")
-FILTERS = ("quality", "consumer", "os_user", "program")
+CONSUMERS = ("idle", "idle_share", "overhead", "unattributed")
+FILTERS = ("quality", "consumer", "os_user", "program", "use")
 NOT_TOLD = "-"
 
 
@@ -26,7 +26,8 @@ class FigureQuery:
     a device key. ``from_hour`` and
     ``to_hour`` are whole UTC hours, half open. ``quality`` narrows to one energy quality, ``consumer`` to energy nobody
     used (idle), the rest of the node (overhead), or used without a known project (unattributed). ``os_user`` and
-    ``program`` narrow to what somebody used with something; NOT_TOLD asks for what has no such name.
+    ``program`` narrow to what somebody used with something; NOT_TOLD asks for what has no such name. ``use`` narrows to one
+    consumer key.
     """
 
     metric: str
@@ -41,6 +42,7 @@ class FigureQuery:
     consumer: str = ""
     os_user: str = ""
     program: str = ""
+    use: str = ""
 
     @property
     def subject(self) -> str:
@@ -49,7 +51,7 @@ class FigureQuery:
     @property
     def personal(self) -> bool:
         """Return whether this asks what one person used."""
-        return self.subject_kind == "person" or self.os_user not in ("", NOT_TOLD)
+        return self.subject_kind == "person" or self.os_user not in ("", NOT_TOLD) or self.use.startswith("proc:")
 
     def string(self) -> str:
         """Return the query string: the same on page and API."""
@@ -146,6 +148,7 @@ def parse_query(params: Mapping[str, str], *, basis: str) -> FigureQuery:
         consumer=_one_of(consumer, CONSUMERS, "consumer") if consumer else "",
         os_user=params.get("os_user", ""),
         program=params.get("program", ""),
+        use=params.get("use", ""),
     )
 
 

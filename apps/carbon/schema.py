@@ -20,7 +20,9 @@ _TOLD = {
     "quality": "only energy of one quality",
     "os_user": "only what one OS user used; - is: not told. Other people's by the lab's policy",
     "program": "only what was used with one program; - is: not told",
-    "consumer": "only energy nobody used (idle), of the rest of the node (overhead), or of no known project (unattributed)",
+    "use": "only what one consumer used, such as job:hpc/17",
+    "consumer": "only energy nobody used (idle), a project's share of it (idle_share), of the rest of the node (overhead), "
+    "or of no known project (unattributed)",
 }
 _ENUMS: dict[str, list[object]] = {"metric": list(METRICS), "quality": list(QUALITIES), "consumer": list(CONSUMERS)}
 QUERY_PARAMETERS = [

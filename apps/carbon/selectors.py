@@ -12,7 +12,7 @@ from apps.accounts.selectors import project_by_slug
 from apps.carbon.calc import NOT_TOLD, FigureQuery
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.core.errors import NotFound
-from apps.core.sql import emission_sql, facility_sql, rows
+from apps.core.sql import emission_sql, facility_sql, rows, split_sql
 from apps.core.text import unstorable
 from apps.fleet.models import Device, Node
 from apps.fleet.selectors import node_of
@@ -29,12 +29,14 @@ LEFT JOIN carbon_emissionfactor f ON f.id = a.factor_id
 LEFT JOIN runs_run r ON r.uuid = c.run_uuid AND r.lab_id = e.lab_id
 LEFT JOIN attribution_attribution t
   ON t.consumer_id = e.consumer_id AND t.node_id = e.node_id AND t.from_hour <= e.hour AND e.hour < t.to_hour
-LEFT JOIN accounts_project p ON p.id = t.project_id
+LEFT JOIN energy_idleshare s
+  ON c.kind = 'idle' AND s.lab_id = e.lab_id AND s.from_hour <= e.hour AND e.hour < s.to_hour
+LEFT JOIN accounts_project p ON p.id = COALESCE(t.project_id, s.project_id)
 LEFT JOIN fleet_node n ON n.id = e.node_id
 LEFT JOIN fleet_device d ON d.id = e.device_id
 """
 CHARGE = (
-    "CASE WHEN c.kind = 'idle' THEN '~idle' WHEN c.kind = 'overhead' THEN '~overhead' "
+    "CASE WHEN c.kind = 'idle' AND s.id IS NULL THEN '~idle' WHEN c.kind = 'overhead' THEN '~overhead' "
     "WHEN p.id IS NULL THEN '~unattributed' ELSE p.slug END"
 )
 GROUPS = {
@@ -83,9 +85,14 @@ def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
     if query.quality:
         clauses.append("e.energy_quality = %s")
         params.append(int(EnergyQuality[query.quality]))
-    if query.consumer:
+    if query.consumer == "idle_share":
+        clauses.append("s.id IS NOT NULL")
+    elif query.consumer:
         clauses.append(f"({CHARGE}) = %s")
         params.append(f"~{query.consumer}")
+    if query.use:
+        clauses.append("c.key = %s")
+        params.append(query.use)
     for name in ("os_user", "program"):
         if value := getattr(query, name):
             clauses.append(f"COALESCE(t.{name}, '') = %s")
@@ -104,12 +111,24 @@ def _uuid_param(text: str) -> Any:
     return UUID(text) if connection.features.has_native_uuid_field else UUID(text).hex
 
 
+def _part(value: str) -> str:
+    """Return SQL for an entry's value, or for the part of it that a project bears where idle energy is spread."""
+    return f"CASE WHEN s.id IS NULL THEN {value} ELSE {split_sql(value, 's.low', 's.high', 's.total')} END"
+
+
+def _metrics() -> dict[str, str]:
+    return {
+        "energy_mj": _part("e.energy_mj"),
+        "facility_energy_mj": _part(facility_sql("e.energy_mj", "a.pue_ppm")),
+        "emission_ug": _part(emission_sql("e.energy_mj", "a.pue_ppm", "f.ug_per_kwh")),
+    }
+
+
 def _sums() -> str:
+    metrics = _metrics()
     return (
-        "SUM(e.energy_mj) AS energy_mj, "
-        f"SUM({facility_sql('e.energy_mj', 'a.pue_ppm')}) AS facility_energy_mj, "
-        f"SUM({emission_sql('e.energy_mj', 'a.pue_ppm', 'f.ug_per_kwh')}) AS emission_ug, "
-        "SUM(CASE WHEN f.id IS NULL THEN e.energy_mj ELSE 0 END) AS without_factor_mj, "
+        "".join(f"SUM({sql}) AS {name}, " for name, sql in metrics.items())
+        + f"SUM(CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END) AS without_factor_mj, "
         "COUNT(*) AS entries"
     )
 
@@ -129,7 +148,7 @@ def require_subject(lab: Lab, query: FigureQuery) -> None:
         "node": lambda: node_of(lab, UUID(key)) is not None,
         "device": lambda: Device.objects.filter(lab=lab, key=key).exists(),
     }
-    if unstorable(f"{key}{query.os_user}{query.program}") or not there[query.subject_kind]():
+    if unstorable(f"{key}{query.os_user}{query.program}{query.use}") or not there[query.subject_kind]():
         raise NotFound(
             f"There is no such {query.subject_kind} in this lab.", field="subject", hint="Ask for subject=lab with group_by."
         )
@@ -182,10 +201,9 @@ def entries(lab: Lab, query: FigureQuery, *, limit: int | None = None, offset: i
     yield from rows(
         "SELECT e.id, e.hour, e.device_id, d.key AS device, d.name AS device_name, n.uuid AS node, n.hostname, "
         "c.key AS consumer, r.uuid AS run, r.name AS run_name, p.slug AS project, e.energy_quality, e.share_quality, "
-        "e.placement_quality, e.energy_mj, a.pue_ppm, f.id AS factor_id, f.ug_per_kwh AS factor_ug_per_kwh, "
-        f"{facility_sql('e.energy_mj', 'a.pue_ppm')} AS facility_energy_mj, "
-        f"{emission_sql('e.energy_mj', 'a.pue_ppm', 'f.ug_per_kwh')} AS emission_ug "
-        f"{_FROM} WHERE {where} ORDER BY e.hour DESC, d.key, c.key, e.id{page}",
+        "e.placement_quality, a.pue_ppm, f.id AS factor_id, f.ug_per_kwh AS factor_ug_per_kwh, "
+        f"{', '.join(f'{sql} AS {name}' for name, sql in _metrics().items())} "
+        f"{_FROM} WHERE {where} ORDER BY e.hour DESC, d.key, c.key, e.id, p.id{page}",
         params,
     )
 

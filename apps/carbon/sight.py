@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from apps.accounts.choices import Role
 from apps.accounts.models import Lab, Membership, User
+from apps.attribution.calc import user_and_program
 from apps.attribution.models import AttributionRule
 from apps.carbon.calc import NOT_TOLD, FigureQuery
 from apps.core.errors import Forbidden
@@ -30,6 +31,7 @@ class Sight:
     def check(self, query: FigureQuery) -> None:
         """Raise Forbidden for a figure of somebody whom the visitor may not see."""
         seen = query.subject_kind != "person" or self.of_person(int(query.subject_key))
+        seen = seen and self.of_os_user(user_and_program(query.use)[0])
         if not seen or (query.os_user != NOT_TOLD and not self.of_os_user(query.os_user)):
             raise Forbidden(
                 "What single persons used is shown to themselves and to the lab's PIs.",

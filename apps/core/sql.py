@@ -22,6 +22,20 @@ def facility_sql(energy: str, pue: str) -> str:
     return f"facility_mj({energy}, {pue})"
 
 
+def json_int_sql(column: str, key: str) -> str:
+    """Return SQL for the integer under ``key`` (a constant of ours) of a JSON column; NULL where there is none."""
+    if connection.vendor == "postgresql":
+        return f"({column}->>'{key}')::bigint"
+    return f"json_extract({column}, '$.{key}')"
+
+
+def split_sql(value: str, low: str, high: str, total: str) -> str:
+    """Return SQL for the part ``[low, high)`` of ``total`` of an integer ≥ 0; the parts of one value sum to it exactly."""
+    if connection.vendor == "postgresql":
+        return f"(div(({value})::numeric * {high}, {total}) - div(({value})::numeric * {low}, {total}))"
+    return f"(({value}) * {high} / {total} - ({value}) * {low} / {total})"
+
+
 def as_int(value: int | Decimal | None) -> int:
     """Return a database sum as int: PostgreSQL sums bigint to Decimal, an empty sum is NULL (nothing: 0)."""
     return 0 if value is None else int(value)

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from apps.dashboard.pages import attribution, entry, explain, nodes, overview, projects, runs
+from apps.dashboard.pages import attribution, entry, explain, idle, nodes, overview, projects, runs
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -25,6 +25,7 @@ urlpatterns = [
     path("claims/<uuid:act>/", attribution.claim_change, name="claim"),
     path("rules/", attribution.rules, name="rules"),
     path("rules/<int:pk>/", attribution.rule, name="rule"),
+    path("idle/", idle.idle, name="idle"),
     path("setup/", entry.setup, name="setup"),
     path("signin/", entry.signin, name="signin"),
     path("login-code/", entry.login_code, name="login-code"),

@@ -1,11 +1,14 @@
 """From windows to ledger entries. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from zoneinfo import ZoneInfo
 
 from apps.core.intervals import merged, split_by_hour
-from apps.core.units import US_PER_HOUR, US_PER_S
+from apps.core.units import US_PER_HOUR, US_PER_S, largest_remainder
 from apps.ingest.choices import PlacementQuality
 
 
@@ -77,3 +80,55 @@ def overhead_mj(static_power_mw: int, covered: int, inner_mj: int) -> int:
     """Return the modelled energy of the rest of a node over ``covered`` µs: static power minus what inner CPU and DRAM
     meters already hold, never below zero."""
     return max(0, static_power_mw * covered // US_PER_S - inner_mj)
+
+
+SHARES = 1_000_000
+
+
+@dataclass(frozen=True)
+class IdleSpan:
+    """Idle energy over ``[from_hour, to_hour)`` is spread in one way: a month of the lab, or a part of one."""
+
+    from_hour: int
+    to_hour: int
+    policy: str
+
+
+def idle_spans(*, policies: Sequence[tuple[int, str]], months: Sequence[tuple[int, int]], visible: str) -> list[IdleSpan]:
+    """Cut ``months`` (half-open, in whole hours) where the policy changes; what stays visible is left out.
+
+    ``policies`` are (from_hour, policy); the last at or before an hour holds, before the first idle energy is visible.
+    """
+    ordered = sorted(policies)
+    found = []
+    for month_from, month_to in months:
+        edges = sorted({month_from, month_to, *(hour for hour, _ in ordered if month_from < hour < month_to)})
+        for start, end in pairwise(edges):
+            holding = [policy for hour, policy in ordered if hour <= start]
+            if holding and holding[-1] != visible:
+                found.append(IdleSpan(start, end, holding[-1]))
+    return found
+
+
+def month_edges(first_hour: int, end_hour: int, zone: ZoneInfo) -> list[tuple[int, int]]:
+    """Return the months of ``zone`` that touch ``[first_hour, end_hour)``, each from the first whole UTC hour in it."""
+    begun = datetime.fromtimestamp(first_hour * 3600, tz=zone)
+    year, month = begun.year, begun.month
+    edges: list[int] = []
+    while not edges or edges[-1] < end_hour:
+        moment = datetime(year, month, 1, tzinfo=zone)
+        edges.append(-(-int(moment.timestamp()) // 3600))
+        year, month = (year + 1, 1) if month == 12 else (year, month + 1)
+    return list(pairwise(edges))
+
+
+def cumulative(weights: dict[int, int]) -> list[tuple[int, int, int]]:
+    """Return (key, low, high) of each key's part of SHARES in proportion to its weight, by key; empty if all are 0."""
+    keys = sorted(key for key, weight in weights.items() if weight > 0)
+    parts = largest_remainder(SHARES, [weights[key] for key in keys]) if keys else []
+    found, low = [], 0
+    for key, part in zip(keys, parts, strict=True):
+        if part:
+            found.append((key, low, low + part))
+        low += part
+    return found

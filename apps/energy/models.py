@@ -1,8 +1,10 @@
 """The hourly ledger: who used how much of which device in which UTC hour."""
 
 from django.db import models
+from django.db.models import F, Q
 
-from apps.accounts.models import Lab
+from apps.accounts.models import Lab, Project, User
+from apps.energy.choices import IdleSpread
 from apps.fleet.models import Device, Node
 from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
 from apps.ingest.models import Consumer
@@ -54,3 +56,47 @@ class DeviceHour(models.Model):
 
     def __str__(self) -> str:
         return f"{self.device_id} {self.hour}"
+
+
+class IdlePolicy(models.Model):
+    """To whom idle energy is charged from a whole UTC hour on, until the next: shown apart, or spread over projects."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="idle_policies")
+    from_hour = models.BigIntegerField()
+    policy = models.CharField(max_length=16, choices=IdleSpread)
+    made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    made_us = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["lab", "from_hour"], name="idle_policy_once_per_hour")]
+
+    def __str__(self) -> str:
+        return f"{self.policy} from {self.from_hour}"
+
+
+class IdleShare(models.Model):
+    """Derived: over ``[from_hour, to_hour)`` a project bears the part ``[low, high)`` of ``total`` of each idle entry.
+
+    The parts of one span are disjoint and fill ``total``, so that ``v × high div total − v × low div total`` splits any
+    integer v among the projects without loss.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, db_index=False)
+    from_hour = models.BigIntegerField()
+    to_hour = models.BigIntegerField()
+    project = models.ForeignKey(Project, on_delete=models.PROTECT)
+    low = models.IntegerField()
+    high = models.IntegerField()
+    total = models.IntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "from_hour", "project"], name="idle_share_once"),
+            models.CheckConstraint(
+                condition=Q(low__gte=0, high__gt=F("low"), total__gte=F("high"), to_hour__gt=F("from_hour")),
+                name="idle_share_is_a_part",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.project_id}: {self.high - self.low} of {self.total}"

@@ -6,10 +6,12 @@ from django.db import transaction
 
 from apps.accounts.models import Lab
 from apps.attribution.derivation import attribute_new
+from apps.core.clock import now_us
 from apps.core.jobs import request_job
 from apps.core.units import US_PER_HOUR
 from apps.energy import calc, selectors
 from apps.energy.calc import EntryKey
+from apps.energy.idle import ask_to_spread
 from apps.energy.models import DeviceHour, LedgerEntry
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
@@ -66,6 +68,7 @@ def settle_chunk(*, node: Node, limit: int) -> int:
     for node_id, consumer_ids in sorted(used.items()):
         attribute_new(lab=node.lab, node_id=node_id, consumer_ids=consumer_ids)
     settle_overhead(node=node, hours=rest_of_node)
+    ask_to_spread(lab=node.lab, now=now_us())
     return len(dirty)
 
 

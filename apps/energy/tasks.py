@@ -2,6 +2,7 @@
 
 from apps.accounts.models import Lab
 from apps.core.jobs import handles
+from apps.energy.idle import spread_idle
 from apps.energy.services import attribute_ledger, resettle_node, settle_node
 from apps.fleet.models import Node
 
@@ -22,3 +23,9 @@ def resettle_job(key: str) -> None:
 def attribute_job(key: str) -> None:
     """Derive who is charged for whatever in the ledger of lab ``key`` has no attribution yet."""
     attribute_ledger(lab=Lab.objects.get(pk=int(key)))
+
+
+@handles("energy.spread_idle")
+def spread_job(key: str) -> None:
+    """Derive which parts of idle energy the projects of lab ``key`` bear."""
+    spread_idle(lab=Lab.objects.get(pk=int(key)))

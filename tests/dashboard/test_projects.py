@@ -54,7 +54,7 @@ def test_project_works_and_adds_up(lab: SmallLab, owner: Client) -> None:
 
 def test_more_than_fifty_runs_are_told(lab: SmallLab, owner: Client) -> None:
     use(lab, runs=52)
-    assert "The sum holds 2 more runs" in text_of(owner.get(DEMO))
+    assert "The sum holds 2 more lines" in text_of(owner.get(DEMO))
 
 
 def test_table_twin_and_csv(lab: SmallLab, owner: Client) -> None:

@@ -18,9 +18,14 @@ RAIL = (
 def shell(request: HttpRequest) -> dict[str, Any]:
     """Return what the frame needs: the visitor, the rail with its current page, whether set-up is done (asked if used)."""
     first = request.path.strip("/").split("/", 1)[0] or "overview"
-    here = {"sites": "nodes", "explain": "", "unattributed": "projects", "rules": "projects", "claims": "projects"}.get(
-        first, first
-    )
+    here = {
+        "sites": "nodes",
+        "explain": "",
+        "unattributed": "projects",
+        "rules": "projects",
+        "idle": "projects",
+        "claims": "projects",
+    }.get(first, first)
     return {
         "visitor": getattr(request, "visitor", None),
         "rail": [{"name": name, "href": href, "current": key == here} for name, href, key in RAIL],

@@ -26,6 +26,7 @@ PAGE_ROWS = 50
 VERBS = {"energy_mj": "used by", "facility_energy_mj": "drawn by the facility for", "emission_ug": "electricity of"}
 NAMED_CONSUMERS = {
     "idle": "devices that were on with nobody using them",
+    "idle_share": "its share of devices that were on with nobody using them",
     "overhead": "the rest of the nodes",
     "unattributed": "work that nobody claimed",
 }
@@ -151,6 +152,8 @@ def _narrowed(query: FigureQuery) -> str:
         words.append("only of users who are not told" if query.os_user == NOT_TOLD else f"only of user {query.os_user}")
     if query.program:
         words.append("only with programs not told" if query.program == NOT_TOLD else f"only with {query.program}")
+    if query.use:
+        words.append(f"only {query.use}")
     return ", ".join(words)
 
 

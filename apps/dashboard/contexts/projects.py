@@ -1,9 +1,13 @@
 """Projects: the list, whose sum is the lab's, and one project."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from apps.accounts.models import Lab, Project
-from apps.carbon.selectors import figures_by
+from apps.attribution.calc import user_and_program
+from apps.carbon.calc import FigureQuery
+from apps.carbon.selectors import Figure, figures_by
+from apps.carbon.sight import Sight
 from apps.dashboard.charts import Chart
 from apps.dashboard.contexts.overview import lab_query
 from apps.dashboard.contexts.pricing import Pricing
@@ -24,6 +28,7 @@ from apps.dashboard.periods import Period
 from apps.runs.models import Run
 
 MOST_RUNS = 50
+MOST_PEOPLE = 30
 
 
 @dataclass(frozen=True)
@@ -76,11 +81,11 @@ def _row(charge: Charge, units: Units, whole_mj: int) -> ProjectRow:
 
 
 @dataclass(frozen=True)
-class Person:
-    """An OS user whose runs were charged to the project."""
+class PersonUse:
+    """An OS user and what they used of the project; os_user '' are those who are not told, or not this visitor's to see."""
 
     os_user: str
-    runs: int
+    figures: Pair | None
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ class ProjectPage:
     units: Units
     runs: list[RunUse]
     more: int
-    people: list[Person]
+    people: list[PersonUse]
 
 
 def project_use(lab: Lab, project: Project, period: Period) -> tuple[Use, Charge]:
@@ -120,29 +125,16 @@ def project_use(lab: Lab, project: Project, period: Period) -> tuple[Use, Charge
     return use, Charge("project", project.name, "s1", "", "", query, use.whole)
 
 
-def project_page(*, lab: Lab, project: Project, period: Period) -> ProjectPage:
+def project_page(*, lab: Lab, project: Project, period: Period, sight: Sight) -> ProjectPage:
     """Return one project. The number of queries does not depend on the number of rows."""
     query = lab_query(lab, period).but(subject_kind="project", subject_key=project.slug)
     found_use, pricing = priced_use(lab, query)
     use = merged(found_use, "project")
     whole = use.whole
     charge = Charge("project", project.name, "s1", "", "", query, whole)
-    by_run = figures_by(lab, query, ["run"])
-    order = sorted(by_run.items(), key=lambda item: (-item[1].energy_mj, str(item[0])))
-    found = {
-        str(run.uuid): run
-        for run in Run.objects.filter(lab=lab, uuid__in=[key for (key,), _ in order[:MOST_RUNS]]).select_related("node")
-    }
     units = column_units([whole])
-    runs = [
-        RunUse(
-            found.get(key),
-            found[key].name if key in found else key,
-            f"/runs/{key}/",
-            pair(query.but(subject_kind="run", subject_key=key), part, units),
-        )
-        for (key,), part in order[:MOST_RUNS]
-    ]
+    parts = figures_by(lab, query, ["run", "consumer"])
+    runs, more = _lines(lab, query, parts, units, sight)
     lab_whole = total(figures_by(lab, lab_query(lab, period), ["quality"]).values())
     blank: list[float | None] = [None] * len(period.buckets())
     return ProjectPage(
@@ -163,19 +155,48 @@ def project_page(*, lab: Lab, project: Project, period: Period) -> ProjectPage:
         else None,
         units=units,
         runs=runs,
-        more=max(0, len(order) - MOST_RUNS),
-        people=_people(lab, [key for (key,), _ in order]),
+        more=more,
+        people=_people(lab, query, units, sight),
     )
 
 
-def _people(lab: Lab, run_uuids: list[str]) -> list[Person]:
-    counts: dict[str, int] = {}
-    for start in range(0, len(run_uuids), 500):
-        part = run_uuids[start : start + 500]
-        for os_user in Run.objects.filter(lab=lab, uuid__in=part).values_list("os_user", flat=True):
-            counts[os_user] = counts.get(os_user, 0) + 1
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [Person(os_user or "not told", runs) for os_user, runs in ordered]
+def _lines(
+    lab: Lab, query: FigureQuery, parts: dict[tuple[Any, ...], Figure], units: Units, sight: Sight
+) -> tuple[list[RunUse], int]:
+    """Return the largest runs and other uses of a project, and how many more there are."""
+    order = sorted(parts.items(), key=lambda item: (-item[1].energy_mj, str(item[0])))
+    listed = order[:MOST_RUNS]
+    uuids = [run for (run, _), _ in listed if run is not None]
+    runs = {str(run.uuid): run for run in Run.objects.filter(lab=lab, uuid__in=uuids).select_related("node")}
+    lines = [
+        _run_use(query, run, runs.get(run), part, units) if run else _other_use(query, consumer, part, units, sight)
+        for (run, consumer), part in listed
+    ]
+    return lines, len(order) - len(listed)
+
+
+def _run_use(query: FigureQuery, key: str, run: Run | None, part: Figure, units: Units) -> RunUse:
+    own = query.but(subject_kind="run", subject_key=key)
+    return RunUse(run, run.name if run else key, f"/runs/{key}/", pair(own, part, units))
+
+
+def _other_use(query: FigureQuery, consumer: str, part: Figure, units: Units, sight: Sight) -> RunUse:
+    """Return a use that is no run: a user's program that a rule or a claim brought here, or the share of idle energy."""
+    if consumer == "idle":
+        return RunUse(None, "Its share of idle energy", "/idle/", pair(query.but(consumer="idle_share"), part, units))
+    user, program = user_and_program(consumer)
+    name = f"{program} by {user}" if sight.of_os_user(user) and user else program or consumer
+    return RunUse(None, name, "", pair(query.but(use=consumer), part, units))
+
+
+def _people(lab: Lab, query: FigureQuery, units: Units, sight: Sight) -> list[PersonUse]:
+    """Return what each OS user used of a project, as far as the visitor may see it; the rest is one line."""
+    found = figures_by(lab, query, ["os_user"])
+    seen = [(user, part) for (user,), part in found.items() if user and sight.of_os_user(user)]
+    others = [part for (user,), part in found.items() if not user or not sight.of_os_user(user)]
+    seen.sort(key=lambda item: -item[1].energy_mj)
+    lines = [PersonUse(user, pair(query.but(os_user=user), part, units)) for user, part in seen[:MOST_PEOPLE]]
+    return [*lines, PersonUse("", None)] if others else lines
 
 
 def project_twin(*, lab: Lab, project: Project, period: Period) -> Twin:

@@ -9,6 +9,7 @@ from apps.accounts.models import Project
 from apps.accounts.selectors import project_by_slug
 from apps.accounts.services import create_project
 from apps.carbon.calc import iso_hour
+from apps.carbon.sight import sight_of
 from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.access import WRITERS, Visitor, found, page
@@ -58,7 +59,8 @@ def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBa
     period = chosen_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    shown = project_page(lab=visitor.lab, project=asked, period=period)
+    sight = sight_of(visitor.lab, visitor.user)
+    shown = project_page(lab=visitor.lab, project=asked, period=period, sight=sight)
     return render(request, "pages/project.html", {"page": shown, "menu": period_menu(request, period)})
 
 
