@@ -10,6 +10,7 @@ from tests.dashboard.support import (
     assert_each_figure_explains_itself,
     assert_needs_sign_in,
     assert_only,
+    figures_on,
     text_of,
     use,
 )
