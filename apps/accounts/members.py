@@ -60,7 +60,7 @@ def change_role(*, lab: Lab, person: User, role: str, by: User, now: int) -> Mem
         _not_the_last_admin(membership)
     membership.role = role
     membership.save(update_fields=["role"])
-    details = {"from": before, "to": role, "invitations_ended": _end_what_was_offered(lab, person, role, now)}
+    details = {"role": {"from": before, "to": role}, "invitations_ended": _end_what_was_offered(lab, person, role, now)}
     audit.record(lab=lab, by=by, action=Act.MEMBER_ROLE, subject=person.get_username(), details=details, now=now)
     return membership
 

@@ -38,7 +38,7 @@ def create_site(*, lab: Lab, name: str, kind: SiteKind, zone: str, pue_ppm: int 
 @transaction.atomic
 def choose_zone(*, site: Site, zone: str, by: User | None = None, now: int | None = None) -> None:
     """Set the grid zone of a site (known zones are the carbon app's to check)."""
-    details = {"from": site.zone, "to": zone}
+    details = {"zone": {"from": site.zone, "to": zone}}
     site.zone = zone
     site.save(update_fields=["zone"])
     places_changed(site.lab)
@@ -71,7 +71,7 @@ def set_static_power(*, node: Node, static_power_mw: int | None, by: User | None
     """Set the power of everything in a node but its metered devices; None = nobody knows."""
     if static_power_mw is not None and static_power_mw < 0:
         raise InvalidInput("Power is never below zero.", field="static_power", hint="Write watts, for example 45.")
-    details = {"from_mw": node.static_power_mw, "to_mw": static_power_mw, "node": str(node.uuid)}
+    details = {"power_mw": {"from": node.static_power_mw, "to": static_power_mw}, "node": str(node.uuid)}
     node.static_power_mw = static_power_mw
     node.save(update_fields=["static_power_mw"])
     request_job(kind="energy.resettle_node", key=str(node.pk))

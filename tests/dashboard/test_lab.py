@@ -34,7 +34,7 @@ def test_each_change_is_made_and_dated(lab: SmallLab, owner: Client) -> None:
     page = text_of(owner.get("/lab/"))
     assert "Settings of Atlas Lab" in page
     assert "The settings are changed" in page
-    assert "Nobody sees another" in text_of(owner.get("/people/"))
+    assert "everyone sees only their own energy" in text_of(owner.get("/people/"))
     assert "pi → own" in text_of(owner.get("/audit/"))
 
 

@@ -43,9 +43,9 @@ def test_everybody_sees_who_is_there(lab: SmallLab, owner: Client, viewer: Clien
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        (PersonView.OWN, "Nobody sees another person&#x27;s, PIs and admins included."),
-        (PersonView.PI, "You see your own energy. PIs and admins see everyone&#x27;s."),
-        (PersonView.LAB, "Everyone in the lab sees everyone&#x27;s energy."),
+        (PersonView.OWN, "everyone sees only their own energy, PIs and admins too."),
+        (PersonView.PI, "you see your own energy; PIs and admins see everyone&#x27;s."),
+        (PersonView.LAB, "everyone in the lab sees everyone&#x27;s energy."),
     ],
 )
 def test_the_policy_is_told_to_members(lab: SmallLab, viewer: Client, policy: str, words: str) -> None:
@@ -60,7 +60,7 @@ def test_an_admin_changes_a_role(lab: SmallLab, owner: Client, member: User) -> 
     assert "is PI now" in text_of(owner.get("/people/"))
     row = AuditEntry.objects.get(action="member.role")
     assert (row.actor, row.subject) == (lab.owner.username, member.username)
-    assert row.details == {"from": "member", "to": "pi", "invitations_ended": 0}
+    assert row.details == {"role": {"from": "member", "to": "pi"}, "invitations_ended": 0}
     owner.post(f"/people/{member.pk}/role/", {"role": "pi"})
     assert AuditEntry.objects.filter(action="member.role").count() == 1, "what changes nothing is no act"
 

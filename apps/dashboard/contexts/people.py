@@ -9,9 +9,9 @@ from apps.core.intervals import us_of
 from apps.dashboard.access import Visitor
 
 POLICY_WORDS = {
-    PersonView.OWN: "You see your own energy. Nobody sees another person's, PIs and admins included.",
-    PersonView.PI: "You see your own energy. PIs and admins see everyone's.",
-    PersonView.LAB: "Everyone in the lab sees everyone's energy.",
+    PersonView.OWN: "Summed up by person, everyone sees only their own energy, PIs and admins too.",
+    PersonView.PI: "Summed up by person, you see your own energy; PIs and admins see everyone's.",
+    PersonView.LAB: "Summed up by person, everyone in the lab sees everyone's energy.",
 }
 ROLE_WORDS = {
     Role.VIEWER: "looks",

@@ -120,7 +120,8 @@ def _details(details: dict[str, Any]) -> list[tuple[str, str]]:
     told = []
     for name, value in sorted(details.items()):
         if isinstance(value, dict) and set(value) == {"from", "to"}:
-            told.append((name.replace("_", " "), f"{value['from']} → {value['to']}"))
+            (words, old), (_, new) = _pair(name, value["from"]), _pair(name, value["to"])
+            told.append((words, f"{old or 'none'} → {new or 'none'}"))
         elif value != "":
             told.append(_pair(name, value))
     return told
