@@ -1,4 +1,4 @@
-"""Who is asking: a bearer token (node or person) or a session. Both belong to one lab."""
+"""Who is asking: a bearer token (of a node, a person or a service) or a session. Both belong to one lab."""
 
 import time
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _cache: dict[str, tuple[float, "Caller"]] = {}
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: ``user`` is None for a node's token, ``node_uuid`` None for a person."""
+    """Who asks: ``user`` is None for a node's or a service's token, ``node_uuid`` None for a person or a service."""
 
     lab: Lab
     scopes: frozenset[str]
@@ -47,7 +47,7 @@ def caller_of_token(text: str, now: int) -> Caller:
     cached = _cache.get(text)
     if cached and cached[0] > time.monotonic():
         return cached[1]
-    token = Token.objects.select_related("lab", "user").filter(public_id=parts.public_id, kind=parts.kind).first()
+    token = Token.objects.select_related("lab", "user", "made_by").filter(public_id=parts.public_id, kind=parts.kind).first()
     pepper = settings.TOKEN_PEPPERS.get(token.pepper) if token else None
     if token is None or pepper is None or calc.keyed_digest(pepper, text) != token.digest:
         raise _refuse("This token is not known here.")
@@ -56,11 +56,8 @@ def caller_of_token(text: str, now: int) -> Caller:
     if token.expires_us is not None and token.expires_us <= now:
         raise _refuse("This token has expired.")
     scopes = frozenset(token.scopes.split())
-    if token.user is not None:
-        role = Membership.objects.filter(lab=token.lab, user=token.user).values_list("role", flat=True).first()
-        if role is None or not token.user.is_active:
-            raise _refuse("The owner of this token is no longer a member of the lab.")
-        scopes &= frozenset(SCOPES_OF_ROLE[role])  # never more than its owner's present role
+    if token.kind != TokenKind.NODE:
+        scopes &= _scopes_now(token)
     if token.last_used_us is None or token.last_used_us < now - _USE_GRAIN_US:
         Token.objects.filter(pk=token.pk).update(last_used_us=now)
     caller = Caller(token.lab, scopes, user=token.user, node_uuid=token.node_uuid)
@@ -69,6 +66,15 @@ def caller_of_token(text: str, now: int) -> Caller:
             _cache.clear()
         _cache[text] = (time.monotonic() + _CACHE_S, caller)
     return caller
+
+
+def _scopes_now(token: Token) -> frozenset[str]:
+    """Return what the present role of a token's owner (a service's: of its maker) allows: a token never does more."""
+    answers = token.made_by if token.kind == TokenKind.SERVICE else token.user
+    role = Membership.objects.filter(lab=token.lab, user=answers).values_list("role", flat=True).first()
+    if answers is None or role is None or not answers.is_active:
+        raise _refuse("The owner of this token is no longer a member of the lab.")
+    return frozenset(SCOPES_OF_ROLE[role])
 
 
 def forget_tokens() -> None:

@@ -1,4 +1,4 @@
-"""The form of tokens and one-time codes. Pure but for the random numbers handed in.
+"""The form of tokens and one-time codes, and the chain of the audit log. Pure but for the random numbers handed in.
 
 Token: ``lc_<kind>_<8 id>_<43 secret><6 check>``, base62, check = CRC-32 of all before it. Code: 4 groups of 5 letters
 and digits without look-alikes (103 bits of base 32 would be 20 characters × 5 bits = 100 bits).
@@ -6,8 +6,11 @@ and digits without look-alikes (103 bits of base 32 would be 20 characters × 5 
 
 import hashlib
 import hmac
+import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 CODE_ALPHABET = "ABCDEFGHJKMNPQRSTVWXYZ0123456789"  # Crockford's base 32: no I, L, O, U
@@ -64,3 +67,12 @@ def normalised_code(text: str) -> str:
     """Return a typed code as compared: upper case, look-alikes mended, separators dropped."""
     upper = text.strip().upper().replace("O", "0").replace("I", "1").replace("L", "1")
     return "".join(letter for letter in upper if letter in CODE_ALPHABET)
+
+
+def entry_digest(fields: Mapping[str, Any]) -> str:
+    """Return SHA-256, in hexadecimal, of a row of the audit log with the digest of the row before it.
+
+    Canonical JSON: keys sorted, no spaces, everything beyond ASCII escaped, so that any program can do it again.
+    """
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()

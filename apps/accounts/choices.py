@@ -15,13 +15,22 @@ class Basis(TextChoices):
     DIRECT = "direct", "Direct"
 
 
+class PersonView(TextChoices):
+    """Whose energy, person by person, may be seen in a lab. Everyone always sees their own."""
+
+    OWN = "own", "Only one's own"
+    PI = "pi", "PIs and admins see everyone's"
+    LAB = "lab", "Everyone in the lab sees everyone's"
+
+
 class Profile(TextChoices):
     GHG_PROTOCOL = "ghg_protocol", "GHG Protocol"
 
 
 class TokenKind(TextChoices):
     NODE = "node", "Node"
-    USER = "user", "User"
+    USER = "user", "Person"
+    SERVICE = "service", "Service"
 
 
 class CodePurpose(TextChoices):
@@ -45,3 +54,30 @@ SCOPES_OF_ROLE: dict[str, tuple[str, ...]] = {
     Role.PI: (Scope.RUNS_READ, Scope.RUNS_WRITE, Scope.REPORTS_READ),
     Role.ADMIN: (Scope.RUNS_READ, Scope.RUNS_WRITE, Scope.REPORTS_READ),
 }
+
+MAY_GRANT: dict[str, tuple[str, ...]] = {
+    Role.VIEWER: (),
+    Role.MEMBER: (),
+    Role.PI: (Role.VIEWER, Role.MEMBER),
+    Role.ADMIN: (Role.VIEWER, Role.MEMBER, Role.PI, Role.ADMIN),
+}
+
+
+class Act(TextChoices):
+    """What the audit log records. Other apps may add acts of their own."""
+
+    LAB_MADE = "lab.made", "Lab made"
+    LAB_CHANGED = "lab.changed", "Lab settings changed"
+    PROJECT_MADE = "project.made", "Project made"
+    MEMBER_JOINED = "member.joined", "Person joined"
+    MEMBER_ROLE = "member.role", "Role changed"
+    MEMBER_REMOVED = "member.removed", "Person removed"
+    INVITATION_MADE = "invitation.made", "Invitation made"
+    INVITATION_ACCEPTED = "invitation.accepted", "Invitation accepted"
+    INVITATION_REVOKED = "invitation.revoked", "Invitation revoked"
+    TOKEN_MADE = "token.made", "Token made"
+    TOKEN_REVOKED = "token.revoked", "Token revoked"
+    SITE_ZONE = "site.zone", "Grid zone chosen"
+    SITE_PUE = "site.pue", "PUE recorded"
+    NODE_STATIC_POWER = "node.static_power", "Power of a node's rest set"
+    NODE_ENROLLED = "node.enrolled", "Node enrolled"

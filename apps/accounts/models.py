@@ -1,10 +1,14 @@
-"""Lab, people, projects, memberships, tokens and one-time codes."""
+"""Lab, people, projects, memberships, invitations, tokens, one-time codes, and the audit log."""
+
+from typing import Any, NoReturn
 
 from django.contrib.auth.models import AbstractUser
 from django.core.validators import RegexValidator
 from django.db import models
+from django.db.models import F, Q
 
-from apps.accounts.choices import Basis, CodePurpose, Profile, Role, TokenKind
+from apps.accounts.choices import Basis, CodePurpose, PersonView, Profile, Role, TokenKind
+from apps.core.errors import Conflict
 
 SLUG = RegexValidator(r"^[a-z0-9]+(-[a-z0-9]+)*\Z", "Use lower-case letters, digits and single hyphens, such as cell-atlas.")
 
@@ -21,7 +25,11 @@ class Lab(models.Model):
     time_zone = models.CharField(max_length=64, default="UTC")
     basis = models.CharField(max_length=16, choices=Basis, default=Basis.LIFECYCLE)
     profile = models.CharField(max_length=16, choices=Profile, default=Profile.GHG_PROTOCOL)
+    person_view = models.CharField(max_length=16, choices=PersonView, default=PersonView.PI)
     created_us = models.BigIntegerField()
+    # The newest row of the audit log, so that cutting off its tail is seen.
+    audit_sequence = models.BigIntegerField(default=0, editable=False)
+    audit_digest = models.CharField(max_length=64, default="", blank=True, editable=False)
 
     def __str__(self) -> str:
         return self.name
@@ -44,11 +52,12 @@ class Project(models.Model):
 
 
 class Membership(models.Model):
-    """What one person may do in one lab."""
+    """What one person may do in one lab. ``joined_us`` is null where nobody wrote it down."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=16, choices=Role)
+    joined_us = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["lab", "user"], name="membership_once")]
@@ -57,8 +66,39 @@ class Membership(models.Model):
         return f"{self.user} in {self.lab}"
 
 
+class Invitation(models.Model):
+    """An offer to join a lab in a role, by a link that works once. ``email`` is '' or lower case."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="invitations")
+    email = models.CharField(max_length=254, blank=True, default="")
+    role = models.CharField(max_length=16, choices=Role)
+    note = models.CharField(max_length=200, blank=True, default="")
+    digest = models.CharField(max_length=64, unique=True)
+    by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="invitations_made")
+    created_us = models.BigIntegerField()
+    expires_us = models.BigIntegerField()
+    accepted_us = models.BigIntegerField(null=True, blank=True)
+    accepted_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="invitations_used")
+    revoked_us = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(expires_us__gt=F("created_us")), name="invitation_ends_after_it_begins"),
+            models.CheckConstraint(
+                condition=Q(accepted_us__isnull=True) | Q(revoked_us__isnull=True), name="invitation_ends_one_way"
+            ),
+            models.CheckConstraint(
+                condition=Q(accepted_by__isnull=True) | Q(accepted_us__isnull=False), name="invitation_accepted_at_a_time"
+            ),
+        ]
+        indexes = [models.Index(fields=["email"], name="invitation_email")]
+
+    def __str__(self) -> str:
+        return f"invitation to {self.lab} as {self.role}"
+
+
 class Token(models.Model):
-    """A bearer token, stored as a keyed digest. Shown once, at making."""
+    """A bearer token, stored as a keyed digest. Shown once, at making. A service's ends when its maker leaves."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="tokens")
     kind = models.CharField(max_length=16, choices=TokenKind)
@@ -68,6 +108,8 @@ class Token(models.Model):
     scopes = models.CharField(max_length=200)
     node_uuid = models.UUIDField(null=True, blank=True)
     user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, blank=True, related_name="tokens")
+    name = models.CharField(max_length=100, blank=True, default="")
+    made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="tokens_made")
     created_us = models.BigIntegerField()
     expires_us = models.BigIntegerField(null=True, blank=True)
     revoked_us = models.BigIntegerField(null=True, blank=True)
@@ -77,8 +119,8 @@ class Token(models.Model):
         constraints = [
             models.CheckConstraint(
                 name="token_bound_as_its_kind_says",
-                condition=(models.Q(kind=TokenKind.NODE, node_uuid__isnull=False) | ~models.Q(kind=TokenKind.NODE))
-                & (models.Q(kind=TokenKind.USER, user__isnull=False) | ~models.Q(kind=TokenKind.USER)),
+                condition=(Q(kind=TokenKind.NODE, node_uuid__isnull=False) | ~Q(kind=TokenKind.NODE))
+                & (Q(kind=TokenKind.USER, user__isnull=False) | ~Q(kind=TokenKind.USER)),
             )
         ]
 
@@ -99,3 +141,48 @@ class OneTimeCode(models.Model):
 
     def __str__(self) -> str:
         return f"{self.purpose} code"
+
+
+def _never(*args: Any, **kwargs: Any) -> NoReturn:
+    raise Conflict("The audit log is only ever added to.", hint="Record what mends it as a new act.")
+
+
+class AuditRows(models.QuerySet["AuditEntry"]):
+    """Rows of the audit log: read and added, never changed in bulk either."""
+
+    update = delete = bulk_update = bulk_create = _never
+
+
+class AuditEntry(models.Model):
+    """One act, chained by ``digest`` (SHA-256, :func:`calc.entry_digest`) to the lab's act before it.
+
+    ``user`` is kept as a bare number: deleting an account must not change a row.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="audit")
+    sequence = models.BigIntegerField()
+    at_us = models.BigIntegerField()
+    actor = models.CharField(max_length=200)
+    user = models.ForeignKey(User, on_delete=models.DO_NOTHING, db_constraint=False, null=True, related_name="+")
+    action = models.CharField(max_length=64)
+    subject = models.CharField(max_length=300)
+    details = models.JSONField(default=dict)
+    previous = models.CharField(max_length=64, blank=True)
+    digest = models.CharField(max_length=64)
+
+    objects = AuditRows.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["lab", "sequence"], name="audit_sequence_once_per_lab")]
+        ordering = ["lab", "sequence"]
+
+    def __str__(self) -> str:
+        return f"{self.sequence}: {self.actor} {self.action} {self.subject}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Add the row; raise Conflict for one that is there already."""
+        if not self._state.adding:
+            _never()
+        super().save(*args, **{**kwargs, "force_insert": True})
+
+    delete = _never

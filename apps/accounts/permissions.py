@@ -6,7 +6,7 @@ from rest_framework.views import APIView
 
 from apps.accounts.authentication import Caller
 from apps.accounts.models import User
-from apps.accounts.selectors import lab_of_user
+from apps.accounts.selectors import LAB_KEY, lab_of_user
 from apps.core.errors import Forbidden
 
 
@@ -16,7 +16,7 @@ def caller(request: Request) -> Caller:
     if isinstance(who, Caller):
         return who
     assert isinstance(who, User)
-    lab, scopes = lab_of_user(who)
+    lab, scopes = lab_of_user(who, request.session.get(LAB_KEY))
     return Caller(lab, scopes, user=who)
 
 

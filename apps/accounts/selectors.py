@@ -1,16 +1,47 @@
 """Reads of accounts."""
 
-from apps.accounts.choices import SCOPES_OF_ROLE
-from apps.accounts.models import Lab, Membership, Project, User
+from django.db.models import Q, QuerySet
+
+from apps.accounts.choices import SCOPES_OF_ROLE, PersonView, Role, TokenKind
+from apps.accounts.models import Lab, Membership, Project, Token, User
 from apps.core.errors import Forbidden
 
+LAB_KEY = "lab"  # of the session: the number of the lab at hand
 
-def lab_of_user(user: User) -> tuple[Lab, frozenset[str]]:
-    """Return the lab a person works in and what they may do there."""
-    membership = Membership.objects.select_related("lab").filter(user=user).order_by("id").first()
-    if membership is None:
+
+def memberships_of(user: User, lab_id: int | None) -> list[Membership]:
+    """Return a person's memberships with the one of the lab at hand first; raise Forbidden if there is none.
+
+    A lab the person is no longer (or never was) a member of is passed over. One query.
+    """
+    found = list(Membership.objects.select_related("lab").filter(user=user).order_by("id"))
+    if not found:
         raise Forbidden("You are not a member of a lab.", hint="Ask an admin of your lab to add you.")
+    return sorted(found, key=lambda membership: membership.lab_id != lab_id)  # stable: the others in order of joining
+
+
+def lab_of_user(user: User, lab_id: int | None = None) -> tuple[Lab, frozenset[str]]:
+    """Return the lab a person works in and what they may do there. ``lab_id`` is the one their session holds."""
+    membership = memberships_of(user, lab_id)[0]
     return membership.lab, frozenset(SCOPES_OF_ROLE[membership.role])
+
+
+def may_see_person(role: str, policy: str, own: bool) -> bool:
+    """Return whether somebody with ``role`` may see a person's energy under the lab's ``person_view`` policy.
+
+    ``own``: the person is the asker. What is not known (no role, no such policy) is not shown.
+    """
+    if own:
+        return True
+    if policy == PersonView.LAB:
+        return role in Role.values
+    return policy == PersonView.PI and role in {Role.PI, Role.ADMIN}
+
+
+def tokens_of(lab: Lab, user: User, role: str) -> QuerySet[Token]:
+    """Return the tokens a person may see and end: their own and their services'; an admin all of the lab's."""
+    found = Token.objects.filter(lab=lab).select_related("user", "made_by").order_by("-created_us", "-id")
+    return found if role == Role.ADMIN else found.filter(Q(user=user) | Q(made_by=user, kind=TokenKind.SERVICE))
 
 
 def project_by_slug(lab: Lab, slug: str) -> Project | None:

@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass
 
-from apps.accounts.choices import Role
 from apps.accounts.models import Lab, Membership, User
+from apps.accounts.selectors import may_see_person
 from apps.attribution.calc import user_and_program
 from apps.attribution.models import AttributionRule
 from apps.carbon.calc import NOT_TOLD, FigureQuery
 from apps.core.errors import Forbidden
-
-SEE_EVERYBODY = frozenset({Role.PI, Role.ADMIN})
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Sight:
         seen = seen and self.of_os_user(user_and_program(query.use)[0])
         if not seen or (query.os_user != NOT_TOLD and not self.of_os_user(query.os_user)):
             raise Forbidden(
-                "What single persons used is shown to themselves and to the lab's PIs.",
+                "What single persons used is shown to themselves, and to others as the lab has settled (see /people/).",
                 hint="Ask for your own figures, or for a project's.",
             )
 
@@ -44,7 +42,7 @@ def sight_of(lab: Lab, user: User | None) -> Sight:
     if user is None:
         return Sight(False, None, frozenset())
     role = Membership.objects.filter(lab=lab, user=user).values_list("role", flat=True).first()
-    if role in SEE_EVERYBODY:
+    if may_see_person(role or "", lab.person_view, own=False):
         return Sight(True, user.pk, frozenset())
     rules = AttributionRule.objects.filter(lab=lab, person=user, withdrawn_us__isnull=True)
     return Sight(False, user.pk, frozenset(rules.exclude(os_user="").values_list("os_user", flat=True)))

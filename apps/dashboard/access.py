@@ -11,24 +11,27 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 
 from apps.accounts.choices import Role
-from apps.accounts.models import Lab, Membership, User
+from apps.accounts.models import Lab, User
+from apps.accounts.selectors import LAB_KEY, memberships_of
 from apps.core.clock import now_us
 from apps.core.errors import Forbidden, LabCarbonError, NotFound
 
 WRITERS = frozenset({Role.MEMBER, Role.PI, Role.ADMIN})
-KEEPERS = frozenset({Role.PI, Role.ADMIN})  # may enrol nodes and change sites and nodes
+KEEPERS = frozenset({Role.PI, Role.ADMIN})  # may enrol nodes, change sites and nodes, invite people, read the audit log
+ADMINS = frozenset({Role.ADMIN})  # may change people, services' tokens and the lab's settings
 
 View = Callable[..., HttpResponseBase]
 
 
 @dataclass(frozen=True)
 class Visitor:
-    """The person of a session in their lab, and the time of the request (µs)."""
+    """The person of a session in the lab at hand, the time of the request (µs), and all labs they may switch to."""
 
     user: User
     lab: Lab
     role: str
     now: int
+    labs: tuple[Lab, ...] = ()
 
     @property
     def zone(self) -> ZoneInfo:
@@ -42,6 +45,10 @@ class Visitor:
     def may_keep(self) -> bool:
         return self.role in KEEPERS
 
+    @property
+    def may_admin(self) -> bool:
+        return self.role in ADMINS
+
     def needs(self, roles: frozenset[Role]) -> None:
         """Raise Forbidden unless the person has one of ``roles``."""
         if self.role not in roles:
@@ -54,10 +61,9 @@ class Visitor:
 def visitor_of(request: HttpRequest) -> Visitor:
     """Return who asks; raise Forbidden for a person without a lab."""
     user = cast("User", request.user)
-    membership = Membership.objects.select_related("lab").filter(user=user).order_by("id").first()
-    if membership is None:
-        raise Forbidden("You are not a member of a lab.", hint="Ask an admin of your lab to add you.")
-    visitor = Visitor(user, membership.lab, membership.role, now_us())
+    here, *others = memberships_of(user, request.session.get(LAB_KEY))
+    labs = sorted((membership.lab for membership in (here, *others)), key=lambda lab: (lab.name.casefold(), lab.pk))
+    visitor = Visitor(user, here.lab, here.role, now_us(), tuple(labs))
     request.visitor = visitor  # type: ignore[attr-defined]  # read by contexts.shell
     return visitor
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from zoneinfo import available_timezones
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -10,8 +9,9 @@ from django.db import transaction
 
 from apps.accounts import selectors as accounts
 from apps.accounts.choices import CodePurpose
-from apps.accounts.models import Lab, User
-from apps.accounts.services import create_lab, spend_code
+from apps.accounts.invitations import accept_invitation
+from apps.accounts.models import Lab, Membership, User
+from apps.accounts.services import checked_lab_name, checked_time_zone, create_lab, spend_code
 from apps.carbon.selectors import zones
 from apps.core.errors import Conflict, InvalidInput
 from apps.fleet.choices import SiteKind
@@ -61,17 +61,8 @@ def zone_code(text: str) -> str:
     raise InvalidInput(f"{wanted[:60]!r} is not a grid zone with a factor.", field="zone", hint=hint)
 
 
-def _checked_zone_name(text: str) -> str:
-    name = text.strip() or "UTC"
-    known = available_timezones()
-    if name in known:
-        return name
-    near = get_close_matches(name, known, n=4, cutoff=0.5)
-    hint = f"Did you mean {', '.join(near)}?" if near else "Write for example Europe/Berlin, or UTC."
-    raise InvalidInput(f"{name[:60]!r} is not a time zone.", field="time_zone", hint=hint)
-
-
-def _new_user(username: str, password: str) -> User:
+def new_user(username: str, password: str) -> User:
+    """Make an account; '' for a password leaves it without one."""
     user = User(username=username.strip())
     try:
         user.clean_fields(exclude=["password"])
@@ -110,28 +101,58 @@ def set_up(
     """
     if accounts.set_up():
         raise Conflict("LabCarbon is set up already.", hint="Sign in at /accounts/login/.")
-    if not lab_name.strip():
-        raise InvalidInput("The lab needs a name.", field="lab", hint="For example Cell Atlas Lab.")
-    if len(lab_name) > 200:
-        raise InvalidInput("The name of the lab is longer than 200 characters.", field="lab", hint="Shorten it.")
+    lab_name = checked_lab_name(lab_name)
     if site_kind not in dict(SITE_KINDS):
         kinds = ", ".join(kind for kind, _ in SITE_KINDS)
         raise InvalidInput(f"{site_kind[:40]!r} is not a kind of site.", field="site_kind", hint=f"Use one of {kinds}.")
-    chosen = zone_code(zone)
-    zone_name = _checked_zone_name(time_zone)
-    user = _new_user(username, password)
-    lab = create_lab(name=lab_name.strip(), time_zone=zone_name, owner=user, now=now)
-    site = create_site(lab=lab, name="Main site", kind=SiteKind(site_kind), zone=chosen)
+    chosen, zone_name = zone_code(zone), checked_time_zone(time_zone)
+    user = new_user(username, password)
+    made = _lab_with_site(user, lab_name, chosen, site_kind, zone_name, now)
     if code is not None:
         spend_code(purpose=CodePurpose.SETUP, code=code, now=now)
-    note = "" if chosen else f"No grid zone is chosen: energy will be shown without carbon. Choose it at /sites/{site.pk}/."
+    return made
+
+
+def _lab_with_site(user: User, name: str, zone: str, site_kind: str, time_zone: str, now: int) -> SetUp:
+    lab = create_lab(name=name, time_zone=time_zone, owner=user, now=now)
+    site = create_site(lab=lab, name="Main site", kind=SiteKind(site_kind), zone=zone)
+    note = "" if zone else f"No grid zone is chosen: energy will be shown without carbon. Choose it at /sites/{site.pk}/."
     return SetUp(user, lab, site, note)
 
 
-def choose_site_zone(*, site: Site, text: str) -> str:
+@transaction.atomic
+def add_lab(
+    *, lab_name: str, username: str, new_account: bool, zone: str, site_kind: str, time_zone: str, now: int
+) -> SetUp:
+    """Make a further lab on this server, with its site, the project demo and its first admin.
+
+    The admin has an account already, unless ``new_account``, which makes one without a password.
+    """
+    name, chosen, zone_name = checked_lab_name(lab_name), zone_code(zone), checked_time_zone(time_zone)
+    user = User.objects.filter(username=username.strip()).first()
+    if new_account:
+        user = new_user(username, "")
+    elif user is None:
+        hint = "Write the user name of somebody who has an account here, or add --new-account."
+        raise InvalidInput(f"Nobody here is called {username[:60]!r}.", field="user", hint=hint)
+    return _lab_with_site(user, name, chosen, site_kind, zone_name, now)
+
+
+@transaction.atomic
+def accept_as_new_person(*, code: str, username: str, password: str, now: int) -> Membership:
+    """Make an account and join the lab of an invitation with it; neither without the other.
+
+    The invitation's e-mail address is not taken over: holding a link does not prove that an address is one's own.
+    """
+    if not password:
+        raise InvalidInput("A new account needs a password.", field="password", hint="Choose one of 8 characters or more.")
+    return accept_invitation(code=code, user=new_user(username, password), now=now)
+
+
+def choose_site_zone(*, site: Site, text: str, by: User, now: int) -> str:
     """Set a site's zone from what a person typed; return its code."""
     code = zone_code(text)
     if not code:
         raise InvalidInput("No zone was chosen.", field="zone", hint="Write a country such as Germany, or its code DE.")
-    choose_zone(site=site, zone=code)
+    choose_zone(site=site, zone=code, by=by, now=now)
     return code

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from apps.dashboard.pages import attribution, entry, explain, idle, nodes, overview, projects, runs
+from apps.dashboard.pages import attribution, entry, explain, idle, nodes, overview, people, projects, runs, settings
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -26,6 +26,17 @@ urlpatterns = [
     path("rules/", attribution.rules, name="rules"),
     path("rules/<int:pk>/", attribution.rule, name="rule"),
     path("idle/", idle.idle, name="idle"),
+    path("people/", people.people, name="people"),
+    path("people/<int:person>/role/", people.person_role),
+    path("people/<int:person>/remove/", people.person_remove),
+    path("invitations/<int:invitation>/revoke/", people.invitation_revoke),
+    path("invite/", people.invitation, name="invite"),
+    path("labs/switch/", people.switch_lab, name="switch-lab"),
+    path("tokens/", settings.tokens, name="tokens"),
+    path("tokens/<str:token>/revoke/", settings.token_revoke),
+    path("lab/", settings.lab, name="lab"),
+    path("audit/", settings.audit, name="audit"),
+    path("audit.csv", settings.audit_csv),
     path("setup/", entry.setup, name="setup"),
     path("signin/", entry.signin, name="signin"),
     path("login-code/", entry.login_code, name="login-code"),

@@ -88,5 +88,5 @@ class LoginView(APIView):
         spent = spend_code(purpose=CodePurpose.LOGIN, code=body.validated_data["code"], now=now)
         assert spent.lab is not None
         assert spent.user is not None
-        token = issue_user_token(lab=spent.lab, user=spent.user, now=now)
+        token = issue_user_token(lab=spent.lab, user=spent.user, now=now, name="terminal")
         return Response({"token": token, "user": spent.user.get_username(), "lab": spent.lab.slug}, status=201)

@@ -5,9 +5,11 @@ from uuid import UUID
 
 from django.db import transaction
 
-from apps.accounts.choices import CodePurpose
-from apps.accounts.models import Lab
+from apps.accounts import audit
+from apps.accounts.choices import Act, CodePurpose
+from apps.accounts.models import Lab, User
 from apps.accounts.services import issue_node_token, spend_code
+from apps.core.clock import now_us
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.jobs import request_job
 from apps.core.units import PPM, hour_of
@@ -34,15 +36,24 @@ def create_site(*, lab: Lab, name: str, kind: SiteKind, zone: str, pue_ppm: int 
 
 
 @transaction.atomic
-def choose_zone(*, site: Site, zone: str) -> None:
+def choose_zone(*, site: Site, zone: str, by: User | None = None, now: int | None = None) -> None:
     """Set the grid zone of a site (known zones are the carbon app's to check)."""
+    details = {"zone": {"from": site.zone, "to": zone}}
     site.zone = zone
     site.save(update_fields=["zone"])
     places_changed(site.lab)
+    _recorded(site.lab, by, Act.SITE_ZONE, site.name, details, now)
+
+
+def _recorded(lab: Lab, by: User | None, action: Act, subject: str, details: dict[str, Any], now: int | None) -> None:
+    """Add an act to the audit log. ``now`` None: a caller that knows no time, such as a command, acts now."""
+    audit.record(lab=lab, by=by, action=action, subject=subject, details=details, now=now_us() if now is None else now)
 
 
 @transaction.atomic
-def set_pue(*, site: Site, pue_ppm: int, from_us: int, note: str = "") -> SitePue:
+def set_pue(
+    *, site: Site, pue_ppm: int, from_us: int, note: str = "", by: User | None = None, now: int | None = None
+) -> SitePue:
     """Record a site's PUE from the whole UTC hour that holds ``from_us`` on."""
     if pue_ppm < PPM:
         raise InvalidInput("A PUE is never below 1.", field="pue", hint="Write for example 1.4.")
@@ -50,17 +61,21 @@ def set_pue(*, site: Site, pue_ppm: int, from_us: int, note: str = "") -> SitePu
         site=site, from_hour=hour_of(from_us), defaults={"pue_ppm": pue_ppm, "note": note}
     )
     places_changed(site.lab)
+    details = {"pue_ppm": pue_ppm, "from_hour": pue.from_hour, "note": note}
+    _recorded(site.lab, by, Act.SITE_PUE, site.name, details, now)
     return pue
 
 
 @transaction.atomic
-def set_static_power(*, node: Node, static_power_mw: int | None) -> None:
+def set_static_power(*, node: Node, static_power_mw: int | None, by: User | None = None, now: int | None = None) -> None:
     """Set the power of everything in a node but its metered devices; None = nobody knows."""
     if static_power_mw is not None and static_power_mw < 0:
         raise InvalidInput("Power is never below zero.", field="static_power", hint="Write watts, for example 45.")
+    details = {"power_mw": {"from": node.static_power_mw, "to": static_power_mw}, "node": str(node.uuid)}
     node.static_power_mw = static_power_mw
     node.save(update_fields=["static_power_mw"])
     request_job(kind="energy.resettle_node", key=str(node.pk))
+    _recorded(node.lab, by, Act.NODE_STATIC_POWER, node.hostname, details, now)
 
 
 @transaction.atomic
@@ -95,4 +110,6 @@ def enrol_node(*, code: str, uuid: UUID, hostname: str, facts: dict[str, Any], n
     if site is None:
         raise InvalidInput("The lab has no site yet.", hint="Finish /setup/ first.")
     node = register_node(lab=spent.lab, uuid=uuid, hostname=hostname, facts=facts, site=site, now=now)
-    return node, issue_node_token(lab=spent.lab, node_uuid=uuid, now=now)
+    token = issue_node_token(lab=spent.lab, node_uuid=uuid, now=now, by=spent.user)
+    _recorded(spent.lab, spent.user, Act.NODE_ENROLLED, hostname, {"node": str(uuid), "site": site.name}, now)
+    return node, token

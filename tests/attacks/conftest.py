@@ -6,9 +6,11 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
-from apps.accounts.choices import Role
+from apps.accounts.choices import Role, TokenKind
+from apps.accounts.invitations import invite
 from apps.accounts.models import Lab, Project, User
 from apps.accounts.services import issue_node_token, issue_user_token
+from apps.accounts.tokens import create_token
 from apps.attribution.services import Criteria, claim, drafted_rule, make_rule
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
@@ -33,7 +35,12 @@ HOSTILE = (
 def fill(
     small: SmallLab, *, run: str = RUN, name: str = "our-secret-run.py", consumer: str = "proc:ada/x", **facts: str
 ) -> None:
-    """Give a lab a project and a run with energy on a GPU."""
+    """Give a lab a project, a run with energy on a GPU, an invitation and a token."""
+    now = now_us()
+    invite(lab=small.lab, role=Role.VIEWER, by=small.owner, now=now, email="guest@example.org", note=name)
+    create_token(
+        lab=small.lab, kind=TokenKind.USER, name=name[:100], scopes=["runs:read"], expires_us=None, by=small.owner, now=now
+    )
     Project.objects.get_or_create(lab=small.lab, slug=PROJECT, defaults={"name": name[:200], "created_us": T0})
     put_run(
         lab=small.lab,

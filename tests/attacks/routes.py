@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from apps.accounts.models import Invitation, Token
 from apps.attribution.models import AttributionRule, Claim
 from tests.builders import SmallLab
 
@@ -29,11 +30,15 @@ def _plain(text: str) -> str:
 def address(route: str, small: SmallLab, run: str) -> str:
     """Return a route with its parameters filled in by things of a lab."""
     uuid = run if "/runs/" in route else str(small.node.uuid)
-    filled = {"slug": PROJECT, "uuid": uuid, "pk": str(small.site.pk)}
+    filled = {"slug": PROJECT, "uuid": uuid, "pk": str(small.site.pk), "person": str(small.owner.pk)}
     if "/rules/" in route:
         filled["pk"] = str(AttributionRule.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
     if "/claims/" in route:
         filled["act"] = str(Claim.objects.filter(lab=small.lab).values_list("act", flat=True).first())
+    if "<int:invitation>" in route:
+        filled["invitation"] = str(Invitation.objects.get(lab=small.lab).pk)
+    if "<str:token>" in route:
+        filled["token"] = Token.objects.filter(lab=small.lab).order_by("-pk").values_list("public_id", flat=True)[0]
     path = re.sub(r"<(?:\w+:)?(\w+)>", lambda match: filled.get(match[1], "x-1"), route)
     return path + (QUERY if path in NEEDS_QUERY else "")
 

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.choices import Role
-from apps.accounts.models import Membership, User
+from apps.accounts.models import Lab, Membership, User
 from apps.attribution.models import Claim
 from apps.attribution.services import Criteria, drafted_rule, make_rule
 from apps.carbon.selectors import figures_by
@@ -124,7 +124,7 @@ def test_a_member_sees_and_claims_only_their_own(lab: SmallLab, owner: Client) -
     assert "ada" in page
     assert "ben" not in page
     assert "secret" not in page
-    assert "shown to themselves and to PIs" in page
+    assert "as the lab settled" in page
     assert client.post(ADDRESS, {"line": ["ben\tsecret"], "project": "demo"}).status_code == 400
     assert client.post(ADDRESS, {"line": ["ada\tpython3"], "project": "demo"}).status_code == 302
     assert by_charge(lab)["demo", HOUR].energy_mj == 3_000_000
@@ -132,6 +132,22 @@ def test_a_member_sees_and_claims_only_their_own(lab: SmallLab, owner: Client) -
         asked = f"{address}?metric=energy_mj&subject=lab&from=2026-11-01&to=2026-11-10&os_user="
         assert client.get(asked + "ben").status_code == 403
         assert client.get(asked + "ada").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("policy", "role", "seen"),
+    [
+        ("own", Role.ADMIN, False), ("own", Role.PI, False), ("pi", Role.PI, True), ("pi", Role.MEMBER, False),
+        ("lab", Role.MEMBER, True), ("lab", Role.VIEWER, True),
+    ],
+)  # fmt: skip
+def test_the_labs_policy_says_who_sees_others(lab: SmallLab, policy: str, role: Role, seen: bool) -> None:
+    Lab.objects.filter(pk=lab.lab.pk).update(person_view=policy)
+    _, client = member(lab, "asker", role)
+    used(lab, ["proc:ben/secret"])
+    assert ("secret" in text_of(client.get(ADDRESS))) is seen
+    asked = "/explain/?metric=energy_mj&subject=lab&from=2026-11-01&to=2026-11-10&os_user=ben"
+    assert client.get(asked).status_code == (200 if seen else 403)
 
 
 def test_only_who_claimed_it_or_a_pi_may_undo(lab: SmallLab, owner: Client) -> None:

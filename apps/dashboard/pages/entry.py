@@ -95,6 +95,8 @@ def signin(request: HttpRequest) -> HttpResponseBase:
     if spent.user is None or not spent.user.is_active:
         raise InvalidInput("This link belongs to nobody who may sign in.", field="code", hint="Ask an admin of your lab.")
     login(request, spent.user, backend=BACKEND)
+    if spent.lab_id is not None:
+        request.session[accounts.LAB_KEY] = spent.lab_id
     return HttpResponseRedirect(_next(request))
 
 

@@ -49,7 +49,7 @@ def node(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
     if request.method == "POST":
         visitor.needs(KEEPERS)
         try:
-            set_static_power(node=asked, static_power_mw=_static_power(request))
+            set_static_power(node=asked, static_power_mw=_static_power(request), by=visitor.user, now=visitor.now)
             messages.success(
                 request, f"The rest of {asked.hostname} is computed again for all its hours; this takes a moment."
             )
@@ -111,7 +111,7 @@ def site(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
 
 def _changed(request: HttpRequest, visitor: Visitor, asked: Site) -> str:
     if "zone" in request.POST:
-        code = choose_site_zone(site=asked, text=request.POST["zone"])
+        code = choose_site_zone(site=asked, text=request.POST["zone"], by=visitor.user, now=visitor.now)
         return f"{asked.name} is on the grid of {code}. Its carbon is computed for all of its past in a moment."
     text = request.POST.get("pue", "").strip().replace(",", ".")
     try:
@@ -130,5 +130,6 @@ def _changed(request: HttpRequest, visitor: Visitor, asked: Site) -> str:
             "The day is missing or no day.", field="from_day", hint="Choose the first day it holds."
         ) from error
     note = request.POST.get("note", "").strip()[:200]
-    set_pue(site=asked, pue_ppm=int(value * PPM), from_us=max(0, from_hour) * US_PER_HOUR, note=note)
+    from_us = max(0, from_hour) * US_PER_HOUR
+    set_pue(site=asked, pue_ppm=int(value * PPM), from_us=from_us, note=note, by=visitor.user, now=visitor.now)
     return f"PUE {value} holds at {asked.name} from {day} on."

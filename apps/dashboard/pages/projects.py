@@ -49,7 +49,7 @@ def _create(visitor: Visitor, name: str, slug: str) -> Project:
         raise InvalidInput("The short name is longer than 60 characters.", field="slug", hint="Shorten it.")
     if not short:
         raise InvalidInput("No short name can be made from this name.", field="slug", hint="Write one, such as cell-atlas.")
-    return create_project(lab=visitor.lab, slug=short, name=name, now=visitor.now)
+    return create_project(lab=visitor.lab, slug=short, name=name, now=visitor.now, by=visitor.user)
 
 
 @page()

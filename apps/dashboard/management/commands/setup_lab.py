@@ -28,7 +28,9 @@ class Command(BaseCommand):
         existing = Lab.objects.order_by("id").first()
         if existing is not None:
             if existing.name != options["lab"].strip():
-                raise CommandError(f"This server is set up already, for {existing.name!r}; another lab cannot be added.")
+                raise CommandError(
+                    f"This server is set up already, for {existing.name!r}. Add another lab with `manage.py create_lab`."
+                )
             self.stdout.write(f"{existing.name} is set up already.")
             return
         now = now_us()

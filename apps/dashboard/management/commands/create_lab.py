@@ -1,0 +1,54 @@
+"""A further lab on a server that is set up. Labs see nothing of each other."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from apps.accounts.choices import CodePurpose
+from apps.accounts.selectors import set_up
+from apps.accounts.services import issue_code
+from apps.core.clock import now_us
+from apps.core.errors import LabCarbonError
+from apps.dashboard.services import SITE_KINDS, SetUp, add_lab
+
+
+class Command(BaseCommand):
+    help = "Add a further lab to this server: its first admin, its site, the project demo. Labs see nothing of each other."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        kinds = [kind for kind, _ in SITE_KINDS]
+        parser.add_argument("--name", required=True, help="name of the lab")
+        parser.add_argument("--user", required=True, help="user name of its first admin, who has an account here")
+        parser.add_argument(
+            "--new-account", action="store_true", help="make that account, and print a one-time sign-in link"
+        )
+        parser.add_argument("--zone", default="", help="grid zone such as DE or Germany; left out: no carbon until chosen")
+        parser.add_argument("--site-kind", default="workstation", choices=kinds, help="where the machines stand")
+        parser.add_argument("--time-zone", default="UTC", help="time zone of the lab, such as Europe/Berlin")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not set_up():
+            raise CommandError("This server is not set up yet: open the set-up link of `make run`, or use `make setup`.")
+        now = now_us()
+        try:
+            made = add_lab(
+                lab_name=options["name"],
+                username=options["user"],
+                new_account=options["new_account"],
+                zone=options["zone"],
+                site_kind=options["site_kind"],
+                time_zone=options["time_zone"],
+                now=now,
+            )
+        except LabCarbonError as error:
+            raise CommandError(f"{error.message} {error.hint}".strip()) from error
+        self._tell(made, options["new_account"], now)
+
+    def _tell(self, made: SetUp, new_account: bool, now: int) -> None:
+        self.stdout.write(f"{made.lab.name} is there, with {made.user.get_username()} as its admin and the project demo.")
+        if made.note:
+            self.stdout.write(made.note)
+        if new_account:
+            code = issue_code(purpose=CodePurpose.SIGN_IN, now=now, lab=made.lab, user=made.user)
+            self.stdout.write(f"Sign in (once, within 15 minutes): {settings.SITE_URL}/signin/?code={code}")

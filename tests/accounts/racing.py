@@ -1,0 +1,60 @@
+"""Twenty people take up one invitation at once. Run as a program it does so on an installation of its own."""
+
+import threading
+from collections import Counter
+
+import django
+
+
+def race(lab: object) -> list[str]:
+    """Return what each of twenty threads heard: ``joined`` or the code of an error."""
+    from django.db import connection
+
+    from apps.accounts.choices import Role
+    from apps.accounts.invitations import accept_invitation, invite
+    from apps.accounts.models import User
+    from apps.core.errors import LabCarbonError
+    from tests.builders import T0
+
+    _, code = invite(lab=lab.lab, role=Role.MEMBER, by=lab.owner, now=T0)  # type: ignore[attr-defined]
+    people = [User.objects.create_user(f"racer-{i}") for i in range(20)]
+    start, heard = threading.Barrier(20), []
+
+    def accept(person: User) -> None:
+        try:
+            start.wait(30)
+            accept_invitation(code=code, user=person, now=T0)
+            heard.append("joined")
+        except LabCarbonError as error:
+            heard.append(error.code)
+        except Exception as error:  # noqa: BLE001  # a thread's failure is the test's
+            heard.append(repr(error))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=accept, args=(person,)) for person in people]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return heard
+
+
+def main() -> None:
+    """Migrate, race, and print what was heard."""
+    django.setup()
+    from django.core.management import call_command
+
+    call_command("migrate", verbosity=0)
+    from apps.accounts.audit import verify
+    from tests.builders import small_lab
+
+    lab = small_lab()
+    for word, count in sorted(Counter(race(lab)).items()):
+        print(count, word)
+    print(lab.lab.memberships.count(), "members")
+    print("chain", "fits" if verify(lab.lab) is None else "broken")
+
+
+if __name__ == "__main__":
+    main()
