@@ -26,6 +26,11 @@ def lab_of_user(user: User, lab_id: int | None = None) -> tuple[Lab, frozenset[s
     return membership.lab, frozenset(SCOPES_OF_ROLE[membership.role])
 
 
+def role_in(lab: Lab, user: User) -> str:
+    """Return a person's role in a lab, '' if they are no member."""
+    return Membership.objects.filter(lab=lab, user=user).values_list("role", flat=True).first() or ""
+
+
 def may_see_person(role: str, policy: str, own: bool) -> bool:
     """Return whether somebody with ``role`` may see a person's energy under the lab's ``person_view`` policy.
 

@@ -88,7 +88,9 @@ class ExplainView(APIView):
         if not text.isdecimal() or int(text) > 10**9:
             raise InvalidInput("offset is a whole number.", field="offset")
         listed = []
+        sight = sight_of(lab, caller(request).user)
         for entry in entries(lab, query, limit=500, offset=int(text)):
+            entry["consumer"] = sight.consumer(entry["consumer"])
             entry["hour"] = iso_hour(entry["hour"])
             entry["run"], entry["node"] = normal(entry["run"], "run"), normal(entry["node"], "node")
             for name, choices in _QUALITIES.items():

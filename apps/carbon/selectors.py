@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
-
 from apps.accounts.models import Lab
 from apps.accounts.selectors import project_by_slug
 from apps.carbon.calc import NOT_TOLD, FigureQuery
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.core.errors import NotFound
-from apps.core.sql import emission_sql, facility_sql, rows, split_sql
+from apps.core.sql import emission_sql, facility_sql, rows, split_sql, uuid_param
 from apps.core.text import unstorable
 from apps.fleet.models import Device, Node
 from apps.fleet.selectors import node_of
@@ -102,13 +100,8 @@ def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
 
 def _subject_param(query: FigureQuery) -> Any:
     if query.subject_kind in {"run", "node"}:
-        return _uuid_param(query.subject_key)
+        return uuid_param(query.subject_key)
     return int(query.subject_key) if query.subject_kind == "person" else query.subject_key
-
-
-def _uuid_param(text: str) -> Any:
-    """Return a UUID as the database at hand stores it."""
-    return UUID(text) if connection.features.has_native_uuid_field else UUID(text).hex
 
 
 def _part(value: str) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from django.db import connection
 
@@ -34,6 +35,12 @@ def split_sql(value: str, low: str, high: str, total: str) -> str:
     if connection.vendor == "postgresql":
         return f"(div(({value})::numeric * {high}, {total}) - div(({value})::numeric * {low}, {total}))"
     return f"(({value}) * {high} / {total} - ({value}) * {low} / {total})"
+
+
+def uuid_param(value: UUID | str) -> UUID | str:
+    """Return a UUID as the database at hand stores it."""
+    uuid = value if isinstance(value, UUID) else UUID(value)
+    return uuid if connection.features.has_native_uuid_field else uuid.hex
 
 
 def as_int(value: int | Decimal | None) -> int:

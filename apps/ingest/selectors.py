@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from apps.accounts.models import Lab
-from apps.core.sql import rows
+from apps.core.sql import rows, uuid_param
 from apps.core.units import US_PER_HOUR
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
 
@@ -92,8 +92,8 @@ def run_windows(lab: Lab, run_uuid: Any) -> Iterator[dict[str, Any]]:
         "w.util_mean_pm, w.mem_max_mib, w.energy_quality FROM ingest_windowshare s "
         "JOIN ingest_consumer c ON c.id = s.consumer_id "
         "JOIN ingest_energywindow w ON w.epoch_id = s.epoch_id AND w.sequence = s.sequence "
-        "JOIN fleet_device d ON d.id = w.device_id WHERE c.lab_id = %s AND c.key = %s ORDER BY d.key, w.start_us",
-        [lab.pk, f"run:{run_uuid}"],
+        "JOIN fleet_device d ON d.id = w.device_id WHERE c.lab_id = %s AND c.run_uuid = %s ORDER BY d.key, w.start_us",
+        [lab.pk, uuid_param(run_uuid)],
     )
 
 

@@ -1,18 +1,21 @@
 """Runs over the API: PUT and PATCH by the client's UUID, GET one or many."""
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 from django.http import QueryDict
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.accounts.authentication import Caller
 from apps.accounts.permissions import caller, require
+from apps.accounts.selectors import may_see_person, role_in
 from apps.core.api import StrictSerializer
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput, NotFound
@@ -62,6 +65,7 @@ class RunReply(serializers.ModelSerializer[Run]):
     project = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True, allow_null=True)
     charged_project = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True, allow_null=True)
     node = serializers.SlugRelatedField[Any](slug_field="uuid", read_only=True, allow_null=True)
+    os_user = serializers.SerializerMethodField()
     started_at = serializers.SerializerMethodField()
     ended_at = serializers.SerializerMethodField()
     warning = serializers.SerializerMethodField()
@@ -74,6 +78,10 @@ class RunReply(serializers.ModelSerializer[Run]):
             "ended_at", "exit_code", "reported_energy_mj", "warning",
         )  # fmt: skip
 
+    @extend_schema_field({"type": "string", "nullable": True, "description": "null: not yours to know"})
+    def get_os_user(self, run: Run) -> str | None:
+        return run.os_user if self.context["sees"](run.user_id) else None
+
     def get_started_at(self, run: Run) -> str:
         return utc(run.started_us).isoformat()
 
@@ -82,6 +90,13 @@ class RunReply(serializers.ModelSerializer[Run]):
 
     def get_warning(self, run: Run) -> str:
         return str(self.context.get("warning", ""))
+
+
+def _sees(who: Caller) -> Callable[[int | None], bool]:
+    """Return whether a caller may know the OS user of a run that somebody (by account, None: unknown) started."""
+    role = role_in(who.lab, who.user) if who.user else ""
+    everybody = who.node_uuid is not None or may_see_person(role, who.lab.person_view, own=False)
+    return lambda user_id: everybody or (who.user is not None and user_id == who.user.pk)
 
 
 class RunView(APIView):
@@ -94,7 +109,7 @@ class RunView(APIView):
         run = run_of(caller(request).lab, uuid)
         if run is None:
             raise NotFound("There is no such run in this lab.")
-        return Response(RunReply(run).data)
+        return Response(RunReply(run, context={"sees": _sees(caller(request))}).data)
 
     @extend_schema(request=RunBody, responses=RunReply)
     def put(self, request: Request, uuid: UUID) -> Response:
@@ -113,7 +128,7 @@ class RunView(APIView):
             node_uuid=data.get("node"),
         )
         run, warning = put_run(lab=who.lab, uuid=uuid, facts=facts, by=who.user, bound_node=who.node_uuid)
-        return Response(RunReply(run, context={"warning": warning}).data)
+        return Response(RunReply(run, context={"warning": warning, "sees": _sees(who)}).data)
 
     @extend_schema(request=RunChange, responses=RunReply)
     def patch(self, request: Request, uuid: UUID) -> Response:
@@ -131,7 +146,7 @@ class RunView(APIView):
             reported_energy_mj=data.get("energy_mj"),
             bound_node=who.node_uuid,
         )
-        return Response(RunReply(run).data)
+        return Response(RunReply(run, context={"sees": _sees(caller(request))}).data)
 
 
 class NewestFirst(CursorPagination):
@@ -176,4 +191,4 @@ class RunsView(APIView):
             text=params.get("text", ""),
         )
         page = pages.paginate_queryset(found, request, view=self)
-        return pages.get_paginated_response(RunReply(page, many=True).data)
+        return pages.get_paginated_response(RunReply(page, many=True, context={"sees": _sees(caller(request))}).data)

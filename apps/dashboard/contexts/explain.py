@@ -9,6 +9,7 @@ from apps.accounts.models import Lab
 from apps.carbon.calc import NOT_TOLD, FigureQuery, iso_hour, year_start_hour
 from apps.carbon.models import EmissionFactor
 from apps.carbon.selectors import earlier_edition, entries, normal
+from apps.carbon.sight import Sight
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.text import unstorable
 from apps.core.units import US_PER_HOUR
@@ -164,7 +165,7 @@ def _page_number(params: Mapping[str, str]) -> int:
     return int(text)
 
 
-def _entry(row: dict[str, Any], query: FigureQuery, chosen: tuple[str, int] | None) -> Entry:
+def _entry(row: dict[str, Any], query: FigureQuery, chosen: tuple[str, int] | None, sight: Sight) -> Entry:
     quality = EnergyQuality(row["energy_quality"]).name.lower()
     marks = [quality]
     if row["share_quality"] == ShareQuality.SPLIT:
@@ -179,7 +180,7 @@ def _entry(row: dict[str, Any], query: FigureQuery, chosen: tuple[str, int] | No
         device=row["device"],
         device_name=row["device_name"] or row["device"],
         hostname=row["hostname"],
-        consumer=row["consumer"],
+        consumer=sight.consumer(row["consumer"]),
         run=normal(row["run"], "run"),
         run_name=row["run_name"],
         quality=quality,
@@ -244,7 +245,7 @@ def _chosen(params: Mapping[str, str], rows: list[dict[str, Any]], query: Figure
 
 
 def explain_page(
-    *, lab: Lab, query: FigureQuery, period: Period, params: Mapping[str, str], now: int, version: str
+    *, lab: Lab, query: FigureQuery, period: Period, params: Mapping[str, str], now: int, version: str, sight: Sight
 ) -> ExplainPage:
     """Return the explanation of ``query``. The number of queries does not depend on the number of rows."""
     subject, href, node = _subject(lab, query)
@@ -253,7 +254,7 @@ def explain_page(
     number = _page_number(params)
     rows = list(entries(lab, query, limit=PAGE_ROWS, offset=(number - 1) * PAGE_ROWS))
     chosen = _chosen(params, rows, query)
-    hour = hour_view(lab, *chosen) if chosen else None
+    hour = hour_view(lab, *chosen, sight) if chosen else None
     zones = set(Placement.objects.filter(node__lab=lab).values_list("site__zone", flat=True).distinct())
     priced = pricing.factors if query.metric == "emission_ug" else []
     factors = [factor_view(factor, query, zones) for factor in priced]
@@ -284,7 +285,7 @@ def explain_page(
         factor=factors[0] if single and factors else None,
         parts=[_part_view(part) for part in pricing.parts],
         sums=PartView("Sum", "", grouped(whole.energy_mj), grouped(whole.facility_energy_mj), grouped(whole.emission_ug)),
-        entries=[_entry(row, query, chosen) for row in rows],
+        entries=[_entry(row, query, chosen, sight) for row in rows],
         count=whole.entries,
         page=number,
         pages=max(1, -(-whole.entries // PAGE_ROWS)),

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from apps.accounts.models import Lab
 from apps.carbon.calc import FigureQuery, hours_of_us
 from apps.carbon.selectors import Figure, figures_by
+from apps.carbon.sight import Sight
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput
 from apps.core.text import unstorable
@@ -34,6 +35,7 @@ class RunRow:
     """A run in a list. ``figures`` is None while nothing of it was measured."""
 
     run: Run
+    who: str
     took: str
     figures: Pair | None
 
@@ -70,7 +72,7 @@ def run_hours(run: Run, now: int) -> tuple[int, int]:
     return start, end + 1
 
 
-def run_rows(lab: Lab, runs: list[Run], now: int) -> tuple[list[RunRow], Units]:
+def run_rows(lab: Lab, runs: list[Run], now: int, sight: Sight) -> tuple[list[RunRow], Units]:
     """Return runs with their figures. One query, over the hours that hold all of them."""
     if not runs:
         return [], column_units([])
@@ -88,7 +90,7 @@ def run_rows(lab: Lab, runs: list[Run], now: int) -> tuple[list[RunRow], Units]:
     for run in runs:
         part = by_run[str(run.uuid)]
         own = query.but(subject_kind="run", subject_key=str(run.uuid))
-        rows.append(RunRow(run, _took(run, now), pair(own, part, units) if part else None))
+        rows.append(RunRow(run, sight.user_of(run), _took(run, now), pair(own, part, units) if part else None))
     return rows, units
 
 
@@ -113,7 +115,7 @@ def runs_filtered(lab: Lab, params: Mapping[str, str]) -> tuple[Any, dict[str, s
     return found, {**filters, "sort": sort}
 
 
-def runs_page(*, lab: Lab, params: Mapping[str, str], now: int) -> RunsPage:
+def runs_page(*, lab: Lab, params: Mapping[str, str], now: int, sight: Sight) -> RunsPage:
     """Return a page of runs. The number of queries does not depend on the number of rows."""
     found, filters = runs_filtered(lab, params)
     text = params.get("page", "1")
@@ -121,7 +123,7 @@ def runs_page(*, lab: Lab, params: Mapping[str, str], now: int) -> RunsPage:
         raise InvalidInput(f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1.")
     number = int(text)
     listed = list(found[(number - 1) * PAGE_ROWS : number * PAGE_ROWS + 1])
-    rows, units = run_rows(lab, listed[:PAGE_ROWS], now)
+    rows, units = run_rows(lab, listed[:PAGE_ROWS], now, sight)
     kept = {name: value for name, value in filters.items() if value and (name, value) != ("sort", "-started")}
 
     def address(**changes: str) -> str:
@@ -163,6 +165,8 @@ class RunPage:
     """One run."""
 
     run: Run
+    who: str
+    account: str
     period: Period
     took: str
     figures: Pair
@@ -228,7 +232,7 @@ def _idle(lab: Lab, run: Run, query: FigureQuery) -> Fig | None:
     return percent_fig(node.but(consumer="idle"), idle.energy_mj, whole) if whole else None
 
 
-def run_page(*, lab: Lab, run: Run, zone: Any, now: int) -> RunPage:
+def run_page(*, lab: Lab, run: Run, zone: Any, now: int, sight: Sight) -> RunPage:
     """Return one run."""
     by_device: dict[str, list[dict[str, Any]]] = {}
     for window in run_windows(lab, run.uuid):
@@ -250,6 +254,8 @@ def run_page(*, lab: Lab, run: Run, zone: Any, now: int) -> RunPage:
     charge = Charge("run", "This run", "s1", "", "", query, whole)
     return RunPage(
         run=run,
+        who=sight.user_of(run),
+        account=run.user.get_username() if run.user and sight.of_person(run.user_id) else "",
         period=period,
         took=_took(run, now),
         figures=pair(query, whole),

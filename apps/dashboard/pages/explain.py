@@ -39,6 +39,7 @@ def explain(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     shown = explain_page(
         lab=visitor.lab,
         query=query,
+        sight=sight_of(visitor.lab, visitor.user),
         period=Period(query.from_hour, query.to_hour, visitor.zone),
         params=request.GET.dict(),
         now=visitor.now,
@@ -52,10 +53,12 @@ def ledger_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download all ledger entries behind a figure."""
     query = _asked(request, visitor)
 
+    sight = sight_of(visitor.lab, visitor.user)
+
     def lines() -> Iterator[tuple[Any, ...]]:
         for row in entries(visitor.lab, query):
             yield (
-                iso_hour(row["hour"]), row["device"], row["device_name"], row["hostname"], row["consumer"],
+                iso_hour(row["hour"]), row["device"], row["device_name"], row["hostname"], sight.consumer(row["consumer"]),
                 normal(row["run"], "run"), row["run_name"], row["project"],
                 EnergyQuality(row["energy_quality"]).name, ShareQuality(row["share_quality"]).name,
                 PlacementQuality(row["placement_quality"]).name, row["energy_mj"], row["pue_ppm"],

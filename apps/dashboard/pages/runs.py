@@ -7,6 +7,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
+from apps.carbon.sight import sight_of
 from apps.core.clock import utc
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.access import Visitor, found, page
@@ -20,7 +21,8 @@ CHUNK = 500
 @page()
 def runs(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List runs; filters and sort live in the address."""
-    shown = runs_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now)
+    sight = sight_of(visitor.lab, visitor.user)
+    shown = runs_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now, sight=sight)
     return render(request, "pages/runs.html", {"page": shown})
 
 
@@ -29,7 +31,7 @@ def _line(row: RunRow) -> tuple[Any, ...]:
     energy = figures.energy.value if figures else None
     emission = figures.emission.value if figures and not figures.emission.missing else None
     return (
-        run.uuid, run.name, run.charged_project.slug if run.charged_project else None, run.state, run.os_user, run.host,
+        run.uuid, run.name, run.charged_project.slug if run.charged_project else None, run.state, row.who, run.host,
         utc(run.started_us).isoformat(), utc(run.ended_us).isoformat() if run.ended_us is not None else None, run.exit_code,
         energy, None if energy is None else energy / MJ_PER_KWH,
         emission, None if emission is None else emission / UG_PER_KG,
@@ -39,12 +41,13 @@ def _line(row: RunRow) -> tuple[Any, ...]:
 @page()
 def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download the runs that the filters leave. Empty: not measured, or no factor."""
+    sight = sight_of(visitor.lab, visitor.user)
     listed, _ = runs_filtered(visitor.lab, request.GET.dict())
 
     def lines() -> Iterator[tuple[Any, ...]]:
         total = listed.count()
         for start in range(0, total, CHUNK):
-            for row in run_rows(visitor.lab, list(listed[start : start + CHUNK]), visitor.now)[0]:
+            for row in run_rows(visitor.lab, list(listed[start : start + CHUNK]), visitor.now, sight)[0]:
                 yield _line(row)
 
     head = (
@@ -58,5 +61,6 @@ def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 def run(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Show one run."""
     asked = found(run_of(visitor.lab, uuid), "run", "/runs/")
-    shown = run_page(lab=visitor.lab, run=asked, zone=visitor.zone, now=visitor.now)
+    sight = sight_of(visitor.lab, visitor.user)
+    shown = run_page(lab=visitor.lab, run=asked, zone=visitor.zone, now=visitor.now, sight=sight)
     return render(request, "pages/run.html", {"page": shown})
