@@ -14,7 +14,7 @@ METRICS = ("energy_mj", "facility_energy_mj", "emission_ug")
 SUBJECTS = ("lab", "project", "person", "run", "node", "device")
 QUALITIES = ("COUNTER", "SAMPLED", "MODELLED", "DECLARED")
 CONSUMERS = ("idle", "idle_share", "overhead", "unattributed")
-FILTERS = ("quality", "consumer", "os_user", "program", "use")
+FILTERS = ("quality", "consumer", "project", "os_user", "program", "use")
 NOT_TOLD = "-"
 
 
@@ -25,9 +25,9 @@ class FigureQuery:
     ``subject_key`` is '' for the lab, else a project's slug, a person's number, a run's or node's UUID,
     a device key. ``from_hour`` and
     ``to_hour`` are whole UTC hours, half open. ``quality`` narrows to one energy quality, ``consumer`` to energy nobody
-    used (idle), the rest of the node (overhead), or used without a known project (unattributed). ``os_user`` and
-    ``program`` narrow to what somebody used with something; NOT_TOLD asks for what has no such name. ``use`` narrows to one
-    consumer key.
+    used (idle), the rest of the node (overhead), or used without a known project (unattributed). ``project`` narrows to
+    one, ``os_user`` and ``program`` to what somebody used with something; NOT_TOLD asks for what has no such name. ``use``
+    narrows to one consumer key.
     """
 
     metric: str
@@ -40,6 +40,7 @@ class FigureQuery:
     profile: str = "ghg_protocol"
     quality: str = ""
     consumer: str = ""
+    project: str = ""
     os_user: str = ""
     program: str = ""
     use: str = ""
@@ -146,6 +147,7 @@ def parse_query(params: Mapping[str, str], *, basis: str) -> FigureQuery:
         profile=_one_of(params.get("profile", "ghg_protocol"), ("ghg_protocol",), "profile"),
         quality=_one_of(quality, QUALITIES, "quality") if quality else "",
         consumer=_one_of(consumer, CONSUMERS, "consumer") if consumer else "",
+        project=params.get("project", ""),
         os_user=params.get("os_user", ""),
         program=params.get("program", ""),
         use=params.get("use", ""),

@@ -18,6 +18,7 @@ _TOLD = {
     "basis": "the lab's basis; another is refused",
     "profile": "ghg_protocol",
     "quality": "only energy of one quality",
+    "project": "only what was charged to one project",
     "os_user": "only what one OS user used; - is: not told. Other people's by the lab's policy",
     "program": "only what was used with one program; - is: not told",
     "use": "only what one consumer used, such as job:hpc/17",

@@ -88,6 +88,9 @@ def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
     elif query.consumer:
         clauses.append(f"({CHARGE}) = %s")
         params.append(f"~{query.consumer}")
+    if query.project:
+        clauses.append("p.slug = %s")
+        params.append(query.project)
     if query.use:
         clauses.append("c.key = %s")
         params.append(query.use)
@@ -141,7 +144,7 @@ def require_subject(lab: Lab, query: FigureQuery) -> None:
         "node": lambda: node_of(lab, UUID(key)) is not None,
         "device": lambda: Device.objects.filter(lab=lab, key=key).exists(),
     }
-    if unstorable(f"{key}{query.os_user}{query.program}{query.use}") or not there[query.subject_kind]():
+    if unstorable(f"{key}{query.project}{query.os_user}{query.program}{query.use}") or not there[query.subject_kind]():
         raise NotFound(
             f"There is no such {query.subject_kind} in this lab.", field="subject", hint="Ask for subject=lab with group_by."
         )

@@ -27,6 +27,7 @@ urlpatterns = [
     path("rules/<int:pk>/", attribution.rule, name="rule"),
     path("idle/", idle.idle, name="idle"),
     path("people/", people.people, name="people"),
+    path("people/<int:person>/", people.person, name="person"),
     path("people/<int:person>/role/", people.person_role),
     path("people/<int:person>/remove/", people.person_remove),
     path("invitations/<int:invitation>/revoke/", people.invitation_revoke),

@@ -139,7 +139,7 @@ def _named(lab: Lab, kind: str, key: str) -> tuple[str | None, str]:
     if kind == "project":
         return lab.projects.filter(slug=key).values_list("name", flat=True).first(), f"/projects/{key}/"
     if kind == "person":
-        return lab.memberships.filter(user_id=int(key)).values_list("user__username", flat=True).first(), "/people/"
+        return lab.memberships.filter(user_id=int(key)).values_list("user__username", flat=True).first(), f"/people/{key}/"
     return Run.objects.filter(lab=lab, uuid=key).values_list("name", flat=True).first(), f"/runs/{key}/"
 
 
@@ -149,6 +149,8 @@ def _narrowed(query: FigureQuery) -> str:
         words.append(f"only {NAMED_CONSUMERS[query.consumer]}")
     if query.quality:
         words.append(f"only energy of quality {query.quality.lower()}")
+    if query.project:
+        words.append(f"only charged to {query.project}")
     if query.os_user:
         words.append("only of users who are not told" if query.os_user == NOT_TOLD else f"only of user {query.os_user}")
     if query.program:

@@ -5,8 +5,12 @@ from dataclasses import dataclass
 from apps.accounts.choices import MAY_GRANT, PersonView, Role
 from apps.accounts.invitations import open_invitations
 from apps.accounts.models import Invitation
+from apps.carbon.sight import sight_of
 from apps.core.intervals import us_of
 from apps.dashboard.access import Visitor
+from apps.dashboard.contexts.person import energy_of_people, os_users
+from apps.dashboard.figures import Fig
+from apps.dashboard.periods import Period
 
 POLICY_WORDS = {
     PersonView.OWN: "Summed up by person, everyone sees only their own energy, PIs and admins too.",
@@ -34,6 +38,9 @@ class PersonRow:
     signed_in_us: int | None
     own: bool
     active: bool
+    os_users: str
+    energy: Fig | None
+    seen: bool
 
 
 @dataclass(frozen=True)
@@ -56,8 +63,10 @@ class PeoplePage:
     policy: str
 
 
-def people_page(visitor: Visitor) -> PeoplePage:
-    """Return the people of the lab at hand. Two queries whatever their number."""
+def people_page(visitor: Visitor, period: Period) -> PeoplePage:
+    """Return the people of the lab at hand. The number of queries does not depend on theirs."""
+    sight = sight_of(visitor.lab, visitor.user)
+    energy, names = energy_of_people(visitor.lab, period, sight), os_users(visitor.lab)
     members = visitor.lab.memberships.select_related("user").order_by("user__username")
     rows = [
         PersonRow(
@@ -69,6 +78,9 @@ def people_page(visitor: Visitor) -> PeoplePage:
             signed_in_us=us_of(member.user.last_login) if member.user.last_login else None,
             own=member.user_id == visitor.user.pk,
             active=member.user.is_active,
+            os_users=", ".join(names.get(member.user_id, [])) if sight.of_person(member.user_id) else "",
+            energy=energy.get(member.user_id),
+            seen=sight.of_person(member.user_id),
         )
         for member in members
     ]

@@ -15,10 +15,13 @@ from apps.accounts.invitations import accept_invitation, invitation_of_code, inv
 from apps.accounts.members import change_role, remove_member
 from apps.accounts.models import User
 from apps.accounts.selectors import LAB_KEY
+from apps.carbon.sight import sight_of
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
 from apps.dashboard.access import ADMINS, KEEPERS, Visitor, found, page, public
 from apps.dashboard.contexts.people import people_page
+from apps.dashboard.contexts.period import chosen_period, period_menu
+from apps.dashboard.contexts.person import person_page
 from apps.dashboard.pages.entry import BACKEND
 from apps.dashboard.services import accept_as_new_person
 
@@ -27,6 +30,9 @@ from apps.dashboard.services import accept_as_new_person
 @page("GET", "POST")
 def people(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List people; POST invites somebody and shows the link this once."""
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
     link = ""
     error: LabCarbonError | None = None
     if request.method == "POST":
@@ -44,8 +50,21 @@ def people(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         except LabCarbonError as wrong:
             error = wrong
     typed = {} if link else request.POST
-    context = {"page": people_page(visitor), "link": link, "error": error, "typed": typed}
+    menu = period_menu(request, period)
+    context = {"page": people_page(visitor, period), "menu": menu, "link": link, "error": error, "typed": typed}
     return render(request, "pages/people.html", context, status=error.status if error else 200)
+
+
+@page()
+def person(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseBase:
+    """Show what one person used, to those who may see it."""
+    asked = _person(visitor, person)
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    sight = sight_of(visitor.lab, visitor.user)
+    shown = person_page(lab=visitor.lab, person=asked, period=period, sight=sight)
+    return render(request, "pages/person.html", {"page": shown, "menu": period_menu(request, period)})
 
 
 def _person(visitor: Visitor, pk: int) -> User:
