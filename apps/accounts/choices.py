@@ -69,7 +69,6 @@ class Act(TextChoices):
     LAB_MADE = "lab.made", "Lab made"
     LAB_CHANGED = "lab.changed", "Lab settings changed"
     PROJECT_MADE = "project.made", "Project made"
-    MEMBER_JOINED = "member.joined", "Person joined"
     MEMBER_ROLE = "member.role", "Role changed"
     MEMBER_REMOVED = "member.removed", "Person removed"
     INVITATION_MADE = "invitation.made", "Invitation made"

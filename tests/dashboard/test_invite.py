@@ -55,6 +55,18 @@ def test_a_person_with_an_account_joins_with_one_click_and_goes_on_there(lab: Sm
     assert Membership.objects.filter(user=other.owner).count() == 2
 
 
+def test_sign_in_first_leads_back_to_the_invitation(lab: SmallLab, code: str) -> None:
+    bob = User.objects.create_user("bob", password="correct horse battery")
+    client = Client()
+    found = re.search(r'<a href="([^"]+)">Sign in first', text_of(client.get(f"/invite/?code={code}")))
+    assert found is not None
+    response = client.post(found[1], {"login": "bob", "password": "correct horse battery"})
+    assert response["Location"] == f"/invite/?code={code}"
+    assert "signed in as bob" in text_of(client.get(response["Location"]))
+    client.post("/invite/", {"code": code})
+    assert Membership.objects.get(user=bob).role == Role.MEMBER
+
+
 def test_somebody_without_a_lab_may_join(lab: SmallLab, code: str) -> None:
     client = client_of(User.objects.create_user("bob"))
     assert client.get("/").status_code == 403

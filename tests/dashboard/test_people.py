@@ -118,6 +118,7 @@ def test_removal_ends_everything_at_once(lab: SmallLab, owner: Client, member: U
     refused = theirs.get("/")
     assert refused.status_code == 403
     assert "not a member of a lab" in text_of(refused)
+    assert 'href="/invite/"' in text_of(refused), "the next step"
     assert theirs.get("/api/v1/runs/").status_code == 403
     for path, code in (("login/", login), ("enrol/", enrol)):
         body = {"code": code, "node": str(lab.node.uuid), "hostname": "x"} if path == "enrol/" else {"code": code}
