@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
 
+from apps.accounts import audit
+from apps.accounts.choices import Act
 from apps.accounts.models import Lab, Membership, Project, User
 from apps.attribution.derivation import reattribute_consumers
 from apps.attribution.models import AttributionRule, Claim
@@ -88,12 +91,23 @@ def make_rule(*, rule: AttributionRule, by: User | None, now: int) -> Attributio
         raise Conflict("There is this very rule already.", hint="See /rules/.")
     rule.made_by, rule.made_us = by, now
     rule.save(force_insert=True)
+    _note(rule, by, Act.RULE_MADE, now)
     request_job(kind="attribution.rule", key=str(rule.pk))
     return rule
 
 
+def _note(rule: AttributionRule, by: User | None, action: str, now: int) -> None:
+    asked: dict[str, Any] = {name: getattr(rule, name) for name in Criteria().texts() if getattr(rule, name)}
+    asked |= {"node": rule.node.hostname} if rule.node else {}
+    asked |= {"site": rule.site.name} if rule.site else {}
+    asked |= {"person": rule.person.get_username()} if rule.person else {}
+    asked |= {"from_hour": rule.from_hour, "to_hour": rule.to_hour}
+    subject = rule.project.slug if rule.project else "no project"
+    audit.record(lab=rule.lab, by=by, action=action, subject=f"rule {rule.pk}: {subject}", details=asked, now=now)
+
+
 @transaction.atomic
-def end_rule(*, rule: AttributionRule, at_us: int) -> AttributionRule:
+def end_rule(*, rule: AttributionRule, at_us: int, by: User | None, now: int) -> AttributionRule:
     """Let a rule hold until the whole hour that holds ``at_us``; what it decided before stays."""
     hour = hour_of(at_us)
     if rule.withdrawn_us is not None or (rule.to_hour is not None and rule.to_hour <= hour):
@@ -102,26 +116,29 @@ def end_rule(*, rule: AttributionRule, at_us: int) -> AttributionRule:
         raise InvalidInput("The rule would end before it begins.", field="at", hint="To undo it altogether, withdraw it.")
     rule.to_hour = hour
     rule.save(update_fields=["to_hour"])
+    _note(rule, by, Act.RULE_ENDED, now)
     request_job(kind="attribution.rule", key=str(rule.pk))
     return rule
 
 
 @transaction.atomic
-def withdraw_rule(*, rule: AttributionRule, now: int) -> AttributionRule:
+def withdraw_rule(*, rule: AttributionRule, by: User | None, now: int) -> AttributionRule:
     """Undo a rule as if it had never been: figures of its whole time go back. Withdrawing again changes nothing."""
     if rule.withdrawn_us is None:
         rule.withdrawn_us = now
         rule.save(update_fields=["withdrawn_us"])
+        _note(rule, by, Act.RULE_WITHDRAWN, now)
         request_job(kind="attribution.rule", key=str(rule.pk))
     return rule
 
 
 @transaction.atomic
-def restore_rule(*, rule: AttributionRule) -> AttributionRule:
+def restore_rule(*, rule: AttributionRule, by: User | None, now: int) -> AttributionRule:
     """Take a withdrawal back."""
     if rule.withdrawn_us is not None:
         rule.withdrawn_us = None
         rule.save(update_fields=["withdrawn_us"])
+        _note(rule, by, Act.RULE_RESTORED, now)
         request_job(kind="attribution.rule", key=str(rule.pk))
     return rule
 
@@ -156,6 +173,8 @@ def claim(
         ],
         batch_size=500,
     )  # fmt: skip
+    details = {"consumers": len(consumers), "from_hour": from_hour, "to_hour": to_hour, "act": str(act)}
+    audit.record(lab=lab, by=by, action=Act.CLAIM_MADE, subject=project.slug, details=details, now=now)
     reattribute_consumers(lab=lab, consumer_ids=[consumer.pk for consumer in consumers])
     return act
 
@@ -165,14 +184,22 @@ def undo_claim(*, lab: Lab, act: UUID, by: User | None, now: int) -> int:
     """Undo what was claimed in one act; return how many consumers it was. Undoing again changes nothing."""
     rows = list(Claim.objects.select_for_update().filter(lab=lab, act=act, undone_us__isnull=True))
     Claim.objects.filter(pk__in=[row.pk for row in rows]).update(undone_us=now, undone_by=by)
+    _note_claim(lab, rows, by, Act.CLAIM_UNDONE, now)
     reattribute_consumers(lab=lab, consumer_ids={row.consumer_id for row in rows})
     return len(rows)
 
 
+def _note_claim(lab: Lab, rows: list[Claim], by: User | None, action: str, now: int) -> None:
+    if rows:
+        details = {"consumers": len(rows), "act": str(rows[0].act)}
+        audit.record(lab=lab, by=by, action=action, subject=rows[0].project.slug, details=details, now=now)
+
+
 @transaction.atomic
-def redo_claim(*, lab: Lab, act: UUID) -> int:
+def redo_claim(*, lab: Lab, act: UUID, by: User | None, now: int) -> int:
     """Take an undoing back; return how many consumers it was."""
     rows = list(Claim.objects.select_for_update().filter(lab=lab, act=act, undone_us__isnull=False))
     Claim.objects.filter(pk__in=[row.pk for row in rows]).update(undone_us=None, undone_by=None)
+    _note_claim(lab, rows, by, Act.CLAIM_REDONE, now)
     reattribute_consumers(lab=lab, consumer_ids={row.consumer_id for row in rows})
     return len(rows)

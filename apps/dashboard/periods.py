@@ -52,7 +52,7 @@ class Period:
     def query(self) -> str:
         """Return the part of an address that says this period."""
         if self.preset:
-            return "" if self.preset == DEFAULT else urlencode({"period": self.preset})
+            return urlencode({"period": self.preset})
         return urlencode({"from": iso_hour(self.from_hour), "to": iso_hour(self.to_hour)})
 
     @property

@@ -6,6 +6,8 @@ from zoneinfo import ZoneInfo
 from django.db import transaction
 from django.db.models import Max, Min
 
+from apps.accounts import audit
+from apps.accounts.choices import Act
 from apps.accounts.models import Lab, User
 from apps.core.errors import InvalidInput
 from apps.core.jobs import request_job
@@ -37,15 +39,20 @@ def set_idle_policy(*, lab: Lab, policy: str, from_us: int, by: User | None, now
     row, _ = IdlePolicy.objects.update_or_create(
         lab=lab, from_hour=from_hour, defaults={"policy": policy, "made_by": by, "made_us": now}
     )
+    audit.record(lab=lab, by=by, action=Act.IDLE_POLICY_SET, subject=policy, details={"from_hour": from_hour}, now=now)
     spread_idle(lab=lab)
     return row
 
 
 @transaction.atomic
-def withdraw_idle_policy(*, lab: Lab, from_hour: int) -> None:
+def withdraw_idle_policy(*, lab: Lab, from_hour: int, by: User | None, now: int) -> None:
     """Undo a policy as if it had never been: the one before holds on."""
-    IdlePolicy.objects.filter(lab=lab, from_hour=from_hour).delete()
-    spread_idle(lab=lab)
+    row = IdlePolicy.objects.filter(lab=lab, from_hour=from_hour).first()
+    if row is not None:
+        details = {"from_hour": from_hour}
+        audit.record(lab=lab, by=by, action=Act.IDLE_POLICY_WITHDRAWN, subject=row.policy, details=details, now=now)
+        row.delete()
+        spread_idle(lab=lab)
 
 
 @transaction.atomic

@@ -99,15 +99,15 @@ class History:
     def end(self, number: int, hours: int) -> None:
         rule = self._rule(number)
         if rule and rule.to_hour is None and rule.withdrawn_us is None:
-            end_rule(rule=rule, at_us=(rule.from_hour + hours) * US_PER_HOUR)
+            end_rule(rule=rule, at_us=(rule.from_hour + hours) * US_PER_HOUR, by=None, now=T0)
 
     def withdraw(self, number: int) -> None:
         if rule := self._rule(number):
-            withdraw_rule(rule=rule, now=T0)
+            withdraw_rule(rule=rule, by=None, now=T0)
 
     def restore(self, number: int) -> None:
         if rule := self._rule(number):
-            restore_rule(rule=rule)
+            restore_rule(rule=rule, by=None, now=T0)
 
     def claim(self, consumer: str, offset: int, project: str) -> None:
         rows = list(Consumer.objects.filter(lab=self.lab, key=consumer))

@@ -19,7 +19,7 @@ def test_default_is_thirty_days_of_the_lab_and_ends_with_this_hour() -> None:
     period = parse_period({}, zone=BERLIN, now=NOW)
     assert (period.first_day.isoformat(), period.last_day.isoformat()) == ("2026-10-23", "2026-11-21")
     assert period.to_hour == NOW // 3_600_000_000 + 1
-    assert period.query == ""
+    assert period.query == "period=30d"  # said always: a young lab shows 24 hours where nothing is said
     assert len(period.buckets()) == 30
 
 

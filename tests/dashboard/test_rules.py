@@ -3,6 +3,7 @@
 import pytest
 from django.test import Client
 
+from apps.accounts.models import AuditEntry
 from apps.accounts.services import create_project
 from apps.attribution.models import AttributionRule
 from apps.core.jobs import work_until_empty
@@ -132,3 +133,15 @@ def test_methods_sign_in_and_queries(lab: SmallLab, owner: Client) -> None:
     for i in range(20):
         owner.post("/rules/", {**FORM, "os_user": f"u{i}", "do": "make"})
     assert queries(owner, "/rules/") == few
+
+
+def test_each_act_is_in_the_audit_log(lab: SmallLab, owner: Client) -> None:
+    used(lab, ["proc:ada/python3"])
+    owner.post("/rules/", {**FORM, "do": "make"})
+    rule = AttributionRule.objects.get()
+    for do in ("withdraw", "restore", "end"):
+        owner.post(f"/rules/{rule.pk}/", {"do": do})
+    work_until_empty(worker="test")
+    acts = list(AuditEntry.objects.filter(lab=lab.lab, action__startswith="rule.").values_list("action", "user"))
+    assert acts == [(act, lab.owner.pk) for act in ("rule.made", "rule.withdrawn", "rule.restored", "rule.ended")]
+    assert AuditEntry.objects.get(action="rule.made").details["os_user"] == "ada"

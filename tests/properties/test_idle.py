@@ -96,7 +96,7 @@ def test_every_sum_stays_and_withdrawing_gives_back(
     rows = sorted(IdleShare.objects.filter(lab=lab).values_list("from_hour", "project_id", "low", "high"))
     spread_idle(lab=lab)
     assert sorted(IdleShare.objects.filter(lab=lab).values_list("from_hour", "project_id", "low", "high")) == rows
-    withdraw_idle_policy(lab=lab, from_hour=H0 + start)
+    withdraw_idle_policy(lab=lab, from_hour=H0 + start, by=None, now=T0)
     assert figures_by(lab, query, ["charge", "hour"]) == by_hour
     work_until_empty(worker="test")
 

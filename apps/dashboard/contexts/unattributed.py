@@ -132,13 +132,17 @@ def _act(act: Any, claims: list[Claim]) -> Act:
     return Act(str(act), first.project.name, len(claims), by, first.made_us, undone)
 
 
-def consumers_of(*, lab: Lab, period: Period, keys: list[str], sight: Sight) -> list[Consumer]:
-    """Return the consumers behind chosen lines that nobody claimed yet in the period. Two queries."""
+def consumers_of(*, lab: Lab, period: Period, keys: list[str], sight: Sight) -> tuple[list[Consumer], Pair]:
+    """Return the consumers behind chosen lines that nobody claimed yet in the period, and what they used. Two queries."""
     wanted = set(keys)
     for key in wanted:
         os_user, tab, _ = key.partition("\t")
         if not tab or not sight.of_os_user(os_user):
             raise InvalidInput("There is no such line.", field="line", hint="Open /unattributed/ again.")
-    found = figures_by(lab, unattributed_query(lab, period), ["os_user", "program", "consumer"])
-    names = [consumer for os_user, program, consumer in found if line_key(os_user, program) in wanted]
-    return list(Consumer.objects.filter(lab=lab, key__in=names).order_by("pk"))
+    query = unattributed_query(lab, period)
+    found = {
+        consumer: part
+        for (os_user, program, consumer), part in figures_by(lab, query, ["os_user", "program", "consumer"]).items()
+        if line_key(os_user, program) in wanted
+    }
+    return list(Consumer.objects.filter(lab=lab, key__in=found).order_by("pk")), pair(query, total(found.values()))

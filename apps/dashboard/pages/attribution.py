@@ -33,13 +33,13 @@ def unattributed(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             keys = request.POST.getlist("line")
             if not keys:
                 raise InvalidInput("No line was chosen.", field="line", hint="Tick at least one.")
-            consumers = consumers_of(lab=visitor.lab, period=period, keys=keys, sight=sight)
+            consumers, moved = consumers_of(lab=visitor.lab, period=period, keys=keys, sight=sight)
             act = claim(
                 lab=visitor.lab, consumers=consumers, node=None, from_hour=period.from_hour, to_hour=period.to_hour,
                 project=project, by=visitor.user, now=visitor.now,
             )  # fmt: skip
-            lines = "1 line" if len(keys) == 1 else f"{len(keys)} lines"
-            messages.success(request, f"{lines} of {period.label} now belong to {project.name}.")
+            told = f"{moved.energy.text}, {moved.emission.text} of {period.label} now belong to {project.name}."
+            messages.success(request, told)
             return HttpResponseRedirect(f"/unattributed/?{period.query}&done={act}")
         except LabCarbonError as wrong:
             error = wrong
@@ -64,7 +64,7 @@ def claim_change(request: HttpRequest, visitor: Visitor, act: UUID) -> HttpRespo
     row = found(Claim.objects.filter(lab=visitor.lab, act=act).first(), "claim", "/unattributed/")
     visitor.needs(WRITERS if row.made_by_id == visitor.user.pk else KEEPERS)
     if request.POST.get("do") == "redo":
-        number = redo_claim(lab=visitor.lab, act=act)
+        number = redo_claim(lab=visitor.lab, act=act, by=visitor.user, now=visitor.now)
         messages.success(request, f"The claim for {row.project.name} stands again ({number} consumers).")
     else:
         number = undo_claim(lab=visitor.lab, act=act, by=visitor.user, now=visitor.now)
@@ -119,12 +119,12 @@ def rule(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
 
 def _change(do: str, asked: AttributionRule, visitor: Visitor) -> str:
     if do == "end":
-        end_rule(rule=asked, at_us=visitor.now)
+        end_rule(rule=asked, at_us=visitor.now, by=visitor.user, now=visitor.now)
         return "The rule ends with the hour that began last; what it decided before stays."
     if do == "withdraw":
-        withdraw_rule(rule=asked, now=visitor.now)
+        withdraw_rule(rule=asked, by=visitor.user, now=visitor.now)
         return "The rule is withdrawn: figures go back within seconds. It can be restored here."
     if do == "restore":
-        restore_rule(rule=asked)
+        restore_rule(rule=asked, by=visitor.user, now=visitor.now)
         return "The rule holds again. Figures follow within seconds."
     raise InvalidInput("Nothing was chosen to do.", field="do", hint="Use one of the buttons.")

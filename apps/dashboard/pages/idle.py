@@ -36,7 +36,7 @@ def _change(request: HttpRequest, visitor: Visitor) -> str:
     if withdrawn:
         if not withdrawn.isascii() or not withdrawn.isdecimal() or len(withdrawn) > 9:
             raise InvalidInput("There is no such policy.", field="withdraw", hint="Use one of the buttons.")
-        withdraw_idle_policy(lab=visitor.lab, from_hour=int(withdrawn))
+        withdraw_idle_policy(lab=visitor.lab, from_hour=int(withdrawn), by=visitor.user, now=visitor.now)
         return "The policy is withdrawn; the one before it holds on."
     text = request.POST.get("from_day", "")
     try:
