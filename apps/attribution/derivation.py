@@ -166,17 +166,17 @@ class Move:
     after: int | None
 
 
-def moves(*, rule: AttributionRule, without: bool = False) -> list[Move]:
-    """Return what a rule would move if it were written (``without``: if it were not there). Writes nothing."""
-    rows, _ = selectors.spoken_of(rule.lab, rule)
-    others = [row for row in rules_now(rule.lab) if row.id != rule.pk]
-    asked = others if without else [*others, replace(selectors.as_rule(rule), id=rule.pk or 2**62)]
+def moves(*, lab: Lab, rules: list[AttributionRule], without: bool = False) -> list[Move]:
+    """Return what rules of a lab would move if they were written (``without``: if they were not there). Writes nothing."""
+    asked = {row.pk for row in rules if row.pk is not None}
+    others = [row for row in rules_now(lab) if row.id not in asked]
+    drafts = [replace(selectors.as_rule(row), id=row.pk or 2**62 + i) for i, row in enumerate(rules)]
+    pairs = sorted({pair for row in rules for pair in _pairs(selectors.spoken_of(lab, row)[0])})
     found: list[Move] = []
-    pairs = _pairs(rows)
     for start in range(0, len(pairs), CHUNK):
         part = pairs[start : start + CHUNK]
-        kept = _as_spans(rule.lab, part)
-        for pair, after in derive(rule.lab, part, asked).items():
+        kept = _as_spans(lab, part)
+        for pair, after in derive(lab, part, others if without else [*others, *drafts]).items():
             for from_hour, to_hour, project_before, project_after in differences(kept[pair], after):
                 found.append(Move(pair[0], pair[1], from_hour, to_hour, project_before, project_after))
     return found

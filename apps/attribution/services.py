@@ -96,6 +96,13 @@ def make_rule(*, rule: AttributionRule, by: User | None, now: int) -> Attributio
     return rule
 
 
+@transaction.atomic
+def make_rules(*, rules: Sequence[AttributionRule], by: User | None, now: int) -> None:
+    """Write drafted rules, all or none. Raises Conflict if one is there already."""
+    for rule in rules:
+        make_rule(rule=rule, by=by, now=now)
+
+
 def _note(rule: AttributionRule, by: User | None, action: str, now: int) -> None:
     asked: dict[str, Any] = {name: getattr(rule, name) for name in Criteria().texts() if getattr(rule, name)}
     asked |= {"node": rule.node.hostname} if rule.node else {}

@@ -24,6 +24,7 @@ urlpatterns = [
     path("unattributed/", attribution.unattributed, name="unattributed"),
     path("claims/<uuid:act>/", attribution.claim_change, name="claim"),
     path("rules/", attribution.rules, name="rules"),
+    path("rules/import/", attribution.rules_import, name="rules-import"),
     path("rules/<int:pk>/", attribution.rule, name="rule"),
     path("idle/", idle.idle, name="idle"),
     path("people/", people.people, name="people"),

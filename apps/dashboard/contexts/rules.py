@@ -171,21 +171,27 @@ def _day(text: str, field: str, zone: ZoneInfo) -> int | None:
 
 def preview(*, rule: AttributionRule, without: bool = False) -> Preview:
     """Return what a rule would move over all time, largest first; ``without``: what taking it away would."""
-    found = moves(rule=rule, without=without)
+    to_us = rule.to_hour * US_PER_HOUR if rule.to_hour is not None else None
+    moved = moved_by(rule.lab, [rule], without=without)
+    return Preview(speaks_of(rule), moved, rule.from_hour * US_PER_HOUR, to_us)
+
+
+def moved_by(lab: Lab, rules: list[AttributionRule], *, without: bool = False) -> list[Moved]:
+    """Return what rules would move together, from whom to whom, largest first."""
+    found = moves(lab=lab, rules=rules, without=without)
     names: dict[int | None, str] = {None: "nobody"}
-    names.update(rule.lab.projects.values_list("pk", "name"))
+    names.update(lab.projects.values_list("pk", "name"))
     by_change: dict[tuple[int | None, int | None], list[Figure]] = defaultdict(list)
     places: dict[tuple[int, int], list[Move]] = defaultdict(list)
     for move in found:
         places[move.consumer_id, move.node_id].append(move)
     consumer_ids = sorted({move.consumer_id for move in found})
-    for consumer_id, node_id, hour, part in hours_of_consumers(rule.lab, rule.lab.basis, consumer_ids):
+    for consumer_id, node_id, hour, part in hours_of_consumers(lab, lab.basis, consumer_ids):
         for move in places.get((consumer_id, node_id), ()):
             if move.from_hour <= hour < move.to_hour:
                 by_change[move.before, move.after].append(part)
     moved = [_moved(names[before], names[after], total(parts)) for (before, after), parts in by_change.items()]
-    to_us = rule.to_hour * US_PER_HOUR if rule.to_hour is not None else None
-    return Preview(speaks_of(rule), sorted(moved, key=lambda each: -each.energy_mj), rule.from_hour * US_PER_HOUR, to_us)
+    return sorted(moved, key=lambda each: -each.energy_mj)
 
 
 def _moved(before: str, after: str, part: Figure) -> Moved:

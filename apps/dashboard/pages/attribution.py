@@ -8,13 +8,23 @@ from django.shortcuts import render
 
 from apps.accounts.selectors import project_by_slug
 from apps.attribution.models import AttributionRule, Claim
-from apps.attribution.services import claim, end_rule, make_rule, redo_claim, restore_rule, undo_claim, withdraw_rule
+from apps.attribution.services import (
+    claim,
+    end_rule,
+    make_rule,
+    make_rules,
+    redo_claim,
+    restore_rule,
+    undo_claim,
+    withdraw_rule,
+)
 from apps.carbon.sight import sight_of
 from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.units import hour_of
 from apps.dashboard.access import KEEPERS, WRITERS, Visitor, found, page
 from apps.dashboard.contexts.period import chosen_period, period_menu
 from apps.dashboard.contexts.rules import TYPED, draft, preview, rule_row, rules_page
+from apps.dashboard.contexts.rules_import import COLUMNS, MAX_LENGTH, read
 from apps.dashboard.contexts.unattributed import consumers_of, unattributed_page
 
 
@@ -92,6 +102,39 @@ def rules(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     shown = rules_page(lab=visitor.lab, hour=hour_of(visitor.now))
     context = {"page": shown, "error": error, "typed": typed, "preview": seen}
     return render(request, "pages/rules.html", context, status=error.status if error else 200)
+
+
+@page("GET", "POST")
+def rules_import(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Read many rules from CSV and show what they would move; with do=make write all of them."""
+    visitor.needs(KEEPERS)
+    error: LabCarbonError | None = None
+    seen = None
+    lines = request.POST.get("lines", "")
+    if request.method == "POST":
+        try:
+            lines = _uploaded(request) or lines
+            seen = read(lab=visitor.lab, text=lines, zone=visitor.zone, now=visitor.now)
+            if request.POST.get("do") == "make" and not seen.wrong:
+                make_rules(rules=seen.rules, by=visitor.user, now=visitor.now)
+                messages.success(request, f"{len(seen.rules)} rules hold. Figures follow within seconds.")
+                return HttpResponseRedirect("/rules/")
+        except LabCarbonError as wrong:
+            error = wrong
+    context = {"read": seen, "error": error, "lines": lines, "columns": ", ".join(COLUMNS)}
+    return render(request, "pages/rules_import.html", context, status=error.status if error else 200)
+
+
+def _uploaded(request: HttpRequest) -> str:
+    file = request.FILES.get("file")
+    if file is None:
+        return ""
+    if (file.size or 0) > 4 * MAX_LENGTH:
+        raise InvalidInput("The file is too large.", field="file", hint="Split it.")
+    try:
+        return str(file.read().decode("utf-8"))
+    except UnicodeDecodeError as wrong:
+        raise InvalidInput("The file is no UTF-8 text.", field="file", hint="Save it as CSV, UTF-8.") from wrong
 
 
 @page("GET", "POST")
