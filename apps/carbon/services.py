@@ -8,12 +8,11 @@ from django.db import transaction
 
 from apps.accounts.models import Lab
 from apps.carbon.calc import spans_by_node
-from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.factors import year_factors
+from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.core.errors import InvalidInput
 from apps.core.jobs import request_job
-from apps.core.units import UG_PER_G
-from apps.fleet.calc import LAST_HOUR
+from apps.core.units import END_HOUR, UG_PER_G
 from apps.fleet.selectors import places_of
 
 DATA = Path(__file__).parent / "data"
@@ -129,7 +128,7 @@ def apply_factors(*, lab: Lab) -> int:
             pue_ppm=span.pue_ppm,
             factor_id=span.factor_id,
         )
-        for node_id, spans in spans_by_node(places, year_factors(lab, places), places.stood, LAST_HOUR).items()
+        for node_id, spans in spans_by_node(places, year_factors(lab, places), places.stood, END_HOUR).items()
         for span in spans
     ]
     AppliedFactor.objects.filter(node__lab=lab).delete()

@@ -8,7 +8,6 @@ from typing import TypeVar
 from apps.fleet.choices import DeviceKind
 
 T = TypeVar("T")
-LAST_HOUR = 3_000_000  # an open end: the year 2312
 
 _UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _FORMS = {

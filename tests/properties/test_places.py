@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.carbon.calc import FigureQuery
-from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.factors import priced_with, year_factors
+from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.selectors import entries, figure, figures_by
 from apps.carbon.services import apply_factors
 from apps.core.errors import Conflict
@@ -219,8 +219,8 @@ def test_the_order_of_entering_does_not_matter_and_a_rebuild_changes_nothing() -
 def test_what_would_be_is_what_comes_out() -> None:
     """The figure shown before a fact is recorded is, to the microgram, the figure after it."""
     from apps.carbon.calc import spans_by_node
+    from apps.core.units import END_HOUR
     from apps.dashboard.contexts.effects import places_if
-    from apps.fleet.calc import LAST_HOUR
 
     there = world()
     lab = there.small.lab
@@ -239,7 +239,7 @@ def test_what_would_be_is_what_comes_out() -> None:
             except Conflict:
                 return
             assert priced(there) == before
-            spans = spans_by_node(places, year_factors(lab, places), [node.pk for node in there.nodes], LAST_HOUR)
+            spans = spans_by_node(places, year_factors(lab, places), [node.pk for node in there.nodes], END_HOUR)
             told = priced_with(lab, spans, HOUR, HOUR + 500)
             record(there, last)
             work_until_empty(worker="test")

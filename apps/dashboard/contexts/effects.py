@@ -7,13 +7,13 @@ from django.db import transaction
 
 from apps.accounts.models import Lab
 from apps.carbon.calc import FigureQuery, Span, changes, clipped, spans_by_node
-from apps.carbon.models import EmissionFactor
 from apps.carbon.factors import first_hour_of, priced_with, year_factors
+from apps.carbon.models import EmissionFactor
 from apps.carbon.selectors import Figure, figures_by
-from apps.core.units import US_PER_HOUR, hour_of
+from apps.core.units import END_HOUR, US_PER_HOUR, hour_of
 from apps.dashboard.calc import grams_per_kwh, pue
 from apps.dashboard.figures import Fig, Units, WouldBe, column_units, fig, total, would_be
-from apps.fleet.calc import LAST_HOUR, Places
+from apps.fleet.calc import Places
 from apps.fleet.models import Node
 from apps.fleet.selectors import places_of
 
@@ -62,8 +62,8 @@ def effect_of(*, lab: Lab, after: Places, now: int) -> Effect:
     """Return what would change if the lab's places were ``after``. The number of queries depends on no number of rows."""
     before = places_of(lab)
     factors = year_factors(lab, before, after)
-    old = spans_by_node(before, factors, before.stood, LAST_HOUR)
-    new = spans_by_node(after, factors, before.stood, LAST_HOUR)
+    old = spans_by_node(before, factors, before.stood, END_HOUR)
+    new = spans_by_node(after, factors, before.stood, END_HOUR)
     concerned = sorted(node_id for node_id in before.stood if old[node_id] != new[node_id])
     to_hour = hour_of(now) + 1
     first_change = min(
@@ -101,13 +101,13 @@ def _prices(pairs: Iterable[tuple[Sequence[Span], Sequence[Span]]], from_hour: i
     found = {
         (change.from_hour, change.to_hour, change.before.priced, change.after.priced)
         for old, new in pairs
-        for change in changes(clipped(old, from_hour, LAST_HOUR), clipped(new, from_hour, LAST_HOUR))
+        for change in changes(clipped(old, from_hour, END_HOUR), clipped(new, from_hour, END_HOUR))
     }
     factors = EmissionFactor.objects.in_bulk({side[1] for row in found for side in row[2:] if side[1] is not None})
     return [
         PriceChange(
             start * US_PER_HOUR,
-            end * US_PER_HOUR if end < LAST_HOUR else None,
+            end * US_PER_HOUR if end < END_HOUR else None,
             _words(before, factors),
             _words(after, factors),
         )

@@ -8,8 +8,7 @@ from django.db.models import QuerySet
 from apps.accounts.models import Lab, User
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.jobs import request_job
-from apps.core.units import hour_of
-from apps.fleet.calc import LAST_HOUR
+from apps.core.units import END_HOUR, hour_of
 from apps.fleet.models import DatedFact
 
 Fact = TypeVar("Fact", bound=DatedFact)
@@ -24,7 +23,7 @@ def places_changed(lab: Lab) -> None:
 def whole_hour(from_us: int) -> int:
     """Return the whole UTC hour that holds ``from_us``, if a fact may begin then."""
     hour = hour_of(from_us)
-    if not 0 <= hour < LAST_HOUR:
+    if not 0 <= hour < END_HOUR:
         raise InvalidInput("This time is out of range.", field="from_day", hint="Choose a year between 1970 and 2300.")
     return hour
 
