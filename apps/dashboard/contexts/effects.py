@@ -1,5 +1,6 @@
 """What recording a fact about places would change: computed from the facts as they would be, before anything is kept."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from apps.carbon.calc import FigureQuery, Span, changes, clipped, spans_by_node
 from apps.carbon.factors import first_hour_of, priced_with, year_factors
 from apps.carbon.models import EmissionFactor
 from apps.carbon.selectors import Figure, figures_by
+from apps.core.intervals import merged
 from apps.core.units import END_HOUR, US_PER_HOUR, hour_of
 from apps.dashboard.calc import grams_per_kwh, pue
 from apps.dashboard.figures import Fig, Units, WouldBe, column_units, fig, total, would_be
@@ -98,12 +100,12 @@ def _row(query: FigureQuery, node: Node, before: Figure, after: Figure, units: U
 
 def _prices(pairs: Iterable[tuple[Sequence[Span], Sequence[Span]]], from_hour: int) -> list[PriceChange]:
     """Return the changes between spans from an hour on, each once; one that lasts has no end."""
-    found = {
-        (change.from_hour, change.to_hour, change.before.priced, change.after.priced)
-        for old, new in pairs
-        for change in changes(clipped(old, from_hour, END_HOUR), clipped(new, from_hour, END_HOUR))
-    }
-    factors = EmissionFactor.objects.in_bulk({side[1] for row in found for side in row[2:] if side[1] is not None})
+    hours: dict[tuple[tuple[int, int | None], tuple[int, int | None]], list[tuple[int, int]]] = defaultdict(list)
+    for old, new in pairs:
+        for change in changes(clipped(old, from_hour, END_HOUR), clipped(new, from_hour, END_HOUR)):
+            hours[change.before.priced, change.after.priced].append((change.from_hour, change.to_hour))
+    found = [(start, end, *sides) for sides, listed in hours.items() for start, end in merged(listed)]
+    factors = EmissionFactor.objects.in_bulk({side[1] for sides in hours for side in sides if side[1] is not None})
     return [
         PriceChange(
             start * US_PER_HOUR,
