@@ -6,6 +6,8 @@ import pytest
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from apps.accounts.models import Lab
+
 OLD, NEW = [("fleet", "0001_initial")], [("fleet", "0002_places_in_time")]
 
 
@@ -20,7 +22,7 @@ def test_zones_become_histories_and_placements_stay() -> None:
     latest = MigrationExecutor(connection).loader.graph.leaf_nodes()
     try:
         old = _migrate(OLD)
-        lab = old.get_model("accounts", "Lab").objects.create(slug="old", name="Old", created_us=1)
+        lab = Lab.objects.create(slug="old", name="Old", created_us=1)
         sites = old.get_model("fleet", "Site").objects
         berlin = sites.create(lab_id=lab.pk, name="Berlin", kind="workstation", zone="DE")
         nowhere = sites.create(lab_id=lab.pk, name="Nowhere", kind="workstation", zone="")

@@ -5,7 +5,10 @@ from typing import Any, TypeVar
 
 from django.db.models import QuerySet
 
+from apps.accounts import audit
+from apps.accounts.choices import Act
 from apps.accounts.models import Lab, User
+from apps.core.clock import now_us
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.jobs import request_job
 from apps.core.units import END_HOUR, hour_of
@@ -18,6 +21,11 @@ def places_changed(lab: Lab) -> None:
     """Ask for what follows from a lab's places to be derived again: applied factors, and rules that name a site."""
     request_job(kind="carbon.apply_factors", key=str(lab.pk))
     request_job(kind="attribution.lab", key=str(lab.pk))
+
+
+def recorded(lab: Lab, by: User | None, action: Act, subject: str, details: dict[str, Any], now: int | None) -> None:
+    """Add an act to the audit log. ``now`` None: a caller that knows no time, such as a command, acts now."""
+    audit.record(lab=lab, by=by, action=action, subject=subject, details=details, now=now_us() if now is None else now)
 
 
 def whole_hour(from_us: int) -> int:

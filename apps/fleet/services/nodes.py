@@ -6,8 +6,9 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
+from apps.accounts import audit
 from apps.accounts.calc import keyed_digest, normalised_code
-from apps.accounts.choices import CodePurpose
+from apps.accounts.choices import Act, CodePurpose
 from apps.accounts.models import Lab, OneTimeCode, User
 from apps.accounts.services import issue_code, issue_node_token, spend_code
 from apps.core.errors import Conflict, InvalidInput, NotFound
@@ -15,13 +16,14 @@ from apps.core.jobs import request_job
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import STANDING, EnrolmentPlace, Node, Placement, Site
 from apps.fleet.selectors import sites_of
-from apps.fleet.services.dated import free_hour, only_the_latest, places_changed, whole_hour, withdraw
+from apps.fleet.services.dated import free_hour, only_the_latest, places_changed, recorded, whole_hour, withdraw
 
 
 def _movable(node: Node, site: Site) -> Node:
     """Return the node, locked, if it may stand at the site."""
     if site.lab_id != node.lab_id:
         raise NotFound("There is no such site in this lab.", field="site", hint="Choose one of the lab's sites.")
+    audit.hold(node.lab)
     locked = Node.objects.select_for_update().get(pk=node.pk)
     declared = locked.placements.filter(STANDING, site__kind=SiteKind.DECLARED).exists()
     if declared or site.kind == SiteKind.DECLARED:
@@ -51,6 +53,8 @@ def move_node(*, node: Node, site: Site, from_us: int, by: User | None, now: int
         recorded_by=by,
     )
     places_changed(node.lab)
+    details = {"node": str(node.uuid), "site": site.name, "from_hour": hour}
+    recorded(node.lab, by, Act.NODE_MOVED, node.hostname, details, now)
     return found
 
 
@@ -60,12 +64,15 @@ def correct_place(*, node: Node, site: Site, by: User | None, now: int) -> Place
     withdraw(_movable(node, site).placements.filter(STANDING), by, now)
     found = Placement.objects.create(node=node, site=site, from_hour=0, recorded_us=now, recorded_by=by)
     places_changed(node.lab)
+    details = {"node": str(node.uuid), "site": site.name, "always": True}
+    recorded(node.lab, by, Act.NODE_MOVED, node.hostname, details, now)
     return found
 
 
 @transaction.atomic
 def undo_move(*, placement: Placement, by: User | None, now: int) -> None:
     """Withdraw the latest move of a node: it stands where it stood before, as if it had never moved."""
+    audit.hold(placement.site.lab)
     node = Node.objects.select_for_update().get(pk=placement.node_id)
     facts = node.placements.filter(STANDING).order_by("-from_hour")
     only_the_latest(facts, placement, "move")
@@ -75,16 +82,20 @@ def undo_move(*, placement: Placement, by: User | None, now: int) -> None:
         )
     withdraw(facts.filter(pk=placement.pk), by, now)
     places_changed(node.lab)
+    details = {"node": str(node.uuid), "site": placement.site.name, "from_hour": placement.from_hour}
+    recorded(node.lab, by, Act.NODE_MOVE_UNDONE, node.hostname, details, now)
 
 
 @transaction.atomic
-def set_static_power(*, node: Node, static_power_mw: int | None) -> None:
+def set_static_power(*, node: Node, static_power_mw: int | None, by: User | None = None, now: int | None = None) -> None:
     """Set the power of everything in a node but its metered devices; None = nobody knows."""
     if static_power_mw is not None and static_power_mw < 0:
         raise InvalidInput("Power is never below zero.", field="static_power", hint="Write watts, for example 45.")
+    details = {"power_mw": {"from": node.static_power_mw, "to": static_power_mw}, "node": str(node.uuid)}
     node.static_power_mw = static_power_mw
     node.save(update_fields=["static_power_mw"])
     request_job(kind="energy.resettle_node", key=str(node.pk))
+    recorded(node.lab, by, Act.NODE_STATIC_POWER, node.hostname, details, now)
 
 
 @transaction.atomic
@@ -136,4 +147,6 @@ def enrol_node(*, code: str, uuid: UUID, hostname: str, facts: dict[str, Any], n
     if site is None:
         raise InvalidInput("The lab has no site yet.", hint="Finish /setup/ first.")
     node = register_node(lab=spent.lab, uuid=uuid, hostname=hostname, facts=facts, site=site, now=now)
-    return node, issue_node_token(lab=spent.lab, node_uuid=uuid, now=now)
+    token = issue_node_token(lab=spent.lab, node_uuid=uuid, now=now, by=spent.user)
+    recorded(spent.lab, spent.user, Act.NODE_ENROLLED, hostname, {"node": str(uuid), "site": site.name}, now)
+    return node, token

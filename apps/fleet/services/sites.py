@@ -5,15 +5,19 @@ from typing import Any
 from django.db import transaction
 from django.db.models import ProtectedError
 
+from apps.accounts import audit
+from apps.accounts.choices import Act
 from apps.accounts.models import Lab, OneTimeCode, User
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.units import PPM
 from apps.fleet.choices import CURRENCIES, DEFAULT_PUE_PPM, SiteKind
 from apps.fleet.models import STANDING, Site, SitePrice, SitePue, SiteZone
-from apps.fleet.services.dated import free_hour, only_the_latest, places_changed, whole_hour, withdraw
+from apps.fleet.services.dated import free_hour, only_the_latest, places_changed, recorded, whole_hour, withdraw
 
 
 def _locked(site: Site) -> Site:
+    """Return the site, locked after its lab: acts queue there in one order."""
+    audit.hold(site.lab)
     return Site.objects.select_for_update().get(pk=site.pk)
 
 
@@ -42,22 +46,25 @@ def create_site(
         raise InvalidInput(
             f"{kind!r} is not a kind of site.", field="kind", hint=f"Use one of {', '.join(SiteKind.values)}."
         )
-    Lab.objects.select_for_update().get(pk=lab.pk)  # two at once with one name take turns
+    audit.hold(lab)  # two at once with one name take turns
     site = Site.objects.create(lab=lab, name=_site_name(lab, name), kind=kind)
     told: dict[str, Any] = {"site": site, "from_hour": 0, "recorded_us": now, "recorded_by": by}
     SitePue.objects.create(pue_ppm=pue_ppm or DEFAULT_PUE_PPM[SiteKind(kind)], **told)
     if zone:
         SiteZone.objects.create(zone=zone, **told)
     places_changed(lab)
+    recorded(lab, by, Act.SITE_MADE, site.name, {"kind": str(kind), "zone": zone}, now)
     return site
 
 
 @transaction.atomic
 def rename_site(*, site: Site, name: str, by: User, now: int) -> None:
     """Give a site another name; its history stays."""
-    Lab.objects.select_for_update().get(pk=site.lab_id)
+    audit.hold(site.lab)
+    before = Site.objects.get(pk=site.pk).name
     site.name = _site_name(site.lab, name, besides=site.pk)
     site.save(update_fields=["name"])
+    recorded(site.lab, by, Act.SITE_RENAMED, site.name, {"name": {"from": before, "to": site.name}}, now)
 
 
 @transaction.atomic
@@ -75,6 +82,7 @@ def delete_site(*, site: Site, by: User, now: int) -> None:
         site.delete()
     except ProtectedError as error:
         raise Conflict(f"Something recorded names {site.name}.", hint="It can be renamed instead.") from error
+    recorded(site.lab, by, Act.SITE_DELETED, site.name, {}, now)
 
 
 @transaction.atomic
@@ -87,6 +95,7 @@ def set_zone(*, site: Site, zone: str, from_us: int, by: User | None, now: int) 
     hour = free_hour(facts, whole_hour(from_us), f"A grid zone of {site.name}") if facts.exists() else 0
     found = SiteZone.objects.create(site=site, from_hour=hour, zone=zone, recorded_us=now, recorded_by=by)
     places_changed(site.lab)
+    recorded(site.lab, by, Act.SITE_ZONE, site.name, {"zone": zone, "from_hour": hour}, now)
     return found
 
 
@@ -97,6 +106,7 @@ def correct_zone(*, site: Site, zone: str, by: User | None, now: int) -> None:
     if zone:
         SiteZone.objects.create(site=site, from_hour=0, zone=zone, recorded_us=now, recorded_by=by)
     places_changed(site.lab)
+    recorded(site.lab, by, Act.SITE_ZONE, site.name, {"zone": zone, "always": True}, now)
 
 
 def _possible_pue(pue_ppm: int) -> int:
@@ -120,6 +130,8 @@ def set_pue(
         recorded_by=by,
     )
     places_changed(site.lab)
+    details = {"pue_ppm": pue_ppm, "from_hour": found.from_hour, "note": note}
+    recorded(site.lab, by, Act.SITE_PUE, site.name, details, now)
     return found
 
 
@@ -130,6 +142,7 @@ def correct_pue(*, site: Site, pue_ppm: int, note: str = "", by: User | None, no
     withdraw(_locked(site).pues.filter(STANDING), by, now)
     SitePue.objects.create(site=site, from_hour=0, pue_ppm=pue_ppm, note=note, recorded_us=now, recorded_by=by)
     places_changed(site.lab)
+    recorded(site.lab, by, Act.SITE_PUE, site.name, {"pue_ppm": pue_ppm, "always": True, "note": note}, now)
 
 
 @transaction.atomic
@@ -142,7 +155,7 @@ def set_price(*, site: Site, ucurrency_per_kwh: int, currency: str, from_us: int
     if ucurrency_per_kwh < 0:
         raise InvalidInput("A price is never below zero.", field="price", hint="Write for example 0.31.")
     facts = _locked(site).prices.filter(STANDING)
-    return SitePrice.objects.create(
+    found = SitePrice.objects.create(
         site=site,
         from_hour=free_hour(facts, whole_hour(from_us), f"A price of {site.name}"),
         ucurrency_per_kwh=ucurrency_per_kwh,
@@ -150,6 +163,9 @@ def set_price(*, site: Site, ucurrency_per_kwh: int, currency: str, from_us: int
         recorded_us=now,
         recorded_by=by,
     )
+    details = {"ucurrency_per_kwh": ucurrency_per_kwh, "currency": currency, "from_hour": found.from_hour}
+    recorded(site.lab, by, Act.SITE_PRICE, site.name, details, now)
+    return found
 
 
 @transaction.atomic
@@ -165,3 +181,4 @@ def withdraw_site_fact(*, fact: SiteZone | SitePue | SitePrice, by: User | None,
         )
     withdraw(facts.filter(pk=fact.pk), by, now)
     places_changed(site.lab)
+    recorded(site.lab, by, Act.SITE_WITHDRAWN, site.name, {"entry": str(fact), "from_hour": fact.from_hour}, now)
