@@ -10,7 +10,8 @@ from django.db import transaction
 from apps.accounts.models import Lab
 from apps.accounts.selectors import project_by_slug
 from apps.activity.calc import COLUMNS, DeclaredRow, parse_row
-from apps.carbon.services import apply_factors, declare_factor, factors_of_zone
+from apps.carbon.factors import factors_of_zone
+from apps.carbon.services import apply_factors, declare_factor
 from apps.core.errors import InvalidInput
 from apps.fleet.choices import DeviceKind, SiteKind
 from apps.fleet.models import Device, Node, Site

@@ -9,7 +9,8 @@ from apps.accounts.models import Lab
 from apps.attribution.calc import Claimed, Rule, Stood, Use, namespace_of, user_and_program
 from apps.attribution.models import Attribution, AttributionRule, Claim
 from apps.core.units import END_HOUR
-from apps.fleet.models import Placement
+from apps.fleet.calc import stretches
+from apps.fleet.models import STANDING, Placement
 from apps.ingest.models import Consumer
 from apps.runs.models import Run
 
@@ -76,8 +77,11 @@ def live_claims(consumer_ids: Iterable[int]) -> dict[int, list[Claimed]]:
 def stood(node_ids: Iterable[int]) -> dict[int, list[Stood]]:
     """Return where each node stood when."""
     found: dict[int, list[Stood]] = defaultdict(list)
-    for row in Placement.objects.filter(node_id__in=node_ids):
-        found[row.node_id].append(Stood(row.from_hour, END_HOUR if row.to_hour is None else row.to_hour, row.site_id))
+    histories: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for row in Placement.objects.filter(STANDING, node_id__in=node_ids):
+        histories[row.node_id].append((row.from_hour, row.site_id))
+    for node_id, history in histories.items():
+        found[node_id] = [Stood(start, END_HOUR if end is None else end, site) for start, end, site in stretches(history)]
     return found
 
 

@@ -18,7 +18,7 @@ from apps.carbon.sight import sight_of
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
 from apps.core.units import hour_of
-from apps.fleet.selectors import placement_of
+from apps.fleet.selectors import placement_of, zone_at
 from apps.ingest.api import own_node
 from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
 
@@ -117,7 +117,7 @@ class ConfigView(APIView):
                 "url": settings.SITE_URL,
                 "site": {
                     "name": placement.site.name,
-                    "zone": placement.site.zone or None,
+                    "zone": zone_at(placement.site, hour_of(now)) or None,
                     "pue_ppm": applied.pue_ppm if applied else None,
                 }
                 if placement

@@ -1,6 +1,6 @@
 """What a figure is: a query. And which factor holds when. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -9,6 +9,7 @@ from uuid import UUID
 
 from apps.core.errors import InvalidInput
 from apps.core.units import US_PER_HOUR
+from apps.fleet.calc import Places, holding, stretches
 
 METRICS = ("energy_mj", "facility_energy_mj", "emission_ug")
 SUBJECTS = ("lab", "project", "person", "run", "node", "device")
@@ -171,6 +172,11 @@ class Span:
     pue_ppm: int
     factor_id: int | None
 
+    @property
+    def priced(self) -> tuple[int, int | None]:
+        """Return what prices energy: PUE and factor."""
+        return self.pue_ppm, self.factor_id
+
 
 def year_start_hour(year: int) -> int:
     """Return the whole UTC hour in which a year begins."""
@@ -188,29 +194,89 @@ def factor_for_year(factors: Sequence[YearFactor], year: int) -> YearFactor | No
     return min(factors, key=lambda factor: factor.year, default=None)
 
 
-def spans(*, from_hour: int, to_hour: int, pues: Sequence[tuple[int, int]], factors: Sequence[YearFactor]) -> list[Span]:
-    """Cut ``[from_hour, to_hour)`` where the PUE or the year's factor changes.
+def spans(
+    *,
+    from_hour: int,
+    to_hour: int,
+    pues: Sequence[tuple[int, int]],
+    factors: Sequence[tuple[int, Sequence[YearFactor]]],
+) -> list[Span]:
+    """Cut ``[from_hour, to_hour)`` where the PUE, the zone or the year's factor changes.
 
-    ``pues`` are (from_hour, pue_ppm); the last one at or before an hour holds, and before the first the first holds.
-    Neighbours with the same PUE and factor are one span.
+    ``pues`` are (from_hour, pue_ppm); ``factors`` are (from_hour, the factors of the zone that holds from then on), empty
+    where no zone is known. The last at or before an hour holds, and before the first the first holds. Neighbours with the
+    same PUE and factor are one span.
     """
-    ordered = sorted(pues)
     years = range(
         datetime.fromtimestamp(from_hour * 3600, tz=UTC).year,
         datetime.fromtimestamp((to_hour - 1) * 3600, tz=UTC).year + 1,
     )
-    cuts = {from_hour, to_hour} | {hour for hour, _ in ordered} | {year_start_hour(year) for year in years}
+    cuts = {from_hour, to_hour} | {hour for hour, _ in (*pues, *factors)} | {year_start_hour(year) for year in years}
     edges = sorted(cut for cut in cuts if from_hour <= cut <= to_hour)
     result: list[Span] = []
     for start, end in pairwise(edges):
-        holding = [pue for hour, pue in ordered if hour <= start] or [ordered[0][1]]
-        factor = factor_for_year(factors, datetime.fromtimestamp(start * 3600, tz=UTC).year)
-        span = Span(start, end, holding[-1], factor.factor_id if factor else None)
+        pue_ppm = holding(pues, start)
+        if pue_ppm is None:
+            raise ValueError("A site without a PUE: it is made with one, and the last is never withdrawn.")
+        factor = factor_for_year(holding(factors, start) or (), datetime.fromtimestamp(start * 3600, tz=UTC).year)
+        span = Span(start, end, pue_ppm, factor.factor_id if factor else None)
         last = result[-1] if result else None
-        if last and (last.pue_ppm, last.factor_id) == (span.pue_ppm, span.factor_id):
+        if last and last.priced == span.priced:
             result[-1] = replace(last, to_hour=end)
         else:
             result.append(span)
+    return result
+
+
+def spans_by_node(
+    places: Places, factors: Mapping[str, Sequence[YearFactor]], node_ids: Iterable[int], until: int
+) -> dict[int, list[Span]]:
+    """Return the spans of nodes over ``[0, until)`` from the places they stood at; ``factors`` are the zones'."""
+    of_site: dict[int, list[Span]] = {}
+    result: dict[int, list[Span]] = {}
+    for node_id in node_ids:
+        result[node_id] = []
+        for start, end, site_id in stretches(places.stood[node_id]):
+            if site_id not in of_site:
+                zones = [(hour, factors[zone]) for hour, zone in places.zones.get(site_id, ())]
+                of_site[site_id] = spans(from_hour=0, to_hour=until, pues=places.pues[site_id], factors=zones)
+            result[node_id] += clipped(of_site[site_id], start, until if end is None else end)
+    return result
+
+
+def clipped(found: Iterable[Span], from_hour: int, to_hour: int) -> list[Span]:
+    """Return the parts of spans that lie in ``[from_hour, to_hour)``."""
+    return [
+        replace(span, from_hour=max(span.from_hour, from_hour), to_hour=min(span.to_hour, to_hour))
+        for span in found
+        if span.from_hour < to_hour and span.to_hour > from_hour
+    ]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A stretch of whole hours whose PUE or factor is another before and after a fact about places."""
+
+    from_hour: int
+    to_hour: int
+    before: Span
+    after: Span
+
+
+def changes(before: Sequence[Span], after: Sequence[Span]) -> list[Change]:
+    """Return where two derivations of the same hours differ, in order; equal neighbours are one."""
+    cuts = sorted({span.from_hour for span in (*before, *after)} | {span.to_hour for span in (*before, *after)})
+    result: list[Change] = []
+    for start, end in pairwise(cuts):
+        old, new = (next(span for span in side if span.from_hour <= start < span.to_hour) for side in (before, after))
+        if old.priced == new.priced:
+            continue
+        last = result[-1] if result else None
+        same = last and (last.before.priced, last.after.priced) == (old.priced, new.priced)
+        if last and same and last.to_hour == start:
+            result[-1] = replace(last, to_hour=end)
+        else:
+            result.append(Change(start, end, old, new))
     return result
 
 

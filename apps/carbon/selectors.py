@@ -1,7 +1,7 @@
 """Figures: energy, facility energy and emissions of a subject over a period, in set-based SQL over the ledger."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 from uuid import UUID
 
@@ -67,6 +67,9 @@ class Figure:
     without_factor_mj: int = 0
     entries: int = 0
 
+    def __add__(self, other: "Figure") -> "Figure":
+        return Figure(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
     def value(self, metric: str) -> int:
         """Return the sum of one metric."""
         return int(getattr(self, metric))
@@ -129,7 +132,8 @@ def _sums() -> str:
     )
 
 
-def _figure(row: dict[str, Any]) -> Figure:
+def figure_of(row: dict[str, Any]) -> Figure:
+    """Return the figure that a row of sums holds."""
     return Figure(**{name: int(row[name] or 0) for name in Figure.__dataclass_fields__})
 
 
@@ -153,7 +157,7 @@ def require_subject(lab: Lab, query: FigureQuery) -> None:
 def figure(lab: Lab, query: FigureQuery) -> Figure:
     """Return the sums of ``query``."""
     where, params = _where(lab, query)
-    return _figure(next(rows(f"SELECT {_sums()} {_FROM} WHERE {where}", params)))
+    return figure_of(next(rows(f"SELECT {_sums()} {_FROM} WHERE {where}", params)))
 
 
 def figures_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> dict[tuple[Any, ...], Figure]:
@@ -166,7 +170,7 @@ def figures_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> dict[tu
     names = ", ".join(f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by))
     where, params = _where(lab, query)
     found = rows(f"SELECT {names}, {_sums()} {_FROM} WHERE {where} GROUP BY {columns} ORDER BY {columns}", params)
-    return {tuple(normal(row[f"g{i}"], name) for i, name in enumerate(group_by)): _figure(row) for row in found}
+    return {tuple(normal(row[f"g{i}"], name) for i, name in enumerate(group_by)): figure_of(row) for row in found}
 
 
 def hours_of_consumers(lab: Lab, basis: str, consumer_ids: Sequence[int]) -> Iterator[tuple[int, int, int, Figure]]:
@@ -179,7 +183,7 @@ def hours_of_consumers(lab: Lab, basis: str, consumer_ids: Sequence[int]) -> Ite
             [basis, lab.pk, *part],
         )
         for row in found:
-            yield row["consumer_id"], row["node_id"], row["hour"], _figure(row)
+            yield row["consumer_id"], row["node_id"], row["hour"], figure_of(row)
 
 
 def normal(value: Any, group: str) -> Any:

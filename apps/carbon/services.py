@@ -1,23 +1,21 @@
 """Writes of carbon: loading editions of factors, and deriving which one holds where and when."""
 
 import csv
-from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 
 from django.db import transaction
-from django.db.models import Q
 
 from apps.accounts.models import Lab
-from apps.carbon.calc import YearFactor, spans
+from apps.carbon.calc import spans_by_node
+from apps.carbon.factors import year_factors
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.core.errors import InvalidInput
 from apps.core.jobs import request_job
-from apps.core.units import UG_PER_G
-from apps.fleet.models import Placement, Site
+from apps.core.units import END_HOUR, UG_PER_G
+from apps.fleet.selectors import places_of
 
 DATA = Path(__file__).parent / "data"
-LAST_HOUR = 3_000_000  # an open end: the year 2312
 HOUR_BOUNDS_G = (Decimal(0), Decimal(1500))
 
 
@@ -113,51 +111,26 @@ def declare_factor(*, lab: Lab, zone: str, name: str, ug_per_kwh: int, source: s
     return factor
 
 
-def parent_zone(zone: str) -> str:
-    """Return the zone whose factor stands in for a sub-national one: its country."""
-    return zone.split("-", 1)[0]
-
-
-def factors_of_zone(lab: Lab, zone: str) -> list[EmissionFactor]:
-    """Return the current factors of a zone (else of its country) on the lab's basis."""
-    usable = EmissionFactor.objects.filter(Q(lab=lab) | Q(lab__isnull=True), basis=lab.basis, superseded_us__isnull=True)
-    return list(usable.filter(zone=zone)) or list(usable.filter(zone=parent_zone(zone)))
-
-
-def _derived(lab: Lab, placements: Iterable[Placement]) -> Iterable[AppliedFactor]:
-    by_site: dict[int, tuple[list[tuple[int, int]], list[YearFactor]]] = {}
-
-    def of_site(site: Site) -> tuple[list[tuple[int, int]], list[YearFactor]]:
-        if site.pk not in by_site:
-            factors = factors_of_zone(lab, site.zone) if site.zone else []
-            by_site[site.pk] = (
-                [(pue.from_hour, pue.pue_ppm) for pue in site.pues.all()],
-                [YearFactor(factor.pk, factor.year) for factor in factors],
-            )
-        return by_site[site.pk]
-
-    for placement in placements:
-        pues, factors = of_site(placement.site)
-        for span in spans(from_hour=placement.from_hour, to_hour=placement.to_hour or LAST_HOUR, pues=pues, factors=factors):
-            yield AppliedFactor(
-                node_id=placement.node_id,
-                basis=lab.basis,
-                from_hour=span.from_hour,
-                to_hour=span.to_hour,
-                pue_ppm=span.pue_ppm,
-                factor_id=span.factor_id,
-            )
-
-
 @transaction.atomic
 def apply_factors(*, lab: Lab) -> int:
-    """Derive the lab's applied factors from placements, PUE history and current editions; return how many spans.
+    """Derive the lab's applied factors from placements, zones, PUE and current editions; return how many spans.
 
     Rebuilt whole each time (thousands of rows at most), so that it is the same however the facts came.
     """
     Lab.objects.select_for_update().get(pk=lab.pk)
-    placements = Placement.objects.filter(node__lab=lab).select_related("site").prefetch_related("site__pues")
-    derived = list(_derived(lab, placements))
+    places = places_of(lab)
+    derived = [
+        AppliedFactor(
+            node_id=node_id,
+            basis=lab.basis,
+            from_hour=span.from_hour,
+            to_hour=span.to_hour,
+            pue_ppm=span.pue_ppm,
+            factor_id=span.factor_id,
+        )
+        for node_id, spans in spans_by_node(places, year_factors(lab, places), places.stood, END_HOUR).items()
+        for span in spans
+    ]
     AppliedFactor.objects.filter(node__lab=lab).delete()
     AppliedFactor.objects.bulk_create(derived, batch_size=500)
     return len(derived)

@@ -120,3 +120,20 @@ def total(found: Iterable[Figure]) -> Figure:
         without_factor_mj=sum(part.without_factor_mj for part in listed),
         entries=sum(part.entries for part in listed),
     )
+
+
+@dataclass(frozen=True)
+class WouldBe:
+    """A quantity as it would be if a fact were recorded. It is not stored, so it has no explanation and is no link."""
+
+    number: str
+    unit: str
+    exact: str
+    missing: str
+    at_least: bool
+
+
+def would_be(query: FigureQuery, found: Figure, unit: Unit | None = None) -> WouldBe:
+    """Return ``found``, computed but not recorded, as ``query`` asks for it."""
+    shown_as = fig(query, found, unit)
+    return WouldBe(shown_as.number, shown_as.unit, shown_as.exact, shown_as.missing, shown_as.at_least)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from apps.accounts.models import Lab
 from apps.core.sql import as_int, rows
 from apps.core.units import US_PER_HOUR
+from apps.fleet.models import Device, Node
 
 _STILL_ON_ITS_WAY_US = 120_000_000
 _METERED = "d.kind NOT IN ('host', 'declared', 'meter')"
@@ -97,3 +98,51 @@ def expected_between(times: Iterable[DeviceTime], from_hour: int, to_hour: int, 
     """Return the device time expected in ``[from_hour, to_hour)``, µs."""
     from_us, to_us = from_hour * US_PER_HOUR, min(to_hour * US_PER_HOUR, now)
     return sum(_expected(time.first_us, time.last_us, from_us, to_us, now) for time in times)
+
+
+@dataclass(frozen=True)
+class DeviceStay:
+    """A device in a node over ``[from_hour, to_hour)``. ``other_id`` is set for hours in which it was measured in two
+    nodes: it was moved then. ``energy_mj`` is all of the device in these hours."""
+
+    node_id: int
+    other_id: int | None
+    from_hour: int
+    to_hour: int
+    energy_mj: int
+
+
+def device_stays(device: Device) -> list[DeviceStay]:
+    """Return in which nodes a device was measured, oldest first; together they hold all its energy. One query."""
+    found = rows(
+        "SELECT low, high, MIN(hour) AS from_hour, MAX(hour) + 1 AS to_hour, SUM(energy_mj) AS energy_mj FROM ("
+        "SELECT low, high, hour, energy_mj, ROW_NUMBER() OVER (ORDER BY hour) "
+        "- ROW_NUMBER() OVER (PARTITION BY low, high ORDER BY hour) AS island FROM ("
+        "SELECT hour, MIN(node_id) AS low, MAX(node_id) AS high, SUM(energy_mj) AS energy_mj FROM energy_devicehour "
+        "WHERE device_id = %s GROUP BY hour) h) i GROUP BY low, high, island ORDER BY from_hour",
+        [device.pk],
+    )
+    return [
+        DeviceStay(
+            row["low"],
+            row["high"] if row["high"] != row["low"] else None,
+            row["from_hour"],
+            row["to_hour"],
+            as_int(row["energy_mj"]),
+        )
+        for row in found
+    ]
+
+
+def last_hours_in(node: Node, device_ids: Iterable[int]) -> dict[int, int]:
+    """Return {device id: the last hour in which it was measured in a node}. One query."""
+    wanted = sorted(device_ids)
+    if not wanted:
+        return {}
+    marks = ", ".join(["%s"] * len(wanted))
+    found = rows(
+        f"SELECT device_id, MAX(hour) AS hour FROM energy_devicehour WHERE device_id IN ({marks}) AND node_id = %s "
+        "GROUP BY device_id",
+        [*wanted, node.pk],
+    )
+    return {row["device_id"]: row["hour"] for row in found}

@@ -16,7 +16,7 @@ from apps.carbon.selectors import zones
 from apps.core.errors import Conflict, InvalidInput
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import Site
-from apps.fleet.services import choose_zone, create_site
+from apps.fleet.services import create_site
 
 SITE_KINDS = [(kind.value, kind.label) for kind in SiteKind if kind != SiteKind.DECLARED]
 
@@ -115,7 +115,7 @@ def set_up(
 
 def _lab_with_site(user: User, name: str, zone: str, site_kind: str, time_zone: str, now: int) -> SetUp:
     lab = create_lab(name=name, time_zone=time_zone, owner=user, now=now)
-    site = create_site(lab=lab, name="Main site", kind=SiteKind(site_kind), zone=zone)
+    site = create_site(lab=lab, name="Main site", kind=SiteKind(site_kind), zone=zone, by=user, now=now)
     note = "" if zone else f"No grid zone is chosen: energy will be shown without carbon. Choose it at /sites/{site.pk}/."
     return SetUp(user, lab, site, note)
 
@@ -147,12 +147,3 @@ def accept_as_new_person(*, code: str, username: str, password: str, now: int) -
     if not password:
         raise InvalidInput("A new account needs a password.", field="password", hint="Choose one of 8 characters or more.")
     return accept_invitation(code=code, user=new_user(username, password), now=now)
-
-
-def choose_site_zone(*, site: Site, text: str, by: User, now: int) -> str:
-    """Set a site's zone from what a person typed; return its code."""
-    code = zone_code(text)
-    if not code:
-        raise InvalidInput("No zone was chosen.", field="zone", hint="Write a country such as Germany, or its code DE.")
-    choose_zone(site=site, zone=code, by=by, now=now)
-    return code

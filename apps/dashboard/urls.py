@@ -2,7 +2,20 @@
 
 from django.urls import path
 
-from apps.dashboard.pages import attribution, entry, explain, idle, nodes, overview, people, projects, runs, settings
+from apps.dashboard.pages import (
+    attribution,
+    devices,
+    entry,
+    explain,
+    idle,
+    nodes,
+    overview,
+    people,
+    projects,
+    runs,
+    settings,
+    sites,
+)
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -20,7 +33,10 @@ urlpatterns = [
     path("nodes/", nodes.nodes, name="nodes"),
     path("nodes/enrol/", nodes.enrol, name="enrol"),
     path("nodes/<uuid:uuid>/", nodes.node, name="node"),
-    path("sites/<int:pk>/", nodes.site, name="site"),
+    path("nodes/<uuid:uuid>/move/", nodes.move, name="move"),
+    path("devices/<path:key>/", devices.device, name="device"),
+    path("sites/", sites.sites, name="sites"),
+    path("sites/<int:pk>/", sites.site, name="site"),
     path("unattributed/", attribution.unattributed, name="unattributed"),
     path("claims/<uuid:act>/", attribution.claim_change, name="claim"),
     path("rules/", attribution.rules, name="rules"),

@@ -1,8 +1,13 @@
-"""The form of device keys. Pure."""
+"""The form of device keys, and dated facts: what holds when. Pure."""
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from apps.fleet.choices import DeviceKind
+
+T = TypeVar("T")
 
 _UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _FORMS = {
@@ -23,3 +28,30 @@ def device_kind(key: str, node_uuid: str) -> DeviceKind | None:
             owner = match.groupdict().get("node")
             return kind if owner is None or owner.lower() == node_uuid.lower() else None
     return None
+
+
+def stretches(history: Sequence[tuple[int, T]]) -> list[tuple[int, int | None, T]]:
+    """Return a history of (from_hour, value) as (from_hour, to_hour, value): disjoint, without gaps, the last one open.
+
+    Each value holds until the next begins; the first also holds for all time before (from hour 0).
+    """
+    ordered = sorted(history, key=lambda fact: fact[0])
+    begins = [0, *(hour for hour, _ in ordered[1:]), None]
+    return [(begins[i] or 0, begins[i + 1], value) for i, (_, value) in enumerate(ordered)]
+
+
+def holding(history: Sequence[tuple[int, T]], hour: int) -> T | None:
+    """Return what holds in ``hour``; None of an empty history."""
+    for start, end, value in stretches(history):
+        if start <= hour and (end is None or hour < end):
+            return value
+    return None
+
+
+@dataclass(frozen=True)
+class Places:
+    """The dated facts of a lab's places, as (from_hour, value): site ids by node id; zones and PUE (ppm) by site id."""
+
+    stood: Mapping[int, Sequence[tuple[int, int]]]
+    zones: Mapping[int, Sequence[tuple[int, str]]]
+    pues: Mapping[int, Sequence[tuple[int, int]]]

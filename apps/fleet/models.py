@@ -1,19 +1,18 @@
-"""Site, node, device, and where a node stood when. Dated facts take effect on whole UTC hours."""
+"""Site, node, device, and the dated facts about places. Dated facts take effect on whole UTC hours."""
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 
-from apps.accounts.models import Lab
+from apps.accounts.models import Lab, OneTimeCode, User
 from apps.fleet.choices import DeviceKind, SiteKind
 
 
 class Site(models.Model):
-    """A place with a grid zone and a PUE history. ``zone`` is '' until somebody chooses it."""
+    """A place. Its grid zone, PUE and electricity price are dated facts of their own; so is which nodes stand in it."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="sites")
     name = models.CharField(max_length=200)
     kind = models.CharField(max_length=16, choices=SiteKind)
-    zone = models.CharField(max_length=40, blank=True, default="")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["lab", "name"], name="site_name_once_per_lab")]
@@ -22,22 +21,82 @@ class Site(models.Model):
         return self.name
 
 
-class SitePue(models.Model):
-    """Power usage effectiveness of a site from a whole UTC hour on, until the next."""
+# A fact that nobody withdrew: it holds, or will hold.
+STANDING = Q(withdrawn_us__isnull=True)
+
+
+class DatedFact(models.Model):
+    """Something that holds from a whole UTC hour on, until the next fact of its history begins.
+
+    There is no end to store, so that a history has neither gaps nor overlaps. What was recorded is never edited: a wrong
+    fact is withdrawn and stays in the table with who did so. ``recorded_us`` null: recorded before this was kept.
+    """
+
+    from_hour = models.BigIntegerField()
+    recorded_us = models.BigIntegerField(null=True, blank=True)
+    recorded_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    withdrawn_us = models.BigIntegerField(null=True, blank=True)
+    withdrawn_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+
+    class Meta:
+        abstract = True
+
+
+_IN_TIME = Q(from_hour__gte=0)
+
+
+class SiteZone(DatedFact):
+    """The grid zone of a site from an hour on. A site without one has energy and no carbon."""
+
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="zones")
+    zone = models.CharField(max_length=40)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["site", "from_hour"], condition=STANDING, name="zone_once_per_hour"),
+            models.CheckConstraint(condition=_IN_TIME, name="zone_not_before_time"),
+            models.CheckConstraint(condition=~Q(zone=""), name="zone_not_empty"),
+        ]
+
+    def __str__(self) -> str:
+        return self.zone
+
+
+class SitePue(DatedFact):
+    """Power usage effectiveness of a site from an hour on."""
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="pues")
-    from_hour = models.BigIntegerField()
     pue_ppm = models.BigIntegerField()
     note = models.CharField(max_length=200, blank=True, default="")
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["site", "from_hour"], name="pue_once_per_hour"),
+            models.UniqueConstraint(fields=["site", "from_hour"], condition=STANDING, name="pue_once_per_hour"),
+            models.CheckConstraint(condition=_IN_TIME, name="pue_not_before_time"),
             models.CheckConstraint(condition=Q(pue_ppm__gte=1_000_000), name="pue_at_least_one"),
         ]
 
     def __str__(self) -> str:
         return f"PUE {self.pue_ppm / 1e6:.3f}"
+
+
+class SitePrice(DatedFact):
+    """What electricity costs at a site from an hour on: flat, in millionths of ``currency`` (ISO 4217) per kWh."""
+
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="prices")
+    ucurrency_per_kwh = models.BigIntegerField()
+    currency = models.CharField(max_length=3)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["site", "from_hour"], condition=STANDING, name="price_once_per_hour"),
+            models.CheckConstraint(condition=_IN_TIME, name="price_not_before_time"),
+            models.CheckConstraint(condition=Q(ucurrency_per_kwh__gte=0), name="price_not_negative"),
+            models.CheckConstraint(condition=~Q(currency=""), name="price_has_a_currency"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.ucurrency_per_kwh / 1e6:g} {self.currency}/kWh"
 
 
 class Node(models.Model):
@@ -65,24 +124,30 @@ class Node(models.Model):
         return self.hostname
 
 
-class Placement(models.Model):
-    """A node stood at a site over ``[from_hour, to_hour)``; an open end is null."""
+class Placement(DatedFact):
+    """A node stood at a site from an hour on, until its next placement begins; its first one has no beginning."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="placements")
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="placements")
-    from_hour = models.BigIntegerField()
-    to_hour = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(to_hour__isnull=True) | Q(to_hour__gt=F("from_hour")), name="placement_not_empty"
-            ),
-            models.UniqueConstraint(fields=["node"], condition=Q(to_hour__isnull=True), name="one_open_placement_per_node"),
+            models.UniqueConstraint(fields=["node", "from_hour"], condition=STANDING, name="placement_once_per_hour"),
+            models.CheckConstraint(condition=_IN_TIME, name="placement_not_before_time"),
         ]
 
     def __str__(self) -> str:
         return f"{self.node} at {self.site}"
+
+
+class EnrolmentPlace(models.Model):
+    """The site at which the machine of an enrolment code will stand. A code without one: the lab's first site."""
+
+    code = models.OneToOneField(OneTimeCode, on_delete=models.CASCADE, primary_key=True, related_name="place")
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="+")
+
+    def __str__(self) -> str:
+        return f"{self.code} for {self.site}"
 
 
 class Device(models.Model):

@@ -1,12 +1,20 @@
 """Reads of fleet."""
 
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
 from uuid import UUID
 
 from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
+from apps.core.text import unstorable
+from apps.fleet.calc import Places, holding, stretches
 from apps.fleet.choices import SiteKind
-from apps.fleet.models import Node, Placement, Site
+from apps.fleet.models import STANDING, Device, Node, Placement, Site, SitePrice, SitePue, SiteZone
+
+T = TypeVar("T")
 
 SILENT_AFTER_US = 15 * 60 * 1_000_000
 
@@ -14,6 +22,13 @@ SILENT_AFTER_US = 15 * 60 * 1_000_000
 def node_of(lab: Lab, uuid: UUID) -> Node | None:
     """Return the lab's node, or None."""
     return Node.objects.filter(lab=lab, uuid=uuid).first()
+
+
+def device_of(lab: Lab, key: str) -> Device | None:
+    """Return the lab's device with the node it was last seen in, or None."""
+    if unstorable(key):
+        return None
+    return Device.objects.select_related("node").filter(lab=lab, key=key).first()
 
 
 def measured_nodes(lab: Lab) -> QuerySet[Node]:
@@ -26,17 +41,97 @@ def silent_nodes(lab: Lab, now: int) -> QuerySet[Node]:
     return measured_nodes(lab).filter(last_push_us__lt=now - SILENT_AFTER_US)
 
 
-def placement_of(node: Node, hour: int) -> Placement | None:
-    """Return where a node stood in a UTC hour, or None."""
-    return (
-        Placement.objects.select_related("site")
-        .filter(node=node, from_hour__lte=hour)
-        .exclude(to_hour__lte=hour)
-        .order_by("-from_hour")
-        .first()
-    )
+def sites_of(lab: Lab) -> QuerySet[Site]:
+    """Return the places where machines may stand (places of declared use are made by imports)."""
+    return Site.objects.filter(lab=lab).exclude(kind=SiteKind.DECLARED).order_by("name", "id")
+
+
+def site_of(lab: Lab, pk: int) -> Site | None:
+    """Return the lab's site, or None."""
+    return sites_of(lab).filter(pk=pk).first() if pk < 2**63 else None
+
+
+def site_fact(site: Site, kind: str, pk: int) -> SiteZone | SitePue | SitePrice | None:
+    """Return the standing zone, PUE or price (``kind``) of a site, or None."""
+    facts: dict[str, QuerySet[SiteZone] | QuerySet[SitePue] | QuerySet[SitePrice]] = {
+        "zone": site.zones.all(),
+        "pue": site.pues.all(),
+        "price": site.prices.all(),
+    }
+    return facts[kind].filter(STANDING, pk=pk).first()
 
 
 def sites_without_zone(lab: Lab) -> QuerySet[Site]:
     """Return the sites whose grid zone nobody chose: their energy has no carbon."""
-    return Site.objects.filter(lab=lab, zone="")
+    return Site.objects.filter(lab=lab).exclude(pk__in=SiteZone.objects.filter(STANDING).values("site_id"))
+
+
+def zone_at(site: Site, hour: int) -> str:
+    """Return the grid zone of a site in a UTC hour; '' where nobody chose one."""
+    return holding(list(site.zones.filter(STANDING).values_list("from_hour", "zone")), hour) or ""
+
+
+def zones_at(lab: Lab, hour: int) -> dict[int, str]:
+    """Return {site id: grid zone in a UTC hour} of the sites that have one. One query."""
+    found = SiteZone.objects.filter(STANDING, site__lab=lab).values_list("site_id", "from_hour", "zone")
+    return {site_id: zone for site_id, history in _grouped(found).items() if (zone := holding(history, hour))}
+
+
+def zones_ever(lab: Lab) -> set[str]:
+    """Return every grid zone that a site of the lab is or was in."""
+    return set(SiteZone.objects.filter(STANDING, site__lab=lab).values_list("zone", flat=True))
+
+
+@dataclass(frozen=True)
+class Stay:
+    """A node at a site over ``[from_hour, to_hour)``; ``to_hour`` None: it stands there until it is moved."""
+
+    placement: Placement
+    from_hour: int
+    to_hour: int | None
+
+
+def stays_of(node: Node) -> list[Stay]:
+    """Return where a node stood, stands and will stand, oldest first. Disjoint, without gaps, from hour 0 on."""
+    found = node.placements.filter(STANDING).select_related("site", "recorded_by").order_by("from_hour")
+    return [Stay(placement, start, end) for start, end, placement in stretches([(row.from_hour, row) for row in found])]
+
+
+def stays_at(site: Site) -> list[Stay]:
+    """Return which nodes stood, stand and will stand at a site, by begin. Two queries."""
+    nodes = Placement.objects.filter(STANDING, site=site).values("node_id")
+    histories: dict[int, list[tuple[int, Placement]]] = defaultdict(list)
+    for row in Placement.objects.filter(STANDING, node__in=nodes).select_related("node"):
+        histories[row.node_id].append((row.from_hour, row))
+    stays = [Stay(row, start, end) for history in histories.values() for start, end, row in stretches(history)]
+    here = [stay for stay in stays if stay.placement.site_id == site.pk]
+    return sorted(here, key=lambda stay: (stay.from_hour, stay.placement.node.hostname, stay.placement.node_id))
+
+
+def placement_of(node: Node, hour: int) -> Placement | None:
+    """Return where a node stood in a UTC hour, or None if it was never placed."""
+    found = node.placements.filter(STANDING).select_related("site")
+    return holding([(row.from_hour, row) for row in found], hour)
+
+
+def placements_at(lab: Lab, hour: int) -> dict[int, Placement]:
+    """Return {node id: where it stood in a UTC hour}. One query."""
+    histories: dict[int, list[tuple[int, Placement]]] = defaultdict(list)
+    for row in Placement.objects.filter(STANDING, node__lab=lab).select_related("site"):
+        histories[row.node_id].append((row.from_hour, row))
+    return {node_id: found for node_id, history in histories.items() if (found := holding(history, hour))}
+
+
+def places_of(lab: Lab) -> Places:
+    """Return the standing facts about a lab's places. Three queries."""
+    stood = Placement.objects.filter(STANDING, node__lab=lab).values_list("node_id", "from_hour", "site_id")
+    zones = SiteZone.objects.filter(STANDING, site__lab=lab).values_list("site_id", "from_hour", "zone")
+    pues = SitePue.objects.filter(STANDING, site__lab=lab).values_list("site_id", "from_hour", "pue_ppm")
+    return Places(_grouped(stood), _grouped(zones), _grouped(pues))
+
+
+def _grouped(rows: Iterable[tuple[int, int, T]]) -> dict[int, list[tuple[int, T]]]:
+    histories: dict[int, list[tuple[int, T]]] = defaultdict(list)
+    for owner_id, from_hour, value in sorted(rows, key=lambda row: row[:2]):
+        histories[owner_id].append((from_hour, value))
+    return dict(histories)

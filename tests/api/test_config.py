@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 
 from apps.core.jobs import work_until_empty
-from apps.fleet.services import choose_zone, set_pue
+from apps.fleet.services import correct_pue, correct_zone
 from tests.api.conftest import Labs
+from tests.builders import T0
 
 Refused = Callable[..., dict[str, Any]]
 
 
 def test_it_works(labs: Labs) -> None:
-    set_pue(site=labs.ours.site, pue_ppm=1_500_000, from_us=0)
+    correct_pue(site=labs.ours.site, pue_ppm=1_500_000, by=labs.ours.owner, now=T0)
     work_until_empty(worker="test")
     told = labs.node("GET", "config/").json()
     assert told["interval_s"] == 60
@@ -24,7 +25,7 @@ def test_it_works(labs: Labs) -> None:
 
 
 def test_without_a_zone_there_is_no_factor_and_not_zero(labs: Labs) -> None:
-    choose_zone(site=labs.ours.site, zone="")
+    correct_zone(site=labs.ours.site, zone="", by=labs.ours.owner, now=T0)
     work_until_empty(worker="test")
     told = labs.node("GET", "config/").json()
     assert told["factor"] is None

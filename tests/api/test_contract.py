@@ -13,7 +13,7 @@ from apps.accounts.choices import CodePurpose
 from apps.accounts.services import issue_code, issue_node_token
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
-from apps.fleet.services import choose_zone, register_node
+from apps.fleet.services import correct_zone, register_node
 from tests.api.conftest import Caller, Labs
 
 CONTRACT = Path(__file__).parents[1] / "contract"
@@ -64,7 +64,7 @@ def test_codes(labs: Labs, endpoint: str, purpose: CodePurpose) -> None:
 
 def test_config(node: Caller, labs: Labs) -> None:
     assert shape(node("GET", "config/").json()) == shape(recorded("config_reply"))
-    choose_zone(site=labs.ours.site, zone="")
+    correct_zone(site=labs.ours.site, zone="", by=None, now=now_us())
     work_until_empty(worker="test")
     told, expected = node("GET", "config/").json(), recorded("config_reply_no_zone")
     assert set(told) == set(expected)

@@ -30,7 +30,7 @@ def _plain(text: str) -> str:
 def address(route: str, small: SmallLab, run: str) -> str:
     """Return a route with its parameters filled in by things of a lab."""
     uuid = run if "/runs/" in route else str(small.node.uuid)
-    filled = {"slug": PROJECT, "uuid": uuid, "pk": str(small.site.pk), "person": str(small.owner.pk)}
+    filled = {"slug": PROJECT, "uuid": uuid, "pk": str(small.site.pk), "person": str(small.owner.pk), "key": DEVICE}
     if "/rules/" in route:
         filled["pk"] = str(AttributionRule.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
     if "/claims/" in route:
@@ -44,5 +44,6 @@ def address(route: str, small: SmallLab, run: str) -> str:
 
 
 PROJECT = "ours-only"
+DEVICE = "gpu:GPU-0000-1111"
 QUERY = "?metric=energy_mj&from=2026-11-02T00:00Z&to=2026-11-03T00:00Z"
 NEEDS_QUERY = frozenset({"/explain/", "/explain/ledger.csv", "/api/v1/figures/", "/api/v1/explain/"})

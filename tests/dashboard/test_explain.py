@@ -8,7 +8,7 @@ from django.test import Client
 from apps.carbon.calc import FigureQuery
 from apps.carbon.selectors import figure
 from apps.core.units import emission_ug
-from apps.fleet.services import set_pue, set_static_power
+from apps.fleet.services import correct_pue, set_pue, set_static_power
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import (
@@ -55,7 +55,7 @@ def test_works(lab: SmallLab, owner: Client) -> None:
 @pytest.mark.parametrize("consumer", ["", "idle", "overhead", "unattributed"])
 def test_the_headline_is_the_sum_of_its_ledger_csv(lab: SmallLab, owner: Client, metric: str, consumer: str) -> None:
     set_static_power(node=lab.node, static_power_mw=45_000)
-    set_pue(site=lab.site, pue_ppm=1_371_113, from_us=0)
+    correct_pue(site=lab.site, pue_ppm=1_371_113, by=lab.owner, now=T0)
     use(lab, runs=3)
     use(lab, runs=2, project=None, first=3)
     asked = query(metric, consumer=consumer)

@@ -9,11 +9,12 @@ from django.db import connection
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from apps.carbon.calc import YearFactor, factor_for_year, spans
+from apps.carbon.calc import Span, YearFactor, changes, factor_for_year, spans
 from apps.core.intervals import durations_by_hour, hours_touched, merged, split_by_hour
 from apps.core.sql import emission_sql, facility_sql
 from apps.core.units import US_PER_HOUR, emission_ug, facility_mj, kwh_to_mj, largest_remainder
 from apps.energy.calc import covered_us, overhead_mj, runs_of_hours
+from apps.fleet.calc import holding, stretches
 
 BLOOM_MJ = 433_196 * 3_600_000_000
 INT64 = 2**63 - 1
@@ -126,16 +127,20 @@ def test_kwh_become_millijoules_half_up(kwh: Fraction) -> None:
     assert kwh_to_mj(kwh) == _half_up(kwh * 3_600_000_000)
 
 
+HOURS = st.integers(0, 540_000)
+YEARS = st.lists(st.integers(2010, 2030), max_size=5, unique=True)
+
+
 @given(
     st.integers(400_000, 500_000),
     st.integers(1, 40_000),
-    st.lists(st.tuples(st.integers(0, 540_000), PUES), min_size=1, max_size=5, unique_by=lambda pair: pair[0]),
-    st.lists(st.integers(2010, 2030), max_size=5, unique=True),
+    st.lists(st.tuples(HOURS, PUES), min_size=1, max_size=5, unique_by=lambda pair: pair[0]),
+    st.lists(st.tuples(HOURS, YEARS), max_size=4, unique_by=lambda pair: pair[0]),
 )
 def test_spans_tile_the_period_and_hold_what_held_in_each_hour(
-    from_hour: int, length: int, pues: list[tuple[int, int]], years: list[int]
+    from_hour: int, length: int, pues: list[tuple[int, int]], zones: list[tuple[int, list[int]]]
 ) -> None:
-    factors = [YearFactor(year, year) for year in years]
+    factors = [(at, [YearFactor(at * 10_000 + year, year) for year in years]) for at, years in zones]
     found = spans(from_hour=from_hour, to_hour=from_hour + length, pues=pues, factors=factors)
     assert found[0].from_hour == from_hour
     assert found[-1].to_hour == from_hour + length
@@ -145,8 +150,45 @@ def test_spans_tile_the_period_and_hold_what_held_in_each_hour(
         for hour in (span.from_hour, span.to_hour - 1):
             held = [pue for at, pue in sorted(pues) if at <= hour] or [min(pues)[1]]
             assert span.pue_ppm == held[-1]
-            used = factor_for_year(factors, datetime.fromtimestamp(hour * 3600, tz=UTC).year)
+            of_zone = [years for at, years in sorted(factors, key=lambda zone: zone[0]) if at <= hour]
+            here = of_zone[-1] if of_zone else min(factors, key=lambda zone: zone[0])[1] if factors else []
+            used = factor_for_year(here, datetime.fromtimestamp(hour * 3600, tz=UTC).year)
             assert span.factor_id == (used.factor_id if used else None)
+
+
+HISTORIES = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(1, 4)), min_size=1, max_size=6, unique_by=lambda fact: fact[0]
+)
+
+
+@given(HISTORIES)
+def test_a_history_has_neither_gaps_nor_overlaps(history: list[tuple[int, int]]) -> None:
+    found = stretches(history)
+    assert found[0][0] == 0
+    assert found[-1][1] is None
+    assert all(one[1] == other[0] for one, other in itertools.pairwise(found))
+    for hour in range(70):
+        begun = [value for at, value in sorted(history) if at <= hour]
+        assert holding(history, hour) == (begun[-1] if begun else min(history)[1])
+    assert holding([], 5) is None
+
+
+@given(HISTORIES, HISTORIES)
+def test_changes_are_the_hours_that_are_priced_otherwise(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
+    before, after = (
+        [Span(start, 80 if end is None else end, pue, None) for start, end, pue in stretches(history)]
+        for history in (one, other)
+    )
+    found = changes(before, after)
+    told = {hour: (row.before.pue_ppm, row.after.pue_ppm) for row in found for hour in range(row.from_hour, row.to_hour)}
+    differ = {hour: (holding(one, hour), holding(other, hour)) for hour in range(80)}
+    assert told == {hour: pair for hour, pair in differ.items() if pair[0] != pair[1]}
+    assert all(row.to_hour <= following.from_hour for row, following in itertools.pairwise(found))
+
+
+def test_a_site_without_a_pue_is_an_error_and_not_a_guess() -> None:
+    with pytest.raises(ValueError, match="without a PUE"):
+        spans(from_hour=0, to_hour=10, pues=[], factors=[])
 
 
 @given(st.lists(st.integers(2000, 2030), max_size=6, unique=True), st.integers(1995, 2035))

@@ -10,7 +10,7 @@ from apps.carbon.calc import FigureQuery
 from apps.carbon.selectors import GROUPS, entries, factors_used, figure, figures_by
 from apps.core.jobs import work_until_empty
 from apps.core.units import emission_ug, facility_mj
-from apps.fleet.services import choose_zone, set_pue, set_static_power
+from apps.fleet.services import correct_zone, set_pue, set_static_power
 from apps.runs.services import RunFacts, put_run
 from tests.builders import T0, push, small_lab
 from tests.properties.histories import HOUR_US, RUNS, SENT, Sent, histories, undone
@@ -32,7 +32,7 @@ def test_parts_and_entries_sum_to_the_figure(zone: str) -> None:
     )
     set_static_power(node=small.node, static_power_mw=80_001)
     set_pue(site=small.site, pue_ppm=1_234_567, from_us=T0 + 2 * HOUR_US)
-    choose_zone(site=small.site, zone=zone)
+    correct_zone(site=small.site, zone=zone, by=None, now=T0)
     work_until_empty(worker="test")
 
     @settings(max_examples=20)

@@ -20,6 +20,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     first = request.path.strip("/").split("/", 1)[0] or "overview"
     here = {
         "sites": "nodes",
+        "devices": "nodes",
         "explain": "",
         "unattributed": "projects",
         "rules": "projects",

@@ -19,7 +19,8 @@ from apps.dashboard.contexts.pricing import Priced, Pricing, factor_text, pricin
 from apps.dashboard.figures import Fig, Units, column_units, exact_fig, fig, percent_fig
 from apps.dashboard.periods import Period, hour_of_text
 from apps.dashboard.selectors import device_times, time_shares
-from apps.fleet.models import Device, Node, Placement
+from apps.fleet.models import Device, Node
+from apps.fleet.selectors import zones_ever
 from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
 from apps.runs.models import Run
 
@@ -257,7 +258,7 @@ def explain_page(
     rows = list(entries(lab, query, limit=PAGE_ROWS, offset=(number - 1) * PAGE_ROWS))
     chosen = _chosen(params, rows, query)
     hour = hour_view(lab, *chosen, sight) if chosen else None
-    zones = set(Placement.objects.filter(node__lab=lab).values_list("site__zone", flat=True).distinct())
+    zones = zones_ever(lab)
     priced = pricing.factors if query.metric == "emission_ug" else []
     factors = [factor_view(factor, query, zones) for factor in priced]
     times = [

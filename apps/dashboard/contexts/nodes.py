@@ -1,4 +1,4 @@
-"""Nodes: the list with coverage and health, one node with its devices, and one site."""
+"""Nodes: the list with coverage and health, and one node with its devices and places."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -6,19 +6,18 @@ from typing import Any
 
 from apps.accounts.models import Lab
 from apps.carbon.selectors import Figure, figures_by
-from apps.carbon.services import factors_of_zone
 from apps.catalog.selectors import HostPower, host_powers
 from apps.core.units import US_PER_HOUR, US_PER_S, hour_of
-from apps.dashboard.calc import duration, grams_per_kwh, percent, pue, shares
+from apps.dashboard.calc import duration, percent, shares
 from apps.dashboard.contexts.attention import REASONS
+from apps.dashboard.contexts.moves import StayRow, stay_rows
 from apps.dashboard.contexts.overview import lab_query
 from apps.dashboard.figures import Fig, Pair, Units, column_units, fig, pair, percent_fig, total
 from apps.dashboard.periods import Period
-from apps.dashboard.selectors import DeviceTime, TimeShares, device_times, time_shares
-from apps.dashboard.services import zone_label
+from apps.dashboard.selectors import DeviceTime, TimeShares, device_times, last_hours_in, time_shares
 from apps.fleet.choices import DeviceKind, SiteKind
-from apps.fleet.models import Device, Node, Placement, Site
-from apps.fleet.selectors import SILENT_AFTER_US, placement_of
+from apps.fleet.models import Device, Node, Site
+from apps.fleet.selectors import SILENT_AFTER_US, placements_at, sites_of, zone_at, zones_at
 from apps.ingest.choices import EnergyQuality
 from apps.ingest.models import QuarantinedWindow
 
@@ -49,6 +48,7 @@ class NodeRow:
 
     node: Node
     site: Site | None
+    zone: str
     state: str
     state_words: str
     devices: int
@@ -69,6 +69,14 @@ class SetAside:
 
 
 @dataclass(frozen=True)
+class SiteRow:
+    """A site and its grid zone now ('' where nobody chose one)."""
+
+    site: Site
+    zone: str
+
+
+@dataclass(frozen=True)
 class NodesPage:
     """The list of nodes. Its rows add up to ``totals``."""
 
@@ -77,7 +85,7 @@ class NodesPage:
     units: Units
     totals: Pair | None
     set_aside: list[SetAside]
-    sites: list[Site]
+    sites: list[SiteRow]
 
 
 def covered(found: TimeShares) -> Covered | None:
@@ -134,10 +142,7 @@ def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
     times: dict[int, list[DeviceTime]] = defaultdict(list)
     for time in device_times(lab, period.from_hour, period.to_hour, now):
         times[time.node_id].append(time)
-    at = {
-        placement.node_id: placement.site
-        for placement in Placement.objects.filter(node__lab=lab, to_hour__isnull=True).select_related("site")
-    }
+    placements, zones = placements_at(lab, hour_of(now)), zones_at(lab, hour_of(now))
     devices: dict[int, int] = defaultdict(int)
     for node_id in Device.objects.filter(lab=lab).exclude(kind=DeviceKind.HOST).values_list("node_id", flat=True):
         devices[node_id] += 1
@@ -146,25 +151,32 @@ def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
     for node in Node.objects.filter(lab=lab).order_by("hostname", "id"):
         part = found.get(str(node.uuid))
         own = query.but(subject_kind="node", subject_key=str(node.uuid))
-        site = at.get(node.pk)
+        site = placements[node.pk].site if node.pk in placements else None
+        zone = zones.get(site.pk, "") if site else ""
         state = node_state(node, site, now)
         figures = pair(own, part, units) if part else None
         known = covered(time_shares(times[node.pk]))
-        rows.append(NodeRow(node, site, *state, devices[node.pk], figures, known, *_skew(node), sources_of(node.health)))
+        rows.append(
+            NodeRow(node, site, zone, *state, devices[node.pk], figures, known, *_skew(node), sources_of(node.health))
+        )
     totals = pair(query, total(found.values()), units) if found else None
-    sites = list(Site.objects.filter(lab=lab).exclude(kind=SiteKind.DECLARED).order_by("name"))
+    sites = [SiteRow(site, zones.get(site.pk, "")) for site in sites_of(lab)]
     return NodesPage(period, rows, units, totals, _set_aside(lab), sites)
 
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """A device of a node. Its figure is the device's, wherever it stood; ``moved`` says that part of it was elsewhere."""
+    """A device of a node. Its figure is the device's, wherever it stood; ``moved`` says that part of it was elsewhere.
+
+    ``left_us`` is set for a device that was measured here and then in another node: the end of its last hour here.
+    """
 
     device: Device
     energy: Fig | None
     covered: Covered | None
     qualities: list[str]
     moved: bool
+    left_us: int | None
 
 
 @dataclass(frozen=True)
@@ -191,8 +203,10 @@ class NodePage:
     period: Period
     state: str
     state_words: str
-    placement: Placement | None
-    placement_since: int | None
+    site: Site | None
+    zone: str
+    stays: list[StayRow]
+    sites: list[Site]
     figures: Pair
     measured: bool
     idle: Fig | None
@@ -217,14 +231,16 @@ def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
     here = {device_key: part for (device_key,), part in figures_by(lab, own, ["device"]).items()}
     devices = list(Device.objects.filter(lab=lab, node=node).order_by("kind", "name", "key"))
     gone = set(here) - {device.key for device in devices}
-    devices += list(Device.objects.filter(lab=lab, key__in=gone).order_by("key"))
+    devices += list(Device.objects.filter(lab=lab, key__in=gone).select_related("node").order_by("key"))
+    last_hours = last_hours_in(node, (device.pk for device in devices if device.node_id != node.pk))
     everywhere: dict[str, list[tuple[str, int, Figure]]] = defaultdict(list)
     for (key, where, quality), part in figures_by(lab, query, ["device", "node", "quality"]).items():
         everywhere[key].append((where, quality, part))
     times = {time.device_id: time for time in device_times(lab, period.from_hour, period.to_hour, now)}
     units = column_units([whole])
-    placement = placement_of(node, hour_of(now))
-    state, words = node_state(node, placement.site if placement else None, now)
+    stays = stay_rows(node, now)
+    site = next((stay.site for stay in stays if stay.when == "now"), None)
+    state, words = node_state(node, site, now)
     skew, skew_bad = _skew(node)
     idle = charge.get("~idle")
     return NodePage(
@@ -232,13 +248,18 @@ def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
         period=period,
         state=state,
         state_words=words,
-        placement=placement,
-        placement_since=placement.from_hour * US_PER_HOUR if placement and placement.from_hour else None,
+        site=site,
+        zone=zone_at(site, hour_of(now)) if site else "",
+        stays=stays,
+        sites=list(sites_of(lab)),
         figures=pair(own, whole),
         measured=bool(charge),
         idle=percent_fig(own.but(consumer="idle"), idle.energy_mj, whole.energy_mj) if idle and whole.energy_mj else None,
         covered=covered(time_shares(time for time in times.values() if time.node_id == node.pk)),
-        devices=[_device_row(lab, period, device, node, everywhere[device.key], times, units) for device in devices],
+        devices=[
+            _device_row(lab, period, device, node, everywhere[device.key], times, units, last_hours.get(device.pk))
+            for device in devices
+        ],
         units=units,
         total=fig(own, whole, units.energy) if charge else None,
         skew=skew,
@@ -258,6 +279,7 @@ def _device_row(
     parts: list[tuple[str, int, Figure]],
     times: dict[int, DeviceTime],
     units: Units,
+    last_hour: int | None,
 ) -> DeviceRow:
     query = lab_query(lab, period).but(subject_kind="device", subject_key=device.key)
     time = times.get(device.pk)
@@ -267,45 +289,5 @@ def _device_row(
         covered(time_shares([time])) if time else None,
         [EnergyQuality(quality).name.lower() for quality in sorted({quality for _, quality, _ in parts})],
         any(where != str(node.uuid) for where, _, _ in parts),
-    )
-
-
-@dataclass(frozen=True)
-class PueRow:
-    """A PUE and since when it holds (None: from the beginning)."""
-
-    pue: str
-    from_us: int | None
-    note: str
-
-
-@dataclass(frozen=True)
-class SitePage:
-    """One site: its zone, its PUE, its nodes."""
-
-    site: Site
-    zone: str
-    factor: str
-    pues: list[PueRow]
-    nodes: list[Node]
-    zones: list[str]
-
-
-def site_page(*, lab: Lab, site: Site, zones: list[tuple[str, str]]) -> SitePage:
-    """Return one site."""
-    names = dict(zones)
-    factors = factors_of_zone(lab, site.zone) if site.zone else []
-    latest = max(factors, key=lambda factor: factor.year, default=None)
-    return SitePage(
-        site=site,
-        zone=zone_label(site.zone, names.get(site.zone, site.zone)) if site.zone else "",
-        factor=f"{latest.zone_name} {latest.year}: {grams_per_kwh(latest.ug_per_kwh)} g/kWh, {latest.source}"
-        if latest
-        else "",
-        pues=[
-            PueRow(pue(row.pue_ppm), row.from_hour * US_PER_HOUR or None, row.note)
-            for row in site.pues.order_by("-from_hour")
-        ],
-        nodes=list(Node.objects.filter(placements__site=site, placements__to_hour__isnull=True).order_by("hostname")),
-        zones=[zone_label(code, name) for code, name in zones],
+        (last_hour + 1) * US_PER_HOUR if last_hour is not None else None,
     )

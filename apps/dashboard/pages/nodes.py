@@ -1,29 +1,28 @@
-"""Nodes and sites: the list, one node and the power of its rest, enrolment, a site's zone and PUE."""
+"""Nodes: the list, one node and the power of its rest, moving it to another site, enrolment."""
 
-from datetime import date
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 
-from apps.accounts.choices import CodePurpose
-from apps.accounts.services import issue_code
-from apps.carbon.selectors import zones
 from apps.catalog.selectors import host_powers
-from apps.core.errors import InvalidInput, LabCarbonError
-from apps.core.units import PPM, US_PER_HOUR
+from apps.core.errors import Conflict, InvalidInput, LabCarbonError
 from apps.dashboard.access import KEEPERS, Visitor, found, page
-from apps.dashboard.contexts.nodes import node_page, nodes_page, site_page
+from apps.dashboard.contexts.effects import Effect, effect_of, places_if
+from apps.dashboard.contexts.moves import move_page
+from apps.dashboard.contexts.nodes import node_page, nodes_page
 from apps.dashboard.contexts.period import chosen_period, period_menu
-from apps.dashboard.periods import midnight_hour
-from apps.dashboard.services import choose_site_zone
-from apps.fleet.models import Site
-from apps.fleet.selectors import node_of
-from apps.fleet.services import set_pue, set_static_power
+from apps.dashboard.pages.dated import always, chosen_site, from_us
+from apps.fleet.models import Node
+from apps.fleet.selectors import node_of, sites_of, stays_of
+from apps.fleet.services import correct_place, issue_enrolment_code, move_node, set_static_power, undo_move
 
 MOST_WATTS = 100_000
 
@@ -80,56 +79,67 @@ def _static_power(request: HttpRequest) -> int | None:
     return int(watts * 1000)
 
 
+@page("GET", "POST")
+def move(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
+    """Show where a node stood, and with a question in the address what a move would change; POST records it."""
+    asked = found(node_of(visitor.lab, uuid), "node", "/nodes/")
+    data = request.POST if request.method == "POST" else request.GET
+    error: LabCarbonError | None = None
+    effect: Effect | None = None
+    if request.method == "POST" or "do" in data:
+        visitor.needs(KEEPERS)
+        try:
+            change, told = _move(data, visitor, asked)
+            if request.method == "POST":
+                change()
+                messages.success(request, f"{told} Its carbon is computed again in a moment.")
+                return HttpResponseRedirect(f"/nodes/{asked.uuid}/#place")
+            effect = effect_of(lab=visitor.lab, after=places_if(visitor.lab, change), now=visitor.now)
+        except LabCarbonError as wrong:
+            error = wrong
+    shown = move_page(lab=visitor.lab, node=asked, effect=effect, now=visitor.now)
+    context = {"page": shown, "error": error, "typed": data, "kept": data.items() if effect else ()}
+    return render(request, "pages/move.html", context, status=error.status if error else 200)
+
+
+def _move(data: QueryDict, visitor: Visitor, asked: Node) -> tuple[Callable[[], object], str]:
+    """Return what a form asks to record about a node's place, and how it is told when that is done."""
+    who: dict[str, Any] = {"by": visitor.user, "now": visitor.now}
+    if data.get("do") == "undo":
+        text = data.get("placement", "")
+        latest = [stay.placement for stay in stays_of(asked) if str(stay.placement.pk) == text]
+        if not latest:
+            raise Conflict("This move is not there any more.", hint="Load the page again to see where the node stood.")
+        return partial(undo_move, placement=latest[0], **who), f"The move to {latest[0].site} is withdrawn."
+    site = chosen_site(data, visitor)
+    if always(data):
+        return partial(correct_place, node=asked, site=site, **who), f"{asked.hostname} always stood at {site}."
+    begin = from_us(data, visitor)
+    return partial(move_node, node=asked, site=site, from_us=begin, **who), f"{asked.hostname} moves to {site}."
+
+
 @never_cache
 @page("GET", "POST")
 def enrol(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Make a one-time code that enrols a machine, and show the two commands."""
+    """Make a one-time code that enrols a machine at a site, and show the two commands."""
     code = ""
-    if request.method == "POST":
-        visitor.needs(KEEPERS)
-        code = issue_code(purpose=CodePurpose.ENROL, now=visitor.now, lab=visitor.lab, user=visitor.user)
-    context = {"code": code, "enrol": f"labcarbon-collect enrol {settings.SITE_URL}", "daemon": "labcarbon-collect daemon"}
-    return render(request, "pages/enrol.html", context)
-
-
-@page("GET", "POST")
-def site(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
-    """Show a site; POST chooses its grid zone or records a PUE."""
-    asked = found(Site.objects.filter(lab=visitor.lab, pk=pk).exclude(kind="declared").first(), "site", "/nodes/")
     error: LabCarbonError | None = None
+    sites = list(sites_of(visitor.lab))
+    site = sites[0] if len(sites) == 1 else None
     if request.method == "POST":
         visitor.needs(KEEPERS)
         try:
-            messages.success(request, _changed(request, visitor, asked))
-            return HttpResponseRedirect(f"/sites/{asked.pk}/")
+            if len(sites) > 1:
+                site = chosen_site(request.POST, visitor)
+            code = issue_enrolment_code(lab=visitor.lab, site=site, by=visitor.user, now=visitor.now)
         except LabCarbonError as wrong:
             error = wrong
-    shown = site_page(lab=visitor.lab, site=asked, zones=zones())
-    context = {"page": shown, "error": error, "typed": request.POST}
-    return render(request, "pages/site.html", context, status=error.status if error else 200)
-
-
-def _changed(request: HttpRequest, visitor: Visitor, asked: Site) -> str:
-    if "zone" in request.POST:
-        code = choose_site_zone(site=asked, text=request.POST["zone"], by=visitor.user, now=visitor.now)
-        return f"{asked.name} is on the grid of {code}. Its carbon is computed for all of its past in a moment."
-    text = request.POST.get("pue", "").strip().replace(",", ".")
-    try:
-        value = Decimal(text)
-        if not value.is_finite() or not 1 <= value <= 5:
-            raise InvalidOperation
-    except InvalidOperation as error:
-        raise InvalidInput(
-            f"{text[:40]!r} is not a PUE.", field="pue", hint="Write a number from 1 to 5, as 1.4."
-        ) from error
-    try:
-        day = date.fromisoformat(request.POST.get("from_day", ""))
-        from_hour = midnight_hour(day, visitor.zone)
-    except (ValueError, OverflowError) as error:
-        raise InvalidInput(
-            "The day is missing or no day.", field="from_day", hint="Choose the first day it holds."
-        ) from error
-    note = request.POST.get("note", "").strip()[:200]
-    from_us = max(0, from_hour) * US_PER_HOUR
-    set_pue(site=asked, pue_ppm=int(value * PPM), from_us=from_us, note=note, by=visitor.user, now=visitor.now)
-    return f"PUE {value} holds at {asked.name} from {day} on."
+    context = {
+        "code": code,
+        "site": site,
+        "sites": sites,
+        "error": error,
+        "enrol": f"labcarbon-collect enrol {settings.SITE_URL}",
+        "daemon": "labcarbon-collect daemon",
+    }
+    return render(request, "pages/enrol.html", context, status=error.status if error else 200)

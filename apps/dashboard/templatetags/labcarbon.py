@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 from apps.core.clock import utc
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.calc import THIN
-from apps.dashboard.figures import Fig
+from apps.dashboard.figures import Fig, WouldBe
 from apps.dashboard.periods import day_text
 
 register = template.Library()
@@ -36,6 +36,18 @@ def figure(fig: Fig | None, unit: bool = True) -> SafeString:
         fig.title,
         number,
     )
+
+
+@register.simple_tag
+def would(fig: WouldBe | None, unit: bool = True) -> SafeString:
+    """Return a quantity that a fact not yet recorded would make: no link, its exact integer on hover."""
+    if fig is None:
+        return SafeString('<span class="u">–</span>')
+    if fig.missing:
+        return format_html('<span class="would warn">{}</span>', fig.missing)
+    least = f"≥{THIN}" if fig.at_least else ""
+    told = format_html('\u00a0<span class="u">{}</span>', fig.unit) if unit else ""
+    return format_html('<span class="would" title="{} exactly">{}{}{}</span>', fig.exact, least, fig.number, told)
 
 
 @register.simple_tag(takes_context=True)

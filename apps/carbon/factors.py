@@ -1,0 +1,88 @@
+"""Reads of factors: which there are for a zone, and what energy would come to under other places."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from django.db.models import Q
+
+from apps.accounts.models import Lab
+from apps.carbon.calc import Span, YearFactor, clipped
+from apps.carbon.models import EmissionFactor
+from apps.carbon.selectors import Figure, figure_of
+from apps.core.sql import emission_sql, facility_sql, rows
+from apps.fleet.calc import Places
+
+
+def parent_zone(zone: str) -> str:
+    """Return the zone whose factor stands in for a sub-national one: its country."""
+    return zone.split("-", 1)[0]
+
+
+def factors_of_zones(lab: Lab, wanted: Iterable[str]) -> dict[str, list[EmissionFactor]]:
+    """Return {zone: its current factors on the lab's basis, else its country's}. One query."""
+    asked = set(wanted)
+    usable = EmissionFactor.objects.filter(
+        Q(lab=lab) | Q(lab__isnull=True),
+        basis=lab.basis,
+        superseded_us__isnull=True,
+        zone__in=asked | {parent_zone(zone) for zone in asked},
+    )
+    found: dict[str, list[EmissionFactor]] = {}
+    for factor in usable.order_by("id"):
+        found.setdefault(factor.zone, []).append(factor)
+    return {zone: found.get(zone) or found.get(parent_zone(zone), []) for zone in asked}
+
+
+def factors_of_zone(lab: Lab, zone: str) -> list[EmissionFactor]:
+    """Return the current factors of a zone (else of its country) on the lab's basis."""
+    return factors_of_zones(lab, [zone])[zone]
+
+
+def year_factors(lab: Lab, *places: Places) -> dict[str, list[YearFactor]]:
+    """Return {zone: the years of its factors} of every zone in ``places``."""
+    wanted = {zone for some in places for history in some.zones.values() for _, zone in history}
+    return {
+        zone: [YearFactor(factor.pk, factor.year) for factor in factors]
+        for zone, factors in factors_of_zones(lab, wanted).items()
+    }
+
+
+def priced_with(lab: Lab, spans_of: Mapping[int, Sequence[Span]], from_hour: int, to_hour: int) -> dict[int, Figure]:
+    """Return {node id: its figure over ``[from_hour, to_hour)``} had these spans applied, rounded as figures are.
+
+    Nodes without an entry are left out. Nothing is written: this is how a page tells what a fact would change.
+    """
+    listed = [
+        (node_id, span.from_hour, span.to_hour, span.pue_ppm, span.factor_id)
+        for node_id, spans in spans_of.items()
+        for span in clipped(spans, from_hour, to_hour)
+    ]
+    factors = EmissionFactor.objects.in_bulk({row[4] for row in listed if row[4] is not None})
+    values = [(*row[:4], factors[row[4]].ug_per_kwh if row[4] is not None else None) for row in listed]
+    result: dict[int, Figure] = {}
+    for start in range(0, len(values), 1000):  # far below the databases' limits of parameters
+        part = values[start : start + 1000]
+        marks = ", ".join([f"({', '.join(['CAST(%s AS bigint)'] * 5)})"] * len(part))
+        found = rows(
+            f"WITH s(node_id, from_hour, to_hour, pue_ppm, ug_per_kwh) AS (VALUES {marks}) "
+            "SELECT s.node_id, SUM(e.energy_mj) AS energy_mj, "
+            f"SUM({facility_sql('e.energy_mj', 's.pue_ppm')}) AS facility_energy_mj, "
+            f"SUM({emission_sql('e.energy_mj', 's.pue_ppm', 's.ug_per_kwh')}) AS emission_ug, "
+            "SUM(CASE WHEN s.ug_per_kwh IS NULL THEN e.energy_mj ELSE 0 END) AS without_factor_mj, COUNT(*) AS entries "
+            "FROM s JOIN energy_ledgerentry e ON e.node_id = s.node_id AND e.hour >= s.from_hour AND e.hour < s.to_hour "
+            "WHERE e.lab_id = %s GROUP BY s.node_id",
+            [*(value for row in part for value in row), lab.pk],
+        )
+        for row in found:
+            figure = figure_of(row)
+            result[row["node_id"]] = result[row["node_id"]] + figure if row["node_id"] in result else figure
+    return result
+
+
+def first_hour_of(node_ids: Iterable[int]) -> int | None:
+    """Return the first hour in which the ledger holds energy of the nodes, or None."""
+    wanted = sorted(node_ids)
+    if not wanted:
+        return None
+    marks = ", ".join(["%s"] * len(wanted))
+    found = rows(f"SELECT MIN(hour) AS hour FROM energy_ledgerentry WHERE node_id IN ({marks})", wanted)
+    return next(found)["hour"]  # type: ignore[no-any-return]

@@ -1,0 +1,49 @@
+"""What forms of dated facts say: since when, and which site."""
+
+from collections.abc import Mapping
+from datetime import date, datetime, time
+
+from apps.core.errors import InvalidInput
+from apps.core.units import US_PER_HOUR
+from apps.dashboard.access import Visitor
+from apps.dashboard.periods import midnight_hour
+from apps.fleet.models import Site
+from apps.fleet.selectors import site_of
+
+
+def always(data: Mapping[str, str]) -> bool:
+    """Return whether a fact was always so, rather than from a date on; the two are never guessed from one another."""
+    when = data.get("when", "")
+    if when not in {"always", "from"}:
+        raise InvalidInput(
+            "Say since when: from a date on, or always.", field="when", hint="Choose one of the two above the date."
+        )
+    return when == "always"
+
+
+def from_us(data: Mapping[str, str], visitor: Visitor) -> int:
+    """Return the begin (µs) of the whole UTC hour that a day, and a time if there is one, name in the lab's zone.
+
+    Midnight in a zone off the hour is the next whole UTC hour, as for days everywhere; any other time the hour it is in.
+    """
+    try:
+        day = date.fromisoformat(data.get("from_day", ""))
+        clock = time.fromisoformat(data.get("from_time", "") or "00:00")
+        if clock == time():
+            hour = midnight_hour(day, visitor.zone)
+        else:
+            hour = int(datetime.combine(day, clock.replace(tzinfo=None), visitor.zone).timestamp()) // 3600
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(
+            "The day is missing or no day.", field="from_day", hint="Choose the first day it holds, and a time as 14:00."
+        ) from error
+    return hour * US_PER_HOUR
+
+
+def chosen_site(data: Mapping[str, str], visitor: Visitor) -> Site:
+    """Return the lab's site that a form names."""
+    text = data.get("site", "")
+    site = site_of(visitor.lab, int(text)) if text.isdecimal() and len(text) < 20 else None
+    if site is None:
+        raise InvalidInput("There is no such site in your lab.", field="site", hint="Choose one of the list.")
+    return site

@@ -1,0 +1,43 @@
+"""Writes of fleet: sites and their dated facts, where nodes stand, enrolment, what is known of a node's rest."""
+
+from apps.fleet.services.dated import places_changed
+from apps.fleet.services.nodes import (
+    correct_place,
+    enrol_node,
+    issue_enrolment_code,
+    move_node,
+    register_node,
+    set_static_power,
+    undo_move,
+)
+from apps.fleet.services.sites import (
+    correct_pue,
+    correct_zone,
+    create_site,
+    delete_site,
+    rename_site,
+    set_price,
+    set_pue,
+    set_zone,
+    withdraw_site_fact,
+)
+
+__all__ = [
+    "correct_place",
+    "correct_pue",
+    "correct_zone",
+    "create_site",
+    "delete_site",
+    "enrol_node",
+    "issue_enrolment_code",
+    "move_node",
+    "places_changed",
+    "register_node",
+    "rename_site",
+    "set_price",
+    "set_pue",
+    "set_static_power",
+    "set_zone",
+    "undo_move",
+    "withdraw_site_fact",
+]

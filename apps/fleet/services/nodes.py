@@ -1,0 +1,152 @@
+"""Writes of nodes: where they stand, what is known of their rest, enrolment."""
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+
+from apps.accounts import audit
+from apps.accounts.calc import keyed_digest, normalised_code
+from apps.accounts.choices import Act, CodePurpose
+from apps.accounts.models import Lab, OneTimeCode, User
+from apps.accounts.services import issue_code, issue_node_token, spend_code
+from apps.core.errors import Conflict, InvalidInput, NotFound
+from apps.core.jobs import request_job
+from apps.fleet.choices import SiteKind
+from apps.fleet.models import STANDING, EnrolmentPlace, Node, Placement, Site
+from apps.fleet.selectors import sites_of
+from apps.fleet.services.dated import free_hour, only_the_latest, places_changed, recorded, whole_hour, withdraw
+
+
+def _movable(node: Node, site: Site) -> Node:
+    """Return the node, locked, if it may stand at the site."""
+    if site.lab_id != node.lab_id:
+        raise NotFound("There is no such site in this lab.", field="site", hint="Choose one of the lab's sites.")
+    audit.hold(node.lab)
+    locked = Node.objects.select_for_update().get(pk=node.pk)
+    declared = locked.placements.filter(STANDING, site__kind=SiteKind.DECLARED).exists()
+    if declared or site.kind == SiteKind.DECLARED:
+        raise Conflict(
+            "Declared use has a place of its own, which its import made.",
+            field="site",
+            hint="Import the activity again with another zone or PUE; machines stand at sites of the lab.",
+        )
+    return locked
+
+
+@transaction.atomic
+def move_node(*, node: Node, site: Site, from_us: int, by: User | None, now: int) -> Placement:
+    """Record that a node stands at another site from the whole UTC hour that holds ``from_us`` on.
+
+    It stands there until its next recorded move, if there is one. Hours before keep their zone and PUE.
+    """
+    facts = _movable(node, site).placements.filter(STANDING)
+    hour = whole_hour(from_us)
+    if hour == 0:
+        raise InvalidInput("A move has a date.", field="from_day", hint="Or say that the node was always there.")
+    found = Placement.objects.create(
+        node=node,
+        site=site,
+        from_hour=free_hour(facts, hour, f"A move of {node.hostname}"),
+        recorded_us=now,
+        recorded_by=by,
+    )
+    places_changed(node.lab)
+    details = {"node": str(node.uuid), "site": site.name, "from_hour": hour}
+    recorded(node.lab, by, Act.NODE_MOVED, node.hostname, details, now)
+    return found
+
+
+@transaction.atomic
+def correct_place(*, node: Node, site: Site, by: User | None, now: int) -> Placement:
+    """Record that a node always stood at ``site``: all its recorded moves are withdrawn. Prices its past again."""
+    withdraw(_movable(node, site).placements.filter(STANDING), by, now)
+    found = Placement.objects.create(node=node, site=site, from_hour=0, recorded_us=now, recorded_by=by)
+    places_changed(node.lab)
+    details = {"node": str(node.uuid), "site": site.name, "always": True}
+    recorded(node.lab, by, Act.NODE_MOVED, node.hostname, details, now)
+    return found
+
+
+@transaction.atomic
+def undo_move(*, placement: Placement, by: User | None, now: int) -> None:
+    """Withdraw the latest move of a node: it stands where it stood before, as if it had never moved."""
+    audit.hold(placement.site.lab)
+    node = Node.objects.select_for_update().get(pk=placement.node_id)
+    facts = node.placements.filter(STANDING).order_by("-from_hour")
+    only_the_latest(facts, placement, "move")
+    if facts.count() == 1:
+        raise Conflict(
+            f"{node.hostname} never moved: this is its first place.", hint="Say that it was always somewhere else instead."
+        )
+    withdraw(facts.filter(pk=placement.pk), by, now)
+    places_changed(node.lab)
+    details = {"node": str(node.uuid), "site": placement.site.name, "from_hour": placement.from_hour}
+    recorded(node.lab, by, Act.NODE_MOVE_UNDONE, node.hostname, details, now)
+
+
+@transaction.atomic
+def set_static_power(*, node: Node, static_power_mw: int | None, by: User | None = None, now: int | None = None) -> None:
+    """Set the power of everything in a node but its metered devices; None = nobody knows."""
+    if static_power_mw is not None and static_power_mw < 0:
+        raise InvalidInput("Power is never below zero.", field="static_power", hint="Write watts, for example 45.")
+    details = {"power_mw": {"from": node.static_power_mw, "to": static_power_mw}, "node": str(node.uuid)}
+    node.static_power_mw = static_power_mw
+    node.save(update_fields=["static_power_mw"])
+    request_job(kind="energy.resettle_node", key=str(node.pk))
+    recorded(node.lab, by, Act.NODE_STATIC_POWER, node.hostname, details, now)
+
+
+@transaction.atomic
+def register_node(*, lab: Lab, uuid: UUID, hostname: str, facts: dict[str, Any], site: Site, now: int) -> Node:
+    """Create a node and place it, or renew its facts and leave it where it is; a node of another lab is a conflict."""
+    node = Node.objects.select_for_update().filter(uuid=uuid).first()
+    if node is not None and node.lab_id != lab.pk:
+        raise Conflict(
+            "This machine is enrolled in another lab on this server.",
+            field="node",
+            hint="Set LABCARBON_NODE_ID to another UUID on the machine, or remove it there first.",
+        )
+    if node is None:
+        node = Node(lab=lab, uuid=uuid, enrolled_us=now)
+    node.hostname = hostname
+    node.facts = facts
+    node.virtual = bool(facts.get("virtual"))
+    node.save()
+    if not node.placements.filter(STANDING).exists():
+        # Windows measured before the enrolment belong to this place as well.
+        Placement.objects.create(node=node, site=site, from_hour=0, recorded_us=now)
+        places_changed(lab)
+    return node
+
+
+@transaction.atomic
+def issue_enrolment_code(*, lab: Lab, site: Site | None, by: User, now: int) -> str:
+    """Return a new one-time code that enrols one machine at ``site`` (None: at the lab's first)."""
+    code = issue_code(purpose=CodePurpose.ENROL, now=now, lab=lab, user=by)
+    if site is not None:
+        if site.lab_id != lab.pk:
+            raise NotFound("There is no such site in this lab.", field="site", hint="Choose one of the lab's sites.")
+        digests = [keyed_digest(pepper, normalised_code(code)) for pepper in settings.TOKEN_PEPPERS.values()]
+        row = OneTimeCode.objects.get(purpose=CodePurpose.ENROL, digest__in=digests)
+        EnrolmentPlace.objects.create(code=row, site=site)
+    return code
+
+
+@transaction.atomic
+def enrol_node(*, code: str, uuid: UUID, hostname: str, facts: dict[str, Any], now: int) -> tuple[Node, str]:
+    """Trade an enrolment code for a node at the code's site, and its token (shown this once).
+
+    A machine that is enrolled again stays where it stands: only a dated move changes that.
+    """
+    spent = spend_code(purpose=CodePurpose.ENROL, code=code, now=now)
+    assert spent.lab is not None
+    place = EnrolmentPlace.objects.select_related("site").filter(code=spent).first()
+    site = place.site if place else sites_of(spent.lab).order_by("id").first()
+    if site is None:
+        raise InvalidInput("The lab has no site yet.", hint="Finish /setup/ first.")
+    node = register_node(lab=spent.lab, uuid=uuid, hostname=hostname, facts=facts, site=site, now=now)
+    token = issue_node_token(lab=spent.lab, node_uuid=uuid, now=now, by=spent.user)
+    recorded(spent.lab, spent.user, Act.NODE_ENROLLED, hostname, {"node": str(uuid), "site": site.name}, now)
+    return node, token
