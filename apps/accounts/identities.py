@@ -1,0 +1,145 @@
+"""Who gets in by OpenID Connect (docs/sign-in.md): whoever is linked, vouched for by their mail address, or invited."""
+
+import logging
+from typing import Any
+
+import requests
+from allauth.account.adapter import get_adapter as account_adapter
+from allauth.account.models import EmailAddress
+from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.models import SocialLogin
+from allauth.socialaccount.providers.base.constants import AuthError, AuthProcess
+from django.conf import settings
+from django.contrib import messages
+from django.db import IntegrityError, transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.module_loading import import_string
+
+from apps.accounts.idtoken import NotBelieved
+from apps.accounts.models import Membership, User
+from apps.accounts.oidc import CarefulSession, StrictProvider, configured_app
+from apps.core.clock import now_us
+from apps.core.text import storable
+
+log = logging.getLogger(__name__)
+
+
+def person_vouched_for(mail: str) -> User | None:
+    """Return whose confirmed address this is. An address that nobody confirmed opens no account (docs/sign-in.md)."""
+    address = EmailAddress.objects.select_related("user").filter(email=mail.lower(), verified=True).first()
+    return address.user if address else None
+
+
+def vouch_for_mail(*, user: User, mail: str) -> None:
+    """Record that ``mail`` is this person's: from now on whoever proves to own it may sign in as them.
+
+    To be called with an address that a provider has verified, or that an admin has typed in; never with one that the person
+    typed in themselves.
+    """
+    EmailAddress.objects.update_or_create(user=user, email=mail.lower(), defaults={"verified": True, "primary": True})
+
+
+def _refuse(request: HttpRequest, title: str, message: str, hint: str) -> HttpResponse:
+    page = {"title": title, "message": message, "hint": hint}
+    return render(request, "socialaccount/refused.html", page, status=403)
+
+
+class Identities(DefaultSocialAccountAdapter):
+    """The one provider of the environment, and who of its people may come in."""
+
+    def get_provider(self, request: HttpRequest, provider: str, client_id: str | None = None) -> StrictProvider:
+        return StrictProvider(request, app=configured_app())
+
+    def list_providers(self, request: HttpRequest) -> list[StrictProvider]:
+        return [StrictProvider(request, app=configured_app())] if settings.ENVIRONMENT.oidc.on else []
+
+    def get_requests_session(self) -> requests.Session:
+        return CarefulSession()
+
+    def is_open_for_signup(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
+        return False
+
+    def get_connect_redirect_url(self, request: HttpRequest, socialaccount: Any) -> str:
+        return reverse("mfa_index")
+
+    def on_authentication_error(
+        self, request: HttpRequest, provider: Any, error: Any = None, exception: Any = None, extra_context: Any = None
+    ) -> None:
+        """Note why; send whoever turned back at the provider to the sign-in page."""
+        log.warning("Sign-in by OpenID Connect failed: %s", exception if isinstance(exception, NotBelieved) else error)
+        if error == AuthError.CANCELLED:
+            messages.info(request, f"You turned back at {provider.name}. Nobody was signed in.")
+            raise ImmediateHttpResponse(HttpResponseRedirect(reverse("account_login")))
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
+        """Let in by link, by a mail address that is vouched for, or by invitation; end everybody else's sign-in here."""
+        mail = _verified_mail(request, sociallogin)
+        if sociallogin.state.get("process") == AuthProcess.CONNECT:
+            return
+        if sociallogin.is_existing:
+            if not Membership.objects.filter(user=sociallogin.user).exists():
+                _took_invitation(sociallogin.user, mail)
+            return
+        try:
+            with transaction.atomic():
+                sociallogin.connect(request, person_vouched_for(mail) or _invited(request, sociallogin, mail))
+        except IntegrityError:  # the same person in two windows at once: the other one has made the link
+            sociallogin.lookup()
+
+
+def _verified_mail(request: HttpRequest, sociallogin: SocialLogin) -> str:
+    """Return the mail address that the provider vouches for."""
+    name = sociallogin.provider.name
+    addresses = sociallogin.email_addresses
+    if addresses and addresses[0].verified:
+        return str(addresses[0].email).lower()
+    if not addresses:
+        message, hint = f"{name} did not tell us your mail address.", "Ask its admins to let LabCarbon read the scope email."
+    else:
+        message = f"{name} has not verified that {addresses[0].email} is yours, so that it cannot be told who you are here."
+        hint = f"Confirm the address at {name}, then sign in again."
+    log.warning("Sign-in by OpenID Connect refused: no verified mail address")
+    raise ImmediateHttpResponse(_refuse(request, "Your mail address is not verified", message, hint))
+
+
+def _new_person(sociallogin: SocialLogin, mail: str) -> User:
+    """Create the account of somebody who is invited: without a password, named as the provider names them."""
+    suggested = sociallogin.user
+    username = account_adapter().generate_unique_username([storable(suggested.username), mail, "person"])
+    person = User(username=username, email=mail)
+    person.first_name, person.last_name = storable(suggested.first_name)[:150], storable(suggested.last_name)[:150]
+    person.set_unusable_password()
+    person.save()
+    vouch_for_mail(user=person, mail=mail)
+    return person
+
+
+def _took_invitation(person: User, mail: str) -> bool:
+    """Take up what is open for ``mail``; return whether the person has a place in a lab now."""
+    try:
+        accept = import_string("apps.accounts.invitations.accept_by_email")
+    except ImportError:  # this version has no invitations
+        return False
+    accept(user=person, verified_email=mail, now=now_us())
+    return Membership.objects.filter(user=person).exists()
+
+
+def _invited(request: HttpRequest, sociallogin: SocialLogin, mail: str) -> User:
+    """Return a new person who is in a lab by invitation; nothing of them stays where there is none."""
+    known = User.objects.filter(email__iexact=mail).exists()
+    person = _new_person(sociallogin, mail)
+    if _took_invitation(person, mail):
+        return person
+    log.warning("Sign-in by OpenID Connect refused: no place for this person")
+    name = sociallogin.provider.name
+    if known:
+        message = f"There is an account with {mail} here, but nobody has confirmed that the address is its owner's."
+        hint = f"Sign in to it as before and link {name} under Account security, or ask an admin to invite {mail}."
+        raise ImmediateHttpResponse(_refuse(request, "This account is not linked yet", message, hint))
+    message = f"You have no place in a lab here: ask an admin to invite {mail}."
+    raise ImmediateHttpResponse(
+        _refuse(request, "You have no place here yet", message, f"{name} knows you; LabCarbon does not.")
+    )

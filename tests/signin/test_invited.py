@@ -1,0 +1,153 @@
+"""Who gets in by invitation, and that nothing is left behind of whoever does not."""
+
+import sys
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import pytest
+from allauth.account.models import EmailAddress
+from allauth.core.context import request_context
+from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.socialaccount.models import SocialAccount
+from django.contrib.messages.storage.fallback import FallbackStorage
+from django.contrib.sessions.backends.db import SessionStore
+from django.http import HttpRequest
+from django.test import RequestFactory
+
+from apps.accounts.choices import Role
+from apps.accounts.identities import Identities, vouch_for_mail
+from apps.accounts.models import Membership, User
+from apps.accounts.oidc import StrictProvider, configured_app
+from labcarbon.environment import Oidc
+from tests.builders import SmallLab, small_lab
+
+ISSUER = "https://id.example.org/realms/lab"
+
+
+def invite(lab: SmallLab, mail: str) -> None:
+    """Stand in for invitations."""
+    OPEN[mail] = lab
+
+
+OPEN: dict[str, SmallLab] = {}
+
+
+@pytest.fixture(autouse=True)
+def _invitations(monkeypatch: pytest.MonkeyPatch) -> None:
+    OPEN.clear()
+    module = ModuleType("apps.accounts.invitations")
+
+    def accept_by_email(*, user: User, verified_email: str, now: int) -> list[Membership]:
+        found = OPEN.pop(verified_email.lower(), None)
+        return [Membership.objects.create(lab=found.lab, user=user, role=Role.MEMBER)] if found else []
+
+    module.accept_by_email = accept_by_email  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "apps.accounts.invitations", module)
+
+
+@pytest.fixture
+def lab(db: None, settings: Any) -> SmallLab:
+    oidc = Oidc(issuer=ISSUER, client_id="labcarbon", client_secret="s", name="Example University")
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, oidc=oidc)
+    return small_lab()
+
+
+def _request() -> HttpRequest:
+    request = RequestFactory().get("/accounts/oidc/callback/")
+    request.session = SessionStore()
+    request._messages = FallbackStorage(request)  # type: ignore[attr-defined]
+    return request
+
+
+def _come(**facts: Any) -> User:
+    """Come back from the provider with verified facts; return who one is here."""
+    request = _request()
+    with request_context(request):
+        provider = StrictProvider(request, app=configured_app())
+        usual = {"sub": "u-1", "email": "New@Lab.Example", "email_verified": True, "preferred_username": "new"}
+        login = provider.sociallogin_from_response(request, {**usual, **facts})
+        login.state = {"process": "login"}
+        login.lookup()
+        Identities(request).pre_social_login(request, login)
+        assert isinstance(login.user, User)
+        return login.user
+
+
+def _refusal(**facts: Any) -> str:
+    with pytest.raises(ImmediateHttpResponse) as caught:
+        _come(**facts)
+    assert caught.value.response.status_code == 403
+    return str(caught.value.response.content.decode())
+
+
+def _left_behind() -> tuple[int, ...]:
+    return tuple(kind.objects.count() for kind in (User, SocialAccount, EmailAddress, Membership))
+
+
+def test_whoever_is_invited_gets_an_account_a_link_and_a_place(lab: SmallLab) -> None:
+    invite(lab, "new@lab.example")
+    user = _come(name="Nia <script>", preferred_username="Nia Okafor")
+    assert Membership.objects.get(user=user).role == Role.MEMBER
+    assert not user.has_usable_password()
+    assert user.email == "new@lab.example"
+    assert user.username.startswith("nia")
+    assert SocialAccount.objects.get(user=user).uid == "u-1"
+    assert _come() == user, "the second time it is the same person"
+
+
+def test_a_user_name_that_is_taken_takes_nobody_elses_account(lab: SmallLab) -> None:
+    invite(lab, "new@lab.example")
+    user = _come(preferred_username=lab.owner.username)
+    assert user != lab.owner
+    assert user.username != lab.owner.username
+
+
+@pytest.mark.parametrize("facts", [{"preferred_username": "\x00"}, {"name": "a\x00b " * 200}, {"preferred_username": ""}])
+def test_odd_names_break_nothing(lab: SmallLab, facts: dict[str, str]) -> None:
+    invite(lab, "new@lab.example")
+    assert _come(**facts).username
+
+
+def test_nothing_stays_of_whoever_is_not_invited(lab: SmallLab) -> None:
+    invite(lab, "somebody.else@lab.example")
+    before = _left_behind()
+    assert "ask an admin to invite new@lab.example" in _refusal()
+    assert _left_behind() == before
+
+
+def test_an_unverified_address_takes_up_no_invitation(lab: SmallLab) -> None:
+    invite(lab, "new@lab.example")
+    before = _left_behind()
+    for verified in (False, None, "false", "no", 0, [], {}, "True "):
+        assert "has not verified" in _refusal(email_verified=verified)
+    assert "did not tell us your mail address" in _refusal(email=None)
+    assert _left_behind() == before
+    assert _come(email_verified="true")
+
+
+def test_an_account_with_the_address_of_the_invitation_is_not_taken_over(lab: SmallLab) -> None:
+    """The invitation makes a new account: nobody has said that the address in the old one is right."""
+    old = User.objects.create_user("squatter", email="new@lab.example", password="mine")
+    invite(lab, "new@lab.example")
+    assert _come() != old
+    assert not SocialAccount.objects.filter(user=old).exists()
+
+
+def test_whoever_is_linked_and_lost_their_place_may_be_invited_again(lab: SmallLab) -> None:
+    user = User.objects.create_user("back")
+    vouch_for_mail(user=user, mail="New@Lab.Example")
+    assert _come() == user
+    assert not Membership.objects.filter(user=user).exists()
+    invite(lab, "new@lab.example")
+    assert _come() == user
+    assert Membership.objects.filter(user=user).exists()
+
+
+def test_the_same_subject_at_another_provider_is_another_person(lab: SmallLab, settings: Any) -> None:
+    user = User.objects.create_user("ada")
+    vouch_for_mail(user=user, mail="ada@lab.example")
+    assert _come(email="ada@lab.example") == user
+    moved = replace(settings.ENVIRONMENT.oidc, issuer="https://other.example.org")
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, oidc=moved)
+    assert "ask an admin to invite new@lab.example" in _refusal()
