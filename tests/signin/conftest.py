@@ -22,7 +22,7 @@ from tests.signin.browser import Browser
 from tests.signin.go_between import GoBetween
 from tests.signin.provider.people import CLIENT_ID, CLIENT_SECRET
 
-_OVER_HTTP = ("test_oidc.py", "test_oidc_lies.py", "test_pages.py")
+_OVER_HTTP = ("test_at_once.py", "test_oidc.py", "test_oidc_lies.py", "test_pages.py", "test_served.py")
 
 _PEOPLE_HERE = """
 from apps.accounts.models import Membership, User
@@ -31,15 +31,15 @@ from apps.accounts.identities import vouch_for_mail
 from apps.core.clock import now_us
 from allauth.mfa.totp.internal.auth import TOTP
 lab = None
-for name in ("ada", "bob", "cleo", "dan", "hal"):
+for name in ("ada", "bob", "cleo", "dan", "hal", "iris", "jon"):
     user = User.objects.create_user(name, email=f"{name}@lab.example", password=f"{name} of the lab")
     if lab is None:
         lab = create_lab(name="Lab", time_zone="UTC", owner=user, now=now_us())
     else:
         Membership.objects.create(lab=lab, user=user, role="member")
-    if name in ("ada", "dan", "hal"):
+    if name in ("ada", "dan", "hal", "iris"):
         vouch_for_mail(user=user, mail=user.email)
-    if name == "dan":
+    if name in ("dan", "jon"):
         TOTP.activate(user, "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP")
 """
 
@@ -49,6 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == Path(__file__).parent and item.path.name in _OVER_HTTP:
             item.add_marker(pytest.mark.xdist_group("signin"))
+            item.add_marker(pytest.mark.sqlite)  # they bring their own database: once is enough
 
 
 @dataclass
@@ -72,7 +73,7 @@ class SignIn(Installation):
         return [(table, self.rows(f"SELECT count(*) FROM {table}")[0][0]) for table in tables]
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=2) as reply:
             return bool(reply.status == 200)
@@ -80,7 +81,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _serve(module: str, port: int, environ: dict[str, str], log: Path, *more: str) -> subprocess.Popen[bytes]:
+def serve(module: str, port: int, environ: dict[str, str], log: Path, *more: str) -> subprocess.Popen[bytes]:
     command = [
         sys.executable,
         "-m",
@@ -133,13 +134,13 @@ def here(tmp_path_factory: pytest.TempPathFactory, provider_key: rsa.RSAPrivateK
     ours.manage("collectstatic", "--no-input", "--verbosity", "0")
     ours.shell(_PEOPLE_HERE)
     running = [
-        _serve("tests.signin.provider.wsgi", provider_port, environ, home / "provider.log"),
-        _serve("labcarbon.wsgi", ours.port, ours.environ, ours.data_dir / "logs" / "web.log"),
+        serve("tests.signin.provider.wsgi", provider_port, environ, home / "provider.log"),
+        serve("labcarbon.wsgi", ours.port, ours.environ, ours.data_dir / "logs" / "web.log"),
     ]
     try:
-        wait_until(lambda: _answers(f"{ours.url}/readyz"), what="the web server's first answer", seconds=60)
+        wait_until(lambda: answers(f"{ours.url}/readyz"), what="the web server's first answer", seconds=60)
         wait_until(
-            lambda: _answers(f"{go_between.issuer}/.well-known/openid-configuration"),
+            lambda: answers(f"{go_between.issuer}/.well-known/openid-configuration"),
             what="the provider's first answer", seconds=60,
         )  # fmt: skip
         yield ours, go_between

@@ -26,6 +26,7 @@ def _trade(code: str) -> Any:
     return Client().post("/api/v1/login/", {"code": code}, content_type="application/json")
 
 
+@pytest.mark.postgres  # on SQLite: test_at_once.py, since a database in memory has other locks than a file
 @pytest.mark.django_db(transaction=True)
 def test_twenty_at_once_get_one_token() -> None:
     lab = small_lab()

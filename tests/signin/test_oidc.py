@@ -62,13 +62,13 @@ def test_the_second_time_the_link_is_used(ours: SignIn, browser: Open) -> None:
     assert ours.accounts() == before
 
 
-def test_another_state_isrefused(browser: Open) -> None:
+def test_another_state_is_refused(browser: Open) -> None:
     ada = browser()
     back = ada.at_provider(ada.to_provider(), "ada")
     refused(ada, ada.get(_changed(back, state="x" * 16)), 401, "not started in this browser")
 
 
-def test_a_state_of_another_browser_isrefused(browser: Open) -> None:
+def test_a_state_of_another_browser_is_refused(browser: Open) -> None:
     """Who is sent the address of somebody else's finished sign-in does not become that person."""
     mallory, victim = browser(), browser()
     back = mallory.at_provider(mallory.to_provider(), "gus")

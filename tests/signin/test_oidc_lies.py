@@ -71,7 +71,7 @@ LIES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lying_identity_token_isrefused(
+def test_a_lying_identity_token_is_refused(
     ours: SignIn, between: GoBetween, browser: Open, provider_key: rsa.RSAPrivateKey, lie: str
 ) -> None:
     change, words = LIES[lie]
@@ -91,7 +91,7 @@ def test_the_lies_are_refused_for_what_they_change(
     assert ada.signed_in
 
 
-def test_another_key_isrefused(between: GoBetween, browser: Open) -> None:
+def test_another_key_is_refused(between: GoBetween, browser: Open) -> None:
     forged = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     for header in ({}, {"kid": "unheard-of"}):
         ada = browser()
@@ -99,7 +99,7 @@ def test_another_key_isrefused(between: GoBetween, browser: Open) -> None:
             refused(ada, ada.come_back("ada"), 401, "not signed with")
 
 
-def test_no_signature_isrefused(between: GoBetween, browser: Open) -> None:
+def test_no_signature_is_refused(between: GoBetween, browser: Open) -> None:
     for lie, words in ((_unsigned, "proves nothing"), (_cut, "not signed with"), (_drop("id_token"), "sent no identity")):
         ada = browser()
         with between.lying(TOKEN, about(lie)):
@@ -123,7 +123,7 @@ def test_the_public_key_is_no_shared_secret(between: GoBetween, browser: Open, p
         refused(ada, ada.come_back("ada"), 401, "proves nothing")
 
 
-def test_userinfo_of_somebody_else_isrefused(between: GoBetween, browser: Open, provider_key: rsa.RSAPrivateKey) -> None:
+def test_userinfo_of_somebody_else_is_refused(between: GoBetween, browser: Open, provider_key: rsa.RSAPrivateKey) -> None:
     """Without a mail address in the ID token the userinfo endpoint is asked; it must be about the same person."""
     quiet = _resigned(provider_key, _drop("email"))
     ada = browser()
@@ -135,7 +135,7 @@ def test_userinfo_of_somebody_else_isrefused(between: GoBetween, browser: Open, 
         refused(mallory, mallory.come_back("gus"), 401, "about somebody else")
 
 
-def test_another_issuer_in_the_discovery_document_isrefused(between: GoBetween, browser: Open) -> None:
+def test_another_issuer_in_the_discovery_document_is_refused(between: GoBetween, browser: Open) -> None:
     ada = browser()
     with between.lying(DISCOVERY, about(_set(issuer="https://evil.example"))):
         reply = ada.send(ada.get("/accounts/login/"), "/accounts/oidc/login/")

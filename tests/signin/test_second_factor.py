@@ -226,6 +226,7 @@ def test_peppers_may_be_added_and_a_lost_one_is_told(ada: User, clock: Any, sett
     assert not _signed_in(client)
 
 
+@pytest.mark.postgres  # on SQLite: test_at_once.py, since a database in memory has other locks than a file
 @pytest.mark.django_db(transaction=True)
 def test_one_code_in_many_hands_at_once_opens_one_door(clock: Any) -> None:
     from allauth.mfa.totp.internal.auth import TOTP

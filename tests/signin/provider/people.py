@@ -25,6 +25,7 @@ PEOPLE = {
         Person("eve", "ada@lab.example", verified=False),  # says that Ada's address is hers
         Person("fay", "ada@lab.example", verified="false"),  # the same, by a text that is not empty
         Person("gus", "gus@elsewhere.example"),  # unknown here
+        Person("iris", "iris@lab.example"),  # her address here was vouched for; she sits at a real browser
         Person("hal", "hal@lab.example"),  # linked, and closed here since
     )
 }
