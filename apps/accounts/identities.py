@@ -22,6 +22,7 @@ from apps.accounts.idtoken import NotBelieved
 from apps.accounts.models import Membership, User
 from apps.accounts.oidc import CarefulSession, StrictProvider, configured_app
 from apps.core.clock import now_us
+from apps.core.errors import Conflict
 from apps.core.text import storable
 
 log = logging.getLogger(__name__)
@@ -33,13 +34,26 @@ def person_vouched_for(mail: str) -> User | None:
     return address.user if address else None
 
 
+@transaction.atomic
 def vouch_for_mail(*, user: User, mail: str) -> None:
     """Record that ``mail`` is this person's: from now on whoever proves to own it may sign in as them.
 
-    To be called with an address that a provider has verified, or that an admin has typed in; never with one that the person
-    typed in themselves.
+    For an address that a provider has verified or an admin stands for; never for one that the person typed in themselves.
+    Raise Conflict where it is somebody else's.
     """
-    EmailAddress.objects.update_or_create(user=user, email=mail.lower(), defaults={"verified": True, "primary": True})
+    address = mail.strip().lower()
+    holder = person_vouched_for(address)
+    if holder is not None and holder.pk != user.pk:
+        raise Conflict(
+            f"{address} is confirmed as the address of {holder.get_username()}.", hint="Nobody shares an address."
+        )
+    first = not EmailAddress.objects.filter(user=user, primary=True).exists()
+    kept, _ = EmailAddress.objects.get_or_create(user=user, email=address, defaults={"primary": first})
+    kept.verified = True
+    kept.save()
+    if not user.email:
+        user.email = address
+        user.save(update_fields=["email"])
 
 
 def _refuse(request: HttpRequest, title: str, message: str, hint: str) -> HttpResponse:
@@ -79,15 +93,12 @@ class Identities(DefaultSocialAccountAdapter):
         mail = _verified_mail(request, sociallogin)
         if sociallogin.state.get("process") == AuthProcess.CONNECT:
             return
-        if sociallogin.is_existing:
-            if not Membership.objects.filter(user=sociallogin.user).exists():
-                _took_invitation(sociallogin.user, mail)
-            return
         try:
             with transaction.atomic():
-                sociallogin.connect(request, person_vouched_for(mail) or _invited(request, sociallogin, mail))
-        except IntegrityError:  # the same person in two windows at once: the other one has made the link
-            sociallogin.lookup()
+                _admit(request, sociallogin, mail)
+        except (IntegrityError, Conflict):  # the same person in two windows at once: the other one has made the link
+            messages.info(request, "You signed in twice at the same moment. Once more, please.")
+            raise ImmediateHttpResponse(HttpResponseRedirect(reverse("account_login"))) from None
 
 
 def _verified_mail(request: HttpRequest, sociallogin: SocialLogin) -> str:
@@ -117,29 +128,27 @@ def _new_person(sociallogin: SocialLogin, mail: str) -> User:
     return person
 
 
-def _took_invitation(person: User, mail: str) -> bool:
+def _took_invitations(person: User, mail: str) -> bool:
     """Take up what is open for ``mail``; return whether the person has a place in a lab now."""
     try:
         accept = import_string("apps.accounts.invitations.accept_by_email")
     except ImportError:  # this version has no invitations
-        return False
-    accept(user=person, verified_email=mail, now=now_us())
+        accept = None
+    if accept is not None and person.is_active:
+        accept(user=person, verified_email=mail, now=now_us())
     return Membership.objects.filter(user=person).exists()
 
 
-def _invited(request: HttpRequest, sociallogin: SocialLogin, mail: str) -> User:
-    """Return a new person who is in a lab by invitation; nothing of them stays where there is none."""
-    known = User.objects.filter(email__iexact=mail).exists()
-    person = _new_person(sociallogin, mail)
-    if _took_invitation(person, mail):
-        return person
-    log.warning("Sign-in by OpenID Connect refused: no place for this person")
-    name = sociallogin.provider.name
-    if known:
-        message = f"There is an account with {mail} here, but nobody has confirmed that the address is its owner's."
-        hint = f"Sign in to it as before and link {name} under Account security, or ask an admin to invite {mail}."
-        raise ImmediateHttpResponse(_refuse(request, "This account is not linked yet", message, hint))
-    message = f"You have no place in a lab here: ask an admin to invite {mail}."
-    raise ImmediateHttpResponse(
-        _refuse(request, "You have no place here yet", message, f"{name} knows you; LabCarbon does not.")
-    )
+def _admit(request: HttpRequest, sociallogin: SocialLogin, mail: str) -> None:
+    """Link the sign-in to a person who may come in, or raise: within a transaction, so that nothing stays of others."""
+    known = sociallogin.user if sociallogin.is_existing else person_vouched_for(mail)
+    person = known or _new_person(sociallogin, mail)
+    in_a_lab = _took_invitations(person, mail)
+    if known is None and not in_a_lab:
+        log.warning("Sign-in by OpenID Connect refused: no place for this person")
+        message = f"You have no place in a lab here: ask an admin to invite {mail}."
+        name = sociallogin.provider.name
+        hint = f"If you have an account here, sign in to it as before and link {name} under Account security."
+        raise ImmediateHttpResponse(_refuse(request, "You have no place here yet", message, hint))
+    if not sociallogin.is_existing:
+        sociallogin.connect(request, person)

@@ -9,9 +9,11 @@ import pytest
 from allauth.account.models import EmailAddress
 from allauth.core.context import request_context
 from allauth.core.exceptions import ImmediateHttpResponse
-from allauth.socialaccount.models import SocialAccount
+from allauth.socialaccount.models import SocialAccount, SocialLogin
 from django.contrib.messages.storage.fallback import FallbackStorage
 from django.contrib.sessions.backends.db import SessionStore
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError
 from django.http import HttpRequest
 from django.test import RequestFactory
 
@@ -134,6 +136,22 @@ def test_an_account_with_the_address_of_the_invitation_is_not_taken_over(lab: Sm
     assert not SocialAccount.objects.filter(user=old).exists()
 
 
+def test_whoever_is_in_one_lab_joins_another_that_invites_them(lab: SmallLab) -> None:
+    vouch_for_mail(user=lab.owner, mail="new@lab.example")
+    other = small_lab(name="Other")
+    invite(other, "new@lab.example")
+    assert _come() == lab.owner
+    assert Membership.objects.filter(user=lab.owner).count() == 2
+
+
+def test_a_closed_account_takes_up_no_invitation(lab: SmallLab) -> None:
+    user = User.objects.create_user("closed", is_active=False)
+    vouch_for_mail(user=user, mail="new@lab.example")
+    invite(lab, "new@lab.example")
+    assert _come() == user
+    assert not Membership.objects.filter(user=user).exists()
+
+
 def test_whoever_is_linked_and_lost_their_place_may_be_invited_again(lab: SmallLab) -> None:
     user = User.objects.create_user("back")
     vouch_for_mail(user=user, mail="New@Lab.Example")
@@ -142,6 +160,34 @@ def test_whoever_is_linked_and_lost_their_place_may_be_invited_again(lab: SmallL
     invite(lab, "new@lab.example")
     assert _come() == user
     assert Membership.objects.filter(user=user).exists()
+
+
+def test_an_admin_stands_for_an_address(lab: SmallLab, capsys: pytest.CaptureFixture[str]) -> None:
+    ada, bob = (User.objects.create_user(name) for name in ("ada", "bob"))
+    call_command("confirm_mail", "ada", " New@Lab.Example ")
+    assert "may sign in as ada" in capsys.readouterr().out
+    call_command("confirm_mail", "ada", "ada@other.example")
+    assert _come() == _come(sub="u-2", email="ada@other.example") == ada
+    for name, mail, why in (
+        ("bob", "new@lab.example", "the address of ada"),
+        ("bob", "x", "no mail"),
+        ("cy", "c@d.e", "nobody"),
+    ):
+        with pytest.raises(CommandError, match=why):
+            call_command("confirm_mail", name, mail)
+    assert not EmailAddress.objects.filter(user=bob).exists()
+
+
+def test_the_same_person_in_two_windows_at_once(lab: SmallLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    vouch_for_mail(user=lab.owner, mail="new@lab.example")
+
+    def beaten(*arguments: Any) -> None:
+        raise IntegrityError
+
+    monkeypatch.setattr(SocialLogin, "connect", beaten)
+    with pytest.raises(ImmediateHttpResponse) as caught:
+        _come()
+    assert caught.value.response["Location"] == "/accounts/login/"
 
 
 def test_the_same_subject_at_another_provider_is_another_person(lab: SmallLab, settings: Any) -> None:
