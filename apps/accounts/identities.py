@@ -16,9 +16,9 @@ from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.module_loading import import_string
 
 from apps.accounts.idtoken import NotBelieved
+from apps.accounts.invitations import accept_by_email
 from apps.accounts.models import Membership, User
 from apps.accounts.oidc import CarefulSession, StrictProvider, configured_app
 from apps.core.clock import now_us
@@ -130,12 +130,8 @@ def _new_person(sociallogin: SocialLogin, mail: str) -> User:
 
 def _took_invitations(person: User, mail: str) -> bool:
     """Take up what is open for ``mail``; return whether the person has a place in a lab now."""
-    try:
-        accept = import_string("apps.accounts.invitations.accept_by_email")
-    except ImportError:  # this version has no invitations
-        accept = None
-    if accept is not None and person.is_active:
-        accept(user=person, verified_email=mail, now=now_us())
+    if person.is_active:
+        accept_by_email(user=person, verified_email=mail, now=now_us())
     return Membership.objects.filter(user=person).exists()
 
 

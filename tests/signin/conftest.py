@@ -28,6 +28,7 @@ _PEOPLE_HERE = """
 from apps.accounts.models import Membership, User
 from apps.accounts.services import create_lab
 from apps.accounts.identities import vouch_for_mail
+from apps.accounts.invitations import invite
 from apps.core.clock import now_us
 from allauth.mfa.totp.internal.auth import TOTP
 lab = None
@@ -39,6 +40,8 @@ for name in ("ada", "bob", "cleo", "dan", "hal", "iris", "jon"):
         Membership.objects.create(lab=lab, user=user, role="member")
     if name in ("ada", "dan", "hal", "iris"):
         vouch_for_mail(user=user, mail=user.email)
+    if name == "ada":
+        invite(lab=lab, role="viewer", by=user, now=now_us(), email="kim@lab.example")
     if name in ("dan", "jon"):
         TOTP.activate(user, "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP")
 """

@@ -1,11 +1,12 @@
 """What must hold of an ID token, without a provider: who signed it, for whom, for which sign-in, until when."""
 
 import json
-import time
+from collections.abc import Iterator
 from typing import Any
 
 import jwt
 import pytest
+import time_machine
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from apps.accounts.idtoken import Expected, NotBelieved, verified_claims
@@ -13,6 +14,15 @@ from apps.accounts.idtoken import Expected, NotBelieved, verified_claims
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 CURVE = ec.generate_private_key(ec.SECP256R1())
 EXPECTED = Expected(issuer="https://id.example.org/realms/lab", client_id="labcarbon", nonce="n-0S6_WzA2Mj")
+
+
+NOW = 1_793_534_400
+
+
+@pytest.fixture(autouse=True)
+def _at_that_moment() -> Iterator[None]:
+    with time_machine.travel(NOW, tick=False):
+        yield
 
 
 def _public(key: Any, algorithm: Any, **more: str) -> dict[str, Any]:
@@ -25,8 +35,7 @@ KEYS = {"keys": [RSA, EC, {**RSA, "kid": "for-encryption", "use": "enc"}, {"kty"
 
 
 def _claims(**changes: Any) -> dict[str, Any]:
-    now = int(time.time())
-    usual = {"iss": EXPECTED.issuer, "sub": "248289761001", "aud": "labcarbon", "exp": now + 300, "iat": now}
+    usual = {"iss": EXPECTED.issuer, "sub": "248289761001", "aud": "labcarbon", "exp": NOW + 300, "iat": NOW}
     return {**usual, "nonce": EXPECTED.nonce, **changes}
 
 
@@ -39,7 +48,7 @@ def _token(claims: dict[str, Any], key: Any = KEY, algorithm: str = "RS256", **h
     [
         _token(_claims()), _token(_claims(), algorithm="PS256"), _token(_claims(), CURVE, "ES256", kid="e"),
         _token(_claims(aud=["labcarbon"])), _token(_claims(aud=["labcarbon", "other"], azp="labcarbon")),
-        _token(_claims(exp=int(time.time()) - 30)),
+        _token(_claims(exp=NOW - 30)),
     ],
     ids=["RS256", "PS256", "ES256", "list", "azp", "a clock that is half a minute off"],
 )  # fmt: skip
@@ -58,7 +67,7 @@ def test_a_good_token_is_believed(token: str) -> None:
         (_token(_claims(azp="other")), "another application"),
         (_token(_claims(aud=[])), "cannot be read"),
         (_token(_claims(aud=7)), "another application"),
-        (_token(_claims(exp=int(time.time()) - 61)), "has expired"),
+        (_token(_claims(exp=NOW - 61)), "has expired"),
         (_token(_claims(exp="soon")), "cannot be read"),
         (_token(_claims(sub="a\x00b")), "names nobody"),
         (_token(_claims(nonce=None)), "another sign-in"),

@@ -1,8 +1,6 @@
 """Who gets in by invitation, and that nothing is left behind of whoever does not."""
 
-import sys
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,8 +17,11 @@ from django.test import RequestFactory
 
 from apps.accounts.choices import Role
 from apps.accounts.identities import Identities, vouch_for_mail
-from apps.accounts.models import Membership, User
+from apps.accounts.invitations import invite as make_invitation
+from apps.accounts.invitations import revoke_invitation
+from apps.accounts.models import AuditEntry, Invitation, Membership, User
 from apps.accounts.oidc import StrictProvider, configured_app
+from apps.core.clock import now_us
 from labcarbon.environment import Oidc
 from tests.builders import SmallLab, small_lab
 
@@ -28,24 +29,8 @@ ISSUER = "https://id.example.org/realms/lab"
 
 
 def invite(lab: SmallLab, mail: str) -> None:
-    """Stand in for invitations."""
-    OPEN[mail] = lab
-
-
-OPEN: dict[str, SmallLab] = {}
-
-
-@pytest.fixture(autouse=True)
-def _invitations(monkeypatch: pytest.MonkeyPatch) -> None:
-    OPEN.clear()
-    module = ModuleType("apps.accounts.invitations")
-
-    def accept_by_email(*, user: User, verified_email: str, now: int) -> list[Membership]:
-        found = OPEN.pop(verified_email.lower(), None)
-        return [Membership.objects.create(lab=found.lab, user=user, role=Role.MEMBER)] if found else []
-
-    module.accept_by_email = accept_by_email  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "apps.accounts.invitations", module)
+    """Have the lab's owner invite whoever has this address, as a member."""
+    make_invitation(lab=lab.lab, role=Role.MEMBER, by=lab.owner, now=now_us(), email=mail)
 
 
 @pytest.fixture
@@ -96,6 +81,22 @@ def test_whoever_is_invited_gets_an_account_a_link_and_a_place(lab: SmallLab) ->
     assert user.username.startswith("nia")
     assert SocialAccount.objects.get(user=user).uid == "u-1"
     assert _come() == user, "the second time it is the same person"
+
+
+def test_it_is_in_the_log_of_the_lab_and_works_once(lab: SmallLab) -> None:
+    invite(lab, "new@lab.example")
+    user = _come()
+    entry = AuditEntry.objects.get(action="invitation.accepted")
+    assert (entry.user_id, entry.actor) == (user.pk, user.username)
+    assert "ask an admin to invite second@lab.example" in _refusal(sub="u-2", email="second@lab.example")
+
+
+def test_a_revoked_invitation_lets_nobody_in(lab: SmallLab) -> None:
+    invite(lab, "new@lab.example")
+    revoke_invitation(lab=lab.lab, pk=Invitation.objects.get().pk, by=lab.owner, now=now_us())
+    before = _left_behind()
+    assert "ask an admin to invite" in _refusal()
+    assert _left_behind() == before
 
 
 def test_a_user_name_that_is_taken_takes_nobody_elses_account(lab: SmallLab) -> None:

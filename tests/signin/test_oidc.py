@@ -131,6 +131,19 @@ def test_a_stranger_is_told_whom_to_ask_and_leaves_nothing_behind(ours: SignIn, 
     assert ours.accounts() == before
 
 
+def test_whoever_is_invited_comes_in_and_stays(ours: SignIn, browser: Open) -> None:
+    kim = browser()
+    assert kim.come_back("kim").status_code == 200
+    assert "Lab" in kim.get("/runs/").text
+    found = (
+        "SELECT m.role, u.email FROM accounts_membership m JOIN accounts_user u ON u.id = m.user_id WHERE u.username = 'kim'"
+    )
+    assert ours.rows(found) == [("viewer", "kim@lab.example")]
+    again = browser()
+    again.come_back("kim")
+    assert again.signed_in
+
+
 def test_an_address_that_nobody_vouched_for_opens_no_account(ours: SignIn, browser: Open) -> None:
     """Whoever wrote Bob's address into an account may not be Bob, and would have Bob work in their account."""
     bob, before = browser(), ours.accounts()

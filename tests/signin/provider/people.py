@@ -24,6 +24,7 @@ PEOPLE = {
         Person("dan", "dan@lab.example"),  # has a second factor here
         Person("eve", "ada@lab.example", verified=False),  # says that Ada's address is hers
         Person("fay", "ada@lab.example", verified="false"),  # the same, by a text that is not empty
+        Person("kim", "Kim@Lab.Example"),  # is invited
         Person("gus", "gus@elsewhere.example"),  # unknown here
         Person("iris", "iris@lab.example"),  # her address here was vouched for; she sits at a real browser
         Person("hal", "hal@lab.example"),  # linked, and closed here since
