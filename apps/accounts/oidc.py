@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import requests
 from allauth.account.internal.flows.reauthentication import raise_if_reauthentication_required
 from allauth.account.models import EmailAddress
+from allauth.core import ratelimit
 from allauth.socialaccount.adapter import get_adapter
 from allauth.socialaccount.helpers import render_authentication_error
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialLogin, SocialToken
@@ -194,6 +195,9 @@ class _Callback(OAuth2CallbackView):
 @never_cache
 def login(request: HttpRequest) -> HttpResponse:
     """Ask (GET), or go to the provider (POST): by a page that goes on, since our policy lets no form lead off this site."""
+    busy: HttpResponse | None = ratelimit.consume_or_429(request, action="login")  # each press asks the provider something
+    if busy is not None:
+        return busy
     try:
         response: HttpResponse = OAuth2LoginView.adapter_view(StrictOidc)(request)
     except SocialApp.DoesNotExist:

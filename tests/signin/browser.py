@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from html import unescape
+from typing import Any
 from urllib.parse import urljoin
 
 import requests
+from requests.adapters import HTTPAdapter
 
 from tests.signin.provider.people import PASSWORD
 
@@ -16,6 +19,20 @@ _ATTRIBUTE = re.compile(r"(\w+)=\"([^\"]*)\"")
 _GOING = re.compile(r"http-equiv=\"refresh\" content=\"0; url=([^\"]+)\"")
 
 
+_ADDRESSES = itertools.count(2)
+
+
+class _From(HTTPAdapter):
+    """Comes from an address of its own (all of 127.0.0.0/8 is this machine), as people at different desks do."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        super().__init__()
+
+    def init_poolmanager(self, *arguments: Any, **more: Any) -> None:
+        super().init_poolmanager(*arguments, source_address=(self.address, 0), **more)
+
+
 class Browser:
     """One person's session with the server at ``url``."""
 
@@ -23,6 +40,8 @@ class Browser:
         self.url = url
         self.web = requests.Session()
         self.web.trust_env = False
+        number = next(_ADDRESSES)
+        self.web.mount("http://", _From(f"127.0.{number // 250}.{number % 250 + 1}"))
 
     def get(self, address: str, *, follow: bool = True) -> requests.Response:
         return self.web.get(urljoin(self.url, address), allow_redirects=follow, timeout=30)

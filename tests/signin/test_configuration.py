@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from apps.accounts.idtoken import NotBelieved
 from labcarbon.checks import check_oidc
 from labcarbon.environment import EnvironmentProblem, Oidc, read_environment
 
@@ -84,6 +85,23 @@ def test_with_one_the_button_says_its_name(db: None, settings: Any) -> None:
         settings.ENVIRONMENT = replace(settings.ENVIRONMENT, oidc=oidc)
         page = Client().get("/accounts/login/").content.decode()
         assert re.findall(r"Sign in with ([^<]*)</button>", page) == [name]
+
+
+def test_pressing_it_all_the_time_does_not_keep_the_provider_busy(
+    db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, oidc=GOOD)
+    asked: list[str] = []
+
+    def silent(url: str, **headers: str) -> None:
+        asked.append(url)
+        raise NotBelieved("The provider does not answer.")
+
+    monkeypatch.setattr("apps.accounts.oidc._asked", silent)
+    statuses = [Client().post("/accounts/oidc/login/").status_code for _ in range(32)]
+    assert statuses == [401] * 30 + [429] * 2
+    assert len(asked) == 30
+    assert set(asked) == {"https://id.example.org/realms/lab/.well-known/openid-configuration"}
 
 
 def test_going_there_needs_a_press_of_the_button(db: None, settings: Any) -> None:
