@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
@@ -86,5 +87,42 @@ def check_database_place(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessa
             f"The data directory {settings.DATA_DIR} is on a network file system ({kind}), where SQLite can lose data.",
             hint="Set LABCARBON_DATA to a local disk, or use PostgreSQL: LABCARBON_DATABASE_URL=postgres://…",
             id="labcarbon.E005",
+        )
+    ]
+
+
+_LONGEST_ISSUER = 200  # what a link between a person and their identity holds
+
+
+@register()
+def check_oidc(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
+    """Sign-in by OpenID Connect is set whole or not at all, and never in the clear."""
+    oidc = settings.ENVIRONMENT.oidc
+    if oidc.missing:
+        return [
+            Error(
+                f"Sign-in by OpenID Connect is half set: {' and '.join(oidc.missing)} missing.",
+                hint="Set LABCARBON_OIDC_ISSUER, LABCARBON_OIDC_CLIENT_ID and LABCARBON_OIDC_CLIENT_SECRET (or "
+                "LABCARBON_OIDC_CLIENT_SECRET_FILE), or unset every LABCARBON_OIDC_ variable.",
+                id="labcarbon.E006",
+            )
+        ]
+    return _wrong_issuer(oidc.issuer) if oidc.on else []
+
+
+def _wrong_issuer(issuer: str) -> list[CheckMessage]:
+    address = urlsplit(issuer)
+    loopback = address.hostname in {"127.0.0.1", "localhost", "::1"}
+    safe = bool(address.hostname) and (address.scheme == "https" or (address.scheme == "http" and loopback))
+    odd = address.query or address.fragment or "/.well-known/" in issuer or len(issuer) > _LONGEST_ISSUER
+    if safe and not odd:
+        return []
+    return [
+        Error(
+            f"LABCARBON_OIDC_ISSUER={issuer} cannot be used: it must be the provider's issuer, an https:// address of at "
+            f"most {_LONGEST_ISSUER} characters (http:// on a loopback address only).",
+            hint='Write it as the provider does in the field "issuer" of its /.well-known/openid-configuration, such as '
+            "https://id.example.org/realms/lab, without that path.",
+            id="labcarbon.E007",
         )
     ]

@@ -23,12 +23,51 @@ def _words(name: str) -> list[str]:
     return [word.strip() for word in os.environ.get(name, "").split(",") if word.strip()]
 
 
+def _oidc_secret() -> str:
+    """Return the client secret from its variable, else from the file that LABCARBON_OIDC_CLIENT_SECRET_FILE names."""
+    path = os.environ.get("LABCARBON_OIDC_CLIENT_SECRET_FILE", "")
+    value = os.environ.get("LABCARBON_OIDC_CLIENT_SECRET", "")
+    if value or not path:
+        return value
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"LABCARBON_OIDC_CLIENT_SECRET_FILE={path} cannot be read ({error.strerror}). "
+            "Write the client secret into that file and let the server's user read it."
+        ) from error
+
+
 def _secret(name: str, path: Path) -> str:
     """Return the secret in variable ``name``, else the one in ``path``, else ''."""
     value = os.environ.get(name, "")
     if value or not path.is_file():
         return value
     return path.read_text(encoding="ascii").strip()
+
+
+@dataclass(frozen=True)
+class Oidc:
+    """The lab's identity provider (OpenID Connect); all empty where there is none."""
+
+    issuer: str = ""
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    name: str = ""
+
+    @property
+    def missing(self) -> list[str]:
+        """The variables that are needed beside those that are set; [] where all or none are."""
+        values = {
+            "LABCARBON_OIDC_ISSUER": self.issuer,
+            "LABCARBON_OIDC_CLIENT_ID": self.client_id,
+            "LABCARBON_OIDC_CLIENT_SECRET": self.client_secret,
+        }
+        return [name for name, value in values.items() if not value] if any((*values.values(), self.name)) else []
+
+    @property
+    def on(self) -> bool:
+        return bool(self.issuer) and not self.missing
 
 
 @dataclass(frozen=True)
@@ -46,6 +85,7 @@ class Environment:
     redis_url: str
     allowed_hosts: list[str]
     behind_proxy: bool
+    oidc: Oidc = field(default_factory=Oidc)
     email_url: str = ""
     problems: list[str] = field(default_factory=list)
 
@@ -97,4 +137,10 @@ def read_environment() -> Environment:
         redis_url=os.environ.get("LABCARBON_REDIS_URL", ""),
         allowed_hosts=_words("LABCARBON_ALLOWED_HOSTS"),
         behind_proxy=_flag("LABCARBON_BEHIND_TLS_PROXY"),
+        oidc=Oidc(
+            issuer=os.environ.get("LABCARBON_OIDC_ISSUER", "").strip(),
+            client_id=os.environ.get("LABCARBON_OIDC_CLIENT_ID", "").strip(),
+            client_secret=_oidc_secret(),
+            name=os.environ.get("LABCARBON_OIDC_NAME", "").strip(),
+        ),
     )

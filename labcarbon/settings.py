@@ -31,6 +31,8 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "allauth",
     "allauth.account",
+    "allauth.socialaccount",
+    "allauth.mfa",
     "csp",
     "django_htmx",
     "labcarbon.apps.ProjectConfig",
@@ -95,9 +97,21 @@ _SQLITE = {
 }
 DATABASES = {"default": dj_database_url.parse(ENVIRONMENT.database_url, conn_max_age=60) if ENVIRONMENT.served else _SQLITE}
 
+# What counts failed sign-ins must be seen by every web process: with several of them (served) it lies in the database, which
+# they share anyway; Redis may be lost at any time (docs/sign-in.md). An embedded installation has one web process.
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache"
+        if ENVIRONMENT.served
+        else "django.core.cache.backends.locmem.LocMemCache",
+        "LOCATION": "labcarbon_cache",
+        "OPTIONS": {"MAX_ENTRIES": 10_000},  # so many that nobody pushes the counts of others out
+    }
+}
+
 AUTHENTICATION_BACKENDS = [
-    "django.contrib.auth.backends.ModelBackend",
-    "allauth.account.auth_backends.AuthenticationBackend",
+    "apps.accounts.signin.OnePassword",
+    "django.contrib.auth.backends.ModelBackend",  # of sessions that one-time links begin
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -108,8 +122,19 @@ ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
-ALLAUTH_TRUSTED_PROXY_COUNT = 1 if ENVIRONMENT.behind_proxy else 0
+ALLAUTH_TRUSTED_PROXY_COUNT = 1 if ENVIRONMENT.behind_proxy else 0  # the last address in X-Forwarded-For is the proxy's word
 ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/300s/key"}
+SOCIALACCOUNT_ADAPTER = "apps.accounts.identities.Identities"
+SOCIALACCOUNT_REAUTHENTICATION_REQUIRED = True  # whoever finds an open browser links no identity of theirs
+MFA_ADAPTER = "apps.accounts.second_factor.SecondFactor"
+MFA_FORMS = {
+    "authenticate": "apps.accounts.second_factor.Authenticate",
+    "reauthenticate": "apps.accounts.second_factor.Reauthenticate",
+}
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_TOTP_TOLERANCE = 1  # a code that is typed slowly, or on a clock that is 30 s off
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # the library asks against strangers who sign up; here nobody does
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"

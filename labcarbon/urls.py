@@ -1,8 +1,14 @@
 """All addresses: pages at the root, the API below /api/v1/."""
 
 from allauth.account import views as account
+from allauth.mfa.base import views as mfa
+from allauth.mfa.recovery_codes import views as recovery
+from allauth.mfa.totp import views as totp
 from django.urls import include, path
+from django.views.decorators.cache import never_cache
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+
+from apps.accounts import oidc, second_factor
 
 api = [
     path("", include("apps.fleet.urls")),
@@ -19,6 +25,17 @@ accounts = [
     path("inactive/", account.account_inactive, name="account_inactive"),
     path("password/change/", account.password_change, name="account_change_password"),
     path("password/set/", account.password_set, name="account_set_password"),
+    path("reauthenticate/", account.reauthenticate, name="account_reauthenticate"),
+    path("security/", second_factor.security, name="mfa_index"),
+    path("security/code/", mfa.authenticate, name="mfa_authenticate"),
+    path("security/code/again/", mfa.reauthenticate, name="mfa_reauthenticate"),
+    path("security/app/", second_factor.activate, name="mfa_activate_totp"),
+    path("security/app/remove/", totp.deactivate_totp, name="mfa_deactivate_totp"),
+    path("security/recovery-codes/", never_cache(recovery.view_recovery_codes), name="mfa_view_recovery_codes"),
+    path("security/recovery-codes/new/", recovery.generate_recovery_codes, name="mfa_generate_recovery_codes"),
+    path("oidc/login/", oidc.login, name="oidc_login"),
+    path("oidc/callback/", oidc.callback, name="oidc_callback"),
+    path("oidc/unlink/", oidc.unlink, name="oidc_unlink"),
 ]
 
 urlpatterns = [

@@ -15,7 +15,7 @@ hypothesis_settings.load_profile("labcarbon")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make people cheap to create, and pages renderable without collected static files."""
+    """Make people cheap to create, pages renderable without collected static files, and throttles free of the database."""
     from django.conf import settings
 
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
@@ -23,6 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
         **settings.STORAGES,
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
     }
+    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
     settings.MIDDLEWARE = [name for name in settings.MIDDLEWARE if not name.startswith("whitenoise.")]
 
 

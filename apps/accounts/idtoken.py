@@ -1,0 +1,98 @@
+"""What must hold of an ID token before a word of it is believed (OpenID Connect Core 1.0, sections 2 and 3.1.3.7).
+
+Pure: token, keys and expectation in, claims out.
+"""
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jwt
+from allauth.socialaccount.providers.oauth2.client import OAuth2Error
+
+from apps.core.text import unstorable
+
+# Public keys only: never "none", never a secret that both sides know. By algorithm: the kind of key it takes.
+SIGNED_WITH = {
+    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
+    **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
+    "EdDSA": "OKP",
+}
+LEEWAY_S = 60
+SUBJECT_LENGTH = 191  # what a link between a person and their identity holds
+
+_SAID = {
+    jwt.ExpiredSignatureError: "has expired",
+    jwt.ImmatureSignatureError: "is dated in the future",
+    jwt.InvalidAudienceError: "was made for another application",
+    jwt.InvalidIssuerError: "was made by another provider",
+    jwt.InvalidSignatureError: "is not signed with the provider's key",
+}
+
+
+class NotBelieved(OAuth2Error):
+    """What the provider said cannot be believed; the text says why and holds nothing secret."""
+
+    @property
+    def told(self) -> str:
+        """The sentence for the page."""
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an ID token must say about itself."""
+
+    issuer: str
+    client_id: str
+    nonce: str
+
+
+def _key(keys: Mapping[str, Any], kid: object, kind: str) -> Any:
+    """Return the provider's public key of this kind and id; without an id, its only signing key of the kind."""
+    listed = keys.get("keys")
+    usable = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    signing = [one for one in usable if one.get("use", "sig") == "sig" and one.get("kty") == kind]
+    named = [one for one in signing if kid is None or one.get("kid") == kid]
+    if len(named) != 1:
+        raise NotBelieved("The identity token is not signed with a key that the provider publishes.")
+    return jwt.PyJWK.from_dict(named[0]).key
+
+
+def _decoded(token: str, keys: Mapping[str, Any], expected: Expected) -> dict[str, Any]:
+    header = jwt.get_unverified_header(token)
+    algorithm = str(header.get("alg"))
+    if algorithm not in SIGNED_WITH:
+        raise NotBelieved(f"The identity token is signed with {algorithm[:20]!r}, which proves nothing.")
+    claims: dict[str, Any] = jwt.decode(
+        token,
+        key=_key(keys, header.get("kid"), SIGNED_WITH[algorithm]),
+        algorithms=[algorithm],
+        issuer=expected.issuer,
+        audience=expected.client_id,
+        leeway=LEEWAY_S,
+        options={"require": ["iss", "sub", "aud", "exp", "iat"]},
+    )
+    return claims
+
+
+def verified_claims(token: object, keys: Mapping[str, Any], expected: Expected) -> dict[str, Any]:
+    """Return the claims of an ID token that the provider made for us, for this very sign-in; raise NotBelieved."""
+    if not isinstance(token, str) or not token:
+        raise NotBelieved("The provider sent no identity token.")
+    try:
+        claims = _decoded(token, keys, expected)
+    except (jwt.PyJWTError, TypeError, ValueError) as error:  # the last two: the library on keys and texts that are odd
+        said = next((text for kind, text in _SAID.items() if isinstance(error, kind)), "cannot be read")
+        raise NotBelieved(f"The provider's identity token {said}.") from error
+    audience = claims["aud"]
+    shared = isinstance(audience, list) and len(audience) > 1
+    if (shared or "azp" in claims) and claims.get("azp") != expected.client_id:
+        raise NotBelieved("The provider's identity token was made for another application.")
+    if not expected.nonce or not hmac.compare_digest(str(claims.get("nonce", "")).encode(), expected.nonce.encode()):
+        raise NotBelieved("The provider's identity token belongs to another sign-in than this one.")
+    subject = claims["sub"]
+    if not isinstance(subject, str) or not 0 < len(subject) <= SUBJECT_LENGTH or unstorable(subject):
+        raise NotBelieved("The provider's identity token names nobody (its claim sub is empty or too long).")
+    return claims

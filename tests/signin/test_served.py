@@ -1,0 +1,46 @@
+"""A served installation: several web processes on PostgreSQL count failed sign-ins together."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.services.postgres import Postgres, programs
+from tests.services.process import end, wait_until
+from tests.signin.browser import Browser
+from tests.signin.conftest import SignIn, answers, serve
+
+PROCESSES = 3
+TOO_MANY = "Too many failed login attempts"
+
+
+def _wrong(ours: SignIn) -> bool:
+    """Type a wrong password; return whether it was looked at."""
+    said = Browser(ours.url).password("ada", "wrong").text
+    assert TOO_MANY in said or "not correct" in said
+    return TOO_MANY not in said
+
+
+@pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed (apt-get install postgresql)")
+def test_five_wrong_passwords_are_five_whichever_process_hears_them(tmp_path: Path) -> None:
+    with Postgres() as server:
+        ours = SignIn(tmp_path, database_url=server.url)
+        ours.manage("migrate", "--no-input", "--verbosity", "0")
+        ours.manage("collectstatic", "--no-input", "--verbosity", "0")
+        ours.shell("from apps.accounts.models import User; User.objects.create_user('ada', password='right')")
+        log = ours.log("web")
+        more = ("--workers", str(PROCESSES), "--access-logfile", "-", "--access-logformat", "answered by %(p)s")
+        web = serve("labcarbon.wsgi", ours.port, ours.environ, log, *more)
+        try:
+            wait_until(lambda: answers(f"{ours.url}/readyz"), what="the web server's first answer", seconds=60)
+            with ThreadPoolExecutor(6) as pool:
+                looked_at = sum(pool.map(lambda _: _wrong(ours), range(18)))
+            looked_at += sum(_wrong(ours) for _ in range(5))
+            assert looked_at == 5
+            assert TOO_MANY in Browser(ours.url).password("ada", "right").text
+            heard = {line for line in log.read_text().splitlines() if line.startswith("answered by")}
+            assert len(heard) == PROCESSES, "each process answered some of them"
+        finally:
+            end(web)
