@@ -63,16 +63,19 @@ class Live:
         """Average power between the last two readings in mW; None while there are not two of them."""
         return self._power_mw.get(device)
 
-    def rows(self, device: str, energy_mj: Mapping[str, int], *, mine: Callable[[str], bool]) -> List[Dict[str, Any]]:
+    def rows(
+        self, device: str, energy_mj: Mapping[str, int], *, mine: Callable[[str], bool], everything: bool = False
+    ) -> List[Dict[str, Any]]:
         """Who is on a device: ``who``, ``yours``, ``power_mw``, ``energy_mj``; the most powerful first, at most 21.
 
-        ``energy_mj``: consumer → mJ of the open window; ``mine``: whether a consumer is the caller's.
+        ``energy_mj``: consumer → mJ of the open window; ``mine``: whether a consumer is the caller's;
+        ``everything``: the caller may know all.
         """
         power_mw, weights = self.power_mw(device), self._weights.get(device, {})
         total = sum(weights.values())
         sums: Dict[Tuple[str, bool], List[int]] = {}
         for consumer in {*energy_mj, *weights}:
-            row = sums.setdefault(_shown(consumer, mine), [0, 0])
+            row = sums.setdefault(_shown(consumer, mine, everything), [0, 0])
             row[0] += weights.get(consumer, 0)
             row[1] += energy_mj.get(consumer, 0)
         rows: List[Dict[str, Any]] = [
@@ -87,12 +90,13 @@ class Live:
         return rows if len(rows) <= MAX_ROWS else [*rows[:MAX_ROWS], _together(rows[MAX_ROWS:])]
 
 
-def _shown(consumer: str, mine: Callable[[str], bool]) -> Tuple[str, bool]:
+def _shown(consumer: str, mine: Callable[[str], bool], everything: bool) -> Tuple[str, bool]:
     """What a caller is told of a consumer, and whether it is the caller's."""
     if consumer in (IDLE, UNKNOWN):
         return consumer, False
-    if mine(consumer):
-        return consumer, True
+    yours = mine(consumer)
+    if yours or everything:
+        return consumer, yours
     return _OTHERS.get(consumer.partition(":")[0], "others"), False
 
 
@@ -109,12 +113,9 @@ def is_mine(
 ) -> bool:
     """Whether a consumer is the caller's. ``name``: the caller's name as told, "" where names tell nobody apart.
 
-    A run is whose registered it; a process whose name it holds; else every process there is must be the caller's. Root
-    may look at everything anyway.
+    A run is whose registered it; a process whose name it holds; else every process there is must be the caller's.
     """
     kind, _, rest = consumer.partition(":")
-    if uid == 0:
-        return True
     if kind == "run":
         return owner_of(rest) == uid
     if kind == "proc" and name and rest.startswith(f"{name}/"):

@@ -32,7 +32,7 @@ def live_answer(station: Station, runs: Runs, users: UserNames, uid: int, interv
                 "read_us": reading.wall_us if reading else None, "power_mw": station.live.power_mw(key),
                 "util_pm": reading.util_pm if reading else None, "memory_mib": reading.memory_mib if reading else None,
                 "since_us": since_us, "energy_mj": None if since_us is None else sum(shares.values()),
-                "who": station.live.rows(key, shares, mine=mine),
+                "who": station.live.rows(key, shares, mine=mine, everything=uid == 0),
             }
         )  # fmt: skip
     return {"ok": True, "interval_s": interval_s, "full": station.full, "devices": devices}

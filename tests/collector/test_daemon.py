@@ -26,6 +26,7 @@ from labcarbon_collect.socket_server import MAX_LINE_BYTES, SocketServer
 from labcarbon_collect.sources.base import ProcessUse
 from labcarbon_collect.sources.replay import Replay, TraceWriter
 from labcarbon_collect.spool import Spool
+from labcarbon_collect.users import own_name
 
 from tests.collector.processes import Collector, wait_for
 from tests.collector.readings import GPU, SECOND, T0, check, reading
@@ -330,7 +331,7 @@ def test_registering_is_for_ones_own_living_processes(node: Collector) -> None:
     run, child = str(uuid.uuid4()), subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         registered = node.ask({"op": "register", "run": run, "pid": child.pid})
-        assert registered == {"ok": True, "node": (node.status() or {})["node"], "url": ""}
+        assert registered == {"ok": True, "node": (node.status() or {})["node"], "url": "", "user": own_name()}
         answer = node.ask({"op": "end", "run": run, "children_cpu_us": 0})
         assert answer is not None
         assert {"energy_mj", "provisional", "by_device", "idle_mj", "grams", "factor"} <= set(answer)
