@@ -6,9 +6,7 @@ import hashlib
 import hmac
 import json
 import re
-import signal
 import string
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -129,20 +127,6 @@ def test_the_daemon_refuses_to_start_with_the_command_that_mends_it(
 # The whole way: daemon, run, server
 
 
-@pytest.fixture
-def server() -> Iterator[fakes.FakeServer]:
-    with fakes.running() as fake:
-        yield fake
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Collector]:
-    made = Collector(tmp_path)
-    yield made
-    if made.daemon is not None and made.daemon.poll() is None:
-        made.stop(signal.SIGKILL)
-
-
 def told_names(server: fakes.FakeServer) -> set[str]:
     """Every user named to the server, in consumers and in runs."""
     consumers = {key for request in server.sent("POST", "ingest/") for key in request.body["consumers"]}
@@ -157,7 +141,7 @@ def test_no_name_reaches_server_or_spool(node: Collector, server: fakes.FakeServ
     node.settings.update(LABCARBON_USERS=mode, LABCARBON_USERS_KEY=KEY)
     if logged_in:
         node.log_in(server.url)
-    assert node.call("enrol", server.url, input="code\n").returncode == 0
+    node.enrol(server.url)
     node.start()
     assert (node.status() or {})["users"].startswith(mode)
     # Who runs knows nothing of the setting or the key: the daemon tells.
@@ -191,7 +175,7 @@ def test_without_a_daemon_the_machines_setting_holds(node: Collector, server: fa
 
 def test_the_daemon_names_the_user_whom_the_kernel_names(node: Collector, server: fakes.FakeServer) -> None:
     """Facts of a client without a login say whom they like; the daemon says who asked."""
-    assert node.call("enrol", server.url, input="code\n").returncode == 0
+    node.enrol(server.url)
     process = node.start()
     facts = {"user": "somebody-else", "name": "n", "started_at": "2026-01-01T00:00:00Z", "command": [], "params": {}}
     node.ask({"op": "register", "run": RUN, "pid": process.pid, "facts": facts})
