@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Mapping, Optional, Protocol, Tuple
+from typing import Callable, Dict, FrozenSet, List, Mapping, Optional, Protocol, Tuple
 
 from labcarbon_collect.sources.base import ProcessUse
 from labcarbon_collect.windows import IDLE, UNKNOWN
@@ -27,6 +27,12 @@ class Who(Protocol):
 
     def end(self, run_uuid: str, children_cpu_us: int) -> None:
         """The run is over; wait4 told this much CPU time of all its processes together."""
+
+    def release(self, run_uuid: str) -> None:
+        """The run's processes go on without it."""
+
+    def uids_of(self, consumer: str) -> FrozenSet[int]:
+        """Whose processes the consumer has now."""
 
 
 def idle_part_mj(energy_mj: int, idle_mw: int, duration_us: int) -> int:

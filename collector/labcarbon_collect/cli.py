@@ -16,6 +16,7 @@ COMMANDS: Tuple[Tuple[str, str], ...] = (
     ("enrol", "enrol this machine, with the one-time code that the Nodes page shows"),
     ("daemon", "measure this machine, keep what was measured, push it"),
     ("status", "show the daemon's meters, spool and last push"),
+    ("top", "show what each device does now, and which of it is yours"),
     ("doctor", "say what can be measured here, what not, and what mends it"),
     ("push", "send what is in the spool now, without a daemon"),
 )
@@ -27,8 +28,10 @@ settings (environment)
   LABCARBON_SOCKET   socket of the daemon
   LABCARBON_NODE_ID  UUID of this node, instead of the one kept in the data folder
   LABCARBON_SOURCES  meters to read, comma separated (nvml, rapl, cpu_model, replay)
+  LABCARBON_USERS    how people are named to the server: keep, hash (needs a key) or drop
   LABCARBON_INTERVAL_S  seconds per window of the daemon, 10 to 300 (60)
 
+In a notebook: %load_ext labcarbon_collect
 On a new machine: labcarbon-collect doctor
 """
 
@@ -38,7 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="labcarbon-collect",
         description="Measures the energy of this machine, says who used it, and pushes it to LabCarbon.",
-        epilog=_EPILOG,
+        epilog=_EPILOG.replace("%", "%%"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"labcarbon-collect {__version__}")

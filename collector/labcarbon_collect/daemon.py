@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sqlite3
 import sys
 from dataclasses import dataclass
@@ -15,16 +14,20 @@ from labcarbon_collect.attribution import Who
 from labcarbon_collect.config import collector_home, daemon_socket
 from labcarbon_collect.cpu_time import busy_us
 from labcarbon_collect.identity import Node, boot_id, node_identity, read_clock
+from labcarbon_collect.live_answer import live_answer
 from labcarbon_collect.meters import open_meters
+from labcarbon_collect.notify import notify
 from labcarbon_collect.push_thread import PushThread
 from labcarbon_collect.registry import Denied, Runs
 from labcarbon_collect.socket_server import SocketServer
 from labcarbon_collect.sources.base import Clock, Reading
 from labcarbon_collect.sources.cpu_model import modelled_idle_mw
 from labcarbon_collect.spool import Spool
+from labcarbon_collect.spool_names import settle_names
 from labcarbon_collect.spool_room import DEFAULT_MAX_BYTES, Room, keep_acknowledged, recover_acknowledged
 from labcarbon_collect.spool_schema import FILE, SpoolFull, is_damage, set_aside
 from labcarbon_collect.station import POLL_US, Station
+from labcarbon_collect.users import NAMES_KEPT, UserNames, name_of
 from labcarbon_collect.windows import last_cut
 
 PROCESSES_EVERY_US = 5_000_000
@@ -40,6 +43,7 @@ class Settings:
     push: bool = True
     until_idle: bool = False  # end when the runs registered here have ended (``run --local``)
     record: Optional[Callable[[Reading], None]] = None
+    users: UserNames = NAMES_KEPT  # how people are named to the server
 
 
 class Daemon:
@@ -82,7 +86,7 @@ class Daemon:
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
         self._begin_pushing()
-        _notify("READY=1")
+        notify("READY=1")
         try:
             while not self._stopping:
                 try:
@@ -111,11 +115,11 @@ class Daemon:
         self._had_runs = self._had_runs or bool(self.runs.active)
         if self._settings.until_idle and self._had_runs and not self.runs.active:
             self._stopping = True
-        _notify("WATCHDOG=1")
+        notify("WATCHDOG=1")
 
     def close(self) -> None:
         """Settle what is open and let go of everything."""
-        _notify("STOPPING=1")
+        notify("STOPPING=1")
         self.server.close()
         try:
             self.station.poll(with_processes=True)
@@ -138,7 +142,7 @@ class Daemon:
         readings = self.station.last_readings()
         return {
             "ok": True, "version": __version__, "node": self.node.uuid, "pid": os.getpid(),
-            "interval_s": self._settings.interval_s,
+            "interval_s": self._settings.interval_s, "users": self._settings.users.stamp,
             "enrolled": login is not None, "url": login.url if login else "", "lab": login.lab if login else "",
             "sources": self.station.meters.status(),
             "devices": [
@@ -166,10 +170,13 @@ class Daemon:
         aside = set_aside(self.home / FILE) if condemned else None
         self._spool = Spool(self.home, check=True)
         aside = aside or self._spool.set_aside
+        renamed = settle_names(self._spool, self._settings.users)
+        if renamed:
+            self._note(f"{renamed} rows of the spool held user names; they are now told by {self._settings.users.mode}")
         # An empty spool beside a list of acknowledged readings was lost in whatever way: the counters go on from there.
         found = 0 if self._spool.anchors() else recover_acknowledged(self._spool, boot=self.boot)
         if aside:
-            self._note(f"the spool was damaged: set aside as {self.home / aside}; {found} devices go on from their counters")
+            self._note(f"the spool was damaged: set aside as {aside}; {found} devices go on from their counters")
         elif found:
             self._note(f"the spool was gone; {found} devices go on from their counters")
         max_bytes = int(self._environ.get("LABCARBON_SPOOL_MAX_MB", "0")) << 20 or DEFAULT_MAX_BYTES
@@ -218,32 +225,41 @@ class Daemon:
         operation = request.get("op")
         if operation == "status":
             return self.status()
+        if operation == "top":
+            return live_answer(self.station, self.runs, self._settings.users, uid, self._settings.interval_s)
         if operation == "register":
             facts = request.get("facts")
-            self.runs.register(uid=uid, run=request.get("run"), pid=request.get("pid"), facts=self._own(facts))
+            self.runs.register(uid=uid, run=request.get("run"), pid=request.get("pid"), facts=self._own(facts, uid))
             self._had_runs = True
             self._kick()
             login = self._push.login if self._push else None
-            return {"ok": True, "node": self.node.uuid, "url": login.url if login else ""}
+            user = self._settings.users.told(name_of(uid))
+            return {"ok": True, "node": self.node.uuid, "url": login.url if login else "", "user": user}
+        if operation == "so_far":
+            return self.runs.so_far(uid=uid, run=request.get("run"))
         if operation == "end":
             answer = self.runs.end(
                 uid=uid, run=request.get("run"), children_cpu_us=request.get("children_cpu_us", 0),
-                facts=self._own(request.get("facts")), closing=request.get("closing"),
+                facts=self._own(request.get("facts"), uid), closing=request.get("closing"),
+                goes_on=request.get("goes_on") is True,
             )  # fmt: skip
             self._kick()
             return answer
         if operation == "tell":
-            facts, closing = self._own(request.get("facts")), request.get("closing")
+            facts, closing = self._own(request.get("facts"), uid), request.get("closing")
             self.runs.tell(uid=uid, run=request.get("run"), facts=facts, closing=closing)
             self._kick()
             return {"ok": True}
         if operation == "heard":
             return self.runs.heard(uid=uid, run=request.get("run"), reachable=bool(self._push and self._push.state.ok))
-        raise Denied("bad_request", f"unknown op {str(operation)[:40]!r}", "register, end, tell, heard or status")
+        known = "register, so_far, end, tell, heard, top or status"
+        raise Denied("bad_request", f"unknown op {str(operation)[:40]!r}", known)
 
-    def _own(self, facts: object) -> object:
-        """Run facts as the server is to get them: of this node, whatever the client believes."""
-        return {**facts, "node": self.node.uuid} if isinstance(facts, Mapping) else None
+    def _own(self, facts: object, uid: int) -> object:
+        """Run facts as the server is to get them: of this node and this user, whatever the client believes."""
+        if not isinstance(facts, Mapping):
+            return None
+        return {**self._settings.users.of_run(facts, name_of(uid)), "node": self.node.uuid}
 
     def _health(self) -> Dict[str, Any]:
         """The ``health`` part of a batch (asked for by the push thread)."""
@@ -265,16 +281,3 @@ class Daemon:
 
     def _on_signal(self, number: int, frame: object) -> None:
         self._stopping = True
-
-
-def _notify(state: str) -> None:
-    """Tell systemd, if it asked to be told (NOTIFY_SOCKET)."""
-    address = os.environ.get("NOTIFY_SOCKET", "")
-    if not address:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as notifier:
-        try:
-            notifier.connect("\0" + address[1:] if address.startswith("@") else address)
-            notifier.send(state.encode())
-        except OSError:
-            pass

@@ -104,26 +104,50 @@ class Runs:
         self._tell(uuid, "PUT", facts)
 
     def end(
-        self, *, uid: int, run: object, children_cpu_us: object = 0, facts: object = None, closing: object = None
+        self,
+        *,
+        uid: int,
+        run: object,
+        children_cpu_us: object = 0,
+        facts: object = None,
+        closing: object = None,
+        goes_on: bool = False,
     ) -> Dict[str, Any]:
         """Close a run and answer what it used so far; provisional until its last windows are settled. Raises Denied.
 
-        ``facts`` and ``closing`` are told to the server by the daemon when the client cannot.
+        ``facts`` and ``closing`` are told to the server by the daemon when the client cannot. ``goes_on``: its processes
+        stay, and what they use from now on is not the run's.
         """
-        active = self.active.get(str(run))
-        if active is None or uid not in (active.uid, 0):
-            raise Denied("unknown_run", f"no run {run} of yours is registered here", "labcarbon-collect status")
+        active = self._own(uid, run)
         if isinstance(children_cpu_us, bool) or not isinstance(children_cpu_us, int) or children_cpu_us < 0:
             raise Denied("bad_request", "children_cpu_us must be a number of microseconds, 0 or more")
         self._station.who.end(active.uuid, children_cpu_us)
         self._station.poll(with_processes=True)
         figures = self._figures(active)
         figures["warning"] = self._warning(active.uuid)
+        if goes_on:
+            self._station.who.release(active.uuid)
         self._finish(active.uuid)
         self._tell(active.uuid, "PUT", facts)
         if isinstance(closing, Mapping):
             self._tell(active.uuid, "PATCH", {**closing, "energy_mj": figures["energy_mj"], "provisional": True})
         return figures
+
+    def so_far(self, *, uid: int, run: object) -> Dict[str, Any]:
+        """What one's own run used up to the last poll, without ending it. Raises Denied."""
+        active = self._own(uid, run)
+        return {**self._figures(active), "warning": self._warning(active.uuid)}
+
+    def _own(self, uid: int, run: object) -> ActiveRun:
+        active = self.active.get(str(run))
+        if active is None or uid not in (active.uid, 0):
+            raise Denied("unknown_run", f"no run {run} of yours is registered here", "labcarbon-collect status")
+        return active
+
+    def owner_of(self, run: str) -> Optional[int]:
+        """The uid that registered a run, going on or ended within the last week."""
+        active = self.active.get(run)
+        return active.uid if active else self._store.uid_of(run)
 
     def heard(self, *, uid: int, run: object, reachable: bool) -> Dict[str, Any]:
         """What the server answered about one's own run; ``wait``: it is about to be told. Raises Denied."""

@@ -23,6 +23,11 @@ class Reporter:
         self._thread = threading.Thread(target=self._put, args=(facts,), name="put-run", daemon=True)
         self._thread.start()
 
+    def wait(self, wait_s: float) -> None:
+        """Give the server a moment to answer what :meth:`start` sent."""
+        if self._thread is not None:
+            self._thread.join(wait_s)
+
     def finish(self, facts: Mapping[str, Any], closing: Mapping[str, Any]) -> bool:
         """Send the end (and the facts once more if they did not arrive). Returns whether the server knows all."""
         outcome = _Outcome()

@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import re
 import socket
 from datetime import datetime, timezone
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
+from labcarbon_collect.command_line import reduced_command, whole_command
+from labcarbon_collect.masking import MASK, masked_text, secret_name, secret_value
+from labcarbon_collect.users import own_name, replaced
+
 Value = Union[str, int, float, bool, None]
-_INTERPRETER = re.compile(
-    r"^(python[\d.]*|pypy[\d.]*|bash|sh|zsh|dash|perl|ruby|node|julia|Rscript|torchrun|deepspeed|accelerate)$"
-)
-_SECRET_NAME = re.compile(r"passw|secret|token|credential|api[-_]?key|private[-_]?key|auth", re.IGNORECASE)
-_SECRET_VALUE = re.compile(
-    r"^(lc_[a-z]+_|gh[pousr]_|github_pat_|sk-|hf_|xox[abprs]-|AKIA|eyJ[\w-]+\.|-----BEGIN)|://[^/\s]*:[^/\s]*@"
-)
-MASK = "(masked)"
 _LITERALS: Mapping[str, Value] = {"true": True, "false": False, "null": None, "none": None}
-
-
-def reduced_command(command: Sequence[str]) -> List[str]:
-    """Executable and script name only: paths and arguments stay on this machine.
-
-    ``/opt/py/bin/python -u train.py --key k`` → ``python train.py``; ``python -m pkg.train x`` → ``python -m pkg.train``;
-    ``python -c "…"`` → ``python -c``.
-    """
-    executable = os.path.basename(command[0])
-    if not _INTERPRETER.match(executable):
-        return [executable]
-    for index, argument in enumerate(command[1:], start=1):
-        if argument == "-m" and index + 1 < len(command):
-            return [executable, "-m", _shortened(command[index + 1])]
-        if argument in ("-c", "-e"):
-            return [executable, argument]
-        if not argument.startswith("-") and re.search(r"\.\w{1,5}$", argument):
-            return [executable, _shortened(os.path.basename(argument))]
-    return [executable]
 
 
 def run_name(command: Sequence[str]) -> str:
     """A name for a run without one: the script's or module's, else the executable's."""
-    named = [part for part in reduced_command(command) if not part.startswith("-")]
-    return _shortened(named[-1] if named else command[0])
+    return [part for part in reduced_command(command) if not part.startswith("-")][-1]
 
 
 def parse_params(given: Sequence[str]) -> Dict[str, Value]:
@@ -53,9 +27,14 @@ def parse_params(given: Sequence[str]) -> Dict[str, Value]:
         name, equals, text = item.partition("=")
         if not equals or not name.strip():
             raise ValueError(f"--param {item!r} is not of the form name=value")
-        secret = _SECRET_NAME.search(name) or _SECRET_VALUE.search(text)
-        params[name.strip()[:256]] = MASK if secret else _typed(text)
+        secret = secret_name(name) or secret_value(text)
+        params[masked_text(name.strip())[:256]] = MASK if secret else _typed(text)
     return params
+
+
+def masked_names(params: Mapping[str, Value]) -> List[str]:
+    """The parameters whose value is not told."""
+    return [name for name, value in params.items() if value == MASK]
 
 
 def facts(
@@ -66,11 +45,23 @@ def facts(
     params: Mapping[str, Value],
     node: Optional[str],
     started_us: int,
+    user: Optional[str] = None,
+    whole: bool = False,
 ) -> Dict[str, Any]:
-    """The body of ``PUT runs/<uuid>/``."""
+    """The body of ``PUT runs/<uuid>/``.
+
+    ``user``: what is told instead of the user's name, which then stands nowhere in the facts (None: the name itself);
+    ``whole``: the whole command line, masked, instead of executable and script name.
+    """
+    clear = user_name()
+    told: Dict[str, Any] = {
+        "project": project, "name": (masked_text(name)[:200] if name else run_name(command)) or "run",
+        "command": whole_command(command) if whole else reduced_command(command), "params": dict(params),
+    }  # fmt: skip
+    if user is not None and user != clear:
+        told = replaced(told, clear, user)
     return {
-        "project": project, "name": (name or run_name(command))[:200], "command": reduced_command(command),
-        "params": dict(params), "started_at": iso(started_us), "node": node, "user": user_name()[:100],
+        **told, "project": project, "started_at": iso(started_us), "node": node, "user": (user or clear)[:100],
         "host": socket.gethostname()[:255],
     }  # fmt: skip
 
@@ -92,10 +83,7 @@ def iso(moment_us: int) -> str:
 
 def user_name() -> str:
     """The login name of who runs this."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
+    return own_name()
 
 
 def _typed(text: str) -> Value:
@@ -106,7 +94,3 @@ def _typed(text: str) -> Value:
     if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?", text) and len(text) < 25:
         return float(text)
     return text[:1024]
-
-
-def _shortened(text: str) -> str:
-    return "".join(letter for letter in text if letter.isprintable())[:200] or "run"

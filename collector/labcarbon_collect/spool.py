@@ -207,6 +207,16 @@ class Spool:
                 raise SpoolFull(f"{self.home}: {error}") from error
             raise
 
+    def rewrite(self) -> None:
+        """Write the whole file anew, so that nothing of what was changed or deleted stays in it. Raises SpoolFull."""
+        try:
+            self._database.execute("VACUUM")
+        except sqlite3.Error as error:
+            if is_full(error):
+                raise SpoolFull(f"{self.home}: {error}") from error
+            raise
+        self.checkpoint()
+
     def acknowledged(self) -> Dict[str, Anchor]:
         """Per device the reading up to which the server answered for everything: where a lost spool resumes."""
         found = self.anchors()

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 from labcarbon_collect.attribution import Who, device_weights, idle_part_mj, processor_weights, used_since
+from labcarbon_collect.live import Live
 from labcarbon_collect.meters import Meters
 from labcarbon_collect.sources.base import Clock, Gap, ProcessUse, Reading
 from labcarbon_collect.spool import Spool
@@ -62,6 +63,7 @@ class Station:
         self._learnt_idle_mw = spool.idle_mw()
         self._builders: Dict[str, WindowBuilder] = {}
         self._last: Dict[str, Reading] = {}
+        self.live = Live()
         self._processes: Dict[str, Optional[Tuple[ProcessUse, ...]]] = {}
         self._anchors = spool.anchors()
         self._cpu_us: Mapping[str, int] = {}
@@ -82,6 +84,7 @@ class Station:
         for reading in readings:
             if self._on_reading is not None:
                 self._on_reading(reading)
+            self.live.read(reading)
             if _split_by_cpu_time(reading) and not with_processes and reading.device in self._last:
                 continue  # its energy waits in the counter until we know who worked
             reading = self._with_known_processes(reading, with_processes)
@@ -99,6 +102,11 @@ class Station:
         """Device → mJ of a consumer in windows still open."""
         found = {device: builder.peek().get(consumer, 0) for device, builder in self._builders.items()}
         return {device: energy_mj for device, energy_mj in found.items() if energy_mj}
+
+    def open_shares(self, device: str) -> Tuple[Optional[int], Dict[str, int]]:
+        """Begin (UTC µs) and consumer → mJ of a device's window still open; None and nothing where none is."""
+        builder = self._builders.get(device)
+        return (builder.open_since_us, builder.peek()) if builder else (None, {})
 
     def idle_so_far(self) -> Dict[str, int]:
         """Device → mJ given to idle since the start, open windows included."""
@@ -133,7 +141,9 @@ class Station:
         builder = self._builders.get(reading.device)
         if builder is None:
             builder = self._builders[reading.device] = self._builder(reading.device)
-        return builder.add(reading, self._weights(before, reading, spent), gap_reason=reason)
+        weights = self._weights(before, reading, spent)
+        self.live.shared(reading.device, weights)
+        return builder.add(reading, weights, gap_reason=reason)
 
     def _builder(self, device: str) -> WindowBuilder:
         return WindowBuilder(
@@ -203,6 +213,7 @@ class Station:
         self.full = f"sampling stopped, {why}; free space in {self.spool.home} or bring the server back"
         self._builders.clear()
         self._last.clear()
+        self.live.clear()
         self._full_until_us = self._now().monotonic_us + _FULL_RETRY_US
 
     def _resumed(self) -> bool:

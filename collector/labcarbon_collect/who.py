@@ -6,15 +6,15 @@ user may read is read; what is hidden from us (hidepid) is ``unknown``. Nobody's
 
 from __future__ import annotations
 
-import pwd
 import time
 from dataclasses import dataclass
-from typing import Callable, Dict, Mapping, Optional, Tuple
+from typing import Callable, Dict, FrozenSet, Mapping, Optional, Set, Tuple
 
 from labcarbon_collect.cgroups import cluster_name, consumer_of_cgroup
 from labcarbon_collect.cpu_tally import CpuTally
 from labcarbon_collect.cpu_time import tick_us
 from labcarbon_collect.procfs import Stat, cgroup_paths, read_stat, real_uid, scan
+from labcarbon_collect.users import NAMES_KEPT, UserNames, name_of
 
 UNKNOWN = "unknown"
 # A process is looked at again until it has settled: it may yet change its user, its cgroup and its program.
@@ -66,6 +66,7 @@ class Who:
         *,
         cluster: str = "",
         pod_logs: str = "/var/log/pods",
+        users: UserNames = NAMES_KEPT,
         now_ticks: Callable[[], int] = boot_ticks,
     ) -> None:
         self._proc, self._pod_logs, self._now_ticks = proc_root, pod_logs, now_ticks
@@ -73,7 +74,9 @@ class Who:
         self._known: Dict[int, _Process] = {}
         self._roots: Dict[Tuple[int, int], _Root] = {}
         self._tally = CpuTally()
-        self._users: Dict[int, str] = {}
+        self.users = users
+        self._names: Dict[int, str] = {}
+        self._uids: Dict[str, Set[int]] = {}
         self._looked_at_ticks: Optional[int] = None
         self._snapshots = 0
 
@@ -95,6 +98,7 @@ class Who:
                 growth[stat.pid], keys[stat.pid] = grown, process.key
         self._tally.children_grew(growth, keys)
         self._looked_at_ticks = now_ticks
+        self._uids = {}
         self._snapshots += 1
         if self._snapshots % _FORGET_EVERY == 0:
             self._tally.forget({process.key for process in self._known.values()})
@@ -142,6 +146,20 @@ class Who:
         one_tick_us = tick_us()
         return {key: ticks * one_tick_us for key, ticks in self._tally.ticks.items()}
 
+    def uids_of(self, consumer: str) -> FrozenSet[int]:
+        """Whose processes the consumer has now; empty if it has none, or if they are hidden."""
+        if not self._uids:
+            for process in self._known.values():
+                self._uids.setdefault(process.key, set()).add(-1 if process.uid is None else process.uid)
+        return frozenset(self._uids.get(consumer, ()))
+
+    def release(self, run_uuid: str) -> None:
+        """The run is over but its processes go on as what they were before: a notebook's kernel."""
+        self._uids = {}
+        for process in self._known.values():
+            if process.run == run_uuid:
+                process.run = ""
+
     def _when_new(self, stat: Stat) -> Stat:
         """What a process had when we began to count it: all it has, if it began before our last look; else nothing."""
         if self._looked_at_ticks is None or stat.start_ticks < self._looked_at_ticks - 1:
@@ -175,9 +193,12 @@ class Who:
     def _base(self, stat: Stat, process: _Process) -> str:
         if process.uid is None:
             return UNKNOWN
-        by_cgroup = consumer_of_cgroup(process.cgroup, self._cluster, self._pod_logs)
+        by_cgroup = consumer_of_cgroup(
+            process.cgroup, self._cluster, self._pod_logs, users=self.users, user_of=self._name
+        )  # fmt: skip
         comm = "kernel" if stat.kernel else "".join(letter if letter.isprintable() else "?" for letter in stat.comm)
-        return by_cgroup or f"proc:{self._user(process.uid)}/{comm}"
+        name = self._name(process.uid)
+        return by_cgroup or f"proc:{self.users.told(name)}/{self.users.without(comm, name)}"
 
     def _run_of(self, stat: Stat, process: _Process, adopting: Mapping[Tuple[str, object], str]) -> str:
         """The run of a new process: its own registration, its parent's run, or that of a group which is all one run's."""
@@ -211,16 +232,14 @@ class Who:
 
     def _pass_on(self) -> None:
         """Give a new registration to the descendants we know already, unless they were registered themselves."""
+        self._uids = {}
         for process in sorted(self._known.values(), key=lambda process: process.stat.start_ticks):
             parent = self._known.get(process.stat.ppid)
             own = (process.stat.pid, process.stat.start_ticks) in self._roots
             if parent and parent.run and not own:
                 process.run = parent.run
 
-    def _user(self, uid: int) -> str:
-        if uid not in self._users:
-            try:
-                self._users[uid] = pwd.getpwuid(uid).pw_name
-            except KeyError:
-                self._users[uid] = str(uid)
-        return self._users[uid]
+    def _name(self, uid: int) -> str:
+        if uid not in self._names:
+            self._names[uid] = name_of(uid)
+        return self._names[uid]

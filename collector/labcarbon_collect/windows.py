@@ -187,6 +187,11 @@ class WindowBuilder:
         self._open = None
         return Settled((window,), (), self._anchor)
 
+    @property
+    def open_since_us(self) -> Optional[int]:
+        """Where the window still open begins, UTC µs."""
+        return self._open.start_us if self._open else None
+
     def peek(self) -> Dict[str, int]:
         """Consumer → mJ of the window still open."""
         return self._open.shares() if self._open else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests.collector.nvml_support import Bench
+from tests.collector.processes import Collector
+from tests.fakes import labcarbon_server as fakes
 from tests.fakes.nvml_driver import FakeDriver
 
 
@@ -34,3 +37,19 @@ def bench(tmp_path: Path, nvml_libraries: Path) -> Iterator[Callable[..., Bench]
             return made
 
         yield make
+
+
+@pytest.fixture
+def server() -> Iterator[fakes.FakeServer]:
+    """A LabCarbon server on loopback."""
+    with fakes.running() as fake:
+        yield fake
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Collector]:
+    """A simulated node, its daemon not started; ended if a test leaves it running."""
+    made = Collector(tmp_path)
+    yield made
+    if made.daemon is not None and made.daemon.poll() is None:
+        made.stop(signal.SIGKILL)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from labcarbon_collect.sources.base import Reading
+from labcarbon_collect.sources.base import ProcessUse, Reading
+from labcarbon_collect.sources.replay import TraceWriter
 from labcarbon_collect.windows import Window
 
 T0 = 1_793_606_400_000_000  # 2026-11-02 08:00 UTC
@@ -57,3 +60,15 @@ def check(windows: Sequence[Window]) -> None:
 def total_mj(windows: Iterable[Window]) -> int:
     """Σ energy."""
     return sum(each.energy_mj for each in windows)
+
+
+def write_trace(path: Path, *, seconds: int, seed: int) -> list[int]:
+    """A GPU whose counter grows unevenly ten times a second; returns the counter by tenth of a second."""
+    dice, counter, counters = random.Random(seed), 1_000_000, []
+    with path.open("w") as out:
+        writer = TraceWriter(out)
+        for tenth in range(seconds * 10):
+            writer.write(reading(tenth / 10, counter, processes=(ProcessUse(4_000_000),)))
+            counters.append(counter)
+            counter += dice.randrange(0, 70_000)
+    return counters

@@ -22,7 +22,7 @@ JOB = "0::/system.slice/slurmstepd.scope/job_17/step_0/user/task_0"
 def only_root_has_a_name(monkeypatch):
     """Whoever has an account on this machine: the other users of the fake /proc are numbers."""
     names = {0: SimpleNamespace(pw_name="root")}
-    monkeypatch.setattr("labcarbon_collect.who.pwd", SimpleNamespace(getpwuid=names.__getitem__))
+    monkeypatch.setattr("labcarbon_collect.users.pwd", SimpleNamespace(getpwuid=names.__getitem__))
 
 
 @pytest.fixture

@@ -1,74 +1,88 @@
-"""Jobs, pods and containers by the cgroup paths that real managers make."""
+"""Jobs, pods and containers by the cgroup paths that real managers make, and by those that users make to look like them.
+
+The paths lie in cgroup_paths.csv; a bar stands for the end of a line of /proc/<pid>/cgroup.
+"""
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
 import pytest
 from labcarbon_collect.cgroups import cluster_name, consumer_of_cgroup
+from labcarbon_collect.users import DROP, HASH, UserNames
+from labcarbon_collect.who import Who
+
+from tests.fakes.proc_tree import ProcTree
 
 ID = "4e5d" * 16
 UID = "0f3c9a51-7b1e-4c1a-9d7e-1234567890ab"
 POD_SLICE = "kubepods-burstable-pod" + UID.replace("-", "_") + ".slice"
-
-CASES = {
-    "slurm v1": ("4:memory:/slurm/uid_1000/job_981/step_0/task_0", "job:hpc/981"),
-    "slurm v1, node name": ("11:cpuset:/slurm_node7/uid_1000/job_981/step_batch", "job:hpc/981"),
-    "slurm v2": ("0::/system.slice/slurmstepd.scope/job_981/step_0/user/task_0", "job:hpc/981"),
-    "slurm v2, several slurmd": ("0::/system.slice/node7_slurmstepd.scope/job_981/step_extern", "job:hpc/981"),
-    "docker v1": (f"9:pids:/docker/{ID}", f"container:{ID}"),
-    "docker v2": (f"0::/system.slice/docker-{ID}.scope", f"container:{ID}"),
-    "docker rootless": (
-        f"0::/user.slice/user-1000.slice/user@1000.service/user.slice/docker-{ID}.scope", f"container:{ID}"
-    ),
-    "podman": (f"0::/machine.slice/libpod-{ID}.scope/container", f"container:{ID}"),
-    "podman rootless": (
-        f"0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope/container", f"container:{ID}"
-    ),
-    "podman v1": (f"3:cpu:/libpod_parent/libpod-{ID}", f"container:{ID}"),
-    "nerdctl": (f"0::/system.slice/nerdctl-{ID}.scope", f"container:{ID}"),
-    "containerd": (f"0::/system.slice/cri-containerd-{ID}.scope", f"container:{ID}"),
-    "ctr": (f"0::/default/{ID}", f"container:{ID}"),
-    "cri-o": (f"0::/system.slice/crio-{ID}.scope", f"container:{ID}"),
-    "lxc": ("0::/lxc.payload.web/system.slice", "container:web"),
-    "pod v1": (f"8:cpu:/kubepods/burstable/pod{UID}/{ID}", f"pod:hpc/-/{UID}"),
-    "pod v1 guaranteed": (f"8:cpu:/kubepods/pod{UID}/{ID}", f"pod:hpc/-/{UID}"),
-    "pod systemd": (
-        f"0::/kubepods.slice/kubepods-burstable.slice/{POD_SLICE}/cri-containerd-{ID}.scope", f"pod:hpc/-/{UID}"
-    ),
-    "pod in kind": (
-        f"0::/kubelet.slice/kubelet-kubepods.slice/kubelet-{POD_SLICE}/cri-containerd-{ID}.scope", f"pod:hpc/-/{UID}"
-    ),
-    "job beats container": (f"5:cpu:/docker/{ID}\n4:memory:/slurm/uid_1/job_7/step_0", "job:hpc/7"),
-    "ordinary": ("0::/user.slice/user-1000.slice/session-3.scope", ""),
-    "service": ("0::/system.slice/sshd.service", ""),
-    "podman's own monitor": (f"0::/machine.slice/libpod-conmon-{ID}.scope", ""),
-    "hidden": ("", ""),
-}  # fmt: skip
+POD = f"0::/kubepods.slice/kubepods-burstable.slice/{POD_SLICE}/cri-containerd-{ID}.scope"
+ROOTLESS = f"0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope/container"
+NAMES = {1000: "ana", 1001: "ben"}
+with Path(__file__).with_name("cgroup_paths.csv").open(encoding="utf-8", newline="") as table:
+    RECORDED = {made_by: (path.replace("|", "\n"), key) for made_by, path, key in list(csv.reader(table))[1:]}
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_consumer_by_cgroup(case, tmp_path):
-    text, key = CASES[case]
-    assert consumer_of_cgroup(text, "hpc", str(tmp_path)) == key
+@pytest.mark.parametrize("made_by", RECORDED)
+def test_consumer_by_cgroup(made_by, tmp_path):
+    text, key = RECORDED[made_by]
+    assert consumer_of_cgroup(text, "hpc", str(tmp_path), user_of=NAMES.__getitem__) == key
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/user.slice/user-1000.slice/user@1000.service/slurm/uid_1001/job_5",
-        "/user.slice/user-1000.slice/user@1000.service/system.slice/slurmstepd.scope/job_5",
-        "/user.slice/user-1000.slice/user@1000.service/job_5",
-        f"/user.slice/user-1000.slice/user@1000.service/kubepods/pod{UID}",
-    ],
-)
-def test_a_user_cannot_become_a_job_or_pod_by_naming_a_cgroup(path):
-    assert consumer_of_cgroup(f"0::{path}", "hpc") == ""
+def test_the_table_is_long_enough_to_mean_something():
+    assert len(RECORDED) >= 25
+    assert sum(made_by.startswith("HOSTILE") for made_by in RECORDED) >= 8
 
 
-def test_a_pods_names_come_from_the_kubelets_log_folders(tmp_path):
+@pytest.mark.parametrize("made_by", [name for name in RECORDED if name.startswith("HOSTILE")])
+def test_what_a_user_names_is_never_what_root_names(made_by, tmp_path):
+    """No hostile path gives a key that an honest one can give: jobs, pods, and containers without a user before them."""
+    honest = {key for name, (_, key) in RECORDED.items() if not name.startswith("HOSTILE") and key}
+    ours = {f"container:{name}/" for name in NAMES.values()}
+    text, _ = RECORDED[made_by]
+    key = consumer_of_cgroup(text, "hpc", str(tmp_path), user_of=NAMES.__getitem__)
+    assert key not in honest or any(key.startswith(own) for own in ours)
+
+
+def test_a_pods_namespace_and_name_come_from_the_kubelets_log_folders(tmp_path):
     (tmp_path / f"vision_train-7_{UID}").mkdir()
     (tmp_path / "other_pod_00000000-0000-0000-0000-000000000000").mkdir()
-    text = f"0::/kubepods.slice/kubepods-burstable.slice/{POD_SLICE}/cri-containerd-{ID}.scope"
-    assert consumer_of_cgroup(text, "hpc", str(tmp_path)) == "pod:hpc/vision/train-7"
+    (tmp_path / "lost+found").mkdir()
+    assert consumer_of_cgroup(POD, "hpc", str(tmp_path)) == "pod:hpc/vision/train-7"
+
+
+def test_a_static_pods_names_are_found_by_its_hash(tmp_path):
+    (tmp_path / ("kube-system_etcd-n1_" + "ab" * 16)).mkdir()
+    path = f"0::/kubepods/burstable/pod{'ab' * 16}/{ID}"
+    assert consumer_of_cgroup(path, "hpc", str(tmp_path)) == "pod:hpc/kube-system/etcd-n1"
+
+
+def test_without_readable_log_folders_a_pod_is_its_uid(tmp_path):
+    assert consumer_of_cgroup(POD, "hpc", str(tmp_path / "none")) == f"pod:hpc/-/{UID}"
+    (tmp_path / "file").write_text("")
+    assert consumer_of_cgroup(POD, "hpc", str(tmp_path / "file")) == f"pod:hpc/-/{UID}"
+
+
+@pytest.mark.parametrize("users", [UserNames(HASH, b"k" * 32), UserNames(DROP)])
+def test_names_that_may_be_peoples_follow_the_setting_and_the_namespace_stays(tmp_path, users):
+    (tmp_path / f"vision_jupyter-ana_{UID}").mkdir()
+    told = users.told("ana")
+    assert consumer_of_cgroup(POD, "hpc", str(tmp_path), users=users) == f"pod:hpc/vision/{UID}"
+    rootless = consumer_of_cgroup(ROOTLESS, "hpc", str(tmp_path), users=users, user_of=NAMES.__getitem__)
+    assert rootless == f"container:{told}/{ID}"
+    assert consumer_of_cgroup("0::/lxc.payload.ana", "hpc", str(tmp_path), users=users) == f"container:{told}"
+
+
+def test_a_process_in_a_pod_is_the_pods_whoever_it_runs_as(tmp_path):
+    (tmp_path / f"vision_train-7_{UID}").mkdir()
+    tree = ProcTree(tmp_path / "proc")
+    tree.put(50, uid=0, cgroup=POD)
+    tree.put(51, ppid=50, uid=4_000_000, cgroup=POD + "/child")
+    who = Who(str(tree.root), cluster="hpc", pod_logs=str(tmp_path), now_ticks=lambda: 0)
+    who.snapshot()
+    assert {who.consumer_of(50), who.consumer_of(51)} == {"pod:hpc/vision/train-7"}
 
 
 def test_the_clusters_name_stands_in_slurms_configuration(tmp_path):

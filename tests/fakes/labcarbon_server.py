@@ -23,6 +23,8 @@ class Request:
     path: str
     token: str
     body: Any
+    headers: dict[str, str] = field(default_factory=dict)
+    content: bytes = b""  # as the client made it, before gzip
 
 
 @dataclass
@@ -87,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
         fake = self.server.fake
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         with fake.lock:
-            fake.requests.append(Request(self.command, self.path, token, self.body))
+            fake.requests.append(Request(self.command, self.path, token, self.body, dict(self.headers), content))
             fault = fake.faults.pop(0) if fake.faults else None
         if fault is not None:
             fault(self)

@@ -22,6 +22,7 @@ from labcarbon_collect.lock import AlreadyRunning
 from labcarbon_collect.sources.base import Reading
 from labcarbon_collect.sources.replay import TraceWriter
 from labcarbon_collect.spool_schema import SpoolFull
+from labcarbon_collect.users import user_names
 from labcarbon_collect.who import Who
 
 
@@ -40,9 +41,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def carry_out(options: argparse.Namespace) -> int:
     with ExitStack() as stack:
         record = _recorder(options.record, stack) if options.record else None
-        settings = Settings(options.interval, not options.no_push, options.until_idle, record)
         try:
-            daemon = Daemon(os.environ, settings, who=Who())
+            users = user_names(os.environ)
+            settings = Settings(options.interval, not options.no_push, options.until_idle, record, users)
+            daemon = Daemon(os.environ, settings, who=Who(users=users))
         except (Refused, AlreadyRunning, SpoolFull, ValueError, OSError, sqlite3.Error) as error:
             raise Failed(str(error)) from error
         devices = daemon.station.meters.devices

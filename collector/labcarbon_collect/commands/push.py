@@ -13,8 +13,10 @@ from labcarbon_collect.identity import Refused, boot_id, node_identity, read_clo
 from labcarbon_collect.lock import AlreadyRunning, take
 from labcarbon_collect.push import Pusher, forward_runs
 from labcarbon_collect.spool import Spool
+from labcarbon_collect.spool_names import settle_names
 from labcarbon_collect.spool_schema import SpoolFull
 from labcarbon_collect.transport import BadAddress, Transport
+from labcarbon_collect.users import user_names
 
 _INTERVAL_US = 60_000_000
 
@@ -31,7 +33,9 @@ def carry_out(options: argparse.Namespace) -> int:
         login = enrolment(home, os.environ, node.uuid)
         if login is None:
             raise Failed("this machine is not enrolled: labcarbon-collect enrol URL")
+        users = user_names(os.environ)
         spool, transport = Spool(home), Transport(login.url, login.token)
+        settle_names(spool, users)
     except AlreadyRunning as error:
         raise Failed(f"{error}; it pushes by itself") from error
     except (Refused, BadAddress, SpoolFull, OSError, sqlite3.Error) as error:

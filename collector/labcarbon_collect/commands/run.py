@@ -21,7 +21,9 @@ from labcarbon_collect.config import Login, client_sockets, collector_home, daem
 from labcarbon_collect.figures import closing_line
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.job import Ended, Job
+from labcarbon_collect.masking import MASK
 from labcarbon_collect.reporter import Reporter
+from labcarbon_collect.users import own_name, own_names
 
 PATIENCE_S = 2.0
 _LOCAL_START_S = 8.0
@@ -35,6 +37,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--local", action="store_true", help="measure without a daemon or server; what is kept is pushed later"
     )
+    parser.add_argument(
+        "--argv",
+        action="store_true",
+        help="tell the whole command line, with what looks like a secret masked (default: executable and script name)",
+    )
     parser.add_argument("work", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="the command and its arguments")
 
 
@@ -45,6 +52,7 @@ class _Daemon:
     client: Optional[Client] = None
     node: Optional[str] = None
     url: str = ""
+    user: Optional[str] = None  # what it tells instead of our name
     why: str = ""
 
 
@@ -56,10 +64,12 @@ def carry_out(options: argparse.Namespace) -> int:
         params = run_facts.parse_params(options.param)
     except ValueError as error:
         raise Failed(str(error)) from error
+    for name in run_facts.masked_names(params):
+        _say(f"the parameter {name} looks like a secret: it is told as {MASK}")
     login = _login()
     if options.local:
         _start_local_daemon()
-    told = _Told(str(uuid.uuid4()), command, options.project, options.name, params, time.time_ns() // 1000)
+    told = _Told(str(uuid.uuid4()), command, options.project, options.name, params, options.argv, time.time_ns() // 1000)
     job = Job(command)
     try:
         daemon = _register(told, job.pid, forwards=login is None, local=options.local)
@@ -68,7 +78,7 @@ def carry_out(options: argparse.Namespace) -> int:
     job.release()
     reporter = Reporter(login, told.run, say=_say, patience_s=PATIENCE_S) if login else None
     if reporter:
-        reporter.start(told.facts(daemon.node))
+        reporter.start(told.facts(daemon))
     ended = job.wait()
     try:
         _close(told, daemon, reporter, ended, server=(login.url if login else "") or daemon.url)
@@ -86,19 +96,22 @@ class _Told:
     project: Optional[str]
     name: Optional[str]
     params: Mapping[str, run_facts.Value]
+    whole: bool
     started_us: int
 
-    def facts(self, node: Optional[str]) -> Dict[str, Any]:
+    def facts(self, daemon: _Daemon) -> Dict[str, Any]:
+        """As the daemon names us; as this machine's setting says where it does not."""
+        user = own_names(os.environ).told(own_name()) if daemon.user is None else daemon.user
         return run_facts.facts(
-            command=self.command, project=self.project, name=self.name, params=self.params, node=node,
-            started_us=self.started_us,
+            command=self.command, project=self.project, name=self.name, params=self.params, node=daemon.node,
+            started_us=self.started_us, user=user, whole=self.whole,
         )  # fmt: skip
 
 
 def _close(told: _Told, daemon: _Daemon, reporter: Optional[Reporter], ended: Ended, *, server: str) -> None:
     """Ask what it took, tell the server, say it."""
     figures = _end(daemon, told.run, ended, reporter is None)
-    _tell_end(reporter, daemon, told.run, told.facts(daemon.node), _closing(ended, figures))
+    _tell_end(reporter, daemon, told.run, told.facts(daemon), _closing(ended, figures))
     if figures is not None and reporter is None and told.project and daemon.url:
         figures["warning"] = figures.get("warning") or _heard(daemon, told.run)
     _say_closing(daemon, server, told.run, figures)
@@ -116,7 +129,7 @@ def _register(told: _Told, pid: int, *, forwards: bool, local: bool) -> _Daemon:
     """Register with the daemon. ``forwards``: it tells the server, since we have no token of our own."""
     request: Dict[str, Any] = {"op": "register", "run": told.run, "pid": pid}
     if forwards:
-        request["facts"] = told.facts(None)
+        request["facts"] = told.facts(_Daemon())
     daemon = _ask_to_register(request)
     if local and daemon.client is None:
         # The daemon that answered before was another run's, just ending.
@@ -135,8 +148,10 @@ def _ask_to_register(request: Mapping[str, Any]) -> _Daemon:
     wrong = error_text(answer)
     if wrong:
         return _Daemon(why=f"the daemon did not register this run: {wrong}")
-    node = answer.get("node")
-    return _Daemon(client, node if is_uuid(node) else None, str(answer.get("url") or ""))
+    node, user = answer.get("node"), answer.get("user")
+    return _Daemon(
+        client, node if is_uuid(node) else None, str(answer.get("url") or ""), user if isinstance(user, str) else None
+    )
 
 
 def _end(daemon: _Daemon, run: str, ended: Ended, forwards: bool) -> Optional[Dict[str, Any]]:

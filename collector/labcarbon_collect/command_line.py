@@ -1,0 +1,100 @@
+"""A command line as it may be told: executable and script name, or on request all of it without its secrets. Pure."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import List, Optional, Sequence
+
+from labcarbon_collect.masking import masked_arguments, secret_value
+
+# What the server takes: 64 parts of 256 characters, none of them empty.
+MAX_PARTS, MAX_PART = 64, 256
+# Options of interpreters that take the next word as their value.
+_VALUED = {
+    "python": ("-W", "-X", "-Q", "--check-hash-based-pycs"), "shell": ("-o", "-O", "+o", "+O", "--rcfile", "--init-file"),
+    "perl": ("-I", "-M"), "ruby": ("-I", "-r", "-C", "-E"), "node": ("-r", "--require", "--import", "--loader"),
+    "julia": ("-J", "-H", "-t", "-p", "-L", "--project", "--threads"), "Rscript": (),
+}  # fmt: skip
+_FAMILY = (
+    (re.compile(r"^(python[\d.]*|pypy[\d.]*)$"), "python"), (re.compile(r"^(ba|z|da|k)?sh$"), "shell"),
+    (re.compile(r"^perl[\d.]*$"), "perl"), (re.compile(r"^ruby[\d.]*$"), "ruby"), (re.compile(r"^node(js)?$"), "node"),
+    (re.compile(r"^julia$"), "julia"), (re.compile(r"^Rscript$"), "Rscript"),
+)  # fmt: skip
+# Words that are the program itself follow, or that there is none in a file: nothing after them is told.
+_INLINE = {
+    "python": re.compile(r"^-[A-Za-z]*c"), "shell": re.compile(r"^-[A-Za-z]*[cs]"), "perl": re.compile(r"^-[A-Za-z]*[eE]"),
+    "ruby": re.compile(r"^-[A-Za-z]*e"), "node": re.compile(r"^(-[A-Za-z]*[ep]|--eval|--print)"),
+    "julia": re.compile(r"^(-[A-Za-z]*[eE]|--eval|--print)"), "Rscript": re.compile(r"^-e"),
+}  # fmt: skip
+_LAUNCHERS = frozenset(("torchrun", "deepspeed", "accelerate", "horovodrun", "composer", "uv", "conda", "poetry"))
+_SCRIPT = re.compile(r"^[\w.+-]+\.(py|pyw|sh|bash|zsh|R|r|jl|pl|rb|js|mjs|ts|lua|ipynb)$")
+_NAME = re.compile(r"^[\w.+-]+$")
+_MODULE = re.compile(r"^\w+(\.\w+)*$")
+
+
+def reduced_command(command: Sequence[str]) -> List[str]:
+    """Executable and script name only: paths and arguments stay on this machine.
+
+    ``/opt/py/bin/python -u train.py --key k`` → ``python train.py``; ``python -m pkg.train x`` → ``python -m pkg.train``;
+    ``python -c "…"`` → ``python -c``; ``bash -lc "…"`` → ``bash -c``.
+    """
+    executable = _named(command[0])
+    if executable in _LAUNCHERS:
+        script = next((_base(word) for word in command[1:] if _SCRIPT.match(_base(word))), "")
+        return [executable, script] if script and not secret_value(script) else [executable]
+    family = next((name for pattern, name in _FAMILY if pattern.match(executable)), None)
+    return [executable, *_script(family, command[1:])] if family else [executable]
+
+
+def whole_command(command: Sequence[str]) -> List[str]:
+    """All of a command line, with what looks like a secret masked, cut to what the server takes."""
+    parts = [shortened(part, MAX_PART) or "''" for part in masked_arguments([str(word) for word in command])]
+    if len(parts) > MAX_PARTS:
+        return [*parts[: MAX_PARTS - 1], f"… and {len(parts) - MAX_PARTS + 1} more"]
+    return parts
+
+
+def shortened(text: str, length: int) -> str:
+    """One printable line of at most ``length`` characters."""
+    line = "".join(letter if letter.isprintable() else " " for letter in text).strip()
+    return line if len(line) <= length else line[: length - 1] + "…"
+
+
+def _script(family: str, words: Sequence[str]) -> List[str]:
+    """The script or module that an interpreter was given, as far as it is a plain name."""
+    skip = False
+    for at, word in enumerate(words):
+        if skip:
+            skip = False
+        elif family == "python" and re.match(r"^-[A-Za-z]*m", word):
+            return _module(word, words[at + 1 : at + 2])
+        elif _INLINE[family].match(word):
+            return ["-e" if family in ("perl", "ruby", "node", "julia", "Rscript") else "-c"]
+        elif word in _VALUED[family]:
+            skip = True
+        elif word == "-":
+            return []
+        elif not word.startswith(("-", "+")):
+            return _plain(_base(word))
+    return []
+
+
+def _module(word: str, following: Sequence[str]) -> List[str]:
+    joined = word.partition("m")[2]
+    name: Optional[str] = joined or (following[0] if following else None)
+    return ["-m", name[:MAX_PART]] if name and _MODULE.match(name) and not secret_value(name) else ["-m"]
+
+
+def _plain(name: str) -> List[str]:
+    return [name[:MAX_PART]] if _NAME.match(name) and not secret_value(name) else []
+
+
+def _named(executable: str) -> str:
+    """The executable's name; ``command`` where that is no plain name or looks like a secret."""
+    name = shortened(_base(executable), MAX_PART)
+    return name if name and "=" not in name and not secret_value(name) else "command"
+
+
+def _base(path: str) -> str:
+    return os.path.basename(path.rstrip("/"))

@@ -1,0 +1,131 @@
+"""Show what each device does now: watts, utilisation, memory, energy since its window began, and who does it.
+
+Your own runs and processes are named; of others only the kind is told. q ends it. Where it is not a terminal, one picture is
+printed as plain text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List
+
+from labcarbon_collect.client import Client, NoDaemon, error_text
+from labcarbon_collect.commands import Failed
+from labcarbon_collect.config import client_sockets
+from labcarbon_collect.top_view import Paint, as_json, coloured, lines, page, plain
+
+_TIMEOUT_S = 5.0
+_SHORTEST_S, _LONGEST_S = 1.0, 60.0
+_PLAIN_WIDTH = 80
+# Another screen without a cursor, and back.
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--interval", type=_seconds, default=2.0, metavar="S", help="seconds between pictures, 1 to 60 (2)")
+    parser.add_argument("--once", action="store_true", help="print one picture as plain text")
+    parser.add_argument("--json", action="store_true", help="print one picture for programs")
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    if options.json:
+        print(json.dumps(as_json(_ask(), now_us=_now_us()), indent=2))
+    elif options.once or not _is_terminal():
+        width = shutil.get_terminal_size((_PLAIN_WIDTH, 24)).columns if sys.stdout.isatty() else _PLAIN_WIDTH
+        print("\n".join(lines(_ask(), width=width, now_us=_now_us())))
+    else:
+        _ask()  # a machine without a daemon is told in one line, not on another screen
+        with _screen():
+            _watch(options.interval)
+    return 0
+
+
+def _watch(interval_s: float) -> None:
+    """A picture each ``interval_s`` seconds until q, the end of input, or a signal."""
+    paint: Paint = plain if os.environ.get("NO_COLOR") else coloured
+    while True:
+        _draw(_picture(paint))
+        deadline_s = time.monotonic() + interval_s
+        while True:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0 or not select.select([sys.stdin], [], [], left_s)[0]:
+                break
+            pressed = os.read(sys.stdin.fileno(), 64)
+            if not pressed or b"q" in pressed.lower():
+                return
+
+
+def _picture(paint: Paint) -> List[str]:
+    size = shutil.get_terminal_size((_PLAIN_WIDTH, 24))
+    try:
+        text = list(lines(_ask(), width=size.columns, now_us=_now_us(), paint=paint))
+    except Failed as failed:
+        text = list(lines({"devices": [], "interval_s": "?", "full": str(failed)}, width=size.columns, now_us=_now_us()))
+    return page(text, size.lines)
+
+
+def _draw(text: List[str]) -> None:
+    sys.stdout.write("\x1b[H" + "\r\n".join(line + "\x1b[K" for line in text) + "\x1b[J")
+    sys.stdout.flush()
+
+
+@contextmanager
+def _screen() -> Iterator[None]:
+    """Keys as they are pressed, on a screen of our own; the terminal is as it was whatever ends us."""
+    import termios
+    import tty
+
+    before = termios.tcgetattr(sys.stdin.fileno())
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
+    try:
+        tty.setcbreak(sys.stdin.fileno())
+        sys.stdout.write(_ENTER)
+        yield
+    finally:
+        sys.stdout.write(_LEAVE)
+        sys.stdout.flush()
+        termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, before)
+
+
+def _end(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def _ask() -> Dict[str, Any]:
+    """The daemon's answer. Raises Failed."""
+    try:
+        client = Client(client_sockets(os.environ), timeout_s=_TIMEOUT_S)
+        try:
+            answer = client.call({"op": "top"}, timeout_s=_TIMEOUT_S)
+        finally:
+            client.close()
+    except NoDaemon as error:
+        raise Failed(str(error)) from error
+    wrong = error_text(answer)
+    if wrong:
+        raise Failed(f"the daemon does not tell what goes on: {wrong}")
+    return answer
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not _SHORTEST_S <= value <= _LONGEST_S:
+        raise argparse.ArgumentTypeError(f"the interval must be {_SHORTEST_S:.0f} to {_LONGEST_S:.0f} seconds, not {text}")
+    return value

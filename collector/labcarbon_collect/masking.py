@@ -1,0 +1,162 @@
+"""What looks like a secret in a command line or a parameter, and the same text without it. Pure.
+
+Rather too much is masked than too little: what is masked is said, and what left this machine cannot be called back.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import List, Match, Sequence
+
+MASK = "(masked)"
+_LONGEST_TEXT = 4096
+# Names of options, variables and JSON fields. "token" alone is a secret, "max_tokens" and "pad_token" are not.
+_SECRET_WORDS = frozenset(
+    ("password", "passwd", "passphrase", "passcode", "pwd", "secret", "secrets", "token", "credential", "credentials",
+     "creds", "apikey", "accesskey", "secretkey", "privatekey", "auth", "authorization", "authentication", "bearer",
+     "cookie", "dsn", "netrc")
+)  # fmt: skip
+_SECRET_ENDS = ("token", "secret", "apikey", "password", "passwd", "passphrase", "credentials")
+_KEYS = frozenset(("api", "access", "private", "secret", "account", "ssh", "encryption", "signing", "license"))
+_TOKENS_OF_TEXT = frozenset(
+    ("pad", "eos", "bos", "unk", "mask", "cls", "sep", "special", "image", "start", "stop", "begin", "end", "id", "ids",
+     "type", "types", "per", "max", "min", "num", "n", "count", "level")
+)  # fmt: skip
+_KNOWN = re.compile(
+    r"(?<![A-Za-z0-9])("
+    r"lc_[a-z]+_[A-Za-z0-9]{6,}_\w{16,}|gh[pousr]_\w{6,}|github_pat_\w+|glpat-[\w-]{6,}|sk-[\w-]{6,}|[sr]k_(?:live|test)_\w+"
+    r"|hf_[A-Za-z0-9]{6,}(?![\w.])"
+    r"|xox[abeoprs]-[\w-]+|xapp-[\w-]+|(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{8,}|AIza[\w-]{10,}|ya29\.[\w-]+|npm_\w{10,}"
+    r"|pypi-AgE[\w-]{6,}|nvapi-[\w-]{6,}|r8_\w{10,}|dop_v1_\w+|SG\.[\w-]{6,}\.[\w-]+|eyJ[\w-]+\.[\w.-]*)"
+)
+_PEM = re.compile(r"-----BEGIN ")
+_USERINFO = re.compile(r"(://)[^/\s]*@")
+_SCHEME = re.compile(r"\b(bearer|basic|digest|negotiate)(\s+)(\S+)", re.IGNORECASE)
+# name=value, "name": "value", --name=value, ?name=value&…
+_PAIR = re.compile(
+    r"""(?<![\w.-])[.-]*(?P<name>\w[\w.-]*)["']?\s*(?:=|:(?!//))\s*(?P<value>"[^"]*"?|'[^']*'?|[^\s"'&;,}]+)"""
+)
+_WORD = re.compile(r"[^\s\"'`,;:=&?@()<>{}\[\]|]+")
+_SEGMENT = re.compile(r"[A-Za-z0-9]{16,}")
+_HEX = re.compile(r"(?<![A-Za-z0-9])(?=[0-9A-Fa-f]*[0-9])(?=[0-9A-Fa-f]*[A-Fa-f])[0-9A-Fa-f]{32,}(?![A-Za-z0-9])")
+_BASE64_KEY = re.compile(r"^(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9+/]{40}$")
+_BASE64 = re.compile(
+    r"(?<![\w+/=-])(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])(?=[\w+/-]*[0-9])[A-Za-z0-9+/_-]{18,}={1,2}(?![\w=\"'])"
+)
+# Programs whose short options hold a password: curl -u name:password, mysql -ppassword, sshpass -p password.
+_CLIENTS = frozenset(
+    ("curl", "wget", "http", "https", "mysql", "mysqldump", "mysqladmin", "mariadb", "sshpass", "redis-cli", "mongosh",
+     "ldapsearch")
+)  # fmt: skip
+_CLIENT_OPTION = re.compile(r"^-[upPwa](?P<joined>.*)$")
+
+
+def secret_name(name: str) -> bool:
+    """Whether a value under this name is a secret by its name: ``--hf-token``, ``DB_PASSWORD``, ``apiKey``."""
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
+    if any(after == "key" and word in _KEYS for word, after in zip(words, words[1:])) or words == ["connection", "string"]:  # noqa: RUF007 - Python 3.9
+        return True
+    found = _SECRET_WORDS.intersection(words)
+    if found <= {"token"} and words and _TOKENS_OF_TEXT.intersection(words):
+        return False
+    return bool(found) or name.strip("-") == "pass" or any(word.endswith(_SECRET_ENDS) for word in words)
+
+
+def secret_value(text: str) -> bool:
+    """Whether a text is, or holds, what looks like a secret whatever its name."""
+    return masked_text(text) != _cut(text)
+
+
+def masked_text(text: str) -> str:
+    """``text`` with what looks like a secret masked; at most 4096 characters are looked at and given back."""
+    text = _cut(text)
+    if _PEM.search(text):
+        return MASK
+    text = _USERINFO.sub(rf"\1{MASK}@", text)
+    text = _SCHEME.sub(_mask_scheme, text)
+    text = _without_secret_pairs(text)
+    for looks in (_KNOWN, _HEX, _BASE64):
+        text = looks.sub(MASK, text)
+    return _WORD.sub(lambda found: MASK if _random(found.group()) else found.group(), text)
+
+
+def masked_arguments(arguments: Sequence[str]) -> List[str]:
+    """A command line with secrets masked, also those that follow the option that names them: ``--password x``."""
+    masked: List[str] = []
+    client = hide_next = False
+    for argument in arguments:
+        option = _CLIENT_OPTION.match(argument) if client else None
+        hidden = hide_next and not argument.startswith("--")
+        if hidden:
+            masked.append(MASK)
+        elif option and option.group("joined"):
+            masked.append(argument[:2] + MASK)
+        else:
+            masked.append(_masked_argument(argument))
+        hide_next = not hidden and (bool(option and not option.group("joined")) or _asks_for_secret(argument, client))
+        client = argument.rpartition("/")[2] in _CLIENTS or (client and not argument.endswith((";", "|", "&")))
+    return masked
+
+
+def _masked_argument(argument: str) -> str:
+    name, equals, _ = argument.partition("=")
+    if equals and " " not in name and secret_name(name):
+        return f"{name}={MASK}"  # a value may hold blanks
+    words = _cut(argument).split(" ")
+    if len(words) == 1:
+        return masked_text(argument)
+    return masked_text(" ".join(masked_arguments(words)))  # a script given as one argument: sh -c "…"
+
+
+def _asks_for_secret(argument: str, client: bool) -> bool:
+    """Whether the next argument is the value of this option and a secret."""
+    if not argument.startswith("-") or "=" in argument:
+        return False
+    return secret_name(argument.lstrip("-")) or (client and argument in ("--user", "--proxy-user"))
+
+
+def _mask_scheme(found: Match[str]) -> str:
+    # "basic training" is no credential: what follows must look like one.
+    value = found.group(3)
+    looks = len(value) >= 8 and (value.rstrip("=").isalnum() or any(not each.isalpha() for each in value))
+    natural = value.isalpha() and value.islower()
+    return f"{found.group(1)}{found.group(2)}{MASK}" if looks and not natural else found.group()
+
+
+def _without_secret_pairs(text: str) -> str:
+    """Values masked whose name is a secret's; in the value of another name pairs are looked for as well."""
+    done, at = "", 0
+    while True:
+        found = _PAIR.search(text, at)
+        if found is None:
+            return done + text[at:]
+        secret = secret_name(found.group("name")) and not found.group("value").startswith("(masked")
+        done += text[at : found.start("value")] + (MASK if secret else "")
+        at = found.end() if secret else found.start("value")
+
+
+def _random(word: str) -> bool:
+    """Whether a word is a random string by its look: letters, digits and cases that change as they do in no name."""
+    if _BASE64_KEY.match(word):
+        return True
+    return any(_changes(part) >= max(4, len(part) * (0.3 if len(part) < 20 else 0.2)) for part in _SEGMENT.findall(word))
+
+
+def _changes(part: str) -> int:
+    """How often a letter meets a digit, or the case changes otherwise than at the beginning of a word."""
+    count = 0
+    for at in range(1, len(part)):
+        before, here = part[at - 1], part[at]
+        following = part[at + 1] if at + 1 < len(part) else ""
+        meets_digit = before.isdigit() != here.isdigit()
+        jumps = before.islower() and here.isupper() and not following.islower()
+        falls = before.isupper() and here.islower() and at >= 2 and part[at - 2].isupper()
+        count += meets_digit or jumps or falls
+    return count
+
+
+def _cut(text: str) -> str:
+    """The beginning of a very long text, without the word that was cut through: half a secret looks like none."""
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    return text[:_LONGEST_TEXT].rpartition(" ")[0] + " …"

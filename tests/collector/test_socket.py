@@ -1,0 +1,134 @@
+"""The local socket: lines, nonsense, who may register what."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from labcarbon_collect.client import Client, NoDaemon
+from labcarbon_collect.registry import Denied
+from labcarbon_collect.socket_server import MAX_LINE_BYTES, SocketServer
+from labcarbon_collect.users import own_name
+
+from tests.collector.processes import Collector
+
+
+def echo(request: Any, uid: int) -> dict[str, Any]:
+    if request.get("op") == "deny":
+        raise Denied("no", "not so", "like this")
+    return {"got": request.get("op"), "uid": uid}
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[SocketServer]:
+    made = SocketServer(tmp_path / "c.sock", echo)
+    yield made
+    made.close()
+    assert not (tmp_path / "c.sock").exists()
+
+
+def talk(served: SocketServer, content: bytes) -> bytes:
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(served.path))
+        caller.setblocking(False)
+        for start in range(0, len(content), 50_000):
+            try:
+                caller.send(content[start : start + 50_000])
+            except (BlockingIOError, BrokenPipeError):
+                break
+            served.serve(0.01)
+        served.serve(0.02)
+        try:
+            return caller.recv(100_000)
+        except (BlockingIOError, ConnectionResetError):
+            return b""
+
+
+def test_lines_are_answered_in_order_with_the_kernels_word_for_who_asks(served: SocketServer) -> None:
+    answers = [json.loads(line) for line in talk(served, b'{"op":"a"}\n{"op":"b"}\n').splitlines()]
+    assert answers == [{"got": "a", "uid": os.geteuid()}, {"got": "b", "uid": os.geteuid()}]
+    assert served.path.stat().st_mode & 0o777 == 0o666
+
+
+NONSENSE = [b"nonsense\n", b"[1]\n", b'{"op":\n', b"\xff\xfe\n", b"[" * 50_000 + b"\n", b'{"op":"deny"}\n']
+
+
+@pytest.mark.parametrize("line", NONSENSE)
+def test_nonsense_gets_the_one_error_shape(served: SocketServer, line: bytes) -> None:
+    error = json.loads(talk(served, line))["error"]
+    assert set(error) == {"code", "message", "field", "hint"}
+
+
+def test_an_endless_line_is_cut_off(served: SocketServer) -> None:
+    assert talk(served, b"x" * (MAX_LINE_BYTES * 4)) == b""
+    assert json.loads(talk(served, b'{"op":"still here"}\n'))["got"] == "still here"
+
+
+def test_a_file_in_the_way_is_not_removed(tmp_path: Path) -> None:
+    from labcarbon_collect.identity import Refused
+
+    (tmp_path / "c.sock").write_text("mine")
+    with pytest.raises(Refused, match="is no socket"):
+        SocketServer(tmp_path / "c.sock", echo)
+    assert (tmp_path / "c.sock").read_text() == "mine"
+
+
+def test_registering_is_for_ones_own_living_processes(node: Collector) -> None:
+    node.start()
+    run, child = str(uuid.uuid4()), subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        registered = node.ask({"op": "register", "run": run, "pid": child.pid})
+        assert registered == {"ok": True, "node": (node.status() or {})["node"], "url": "", "user": own_name()}
+        answer = node.ask({"op": "end", "run": run, "children_cpu_us": 0})
+        assert answer is not None
+        assert {"energy_mj", "provisional", "by_device", "idle_mj", "grams", "factor"} <= set(answer)
+        for bad in (
+            {"op": "register", "run": "x", "pid": child.pid}, {"op": "register", "run": run, "pid": 2**22 + 5},
+            {"op": "register", "run": run, "pid": True}, {"op": "register", "run": run}, {"op": "end", "run": run},
+            {"op": "end", "run": str(uuid.uuid4())}, {"op": "fly"}, {},
+        ):  # fmt: skip
+            assert "error" in (node.ask(bad) or {}), bad
+    finally:
+        child.communicate(b"\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs two users: run as root")
+def test_another_users_process_cannot_be_registered(tmp_path: Path) -> None:
+    node = Collector(tmp_path)
+    node.start()
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents:
+        if parent.stat().st_uid == os.geteuid() and parent != Path("/"):
+            parent.chmod(parent.stat().st_mode | 0o011)
+    request = json.dumps({"op": "register", "run": str(uuid.uuid4()), "pid": os.getpid()})
+    script = (
+        "import os, socket, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); s = socket.socket(socket.AF_UNIX); "
+        "s.connect(sys.argv[1]); s.sendall(sys.argv[2].encode() + b'\\n'); print(s.recv(9999).decode())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(node.socket), request], capture_output=True, text=True, timeout=20, check=True
+    )
+    assert json.loads(done.stdout)["error"]["code"] == "not_yours"
+    node.stop()
+
+
+def test_a_client_does_not_wait_for_a_daemon_that_does_not_answer(tmp_path: Path) -> None:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "s"))
+    listener.listen(1)
+    client = Client([tmp_path / "absent", tmp_path / "s"], timeout_s=0.2)
+    begun = time.monotonic()
+    with pytest.raises(NoDaemon):
+        client.call({"op": "status"}, timeout_s=0.2)
+    assert time.monotonic() - begun < 1
+    client.close()
+    listener.close()

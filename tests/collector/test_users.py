@@ -1,0 +1,269 @@
+"""User names kept, hashed or dropped: in consumers, run facts, the spool, and all that leaves the machine."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import string
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from labcarbon_collect import users as module
+from labcarbon_collect.identity import Refused
+from labcarbon_collect.spool import Spool
+from labcarbon_collect.spool_names import settle_names, told_key
+from labcarbon_collect.users import DROP, HASH, KEEP, PSEUDONYM, UserNames, own_names, user_names
+from labcarbon_collect.who import Who
+from labcarbon_collect.windows import Anchor
+
+from tests.collector.processes import Collector, shell, wait_for
+from tests.collector.readings import GPU, T0, minute
+from tests.fakes import labcarbon_server as fakes
+from tests.fakes.proc_tree import ProcTree
+
+KEY = "5b" * 32
+HASHED, DROPPED = UserNames(HASH, KEY.encode()), UserNames(DROP)
+RUN = "0b1c7d60-0000-4000-8000-000000000001"
+
+
+@pytest.fixture(autouse=True)
+def no_setting_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(module, "MACHINE_SETTING", tmp_path / "users")
+    monkeypatch.setattr(module, "MACHINE_KEY", tmp_path / "users-key")
+    return tmp_path
+
+
+def test_the_three_ways_to_tell_a_name() -> None:
+    assert UserNames().told("ana") == "ana"
+    assert DROPPED.told("ana") == "-"
+    digest = hmac.new(KEY.encode(), b"labcarbon user\0ana", hashlib.sha256).hexdigest()
+    assert HASHED.told("ana") == f"u-{digest[:12]}"
+    assert HASHED.told("ana") != HASHED.told("ben")
+    assert UserNames(HASH, b"x" * 32).told("ana") != HASHED.told("ana"), "another lab, another pseudonym"
+    assert KEY not in repr(HASHED)
+
+
+def test_the_key_is_told_apart_by_eight_digits_that_do_not_tell_it() -> None:
+    assert re.fullmatch(r"[0-9a-f]{8}", HASHED.fingerprint)
+    assert HASHED.fingerprint != UserNames(HASH, b"x" * 32).fingerprint
+    assert (UserNames().stamp, DROPPED.stamp, HASHED.stamp) == ("keep", "drop", f"hash {HASHED.fingerprint}")
+
+
+NAMES = st.text(string.ascii_lowercase + string.digits + "_", min_size=3, max_size=20).filter(lambda name: name[0].isalpha())
+
+
+@given(
+    name=NAMES,
+    before=st.sampled_from(["", "/home/", "x ", "/data/", "s3://"]),
+    after=st.sampled_from(["", "/x.py", " y", "@h"]),
+)
+def test_a_name_disappears_from_every_text_and_others_home_folders_as_well(name: str, before: str, after: str) -> None:
+    facts = {"name": f"{before}{name}{after}", "params": {name: [f"{before}{name}"], "d": f"/home/{name}x/y"}, "n": 1}
+    told = json.dumps(HASHED.without(facts, name))
+    assert not re.search(rf"(?<![A-Za-z0-9_]){name}(?![A-Za-z0-9_])", told.replace('"name"', "").replace('"params"', ""))
+    assert f"{name}x" not in told
+    assert UserNames().without(facts, name) == facts
+
+
+@pytest.mark.parametrize(
+    ("environ", "stamp"),
+    [
+        ({}, "keep"), ({"LABCARBON_USERS": "keep"}, "keep"), ({"LABCARBON_USERS": "drop"}, "drop"),
+        ({"LABCARBON_USERS": "hash", "LABCARBON_USERS_KEY": KEY}, HASHED.stamp),
+    ],
+)  # fmt: skip
+def test_the_setting_is_read(environ: dict[str, str], stamp: str) -> None:
+    assert user_names(environ).stamp == stamp
+
+
+def test_the_machines_word_holds_where_the_environment_says_nothing(no_setting_of_this_machine: Path) -> None:
+    (no_setting_of_this_machine / "users").write_text("drop\n")
+    assert user_names({}).mode == DROP
+    assert user_names({"LABCARBON_USERS": "keep"}).mode == KEEP
+    (no_setting_of_this_machine / "users").write_text("hash\n")
+    key = no_setting_of_this_machine / "users-key"
+    key.write_text(KEY + "\n")
+    key.chmod(0o600)
+    assert user_names({}) == HASHED
+    key.chmod(0o644)
+    with pytest.raises(Refused, match="chmod 600"):
+        user_names({})
+
+
+def test_a_persons_own_command_drops_what_it_cannot_tell_rightly() -> None:
+    assert own_names({"LABCARBON_USERS": "hash"}).mode == DROP
+    assert own_names({"LABCARBON_USERS": "hsah"}).mode == DROP
+    assert own_names({"LABCARBON_USERS": "hash", "LABCARBON_USERS_KEY": KEY}) == HASHED
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"LABCARBON_USERS": "hash"}, "secrets.token_hex(32)"),
+        ({"LABCARBON_USERS": "hash", "LABCARBON_USERS_KEY": "short"}, "32 are needed"),
+        ({"LABCARBON_USERS": "hsah"}, "keep (names as they are), hash (pseudonyms) or drop"),
+    ],
+)
+def test_the_daemon_refuses_to_start_with_the_command_that_mends_it(
+    tmp_path: Path, settings: dict[str, str], said: str
+) -> None:
+    settings = {"LABCARBON_USERS_KEY_FILE": str(tmp_path / "none"), **settings}
+    node = Collector(tmp_path, settings)
+    done = node.call("daemon")
+    assert done.returncode == 1
+    assert said in done.stderr
+    doctor = json.loads(node.call("doctor", "--json").stdout)
+    (answer,) = [each for each in doctor if each["name"] == "users"]
+    assert answer["state"] == "bad"
+    assert said in answer["what"] + answer["mend"]
+    assert node.call("run", "--", *shell("exit 7")).returncode == 7, "work is never held up by it"
+
+
+# The whole way: daemon, run, server
+
+
+def told_names(server: fakes.FakeServer) -> set[str]:
+    """Every user named to the server, in consumers and in runs."""
+    consumers = {key for request in server.sent("POST", "ingest/") for key in request.body["consumers"]}
+    in_consumers = {key[5:].partition("/")[0] for key in consumers if key.startswith("proc:")}
+    return in_consumers | {request.body["user"] for request in server.sent("PUT", "runs/")}
+
+
+@pytest.mark.parametrize("logged_in", [True, False])
+@pytest.mark.parametrize("mode", ["hash", "drop"])
+def test_no_name_reaches_server_or_spool(node: Collector, server: fakes.FakeServer, mode: str, logged_in: bool) -> None:
+    name = module.own_name()
+    node.settings.update(LABCARBON_USERS=mode, LABCARBON_USERS_KEY=KEY)
+    if logged_in:
+        node.log_in(server.url)
+    node.enrol(server.url)
+    node.start()
+    assert (node.status() or {})["users"].startswith(mode)
+    # Who runs knows nothing of the setting or the key: the daemon tells.
+    plain = Collector(node.root, {"LABCARBON_USERS": "keep"})
+    busy = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.4: pass"
+    done = plain.call("run", "--name", f"by {name}", "--param", f"data=/home/{name}/x", "--", "python3", "-c", busy)
+    assert done.returncode == 0
+    wait_for(lambda: server.sent("PATCH", "runs/"))
+    assert node.stop() == 0
+    names = told_names(server)
+    expected = HASHED.told(name) if mode == "hash" else "-"
+    assert expected in names
+    assert all(PSEUDONYM.fullmatch(each) if mode == "hash" else each == "-" for each in names)
+    (put,) = server.sent("PUT", "runs/")
+    assert put.body["name"] == f"by {expected}"
+    assert put.body["params"] == {"data": f"/home/{expected}/x"}
+    word = re.compile(rb"(?<![A-Za-z0-9_])" + name.encode() + rb"(?![A-Za-z0-9_])")
+    assert [request.path for request in server.requests if word.search(request.content)] == []
+    assert [path for path in node.home.iterdir() if path.is_file() and word.search(path.read_bytes())] == []
+
+
+def test_without_a_daemon_the_machines_setting_holds(node: Collector, server: fakes.FakeServer) -> None:
+    node.log_in(server.url)
+    node.settings.update(LABCARBON_USERS="hash", LABCARBON_USERS_KEY_FILE=str(node.root / "none"))
+    assert node.call("run", "--", "true").returncode == 0
+    assert {request.body["user"] for request in server.sent("PUT", "runs/")} == {"-"}
+    node.settings["LABCARBON_USERS"] = "keep"
+    assert node.call("run", "--", "true").returncode == 0
+    assert {request.body["user"] for request in server.sent("PUT", "runs/")} == {"-", module.own_name()}
+
+
+def test_the_daemon_names_the_user_whom_the_kernel_names(node: Collector, server: fakes.FakeServer) -> None:
+    """Facts of a client without a login say whom they like; the daemon says who asked."""
+    node.enrol(server.url)
+    process = node.start()
+    facts = {"user": "somebody-else", "name": "n", "started_at": "2026-01-01T00:00:00Z", "command": [], "params": {}}
+    node.ask({"op": "register", "run": RUN, "pid": process.pid, "facts": facts})
+    wait_for(lambda: server.sent("PUT", "runs/"))
+    assert server.sent("PUT", "runs/")[0].body["user"] == module.own_name()
+
+
+# A spool from before
+
+
+def filled(home: Path) -> Spool:
+    """A spool of two people's work in clear names, everywhere a name can stand."""
+    spool = Spool(home)
+    shares = (("proc:anabelle/python3", 7), ("proc:anabelle/anabelle-job", 2), ("proc:benedict/python3", 3), ("idle", 4))
+    spool.append(
+        boot="b", windows=[minute(0, 16, shares=tuple(sorted(shares))), minute(1, 5, shares=(("proc:anabelle/vi", 5),))],
+        anchors=[Anchor(GPU, "e", 2, T0, T0, 1, "b", "nvml_counter", sole="proc:anabelle/vi")],
+    )  # fmt: skip
+    batch = spool.begin(live_from_us=0, limit=1)
+    assert batch is not None
+    spool.end(batch, [("rejected", "no")], now_us=T0)
+    spool.append(boot="b", windows=[minute(2, 9, shares=(("container:anabelle/" + "a" * 64, 9),))])
+    spool.runs.post(RUN, "PUT", {"user": "anabelle", "name": "of anabelle", "params": {"d": "/home/benedict"}})
+    spool.runs.post(RUN, "PATCH", {"state": "finished"})
+    return spool
+
+
+@pytest.mark.parametrize("users", [HASHED, DROPPED])
+def test_a_spool_filled_before_is_rewritten_and_no_energy_is_lost(tmp_path: Path, users: UserNames) -> None:
+    spool = filled(tmp_path)
+    before_mj, depth = spool.spooled_mj(), spool.depth()
+    assert settle_names(spool, users) == 5
+    assert settle_names(spool, users) == 0
+    assert spool.spooled_mj() == before_mj
+    assert (spool.depth().rows, spool.depth().dead) == (depth.rows, depth.dead)
+    for window in spool.windows():
+        assert sum(energy_mj for _, energy_mj in window.shares) == window.energy_mj
+        assert len({consumer for consumer, _ in window.shares}) == len(window.shares)
+    (put, patch) = spool.runs.outbox()
+    assert put[3]["user"] == users.told("anabelle")
+    assert put[3]["params"] == {"d": "/home/-"}
+    assert patch[3] == {"state": "finished"}
+    assert spool.anchors()[GPU].sole == f"proc:{users.told('anabelle')}/vi"
+    for path in tmp_path.glob("spool.db*"):
+        assert not re.search(rb"anabelle|benedict", path.read_bytes()), path
+    spool.close()
+
+
+def test_dropping_adds_up_what_can_no_longer_be_told_apart(tmp_path: Path) -> None:
+    spool = filled(tmp_path)
+    settle_names(spool, DROPPED)
+    first = next(window for window in spool.windows() if window.energy_mj == 16)
+    assert dict(first.shares) == {"idle": 4, "proc:-/--job": 2, "proc:-/python3": 10}
+    spool.close()
+
+
+def test_pseudonyms_are_not_hashed_again_and_can_be_dropped(tmp_path: Path) -> None:
+    spool = filled(tmp_path)
+    settle_names(spool, HASHED)
+    hashed = [window.shares for window in spool.windows()]
+    assert settle_names(spool, UserNames(HASH, b"n" * 32)) == 0
+    assert settle_names(spool, UserNames()) == 0
+    assert [window.shares for window in spool.windows()] == hashed
+    settle_names(spool, HASHED)
+    assert [window.shares for window in spool.windows()] == hashed
+    assert settle_names(spool, DROPPED) > 0
+    assert all("u-" not in consumer for window in spool.windows() for consumer, _ in window.shares)
+    spool.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "hashed"),
+    [
+        ("pod:hpc/vision/jupyter-ana", f"pod:hpc/vision/{HASHED.told('jupyter-ana')}"),
+        ("pod:hpc/vision/0f3c9a51-7b1e-4c1a-9d7e-1234567890ab", "pod:hpc/vision/0f3c9a51-7b1e-4c1a-9d7e-1234567890ab"),
+        ("container:ana-dev", f"container:{HASHED.told('ana-dev')}"), ("container:" + "4e" * 32, "container:" + "4e" * 32),
+        ("proc:-/python3", "proc:-/python3"), (f"run:{RUN}", f"run:{RUN}"), ("job:hpc/7", "job:hpc/7"), ("idle", "idle"),
+    ],
+)  # fmt: skip
+def test_each_kind_of_consumer_is_told_without_names(key: str, hashed: str) -> None:
+    assert told_key(key, HASHED) == hashed
+
+
+def test_a_command_named_after_its_user_does_not_tell_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "pwd", SimpleNamespace(getpwuid=lambda uid: SimpleNamespace(pw_name="anabelle")))
+    tree = ProcTree(tmp_path / "proc")
+    tree.put(50, comm="anabelle-job", uid=1000)
+    who = Who(str(tree.root), cluster="hpc", users=HASHED, now_ticks=lambda: 0)
+    who.snapshot()
+    told = HASHED.told("anabelle")
+    assert who.consumer_of(50) == f"proc:{told}/{told}-job"
