@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Optional
+from typing import Mapping, Optional
 
 # Slurm. v1: /slurm/uid_1000/job_17/step_0; v2: /system.slice/slurmstepd.scope/job_17/step_0 (several slurmd on a
 # node put their name before slurmstepd).
@@ -18,6 +18,10 @@ _POD = re.compile(
     r"^/(?!user\.slice/)(?:[^/]+/)*?(?:kubepods|[^/]*kubepods[^/]*\.slice)(?:/[^/]+)*?"
     r"/[^/]*?pod([0-9a-f]{8}[-_0-9a-f]{24,28})"
 )
+_CONFIGURATIONS = (
+    "/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf",
+    "/var/spool/slurmd/conf-cache/slurm.conf", "/var/spool/slurm/conf-cache/slurm.conf",
+)  # fmt: skip
 _HEX_ID = r"[0-9a-f]{64}"
 _SCOPE = re.compile(rf"/(?:docker|libpod|cri-containerd|containerd|nerdctl|crio)-({_HEX_ID})\.scope(?:/|$)")
 _FOLDER = re.compile(
@@ -67,7 +71,16 @@ def cluster_name(slurm_conf: str = "/etc/slurm/slurm.conf") -> Optional[str]:
             for line in lines:
                 name, _, value = line.partition("=")
                 if name.strip().lower() == "clustername":
-                    return value.split("#")[0].strip() or None
+                    return value.split("#")[0].strip().lower() or None  # as Slurm itself keeps it
     except OSError:
         pass
     return None
+
+
+def this_cluster(environ: Mapping[str, str]) -> str:
+    """The cluster this node belongs to, as Slurm's accounting writes it; "" where there is no configuration to read."""
+    for path in filter(None, (environ.get("SLURM_CONF"), *_CONFIGURATIONS)):
+        name = cluster_name(path)
+        if name:
+            return name
+    return ""

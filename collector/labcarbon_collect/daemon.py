@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sqlite3
 import sys
 from dataclasses import dataclass
@@ -15,9 +14,12 @@ from labcarbon_collect.attribution import Who
 from labcarbon_collect.config import collector_home, daemon_socket
 from labcarbon_collect.cpu_time import busy_us
 from labcarbon_collect.identity import Node, boot_id, node_identity, read_clock
+from labcarbon_collect.job_registry import Jobs
 from labcarbon_collect.meters import open_meters
+from labcarbon_collect.notify import notify
 from labcarbon_collect.push_thread import PushThread
 from labcarbon_collect.registry import Denied, Runs
+from labcarbon_collect.slurm_watch import open_watch
 from labcarbon_collect.socket_server import SocketServer
 from labcarbon_collect.sources.base import Clock, Reading
 from labcarbon_collect.sources.cpu_model import modelled_idle_mw
@@ -82,7 +84,7 @@ class Daemon:
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
         self._begin_pushing()
-        _notify("READY=1")
+        notify("READY=1")
         try:
             while not self._stopping:
                 try:
@@ -103,6 +105,8 @@ class Daemon:
             self._looked_us, self._cut_us = clock.monotonic_us, cut_us
         if self.station.poll(with_processes=with_processes):
             self._kick()
+        if with_processes and self.jobs.look():
+            self._kick()
         if clock.monotonic_us - self._orphans_us >= _ORPHANS_EVERY_US:
             self._orphans_us = clock.monotonic_us
             self.runs.close_orphans()
@@ -111,11 +115,11 @@ class Daemon:
         self._had_runs = self._had_runs or bool(self.runs.active)
         if self._settings.until_idle and self._had_runs and not self.runs.active:
             self._stopping = True
-        _notify("WATCHDOG=1")
+        notify("WATCHDOG=1")
 
     def close(self) -> None:
         """Settle what is open and let go of everything."""
-        _notify("STOPPING=1")
+        notify("STOPPING=1")
         self.server.close()
         try:
             self.station.poll(with_processes=True)
@@ -159,6 +163,7 @@ class Daemon:
             "skew_us": push.skew_us if push else None,
             "full": self.station.full, "notes": list(self.notes), "runs": len(self.runs.active),
             "config": self._config(),
+            "jobs": self.jobs.status(),
         }  # fmt: skip
 
     def _open(self, *, condemned: bool = False) -> None:
@@ -180,6 +185,8 @@ class Daemon:
             idle_mw=modelled_idle_mw(self.node.uuid), on_reading=self._settings.record,
         )  # fmt: skip
         self.runs = Runs(self.station, now=self._now, config=self._config)
+        watch = open_watch(self._spool, self._environ, node=self.node.uuid, meters=meters) if self._settings.push else None
+        self.jobs = Jobs(self.station, now=self._now, config=self._config, watch=watch)
         self._push = None
         self.station.poll(with_processes=True)  # the first anchors are on disk before anybody relies on us
         keep_acknowledged(self._spool)
@@ -220,7 +227,10 @@ class Daemon:
             return self.status()
         if operation == "register":
             facts = request.get("facts")
-            self.runs.register(uid=uid, run=request.get("run"), pid=request.get("pid"), facts=self._own(facts))
+            self.runs.register(uid=uid, run=request.get("run"), pid=request.get("pid"))
+            key = self.jobs.joined(str(request.get("run")), int(request["pid"]))
+            if isinstance(facts, Mapping):
+                self.runs.tell(uid=uid, run=request.get("run"), facts=self._own(self.jobs.of_run(facts, key)), closing=None)
             self._had_runs = True
             self._kick()
             login = self._push.login if self._push else None
@@ -237,9 +247,12 @@ class Daemon:
             self.runs.tell(uid=uid, run=request.get("run"), facts=facts, closing=closing)
             self._kick()
             return {"ok": True}
+        if operation == "job":
+            login = self._push.login if self._push else None
+            return {**self.jobs.figures(uid=uid, job=request.get("job")), "url": login.url if login else ""}
         if operation == "heard":
             return self.runs.heard(uid=uid, run=request.get("run"), reachable=bool(self._push and self._push.state.ok))
-        raise Denied("bad_request", f"unknown op {str(operation)[:40]!r}", "register, end, tell, heard or status")
+        raise Denied("bad_request", f"unknown op {str(operation)[:40]!r}", "register, end, tell, heard, job or status")
 
     def _own(self, facts: object) -> object:
         """Run facts as the server is to get them: of this node, whatever the client believes."""
@@ -265,16 +278,3 @@ class Daemon:
 
     def _on_signal(self, number: int, frame: object) -> None:
         self._stopping = True
-
-
-def _notify(state: str) -> None:
-    """Tell systemd, if it asked to be told (NOTIFY_SOCKET)."""
-    address = os.environ.get("NOTIFY_SOCKET", "")
-    if not address:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as notifier:
-        try:
-            notifier.connect("\0" + address[1:] if address.startswith("@") else address)
-            notifier.send(state.encode())
-        except OSError:
-            pass

@@ -22,6 +22,7 @@ from labcarbon_collect.figures import closing_line
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.job import Ended, Job
 from labcarbon_collect.reporter import Reporter
+from labcarbon_collect.slurm_facts import job_of_environment
 
 PATIENCE_S = 2.0
 _LOCAL_START_S = 8.0
@@ -89,10 +90,12 @@ class _Told:
     started_us: int
 
     def facts(self, node: Optional[str]) -> Dict[str, Any]:
-        return run_facts.facts(
+        told = run_facts.facts(
             command=self.command, project=self.project, name=self.name, params=self.params, node=node,
             started_us=self.started_us,
         )  # fmt: skip
+        job = job_of_environment(os.environ)
+        return {**told, "job": job} if job else told
 
 
 def _close(told: _Told, daemon: _Daemon, reporter: Optional[Reporter], ended: Ended, *, server: str) -> None:
