@@ -41,7 +41,7 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=5
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={database_port}
-AccountingStoragePass={directory / "munge" / "socket"}
+AccountingStoragePass={directory}/munge/socket
 AccountingStorageEnforce=associations
 AccountingStorageTRES=gres/gpu
 GresTypes=gpu
