@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.services import chromium, postgres, redis
+from tests.services import chromium, postgres, redis, slurm
 
 PREFIX = "left out: "
 
@@ -24,6 +24,8 @@ def _missing() -> dict[str, str]:
         missing["browser"] = "Chromium is not installed (apt-get install chromium)"
     if not redis.program():
         missing["redis"] = "Redis is not installed (apt-get install redis-server)"
+    if slurm.missing():
+        missing["slurm"] = slurm.missing()
     if not _on_postgres():
         missing["postgres"] = (
             "PostgreSQL is not installed (apt-get install postgresql)"

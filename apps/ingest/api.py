@@ -47,12 +47,15 @@ class RawParser(BaseParser):
         return bounded_body(stream)
 
 
-def bounded_body(request: HttpRequest) -> bytes:
-    """Return the body, unpacked if it is gzip, reading no more than the limits allow."""
+def bounded_body(request: HttpRequest, stream: Any = None) -> bytes:
+    """Return the body, unpacked if it is gzip, reading no more than the limits allow.
+
+    ``stream``: where to read it, if not from the request itself.
+    """
     length = request.headers.get("Content-Length", "")
     if length.isdecimal() and int(length) > MAX_WIRE:
         raise _too_large()
-    packed = request.read(MAX_WIRE + 1)
+    packed: bytes = (request if stream is None else stream).read(MAX_WIRE + 1)
     if len(packed) > MAX_WIRE:
         raise _too_large()
     encoding = request.headers.get("Content-Encoding", "identity").lower()

@@ -1,14 +1,16 @@
 """Runs over the API: PUT and PATCH by the client's UUID, GET one or many."""
 
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 from uuid import UUID
 
 from django.http import QueryDict
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, inline_serializer
 from rest_framework import serializers
 from rest_framework.pagination import CursorPagination
+from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -17,13 +19,16 @@ from apps.accounts.authentication import Caller
 from apps.accounts.permissions import caller, require
 from apps.accounts.selectors import may_see_person, role_in
 from apps.core.api import StrictSerializer
-from apps.core.clock import utc
+from apps.core.clock import now_us, utc
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.intervals import us_of
 from apps.core.text import unstorable
 from apps.core.units import INT64_MAX
+from apps.ingest.api import RawParser, bounded_body
 from apps.runs.choices import RunState
+from apps.runs.history import import_runs
 from apps.runs.models import Run
+from apps.runs.parsing import parse_job, parse_job_end, parse_rows
 from apps.runs.selectors import run_of, runs_of
 from apps.runs.services import RunFacts, change_run, put_run
 
@@ -39,6 +44,7 @@ class RunBody(StrictSerializer):
     node = serializers.UUIDField(required=False, allow_null=True)
     user = serializers.CharField(max_length=100, required=False, allow_blank=True)
     host = serializers.CharField(max_length=255, required=False, allow_blank=True)
+    job = serializers.DictField(required=False, allow_null=True, help_text="the scheduler's job: docs/slurm.md")
 
     def validate_params(self, params: dict[str, Any]) -> dict[str, Any]:
         if len(params) > _MAX_PARAMS:
@@ -57,6 +63,16 @@ class RunChange(StrictSerializer):
     exit_code = serializers.IntegerField(required=False, allow_null=True, min_value=-255, max_value=255)
     energy_mj = serializers.IntegerField(required=False, allow_null=True, min_value=0, max_value=INT64_MAX)
     provisional = serializers.BooleanField(required=False)
+    job = serializers.DictField(required=False, allow_null=True, help_text="state, exit, consumed_energy_j of its job")
+
+
+class PackedJSONParser(JSONParser):
+    """JSON, also packed with gzip as collectors send what is longer than a line."""
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> dict[str, Any]:
+        body = bounded_body(parser_context["request"], stream)
+        parsed: dict[str, Any] = super().parse(BytesIO(body), media_type, parser_context)
+        return parsed
 
 
 class RunReply(serializers.ModelSerializer[Run]):
@@ -74,8 +90,8 @@ class RunReply(serializers.ModelSerializer[Run]):
         model = Run
         fields = (
             "uuid", "name", "project", "charged_project", "charge_way", "node", "os_user", "host",
-            "scheduler", "cluster", "job_id", "account", "partition", "command", "params", "state", "started_at",
-            "ended_at", "exit_code", "reported_energy_mj", "warning",
+            "scheduler", "cluster", "job_id", "account", "partition", "job_facts", "command", "params", "state",
+            "started_at", "ended_at", "exit_code", "reported_energy_mj", "warning",
         )  # fmt: skip
 
     @extend_schema_field({"type": "string", "nullable": True, "description": "null: not yours to know"})
@@ -100,6 +116,8 @@ def _sees(who: Caller) -> Callable[[int | None], bool]:
 
 
 class RunView(APIView):
+    parser_classes = (PackedJSONParser,)
+
     def get_permissions(self) -> list[Any]:
         return [require("runs:read" if self.request.method == "GET" else "runs:write")()]
 
@@ -126,6 +144,7 @@ class RunView(APIView):
             os_user=data.get("user", ""),
             host=data.get("host", ""),
             node_uuid=data.get("node"),
+            job=parse_job(data["job"]) if data.get("job") else None,
         )
         run, warning = put_run(lab=who.lab, uuid=uuid, facts=facts, by=who.user, bound_node=who.node_uuid)
         return Response(RunReply(run, context={"warning": warning, "sees": _sees(who)}).data)
@@ -145,8 +164,34 @@ class RunView(APIView):
             exit_code=data.get("exit_code"),
             reported_energy_mj=data.get("energy_mj"),
             bound_node=who.node_uuid,
+            job_facts=parse_job_end(data["job"]) if data.get("job") else None,
         )
         return Response(RunReply(run, context={"sees": _sees(caller(request))}).data)
+
+
+class HistoryView(APIView):
+    permission_classes = (require("runs:write"),)
+    parser_classes = (RawParser,)
+
+    @extend_schema(
+        request=OpenApiTypes.OBJECT,
+        responses=inline_serializer(
+            "HistoryReply",
+            {
+                "results": serializers.ListField(
+                    child=serializers.ListField(child=serializers.CharField()),
+                    help_text="one answer a row, in order: created, changed, unchanged, or refused and why",
+                )
+            },
+        ),
+        operation_id="runs_bulk",
+    )
+    def post(self, request: Request) -> Response:
+        """Store up to 1000 finished jobs of a scheduler (docs/slurm.md); answers for each row in order. Idempotent."""
+        who = caller(request)
+        body: Any = request.data
+        rows = parse_rows(body or b"")  # DRF makes a dict of an empty body
+        return Response({"results": import_runs(lab=who.lab, rows=rows, bound_node=who.node_uuid, now=now_us())})
 
 
 class NewestFirst(CursorPagination):

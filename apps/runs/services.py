@@ -13,6 +13,8 @@ from apps.accounts.selectors import project_by_slug
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from apps.core.jobs import request_job
 from apps.fleet.models import Node
+from apps.ingest.calc import job_run
+from apps.runs.calc import IMPORTED, JobIn, contradiction, may_rename, merged_facts, told_by
 from apps.runs.choices import RunState, Way
 from apps.runs.models import Run
 
@@ -29,6 +31,7 @@ class RunFacts:
     os_user: str = ""
     host: str = ""
     node_uuid: UUID | None = None
+    job: JobIn | None = None
 
 
 @transaction.atomic
@@ -37,6 +40,9 @@ def put_run(*, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_nod
 
     ``bound_node`` is the node of a node's token, which may write only runs of its own node. An unknown project is no
     reason to lose the run: it goes on unattributed, and the warning says so.
+
+    The run that a scheduler's job is (its UUID follows from the job) is written by each node the job works on; whose job
+    it is, the first one says.
     """
     if bound_node is not None and facts.node_uuid not in (None, bound_node):
         raise Forbidden("This token writes only runs of its own node.", hint="Leave 'node' out, or use a person's token.")
@@ -50,30 +56,68 @@ def put_run(*, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_nod
             f"There is no project {facts.project!r} (known: {', '.join(known)}). The run goes on, charged to no project. "
             f"Next time --project {known[0] if known else 'NAME'}, or make it first at {settings.SITE_URL}/projects/"
         )
-    run = Run.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
-    if run is not None and bound_node is not None and run.node is not None and run.node.uuid != bound_node:
+    is_job = facts.job is not None and facts.job.run_uuid == uuid
+    run, is_new = _locked(lab, uuid, facts)
+    elsewhere = bound_node is not None and run.node is not None and run.node.uuid != bound_node
+    if elsewhere and not is_job:
         raise Conflict("This run belongs to another node.", hint="Make a new UUID for a new run.")
-    before = (run.project_id, run.os_user, run.account, run.user_id) if run else None
-    if run is None:
-        run = Run(lab=lab, uuid=uuid)
+    before = None if is_new else (run.project_id, run.os_user, run.account, run.user_id)
+    if facts.job is not None:
+        _take_job(run, facts.job, is_job=is_job, os_user=facts.os_user, bound_node=bound_node)
+    if elsewhere:
+        run.save()
+        return run, ""
     run.project = project
     if project is not None:  # nothing beats what the run itself names
         run.charged_project, run.charge_way = project, Way.EXPLICIT
     run.project_asked = facts.project or ""
-    run.user = by or run.user
+    run.user = run.user if is_job else by or run.user  # who tells of a job need not be whose job it is
     run.node = node or run.node
     run.name = facts.name
     run.command = list(facts.command)
     run.params = dict(facts.params)
     run.os_user = facts.os_user
     run.host = facts.host
-    run.started_us = facts.started_us
+    # A job that was queued again began before the start that its scheduler still knows.
+    run.started_us = min(run.started_us, facts.started_us) if is_job else facts.started_us
     if run.ended_us is not None and run.ended_us < run.started_us:
         raise InvalidInput("The run would end before it starts.", field="started_at")
     run.save()
     if before != (run.project_id, run.os_user, run.account, run.user_id):
         request_job(kind="attribution.run", key=f"{lab.pk}:{uuid}")
     return run, warning
+
+
+def _locked(lab: Lab, uuid: UUID, facts: RunFacts) -> tuple[Run, bool]:
+    """Return the run's row, made if need be and locked, and whether it is new. Two who make it at once get one row."""
+    runs = Run.objects.select_for_update(of=("self",)).select_related("node")
+    run = runs.filter(lab=lab, uuid=uuid).first()
+    if run is not None:
+        return run, False
+    Run.objects.bulk_create([Run(lab=lab, uuid=uuid, name=facts.name, started_us=facts.started_us)], ignore_conflicts=True)
+    return runs.get(lab=lab, uuid=uuid), True
+
+
+def _take_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: UUID | None) -> None:
+    """Put what is told of a scheduler's job onto a run. Raises Conflict where another node said otherwise."""
+    teller = str(bound_node) if bound_node else IMPORTED
+    if is_job and not may_rename(run.job_facts, teller):
+        there = {"user": run.os_user, "account": run.account, "partition": run.partition}
+        told = {"user": os_user, "account": job.account, "partition": job.partition}
+        if name := contradiction(there, told):
+            raise Conflict(
+                f"Another node says otherwise of this job's {name}.", field=name,
+                hint="If the first word was wrong, import the job with a person's token: labcarbon-collect import-sacct",
+            )  # fmt: skip
+    run.scheduler, run.cluster, run.job_id = job.scheduler, job.cluster, job.job_id
+    run.account, run.partition = job.account or run.account, job.partition or run.partition
+    facts = merged_facts(run.job_facts, job.facts)
+    run.job_facts = told_by(facts, teller) if is_job else facts
+
+
+def _tells_of(run: Run, bound_node: UUID) -> bool:
+    """Return whether a node's token may say how a run ended: it is its own run, or a job it told of before."""
+    return (run.node is not None and run.node.uuid == bound_node) or str(bound_node) in run.job_facts.get("told_by", [])
 
 
 @transaction.atomic
@@ -86,15 +130,23 @@ def change_run(
     exit_code: int | None,
     reported_energy_mj: int | None,
     bound_node: UUID | None,
+    job_facts: Mapping[str, Any] | None = None,
 ) -> Run:
     """Record how a run ended. The reported energy is kept beside the ledger's, and never summed."""
     run = Run.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
     if run is None:
         raise NotFound("There is no such run in this lab.", hint="Send PUT with the run's facts first.")
-    if bound_node is not None and (run.node is None or run.node.uuid != bound_node):
+    if bound_node is not None and not _tells_of(run, bound_node):
         raise NotFound("There is no such run in this lab.", hint="Send PUT with the run's facts first.")
+    is_job = bool(run.scheduler) and run.uuid == job_run(f"{run.cluster}/{run.job_id}")
+    if is_job and ended_us is not None:  # schedulers tell whole seconds
+        ended_us = max(ended_us, run.started_us)
     if ended_us is not None and ended_us < run.started_us:
         raise InvalidInput("The run would end before it starts.", field="ended_at", hint="Check the clock of the machine.")
+    if is_job and state == RunState.RUNNING:  # queued again: it goes on
+        run.ended_us = run.exit_code = None
+    if run.scheduler and job_facts:
+        run.job_facts = merged_facts(run.job_facts, job_facts)
     run.state = state
     run.ended_us = ended_us if ended_us is not None else run.ended_us
     run.exit_code = exit_code if exit_code is not None else run.exit_code

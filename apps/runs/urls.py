@@ -1,8 +1,9 @@
 from django.urls import path
 
-from apps.runs.api import RunsView, RunView
+from apps.runs.api import HistoryView, RunsView, RunView
 
 urlpatterns = [
     path("runs/", RunsView.as_view(), name="api-runs"),
+    path("runs/bulk/", HistoryView.as_view(), name="api-runs-bulk"),
     path("runs/<uuid:uuid>/", RunView.as_view(), name="api-run"),
 ]

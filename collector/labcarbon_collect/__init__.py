@@ -1,5 +1,7 @@
 """Measures the energy of one machine, says who used it, and pushes it to LabCarbon."""
 
+from __future__ import annotations
+
 from typing import Any
 
 __version__ = "0.1.0"

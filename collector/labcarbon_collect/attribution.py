@@ -22,6 +22,12 @@ class Who(Protocol):
     def cpu_time_us_by_consumer(self) -> Mapping[str, int]:
         """Cumulative CPU time per consumer since the start, as of the last snapshot."""
 
+    def jobs(self) -> Mapping[str, int]:
+        """Consumer key of each job that has a process here → the uid of its user."""
+
+    def job_of(self, pid: int) -> str:
+        """The consumer key of the job a process belongs to; "" outside one."""
+
     def register(self, run_uuid: str, pid: int, uid: int) -> None:
         """Count ``pid`` and what descends from it as ``run:<run_uuid>``."""
 

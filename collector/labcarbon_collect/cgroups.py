@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Callable, Iterator, List, Optional, Tuple
+from typing import Callable, Iterator, List, Mapping, Optional, Tuple
 
 from labcarbon_collect.users import DROPPED, KEEP, NAMES_KEPT, UserNames, name_of
 
 # Slurm. v1: /slurm/uid_1000/job_17/step_0; v2: /system.slice/slurmstepd.scope/job_17/step_0 (several slurmd on a
 # node put their name before slurmstepd).
 _JOB = re.compile(r"^/(?:slurm[^/]*/uid_\d+|system\.slice/(?:[^/]+_)?slurmstepd\.scope)/job_(\d+)(?:/|$)")
+_CONFIGURATIONS = (
+    "/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf",
+    "/var/spool/slurmd/conf-cache/slurm.conf", "/var/spool/slurm/conf-cache/slurm.conf",
+)  # fmt: skip
 _HEX_ID = r"[0-9a-f]{64}"
 # Components of a path that hold a pod's UID. cgroupfs driver: pod<uid> below kubepods; systemd driver: the uid's dashes
 # as underscores; containerd with mixed drivers: both in one component, with colons. A static pod's uid is a bare hash.
@@ -142,7 +146,16 @@ def cluster_name(slurm_conf: str = "/etc/slurm/slurm.conf") -> Optional[str]:
             for line in lines:
                 name, _, value = line.partition("=")
                 if name.strip().lower() == "clustername":
-                    return value.split("#")[0].strip() or None
+                    return value.split("#")[0].strip().lower() or None  # as Slurm itself keeps it
     except OSError:
         pass
     return None
+
+
+def this_cluster(environ: Mapping[str, str]) -> str:
+    """The cluster this node belongs to, as Slurm's accounting writes it; "" where there is no configuration to read."""
+    for path in filter(None, (environ.get("SLURM_CONF"), *_CONFIGURATIONS)):
+        name = cluster_name(path)
+        if name:
+            return name
+    return ""

@@ -18,6 +18,8 @@ COMMANDS: Tuple[Tuple[str, str], ...] = (
     ("status", "show the daemon's meters, spool and last push"),
     ("top", "show what each device does now, and which of it is yours"),
     ("doctor", "say what can be measured here, what not, and what mends it"),
+    ("epilog", "tell in one line what a Slurm job took: for the site's epilog"),
+    ("import-sacct", "bring the history of a Slurm cluster to the server"),
     ("push", "send what is in the spool now, without a daemon"),
 )
 _EPILOG = """\
@@ -47,7 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"labcarbon-collect {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, purpose in COMMANDS:
-        module = importlib.import_module(f"labcarbon_collect.commands.{name}")
+        module = importlib.import_module(f"labcarbon_collect.commands.{name.replace('-', '_')}")
         command = commands.add_parser(
             name, help=purpose, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
         )

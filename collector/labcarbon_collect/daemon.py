@@ -14,11 +14,13 @@ from labcarbon_collect.attribution import Who
 from labcarbon_collect.config import collector_home, daemon_socket
 from labcarbon_collect.cpu_time import busy_us
 from labcarbon_collect.identity import Node, boot_id, node_identity, read_clock
+from labcarbon_collect.job_registry import Jobs
 from labcarbon_collect.live_answer import live_answer
 from labcarbon_collect.meters import open_meters
 from labcarbon_collect.notify import notify
 from labcarbon_collect.push_thread import PushThread
 from labcarbon_collect.registry import Denied, Runs
+from labcarbon_collect.slurm_watch import open_watch
 from labcarbon_collect.socket_server import SocketServer
 from labcarbon_collect.sources.base import Clock, Reading
 from labcarbon_collect.sources.cpu_model import modelled_idle_mw
@@ -107,6 +109,8 @@ class Daemon:
             self._looked_us, self._cut_us = clock.monotonic_us, cut_us
         if self.station.poll(with_processes=with_processes):
             self._kick()
+        if with_processes and self.jobs.look():
+            self._kick()
         if clock.monotonic_us - self._orphans_us >= _ORPHANS_EVERY_US:
             self._orphans_us = clock.monotonic_us
             self.runs.close_orphans()
@@ -163,6 +167,7 @@ class Daemon:
             "skew_us": push.skew_us if push else None,
             "full": self.station.full, "notes": list(self.notes), "runs": len(self.runs.active),
             "config": self._config(),
+            "jobs": self.jobs.status(),
         }  # fmt: skip
 
     def _open(self, *, condemned: bool = False) -> None:
@@ -187,6 +192,10 @@ class Daemon:
             idle_mw=modelled_idle_mw(self.node.uuid), on_reading=self._settings.record,
         )  # fmt: skip
         self.runs = Runs(self.station, now=self._now, config=self._config)
+        names = self._settings.users
+        watch = open_watch(self._spool, self._environ, node=self.node.uuid, meters=meters, names=names)
+        watch = watch if self._settings.push else None
+        self.jobs = Jobs(self.station, now=self._now, config=self._config, watch=watch)
         self._push = None
         self.station.poll(with_processes=True)  # the first anchors are on disk before anybody relies on us
         keep_acknowledged(self._spool)
@@ -229,7 +238,12 @@ class Daemon:
             return live_answer(self.station, self.runs, self._settings.users, uid, self._settings.interval_s)
         if operation == "register":
             facts = request.get("facts")
-            self.runs.register(uid=uid, run=request.get("run"), pid=request.get("pid"), facts=self._own(facts, uid))
+            self.runs.register(uid=uid, run=request.get("run"), pid=request.get("pid"))
+            key = self.jobs.joined(str(request.get("run")), int(request["pid"]))
+            if isinstance(facts, Mapping):
+                self.runs.tell(
+                    uid=uid, run=request.get("run"), facts=self._own(self.jobs.of_run(facts, key), uid), closing=None
+                )
             self._had_runs = True
             self._kick()
             login = self._push.login if self._push else None
@@ -250,9 +264,12 @@ class Daemon:
             self.runs.tell(uid=uid, run=request.get("run"), facts=facts, closing=closing)
             self._kick()
             return {"ok": True}
+        if operation == "job":
+            login = self._push.login if self._push else None
+            return {**self.jobs.figures(uid=uid, job=request.get("job")), "url": login.url if login else ""}
         if operation == "heard":
             return self.runs.heard(uid=uid, run=request.get("run"), reachable=bool(self._push and self._push.state.ok))
-        known = "register, so_far, end, tell, heard, top or status"
+        known = "register, so_far, end, tell, heard, job, top or status"
         raise Denied("bad_request", f"unknown op {str(operation)[:40]!r}", known)
 
     def _own(self, facts: object, uid: int) -> object:

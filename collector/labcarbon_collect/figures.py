@@ -89,8 +89,13 @@ def closing_line(reply: Mapping[str, Any], *, link: str, server: str) -> str:
         parts.append(f"no kg yet: choose the grid zone of this node's site at {server}/nodes/")
     else:
         parts.append("no kg yet: enrol this node with: labcarbon-collect enrol URL")
-    idle_mj = int(reply.get("idle_mj", 0))
-    parts.append(f"idle {per_cent(idle_mj, idle_mj + energy_mj)} %")
+    idle_mj = reply.get("idle_mj", 0)
+    idle = (
+        "idle share unknown (the collector was restarted)"
+        if idle_mj is None
+        else f"idle {per_cent(idle_mj, idle_mj + energy_mj)} %"
+    )
+    parts.append(idle)
     if link:
         parts.append(link)
     return " · ".join(parts)

@@ -59,6 +59,28 @@ def owner(pid: int, proc: Path = Path("/proc")) -> Optional[int]:
         return None
 
 
+def closing_figures(
+    station: Station,
+    by_device: Mapping[str, int],
+    idle_base_mj: Optional[Mapping[str, int]],
+    config: Optional[Mapping[str, Any]],
+) -> Dict[str, Any]:
+    """What is answered of a run or job that used ``by_device`` (mJ); ``idle_base_mj``: idle so far when it began."""
+    energy_mj = sum(by_device.values())
+    idle_mj = None if idle_base_mj is None else sum(
+        max(0, total_mj - idle_base_mj.get(device, 0))
+        for device, total_mj in station.idle_so_far().items()
+        if device in by_device
+    )  # fmt: skip
+    ug = emission_ug(energy_mj, config)
+    measurement = {key: info.measurement for key, info in station.meters.devices.items()}
+    return {
+        "ok": True, "energy_mj": energy_mj, "provisional": True, "by_device": dict(by_device),
+        "by_quality": by_quality(by_device, measurement), "idle_mj": idle_mj,
+        "grams": None if ug is None else ug / 1_000_000, "factor": factor_text(config),
+    }  # fmt: skip
+
+
 class Runs:
     """The registered runs of one station."""
 
@@ -184,20 +206,7 @@ class Runs:
         by_device = self._store.energy(active.uuid)
         for device, energy_mj in self._station.energy_of(f"run:{active.uuid}").items():
             by_device[device] = by_device.get(device, 0) + energy_mj
-        energy_mj = sum(by_device.values())
-        idle_mj = sum(
-            max(0, total_mj - active.idle_base_mj.get(device, 0))
-            for device, total_mj in self._station.idle_so_far().items()
-            if device in by_device
-        )
-        config = self._config()
-        ug = emission_ug(energy_mj, config)
-        measurement = {key: info.measurement for key, info in self._station.meters.devices.items()}
-        return {
-            "ok": True, "energy_mj": energy_mj, "provisional": True, "by_device": by_device,
-            "by_quality": by_quality(by_device, measurement), "idle_mj": idle_mj,
-            "grams": None if ug is None else ug / 1_000_000, "factor": factor_text(config),
-        }  # fmt: skip
+        return closing_figures(self._station, by_device, active.idle_base_mj, self._config())
 
     def _resume(self) -> None:
         """Take up the runs of before a restart whose process still lives; end the others."""

@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from labcarbon_collect import idle_power
 from labcarbon_collect.sources.base import Gap
+from labcarbon_collect.spool_jobs import JobStore
 from labcarbon_collect.spool_merge import merge_spool
 from labcarbon_collect.spool_runs import RunStore
 from labcarbon_collect.spool_schema import SpoolFull, is_full, open_database, pack, unpack
@@ -55,6 +56,7 @@ class Spool:
         self._database, self.set_aside = open_database(home, check=check)
         self._incarnation = self.recall("incarnation") or ""
         self.runs = RunStore(self._database, self.transaction)
+        self.jobs = JobStore(self._database, self.transaction)
 
     def close(self) -> None:
         """Close the file."""
@@ -117,6 +119,8 @@ class Spool:
                     "DO UPDATE SET energy_mj = energy_mj + excluded.energy_mj",
                     (consumer[4:], window.device, energy_mj),
                 )
+            elif consumer.startswith("job:"):
+                JobStore.used(database, consumer, window.device, energy_mj, window.end_us)
 
     def anchors(self) -> Dict[str, Anchor]:
         """The last reading on disk of each device."""

@@ -64,6 +64,11 @@ class UserNames:
         told = self.without({key: value for key, value in facts.items() if key not in ("project", "user")}, name)
         return {**told, "project": facts.get("project"), "user": self.told(name)[:100]}
 
+    def of_job(self, body: Mapping[str, Any], name: str) -> Dict[str, Any]:
+        """What a scheduler says of a job of the user ``name``, as it may be told: nothing is added to it."""
+        told = body if self.mode == KEEP else self.of_run(body, name)
+        return {key: told[key] for key in body}
+
 
 NAMES_KEPT = UserNames()
 

@@ -6,11 +6,12 @@ user may read is read; what is hidden from us (hidepid) is ``unknown``. Nobody's
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from typing import Callable, Dict, FrozenSet, Mapping, Optional, Set, Tuple
 
-from labcarbon_collect.cgroups import cluster_name, consumer_of_cgroup
+from labcarbon_collect.cgroups import consumer_of_cgroup, this_cluster
 from labcarbon_collect.cpu_tally import CpuTally
 from labcarbon_collect.cpu_time import tick_us
 from labcarbon_collect.procfs import Stat, cgroup_paths, read_stat, real_uid, scan
@@ -70,7 +71,7 @@ class Who:
         now_ticks: Callable[[], int] = boot_ticks,
     ) -> None:
         self._proc, self._pod_logs, self._now_ticks = proc_root, pod_logs, now_ticks
-        self._cluster = cluster or cluster_name() or "local"
+        self._cluster = cluster or this_cluster(os.environ) or "local"
         self._known: Dict[int, _Process] = {}
         self._roots: Dict[Tuple[int, int], _Root] = {}
         self._tally = CpuTally()
@@ -140,6 +141,22 @@ class Who:
         process = self._see(stat, None, {})
         del self._known[pid]  # the next snapshot counts its time from the beginning
         return process.key
+
+    def jobs(self) -> Mapping[str, int]:
+        """Consumer key of each job that works here → the uid of its user (0 where only root works in it).
+
+        Slurm's own slurmstepd sits in the job's cgroup before and after the work; it alone is no work.
+        """
+        found: Dict[str, int] = {}
+        for process in self._known.values():
+            if process.base.startswith("job:") and process.stat.comm != "slurmstepd":
+                found[process.base] = max(found.get(process.base, 0), process.uid or 0)
+        return found
+
+    def job_of(self, pid: int) -> str:
+        """The consumer key of the job a process belongs to, also when it works for a registered run; "" outside one."""
+        known = self._known.get(pid)
+        return known.base if known is not None and known.base.startswith("job:") else ""
 
     def cpu_time_us_by_consumer(self) -> Mapping[str, int]:
         """Cumulative CPU time by consumer since the first snapshot, µs. Never falls; a consumer long gone is left out."""

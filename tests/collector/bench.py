@@ -98,6 +98,12 @@ class FakeWho:
     def cpu_time_us_by_consumer(self) -> Mapping[str, int]:
         return dict(self.machine.cpu_us)
 
+    def jobs(self) -> Mapping[str, int]:
+        return {key: 1000 for key in self.keys.values() if key.startswith("job:")}
+
+    def job_of(self, pid: int) -> str:
+        return ""
+
     def register(self, run_uuid: str, pid: int, uid: int) -> None:
         self.keys[pid] = f"run:{run_uuid}"
 

@@ -1,1 +1,1 @@
-"""Private PostgreSQL, Redis and Chromium for the suite: started by it, seen by nobody else, gone with it."""
+"""Private PostgreSQL, Redis, Slurm and Chromium for the suite: started by it, seen by nobody else, gone with it."""

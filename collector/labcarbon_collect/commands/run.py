@@ -23,6 +23,7 @@ from labcarbon_collect.identity import Refused
 from labcarbon_collect.job import Ended, Job
 from labcarbon_collect.masking import MASK
 from labcarbon_collect.reporter import Reporter
+from labcarbon_collect.slurm_facts import job_of_environment
 from labcarbon_collect.users import own_name, own_names
 
 PATIENCE_S = 2.0
@@ -102,10 +103,12 @@ class _Told:
     def facts(self, daemon: _Daemon) -> Dict[str, Any]:
         """As the daemon names us; as this machine's setting says where it does not."""
         user = own_names(os.environ).told(own_name()) if daemon.user is None else daemon.user
-        return run_facts.facts(
+        told = run_facts.facts(
             command=self.command, project=self.project, name=self.name, params=self.params, node=daemon.node,
             started_us=self.started_us, user=user, whole=self.whole,
         )  # fmt: skip
+        job = job_of_environment(os.environ)
+        return {**told, "job": job} if job else told
 
 
 def _close(told: _Told, daemon: _Daemon, reporter: Optional[Reporter], ended: Ended, *, server: str) -> None:

@@ -65,6 +65,9 @@ def lines(status: Mapping[str, Any], *, now_us: int) -> Iterator[str]:
     if status["skew_us"] is not None:
         wrong = " (more than 5 s: set this machine's clock)" if abs(status["skew_us"]) > _SKEW_SHOWN_US else ""
         yield f"clock     {status['skew_us'] / 1e6:+.3f} s against the server{wrong}"
+    jobs = status.get("jobs")
+    if jobs:
+        yield f"slurm     {jobs['watched']} jobs watched" + (f"; {jobs['error']}" if jobs["error"] else "")
     for text in (*status["notes"], status["full"], status["complaint"]):
         if text:
             yield f"note      {text}"

@@ -54,6 +54,9 @@ class Gpu:
             facts["persistence_mode"] = "on" if persistence else "off"
         if self.folder is not None and may_suspend(self.folder):
             facts["runtime_power_management"] = "on"
+        minor = self.driver.ask("nvmlDeviceGetMinorNumber", self.handle)
+        if minor is not None:
+            facts["minor"] = str(int(minor))  # of /dev/nvidia<minor>: how Slurm counts
         if "GH200" in self.name or "GB200" in self.name:
             facts["counter_covers"] = "module"  # GPU, its memory and the CPU beside it
         return facts

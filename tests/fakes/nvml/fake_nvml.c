@@ -186,6 +186,13 @@ int nvmlDeviceGetPciInfo_v3(device_t device, pci_t *pci) {
     return put_text(pci->bus_id, sizeof pci->bus_id, gpu.bus_id);
 }
 
+int nvmlDeviceGetMinorNumber(device_t device, unsigned *minor) {
+    LOOK(device);
+    WHOLE_GPU_ONLY(1);
+    *minor = (unsigned)((uintptr_t)device & 0xff) - 1;
+    return SUCCESS;
+}
+
 int nvmlDeviceGetPersistenceMode(device_t device, unsigned *mode) {
     LOOK(device);
     WHOLE_GPU_ONLY(1);

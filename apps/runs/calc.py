@@ -1,0 +1,60 @@
+"""Runs that are jobs of a scheduler: which run a job is, and what two tellers may say of one. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from apps.ingest.calc import job_run
+
+IMPORTED = "import"
+MAX_NODES_OF_JOB = 1024
+# What of a job's facts a later word replaces; the others are set once.
+_LATEST = ("state", "exit", "consumed_energy_j")
+
+
+@dataclass(frozen=True)
+class JobIn:
+    """What a client says of the scheduler's job that a run is, or works in."""
+
+    scheduler: str
+    cluster: str
+    job_id: str
+    account: str = ""
+    partition: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def run_uuid(self) -> UUID:
+        """The UUID of the run that this job is; a run registered inside the job has another."""
+        return job_run(f"{self.cluster}/{self.job_id}")
+
+
+def merged_facts(before: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a job's facts after another word: GPUs are added by node, state and end replaced, the rest set once."""
+    after = dict(before)
+    for name, value in told.items():
+        if name == "gpus":
+            after["gpus"] = dict(list({**after.get("gpus", {}), **value}.items())[:MAX_NODES_OF_JOB])
+        elif name in _LATEST or name not in after:
+            after[name] = value
+    return after
+
+
+def told_by(facts: Mapping[str, Any], teller: str) -> dict[str, Any]:
+    """Return facts that remember who told of this job, the first one first."""
+    tellers = list(facts.get("told_by", []))
+    if teller not in tellers and len(tellers) < MAX_NODES_OF_JOB:
+        tellers.append(teller)
+    return {**facts, "told_by": tellers}
+
+
+def may_rename(facts: Mapping[str, Any], teller: str) -> bool:
+    """Return whether ``teller`` may change whose job this is: who told of it first, and a person's import."""
+    tellers = facts.get("told_by", [])
+    return teller == IMPORTED or not tellers or tellers[0] == teller
+
+
+def contradiction(before: Mapping[str, str], told: Mapping[str, str]) -> str:
+    """Return the name of the first of ``told`` that says otherwise than ``before``; '' where either is silent."""
+    return next((name for name, value in told.items() if value and before.get(name) and before[name] != value), "")

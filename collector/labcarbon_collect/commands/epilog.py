@@ -1,0 +1,65 @@
+"""Tell in one line what a Slurm job took on this node so far: for the site's TaskEpilog, or the end of a batch script.
+
+Reads SLURM_JOB_ID and SLURM_CLUSTER_NAME from its own environment and prints on standard error, the one stream of a
+TaskEpilog that slurmstepd brings into the job's output. It ends within two seconds and always well: no job fails for want of
+this line. In a TaskEpilog it speaks once a job, at the end of the batch script.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+from typing import Mapping
+
+from labcarbon_collect.cgroups import this_cluster
+from labcarbon_collect.client import Client, NoDaemon, error_text
+from labcarbon_collect.config import client_sockets
+from labcarbon_collect.figures import closing_line
+from labcarbon_collect.slurm_facts import job_uuid
+
+PATIENCE_S = 1.5
+LONGEST_S = 1.9
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """No options."""
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    # Whatever hangs (a file system, a daemon that stopped in the middle), slurmd goes on.
+    alarm = threading.Timer(LONGEST_S, os._exit, (0,))
+    alarm.daemon = True
+    alarm.start()
+    if _of_a_step(os.environ):
+        return 0
+    try:
+        print(line(os.environ), file=sys.stderr, flush=True)
+    except Exception as error:  # noqa: BLE001 - an epilog that fails would drain the node
+        print(f"labcarbon: what this job took is not known: {error}", file=sys.stderr)
+    return 0
+
+
+def _of_a_step(environ: Mapping[str, str]) -> bool:
+    """Whether this is the TaskEpilog of one of srun's tasks: the batch script, which started it, goes on."""
+    return environ.get("SLURM_SCRIPT_CONTEXT") == "epilog_task" and environ.get("SLURM_STEP_ID", "").isdigit()
+
+
+def line(environ: Mapping[str, str]) -> str:
+    """The closing line of the job of ``environ``, or why there is none."""
+    job_id = environ.get("SLURM_JOB_ID", "")
+    cluster = environ.get("SLURM_CLUSTER_NAME", "").lower() or this_cluster(environ)
+    if not job_id.isdigit() or not cluster:
+        return "labcarbon: this is no Slurm job (SLURM_JOB_ID, SLURM_CLUSTER_NAME)"
+    try:
+        client = Client(client_sockets(environ), timeout_s=PATIENCE_S / 3)
+        answer = client.call({"op": "job", "job": f"{cluster}/{job_id}"}, timeout_s=PATIENCE_S)
+        client.close()
+    except NoDaemon as error:
+        return f"labcarbon: the energy of job {job_id} was not measured here: {error}"
+    wrong = error_text(answer)
+    if wrong:
+        return f"labcarbon: job {job_id}: {wrong}"
+    server = str(answer.get("url") or "")
+    return closing_line(answer, link=f"{server}/runs/{job_uuid(cluster, job_id)}/" if server else "", server=server)

@@ -1,0 +1,53 @@
+"""How far a long command is: a bar on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Callable, Optional, TextIO
+
+_BAR = 30
+_TERMINAL_EVERY_S, _PLAIN_EVERY_S = 0.2, 10.0
+
+
+class Progress:
+    """Counts rows done; ``total`` None: nobody knows how many there are, ``fraction`` tells instead."""
+
+    def __init__(self, what: str, *, out: Optional[TextIO] = None, now: Callable[[], float] = time.monotonic) -> None:
+        self._what, self._out, self._now = what, out or sys.stderr, now
+        self._terminal = self._out.isatty()
+        self._begun_s = now()
+        self._shown_s = self._begun_s if not self._terminal else -_PLAIN_EVERY_S
+        self._wide = 0
+
+    def show(self, rows: int, fraction: float, *, last: bool = False) -> None:
+        """Show ``rows`` done and the ``fraction`` (0 to 1) of the whole."""
+        now_s = self._now()
+        every_s = _TERMINAL_EVERY_S if self._terminal else _PLAIN_EVERY_S
+        if not last and now_s - self._shown_s < every_s:
+            return
+        self._shown_s = now_s
+        text = self.text(rows, fraction, now_s - self._begun_s, done=last)
+        if not self._terminal:
+            print(text, file=self._out, flush=True)
+            return
+        filled = round(_BAR * min(1.0, fraction))
+        line = f"[{'#' * filled}{'.' * (_BAR - filled)}] {text}"
+        self._out.write("\r" + line.ljust(self._wide) + ("\n" if last else ""))
+        self._out.flush()
+        self._wide = len(line)
+
+    def text(self, rows: int, fraction: float, elapsed_s: float, *, done: bool) -> str:
+        """Rows, rate, and the time that is left."""
+        rate = rows / elapsed_s if elapsed_s > 0 else 0.0
+        parts = [f"{rows:,} {self._what}", f"{rate:,.0f}/s"]
+        if done:
+            parts.append(f"{elapsed_s:.0f} s")
+        elif fraction > 0:
+            parts.append(f"{fraction * 100:.0f} %, {_duration(elapsed_s / fraction - elapsed_s)} left")
+        return ", ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    whole = max(0, round(seconds))
+    return f"{whole} s" if whole < 100 else f"{whole // 60} min" if whole < 6000 else f"{whole // 3600} h"

@@ -1,0 +1,131 @@
+"""labcarbon-collect epilog: one line, within two seconds, always well; a job's figures for its own user and root only."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from labcarbon_collect.commands.epilog import line
+from labcarbon_collect.job_registry import Jobs
+from labcarbon_collect.registry import Denied
+from labcarbon_collect.slurm_facts import job_uuid
+
+from tests.collector.bench import FakeWho, Machine, station
+from tests.faults.installation import ROOT
+
+JOB = {"SLURM_JOB_ID": "981", "SLURM_CLUSTER_NAME": "HPC"}
+
+
+@contextmanager
+def answering(path: Path, answer: Callable[[bytes], bytes]) -> Iterator[None]:
+    """A daemon's socket that answers each line."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+
+    def serve() -> None:
+        with listener:
+            connection, _ = listener.accept()
+            with connection, suppress(BrokenPipeError):  # who asked may have gone
+                connection.sendall(answer(connection.recv(4096)))
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield
+    thread.join(5)
+
+
+def epilog(**environ: str) -> tuple[int, str, str, float]:
+    begun = time.monotonic()
+    kept = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}/collector"}
+    done = subprocess.run(
+        [sys.executable, "-m", "labcarbon_collect", "epilog"], env={**kept, **environ}, capture_output=True, text=True
+    )
+    return done.returncode, done.stdout, done.stderr, time.monotonic() - begun
+
+
+def test_the_line(tmp_path: Path) -> None:
+    asked: list[Any] = []
+    figures = {
+        "ok": True, "energy_mj": 1_483_200_000, "by_quality": {"counter": 1_483_200_000}, "idle_mj": 0, "grams": 98.1,
+        "url": "https://lab.example",
+    }  # fmt: skip
+
+    def answer(request: bytes) -> bytes:
+        asked.append(json.loads(request))
+        return json.dumps(figures).encode() + b"\n"
+
+    with answering(tmp_path / "s", answer):
+        code, out, said, _ = epilog(**JOB, LABCARBON_SOCKET=str(tmp_path / "s"))
+    assert (code, out) == (0, "")
+    assert asked == [{"op": "job", "job": "hpc/981"}]
+    assert said == (
+        "labcarbon: 0.412 kWh (counter 100 %, modelled 0 %) · 0.0981 kg CO2e · idle 0 % · "
+        f"https://lab.example/runs/{job_uuid('hpc', '981')}/\n"
+    )
+
+
+def test_a_daemon_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
+    with answering(tmp_path / "s", lambda request: time.sleep(4) or b""):  # type: ignore[func-returns-value]
+        code, _, said, took_s = epilog(**JOB, LABCARBON_SOCKET=str(tmp_path / "s"))
+    assert code == 0
+    assert took_s < 3.5, "two seconds, and a slow start of Python"
+    assert "not measured here" in said
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"\xff\n", b"[]\n", b"{}\n", b'{"energy_mj": "x"}\n', b'{"error": {"message": "no"}}\n']
+)
+def test_whatever_the_daemon_says_it_ends_well(tmp_path: Path, answer: bytes) -> None:
+    with answering(tmp_path / "s", lambda request: answer):
+        code, _, said, _ = epilog(**JOB, LABCARBON_SOCKET=str(tmp_path / "s"))
+    assert code == 0
+    assert said.startswith("labcarbon: ")
+    assert "Traceback" not in said
+
+
+def test_without_a_daemon_or_a_job_it_says_so(tmp_path: Path) -> None:
+    nowhere = {"LABCARBON_SOCKET": str(tmp_path / "none")}
+    assert "no daemon answers" in line({**JOB, **nowhere})
+    assert "no Slurm job" in line({**nowhere, "SLURM_JOB_ID": "x; rm", "SLURM_CLUSTER_NAME": "hpc"})
+    assert epilog(**nowhere)[0] == 0
+
+
+def test_a_task_of_srun_is_silent() -> None:
+    code, out, said, _ = epilog(**JOB, SLURM_SCRIPT_CONTEXT="epilog_task", SLURM_STEP_ID="0")
+    assert (code, out, said) == (0, "", "")
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Jobs:
+    machine = Machine()
+    who = FakeWho(machine, {7: "job:hpc/981"})
+    return Jobs(station(tmp_path, machine, who=who), now=machine.now, config=lambda: None)
+
+
+def test_a_jobs_figures_are_for_its_user_and_root(jobs: Jobs) -> None:
+    jobs.look()
+    assert jobs.figures(uid=1000, job="hpc/981")["ok"]
+    assert jobs.figures(uid=0, job="hpc/981")["ok"]
+    for uid, job in ((1001, "hpc/981"), (1000, "hpc/982"), (0, "hpc/982"), (1000, None), (1000, {"a": 1})):
+        with pytest.raises(Denied):
+            jobs.figures(uid=uid, job=job)
+
+
+def test_the_daemon_tells_of_a_run_only_the_job_the_kernel_knows(jobs: Jobs) -> None:
+    claimed = {"scheduler": "slurm", "cluster": "hpc", "id": "5", "account": "rich"}
+    assert jobs.of_run({"name": "x", "job": claimed}, "") == {"name": "x"}
+    told = jobs.of_run({"name": "x", "job": claimed}, "job:hpc/981")
+    assert told["job"] == {"scheduler": "slurm", "cluster": "hpc", "id": "981"}
+    own = {**claimed, "id": "981"}
+    assert jobs.of_run({"job": own}, "job:hpc/981")["job"]["account"] == "rich"
