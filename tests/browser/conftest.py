@@ -41,6 +41,7 @@ class Served:
     run: str
     node: str
     site: int
+    elsewhere: int
 
 
 def _answers(url: str) -> bool:
@@ -146,6 +147,8 @@ def addresses(browser: Any, served: Served) -> list[str]:
         f"/runs/{served.run}/",
         f"/nodes/{served.node}/",
         f"/sites/{served.site}/",
+        f"/nodes/{served.node}/move/?do=move&site={served.elsewhere}&when=always",
+        "/sites/",
         "/nodes/enrol/",
         "/login-code/",
     ]

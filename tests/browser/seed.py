@@ -7,7 +7,7 @@ import django
 
 
 def main() -> None:
-    """Make the lab and print {session, run, node, site} as JSON."""
+    """Make the lab and print {session, run, node, site, elsewhere} as JSON."""
     django.setup()
     from django.contrib.sessions.backends.db import SessionStore
     from django.core.management import call_command
@@ -69,7 +69,13 @@ def main() -> None:
     session["_auth_user_backend"] = "django.contrib.auth.backends.ModelBackend"
     session["_auth_user_hash"] = small.owner.get_session_auth_hash()
     session.create()
-    told = {"session": session.session_key, "run": str(runs[0]), "node": str(small.node.uuid), "site": small.site.pk}
+    told = {
+        "session": session.session_key,
+        "run": str(runs[0]),
+        "node": str(small.node.uuid),
+        "site": small.site.pk,
+        "elsewhere": nowhere.pk,
+    }
     print(json.dumps(told))
 
 

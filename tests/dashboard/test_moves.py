@@ -52,7 +52,7 @@ def _stays(lab: SmallLab) -> list[tuple[int, str]]:
 
 
 def _told(page: str) -> int:
-    found = re.search(r"would change from .*?class=\"would\" title=\"([\d\u202f]+)", page, re.DOTALL)
+    found = re.search(r"would change from .*?class=\"would\" data-would title=\"([\d\u202f]+)", page, re.DOTALL)
     assert found
     return int(found[1].replace("\u202f", ""))
 

@@ -81,7 +81,7 @@ def test_a_change_of_zone_shows_what_it_changes_before_it_is_recorded(lab: Small
     assert "on would be counted with France 2025, 41.4 g/kWh, PUE 1.000 instead of Germany 2025" in words
     assert "2 Nov 2026 12:00" in words
     [before] = [value for query, value in figures_on(page) if "subject=node" in query]
-    told = re.search(r"would change from .*?class=\"would\" title=\"([\d\u202f]+)", page, re.DOTALL)
+    told = re.search(r"would change from .*?class=\"would\" data-would title=\"([\d\u202f]+)", page, re.DOTALL)
     assert told
     form = page[page.index('id="effect"') :].split("</form>")[0]
     hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form))

@@ -47,7 +47,7 @@ def would(fig: WouldBe | None, unit: bool = True) -> SafeString:
         return format_html('<span class="would warn">{}</span>', fig.missing)
     least = f"≥{THIN}" if fig.at_least else ""
     told = format_html('\u00a0<span class="u">{}</span>', fig.unit) if unit else ""
-    return format_html('<span class="would" title="{} exactly">{}{}{}</span>', fig.exact, least, fig.number, told)
+    return format_html('<span class="would" data-would title="{} exactly">{}{}{}</span>', fig.exact, least, fig.number, told)
 
 
 @register.simple_tag(takes_context=True)
