@@ -16,8 +16,8 @@ class AttributionRule(models.Model):
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="rules")
-    node = models.ForeignKey(Node, on_delete=models.CASCADE, null=True, blank=True)
-    site = models.ForeignKey(Site, on_delete=models.CASCADE, null=True, blank=True)
+    node = models.ForeignKey(Node, on_delete=models.PROTECT, null=True, blank=True)
+    site = models.ForeignKey(Site, on_delete=models.PROTECT, null=True, blank=True)
     os_user = models.CharField(max_length=100, blank=True, default="")
     cluster = models.CharField(max_length=100, blank=True, default="")
     account = models.CharField(max_length=100, blank=True, default="")

@@ -45,7 +45,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "node",
-                    models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, to="fleet.node"),
+                    models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, to="fleet.node"),
                 ),
                 (
                     "person",
@@ -69,7 +69,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "site",
-                    models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, to="fleet.site"),
+                    models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, to="fleet.site"),
                 ),
             ],
         ),
