@@ -1,5 +1,7 @@
 """All addresses: pages at the root, the API below /api/v1/."""
 
+from typing import Any
+
 from allauth.account import views as account
 from allauth.mfa.base import views as mfa
 from allauth.mfa.recovery_codes import views as recovery
@@ -9,6 +11,9 @@ from django.views.decorators.cache import never_cache
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from apps.accounts import oidc, second_factor
+
+# What anybody may read is shown whatever token comes along.
+ANYBODY: dict[str, list[Any]] = {"authentication_classes": [], "permission_classes": []}
 
 api = [
     path("", include("apps.fleet.urls")),
@@ -40,8 +45,8 @@ accounts = [
 
 urlpatterns = [
     path("api/v1/", include(api)),
-    path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
-    path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="api-docs"),
+    path("api/schema/", SpectacularAPIView.as_view(**ANYBODY), name="schema"),
+    path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema", **ANYBODY), name="api-docs"),
     path("accounts/", include(accounts)),
     path("", include("apps.dashboard.urls")),
 ]

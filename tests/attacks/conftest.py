@@ -8,7 +8,8 @@ from django.test import Client
 
 from apps.accounts.choices import Role, TokenKind
 from apps.accounts.invitations import invite
-from apps.accounts.models import Lab, Project, User
+from apps.accounts.members import remove_member
+from apps.accounts.models import Lab, Project, Token, User
 from apps.accounts.services import issue_node_token, issue_user_token
 from apps.accounts.tokens import create_token
 from apps.attribution.services import Criteria, claim, drafted_rule, make_rule
@@ -120,10 +121,29 @@ def world(db: None) -> World:
             "token": _bearer(issue_user_token(lab=ours.lab, user=ours.owner, now=now)),
             "viewer": _session(add_person(ours, Role.VIEWER)),
             "member": _session(add_person(ours, Role.MEMBER)),
+            "pi": _session(add_person(ours, Role.PI)),
             "admin": _session(ours.owner),
             "outsider": _session(theirs.owner),
+            "expired": _bearer(_ended_token(ours, expires_us=now - 1)),
+            "revoked": _bearer(_ended_token(ours, revoked_us=now - 1)),
+            "removed": _removed(ours, now),
         },
     )
+
+
+def _ended_token(small: SmallLab, **end: int) -> str:
+    """Return a token of the owner that was good once."""
+    text = issue_user_token(lab=small.lab, user=small.owner, now=T0)
+    Token.objects.filter(public_id=text.split("_")[2]).update(**end)
+    return text
+
+
+def _removed(small: SmallLab, now: int) -> Client:
+    """Return the session of somebody who is no longer a member: nothing of any lab is theirs to see."""
+    person = add_person(small, Role.MEMBER)
+    client = _session(person)
+    remove_member(lab=small.lab, person=person, by=small.owner, now=now)
+    return client
 
 
 def hostile_lab(name: str = HOSTILE) -> tuple[SmallLab, Client]:

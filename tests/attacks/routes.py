@@ -38,7 +38,7 @@ def address(route: str, small: SmallLab, run: str) -> str:
     if "<int:invitation>" in route:
         filled["invitation"] = str(Invitation.objects.get(lab=small.lab).pk)
     if "<str:token>" in route:
-        filled["token"] = Token.objects.filter(lab=small.lab).order_by("-pk").values_list("public_id", flat=True)[0]
+        filled["token"] = Token.objects.filter(lab=small.lab, name__gt="").values_list("public_id", flat=True)[0]
     path = re.sub(r"<(?:\w+:)?(\w+)>", lambda match: filled.get(match[1], "x-1"), route)
     return path + (QUERY if path in NEEDS_QUERY else "")
 

@@ -14,7 +14,9 @@ from tests.attacks.conftest import RUN, World
 from tests.attacks.routes import address, routes
 
 MATRIX = Path(__file__).with_name("matrix.csv")
-VISITORS = ("anonymous", "node", "token", "viewer", "member", "admin", "outsider")
+VISITORS = (
+    "anonymous", "node", "token", "viewer", "member", "admin", "pi", "outsider", "expired", "revoked", "removed",
+)  # fmt: skip
 
 
 def _rows() -> dict[tuple[str, str], dict[str, str]]:
