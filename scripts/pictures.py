@@ -54,6 +54,10 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
         "node": f"/nodes/{seeded.nodes[0].uuid}/",
         "enrol": "/nodes/enrol/",
         "explain": f"/explain/?{figure}",
+        "unattributed": "/unattributed/?period=30d",
+        "rules": "/rules/",
+        "people": "/people/?period=30d",
+        "site": f"/sites/{seeded.lab.sites.order_by('id')[0].pk}/",
     }
     code = issue_code(purpose=CodePurpose.SIGN_IN, now=now, lab=seeded.lab, user=seeded.owner)
     return f"/signin/?code={code}", pages
