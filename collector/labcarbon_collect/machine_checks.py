@@ -15,7 +15,6 @@ from labcarbon_collect.identity import Refused, node_identity
 from labcarbon_collect.sources.base import SourceAbsent
 from labcarbon_collect.sources.cpu_model import CpuModel
 from labcarbon_collect.spool_room import DEFAULT_MAX_BYTES
-from labcarbon_collect.users import HASH, KEEP, user_names
 
 OLDEST_PYTHON = (3, 9)
 
@@ -60,19 +59,6 @@ def processes() -> Check:
         mend = "mount -o remount,hidepid=2,gid=labcarbon /proc"
         return Check("processes", "warn", "/proc is mounted with hidepid: other users' work is shown as unknown", mend)
     return Check("processes", "ok", "all processes of this machine can be seen (never their environment)")
-
-
-@register_check("users")
-def users() -> Check:
-    """How are people named to the server?"""
-    try:
-        names = user_names(os.environ)
-    except Refused as refused:
-        return Check("users", "bad", "how people are to be named cannot be carried out", str(refused))
-    if names.mode == HASH:
-        what = f"user names are hashed with the key {names.fingerprint} (the same digits on every node of the lab)"
-        return Check("users", "ok", what)
-    return Check("users", "ok", "user names are told as they are" if names.mode == KEEP else "user names are dropped")
 
 
 @register_check("clock")

@@ -13,6 +13,7 @@ from labcarbon_collect.config import Login, client_sockets, collector_home, data
 from labcarbon_collect.identity import Refused, node_identity
 from labcarbon_collect.machine_checks import foreign_owner
 from labcarbon_collect.transport import BadAddress, Transport, Unreachable, is_loopback
+from labcarbon_collect.users import HASH, KEEP, user_names
 
 _SKEW_S = 5.0
 
@@ -34,6 +35,21 @@ def daemon() -> Check:
     if push.get("error"):
         return Check("daemon", "warn", f"measuring at {client.path}; push: {push['error']}", "see the server line below")
     return Check("daemon", "ok", f"measuring and pushing, at {client.path}")
+
+
+@register_check("users")
+def users() -> Check:
+    """How are people named to the server?"""
+    told = str((_status() or {}).get("users") or "")
+    try:
+        mode, _, fingerprint = (told or user_names(os.environ).stamp).partition(" ")
+    except Refused as refused:
+        return Check("users", "bad", "how people are to be named cannot be carried out", str(refused))
+    by = ", says the daemon" if told else ""
+    if mode == HASH:
+        what = f"user names are hashed with the key {fingerprint}, the same digits on every node of the lab{by}"
+        return Check("users", "ok", what)
+    return Check("users", "ok", f"user names are {'told as they are' if mode == KEEP else 'dropped'}{by}")
 
 
 @register_check("enrolment")

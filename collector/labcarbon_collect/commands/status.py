@@ -49,6 +49,7 @@ def lines(status: Mapping[str, Any], *, now_us: int) -> Iterator[str]:
     yield f"node      {status['node']}  (collector {status['version']}, pid {status['pid']}, {status['socket']})"
     where = f"{status['url']} (lab {status['lab']})" if status["enrolled"] else "not enrolled"
     yield f"server    {where}"
+    yield f"users     {status['users']}"
     for name, source in status["sources"].items():
         why = f": {source['why']}" if source["why"] else ""
         mend = f"  → {source['mend']}" if source["mend"] else ""
