@@ -1,11 +1,15 @@
 """What every test shares."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from django.core.cache import cache
 from hypothesis import HealthCheck, Phase
 from hypothesis import settings as hypothesis_settings
 
 from apps.accounts.authentication import forget_tokens
+from tests.services import chromium
 
 hypothesis_settings.register_profile(
     "labcarbon", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
@@ -32,3 +36,14 @@ def _nothing_remembered() -> None:
     """Forget tokens and throttles of earlier tests."""
     forget_tokens()
     cache.clear()
+
+
+@pytest.fixture(scope="session")
+def chromium_browser() -> Iterator[Any]:
+    """Debian's Chromium, one for a worker: Playwright can be started once in a process."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(**chromium.launch_options())
+        yield started
+        started.close()

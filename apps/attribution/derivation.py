@@ -10,6 +10,7 @@ from apps.accounts.models import Lab
 from apps.attribution import selectors
 from apps.attribution.calc import Rule, Span, Use, differences, spans
 from apps.attribution.models import Attribution, AttributionRule
+from apps.core.jobs import request_job
 from apps.core.sql import ATTRIBUTION, lock_alone, lock_shared
 from apps.core.units import hour_of
 from apps.ingest.models import Consumer
@@ -125,6 +126,8 @@ def reattribute(*, lab: Lab, pairs: list[Pair]) -> int:
         Attribution.objects.filter(consumer_id=pair[0], node_id=pair[1]).delete()
     _write(differing)
     _charge_runs(lab, {consumer_id for consumer_id, _ in pairs}, derived)
+    if differing:  # what projects bear of idle energy goes by what they used
+        request_job(kind="energy.spread_idle", key=str(lab.pk))
     return len(differing)
 
 

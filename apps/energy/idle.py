@@ -22,8 +22,9 @@ DELAY_US = 60_000_000  # the shares of a month follow what was settled in it wit
 
 
 def ask_to_spread(*, lab: Lab, now: int) -> None:
-    """Ask for the parts of idle energy to be derived again, soon."""
-    request_job(kind="energy.spread_idle", key=str(lab.pk), due_us=now + DELAY_US)
+    """Ask for the parts of idle energy to be derived again, soon, where the lab spreads it."""
+    if IdlePolicy.objects.filter(lab=lab).exists():
+        request_job(kind="energy.spread_idle", key=str(lab.pk), due_us=now + DELAY_US)
 
 
 @transaction.atomic

@@ -17,7 +17,6 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 
 from tests.environment import own_environment
-from tests.services import chromium
 from tests.services.process import dies_with_us, end, free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -82,13 +81,8 @@ def served() -> Iterator[Served]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(**chromium.launch_options())
-        yield started
-        started.close()
+def browser(chromium_browser: Any) -> Any:
+    return chromium_browser
 
 
 @dataclass

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.services import create_project
+from apps.attribution.services import claim
 from apps.carbon.calc import FigureQuery
 from apps.carbon.selectors import Figure, entries, figure, figures_by
 from apps.core.jobs import work_until_empty
@@ -18,6 +19,7 @@ from apps.dashboard.figures import total
 from apps.energy.calc import SHARES, cumulative, idle_spans, month_edges
 from apps.energy.idle import set_idle_policy, spread_idle, withdraw_idle_policy
 from apps.energy.models import IdleShare
+from apps.ingest.models import Consumer
 from apps.runs.models import Run
 from tests.builders import MINUTE, T0, W, push, small_lab
 
@@ -130,3 +132,21 @@ def test_by_reservation_counts_what_slurm_reserved_and_else_what_was_used() -> N
     set_idle_policy(lab=small.lab, policy="by_reservation", from_us=T0, by=None, now=T0)
     shares = {share.project_id: share.high - share.low for share in IdleShare.objects.filter(lab=small.lab)}
     assert shares == {vision.pk: 750_000, nlp.pk: 250_000}  # three reserved device-hours, one used
+
+
+@pytest.mark.django_db
+def test_a_claim_changes_what_is_borne_of_idle_energy() -> None:
+    small = small_lab()
+    vision, nlp = (create_project(lab=small.lab, slug=slug, name=slug, now=T0) for slug in ("vision", "nlp"))
+    shares = (("proc:ada/x", 750), ("proc:ben/x", 250), ("idle", 1000))
+    push(small.node, [W("gpu:GPU-1", 2000, T0, T0 + MINUTE, 0, shares)])
+    set_idle_policy(lab=small.lab, policy="by_energy", from_us=T0, by=None, now=T0)
+    for key, project in (("proc:ada/x", vision), ("proc:ben/x", nlp)):
+        consumers = list(Consumer.objects.filter(lab=small.lab, key=key))
+        claim(
+            lab=small.lab, consumers=consumers, node=None, from_hour=H0, to_hour=H0 + 1, project=project, by=None, now=T0,
+        )  # fmt: skip
+    work_until_empty(worker="test")
+    query = FigureQuery(metric="energy_mj", from_hour=H0, to_hour=H0 + 1)
+    found = {charge: part.energy_mj for (charge,), part in figures_by(small.lab, query, ["charge"]).items()}
+    assert found == {"vision": 1500, "nlp": 500}

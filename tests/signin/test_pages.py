@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.services import chromium
 from tests.signin.conftest import SignIn
 from tests.signin.go_between import GoBetween
 from tests.signin.provider.people import PASSWORD
 from tests.signin.totp import code_now
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]  # one worker has the browser
 LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 320)]
 
 
@@ -51,19 +50,9 @@ class Eyes:
             self.page.screenshot(path=str(self.pictures / f"{name}-{scheme}-{width}.png"))
 
 
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(**chromium.launch_options())
-        yield started
-        started.close()
-
-
 @pytest.fixture
-def eyes(chrome: Any, tmp_path: Path) -> Iterator[Eyes]:
-    context = chrome.new_context(reduced_motion="reduce")  # no colours half way between light and dark
+def eyes(chromium_browser: Any, tmp_path: Path) -> Iterator[Eyes]:
+    context = chromium_browser.new_context(reduced_motion="reduce")  # no colours half way between light and dark
     yield Eyes(context.new_page(), tmp_path)
     context.close()
 
