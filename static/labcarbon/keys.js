@@ -38,7 +38,10 @@
   }
   document.addEventListener("submit", (event) => {
     // Answer at once and once: the button shows that work goes on. A page taken from the back cache is usable again.
-    if (event.target.method === "post") event.target.querySelectorAll("button").forEach((b) => { b.disabled = true; });
+    // Not before the form is read: a button that is disabled by then would not say which of several was pressed.
+    if (event.target.method === "post") setTimeout(() => {
+      event.target.querySelectorAll("button").forEach((b) => { b.disabled = true; });
+    });
   });
   window.addEventListener("pageshow", (event) => {
     if (event.persisted) document.querySelectorAll("button[disabled]").forEach((b) => { b.disabled = false; });

@@ -1,0 +1,37 @@
+"""Rules with real buttons: which of several was pressed must arrive at the server."""
+
+from collections.abc import Callable
+
+from tests.browser.conftest import Visit
+
+
+def test_a_rule_is_previewed_made_withdrawn_and_restored(visit: Callable[..., Visit]) -> None:
+    visitor = visit()
+    page = visitor.go("/rules/")
+    page.get_by_label("OS user").fill("nobody-of-this-name")
+    page.get_by_label("Project", exact=True).select_option(index=1)
+    page.get_by_role("button", name="See what it moves").click()
+    page.wait_for_load_state()
+    assert page.get_by_text("Nothing measured so far.").is_visible()
+    page.get_by_role("button", name="Make the rule").click()
+    page.wait_for_load_state()
+    assert page.get_by_text("The rule holds.").is_visible()
+    page.get_by_role("link", name="user nobody-of-this-name").click()
+    page.wait_for_load_state()
+    page.get_by_role("button", name="Withdraw it").click()
+    page.wait_for_load_state()
+    assert page.get_by_role("heading", level=1).inner_text().endswith("withdrawn")
+    page.get_by_role("button", name="Restore it").click()
+    page.wait_for_load_state()
+    assert page.get_by_text("The rule holds again.").is_visible()
+    assert visitor.complaints == []
+
+
+def test_a_button_answers_at_once_and_once(visit: Callable[..., Visit]) -> None:
+    visitor = visit()
+    page = visitor.go("/rules/")
+    page.evaluate("document.querySelector('form[action=\"/rules/\"]').addEventListener('submit', (e) => e.preventDefault())")
+    button = page.get_by_role("button", name="See what it moves")
+    button.click()
+    page.wait_for_function("document.querySelector('form[action=\"/rules/\"] > button').disabled")
+    assert button.is_disabled()
