@@ -24,11 +24,11 @@ _LEFT_OUT = re.compile(r"^/(api|static|accounts)/|\.csv(\?|$)|^/(setup|signin|li
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All browser tests share one server and one browser: they run on one worker."""
+    """Browser tests share a server and a browser: they run on one worker; those that click every figure on another."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.xdist_group("browser"))
+            item.add_marker(pytest.mark.xdist_group("figures" if item.path.name == "test_figures.py" else "browser"))
 
 
 @dataclass

@@ -72,7 +72,7 @@ def test_a_file_of_every_kind_of_job(bring: Import) -> None:
 def test_an_interruption_is_gone_on_from(bring: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = history(tmp_path / "sacct.txt", 50)
     monkeypatch.setattr(import_sacct, "MAX_ROWS", 10)
-    monkeypatch.setattr(bulk_push.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(bulk_push, "full_jitter", lambda failures: 0.0)
     sent, call = [0], Transport.call
 
     def failing(transport: Transport, method: str, path: str, body: object = None) -> object:
