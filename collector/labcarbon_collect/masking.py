@@ -64,7 +64,7 @@ def secret_name(name: str) -> bool:
 
 def secret_value(text: str) -> bool:
     """Whether a text is, or holds, what looks like a secret whatever its name."""
-    return masked_text(text) != _cut(text)
+    return masked_line(text) != _cut(text)
 
 
 def masked_text(text: str) -> str:
@@ -92,13 +92,14 @@ def masked_arguments(arguments: Sequence[str]) -> List[str]:
         elif option and option.group("joined"):
             masked.append(argument[:2] + MASK)
         else:
-            masked.append(_masked_argument(argument))
+            masked.append(masked_line(argument))
         hide_next = not hidden and (bool(option and not option.group("joined")) or _asks_for_secret(argument, client))
         client = argument.rpartition("/")[2] in _CLIENTS or (client and not argument.endswith((";", "|", "&")))
     return masked
 
 
-def _masked_argument(argument: str) -> str:
+def masked_line(argument: str) -> str:
+    """One argument, name or value, which may hold a command line itself: ``sh -c "train --token x"``."""
     name, equals, _ = argument.partition("=")
     if equals and " " not in name and secret_name(name):
         return f"{name}={MASK}"  # a value may hold blanks

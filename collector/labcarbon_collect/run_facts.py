@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from labcarbon_collect.command_line import reduced_command, whole_command
-from labcarbon_collect.masking import MASK, masked_text, secret_name, secret_value
+from labcarbon_collect.masking import MASK, masked_line, secret_name, secret_value
 from labcarbon_collect.users import own_name, replaced
 
 Value = Union[str, int, float, bool, None]
@@ -28,7 +28,7 @@ def parse_params(given: Sequence[str]) -> Dict[str, Value]:
         if not equals or not name.strip():
             raise ValueError(f"--param {item!r} is not of the form name=value")
         secret = secret_name(name) or secret_value(text)
-        params[masked_text(name.strip())[:256]] = MASK if secret else _typed(text)
+        params[masked_line(name.strip())[:256]] = MASK if secret else _typed(text)
     return params
 
 
@@ -55,7 +55,7 @@ def facts(
     """
     clear = user_name()
     told: Dict[str, Any] = {
-        "project": project, "name": (masked_text(name)[:200] if name else run_name(command)) or "run",
+        "project": project, "name": (masked_line(name)[:200] if name else run_name(command)) or "run",
         "command": whole_command(command) if whole else reduced_command(command), "params": dict(params),
     }  # fmt: skip
     if user is not None and user != clear:

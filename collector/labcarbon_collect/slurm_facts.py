@@ -11,6 +11,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from labcarbon_collect.masking import masked_line
 from labcarbon_collect.run_facts import iso
 
 SCHEDULER = "slurm"
@@ -155,8 +156,8 @@ def bulk_row(job: JobFacts) -> Dict[str, Any]:
 
 
 def run_name(job: JobFacts) -> str:
-    """The job's name on one line, else its id."""
-    text = " ".join("".join(letter if letter.isprintable() else " " for letter in job.name).split())
+    """The job's name on one line, without what looks like a secret; else its id."""
+    text = masked_line(" ".join("".join(letter if letter.isprintable() else " " for letter in job.name).split()))
     return text[:200] or f"job {job.job_id}"
 
 

@@ -24,8 +24,7 @@ HOLD_US = 300_000_000
 # Between two readings further apart than this, only a consumer alone at both ends is believed to have been there.
 BLIND_US = 30_000_000
 
-UNKNOWN = "unknown"
-IDLE = "idle"
+UNKNOWN, IDLE = "unknown", "idle"
 
 
 @dataclass(frozen=True)

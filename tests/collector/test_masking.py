@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from labcarbon_collect.masking import MASK, masked_arguments, masked_text, secret_name, secret_value
+from labcarbon_collect.masking import MASK, masked_arguments, masked_line, masked_text, secret_name, secret_value
 
 AWS_ID = "AKIA" + "IOSFODNN7EXAMPLE"  # the vendor's own example, in two pieces for those who scan source code
 AWS_KEY = "wJalrXUtnFEMI/" + "K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -52,12 +52,13 @@ def test_names_of_other_things(name: str) -> None:
         "-----BEGIN OPENSSH PRIVATE KEY-----\nabc", "Bearer abcdef123456", "Authorization: Basic dXNlcjpwYXNz",
         "https://h/x?token=abc&y=1", "url=https://h/x?token=abc", "a=password=x", "9password=x", ".password=x",
         '{"api_key": "abc"}', "password: hunter2", "export TOKEN=abc", "zQ3v8KpL2xT9wR4mY7nB",
-        "MTIzNDU2Nzg5MGFiY2RlZg5Zk0x1==", "a" * 100 + " password=x",
+        "MTIzNDU2Nzg5MGFiY2RlZg5Zk0x1==", "a" * 100 + " password=x", "train --token hunter2",
+        "curl -u ana:pw https://h/x",
     ],
 )  # fmt: skip
 def test_texts_with_secrets(text: str) -> None:
     assert secret_value(text)
-    assert MASK in masked_text(text)
+    assert MASK in masked_line(text)
 
 
 @pytest.mark.parametrize(

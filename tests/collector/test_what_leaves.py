@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import signal
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from labcarbon_collect.slurm_facts import JobFacts, bulk_row, patch_body, put_body
 from labcarbon_collect.sources.rapl import RaplSource
 
 from tests.collector.processes import Collector, wait_for
+from tests.collector.readings import T0
 from tests.fakes import labcarbon_server as fakes
 from tests.fakes.nvml_driver import FakeDriver
 from tests.fakes.powercap import FakePowercap
@@ -23,6 +26,7 @@ PLANTED = "plumtreehunter"  # looks like nothing: only what is never told keeps 
 # Below these, keys are names that vary.
 VARYING = {
     "device_facts": "<device>", "health.source": "<source>", "params": "<name>",
+    "job.gpus": "<node>", "runs[].job.gpus": "<node>",
 }  # fmt: skip
 
 
@@ -122,7 +126,7 @@ def test_every_key_sent_is_documented_and_nothing_else_is(requests: list[fakes.R
     sent = {key for request in of_kind(requests, title) for key in keys(request.body)}
     assert sent, f"nothing of {title} was sent"
     assert sent <= documented(title)
-    left = documented(title) - sent
+    left = {key for key in documented(title) - sent if not key.startswith("job.")}  # a job's: test_what_is_told_of_a_job
     if title == "### `POST ingest/`":
         # Recorded: gaps. Other meters: their own test below. Notes are said when something went wrong.
         left -= set(keys(json.loads((CONTRACT / "ingest_request.json").read_text())))
@@ -152,6 +156,28 @@ def test_facts_of_all_meters_are_documented(bench: Any, tmp_path: Path) -> None:
     facts = {fact for info in found for fact in info.facts}
     assert {"mig", "driver", "psys", "left_out"} <= facts
     assert {f"device_facts.<device>.{fact}" for fact in facts} <= documented("### `POST ingest/`")
+
+
+JOB = JobFacts(
+    cluster="hpc", job_id="71", user="ana", account="vision", partition="gpu", name="train --token hunter2", exit="1:0",
+    slurm_state="FAILED", submitted_us=T0, started_us=T0, ended_us=T0, nodes="gpu[1-2]", array_job_id="70", array_task="1",
+    reserved_gpus=2, gpus={"gpu1": ["GPU-1"]}, consumed_energy_j=5,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("title", "body"),
+    [
+        ("### `PUT runs/<uuid>/`", put_body(JOB, node="n", seen_us=T0)), ("### `PATCH runs/<uuid>/`", patch_body(JOB)),
+        ("### `POST runs/bulk/`", {"runs": [bulk_row(JOB)]}),
+    ],
+)  # fmt: skip
+def test_what_is_told_of_a_job_is_documented(title: str, body: Any) -> None:
+    told = set(keys(body))
+    assert told <= documented(title)
+    assert {key for key in documented(title) if "job." in key} <= told, "the page names keys that are never sent"
+    assert "hunter2" not in json.dumps(body)
+    assert all(dataclasses.asdict(JOB).values()), "a field left empty would not be looked at"
 
 
 def test_a_planted_secret_is_in_no_byte_that_was_sent(node: Collector, requests: list[fakes.Request]) -> None:
