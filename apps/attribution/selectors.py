@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
 from apps.attribution.calc import Claimed, Rule, Stood, Use, namespace_of, user_and_program
@@ -16,6 +16,7 @@ from apps.runs.models import Run
 
 # Nobody used these: there is nothing to attribute.
 NOBODY = ("idle", "overhead")
+MOST_IDS = 30_000  # SQLite takes 32 766 parameters
 
 
 def rules_of(lab: Lab) -> QuerySet[AttributionRule]:
@@ -53,17 +54,31 @@ def spoken_of(lab: Lab, rule: AttributionRule) -> tuple[QuerySet[Attribution], Q
             runs = runs.filter(**{name: getattr(rule, name)})
     if rule.namespace:
         runs = runs.none()
-    consumers = Q(run_uuid__in=runs.values("uuid"))
-    if rule.os_user and not rule.account:
-        consumers |= Q(key__startswith=f"proc:{rule.os_user}/")
-    elif rule.namespace:
-        consumers |= Q(key__startswith="pod:", key__contains=f"/{rule.namespace}/")
-    elif not rule.account:
-        consumers = ~Q(kind__in=NOBODY)
-    found = Attribution.objects.filter(consumer__in=Consumer.objects.filter(consumers, lab=lab))
+    named = bool(rule.os_user or rule.account or rule.namespace)
+    ids = _consumers_of(lab, rule, runs) if named else set()
+    found = Attribution.objects.filter(consumer__lab=lab)
+    if named and len(ids) <= MOST_IDS:
+        found = found.filter(consumer_id__in=ids)
+    else:  # too many to name: all are derived again, and most stay as they are
+        found = found.exclude(consumer__kind__in=NOBODY)
     if rule.node_id:
         found, runs = found.filter(node_id=rule.node_id), runs.filter(node_id=rule.node_id)
     return found, runs
+
+
+def _consumers_of(lab: Lab, rule: AttributionRule, runs: QuerySet[Run]) -> set[int]:
+    """Return the ids of the consumers that a rule of a user, account or namespace can speak of.
+
+    Read by themselves: joined in one statement, a database without statistics may take minutes.
+    """
+    consumers = Consumer.objects.filter(lab=lab)
+    ids = set(consumers.filter(run_uuid__in=runs.values("uuid")).values_list("pk", flat=True))
+    if rule.os_user and not rule.account:
+        ids |= set(consumers.filter(key__startswith=f"proc:{rule.os_user}/").values_list("pk", flat=True))
+    elif rule.namespace:
+        pods = consumers.filter(key__startswith="pod:", key__contains=f"/{rule.namespace}/")
+        ids |= set(pods.values_list("pk", flat=True))
+    return ids
 
 
 def live_claims(consumer_ids: Iterable[int]) -> dict[int, list[Claimed]]:
