@@ -166,11 +166,12 @@ def differences(before: Sequence[Span], after: Sequence[Span]) -> list[tuple[int
 
 
 def user_and_program(key: str) -> tuple[str, str]:
-    """Return who and what a ``proc:<user>/<comm>`` consumer is; ('', '') of any other."""
-    if not key.startswith("proc:"):
+    """Return who and what a ``proc:<user>/<comm>`` or ``container:<user>/<id>`` consumer is; ('', '') of any other."""
+    kind, _, rest = key.partition(":")
+    user, slash, program = rest.partition("/")
+    if not slash or kind not in {"proc", "container"}:
         return "", ""
-    user, _, program = key[5:].partition("/")
-    return ("" if user == "-" else user), program
+    return ("" if user == "-" else user), program if kind == "proc" else f"container {program[:12]}"
 
 
 def namespace_of(key: str) -> tuple[str, str]:

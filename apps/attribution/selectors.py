@@ -74,7 +74,8 @@ def _consumers_of(lab: Lab, rule: AttributionRule, runs: QuerySet[Run]) -> set[i
     consumers = Consumer.objects.filter(lab=lab)
     ids = set(consumers.filter(run_uuid__in=runs.values("uuid")).values_list("pk", flat=True))
     if rule.os_user and not rule.account:
-        ids |= set(consumers.filter(key__startswith=f"proc:{rule.os_user}/").values_list("pk", flat=True))
+        for kind in ("proc", "container"):
+            ids |= set(consumers.filter(key__startswith=f"{kind}:{rule.os_user}/").values_list("pk", flat=True))
     elif rule.namespace:
         pods = consumers.filter(key__startswith="pod:", key__contains=f"/{rule.namespace}/")
         ids |= set(pods.values_list("pk", flat=True))

@@ -53,7 +53,11 @@ class FigureQuery:
     @property
     def personal(self) -> bool:
         """Return whether this asks what one person used."""
-        return self.subject_kind == "person" or self.os_user not in ("", NOT_TOLD) or self.use.startswith("proc:")
+        return (
+            self.subject_kind == "person"
+            or self.os_user not in ("", NOT_TOLD)
+            or self.use.startswith(("proc:", "container:"))
+        )
 
     def string(self) -> str:
         """Return the query string: the same on page and API."""

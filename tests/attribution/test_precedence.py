@@ -100,7 +100,8 @@ def test_a_site_rule_follows_the_node_from_site_to_site() -> None:
 @pytest.mark.parametrize(
     ("key", "found"),
     [("proc:alice/python3", ("alice", "python3")), ("proc:-/python3", ("", "python3")), ("proc:a/b/c", ("a", "b/c")),
-     ("idle", ("", "")), ("run:x", ("", ""))],
+     ("idle", ("", "")),
+     ("container:ana/4f0ad1c2b3d4e5", ("ana", "container 4f0ad1c2b3d4")), ("container:4f0a", ("", "")), ("run:x", ("", ""))],
 )  # fmt: skip
 def test_user_and_program_of_a_key(key: str, found: tuple[str, str]) -> None:
     assert user_and_program(key) == found

@@ -111,11 +111,16 @@ def test_the_same_rule_twice_is_a_conflict(lab: SmallLab, owner: Client) -> None
 
 
 def test_viewers_read_outsiders_see_nothing(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
+    used(lab, ["proc:ada/python3"])
     owner.post("/rules/", {**FORM, "do": "make"})
+    work_until_empty(worker="test")
     rule = AttributionRule.objects.get()
     assert "user ada" in text_of(viewer.get("/rules/"))
     assert viewer.post("/rules/", FORM).status_code == 403
     assert viewer.post(f"/rules/{rule.pk}/", {"do": "withdraw"}).status_code == 403
+    told = text_of(viewer.get(f"/rules/{rule.pk}/"))
+    assert "What a single person used is shown to them" in told
+    assert " mJ" not in told
     assert outsider.get(f"/rules/{rule.pk}/").status_code == 404
     assert outsider.post(f"/rules/{rule.pk}/", {"do": "withdraw"}).status_code == 404
     assert "ada" not in text_of(outsider.get("/rules/"))

@@ -152,9 +152,10 @@ def rule(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
             return HttpResponseRedirect(f"/rules/{pk}/" if asked.withdrawn_us else "/rules/")
         except LabCarbonError as wrong:
             error = wrong
+    sight = sight_of(visitor.lab, visitor.user)
     context = {
         "row": rule_row(asked, hour_of(visitor.now)),
-        "preview": preview(rule=asked, without=asked.withdrawn_us is None),
+        "preview": preview(rule=asked, without=asked.withdrawn_us is None) if sight.of_os_user(asked.os_user) else None,
         "error": error,
     }
     return render(request, "pages/rule.html", context, status=error.status if error else 200)
