@@ -16,11 +16,11 @@ POWER_W = (40, 250)
 
 
 @dataclass
-class Fall:
-    """A counter that began again from nought."""
+class Life:
+    """A counter from one beginning to its fall: every value that it showed, the last of them its peak."""
 
-    at_us: int  # wall time
-    peak_mj: int  # what it showed before
+    shown_mj: list[int]
+    fell_us: int = 0  # wall time; 0 while it counts on
 
 
 @dataclass
@@ -28,24 +28,39 @@ class Record:
     """One GPU's own history: the truth that the oracle compares with."""
 
     start_mj: int
-    now_mj: int = 0
-    falls: list[Fall] = field(default_factory=list)
-    shown: set[int] = field(default_factory=set)
+    lives: list[Life] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.now_mj = self.start_mj
-        self.shown.add(self.start_mj)
+        self.lives.append(Life([self.start_mj]))
+
+    @property
+    def now_mj(self) -> int:
+        return self.lives[-1].shown_mj[-1]
+
+    def rise(self, drawn_mj: int) -> None:
+        self.lives[-1].shown_mj.append(self.now_mj + drawn_mj)
+
+    def fall(self, wall_us: int) -> None:
+        self.lives[-1].fell_us = wall_us
+        self.lives.append(Life([0]))
 
     def at(self, counter_mj: int, falls: int) -> int:
         """Return the energy since the very start when the counter showed ``counter_mj`` after so many falls."""
-        return sum(fall.peak_mj for fall in self.falls[:falls]) + counter_mj - self.start_mj
+        return sum(life.shown_mj[-1] for life in self.lives[:falls]) + counter_mj - self.start_mj
 
     @property
     def total_mj(self) -> int:
-        return self.at(self.now_mj, len(self.falls))
+        return self.at(self.now_mj, len(self.lives) - 1)
 
-    def falls_before(self, wall_us: int) -> int:
-        return sum(1 for fall in self.falls if fall.at_us < wall_us)
+    def falls_before(self, readings_mj: set[int], wall_us: int) -> int:
+        """Return after how many falls the counter showed all of these; where it did so more than once, by the time.
+
+        A collector may place a restart earlier than it was (it knows the power, not the moment): time alone would err.
+        """
+        found = [falls for falls, life in enumerate(self.lives) if readings_mj <= set(life.shown_mj)]
+        assert found, f"the counter never showed {sorted(readings_mj)} without a fall between"
+        by_time = sum(1 for life in self.lives if 0 < life.fell_us < wall_us)
+        return min(found, key=lambda falls: abs(falls - by_time))
 
 
 class Feeder:
@@ -71,9 +86,7 @@ class Feeder:
         gpu = self._rng.choice(self._driver.gpus)
         record = self.records[gpu.key]
         with self._lock:
-            record.falls.append(Fall(time.time_ns() // 1000, record.now_mj))
-            record.now_mj = 0
-            record.shown.add(0)
+            record.fall(time.time_ns() // 1000)
             gpu.set_counter_mj(0)
 
     def _run(self) -> None:
@@ -89,8 +102,7 @@ class Feeder:
     def _step(self, gpu: FakeGpu, elapsed_ms: int) -> None:
         record = self.records[gpu.key]
         drawn_mj = self._rng.randint(*POWER_W) * elapsed_ms
-        record.now_mj += drawn_mj
-        record.shown.add(record.now_mj)
+        record.rise(drawn_mj)
         gpu.add_mj(drawn_mj)
         if self._rng.random() < 0.05:
             here = self._rng.sample(self._pids, self._rng.randint(0, len(self._pids)))

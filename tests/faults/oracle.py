@@ -81,13 +81,13 @@ def audit(books: Books, node: str, spool: Spooled, records: dict[str, Record]) -
         }
         sums = {f"{name}_mj": sum(window.energy_mj for window in windows) for name, windows in mine.items()}
         everything = [window for windows in mine.values() for window in windows]
-        gap_mj = _gap_mj(device, _chains(everything, record), record, gaps)
+        gap_mj = _gap_mj(device, _chains(everything), record, gaps)
         accounts[device] = Account(**sums, gap_mj=gap_mj, counted_mj=record.total_mj)
     return accounts
 
 
-def _chains(windows: Sequence[Counted], record: Record) -> list[list[Counted]]:
-    """Return each epoch's windows in order, epochs in order of time; every edge is a value that the counter showed."""
+def _chains(windows: Sequence[Counted]) -> list[list[Counted]]:
+    """Return each epoch's windows in order, epochs in order of time; none lost within an epoch, none twice."""
     epochs: dict[str, list[Counted]] = defaultdict(list)
     for window in windows:
         epochs[window.epoch].append(window)
@@ -95,21 +95,26 @@ def _chains(windows: Sequence[Counted], record: Record) -> list[list[Counted]]:
         chain.sort(key=lambda window: window.seq)
         for window in chain:
             assert window.energy_mj == window.counter_end_mj - window.counter_start_mj >= 0, window
-            assert {window.counter_start_mj, window.counter_end_mj} <= record.shown, f"the counter never showed {window}"
         for before, after in pairwise(chain):
             assert before.counter_end_mj == after.counter_start_mj, f"lost or counted twice between {before} and {after}"
     return sorted(epochs.values(), key=lambda chain: chain[0].start_us)
 
 
+def _edges(chain: list[Counted]) -> set[int]:
+    """Return every reading of the counter, mJ, that one epoch rests on."""
+    return {edge for window in chain for edge in (window.counter_start_mj, window.counter_end_mj)}
+
+
 def _gap_mj(device: str, chains: list[list[Counted]], record: Record, declared: set[tuple[str, str, int]]) -> int:
     """Return what the GPU's record says was drawn between epochs; each such stretch must have been declared."""
     assert chains, f"{device} was never measured"
+    falls = [record.falls_before(_edges(chain), chain[-1].end_us) for chain in chains]
     total_mj = 0
-    for before, after in pairwise(chains):
+    for (before, falls_before), (after, falls_after) in pairwise(zip(chains, falls, strict=True)):
         last, first = before[-1], after[0]
         assert (device, last.epoch, last.end_us) in declared, f"no gap declared after {last}, before {first}"
-        ended_mj = record.at(last.counter_end_mj, record.falls_before(last.end_us))
-        began_mj = record.at(first.counter_start_mj, record.falls_before(first.end_us))
+        ended_mj = record.at(last.counter_end_mj, falls_before)
+        began_mj = record.at(first.counter_start_mj, falls_after)
         assert began_mj >= ended_mj, f"{first} counts again what {last} had"
         total_mj += began_mj - ended_mj
     return total_mj
