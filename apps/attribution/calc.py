@@ -87,6 +87,16 @@ class Claimed:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """What a consumer used on one node (None: on all) over ``[from_hour, to_hour)``."""
+
+    consumer_id: int
+    node_id: int | None
+    from_hour: int
+    to_hour: int
+
+
+@dataclass(frozen=True)
 class Stood:
     """A node stood at a site over ``[from_hour, to_hour)``."""
 

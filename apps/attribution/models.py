@@ -67,7 +67,9 @@ class Claim(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(to_hour__gt=F("from_hour")), name="claim_not_empty"),
-            models.UniqueConstraint(fields=["act", "consumer", "node"], name="claim_once_per_act", nulls_distinct=False),
+            models.UniqueConstraint(
+                fields=["act", "consumer", "node", "from_hour"], name="claim_once_per_act", nulls_distinct=False
+            ),
         ]
 
     def __str__(self) -> str:

@@ -1,12 +1,12 @@
 """Reads of attribution: what rules and claims there are, and what is known of each consumer."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
-from apps.attribution.calc import Claimed, Rule, Stood, Use, namespace_of, user_and_program
+from apps.attribution.calc import Claimed, Rule, Stood, Stretch, Use, namespace_of, user_and_program
 from apps.attribution.models import Attribution, AttributionRule, Claim
 from apps.core.units import END_HOUR
 from apps.fleet.calc import stretches
@@ -88,6 +88,23 @@ def live_claims(consumer_ids: Iterable[int]) -> dict[int, list[Claimed]]:
     for row in Claim.objects.filter(consumer_id__in=consumer_ids, undone_us__isnull=True):
         found[row.consumer_id].append(Claimed(row.pk, row.from_hour, row.to_hour, row.project_id, row.node_id))
     return found
+
+
+def unattributed(lab: Lab, used: Collection[tuple[str, str]], from_hour: int, to_hour: int) -> list[Stretch]:
+    """Return when, in ``[from_hour, to_hour)``, nobody was charged for these (consumer key, node UUID) pairs, at most
+    MOST_IDS of them."""
+    nodes = {str(uuid): pk for pk, uuid in lab.nodes.values_list("pk", "uuid")}
+    keys = {key for key, _ in used}
+    ids = dict(Consumer.objects.filter(lab=lab, key__in=keys).values_list("key", "pk"))
+    wanted = {(ids[key], nodes[node]) for key, node in used if key in ids and node in nodes}
+    rows = Attribution.objects.filter(
+        consumer_id__in=ids.values(), project__isnull=True, from_hour__lt=to_hour, to_hour__gt=from_hour
+    ).order_by("consumer_id", "node_id", "from_hour")
+    return [
+        Stretch(row.consumer_id, row.node_id, max(row.from_hour, from_hour), min(row.to_hour, to_hour))
+        for row in rows
+        if (row.consumer_id, row.node_id) in wanted
+    ]
 
 
 def stood(node_ids: Iterable[int]) -> dict[int, list[Stood]]:

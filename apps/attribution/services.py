@@ -10,6 +10,7 @@ from django.db import transaction
 from apps.accounts import audit
 from apps.accounts.choices import Act
 from apps.accounts.models import Lab, Membership, Project, User
+from apps.attribution.calc import Stretch
 from apps.attribution.derivation import reattribute_consumers
 from apps.attribution.models import AttributionRule, Claim
 from apps.core.errors import Conflict, InvalidInput
@@ -150,39 +151,47 @@ def restore_rule(*, rule: AttributionRule, by: User | None, now: int) -> Attribu
     return rule
 
 
+def at_most_claimed(number: int) -> None:
+    """Raise InvalidInput for more stretches than can be claimed in one act."""
+    if number > MAX_CLAIMED:
+        raise InvalidInput(
+            f"{number} stretches are more than {MAX_CLAIMED}.",
+            field="consumer",
+            hint="Choose fewer lines or a shorter period.",
+        )
+
+
 @transaction.atomic
-def claim(
-    *, lab: Lab, consumers: Sequence[Consumer], node: Node | None, from_hour: int, to_hour: int, project: Project,
-    by: User | None, now: int,
-) -> UUID:  # fmt: skip
-    """Say that what ``consumers`` used over ``[from_hour, to_hour)`` (on ``node``, or anywhere) was for ``project``.
+def claim(*, lab: Lab, stretches: Sequence[Stretch], project: Project, by: User | None, now: int) -> UUID:
+    """Say that what was used in ``stretches`` was for ``project``; whatever a rule says of them, the claim stands above it.
 
     Returns the act by which it is undone. Figures follow at once. What named its project itself stays there.
     """
-    if not consumers:
+    if not stretches:
         raise InvalidInput("Nothing was chosen to claim.", field="consumer", hint="Choose at least one line.")
-    if len(consumers) > MAX_CLAIMED:
-        raise InvalidInput(
-            f"{len(consumers)} consumers are more than {MAX_CLAIMED}.", field="consumer", hint="Choose a shorter period."
-        )
-    if to_hour <= from_hour:
+    consumer_ids = {each.consumer_id for each in stretches}
+    at_most_claimed(len(stretches))
+    if any(each.to_hour <= each.from_hour for each in stretches):
         raise InvalidInput("The period is empty.", field="to", hint="'to' is after 'from'.")
-    if project.lab_id != lab.pk or any(consumer.lab_id != lab.pk for consumer in consumers):
+    if project.lab_id != lab.pk or Consumer.objects.filter(pk__in=consumer_ids).exclude(lab=lab).exists():
         raise InvalidInput("There is no such project in this lab.", field="project")
     act = uuid4()
     Claim.objects.bulk_create(
         [
             Claim(
-                lab=lab, act=act, consumer=consumer, node=node, from_hour=from_hour, to_hour=to_hour, project=project,
-                made_by=by, made_us=now,
+                lab=lab, act=act, consumer_id=each.consumer_id, node_id=each.node_id, from_hour=each.from_hour,
+                to_hour=each.to_hour, project=project, made_by=by, made_us=now,
             )
-            for consumer in consumers
+            for each in stretches
         ],
         batch_size=500,
     )  # fmt: skip
-    details = {"consumers": len(consumers), "from_hour": from_hour, "to_hour": to_hour, "act": str(act)}
+    details = {
+        "consumers": len(consumer_ids), "from_hour": min(each.from_hour for each in stretches),
+        "to_hour": max(each.to_hour for each in stretches), "act": str(act),
+    }  # fmt: skip
     audit.record(lab=lab, by=by, action=Act.CLAIM_MADE, subject=project.slug, details=details, now=now)
-    reattribute_consumers(lab=lab, consumer_ids=[consumer.pk for consumer in consumers])
+    reattribute_consumers(lab=lab, consumer_ids=consumer_ids)
     return act
 
 
@@ -192,13 +201,14 @@ def undo_claim(*, lab: Lab, act: UUID, by: User | None, now: int) -> int:
     rows = list(Claim.objects.select_for_update().filter(lab=lab, act=act, undone_us__isnull=True))
     Claim.objects.filter(pk__in=[row.pk for row in rows]).update(undone_us=now, undone_by=by)
     _note_claim(lab, rows, by, Act.CLAIM_UNDONE, now)
-    reattribute_consumers(lab=lab, consumer_ids={row.consumer_id for row in rows})
-    return len(rows)
+    consumer_ids = {row.consumer_id for row in rows}
+    reattribute_consumers(lab=lab, consumer_ids=consumer_ids)
+    return len(consumer_ids)
 
 
 def _note_claim(lab: Lab, rows: list[Claim], by: User | None, action: str, now: int) -> None:
     if rows:
-        details = {"consumers": len(rows), "act": str(rows[0].act)}
+        details = {"consumers": len({row.consumer_id for row in rows}), "act": str(rows[0].act)}
         audit.record(lab=lab, by=by, action=action, subject=rows[0].project.slug, details=details, now=now)
 
 
@@ -208,5 +218,6 @@ def redo_claim(*, lab: Lab, act: UUID, by: User | None, now: int) -> int:
     rows = list(Claim.objects.select_for_update().filter(lab=lab, act=act, undone_us__isnull=False))
     Claim.objects.filter(pk__in=[row.pk for row in rows]).update(undone_us=None, undone_by=None)
     _note_claim(lab, rows, by, Act.CLAIM_REDONE, now)
-    reattribute_consumers(lab=lab, consumer_ids={row.consumer_id for row in rows})
-    return len(rows)
+    consumer_ids = {row.consumer_id for row in rows}
+    reattribute_consumers(lab=lab, consumer_ids=consumer_ids)
+    return len(consumer_ids)

@@ -36,7 +36,7 @@ class Sight:
 
     def consumer(self, key: str) -> str:
         """Return a consumer's key as the visitor may know it: the user and program of somebody else are left out."""
-        return key if self.of_os_user(user_and_program(key)[0]) else f"proc:{SOMEBODY}"
+        return key if self.of_os_user(user_and_program(key)[0]) else f"{key.partition(':')[0]}:{SOMEBODY}"
 
     def check(self, query: FigureQuery) -> None:
         """Raise Forbidden for a figure of somebody whom the visitor may not see."""

@@ -12,6 +12,7 @@ from apps.accounts.members import remove_member
 from apps.accounts.models import Lab, Project, Token, User
 from apps.accounts.services import issue_node_token, issue_user_token
 from apps.accounts.tokens import create_token
+from apps.attribution.calc import Stretch
 from apps.attribution.services import Criteria, claim, drafted_rule, make_rule
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
@@ -81,10 +82,8 @@ def _attribute(small: SmallLab, name: str) -> None:
     rule = drafted_rule(lab=small.lab, criteria=criteria, project=project, person=small.owner, from_us=T0)
     rule.note = name[:200]
     make_rule(rule=rule, by=small.owner, now=T0)
-    consumers = list(Consumer.objects.filter(lab=small.lab, kind="proc"))
-    claim(
-        lab=small.lab, consumers=consumers, node=None, from_hour=0, to_hour=1, project=project, by=small.owner, now=T0,
-    )  # fmt: skip
+    stretches = [Stretch(row.pk, None, 0, 1) for row in Consumer.objects.filter(lab=small.lab, kind="proc")]
+    claim(lab=small.lab, stretches=stretches, project=project, by=small.owner, now=T0)
     work_until_empty(worker="test")
 
 

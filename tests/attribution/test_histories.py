@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.services import create_project
-from apps.attribution.calc import Span
+from apps.attribution.calc import Span, Stretch
 from apps.attribution.derivation import as_span, derive, rules_now
 from apps.attribution.models import Attribution, AttributionRule, Claim
 from apps.attribution.services import (
@@ -112,10 +112,8 @@ class History:
     def claim(self, consumer: str, offset: int, project: str) -> None:
         rows = list(Consumer.objects.filter(lab=self.lab, key=consumer))
         if rows:
-            span = {"from_hour": H0 + offset, "to_hour": H0 + offset + 2}
-            self.acts.append(
-                claim(lab=self.lab, consumers=rows, node=None, project=self.projects[project], by=None, now=T0, **span)
-            )
+            stretches = [Stretch(row.pk, None, H0 + offset, H0 + offset + 2) for row in rows]
+            self.acts.append(claim(lab=self.lab, stretches=stretches, project=self.projects[project], by=None, now=T0))
 
     def undo(self, number: int) -> None:
         if self.acts:

@@ -2,6 +2,7 @@
 
 import random
 import uuid
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import Client
@@ -26,14 +27,6 @@ pytestmark = pytest.mark.django_db
 PEOPLE = [f"person{number:02d}" for number in range(30)]
 PROJECTS = ("vision", "speech", "genomics", "robots", "methods")
 HOURS = 24
-
-
-@pytest.fixture(autouse=True)
-def _plain_static(settings: object) -> None:
-    settings.STORAGES = {  # type: ignore[attr-defined]
-        **settings.STORAGES,  # type: ignore[attr-defined]
-        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-    }
 
 
 def _a_day(lab: SmallLab) -> None:
@@ -77,7 +70,7 @@ def _push(node: object, windows: list[W]) -> None:
 
 
 def _shares(lab: SmallLab) -> dict[str, int]:
-    period = Period(HOUR, HOUR + HOURS, __import__("zoneinfo").ZoneInfo("UTC"))
+    period = Period(HOUR, HOUR + HOURS, ZoneInfo("UTC"))
     return {
         charge: part.energy_mj for (charge,), part in figures_by(lab.lab, lab_query(lab.lab, period), ["charge"]).items()
     }

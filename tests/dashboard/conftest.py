@@ -1,6 +1,4 @@
-"""What tests of pages share: static files without a build, a lab, and clients of its owner, a viewer and an outsider."""
-
-from typing import Any
+"""What tests of pages share: a lab, and clients of its owner, a viewer and an outsider."""
 
 import pytest
 from django.test import Client
@@ -9,14 +7,6 @@ from apps.accounts.choices import Role
 from apps.accounts.models import Membership, User
 from apps.accounts.services import create_lab
 from tests.builders import T0, SmallLab, small_lab
-
-
-@pytest.fixture(autouse=True)
-def _plain_static(settings: Any) -> None:
-    settings.STORAGES = {
-        **settings.STORAGES,
-        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-    }
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def pages(lab: SmallLab) -> list[str]:
 def filled(lab: SmallLab) -> SmallLab:
     facts = RunFacts(name="r", started_us=T0, os_user=NAME, node_uuid=lab.node.uuid, project="demo")
     put_run(lab=lab.lab, uuid=RUN, facts=facts, by=None, bound_node=None)
-    used(lab, [f"run:{RUN}", f"proc:{NAME}/secret-tool"])
+    used(lab, [f"run:{RUN}", f"proc:{NAME}/secret-tool", f"container:{NAME}/0123456789ab"])
     return lab
 
 
@@ -62,6 +62,7 @@ def test_names_on_every_page_and_call(filled: SmallLab, policy: str, role: Role,
         if not shown:
             assert NAME not in text, address
             assert "secret-tool" not in text, address
+            assert "0123456789ab" not in text, address
         seen = seen or NAME in text
     assert seen == shown
 

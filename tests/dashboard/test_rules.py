@@ -1,9 +1,12 @@
 """Rules: the form, what a rule would move before it is written, ending, withdrawing, restoring."""
 
+import re
+
 import pytest
 from django.test import Client
 
-from apps.accounts.models import AuditEntry
+from apps.accounts.choices import PersonView
+from apps.accounts.models import AuditEntry, Lab
 from apps.accounts.services import create_project
 from apps.attribution.models import AttributionRule
 from apps.core.jobs import work_until_empty
@@ -128,6 +131,17 @@ def test_viewers_read_outsiders_see_nothing(lab: SmallLab, owner: Client, viewer
     assert answer.status_code == 400
     rule.refresh_from_db()
     assert rule.withdrawn_us is None
+
+
+def test_where_only_their_own_is_shown_a_preview_tells_no_amounts_of_one_user(lab: SmallLab, owner: Client) -> None:
+    Lab.objects.filter(pk=lab.lab.pk).update(person_view=PersonView.OWN)
+    used(lab, ["proc:ada/python3"])
+    lines = {"lines": "os_user,project,from_day\nada,demo,2026-11-01\n"}
+    for address, form in (("/rules/", FORM), ("/rules/import/", lines)):
+        told = text_of(owner.post(address, form))
+        assert "What a single person used is shown to them" in told, address
+        assert not re.search(r"\d mJ", told), address
+    assert owner.post("/rules/", {**FORM, "do": "make"}).status_code == 302
 
 
 def test_methods_sign_in_and_queries(lab: SmallLab, owner: Client) -> None:

@@ -2,18 +2,22 @@
 
 import re
 from typing import Any
+from uuid import uuid4
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import Client
 
 from apps.accounts.choices import Role
-from apps.accounts.models import Lab, Membership, User
+from apps.accounts.models import Lab, Membership, Project, User
+from apps.accounts.services import create_project
 from apps.attribution.models import Claim
 from apps.attribution.services import Criteria, drafted_rule, make_rule
 from apps.carbon.selectors import figures_by
 from apps.core.jobs import work_until_empty
 from apps.dashboard.contexts.overview import lab_query
 from apps.dashboard.periods import Period
+from apps.fleet.services import register_node
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import (
@@ -42,7 +46,7 @@ def used(lab: SmallLab, who: list[str], *, first: int = 0) -> None:
 
 
 def by_charge(lab: SmallLab) -> dict[Any, Any]:
-    period = Period(HOUR - 100, HOUR + 100, __import__("zoneinfo").ZoneInfo("UTC"))
+    period = Period(HOUR - 100, HOUR + 100, ZoneInfo("UTC"))
     return figures_by(lab.lab, lab_query(lab.lab, period), ["charge", "hour"])
 
 
@@ -84,6 +88,24 @@ def test_claiming_moves_exactly_that_and_undo_gives_identical_integers(lab: Smal
     assert by_charge(lab) == before
     owner.post(f"/claims/{act}/", {"do": "redo"})
     assert by_charge(lab) == after
+
+
+def test_a_claim_takes_only_what_nobody_had(lab: SmallLab, owner: Client) -> None:
+    """A rule knows ada on one machine and not on the other: claiming her line leaves the rule's hours where they were."""
+    other = register_node(lab=lab.lab, uuid=uuid4(), hostname="ws-2", facts={}, site=lab.site, now=T0)
+    create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
+    used(lab, ["proc:ada/python3"])
+    push(other, [W("gpu:GPU-9", 50_000, T0, T0 + MINUTE, 0, (("proc:ada/python3", 50_000),))])
+    criteria = Criteria(os_user="ada", node=lab.node)
+    vision = Project.objects.get(lab=lab.lab, slug="vision")
+    rule = drafted_rule(lab=lab.lab, criteria=criteria, project=vision, person=None, from_us=T0)
+    make_rule(rule=rule, by=lab.owner, now=T0)
+    work_until_empty(worker="test")
+    assert owner.post(ADDRESS, {"line": ["ada\tpython3"], "project": "demo"}).status_code == 302
+    after = by_charge(lab)
+    assert after["vision", HOUR].energy_mj == 3_000_000
+    assert after["demo", HOUR].energy_mj == 50_000
+    assert Claim.objects.get().node == other
 
 
 @pytest.mark.parametrize(

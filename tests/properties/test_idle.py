@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.services import create_project
+from apps.attribution.calc import Stretch
 from apps.attribution.services import claim
 from apps.carbon.calc import FigureQuery
 from apps.carbon.selectors import Figure, entries, figure, figures_by
@@ -142,10 +143,8 @@ def test_a_claim_changes_what_is_borne_of_idle_energy() -> None:
     push(small.node, [W("gpu:GPU-1", 2000, T0, T0 + MINUTE, 0, shares)])
     set_idle_policy(lab=small.lab, policy="by_energy", from_us=T0, by=None, now=T0)
     for key, project in (("proc:ada/x", vision), ("proc:ben/x", nlp)):
-        consumers = list(Consumer.objects.filter(lab=small.lab, key=key))
-        claim(
-            lab=small.lab, consumers=consumers, node=None, from_hour=H0, to_hour=H0 + 1, project=project, by=None, now=T0,
-        )  # fmt: skip
+        consumer = Consumer.objects.get(lab=small.lab, key=key)
+        claim(lab=small.lab, stretches=[Stretch(consumer.pk, None, H0, H0 + 1)], project=project, by=None, now=T0)
     work_until_empty(worker="test")
     query = FigureQuery(metric="energy_mj", from_hour=H0, to_hour=H0 + 1)
     found = {charge: part.energy_mj for (charge,), part in figures_by(small.lab, query, ["charge"]).items()}

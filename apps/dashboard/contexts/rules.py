@@ -7,12 +7,15 @@ from datetime import date, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from django.core.exceptions import ValidationError
+
 from apps.accounts.models import Lab, Project, User
 from apps.attribution.derivation import Move, moves
 from apps.attribution.models import AttributionRule
 from apps.attribution.selectors import as_rule, rules_of
 from apps.attribution.services import Criteria, drafted_rule
 from apps.carbon.selectors import Figure, hours_of_consumers
+from apps.carbon.sight import Sight
 from apps.core.errors import InvalidInput
 from apps.core.intervals import us_of
 from apps.core.units import US_PER_HOUR
@@ -62,10 +65,11 @@ class Moved:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a rule would change. ``moved`` is empty when nothing that was measured falls under it."""
+    """What a rule would change. ``moved`` is empty when nothing that was measured falls under it, and None where it would
+    tell what a single person used to somebody who may not see that."""
 
     speaks_of: str
-    moved: list[Moved]
+    moved: list[Moved] | None
     from_us: int
     to_us: int | None
 
@@ -143,18 +147,17 @@ def draft(*, lab: Lab, typed: Mapping[str, str], zone: ZoneInfo, now: int) -> At
 def _chosen(rows: Any, field: str, value: str, name: str) -> Any:
     if not value:
         return None
-    found = None
-    if field != "pk" or (value.isascii() and value.isdecimal() and len(value) < 18):
-        try:
-            found = rows.filter(**{field: value}).first()
-        except (ValueError, TypeError):
-            found = None
-        except Exception as error:  # Django's ValidationError of a UUID that is none
-            if type(error).__name__ != "ValidationError":
-                raise
+    try:
+        found = rows.filter(**{field: value}).first() if field != "pk" or _is_key(value) else None
+    except ValidationError:  # not a UUID
+        found = None
     if found is None:
         raise InvalidInput(f"There is no such {name} in this lab.", field=name, hint="Choose one of the list.")
     return found
+
+
+def _is_key(value: str) -> bool:
+    return value.isascii() and value.isdecimal() and len(value) < 18
 
 
 def _day(text: str, field: str, zone: ZoneInfo) -> int | None:
@@ -169,15 +172,18 @@ def _day(text: str, field: str, zone: ZoneInfo) -> int | None:
     return max(0, us_of(moment))
 
 
-def preview(*, rule: AttributionRule, without: bool = False) -> Preview:
+def preview(*, rule: AttributionRule, sight: Sight, without: bool = False) -> Preview:
     """Return what a rule would move over all time, largest first; ``without``: what taking it away would."""
     to_us = rule.to_hour * US_PER_HOUR if rule.to_hour is not None else None
-    moved = moved_by(rule.lab, [rule], without=without)
+    moved = moved_by(rule.lab, [rule], sight, without=without)
     return Preview(speaks_of(rule), moved, rule.from_hour * US_PER_HOUR, to_us)
 
 
-def moved_by(lab: Lab, rules: list[AttributionRule], *, without: bool = False) -> list[Moved]:
-    """Return what rules would move together, from whom to whom, largest first."""
+def moved_by(lab: Lab, rules: list[AttributionRule], sight: Sight, *, without: bool = False) -> list[Moved] | None:
+    """Return what rules would move together, from whom to whom, largest first; None where a rule speaks of a user whom the
+    visitor may not see."""
+    if not all(sight.of_os_user(rule.os_user) for rule in rules):
+        return None
     found = moves(lab=lab, rules=rules, without=without)
     names: dict[int | None, str] = {None: "nobody"}
     names.update(lab.projects.values_list("pk", "name"))

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from apps.accounts.models import Lab
 from apps.attribution.models import AttributionRule
+from apps.carbon.sight import Sight
 from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.text import unstorable
 from apps.dashboard.contexts.rules import Moved, draft, moved_by, speaks_of
@@ -38,10 +39,10 @@ class ImportPage:
     rows: list[ImportRow]
     rules: list[AttributionRule]
     wrong: int
-    moved: list[Moved]
+    moved: list[Moved] | None
 
 
-def read(*, lab: Lab, text: str, zone: ZoneInfo, now: int) -> ImportPage:
+def read(*, lab: Lab, text: str, zone: ZoneInfo, now: int, sight: Sight) -> ImportPage:
     """Read rules from CSV. Raises InvalidInput for the file; what is wrong with a line stands on its row."""
     rows: list[ImportRow] = []
     rules: list[AttributionRule] = []
@@ -58,7 +59,7 @@ def read(*, lab: Lab, text: str, zone: ZoneInfo, now: int) -> ImportPage:
         project = rule.project.name if rule.project else ""
         rows.append(ImportRow(number, speaks_of(rule), project, rule.person.get_username() if rule.person else "", ""))
     wrong = len(rows) - len(rules)
-    return ImportPage(rows, rules, wrong, [] if wrong else moved_by(lab, rules))
+    return ImportPage(rows, rules, wrong, [] if wrong else moved_by(lab, rules, sight))
 
 
 def _lines(text: str) -> Iterator[tuple[int, dict[str, str]]]:

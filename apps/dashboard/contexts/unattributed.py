@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.accounts.models import Lab, User
+from apps.attribution.calc import Stretch
 from apps.attribution.models import Claim
+from apps.attribution.selectors import unattributed
+from apps.attribution.services import at_most_claimed
 from apps.carbon.calc import NOT_TOLD, FigureQuery
 from apps.carbon.selectors import Figure, figures_by
 from apps.carbon.sight import Sight
@@ -13,7 +16,6 @@ from apps.core.errors import InvalidInput
 from apps.dashboard.contexts.overview import lab_query
 from apps.dashboard.figures import Fig, Pair, Units, column_units, pair, percent_fig, total
 from apps.dashboard.periods import Period
-from apps.ingest.models import Consumer
 
 MOST_ACTS = 8
 
@@ -51,7 +53,7 @@ class UnattributedPage:
     lines: list[Line]
     totals: Pair | None
     units: Units
-    hidden: Pair | None
+    some_hidden: bool
     projects: list[tuple[str, str]]
     acts: list[Act]
     attributed: str
@@ -79,7 +81,6 @@ def unattributed_page(*, lab: Lab, period: Period, sight: Sight) -> Unattributed
     lab_whole = total(figures_by(lab, lab_query(lab, period), ["charge"]).values())
     units = column_units([whole])
     seen = {key: parts for key, parts in groups.items() if sight.of_os_user(key[0])}
-    hidden = [part for key, parts in groups.items() if key not in seen for part in parts.values()]
     lines = [_line(query, key, parts, units, whole.energy_mj) for key, parts in seen.items()]
     lines.sort(key=lambda line: -line.figures.energy.value)
     known = lab_whole.energy_mj - whole.energy_mj
@@ -88,7 +89,7 @@ def unattributed_page(*, lab: Lab, period: Period, sight: Sight) -> Unattributed
         lines=lines,
         totals=pair(query, whole, units) if found else None,
         units=units,
-        hidden=pair(query, total(hidden), units) if hidden else None,
+        some_hidden=len(seen) < len(groups),
         projects=list(lab.projects.values_list("slug", "name")),
         acts=_acts(lab),
         attributed=_percent(known, lab_whole.energy_mj),
@@ -132,17 +133,18 @@ def _act(act: Any, claims: list[Claim]) -> Act:
     return Act(str(act), first.project.name, len(claims), by, first.made_us, undone)
 
 
-def consumers_of(*, lab: Lab, period: Period, keys: list[str], sight: Sight) -> tuple[list[Consumer], Pair]:
-    """Return the consumers behind chosen lines that nobody claimed yet in the period, and what they used. Two queries."""
+def stretches_of(*, lab: Lab, period: Period, keys: list[str], sight: Sight) -> tuple[list[Stretch], Pair]:
+    """Return the stretches behind chosen lines for which nobody is charged in the period, and what was used in them."""
     wanted = set(keys)
     for key in wanted:
         os_user, tab, _ = key.partition("\t")
         if not tab or not sight.of_os_user(os_user):
             raise InvalidInput("There is no such line.", field="line", hint="Open /unattributed/ again.")
-    query = unattributed_query(lab, period)
+    query, groups = unattributed_query(lab, period), ["os_user", "program", "consumer", "node"]
     found = {
-        consumer: part
-        for (os_user, program, consumer), part in figures_by(lab, query, ["os_user", "program", "consumer"]).items()
+        (consumer, node): part
+        for (os_user, program, consumer, node), part in figures_by(lab, query, groups).items()
         if line_key(os_user, program) in wanted
     }
-    return list(Consumer.objects.filter(lab=lab, key__in=found).order_by("pk")), pair(query, total(found.values()))
+    at_most_claimed(len(found))
+    return unattributed(lab, found, period.from_hour, period.to_hour), pair(query, total(found.values()))

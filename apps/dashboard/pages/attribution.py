@@ -25,7 +25,7 @@ from apps.dashboard.access import KEEPERS, WRITERS, Visitor, found, page
 from apps.dashboard.contexts.period import chosen_period, period_menu
 from apps.dashboard.contexts.rules import TYPED, draft, preview, rule_row, rules_page
 from apps.dashboard.contexts.rules_import import COLUMNS, MAX_LENGTH, read
-from apps.dashboard.contexts.unattributed import consumers_of, unattributed_page
+from apps.dashboard.contexts.unattributed import stretches_of, unattributed_page
 
 
 @page("GET", "POST")
@@ -43,11 +43,8 @@ def unattributed(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             keys = request.POST.getlist("line")
             if not keys:
                 raise InvalidInput("No line was chosen.", field="line", hint="Tick at least one.")
-            consumers, moved = consumers_of(lab=visitor.lab, period=period, keys=keys, sight=sight)
-            act = claim(
-                lab=visitor.lab, consumers=consumers, node=None, from_hour=period.from_hour, to_hour=period.to_hour,
-                project=project, by=visitor.user, now=visitor.now,
-            )  # fmt: skip
+            stretches, moved = stretches_of(lab=visitor.lab, period=period, keys=keys, sight=sight)
+            act = claim(lab=visitor.lab, stretches=stretches, project=project, by=visitor.user, now=visitor.now)
             told = f"{moved.energy.text}, {moved.emission.text} of {period.label} now belong to {project.name}."
             messages.success(request, told)
             return HttpResponseRedirect(f"/unattributed/?{period.query}&done={act}")
@@ -96,7 +93,7 @@ def rules(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
                 make_rule(rule=rule, by=visitor.user, now=visitor.now)
                 messages.success(request, "The rule holds. Figures follow within seconds.")
                 return HttpResponseRedirect("/rules/")
-            seen = preview(rule=rule)
+            seen = preview(rule=rule, sight=sight_of(visitor.lab, visitor.user))
         except LabCarbonError as wrong:
             error = wrong
     shown = rules_page(lab=visitor.lab, hour=hour_of(visitor.now))
@@ -114,7 +111,8 @@ def rules_import(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if request.method == "POST":
         try:
             lines = _uploaded(request) or lines
-            seen = read(lab=visitor.lab, text=lines, zone=visitor.zone, now=visitor.now)
+            sight = sight_of(visitor.lab, visitor.user)
+            seen = read(lab=visitor.lab, text=lines, zone=visitor.zone, now=visitor.now, sight=sight)
             if request.POST.get("do") == "make" and not seen.wrong:
                 make_rules(rules=seen.rules, by=visitor.user, now=visitor.now)
                 messages.success(request, f"{len(seen.rules)} rules hold. Figures follow within seconds.")
@@ -155,7 +153,7 @@ def rule(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     sight = sight_of(visitor.lab, visitor.user)
     context = {
         "row": rule_row(asked, hour_of(visitor.now)),
-        "preview": preview(rule=asked, without=asked.withdrawn_us is None) if sight.of_os_user(asked.os_user) else None,
+        "preview": preview(rule=asked, sight=sight, without=asked.withdrawn_us is None),
         "error": error,
     }
     return render(request, "pages/rule.html", context, status=error.status if error else 200)
