@@ -94,11 +94,13 @@ class Visit:
     complaints: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
 
-    def go(self, address: str, until: str = "networkidle") -> Any:
-        """Open an address of the site and wait until it is quiet (or only loaded)."""
-        reply = self.page.goto(urljoin(self.served.url, address), wait_until=until)
+    def go(self, address: str, until: str = "") -> Any:
+        """Open an address of the site; wait until its charts are drawn, or as Playwright's ``until`` says."""
+        reply = self.page.goto(urljoin(self.served.url, address), wait_until=until or "load")
         assert reply is not None
         assert reply.status == 200, (address, reply.status)
+        if not until and self.page.locator("[data-chart]").count():
+            self.page.wait_for_load_state("networkidle")
         return self.page
 
 

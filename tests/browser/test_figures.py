@@ -61,16 +61,18 @@ def test_every_figure_is_clicked_and_explained_down_to_its_readings(
         page = visitor.go(address)
         for i in range(_opened(page).count()):
             link = _opened(page).nth(i)
-            value = link.get_attribute("data-value")
-            link.click()
-            page.wait_for_url("**/explain/**", wait_until="domcontentloaded")
-            where = (address, page.url)
-            assert page.get_attribute("[data-explain-value]", "data-explain-value") == value, where
-            assert page.locator("tr[data-entry]").count() > 0, (*where, "no entry of the ledger")
-            assert page.locator("#reading").inner_text().strip(), (*where, "no reading")
-            if "metric=energy_mj" not in page.url:
-                assert page.locator("#factor").inner_text().strip(), (*where, "no factor")
-            visitor.go(address)  # not back: a figure that links to its own page leaves no entry in the history
+            with page.context.expect_page() as opened:  # in a tab of its own: the page with its charts stays
+                link.click(modifiers=["Control"])
+            told = opened.value
+            told.wait_for_load_state("domcontentloaded")
+            where = (address, told.url)
+            shown = told.get_attribute("[data-explain-value]", "data-explain-value")
+            assert shown == link.get_attribute("data-value"), where
+            assert told.locator("tr[data-entry]").count() > 0, (*where, "no entry of the ledger")
+            assert told.locator("#reading").inner_text().strip(), (*where, "no reading")
+            if "metric=energy_mj" not in told.url:
+                assert told.locator("#factor").inner_text().strip(), (*where, "no factor")
+            told.close()
             clicked += 1
     assert clicked > 100, "hardly any figure was clicked: the lab was not seeded"
 
