@@ -23,6 +23,14 @@ def _words(name: str) -> list[str]:
     return [word.strip() for word in os.environ.get(name, "").split(",") if word.strip()]
 
 
+def _packs() -> list[str] | None:
+    """Return the names of the data packs to load; None: all of them."""
+    words = _words("LABCARBON_DATA_PACKS") or ["all"]
+    if words == ["all"]:
+        return None
+    return [] if words == ["none"] else words
+
+
 def _oidc_secret() -> str:
     """Return the client secret from its variable, else from the file that LABCARBON_OIDC_CLIENT_SECRET_FILE names."""
     path = os.environ.get("LABCARBON_OIDC_CLIENT_SECRET_FILE", "")
@@ -87,6 +95,7 @@ class Environment:
     behind_proxy: bool
     oidc: Oidc = field(default_factory=Oidc)
     email_url: str = ""
+    data_packs: list[str] | None = None
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -143,4 +152,5 @@ def read_environment() -> Environment:
             client_secret=_oidc_secret(),
             name=os.environ.get("LABCARBON_OIDC_NAME", "").strip(),
         ),
+        data_packs=_packs(),
     )

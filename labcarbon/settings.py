@@ -13,6 +13,7 @@ DEBUG = ENVIRONMENT.debug
 SECRET_KEY = ENVIRONMENT.secret_key or "unset-and-refused-by-check-labcarbon.E001"
 TOKEN_PEPPERS = ENVIRONMENT.token_peppers
 SITE_URL = ENVIRONMENT.url
+DATA_PACKS = ENVIRONMENT.data_packs
 _HOST = urlsplit(SITE_URL).hostname or "127.0.0.1"
 ALLOWED_HOSTS = sorted(
     {_HOST, *ENVIRONMENT.allowed_hosts, *(["127.0.0.1", "localhost", "[::1]"] if ENVIRONMENT.loopback_only else [])}

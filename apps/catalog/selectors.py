@@ -1,17 +1,121 @@
-"""Reads of the catalogue."""
+"""Reads of the catalogue: the model of a reported name, and the figure that is used for it."""
 
 import csv
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
-from apps.catalog.calc import match_key
-from apps.catalog.models import HardwareModel
-from apps.catalog.services import DATA
+from django.db.models import Q, QuerySet
+
+from apps.accounts.models import Lab
+from apps.catalog.calc import match_key, trust
+from apps.catalog.models import CURRENT, EmbodiedFigure, HardwareAlias, HardwareModel
+
+DATA = Path(__file__).parent / "data"
 
 
-def model_of(kind: str, name: str) -> HardwareModel | None:
-    """Return the catalogue's row for a reported name, or None."""
-    return HardwareModel.objects.filter(kind=kind, match_key=match_key(name)).order_by("id").first() if name else None
+def models_of(lab: Lab | None) -> QuerySet[HardwareModel]:
+    """Return the models that ``lab`` may see: those shipped, and its own. None: those shipped."""
+    own = Q(lab__isnull=True) if lab is None else Q(lab__isnull=True) | Q(lab=lab)
+    return HardwareModel.objects.filter(own)
+
+
+def figures_of(lab: Lab | None) -> QuerySet[EmbodiedFigure]:
+    """Return the figures that ``lab`` may see, superseded ones included."""
+    own = Q(lab__isnull=True) if lab is None else Q(lab__isnull=True) | Q(lab=lab)
+    return EmbodiedFigure.objects.filter(own)
+
+
+def model_of(kind: str, name: str, lab: Lab | None = None) -> HardwareModel | None:
+    """Return the model that a driver, an operating system or a spreadsheet calls ``name``, or None.
+
+    A model of the lab itself goes before a shipped one. Nothing similar is taken: a name is known or it is not.
+    """
+    key = match_key(name)
+    if not key:
+        return None
+    named = Q(match_key=key) | Q(pk__in=HardwareAlias.objects.filter(match_key=key).values("model_id"))
+    found = models_of(lab).filter(named, kind=kind, retired_us__isnull=True)
+    return min(found, key=lambda model: (model.lab_id is None, model.match_key != key, model.pk), default=None)
+
+
+def best_figures(model_ids: Iterable[int], lab: Lab | None) -> dict[int, EmbodiedFigure]:
+    """Return the figure used for each model that has one, by model: the most trusted of those that hold."""
+    best: dict[int, EmbodiedFigure] = {}
+    found = figures_of(lab).filter(CURRENT, model_id__in=list(model_ids))
+    for figure in sorted(found, key=_trust):
+        best.setdefault(figure.model_id, figure)
+    return best
+
+
+def _trust(figure: EmbodiedFigure) -> tuple[int, bool, int, int]:
+    return trust(figure.method, figure.lab_id is not None, figure.source_year, figure.pk)
+
+
+def best_figure(model: HardwareModel, lab: Lab | None) -> EmbodiedFigure | None:
+    """Return the figure used for ``model`` in ``lab``: PCF > LCA > parametric > category, own before shipped. Or None."""
+    return best_figures([model.pk], lab).get(model.pk)
+
+
+@cache
+def _defaults() -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return the names of the models that stand for a kind (and category), the first choice first."""
+    names: dict[tuple[str, str], list[str]] = {}
+    with (DATA / "defaults.csv").open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            names.setdefault((row["kind"], row["category"]), []).append(row["name"])
+    return {key: tuple(found) for key, found in names.items()}
+
+
+def category_default(kind: str, category: str = "") -> EmbodiedFigure | None:
+    """Return the shipped figure that stands for a thing of which only the kind is known, or None: there is none.
+
+    ``category`` is finer: "hdd" and "ssd" of storage (per TB), "switch" of network. The first of data/defaults.csv whose
+    pack is loaded.
+    """
+    names = _defaults().get((kind, category), ())
+    found = EmbodiedFigure.objects.filter(
+        CURRENT, lab__isnull=True, model__lab__isnull=True, model__kind=kind, model__name__in=names
+    ).select_related("model")
+    return min(found, key=lambda figure: (names.index(figure.model.name), _trust(figure)), default=None)
+
+
+@dataclass(frozen=True)
+class Match:
+    """What the catalogue knows of a reported name. ``by``: "model", "category" (only the kind was known), or ""."""
+
+    model: HardwareModel | None
+    figure: EmbodiedFigure | None
+    by: str
+
+
+def match(kind: str, name: str, lab: Lab | None, category: str = "") -> Match:
+    """Return the model of a reported name and the figure used for it, else the default of its kind, else nothing."""
+    model = model_of(kind, name, lab)
+    figure = best_figure(model, lab) if model else None
+    if figure:
+        return Match(model, figure, "model")
+    default = category_default(kind, category)
+    return Match(model, default, "category" if default else "")
+
+
+def search(lab: Lab | None, kind: str = "", name: str = "") -> QuerySet[HardwareModel]:
+    """Return the models on offer whose name holds every word of ``name``, by name. Empty: all."""
+    found = models_of(lab).filter(retired_us__isnull=True)
+    if kind:
+        found = found.filter(kind=kind)
+    for word in name.split():
+        key = match_key(word)
+        found = found.filter(Q(name__icontains=word) | Q(match_key__contains=key) if key else Q(name__icontains=word))
+    return found.order_by("name", "pk")
+
+
+def suggest(kind: str, name: str, limit: int = 10, lab: Lab | None = None) -> list[HardwareModel]:
+    """Return up to ``limit`` models for what somebody types: the one that is called so first, then those that hold it."""
+    exact = model_of(kind, name, lab) if kind else None
+    others = search(lab, kind, name).exclude(pk=exact.pk if exact else None)[:limit]
+    return [*([exact] if exact else []), *others][:limit]
 
 
 @dataclass(frozen=True)

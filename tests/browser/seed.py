@@ -22,7 +22,7 @@ def main() -> None:
     from apps.runs.services import RunFacts, change_run, put_run
     from tests.builders import MINUTE, W, push, small_lab
 
-    load_catalogue()
+    load_catalogue(now=now_us())
     small = small_lab(name="Cell Lab")
     now = now_us()
     begin = now // US_PER_HOUR * US_PER_HOUR - 2 * US_PER_HOUR

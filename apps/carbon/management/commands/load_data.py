@@ -1,4 +1,4 @@
-"""Loads the shipped tables: specifications and emission factors."""
+"""Loads the shipped tables: hardware models with their embodied figures, and emission factors."""
 
 from typing import Any
 
@@ -10,7 +10,8 @@ from apps.core.clock import now_us
 
 
 class Command(BaseCommand):
-    help = "Load the shipped specifications and emission factors; a changed factor becomes a new edition. Idempotent."
+    help = "Load the shipped hardware models, embodied figures and factors; a changed figure supersedes the old. Idempotent."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(f"{load_catalogue()} specifications, {load_factors(now=now_us())} new factor editions")
+        now = now_us()
+        self.stdout.write(f"{load_catalogue(now=now)} hardware models, {load_factors(now=now)} new factor editions")
