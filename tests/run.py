@@ -16,7 +16,8 @@ import pytest
 from tests.services.postgres import Postgres, programs
 
 ROOT = Path(__file__).resolve().parent.parent
-WORKERS = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadgroup"]
+# One more than there are cores: many tests wait for a process, a clock or a page.
+WORKERS = ["-n", str(min((os.cpu_count() or 1) + 1, 5)), "--dist", "loadgroup"]
 
 
 def packages_wanted() -> list[str]:
