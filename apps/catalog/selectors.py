@@ -114,7 +114,7 @@ def search(lab: Lab | None, kind: str = "", name: str = "") -> QuerySet[Hardware
 def suggest(kind: str, name: str, limit: int = 10, lab: Lab | None = None) -> list[HardwareModel]:
     """Return up to ``limit`` models for what somebody types: the one that is called so first, then those that hold it."""
     exact = model_of(kind, name, lab) if kind else None
-    others = search(lab, kind, name).exclude(pk=exact.pk if exact else None)[:limit]
+    others = [model for model in search(lab, kind, name)[: limit + 1] if model != exact]
     return [*([exact] if exact else []), *others][:limit]
 
 
