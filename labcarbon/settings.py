@@ -45,6 +45,7 @@ INSTALLED_APPS = [
     "apps.runs",
     "apps.attribution",
     "apps.energy",
+    "apps.assets",
     "apps.carbon",
     "apps.activity",
     "apps.dashboard",

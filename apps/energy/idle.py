@@ -1,6 +1,7 @@
 """Idle energy: the lab's dated policy, and the parts that projects bear where it is spread."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from zoneinfo import ZoneInfo
 
 from django.db import transaction
@@ -25,6 +26,12 @@ def ask_to_spread(*, lab: Lab, now: int) -> None:
     """Ask for the parts of idle energy to be derived again, soon, where the lab spreads it."""
     if IdlePolicy.objects.filter(lab=lab).exists():
         request_job(kind="energy.spread_idle", key=str(lab.pk), due_us=now + DELAY_US)
+
+
+def ask_for_use(*, lab: Lab, hours: Iterable[int], now: int) -> None:
+    """Ask for the use of devices in the UTC days of these hours to be summed again, soon: assets are charged by it."""
+    for day in sorted({hour // 24 for hour in hours}):
+        request_job(kind="assets.use", key=f"{lab.pk}:{day}", due_us=now + DELAY_US)
 
 
 @transaction.atomic
@@ -68,6 +75,7 @@ def spread_idle(*, lab: Lab) -> int:
     kept = IdleShare.objects.filter(lab=lab).values_list("from_hour", "to_hour", "project_id", "low", "high")
     now = sorted((span.from_hour, span.to_hour, project, low, high) for span, project, low, high in wanted)
     if sorted(kept) != now:
+        request_job(kind="assets.charge", key=str(lab.pk))
         IdleShare.objects.filter(lab=lab).delete()
         IdleShare.objects.bulk_create(
             [

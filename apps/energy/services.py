@@ -11,7 +11,7 @@ from apps.core.jobs import request_job
 from apps.core.units import US_PER_HOUR
 from apps.energy import calc, selectors
 from apps.energy.calc import EntryKey
-from apps.energy.idle import ask_to_spread
+from apps.energy.idle import ask_for_use, ask_to_spread
 from apps.energy.models import DeviceHour, LedgerEntry
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
@@ -69,6 +69,7 @@ def settle_chunk(*, node: Node, limit: int) -> int:
         attribute_new(lab=node.lab, node_id=node_id, consumer_ids=consumer_ids)
     settle_overhead(node=node, hours=rest_of_node)
     ask_to_spread(lab=node.lab, now=now_us())
+    ask_for_use(lab=node.lab, hours={hour for _, hour in dirty}, now=now_us())
     return len(dirty)
 
 

@@ -1,0 +1,8 @@
+from django.apps import AppConfig
+
+
+class AssetsConfig(AppConfig):
+    name = "apps.assets"
+
+    def ready(self) -> None:
+        from apps.assets import tasks  # noqa: F401

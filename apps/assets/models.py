@@ -1,0 +1,208 @@
+"""Bought things with embodied carbon: the register, the dated facts of each life, and who bears what of it."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from apps.accounts.models import Lab, Project, User
+from apps.assets.choices import Amortisation, AssetState, ChargeKind, EventKind
+from apps.catalog.choices import HardwareKind
+from apps.catalog.models import EmbodiedFigure, HardwareModel
+from apps.fleet.models import STANDING, DatedFact, Device, Node, Site
+
+
+class Asset(models.Model):
+    """A bought thing. What it is stands here; what happened to it, and when, are its events.
+
+    ``state``, ``parent``, ``site``, ``owner`` and ``borrower`` follow from the events (see ``services.refreshed``): they
+    are kept so that lists can be filtered. ``owner`` null: the lab itself. ``parent``: the machine that it is built into.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="assets")
+    name = models.CharField(max_length=200)
+    kind = models.CharField(max_length=16, choices=HardwareKind)
+    model = models.ForeignKey(HardwareModel, on_delete=models.SET_NULL, null=True, blank=True, related_name="assets")
+    serial = models.CharField(max_length=120, blank=True, default="")
+    tag = models.CharField(max_length=60, blank=True, default="")  # the lab's own inventory number
+    supplier = models.CharField(max_length=200, blank=True, default="")
+    price_ucurrency = models.BigIntegerField(null=True, blank=True)  # millionths of ``currency``
+    currency = models.CharField(max_length=3, blank=True, default="")
+    warranty_until = models.DateField(null=True, blank=True)
+    location = models.CharField(max_length=200, blank=True, default="")
+    note = models.CharField(max_length=1000, blank=True, default="")
+    added_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    added_us = models.BigIntegerField()
+    state = models.CharField(max_length=10, choices=AssetState, default=AssetState.STOCK)
+    parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="parts")
+    site = models.ForeignKey(Site, on_delete=models.SET_NULL, null=True, blank=True, related_name="assets")
+    owner = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="assets")
+    borrower = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=~Q(name=""), name="asset_has_a_name"),
+            models.CheckConstraint(
+                condition=Q(price_ucurrency__isnull=True) | Q(price_ucurrency__gte=0) & ~Q(currency=""),
+                name="asset_price_has_a_currency",
+            ),
+            models.UniqueConstraint(fields=["lab", "tag"], condition=~Q(tag=""), name="asset_tag_once_per_lab"),
+        ]
+        indexes = [
+            models.Index(fields=["lab", "kind", "state"], name="assets_of_lab"),
+            models.Index(fields=["lab", "serial"], condition=~Q(serial=""), name="assets_by_serial"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class LifecycleEvent(models.Model):
+    """One dated fact of an asset's life, from the whole UTC hour ``hour`` on. Append-only: a wrong one is reversed by
+    another, which names it in ``reverses``.
+
+    ``total_ug`` is the embodied carbon that the event brings (bought, repaired), or what its end of life really emitted
+    (disposed of); null: none. ``manufacture_ug``, ``transport_ug``, ``end_of_life_ug`` are the parts of it that are known
+    apart, ``includes_end_of_life`` says whether it holds the end of life (null: nobody knows). ``project`` is the new owner
+    (bought, changed owner; null: the lab) or the borrower. ``counterpart``: seller, borrower outside, or disposer.
+    """
+
+    asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="events")
+    kind = models.CharField(max_length=12, choices=EventKind)
+    hour = models.BigIntegerField()
+    total_ug = models.BigIntegerField(null=True, blank=True)
+    low_ug = models.BigIntegerField(null=True, blank=True)
+    high_ug = models.BigIntegerField(null=True, blank=True)
+    manufacture_ug = models.BigIntegerField(null=True, blank=True)
+    transport_ug = models.BigIntegerField(null=True, blank=True)
+    end_of_life_ug = models.BigIntegerField(null=True, blank=True)
+    includes_end_of_life = models.BooleanField(null=True, blank=True)
+    figure = models.ForeignKey(EmbodiedFigure, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    source = models.CharField(max_length=500, blank=True, default="")
+    life_hours = models.BigIntegerField(null=True, blank=True)  # opening: planned life, from the first day of use
+    life_end_hour = models.BigIntegerField(null=True, blank=True)  # life changed, repurposed: its new planned end
+    amortisation = models.CharField(max_length=8, choices=Amortisation, blank=True, default="")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    parent = models.ForeignKey(Asset, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    site = models.ForeignKey(Site, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    counterpart = models.CharField(max_length=200, blank=True, default="")
+    evidence = models.CharField(max_length=300, blank=True, default="")
+    note = models.CharField(max_length=500, blank=True, default="")
+    reverses = models.OneToOneField("self", on_delete=models.PROTECT, null=True, blank=True, related_name="reversed_by")
+    recorded_us = models.BigIntegerField()
+    recorded_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(hour__gte=0), name="event_not_before_time"),
+            models.CheckConstraint(condition=Q(total_ug__isnull=True) | Q(total_ug__gte=0), name="event_total_not_negative"),
+            models.CheckConstraint(
+                condition=Q(end_of_life_ug__isnull=True) | Q(total_ug__isnull=False), name="event_part_has_a_whole"
+            ),
+            models.CheckConstraint(
+                condition=Q(kind=EventKind.REVERSAL, reverses__isnull=False)
+                | ~Q(kind=EventKind.REVERSAL) & Q(reverses__isnull=True),
+                name="event_reverses_if_reversal",
+            ),
+            models.CheckConstraint(condition=Q(life_hours__isnull=True) | Q(life_hours__gt=0), name="event_life_not_empty"),
+        ]
+        indexes = [models.Index(fields=["asset", "hour"], name="events_of_asset")]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()}: {self.asset_id}"
+
+
+class AssetMeter(DatedFact):
+    """By what the use of an asset is told from an hour on: its own device, or (a machine) the devices of a node; neither:
+    nothing any more."""
+
+    asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="meters")
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, null=True, blank=True, related_name="asset_meters")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, null=True, blank=True, related_name="asset_meters")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["asset", "from_hour"], condition=STANDING, name="asset_meter_once_per_hour"),
+            models.CheckConstraint(condition=Q(device__isnull=True) | Q(node__isnull=True), name="asset_meter_is_one"),
+            models.CheckConstraint(condition=Q(from_hour__gte=0), name="asset_meter_not_before_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.asset_id} by {self.device_id or self.node_id}"
+
+
+class StoredVolume(DatedFact):
+    """How many GB a project keeps on an asset (a file server) from an hour on: its use is shared by them. ``project``
+    null: nobody's. ``gigabytes`` 0: none any more."""
+
+    asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="volumes")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    gigabytes = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["asset", "project", "from_hour"],
+                condition=STANDING,
+                name="volume_once_per_hour",
+                nulls_distinct=False,
+            ),
+            models.CheckConstraint(condition=Q(gigabytes__gte=0), name="volume_not_negative"),
+            models.CheckConstraint(condition=Q(from_hour__gte=0), name="volume_not_before_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.gigabytes} GB on {self.asset_id}"
+
+
+class DeviceDay(models.Model):
+    """Derived: how long a device on a node was measured in a day of the lab, and who used it (or had it reserved).
+
+    ``parts`` is [[project id or 0 where no project is known, milliseconds], …].
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, db_index=False)
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, db_index=False)
+    node = models.ForeignKey(Node, on_delete=models.CASCADE)
+    from_hour = models.BigIntegerField()
+    to_hour = models.BigIntegerField()
+    measured_ms = models.BigIntegerField()
+    parts = models.JSONField(default=list)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["device", "node", "from_hour"], name="device_day_once"),
+            models.CheckConstraint(condition=Q(to_hour__gt=F("from_hour")), name="device_day_not_empty"),
+        ]
+        indexes = [models.Index(fields=["lab", "from_hour"], name="device_days_of_lab")]
+
+    def __str__(self) -> str:
+        return f"{self.device_id} {self.from_hour}"
+
+
+class EmbodiedCharge(models.Model):
+    """Derived: ``amount_ug`` of an asset's embodied carbon, borne over ``[from_hour, to_hour)`` evenly by ``project``.
+
+    A part of the time bears ``v × (b − from) div (to − from)`` less the same of its start: parts sum to the whole exactly.
+    ``project`` null: the lab's own, or (used) nobody known. Rows may reach past today: they are read up to now.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, db_index=False)
+    asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="charges")
+    from_hour = models.BigIntegerField()
+    to_hour = models.BigIntegerField()
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    kind = models.CharField(max_length=12, choices=ChargeKind)
+    amount_ug = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["asset", "from_hour", "to_hour", "kind", "project"],
+                name="embodied_charge_once",
+                nulls_distinct=False,
+            ),
+            models.CheckConstraint(condition=Q(to_hour__gt=F("from_hour")), name="embodied_charge_not_empty"),
+        ]
+        indexes = [models.Index(fields=["lab", "from_hour", "to_hour"], name="embodied_charges_of_lab")]
+
+    def __str__(self) -> str:
+        return f"{self.asset_id}: {self.amount_ug} µg"

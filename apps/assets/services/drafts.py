@@ -1,0 +1,208 @@
+"""What somebody wants to record of an asset, and whether it can be."""
+
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+from apps.accounts.models import Lab, Project, User
+from apps.assets.choices import OPENING, Amortisation, EventKind
+from apps.assets.models import Asset, LifecycleEvent
+from apps.catalog.choices import HardwareKind
+from apps.catalog.models import EmbodiedFigure, HardwareModel
+from apps.core.errors import InvalidInput
+from apps.core.text import unstorable
+from apps.core.units import END_HOUR, INT64_MAX, US_PER_HOUR, hour_of
+from apps.fleet.models import Device, Node, Site
+
+HOURS_PER_YEAR = 8_760
+MOST_UG = 10**15  # 1 000 t: no single thing emits more
+LONGEST_LIFE_HOURS = 100 * HOURS_PER_YEAR
+# Where nobody says how long a thing will serve: years by kind (see docs/assets.md).
+LIFE_YEARS = {
+    HardwareKind.GPU: 4, HardwareKind.CPU: 5, HardwareKind.SERVER: 5, HardwareKind.WORKSTATION: 5, HardwareKind.LAPTOP: 4,
+    HardwareKind.STORAGE: 5, HardwareKind.NETWORK: 6, HardwareKind.MONITOR: 6, HardwareKind.OTHER: 5,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What an asset is. Texts may be empty; ``model``, price and warranty may be unknown."""
+
+    name: str
+    kind: str
+    model: HardwareModel | None = None
+    serial: str = ""
+    tag: str = ""
+    supplier: str = ""
+    price_ucurrency: int | None = None
+    currency: str = ""
+    warranty_until: date | None = None
+    location: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Embodied:
+    """Embodied carbon that an event brings, µg CO2e, with its range and the parts that are known apart."""
+
+    total_ug: int
+    low_ug: int | None = None
+    high_ug: int | None = None
+    manufacture_ug: int | None = None
+    transport_ug: int | None = None
+    end_of_life_ug: int | None = None
+    includes_end_of_life: bool | None = None
+    figure: EmbodiedFigure | None = None
+    source: str = ""
+
+    @classmethod
+    def of(cls, figure: EmbodiedFigure, times: int = 1) -> "Embodied":
+        """Return what ``times`` units of a catalogue figure bring."""
+
+        def scaled(value: int | None) -> int | None:
+            return None if value is None else value * times
+
+        return cls(
+            figure.total_ug * times, scaled(figure.low_ug), scaled(figure.high_ug), scaled(figure.manufacture_ug),
+            scaled(figure.transport_ug), scaled(figure.end_of_life_ug), figure.includes_end_of_life, figure, figure.source,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a life, as somebody records it; what does not belong to its kind stays empty (see docs/assets.md)."""
+
+    kind: str
+    at_us: int
+    embodied: Embodied | None = None
+    life_hours: int | None = None
+    life_end_us: int | None = None
+    amortisation: str = ""
+    project: Project | None = None
+    parent: Asset | None = None
+    site: Site | None = None
+    counterpart: str = ""
+    evidence: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An asset that is not registered yet: what it is, how it was bought, since when it is used (None: in stock), and by
+    what its use is told (a device, a node, or nothing)."""
+
+    facts: Facts
+    opening: Entry
+    deployed_us: int | None = None
+    device: Device | None = None
+    node: Node | None = None
+    entries: tuple[Entry, ...] = field(default=())
+
+
+TAKES = {
+    EventKind.PURCHASE: {"embodied", "life_hours", "amortisation", "project", "parent", "site", "counterpart"},
+    EventKind.SECOND_HAND: {"embodied", "life_hours", "amortisation", "project", "parent", "site", "counterpart"},
+    EventKind.DEPLOY: {"parent", "site"},
+    EventKind.MOVE: {"parent", "site"},
+    EventKind.TRANSFER: {"project"},
+    EventKind.REPURPOSE: {"life_end_us", "amortisation"},
+    EventKind.REPAIR: {"embodied", "counterpart"},
+    EventKind.UPGRADE: set(),
+    EventKind.LIFE_CHANGE: {"life_end_us", "amortisation"},
+    EventKind.LEND: {"project", "counterpart"},
+    EventKind.RETURN: set(),
+    EventKind.RETIRE: set(),
+    EventKind.DISPOSE: {"embodied", "counterpart"},
+}
+
+
+def default_life_hours(kind: str) -> int:
+    """Return the planned life, in hours, where nobody says."""
+    return LIFE_YEARS[HardwareKind(kind)] * HOURS_PER_YEAR
+
+
+def checked_facts(lab: Lab, facts: Facts) -> Facts:
+    facts = replace(facts, name=facts.name.strip(), serial=facts.serial.strip(), tag=facts.tag.strip())
+    limits = {"name": 200, "serial": 120, "tag": 60, "supplier": 200, "location": 200, "note": 1000}
+    for name, limit in limits.items():
+        text = getattr(facts, name)
+        if len(text) > limit or unstorable(text):
+            raise InvalidInput(f"{text[:40]!r} cannot be kept.", field=name, hint=f"At most {limit} letters, no NUL.")
+    if not facts.name:
+        raise InvalidInput("An asset needs a name.", field="name", hint="For example its model and a number.")
+    if facts.kind not in HardwareKind.values:
+        raise InvalidInput(
+            f"{facts.kind[:40]!r} is not a kind.", field="kind", hint=f"Use one of {', '.join(HardwareKind.values)}."
+        )
+    if facts.model is not None and facts.model.lab_id not in (None, lab.pk):
+        raise InvalidInput("There is no such model in this lab.", field="model", hint="See /catalog/.")
+    if facts.price_ucurrency is not None:
+        if not 0 <= facts.price_ucurrency < INT64_MAX:
+            raise InvalidInput("This price is out of range.", field="price", hint="Leave it out if it is not known.")
+        if len(facts.currency) != 3 or not facts.currency.isascii() or not facts.currency.isalpha():
+            raise InvalidInput("A price needs a currency.", field="currency", hint="Write three letters, as EUR.")
+    return replace(facts, currency=facts.currency.upper() if facts.price_ucurrency is not None else "")
+
+
+def checked_entry(lab: Lab, entry: Entry, now: int) -> Entry:
+    """Raise InvalidInput naming the field of whatever cannot be."""
+    if entry.kind not in TAKES:
+        raise InvalidInput(f"{entry.kind[:40]!r} is not an entry of a life.", field="kind", hint=f"Use {', '.join(TAKES)}.")
+    takes = TAKES[EventKind(entry.kind)]
+    for name in ("embodied", "life_hours", "life_end_us", "amortisation", "project", "parent", "site", "counterpart"):
+        if getattr(entry, name) and name not in takes:
+            raise InvalidInput(f"{EventKind(entry.kind).label!r} tells no {name}.", field=name, hint="Leave it empty.")
+    if not 0 <= hour_of(entry.at_us) < END_HOUR or entry.at_us > now + US_PER_HOUR:
+        raise InvalidInput("What did not happen yet is not recorded.", field="at", hint="Choose a day up to today.")
+    for name, limit in (("counterpart", 200), ("evidence", 300), ("note", 500)):
+        text = getattr(entry, name)
+        if len(text) > limit or unstorable(text):
+            raise InvalidInput(f"{text[:40]!r} cannot be kept.", field=name, hint=f"At most {limit} letters, no NUL.")
+    for name in ("project", "parent", "site"):
+        thing = getattr(entry, name)
+        if thing is not None and thing.lab_id != lab.pk:
+            raise InvalidInput(f"There is no such {name} in this lab.", field=name)
+    _check_meaning(entry)
+    if entry.embodied is not None:
+        _check_embodied(entry.embodied)
+    return entry
+
+
+def _check_meaning(entry: Entry) -> None:
+    if entry.amortisation and entry.amortisation not in Amortisation.values:
+        raise InvalidInput("This is not a way to charge.", field="amortisation", hint="Use linear or sci.")
+    if entry.kind in OPENING and not 0 < (entry.life_hours or 0) <= LONGEST_LIFE_HOURS:
+        raise InvalidInput("How long will it serve?", field="life", hint="Above 0, up to 100 years; four are usual.")
+    if entry.kind == EventKind.LIFE_CHANGE and not (entry.life_end_us or entry.amortisation):
+        raise InvalidInput("Nothing would change.", field="life_end", hint="Choose a new end of its life, or how to charge.")
+    if entry.kind == EventKind.LEND and entry.project is None and not entry.counterpart:
+        raise InvalidInput("Lent to whom?", field="project", hint="Choose a project, or name somebody outside.")
+
+
+def _check_embodied(what: Embodied) -> None:
+    if not 0 <= what.total_ug <= MOST_UG:
+        raise InvalidInput("This embodied carbon is out of range.", field="embodied", hint="Between 0 and 1 000 000 kg.")
+    low, high = what.low_ug, what.high_ug
+    if (low is not None and low > what.total_ug) or (high is not None and high < what.total_ug):
+        raise InvalidInput("The value is outside its own range.", field="embodied", hint="low ≤ value ≤ high.")
+    parts = [part for part in (what.manufacture_ug, what.transport_ug, what.end_of_life_ug) if part is not None]
+    if any(part < 0 for part in parts) or sum(parts) > what.total_ug:
+        raise InvalidInput("The parts are more than the whole.", field="embodied", hint="Leave unknown parts empty.")
+    if what.end_of_life_ug is not None and not what.includes_end_of_life:
+        raise InvalidInput("The end of life is a part of the whole or it is not.", field="embodied")
+
+
+def event_row(asset: Asset, entry: Entry, by: User | None, now: int) -> LifecycleEvent:
+    what = entry.embodied
+    told = {
+        name: getattr(what, name)
+        for name in (
+            "total_ug", "low_ug", "high_ug", "manufacture_ug", "transport_ug", "end_of_life_ug", "includes_end_of_life",
+            "figure", "source",
+        )
+    } if what else {}  # fmt: skip
+    return LifecycleEvent(
+        asset=asset, kind=entry.kind, hour=hour_of(entry.at_us), life_hours=entry.life_hours,
+        life_end_hour=None if entry.life_end_us is None else hour_of(entry.life_end_us), amortisation=entry.amortisation,
+        project=entry.project, parent=entry.parent, site=entry.site, counterpart=entry.counterpart, evidence=entry.evidence,
+        note=entry.note, recorded_us=now, recorded_by=by, **told,
+    )  # fmt: skip

@@ -1,0 +1,55 @@
+"""By what the use of an asset is told: a device, a node, or what projects store on it."""
+
+from django.db import transaction
+from django.db.models import Model
+
+from apps.accounts.choices import Act
+from apps.accounts.models import Project, User
+from apps.assets.charging import recharge
+from apps.assets.models import Asset, AssetMeter, StoredVolume
+from apps.assets.services.life import held, note_act
+from apps.core.errors import InvalidInput
+from apps.core.jobs import request_job
+from apps.core.units import hour_of
+from apps.fleet.models import STANDING, Device, Node
+
+
+@transaction.atomic
+def set_meter(
+    *, asset: Asset, device: Device | None = None, node: Node | None = None, from_us: int, by: User | None, now: int
+) -> AssetMeter:
+    """Say by what the use of an asset is told from a whole UTC hour on: a device, the devices of a node, or nothing."""
+    asset = held(asset)
+    for place in (device, node):
+        if place is not None and place.lab_id != asset.lab_id:
+            raise InvalidInput("There is no such meter in this lab.", field="meter")
+    if device is not None and node is not None:
+        raise InvalidInput("One meter, not two.", field="meter", hint="A device, or a node.")
+    hour = hour_of(from_us)
+    AssetMeter.objects.filter(STANDING, asset=asset, from_hour=hour).update(withdrawn_us=now, withdrawn_by=by)
+    row = AssetMeter.objects.create(asset=asset, device=device, node=node, from_hour=hour, recorded_us=now, recorded_by=by)
+    told: Model | None = device or node
+    note_act(asset, by, Act.ASSET_METER, {"from_hour": hour, "meter": str(told) if told else ""}, now)
+    request_job(kind="assets.use_all", key=str(asset.lab_id))
+    recharge(lab=asset.lab, asset_ids=[asset.pk])
+    return row
+
+
+@transaction.atomic
+def store(*, asset: Asset, project: Project | None, gigabytes: int, from_us: int, by: User | None, now: int) -> StoredVolume:
+    """Say how much a project keeps on an asset from a whole UTC hour on; what was said for that hour is replaced."""
+    asset = held(asset)
+    if project is not None and project.lab_id != asset.lab_id:
+        raise InvalidInput("There is no such project in this lab.", field="project")
+    if not 0 <= gigabytes <= 10**12:
+        raise InvalidInput("This volume is out of range.", field="gigabytes", hint="Gigabytes, 0 or more.")
+    hour = hour_of(from_us)
+    same = StoredVolume.objects.filter(STANDING, asset=asset, project=project, from_hour=hour)
+    same.update(withdrawn_us=now, withdrawn_by=by)
+    row = StoredVolume.objects.create(
+        asset=asset, project=project, gigabytes=gigabytes, from_hour=hour, recorded_us=now, recorded_by=by
+    )
+    told = {"project": project.slug if project else "", "gigabytes": gigabytes, "from_hour": hour}
+    note_act(asset, by, Act.ASSET_VOLUME, told, now)
+    recharge(lab=asset.lab, asset_ids=[asset.pk])
+    return row

@@ -1,0 +1,103 @@
+"""The register: assets with their first entries, one or many; what an asset is, said anew."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from django.db import transaction
+
+from apps.accounts import audit
+from apps.accounts.choices import Act
+from apps.accounts.models import Lab, User
+from apps.assets import history
+from apps.assets.charging import as_event, recharge
+from apps.assets.choices import OPENING, EventKind
+from apps.assets.models import Asset, AssetMeter, LifecycleEvent
+from apps.assets.services.drafts import Draft, Entry, Facts, checked_entry, checked_facts, event_row
+from apps.assets.services.life import note_act, refresh
+from apps.core.errors import Conflict, InvalidInput
+from apps.core.jobs import request_job
+
+
+def _drafted(lab: Lab, draft: Draft, by: User | None, now: int) -> tuple[Asset, list[LifecycleEvent], AssetMeter | None]:
+    """Return the rows of a draft, not written. Raises InvalidInput, Conflict."""
+    facts = checked_facts(lab, draft.facts)
+    texts = {name: getattr(facts, name) for name in Facts.__dataclass_fields__}
+    asset = Asset(lab=lab, added_by=by, added_us=now, **texts)
+    if draft.opening.kind not in OPENING:
+        raise InvalidInput("A life begins with being bought.", field="kind", hint="Use purchase or second_hand.")
+    entries = [draft.opening, *draft.entries]
+    if draft.deployed_us is not None:
+        entries.append(Entry(EventKind.DEPLOY, draft.deployed_us))
+    rows = [event_row(asset, checked_entry(lab, entry, now), by, now) for entry in entries]
+    rows.sort(key=lambda row: row.hour)  # stable: of one hour, as they were told
+    reason = history.wrong([replace(as_event(row)[0], id=i) for i, row in enumerate(rows)])
+    if reason:
+        raise Conflict(reason)
+    for place in (draft.device, draft.node):
+        if place is not None and place.lab_id != lab.pk:
+            raise InvalidInput("There is no such meter in this lab.", field="meter")
+    meter = None
+    if draft.device is not None or draft.node is not None:
+        device = draft.device
+        node = None if device else draft.node
+        meter = AssetMeter(asset=asset, device=device, node=node, from_hour=rows[0].hour, recorded_us=now, recorded_by=by)
+    refresh(asset, rows)
+    return asset, rows, meter
+
+
+def check_tags(lab: Lab, assets: Sequence[Asset]) -> None:
+    tags = [asset.tag for asset in assets if asset.tag]
+    double = next((tag for i, tag in enumerate(tags) if tag in set(tags[:i])), None) if len(set(tags)) < len(tags) else None
+    taken = double or Asset.objects.filter(lab=lab, tag__in=tags).values_list("tag", flat=True).first()
+    if taken:
+        raise Conflict(f"The inventory number {taken!r} is taken.", field="tag", hint="Give it another, or leave it out.")
+
+
+@transaction.atomic
+def register(*, lab: Lab, draft: Draft, by: User | None, now: int) -> Asset:
+    """Write an asset with its first entries. Raises InvalidInput naming the field, Conflict for what cannot have been."""
+    asset = _registered(lab, [draft], by, now)[0]
+    audit.record(
+        lab=lab, by=by, action=Act.ASSET_ADDED, subject=asset.name, details={"asset": asset.pk, "kind": asset.kind}, now=now
+    )
+    recharge(lab=lab, asset_ids=[asset.pk])
+    return asset
+
+
+@transaction.atomic
+def register_many(*, lab: Lab, drafts: Sequence[Draft], by: User | None, now: int) -> list[Asset]:
+    """Write many assets, all or none; they are charged by a job."""
+    found = _registered(lab, drafts, by, now)
+    audit.record(
+        lab=lab, by=by, action=Act.ASSETS_IMPORTED, subject=f"{len(found)} assets", details={"assets": len(found)}, now=now
+    )
+    request_job(kind="assets.charge", key=str(lab.pk))
+    return found
+
+
+def _registered(lab: Lab, drafts: Sequence[Draft], by: User | None, now: int) -> list[Asset]:
+    rows = [_drafted(lab, draft, by, now) for draft in drafts]
+    check_tags(lab, [asset for asset, _, _ in rows])
+    first_meter = not AssetMeter.objects.filter(asset__lab=lab).exists()
+    assets = Asset.objects.bulk_create([asset for asset, _, _ in rows], batch_size=500)
+    LifecycleEvent.objects.bulk_create([event for _, events, _ in rows for event in events], batch_size=500)
+    meters = [meter for _, _, meter in rows if meter is not None]
+    AssetMeter.objects.bulk_create(meters, batch_size=500)
+    if meters and first_meter:
+        request_job(kind="assets.use_all", key=str(lab.pk))
+    return list(assets)
+
+
+@transaction.atomic
+def describe(*, asset: Asset, facts: Facts, by: User | None, now: int) -> Asset:
+    """Say anew what an asset is; its life and its charges stay as they are."""
+    facts = checked_facts(asset.lab, facts)
+    changed = sorted(name for name in Facts.__dataclass_fields__ if getattr(facts, name) != getattr(asset, name))
+    if "tag" in changed:
+        check_tags(asset.lab, [Asset(tag=facts.tag)])
+    for name in changed:
+        setattr(asset, name, getattr(facts, name))
+    if changed:
+        asset.save(update_fields=changed)
+        note_act(asset, by, Act.ASSET_CHANGED, {"changed": changed}, now)
+    return asset

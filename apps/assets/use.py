@@ -1,0 +1,160 @@
+"""How long each device was measured and by whom it was used or reserved, by day of the lab: derived from the ledger."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from django.db import transaction
+from django.db.models import Max, Min
+
+from apps.accounts.models import Lab
+from apps.assets.models import DeviceDay
+from apps.core.clock import now_us
+from apps.core.sql import as_int, rows
+from apps.core.units import US_PER_HOUR, largest_remainder
+from apps.energy.models import DeviceHour, LedgerEntry
+from apps.fleet.models import Device
+from apps.runs.models import Run
+
+MS_PER_HOUR = 3_600_000
+Place = tuple[int, int]  # device id, node id
+
+
+def day_edges(first_hour: int, end_hour: int, zone: ZoneInfo) -> list[int]:
+    """Return the first whole UTC hours of the days of ``zone`` that touch ``[first_hour, end_hour)``, and the end."""
+    day = datetime.fromtimestamp(first_hour * 3600, tz=zone).date()
+    edges = [_begin(day, zone)]
+    if edges[0] > first_hour:  # a zone off the hour: its day begins with the next whole hour
+        edges.insert(0, _begin(day - timedelta(days=1), zone))
+    while edges[-1] < end_hour:
+        day += timedelta(days=1)
+        edges.append(_begin(day, zone))
+    return edges
+
+
+def _begin(day: date, zone: ZoneInfo) -> int:
+    return -(-int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()) // 3600)
+
+
+@dataclass
+class _Hour:
+    """One hour of a device on a node: energy by project (0: no project known), and what was reserved of it, ms."""
+
+    energy_mj: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    reserved_ms: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+    def used_ms(self) -> dict[int, int]:
+        """Return milliseconds by project: what was reserved, and what is left of the hour by energy used."""
+        found = dict(self.reserved_ms)
+        left = MS_PER_HOUR - sum(found.values())
+        projects = sorted(project for project, energy in self.energy_mj.items() if energy > 0)
+        if left > 0 and projects:
+            parts = largest_remainder(left, [self.energy_mj[project] for project in projects])
+            for project, part in zip(projects, parts, strict=True):
+                found[project] = found.get(project, 0) + part
+        return found
+
+
+def first_and_last(lab: Lab) -> tuple[int, int] | None:
+    """Return the first hour of the ledger and the one behind its last; None of an empty one."""
+    seen = LedgerEntry.objects.filter(lab=lab).aggregate(first=Min("hour"), last=Max("hour"))
+    return None if seen["first"] is None else (seen["first"], seen["last"] + 1)
+
+
+@transaction.atomic
+def roll_up(*, lab: Lab, from_hour: int, to_hour: int) -> set[int]:
+    """Derive the device-days that touch ``[from_hour, to_hour)`` again; return the devices whose days changed."""
+    edges = day_edges(from_hour, to_hour, ZoneInfo(lab.time_zone))
+    start, end = edges[0], edges[-1]
+    wanted = {(row.device_id, row.node_id, row.from_hour): row for row in _days(lab, edges)}
+    kept = {
+        (row.device_id, row.node_id, row.from_hour): row
+        for row in DeviceDay.objects.filter(lab=lab, from_hour__lt=end, to_hour__gt=start)
+    }
+    gone = [row for key, row in kept.items() if key not in wanted or _told(wanted[key]) != _told(row)]
+    new = [row for key, row in wanted.items() if key not in kept or _told(kept[key]) != _told(row)]
+    DeviceDay.objects.filter(pk__in=[row.pk for row in gone]).delete()
+    DeviceDay.objects.bulk_create(new, batch_size=500)
+    return {row.device_id for row in (*gone, *new)}
+
+
+def _told(row: DeviceDay) -> tuple[object, ...]:
+    return row.to_hour, row.measured_ms, [list(part) for part in row.parts]
+
+
+def _days(lab: Lab, edges: list[int]) -> Iterable[DeviceDay]:
+    start, end = edges[0], edges[-1]
+    day_of = {hour: i for i in range(len(edges) - 1) for hour in range(edges[i], edges[i + 1])}
+    used: dict[tuple[Place, int], dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for (place, hour), found in _hours(lab, start, end).items():
+        for project, part in found.used_ms().items():
+            used[place, day_of[hour]][project] += part
+    measured: dict[tuple[Place, int], int] = defaultdict(int)
+    hours = DeviceHour.objects.filter(lab=lab, hour__gte=start, hour__lt=end)
+    for device_id, node_id, hour, covered_us in hours.values_list("device_id", "node_id", "hour", "covered_us").iterator():
+        measured[(device_id, node_id), day_of[hour]] += covered_us // 1000
+    for place, day in sorted(set(used) | set(measured)):
+        parts = [[project, part] for project, part in sorted(used[place, day].items()) if part]
+        yield DeviceDay(
+            lab=lab, device_id=place[0], node_id=place[1], from_hour=edges[day], to_hour=edges[day + 1],
+            measured_ms=measured[place, day], parts=parts,
+        )  # fmt: skip
+
+
+def _hours(lab: Lab, start: int, end: int) -> dict[tuple[Place, int], _Hour]:
+    found: dict[tuple[Place, int], _Hour] = defaultdict(_Hour)
+    reserving = _reserve(lab, start, end, found)
+    entries = rows(
+        "SELECT e.device_id, e.node_id, e.hour, c.run_uuid, t.project_id, SUM(e.energy_mj) AS energy_mj "
+        "FROM energy_ledgerentry e JOIN ingest_consumer c ON c.id = e.consumer_id "
+        "LEFT JOIN attribution_attribution t ON t.consumer_id = e.consumer_id AND t.node_id = e.node_id "
+        "AND t.from_hour <= e.hour AND e.hour < t.to_hour "
+        "WHERE e.lab_id = %s AND e.hour >= %s AND e.hour < %s AND c.kind NOT IN ('idle', 'overhead') "
+        "GROUP BY e.device_id, e.node_id, e.hour, c.run_uuid, t.project_id",
+        [lab.pk, start, end],
+    )
+    for row in entries:
+        if _plain(row["run_uuid"]) not in reserving:
+            hour = found[(row["device_id"], row["node_id"]), row["hour"]]
+            hour.energy_mj[row["project_id"] or 0] += as_int(row["energy_mj"])
+    return found
+
+
+def _plain(uuid: object) -> str:
+    return str(uuid).replace("-", "") if uuid else ""
+
+
+def _reserve(lab: Lab, start: int, end: int, found: dict[tuple[Place, int], _Hour]) -> set[str]:
+    """Add what schedulers reserved of single GPUs; return the runs of which that is known. A run that goes on holds its
+    GPUs until now."""
+    runs = Run.objects.filter(lab=lab, started_us__lt=end * US_PER_HOUR, job_facts__has_key="gpus")
+    runs = runs.exclude(ended_us__lte=start * US_PER_HOUR).exclude(job_facts__gpus={})
+    nodes = dict(lab.nodes.values_list("pk", "hostname"))
+    devices = dict(Device.objects.filter(lab=lab, kind="gpu").values_list("key", "pk"))
+    reserving: set[str] = set()
+    now = now_us()
+    for run in runs.iterator():
+        places = _places(run, nodes, devices)
+        begun, ended = max(run.started_us, start * US_PER_HOUR), min(run.ended_us or now, end * US_PER_HOUR)
+        if not places or begun >= ended:
+            continue
+        reserving.add(run.uuid.hex)
+        for hour in range(begun // US_PER_HOUR, -(-ended // US_PER_HOUR)):
+            held_us = min(ended, (hour + 1) * US_PER_HOUR) - max(begun, hour * US_PER_HOUR)
+            for place in places:
+                found[place, hour].reserved_ms[run.charged_project_id or 0] += held_us // 1000
+    return reserving
+
+
+def _places(run: Run, nodes: dict[int, str], devices: dict[str, int]) -> list[Place]:
+    """Return the devices that a job reserved: its GPUs by UUID, on nodes by the names that the scheduler uses."""
+    by_name = {name.partition(".")[0]: pk for pk, name in nodes.items()}
+    told = run.job_facts.get("gpus") or {}
+    return [
+        (devices[f"gpu:{uuid}"], by_name[name.partition(".")[0]])
+        for name, uuids in sorted(told.items())
+        for uuid in uuids
+        if f"gpu:{uuid}" in devices and name.partition(".")[0] in by_name
+    ]

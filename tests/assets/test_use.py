@@ -1,0 +1,174 @@
+"""From the ledger to who bears a card: device-hours reserved, else used; idle, off and unknown stay apart."""
+
+from itertools import pairwise
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from apps.accounts.models import Project
+from apps.accounts.services import create_project
+from apps.assets.models import AssetMeter, DeviceDay, EmbodiedCharge
+from apps.assets.services import set_meter
+from apps.assets.tasks import charge_job, use_all_job
+from apps.assets.use import day_edges
+from apps.attribution.calc import Stretch
+from apps.attribution.services import claim, undo_claim
+from apps.core.units import US_PER_HOUR
+from apps.energy.idle import set_idle_policy, withdraw_idle_policy
+from apps.energy.services import rebuild_ledger
+from apps.fleet.models import Device
+from apps.ingest.calc import job_run
+from apps.ingest.models import Consumer
+from apps.runs.models import Run
+from apps.runs.services import RunFacts, put_run
+from tests.assets.support import KG, borne, bought
+from tests.builders import T0, SmallLab, W, push, small_lab
+
+pytestmark = pytest.mark.django_db
+HOUR = US_PER_HOUR
+D0 = T0 - 9 * HOUR  # a day of the lab (Europe/Berlin): 2026-11-01T23:00Z
+NOW = T0 + 365 * 24 * HOUR
+GPU = "gpu:GPU-1"
+
+
+@pytest.fixture
+def lab() -> SmallLab:
+    return small_lab()
+
+
+def day(lab: SmallLab, hours: dict[int, tuple[tuple[str, int], ...]], gpu: str = GPU) -> None:
+    """Push whole hours of the day D0: what was used by whom, mJ."""
+    windows = [
+        W(gpu, sum(part for _, part in shares), D0 + hour * HOUR, D0 + (hour + 1) * HOUR, seq, shares, None, "nvml_power")
+        for seq, (hour, shares) in enumerate(sorted(hours.items()))
+    ]
+    push(lab.node, windows)
+
+
+def card(lab: SmallLab, **more: object) -> tuple[object, Project]:
+    asset = bought(lab, kg=365 * 24, years=1, at_us=D0, device=Device.objects.get(key=GPU), **more)  # 1 kg an hour
+    return asset, create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
+
+
+def summed(lab: SmallLab) -> None:
+    use_all_job(str(lab.lab.pk))
+
+
+def claimed(lab: SmallLab, key: str, project: Project) -> UUID:
+    row = Consumer.objects.get(lab=lab.lab, key=key)
+    return claim(lab=lab.lab, stretches=[Stretch(row.pk, None, 0, 3_000_000)], project=project, by=None, now=NOW)
+
+
+def test_used_idle_and_not_measured_hours_are_borne_apart(lab: SmallLab) -> None:
+    day(lab, {**dict.fromkeys(range(6), (("proc:ada/x", 1000),)), **dict.fromkeys(range(6, 18), (("idle", 10),))})
+    asset, vision = card(lab)
+    summed(lab)
+    first = D0 // HOUR
+    assert borne(asset, first, first + 24) == {
+        (None, "used"): 6 * KG, (None, "idle"): 12 * KG, (None, "unmeasured"): 6 * KG,
+    }  # fmt: skip
+    act = claimed(lab, "proc:ada/x", vision)
+    summed(lab)
+    assert borne(asset, first, first + 24)["vision", "used"] == 6 * KG
+    undo_claim(lab=lab.lab, act=act, by=None, now=NOW)
+    summed(lab)
+    assert borne(asset, first, first + 24)[None, "used"] == 6 * KG
+    assert sum(borne(asset).values()) == 365 * 24 * KG
+
+
+def test_an_hour_of_two_is_shared_by_energy(lab: SmallLab) -> None:
+    day(lab, dict.fromkeys(range(24), (("proc:ada/x", 750), ("proc:ben/x", 250))))
+    asset, vision = card(lab)
+    claimed(lab, "proc:ada/x", vision)
+    summed(lab)
+    first = D0 // HOUR
+    assert borne(asset, first, first + 24) == {("vision", "used"): 18 * KG, (None, "used"): 6 * KG}
+
+
+def test_what_a_scheduler_reserved_counts_whether_it_was_used_or_not(lab: SmallLab) -> None:
+    day(lab, {**dict.fromkeys(range(2), (("job:hpc/7", 1000),)), **dict.fromkeys(range(2, 24), (("idle", 10),))})
+    asset, _ = card(lab)
+    run, _ = put_run(
+        lab=lab.lab, uuid=job_run("hpc/7"), facts=RunFacts(name="train", started_us=D0, project="vision"), by=None,
+        bound_node=lab.node.uuid,
+    )  # fmt: skip
+    Run.objects.filter(pk=run.pk).update(
+        ended_us=D0 + 8 * HOUR, job_facts={"reserved_gpus": 1, "gpus": {lab.node.hostname: ["GPU-1"]}}
+    )
+    summed(lab)
+    first = D0 // HOUR
+    assert borne(asset, first, first + 24) == {("vision", "used"): 8 * KG, (None, "idle"): 16 * KG}
+
+
+def test_idle_time_follows_the_labs_policy_and_back(lab: SmallLab) -> None:
+    day(lab, {**dict.fromkeys(range(6), (("proc:ada/x", 1000),)), **dict.fromkeys(range(6, 24), (("idle", 10),))})
+    asset, vision = card(lab)
+    claimed(lab, "proc:ada/x", vision)
+    summed(lab)
+    charge_job(str(lab.lab.pk))
+    before = set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug"))
+    set_idle_policy(lab=lab.lab, policy="by_energy", from_us=D0, by=None, now=NOW)
+    charge_job(str(lab.lab.pk))
+    first = D0 // HOUR
+    assert borne(asset, first, first + 24) == {("vision", "used"): 6 * KG, ("vision", "idle_share"): 18 * KG}
+    withdraw_idle_policy(lab=lab.lab, from_hour=D0 // HOUR, by=None, now=NOW)
+    charge_job(str(lab.lab.pk))
+    assert set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug")) == before
+
+
+def test_a_projects_own_card_stays_idle_at_its_project(lab: SmallLab) -> None:
+    day(lab, dict.fromkeys(range(24), (("idle", 10),)))
+    mine = create_project(lab=lab.lab, slug="mine", name="Mine", now=T0)
+    asset = bought(lab, kg=24, years=1, at_us=D0, device=Device.objects.get(key=GPU), opening={"project": mine})
+    summed(lab)
+    assert {project for project, _ in borne(asset)} == {"mine"}
+
+
+def test_a_machine_is_used_as_its_gpus_are(lab: SmallLab) -> None:
+    day(lab, dict.fromkeys(range(24), (("proc:ada/x", 1000),)))
+    day(lab, dict.fromkeys(range(24), (("idle", 10),)), gpu="gpu:GPU-2")
+    day(lab, dict.fromkeys(range(24), (("idle", 10),)), gpu=f"cpu:{lab.node.uuid}/0")
+    server = bought(lab, kg=24 * 365, years=1, at_us=D0, kind="server", name="ws-1")
+    set_meter(asset=server, node=lab.node, from_us=D0, by=lab.owner, now=NOW)
+    summed(lab)
+    first = D0 // HOUR
+    assert borne(server, first, first + 24) == {(None, "used"): 12 * KG, (None, "idle"): 12 * KG}
+
+
+def test_a_rebuild_from_nothing_gives_the_same_integers(lab: SmallLab) -> None:
+    day(lab, dict.fromkeys(range(3, 21), (("proc:ada/x", 700), ("idle", 300))))
+    card(lab)
+    summed(lab)
+    kept = set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug"))
+    rebuild_ledger(lab=lab.lab)
+    DeviceDay.objects.all().delete()
+    EmbodiedCharge.objects.all().delete()
+    summed(lab)
+    charge_job(str(lab.lab.pk))
+    assert set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug")) == kept
+
+
+def test_without_a_meter_nothing_is_summed_and_late_energy_is_charged(lab: SmallLab) -> None:
+    day(lab, {0: (("proc:ada/x", 1000),)})
+    summed(lab)
+    assert not DeviceDay.objects.exists()
+    asset, _ = card(lab)
+    summed(lab)
+    windows = [W(GPU, 5, D0 + 5 * HOUR, D0 + 6 * HOUR, 50, (("proc:ben/y", 5),), None, "nvml_power")]
+    push(lab.node, windows)
+    summed(lab)
+    first = D0 // HOUR
+    assert borne(asset, first, first + 24)[None, "used"] == 2 * KG
+    assert AssetMeter.objects.count() == 1
+
+
+def test_days_are_the_labs_also_where_clocks_change_or_are_off_the_hour() -> None:
+    berlin = day_edges(493_224, 493_225, ZoneInfo("Europe/Berlin"))  # 2026-04-08
+    assert len(berlin) == 2
+    assert berlin[1] - berlin[0] == 24
+    spring = day_edges(492_500, 493_300, ZoneInfo("Europe/Berlin"))
+    assert {end - start for start, end in pairwise(spring)} == {23, 24}
+    kathmandu = day_edges(493_224, 493_300, ZoneInfo("Asia/Kathmandu"))
+    assert all(edge * 3600 % 3600 == 0 for edge in kathmandu)
+    assert kathmandu[0] <= 493_224
