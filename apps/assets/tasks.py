@@ -3,7 +3,6 @@
 from apps.accounts.models import Lab
 from apps.assets import use
 from apps.assets.charging import assets_metered_by, recharge, recharge_lab
-from apps.assets.models import AssetMeter
 from apps.core.clock import now_us
 from apps.core.jobs import handles, request_job
 from apps.core.units import US_PER_HOUR, hour_of
@@ -16,8 +15,6 @@ def use_job(key: str) -> None:
     """Sum the use of devices in the UTC day ``<lab>:<day>`` again, and charge the assets whose use changed."""
     lab_id, _, day = key.partition(":")
     lab, hour = Lab.objects.get(pk=int(lab_id)), int(day) * 24
-    if not AssetMeter.objects.filter(asset__lab=lab).exists():  # summed whole when the first asset gets a meter
-        return
     _summed(lab, hour, hour + 24)
     now = now_us()
     if hour * US_PER_HOUR <= now < (hour + 48) * US_PER_HOUR:  # once more when this day of the lab is over
@@ -29,9 +26,7 @@ def use_all_job(key: str) -> None:
     """Sum the use of all devices of lab ``key`` again over all time: rules or claims changed who is charged."""
     lab = Lab.objects.get(pk=int(key))
     told = use.first_and_last(lab)
-    if told is None or not AssetMeter.objects.filter(asset__lab=lab).exists():
-        return
-    for hour in range(told[0], told[1], MONTH):
+    for hour in range(*told, MONTH) if told else ():
         _summed(lab, hour, min(hour + MONTH, told[1]))
 
 

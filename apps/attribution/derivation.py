@@ -10,7 +10,7 @@ from apps.accounts.models import Lab
 from apps.attribution import selectors
 from apps.attribution.calc import Rule, Span, Use, differences, spans
 from apps.attribution.models import Attribution, AttributionRule
-from apps.core.clock import now_us
+from apps.attribution.signals import charged_anew
 from apps.core.jobs import request_job
 from apps.core.sql import ATTRIBUTION, lock_alone, lock_shared
 from apps.core.units import hour_of
@@ -18,7 +18,6 @@ from apps.ingest.models import Consumer
 from apps.runs.models import Run
 
 Pair = tuple[int, int]  # consumer id, node id
-USE_DELAY_US = 30_000_000  # a rule derives some pairs at a time: its assets are charged once
 CHUNK = 500  # pairs a transaction: some tens of milliseconds on SQLite
 
 
@@ -130,7 +129,7 @@ def reattribute(*, lab: Lab, pairs: list[Pair]) -> int:
     _charge_runs(lab, {consumer_id for consumer_id, _ in pairs}, derived)
     if differing:  # what projects bear of idle energy goes by what they used
         request_job(kind="energy.spread_idle", key=str(lab.pk))
-        request_job(kind="assets.use_all", key=str(lab.pk), due_us=now_us() + USE_DELAY_US)
+        charged_anew.send(sender=Attribution, lab=lab)
     return len(differing)
 
 

@@ -1,7 +1,6 @@
 """Idle energy: the lab's dated policy, and the parts that projects bear where it is spread."""
 
 from collections import defaultdict
-from collections.abc import Iterable
 from zoneinfo import ZoneInfo
 
 from django.db import transaction
@@ -14,6 +13,7 @@ from apps.core.errors import InvalidInput
 from apps.core.jobs import request_job
 from apps.core.sql import as_int, json_int_sql, rows
 from apps.core.units import END_HOUR, US_PER_HOUR, hour_of
+from apps.energy import signals
 from apps.energy.calc import SHARES, IdleSpan, cumulative, idle_spans, month_edges
 from apps.energy.choices import IdleSpread
 from apps.energy.models import IdlePolicy, IdleShare, LedgerEntry
@@ -26,12 +26,6 @@ def ask_to_spread(*, lab: Lab, now: int) -> None:
     """Ask for the parts of idle energy to be derived again, soon, where the lab spreads it."""
     if IdlePolicy.objects.filter(lab=lab).exists():
         request_job(kind="energy.spread_idle", key=str(lab.pk), due_us=now + DELAY_US)
-
-
-def ask_for_use(*, lab: Lab, hours: Iterable[int], now: int) -> None:
-    """Ask for the use of devices in the UTC days of these hours to be summed again, soon: assets are charged by it."""
-    for day in sorted({hour // 24 for hour in hours}):
-        request_job(kind="assets.use", key=f"{lab.pk}:{day}", due_us=now + DELAY_US)
 
 
 @transaction.atomic
@@ -75,7 +69,7 @@ def spread_idle(*, lab: Lab) -> int:
     kept = IdleShare.objects.filter(lab=lab).values_list("from_hour", "to_hour", "project_id", "low", "high")
     now = sorted((span.from_hour, span.to_hour, project, low, high) for span, project, low, high in wanted)
     if sorted(kept) != now:
-        request_job(kind="assets.charge", key=str(lab.pk))
+        signals.idle_spread.send(sender=IdleShare, lab=lab)
         IdleShare.objects.filter(lab=lab).delete()
         IdleShare.objects.bulk_create(
             [

@@ -9,9 +9,9 @@ from apps.attribution.derivation import attribute_new
 from apps.core.clock import now_us
 from apps.core.jobs import request_job
 from apps.core.units import US_PER_HOUR
-from apps.energy import calc, selectors
+from apps.energy import calc, selectors, signals
 from apps.energy.calc import EntryKey
-from apps.energy.idle import ask_for_use, ask_to_spread
+from apps.energy.idle import ask_to_spread
 from apps.energy.models import DeviceHour, LedgerEntry
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
@@ -69,7 +69,7 @@ def settle_chunk(*, node: Node, limit: int) -> int:
         attribute_new(lab=node.lab, node_id=node_id, consumer_ids=consumer_ids)
     settle_overhead(node=node, hours=rest_of_node)
     ask_to_spread(lab=node.lab, now=now_us())
-    ask_for_use(lab=node.lab, hours={hour for _, hour in dirty}, now=now_us())
+    signals.settled.send(sender=LedgerEntry, lab=node.lab, hours={hour for _, hour in dirty})
     return len(dirty)
 
 

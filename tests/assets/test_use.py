@@ -8,12 +8,14 @@ import pytest
 
 from apps.accounts.models import Project
 from apps.accounts.services import create_project
-from apps.assets.models import AssetMeter, DeviceDay, EmbodiedCharge
+from apps.assets.models import DeviceDay, EmbodiedCharge
 from apps.assets.services import set_meter
 from apps.assets.tasks import charge_job, use_all_job
 from apps.assets.use import day_edges
 from apps.attribution.calc import Stretch
 from apps.attribution.services import claim, undo_claim
+from apps.core.jobs import work_until_empty
+from apps.core.models import Job
 from apps.core.units import US_PER_HOUR
 from apps.energy.idle import set_idle_policy, withdraw_idle_policy
 from apps.energy.services import rebuild_ledger
@@ -149,18 +151,26 @@ def test_a_rebuild_from_nothing_gives_the_same_integers(lab: SmallLab) -> None:
     assert set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug")) == kept
 
 
-def test_without_a_meter_nothing_is_summed_and_late_energy_is_charged(lab: SmallLab) -> None:
+def test_without_a_meter_nothing_is_asked_for_and_late_energy_is_charged(lab: SmallLab) -> None:
     day(lab, {0: (("proc:ada/x", 1000),)})
-    summed(lab)
-    assert not DeviceDay.objects.exists()
+    assert not Job.objects.filter(kind__startswith="assets.").exists()
     asset, _ = card(lab)
-    summed(lab)
-    windows = [W(GPU, 5, D0 + 5 * HOUR, D0 + 6 * HOUR, 50, (("proc:ben/y", 5),), None, "nvml_power")]
-    push(lab.node, windows)
-    summed(lab)
+    work_until_empty(worker="test")
+    push(lab.node, [W(GPU, 5, D0 + 5 * HOUR, D0 + 6 * HOUR, 50, (("proc:ben/y", 5),), None, "nvml_power")])
+    Job.objects.filter(kind="assets.use", key=f"{lab.lab.pk}:{(D0 // HOUR + 5) // 24}").update(due_us=0)
+    work_until_empty(worker="test")
     first = D0 // HOUR
     assert borne(asset, first, first + 24)[None, "used"] == 2 * KG
-    assert AssetMeter.objects.count() == 1
+
+
+def test_claiming_charges_assets_anew_without_being_asked(lab: SmallLab) -> None:
+    day(lab, dict.fromkeys(range(24), (("proc:ada/x", 1000),)))
+    asset, vision = card(lab)
+    work_until_empty(worker="test")
+    claimed(lab, "proc:ada/x", vision)
+    work_until_empty(worker="test")
+    first = D0 // HOUR
+    assert borne(asset, first, first + 24) == {("vision", "used"): 24 * KG}
 
 
 def test_days_are_the_labs_also_where_clocks_change_or_are_off_the_hour() -> None:

@@ -1,0 +1,6 @@
+"""What other apps may listen to, so that nothing is asked for that nobody needs."""
+
+from django.dispatch import Signal
+
+settled = Signal()  # lab, hours: the ledger of these UTC hours was written
+idle_spread = Signal()  # lab: the parts of idle energy that projects bear changed
