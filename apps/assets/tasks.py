@@ -25,9 +25,9 @@ def use_job(key: str) -> None:
 def use_all_job(key: str) -> None:
     """Sum the use of all devices of lab ``key`` again over all time: rules or claims changed who is charged."""
     lab = Lab.objects.get(pk=int(key))
-    told = use.first_and_last(lab)
-    for hour in range(*told, MONTH) if told else ():
-        _summed(lab, hour, min(hour + MONTH, told[1]))
+    first, end = use.hours_of_ledger(lab)
+    for hour in range(first, end, MONTH):
+        _summed(lab, hour, min(hour + MONTH, end))
 
 
 def _summed(lab: Lab, from_hour: int, to_hour: int) -> None:

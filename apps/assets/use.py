@@ -57,10 +57,10 @@ class _Hour:
         return found
 
 
-def first_and_last(lab: Lab) -> tuple[int, int] | None:
-    """Return the first hour of the ledger and the one behind its last; None of an empty one."""
+def hours_of_ledger(lab: Lab) -> tuple[int, int]:
+    """Return the first hour of the ledger and the one behind its last; (0, 0) of an empty one."""
     seen = LedgerEntry.objects.filter(lab=lab).aggregate(first=Min("hour"), last=Max("hour"))
-    return None if seen["first"] is None else (seen["first"], seen["last"] + 1)
+    return (0, 0) if seen["first"] is None else (seen["first"], seen["last"] + 1)
 
 
 @transaction.atomic
