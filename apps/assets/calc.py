@@ -194,6 +194,8 @@ def _applied(life: _Life, event: Event) -> list[Charge]:
             return _repaired(life, hour, added)
         case EventKind.DISPOSE:
             return _disposed(life, event)
+    if life.begun and life.end_hour > hour and life.amortisation == Amortisation.LINEAR:
+        life.anchored(hour, life.end_hour)  # each row begins at its anchor: cutting it later changes nothing before the cut
     return []
 
 
