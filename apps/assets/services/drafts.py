@@ -185,7 +185,8 @@ def _check_embodied(what: Embodied) -> None:
     if (low is not None and low > what.total_ug) or (high is not None and high < what.total_ug):
         raise InvalidInput("The value is outside its own range.", field="embodied", hint="low ≤ value ≤ high.")
     parts = [part for part in (what.manufacture_ug, what.transport_ug, what.end_of_life_ug) if part is not None]
-    if any(part < 0 for part in parts) or sum(parts) > what.total_ug:
+    # A catalogue's parts may be medians of their own, which need not add up.
+    if any(not 0 <= part <= what.total_ug for part in parts) or (what.figure is None and sum(parts) > what.total_ug):
         raise InvalidInput("The parts are more than the whole.", field="embodied", hint="Leave unknown parts empty.")
     if what.end_of_life_ug is not None and not what.includes_end_of_life:
         raise InvalidInput("The end of life is a part of the whole or it is not.", field="embodied")
