@@ -130,13 +130,14 @@ class _Life:
 
 
 def charges(
-    events: Sequence[Event], uses: Sequence[Use], spreads: Sequence[Spread] = (), *, metered: bool = False
+    events: Sequence[Event], uses: Sequence[Use], spreads: Sequence[Spread] = (), *, metered: bool = False, since: int = 0
 ) -> list[Charge]:
     """Return who bears what of an asset, over all of its life, and what is written off: rows that are disjoint or differ in
     kind or project.
 
     ``events`` stand and are in order (see :func:`apps.assets.history.standing`). ``uses`` are disjoint; outside them a
-    metered asset was not measured, another one is held by its owner.
+    metered asset was not measured, another one is held by its owner. ``since``: only what is borne from that hour on (the
+    begin of a row); then earlier ``uses`` may be missing, unless the asset was ever charged by use (SCI).
     """
     life, found = _Life(), list[Charge]()
     by_use, by_spread = _Timeline(uses), _Timeline(spreads)
@@ -144,8 +145,8 @@ def charges(
         assert event is not None
         found += _applied(life, event)
         until = following.hour if following else END_HOUR
-        found += _passed(life, event.hour, until, by_use, by_spread, metered)
-    return [charge for charge in found if charge.amount_ug]
+        found += _passed(life, max(event.hour, since), until, by_use, by_spread, metered)
+    return [charge for charge in found if charge.amount_ug and charge.from_hour >= since]
 
 
 def brought_ug(events: Sequence[Event], hour: int = END_HOUR) -> int:

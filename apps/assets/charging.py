@@ -10,6 +10,7 @@ from django.db import transaction
 from apps.accounts.models import Lab
 from apps.assets import calc
 from apps.assets.calc import Charge, Spread, Use
+from apps.assets.choices import Amortisation
 from apps.assets.history import Event, standing
 from apps.assets.models import Asset, AssetMeter, DeviceDay, EmbodiedCharge, LifecycleEvent, StoredVolume
 from apps.assets.use import MS_PER_HOUR
@@ -43,21 +44,31 @@ def events_of(asset_ids: Sequence[int]) -> dict[int, list[Event]]:
 
 
 @transaction.atomic
-def recharge(*, lab: Lab, asset_ids: Sequence[int]) -> int:
-    """Derive the charges of assets again and write what differs; return how many assets did. A fixed number of queries."""
+def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
+    """Derive the charges of assets again and write what differs; return how many assets did. A fixed number of queries.
+
+    ``since``: nothing before that hour changed, so that only rows that reach beyond it are read and written.
+    """
     held = list(Asset.objects.select_for_update(no_key=True).filter(lab=lab, pk__in=asset_ids).order_by("pk"))
     ids = [asset.pk for asset in held]
     events, spreads = events_of(ids), _spreads(lab)
-    metered = _metered(lab, ids)
-    uses = _stored(ids) | metered
+    if any(event.amortisation == Amortisation.SCI for found in events.values() for event in found):
+        since = 0  # what was not used yet is still to be charged
     kept: dict[int, dict[Charge, int]] = {asset_id: {} for asset_id in ids}
-    for row in EmbodiedCharge.objects.filter(asset_id__in=ids):
+    for row in EmbodiedCharge.objects.filter(asset_id__in=ids, to_hour__gt=since):
         kept[row.asset_id][as_charge(row)] = row.pk
+    begins = {  # no row reaches over these
+        asset_id: min((since, *(charge.from_hour for charge in rows))) for asset_id, rows in kept.items()
+    }
+    metered = _metered(lab, ids, min(begins.values(), default=0))
+    uses = _stored(ids) | metered
     gone: list[int] = []
     new: list[EmbodiedCharge] = []
     differing = 0
     for asset_id in ids:
-        wanted = calc.charges(events[asset_id], uses.get(asset_id, []), spreads, metered=asset_id in metered)
+        wanted = calc.charges(
+            events[asset_id], uses.get(asset_id, []), spreads, metered=asset_id in metered, since=begins[asset_id]
+        )
         old, now = kept[asset_id], set(wanted)
         differing += old.keys() != now
         gone += [pk for charge, pk in old.items() if charge not in now]
@@ -106,14 +117,15 @@ def _spreads(lab: Lab) -> list[Spread]:
     ]
 
 
-def _metered(lab: Lab, asset_ids: Sequence[int]) -> dict[int, list[Use]]:
-    """Return the use of each asset that has a meter."""
+def _metered(lab: Lab, asset_ids: Sequence[int], since: int) -> dict[int, list[Use]]:
+    """Return the use of each asset that has a meter, in days that reach beyond ``since``."""
     found: dict[int, list[Use]] = {}
     meters: dict[int, list[tuple[int, tuple[int | None, int | None]]]] = defaultdict(list)
     for row in AssetMeter.objects.filter(STANDING, asset_id__in=asset_ids):
         meters[row.asset_id].append((row.from_hour, (row.device_id, row.node_id)))
     places = [place for history in meters.values() for _, place in history]
-    by_device, by_node = _days_of(lab, {device for device, _ in places if device}, {node for _, node in places if node})
+    devices, nodes = {device for device, _ in places if device}, {node for _, node in places if node}
+    by_device, by_node = _days_of(lab, devices, nodes, since)
     for asset_id, history in meters.items():
         days: list[Use] = []
         for start, end, (device_id, node_id) in stretches(history):
@@ -131,11 +143,11 @@ def _clipped(uses: Iterable[Use], start: int, end: int) -> list[Use]:
     ]
 
 
-def _days_of(lab: Lab, devices: set[int], nodes: set[int]) -> tuple[dict[int, list[Use]], dict[int, list[Use]]]:
+def _days_of(lab: Lab, devices: set[int], nodes: set[int], since: int) -> tuple[dict[int, list[Use]], dict[int, list[Use]]]:
     """Return the days of use by device and by node. A node is used as its GPUs are, or else its processors."""
     of_device: dict[int, dict[tuple[int, int], list[DeviceDay]]] = defaultdict(lambda: defaultdict(list))
     of_node: dict[int, dict[tuple[int, int], list[DeviceDay]]] = defaultdict(lambda: defaultdict(list))
-    rows = DeviceDay.objects.filter(lab=lab).select_related("device").order_by("from_hour", "pk")
+    rows = DeviceDay.objects.filter(lab=lab, to_hour__gt=since).select_related("device").order_by("from_hour", "pk")
     for row in rows.filter(device_id__in=devices) if devices else ():
         of_device[row.device_id][row.from_hour, row.to_hour].append(row)
     for row in rows.filter(node_id__in=nodes, device__kind__in=("gpu", "cpu")) if nodes else ():

@@ -2,7 +2,7 @@
 
 from apps.accounts.models import Lab
 from apps.assets import use
-from apps.assets.charging import assets_metered_by, recharge, recharge_lab
+from apps.assets.charging import CHUNK, assets_metered_by, recharge, recharge_lab
 from apps.core.clock import now_us
 from apps.core.jobs import handles, request_job
 from apps.core.units import US_PER_HOUR, hour_of
@@ -33,8 +33,10 @@ def use_all_job(key: str) -> None:
 def _summed(lab: Lab, from_hour: int, to_hour: int) -> None:
     changed = use.roll_up(lab=lab, from_hour=from_hour, to_hour=to_hour)
     ids = assets_metered_by(lab, changed) if changed else []
-    if ids:
-        recharge(lab=lab, asset_ids=ids)
+    for start in range(0, len(ids), CHUNK):
+        recharge(
+            lab=lab, asset_ids=ids[start : start + CHUNK], since=max(0, from_hour - 48)
+        )  # the days of the lab that this touches
 
 
 @handles("assets.charge")

@@ -1,5 +1,6 @@
 """From the ledger to who bears a card: device-hours reserved, else used; idle, off and unknown stay apart."""
 
+import random
 from itertools import pairwise
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -9,7 +10,7 @@ import pytest
 from apps.accounts.models import Project
 from apps.accounts.services import create_project
 from apps.assets.models import DeviceDay, EmbodiedCharge
-from apps.assets.services import set_meter
+from apps.assets.services import Entry, record, set_meter
 from apps.assets.tasks import charge_job, use_all_job
 from apps.assets.use import day_edges
 from apps.attribution.calc import Stretch
@@ -147,6 +148,27 @@ def test_a_rebuild_from_nothing_gives_the_same_integers(lab: SmallLab) -> None:
     DeviceDay.objects.all().delete()
     EmbodiedCharge.objects.all().delete()
     summed(lab)
+    charge_job(str(lab.lab.pk))
+    assert set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug")) == kept
+
+
+@pytest.mark.parametrize("amortisation", ["linear", "sci"])
+def test_day_by_day_in_any_order_is_as_from_nothing(lab: SmallLab, amortisation: str) -> None:
+    day(lab, {0: (("proc:ada/x", 1000),)})
+    meter = Device.objects.get(key=GPU)
+    bought(lab, kg=1000, years=1, at_us=D0 - 3 * HOUR, device=meter, opening={"amortisation": amortisation})
+    gone = bought(lab, kg=1000, years=1, at_us=D0 - 900 * HOUR, device=meter)
+    record(asset=gone, entry=Entry("dispose", D0 - 800 * HOUR), by=None, now=NOW)
+    dice = random.Random(6)
+    for number, offset in enumerate(dice.sample(range(9), 9)):
+        start = D0 + offset * 24 * HOUR + dice.randrange(24) * HOUR
+        shares = (("proc:ada/x", dice.randrange(1, 9)), ("idle", 5), ("proc:ben/y", dice.randrange(1, 9)))
+        energy = sum(part for _, part in shares)
+        push(lab.node, [W(GPU, energy, start, start + HOUR, 100 + number, shares, None, "nvml_power")])
+        Job.objects.filter(kind="assets.use").update(due_us=0)
+        work_until_empty(worker="test")
+    kept = set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug"))
+    assert sum(row[4] for row in kept) == 2000 * KG
     charge_job(str(lab.lab.pk))
     assert set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug")) == kept
 
