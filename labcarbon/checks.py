@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
+from apps.catalog.packs import all_packs
+
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "lustre", "beegfs", "gpfs"}
 
 
@@ -124,5 +126,20 @@ def _wrong_issuer(issuer: str) -> list[CheckMessage]:
             hint='Write it as the provider does in the field "issuer" of its /.well-known/openid-configuration, such as '
             "https://id.example.org/realms/lab, without that path.",
             id="labcarbon.E007",
+        )
+    ]
+
+
+@register()
+def check_data_packs(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
+    """A data pack is left out on purpose, never by a typing mistake."""
+    unknown = sorted(set(settings.DATA_PACKS or ()) - set(all_packs()))
+    if not unknown:
+        return []
+    return [
+        Error(
+            f"LABCARBON_DATA_PACKS names {', '.join(unknown)}, which is no data pack.",
+            hint=f"Use all, none, or some of {','.join(all_packs())}.",
+            id="labcarbon.E008",
         )
     ]

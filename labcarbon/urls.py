@@ -16,6 +16,7 @@ from apps.accounts import oidc, second_factor
 ANYBODY: dict[str, list[Any]] = {"authentication_classes": [], "permission_classes": []}
 
 api = [
+    path("", include("apps.catalog.urls")),
     path("", include("apps.fleet.urls")),
     path("", include("apps.ingest.urls")),
     path("", include("apps.runs.urls")),

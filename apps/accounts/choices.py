@@ -103,3 +103,7 @@ class Act(TextChoices):
     ASSET_REVERSED = "asset.reversed", "Entry of an asset's life reversed"
     ASSET_METER = "asset.meter", "Meter of an asset recorded"
     ASSET_VOLUME = "asset.volume", "Storage of a project recorded"
+    MODEL_ADDED = "model.added", "Hardware model added"
+    MODEL_RETIRED = "model.retired", "Hardware model taken off the catalogue"
+    FIGURE_UPLOADED = "figure.uploaded", "Embodied figure uploaded"
+    FIGURE_WITHDRAWN = "figure.withdrawn", "Embodied figure withdrawn"

@@ -1,9 +1,12 @@
 """How a reported hardware name finds its row, how kilograms become micrograms, which figure is trusted. Pure."""
 
 import re
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from fractions import Fraction
 
 from apps.catalog.choices import TRUST
+from apps.core.errors import InvalidInput
 from apps.core.units import UG_PER_KG
 
 _NOISE = re.compile(r"nvidia|tesla|quadro|\(r\)|\(tm\)|cpu|processor|@.*$|[\s\-]", re.IGNORECASE)
@@ -34,3 +37,99 @@ def trust(method: str, own: bool, source_year: int | None, pk: int) -> tuple[int
     record before the earlier.
     """
     return TRUST.index(method), not own, -(source_year or 0), -pk
+
+
+MOST_KG = 1_000_000  # no thing of a lab comes near
+GENERIC_PERCENT = 30  # the range taken where a source gives none
+_ROUNDING = Fraction(1, 100)  # parts of a source may miss its total by that much
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An embodied figure as somebody states it, in µg CO2e per ``unit``; None: not stated. See :func:`completed`."""
+
+    method: str
+    unit: str
+    source: str
+    manufacture_ug: int | None = None
+    transport_ug: int | None = None
+    end_of_life_ug: int | None = None
+    total_ug: int | None = None
+    low_ug: int | None = None
+    high_ug: int | None = None
+    includes_end_of_life: bool | None = None
+    lifetime_years_typical: Decimal | None = None
+    source_year: int | None = None
+    note: str = ""
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """The parts that were stated, by name."""
+        parts = {"manufacture": self.manufacture_ug, "transport": self.transport_ug, "end of life": self.end_of_life_ug}
+        return {name: ug for name, ug in parts.items() if ug is not None}
+
+
+def completed(draft: Draft) -> Draft:
+    """Return ``draft`` with total, range and the word on the end of life filled in, or raise InvalidInput.
+
+    A total that is not stated is the sum of the parts that are. A range that is not stated is the generic one, and the note
+    says so. The end of life is inside if it is a part.
+    """
+    total = _total(draft)
+    low, high, note = _range(draft, total)
+    inside = draft.includes_end_of_life
+    if draft.end_of_life_ug is not None:
+        if inside is False:
+            raise InvalidInput(
+                "An end of life is stated and said not to be inside.",
+                field="includes_end_of_life",
+                hint="Say yes, or leave the part empty.",
+            )
+        inside = True
+    return replace(draft, total_ug=total, low_ug=low, high_ug=high, includes_end_of_life=inside, note=note)
+
+
+def _total(draft: Draft) -> int:
+    parts = draft.parts
+    if draft.total_ug is None and not parts:
+        raise InvalidInput(
+            "There is no figure.", field="total_kg", hint="Write the total in kg CO2e, or at least one of its parts."
+        )
+    total = sum(parts.values()) if draft.total_ug is None else draft.total_ug
+    if not 0 < total <= MOST_KG * UG_PER_KG:
+        raise InvalidInput(
+            f"{_kg(total)} kg is no embodied carbon of a thing.", field="total_kg", hint=f"Write kg, above 0, to {MOST_KG}."
+        )
+    whole = sum(parts.values())
+    if any(ug > total for ug in parts.values()) or whole - total > total * _ROUNDING:
+        raise InvalidInput(
+            f"The parts make {_kg(whole)} kg, more than the total of {_kg(total)} kg.",
+            field="total_kg",
+            hint="The total holds all parts. Leave it empty to take their sum.",
+        )
+    if len(parts) == 3 and total - whole > total * _ROUNDING:
+        raise InvalidInput(
+            f"The three parts make {_kg(whole)} kg, the total is {_kg(total)} kg.",
+            field="total_kg",
+            hint="Leave the total empty to take their sum, or a part that the source does not give.",
+        )
+    return total
+
+
+def _range(draft: Draft, total: int) -> tuple[int, int, str]:
+    if draft.low_ug is None and draft.high_ug is None:
+        note = f"{draft.note} Range: the generic ±{GENERIC_PERCENT} %, none was given.".strip()
+        return total * (100 - GENERIC_PERCENT) // 100, -(-total * (100 + GENERIC_PERCENT) // 100), note
+    low = total if draft.low_ug is None else draft.low_ug
+    high = total if draft.high_ug is None else draft.high_ug
+    if draft.low_ug is None or draft.high_ug is None or not 0 <= low <= total <= high <= 10 * MOST_KG * UG_PER_KG:
+        raise InvalidInput(
+            f"{_kg(low)} to {_kg(high)} kg is no range around {_kg(total)} kg.",
+            field="low_kg",
+            hint="Write both ends, low to high with the total between them, or none.",
+        )
+    return low, high, draft.note
+
+
+def _kg(ug: int) -> str:
+    return f"{(Decimal(ug) / UG_PER_KG).normalize():f}"

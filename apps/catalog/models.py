@@ -40,7 +40,11 @@ class HardwareModel(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["kind", "name"], condition=SHIPPED, name="shipped_model_once"),
-            models.UniqueConstraint(fields=["lab", "kind", "name"], condition=~SHIPPED, name="own_model_once_per_lab"),
+            models.UniqueConstraint(
+                fields=["lab", "kind", "name"],
+                condition=~SHIPPED & Q(retired_us__isnull=True),
+                name="own_model_once_per_lab",
+            ),
             models.CheckConstraint(condition=~Q(name=""), name="model_has_a_name"),
             models.CheckConstraint(condition=SHIPPED | Q(pack=""), name="own_model_in_no_pack"),
             models.CheckConstraint(condition=~Q(source="") & ~Q(licence=""), name="model_has_source_and_licence"),
@@ -106,6 +110,9 @@ class EmbodiedFigure(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["model", "pack", "method", "unit"], condition=SHIPPED & CURRENT, name="shipped_figure_once"
+            ),
+            models.UniqueConstraint(
+                fields=["lab", "model", "method", "unit"], condition=~SHIPPED & CURRENT, name="own_figure_once_per_lab"
             ),
             models.CheckConstraint(
                 condition=Q(low_ug__gte=0, low_ug__lte=F("total_ug"), high_ug__gte=F("total_ug")),

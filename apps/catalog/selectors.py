@@ -4,15 +4,17 @@ import csv
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Lab
 from apps.catalog.calc import match_key, trust
+from apps.catalog.choices import HardwareKind
 from apps.catalog.models import CURRENT, EmbodiedFigure, HardwareAlias, HardwareModel
-
-DATA = Path(__file__).parent / "data"
+from apps.catalog.packs import DATA
+from apps.core.errors import InvalidInput
+from apps.core.text import unstorable
+from apps.core.units import INT64_MAX
 
 
 def models_of(lab: Lab | None) -> QuerySet[HardwareModel]:
@@ -81,6 +83,25 @@ def category_default(kind: str, category: str = "") -> EmbodiedFigure | None:
     return min(found, key=lambda figure: (names.index(figure.model.name), _trust(figure)), default=None)
 
 
+def model_by_id(lab: Lab | None, pk: int) -> HardwareModel | None:
+    """Return a model that ``lab`` may see, one taken off the catalogue included, or None."""
+    return models_of(lab).filter(pk=pk).first() if pk <= INT64_MAX else None
+
+
+def figures_of_model(model: HardwareModel, lab: Lab | None) -> list[EmbodiedFigure]:
+    """Return all figures of a model that ``lab`` may see: those that hold by trust, then those superseded, newest first.
+
+    The first that holds is the one that is used.
+    """
+    found = list(
+        figures_of(lab)
+        .filter(model=model)
+        .select_related("uploaded_by", "superseded_by", "evidence")
+        .defer("evidence__content")
+    )
+    return sorted(found, key=lambda figure: (figure.superseded_us is not None, -(figure.superseded_us or 0), _trust(figure)))
+
+
 @dataclass(frozen=True)
 class Match:
     """What the catalogue knows of a reported name. ``by``: "model", "category" (only the kind was known), or ""."""
@@ -109,6 +130,16 @@ def search(lab: Lab | None, kind: str = "", name: str = "") -> QuerySet[Hardware
         key = match_key(word)
         found = found.filter(Q(name__icontains=word) | Q(match_key__contains=key) if key else Q(name__icontains=word))
     return found.order_by("name", "pk")
+
+
+def parse_search(kind: str, name: str) -> tuple[str, str]:
+    """Return a kind and words to search by as they may be asked; raise InvalidInput for what cannot be."""
+    if kind and kind not in HardwareKind.values:
+        kinds = ", ".join(HardwareKind.values)
+        raise InvalidInput(f"{kind[:40]!r} is no kind of hardware.", field="kind", hint=f"Use one of {kinds}.")
+    if unstorable(name) or len(name) > 200:
+        raise InvalidInput("These words cannot be searched.", field="q", hint="At most 200 characters, no NUL.")
+    return kind, name.strip()
 
 
 def suggest(kind: str, name: str, limit: int = 10, lab: Lab | None = None) -> list[HardwareModel]:

@@ -9,27 +9,14 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
-from django.conf import settings
-
 from apps.catalog.calc import kg_to_ug, match_key
 from apps.catalog.models import EmbodiedFigure, HardwareModel
+from apps.catalog.packs import DATA, PACKS, loaded_packs
 
-DATA = Path(__file__).parent / "data"
-PACKS = DATA / "packs"
 _YES_NO = {"yes": True, "no": False, "": None}
 
 Row = dict[str, str]
 Key = tuple[str, str]  # kind and name: what a shipped model is known by
-
-
-def all_packs() -> list[str]:
-    """Return the names of the packs in this copy of the program."""
-    return sorted(folder.name for folder in PACKS.iterdir() if folder.is_dir())
-
-
-def packs() -> list[str]:
-    """Return the names of the packs that this installation loads. A name without a pack is refused by a system check."""
-    return [name for name in all_packs() if settings.DATA_PACKS is None or name in settings.DATA_PACKS]
 
 
 def rows_of(path: Path) -> Iterator[Row]:
@@ -114,7 +101,7 @@ class Shipped:
             for row in rows_of(DATA / f"{kind}.csv"):
                 self._know(_specified(kind, row), row.get("aliases", ""))
         self._read("", DATA)
-        for pack in packs():
+        for pack in loaded_packs():
             self._read(pack, PACKS / pack)
 
     def _know(self, model: HardwareModel, aliases: str) -> Key:

@@ -1,4 +1,4 @@
-"""Writes of the catalogue: loading what is shipped."""
+"""Loads what is shipped: models, their names, their figures; a changed figure supersedes the old."""
 
 from django.db import transaction
 

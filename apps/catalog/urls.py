@@ -1,0 +1,8 @@
+from django.urls import path
+
+from apps.catalog.api import CatalogueView, ModelView
+
+urlpatterns = [
+    path("catalog/", CatalogueView.as_view(), name="api-catalog"),
+    path("catalog/<int:pk>/", ModelView.as_view(), name="api-catalog-model"),
+]
