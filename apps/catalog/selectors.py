@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from apps.accounts.models import Lab
 from apps.catalog.calc import match_key, trust
 from apps.catalog.choices import HardwareKind
-from apps.catalog.models import CURRENT, EmbodiedFigure, HardwareAlias, HardwareModel
+from apps.catalog.models import CURRENT, EmbodiedFigure, Evidence, HardwareAlias, HardwareModel
 from apps.catalog.packs import DATA
 from apps.core.errors import InvalidInput
 from apps.core.text import unstorable
@@ -100,6 +100,16 @@ def figures_of_model(model: HardwareModel, lab: Lab | None) -> list[EmbodiedFigu
         .defer("evidence__content")
     )
     return sorted(found, key=lambda figure: (figure.superseded_us is not None, -(figure.superseded_us or 0), _trust(figure)))
+
+
+def figure_of(lab: Lab, pk: int) -> EmbodiedFigure | None:
+    """Return a figure that ``lab`` may see, with its model, or None."""
+    return figures_of(lab).filter(pk=pk).select_related("model").first()
+
+
+def evidence_of(lab: Lab, figure_id: int) -> Evidence | None:
+    """Return the document of one of the lab's own figures, or None."""
+    return Evidence.objects.filter(figure_id=figure_id, figure__lab=lab).first() if figure_id <= INT64_MAX else None
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,11 @@ ENERGY = (
     Unit("kWh", MJ_PER_KWH),
     Unit("MWh", MJ_PER_KWH * 1000),
 )
+KG = Unit("kg CO₂e", UG_PER_KG)
 EMISSION = (
     Unit("mg CO₂e", UG_PER_G // 1000),
     Unit("g CO₂e", UG_PER_G),
-    Unit("kg CO₂e", UG_PER_KG),
+    KG,
     Unit("t CO₂e", UG_PER_KG * 1000),
 )
 STORED = {"energy_mj": "mJ", "facility_energy_mj": "mJ", "emission_ug": "µg CO₂e"}

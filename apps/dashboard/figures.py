@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from apps.carbon.calc import FigureQuery
 from apps.carbon.selectors import Figure
-from apps.dashboard.calc import STORED, Unit, exact, grouped, percent, shown, unit_for
+from apps.catalog.models import EmbodiedFigure
+from apps.dashboard.calc import KG, STORED, Unit, exact, grouped, percent, shown, unit_for
 
 NO_FACTOR = "no factor: choose a zone"
 NO_PUE = "PUE unknown: place the node at a site"
@@ -137,3 +138,23 @@ def would_be(query: FigureQuery, found: Figure, unit: Unit | None = None) -> Wou
     """Return ``found``, computed but not recorded, as ``query`` asks for it."""
     shown_as = fig(query, found, unit)
     return WouldBe(shown_as.number, shown_as.unit, shown_as.exact, shown_as.missing, shown_as.at_least)
+
+
+@dataclass(frozen=True)
+class EmbodiedFig:
+    """An amount of the catalogue, in kg CO2e: its explanation is the figure's entry with source and licence."""
+
+    figure: EmbodiedFigure
+    value: int
+
+    @property
+    def number(self) -> str:
+        return shown(self.value, KG)
+
+    @property
+    def exact(self) -> str:
+        return exact(self.value, "emission_ug")
+
+    @property
+    def href(self) -> str:
+        return f"/catalog/{self.figure.model_id}/#figure-{self.figure.pk}"

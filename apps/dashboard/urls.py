@@ -4,6 +4,7 @@ from django.urls import path
 
 from apps.dashboard.pages import (
     attribution,
+    catalog,
     devices,
     entry,
     explain,
@@ -37,6 +38,11 @@ urlpatterns = [
     path("devices/<path:key>/", devices.device, name="device"),
     path("sites/", sites.sites, name="sites"),
     path("sites/<int:pk>/", sites.site, name="site"),
+    path("catalog/", catalog.catalog, name="catalog"),
+    path("catalog.csv", catalog.catalog_csv),
+    path("catalog/new/", catalog.new, name="catalog-new"),
+    path("catalog/<int:pk>/", catalog.model, name="catalog-model"),
+    path("catalog/figures/<int:figure>/evidence/", catalog.evidence, name="evidence"),
     path("unattributed/", attribution.unattributed, name="unattributed"),
     path("claims/<uuid:act>/", attribution.claim_change, name="claim"),
     path("rules/", attribution.rules, name="rules"),

@@ -14,6 +14,10 @@ from apps.accounts.services import issue_node_token, issue_user_token
 from apps.accounts.tokens import create_token
 from apps.attribution.calc import Stretch
 from apps.attribution.services import Criteria, claim, drafted_rule, make_rule
+from apps.catalog.calc import Draft
+from apps.catalog.models import HardwareModel
+from apps.catalog.services import add_figure, add_model
+from apps.catalog.services.own import Document
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
 from apps.fleet.models import Device
@@ -73,6 +77,7 @@ def fill(
     ]
     push(small.node, windows, device_facts={GPU: {"name": name[:200], "driver": name[:200]}})
     _attribute(small, name)
+    _catalogue(small, name)
 
 
 def _attribute(small: SmallLab, name: str) -> None:
@@ -85,6 +90,15 @@ def _attribute(small: SmallLab, name: str) -> None:
     stretches = [Stretch(row.pk, None, 0, 1) for row in Consumer.objects.filter(lab=small.lab, kind="proc")]
     claim(lab=small.lab, stretches=stretches, project=project, by=small.owner, now=T0)
     work_until_empty(worker="test")
+
+
+def _catalogue(small: SmallLab, name: str) -> None:
+    """Give a lab a model of its own and a figure with its document."""
+    model = add_model(lab=small.lab, kind="gpu", name="Own card", by=small.owner, now=T0)
+    HardwareModel.objects.filter(pk=model.pk).update(name=name[:200], vendor=name[:60])
+    draft = Draft(method="pcf", unit="item", total_ug=150_000_000_000, source=name[:400], note=name[:400])
+    document = Document(name=f"{name[:150]}.pdf", content=b"%PDF-1.7 " + name.encode())
+    add_figure(lab=small.lab, model=model, draft=draft, document=document, by=small.owner, now=T0)
 
 
 @dataclass

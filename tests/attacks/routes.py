@@ -7,6 +7,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.models import Invitation, Token
 from apps.attribution.models import AttributionRule, Claim
+from apps.catalog.models import EmbodiedFigure
 from tests.builders import SmallLab
 
 
@@ -35,6 +36,9 @@ def address(route: str, small: SmallLab, run: str) -> str:
         filled["pk"] = str(AttributionRule.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
     if "/claims/" in route:
         filled["act"] = str(Claim.objects.filter(lab=small.lab).values_list("act", flat=True).first())
+    if "/catalog/" in route:
+        own = EmbodiedFigure.objects.filter(lab=small.lab).order_by("pk")[0]
+        filled.update(pk=str(own.model_id), figure=str(own.pk))
     if "<int:invitation>" in route:
         filled["invitation"] = str(Invitation.objects.get(lab=small.lab).pk)
     if "<str:token>" in route:

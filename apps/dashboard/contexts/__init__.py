@@ -21,6 +21,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     here = {
         "sites": "nodes",
         "devices": "nodes",
+        "catalog": "nodes",
         "explain": "",
         "unattributed": "projects",
         "rules": "projects",

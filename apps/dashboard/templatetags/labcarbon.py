@@ -8,8 +8,8 @@ from django.utils.safestring import SafeString
 
 from apps.core.clock import utc
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.calc import THIN
-from apps.dashboard.figures import Fig, WouldBe
+from apps.dashboard.calc import KG, THIN
+from apps.dashboard.figures import EmbodiedFig, Fig, WouldBe
 from apps.dashboard.periods import day_text
 
 register = template.Library()
@@ -48,6 +48,24 @@ def would(fig: WouldBe | None, unit: bool = True) -> SafeString:
     least = f"≥{THIN}" if fig.at_least else ""
     told = format_html('\u00a0<span class="u">{}</span>', fig.unit) if unit else ""
     return format_html('<span class="would" data-would title="{} exactly">{}{}{}</span>', fig.exact, least, fig.number, told)
+
+
+@register.simple_tag
+def embodied(fig: EmbodiedFig | None, unit: bool = False) -> SafeString:
+    """Return an amount of the catalogue in kg CO2e as a link to its entry, its exact integer on hover. None: a dash."""
+    if fig is None:
+        return SafeString('<span class="u">–</span>')
+    told = format_html('\u00a0<span class="u">{}</span>', KG.name) if unit else ""
+    title = f"{fig.exact} exactly. Where does this come from?"
+    return format_html(
+        '<a class="figure" data-embodied="{}" data-value="{}" href="{}" title="{}">{}{}</a>',
+        fig.figure.pk,
+        fig.value,
+        fig.href,
+        title,
+        fig.number,
+        told,
+    )
 
 
 @register.simple_tag(takes_context=True)
