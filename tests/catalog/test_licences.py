@@ -71,7 +71,7 @@ def test_a_figure_is_whole(path: Path) -> None:
     for row in rows(path):
         total, low, high = (Decimal(row[name]) for name in ("total_kg", "low_kg", "high_kg"))
         parts = [Decimal(row[name]) for name in ("manufacture_kg", "transport_kg", "end_of_life_kg") if row[name]]
-        assert 0 < total, row
+        assert total > 0, row
         assert low <= total <= high, row
         assert sum(parts) <= total * Decimal("1.01"), row
         assert all(part <= total for part in parts), row
