@@ -96,6 +96,7 @@ class CatalogueView(APIView):
             OpenApiParameter("offset", int, description="how many to skip"),
         ],
         responses=CatalogueReply,
+        operation_id="catalog_list",
     )
     def get(self, request: Request) -> Response:
         """Return the models on offer, 50 at a time by name, each with the figure that is used for it."""

@@ -32,14 +32,16 @@ def figures_of(lab: Lab | None) -> QuerySet[EmbodiedFigure]:
 def model_of(kind: str, name: str, lab: Lab | None = None) -> HardwareModel | None:
     """Return the model that a driver, an operating system or a spreadsheet calls ``name``, or None.
 
-    A model of the lab itself goes before a shipped one. Nothing similar is taken: a name is known or it is not.
+    The name itself goes before a further name, a model of the lab before a shipped one. Nothing similar is taken: a name
+    is known or it is not.
     """
     key = match_key(name)
     if not key:
         return None
-    named = Q(match_key=key) | Q(pk__in=HardwareAlias.objects.filter(match_key=key).values("model_id"))
-    found = models_of(lab).filter(named, kind=kind, retired_us__isnull=True)
-    return min(found, key=lambda model: (model.lab_id is None, model.match_key != key, model.pk), default=None)
+    on_offer = models_of(lab).filter(kind=kind, retired_us__isnull=True)
+    further = HardwareAlias.objects.filter(match_key=key).values("model_id")
+    found = list(on_offer.filter(match_key=key)) or list(on_offer.filter(pk__in=further))
+    return min(found, key=lambda model: (model.lab_id is None, model.pk), default=None)
 
 
 def best_figures(model_ids: Iterable[int], lab: Lab | None) -> dict[int, EmbodiedFigure]:
