@@ -119,16 +119,16 @@ class ModelView(APIView):
     permission_classes = (require("reports:read"),)
 
     @extend_schema(responses=ModelReply)
-    def get(self, request: Request, pk: int) -> Response:
+    def get(self, request: Request, model: int) -> Response:
         """Return a model with all figures the lab can see, the most trusted first; superseded ones last."""
         _known(request)
         lab: Lab = caller(request).lab
-        model = model_by_id(lab, pk)
-        if model is None:
+        asked = model_by_id(lab, model)
+        if asked is None:
             raise NotFound("There is no such model in the catalogue of this lab.", hint="GET /api/v1/catalog/ lists them.")
-        figures = figures_of_model(model, lab)
+        figures = figures_of_model(asked, lab)
         best = next((figure for figure in figures if figure.superseded_us is None), None)
-        body = _model(model, best)
+        body = _model(asked, best)
         body["figures"] = [_figure(figure) for figure in figures]
-        body["notices"] = _notices({figure.pack for figure in figures} | {model.pack})
+        body["notices"] = _notices({figure.pack for figure in figures} | {asked.pack})
         return Response(body)

@@ -129,8 +129,9 @@ class EmbodiedFigure(models.Model):
                 )
                 for part in _PARTS
             ),
-            models.CheckConstraint(
-                condition=Q(end_of_life_ug__isnull=True) | Q(includes_end_of_life=True), name="end_of_life_part_is_inside"
+            models.CheckConstraint(  # a check that comes out as NULL holds: null is ruled out by name
+                condition=Q(end_of_life_ug__isnull=True) | Q(includes_end_of_life__isnull=False, includes_end_of_life=True),
+                name="end_of_life_part_is_inside",
             ),
             models.CheckConstraint(condition=SHIPPED | Q(pack=""), name="own_figure_in_no_pack"),
             models.CheckConstraint(condition=~Q(source="") & ~Q(licence=""), name="figure_has_source_and_licence"),

@@ -18,7 +18,7 @@ class EmbodiedFigureReply(serializers.Serializer[object]):
     high_ug = serializers.IntegerField()
     includes_end_of_life = serializers.BooleanField(allow_null=True, help_text="of the whole; null: the source does not say")
     lifetime_years_typical = serializers.CharField(allow_null=True)
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]  # DRF's own attribute of this name is of the base class
     source_year = serializers.IntegerField(allow_null=True)
     licence = serializers.CharField()
     pack = serializers.CharField(help_text="the data pack, empty: the project's own tables or the lab's own")
@@ -39,7 +39,7 @@ class HardwareModelReply(serializers.Serializer[object]):
     memory_mib = serializers.IntegerField(allow_null=True)
     cores = serializers.IntegerField(allow_null=True)
     threads = serializers.IntegerField(allow_null=True)
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]  # DRF's own attribute of this name is of the base class
     licence = serializers.CharField()
     own = serializers.BooleanField(help_text="added by this lab, seen by it alone")
     used = EmbodiedFigureReply(allow_null=True, help_text="the figure used for it; null: none is known")

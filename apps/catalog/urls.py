@@ -4,5 +4,5 @@ from apps.catalog.api import CatalogueView, ModelView
 
 urlpatterns = [
     path("catalog/", CatalogueView.as_view(), name="api-catalog"),
-    path("catalog/<int:pk>/", ModelView.as_view(), name="api-catalog-model"),
+    path("catalog/<int:model>/", ModelView.as_view(), name="api-catalog-model"),
 ]

@@ -38,7 +38,7 @@ def address(route: str, small: SmallLab, run: str) -> str:
         filled["act"] = str(Claim.objects.filter(lab=small.lab).values_list("act", flat=True).first())
     if "/catalog/" in route:
         own = EmbodiedFigure.objects.filter(lab=small.lab).order_by("pk")[0]
-        filled.update(pk=str(own.model_id), figure=str(own.pk))
+        filled.update(pk=str(own.model_id), model=str(own.model_id), figure=str(own.pk))
     if "<int:invitation>" in route:
         filled["invitation"] = str(Invitation.objects.get(lab=small.lab).pk)
     if "<str:token>" in route:
