@@ -61,6 +61,12 @@ def test_the_list_shows_what_is_known_and_by_what(lab: SmallLab, owner: Client, 
     assert "Life-cycle assessment" in page
 
 
+@pytest.mark.usefixtures("shipped")
+def test_models_are_counted_in_words(owner: Client) -> None:
+    assert re.search("2\u202f\\d{3} models</caption>", text_of(owner.get("/catalog/")))
+    assert "1 model that fits</caption>" in text_of(owner.get("/catalog/?q=l40s"))
+
+
 def test_what_is_not_known_is_said(owner: Client, shipped: None) -> None:
     page = text_of(owner.get("/catalog/?kind=cpu&q=6248R"))
     assert "not known" in page

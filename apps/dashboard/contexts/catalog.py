@@ -1,5 +1,6 @@
 """The catalogue of hardware: the list with the figure used for each model, and one model with all its figures."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -14,6 +15,7 @@ from apps.dashboard.calc import grouped
 from apps.dashboard.figures import EmbodiedFig
 
 PAGE_ROWS = 50
+_DETAILS = re.compile(r"(?:: | \().*$", re.DOTALL)
 
 WHY = {
     FigureMethod.PCF: "the product carbon footprint that the maker published goes before all else",
@@ -38,13 +40,18 @@ class ModelRow:
         """What the amount is for, where that is not the thing itself."""
         return per(self.figure) if self.figure else ""
 
+    @property
+    def source(self) -> str:
+        """The source without what follows in brackets and behind a colon; the model's page has it whole."""
+        return _DETAILS.sub("", self.figure.source)[:80] if self.figure else ""
+
 
 @dataclass(frozen=True)
 class CatalogPage:
     """A page of the list."""
 
     rows: list[ModelRow]
-    number: str
+    count: int
     kinds: list[tuple[str, str]]
     kind: str
     words: str
@@ -52,6 +59,10 @@ class CatalogPage:
     later: str
     csv: str
     notices: list[Pack]
+
+    @property
+    def number(self) -> str:
+        return grouped(self.count)
 
 
 def per(figure: EmbodiedFigure) -> str:
@@ -94,7 +105,7 @@ def catalog_page(*, lab: Lab, params: Mapping[str, str]) -> CatalogPage:
 
     return CatalogPage(
         rows=rows,
-        number=grouped(count),
+        count=count,
         kinds=[(value, str(label)) for value, label in HardwareKind.choices],
         kind=kind,
         words=words,
@@ -170,7 +181,7 @@ def _facts(model: HardwareModel) -> list[tuple[str, str]]:
         ("Memory", f"{model.memory_mib / 1024:g} GiB" if model.memory_mib else ""),
         ("Cores", str(model.cores or "")),
         ("Threads", str(model.threads or "")),
-        ("Source", f"{model.source}, {model.licence}"),
+        ("Source", "" if model.lab_id else f"{model.source}, {model.licence}"),
     )
     return [(name, value) for name, value in told if value]
 
