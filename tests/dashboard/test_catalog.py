@@ -108,6 +108,19 @@ def test_the_csv_has_all_that_fit_exactly_and_the_notice(owner: Client) -> None:
         assert bool(row["notice"]) is bool(row["pack"])
 
 
+def test_every_amount_leads_to_its_entry_and_is_its_integer(owner: Client, card: HardwareModel, shipped: None) -> None:
+    """An amount of the catalogue is a link to the figure's own entry, where the same integer stands."""
+    linked = re.compile(r'data-embodied="(\d+)" data-value="(\d+)" href="([^"]+)"')
+    listed = linked.findall(text_of(owner.get("/catalog/?kind=storage")))
+    assert len(listed) > 60
+    for pk, value, href in listed[::10]:
+        address, _, anchor = href.partition("#")
+        entry = text_of(owner.get(address))
+        assert f'id="{anchor}"' in entry
+        assert anchor == f"figure-{pk}"
+        assert (pk, value) in _EMBODIED.findall(entry)
+
+
 def test_pages_are_walked_without_a_gap(owner: Client, shipped: None) -> None:
     seen: list[str] = []
     address = "/catalog/?kind=monitor"
