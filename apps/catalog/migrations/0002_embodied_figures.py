@@ -5,6 +5,17 @@ from django.conf import settings
 from django.db import migrations, models
 
 
+def forget(apps, schema_editor):
+    """Going back: what the older program has no place for goes. It loads its own GPUs and CPUs at start."""
+    if schema_editor.connection.vendor == "postgresql":
+        schema_editor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # else the tables could not be altered after the deletes
+    for table in ("catalog_evidence", "catalog_embodiedfigure", "catalog_hardwarealias"):
+        schema_editor.execute(f"DELETE FROM {table}")
+    schema_editor.execute(
+        "DELETE FROM catalog_hardwaremodel WHERE lab_id IS NOT NULL OR pack <> '' OR kind NOT IN ('gpu', 'cpu')"
+    )
+
+
 class Migration(migrations.Migration):
     dependencies = [
         ("accounts", "0002_people_and_audit"),
@@ -360,4 +371,5 @@ class Migration(migrations.Migration):
             model_name="hardwarealias",
             constraint=models.UniqueConstraint(fields=("model", "match_key"), name="alias_once_per_model"),
         ),
+        migrations.RunPython(migrations.RunPython.noop, forget),
     ]
