@@ -19,7 +19,7 @@ from tests.environment import own_environment
 from tests.services.postgres import Postgres
 
 DAY_MARK_S, PAGE_MARK_S = 30.0, 0.4
-PAGES = ("/", "/assets/", "/assets/?sort=-balance&page=7", "/assets/?kind=gpu&q=A100", "/assets/fleet/", "/assets.csv")
+PAGES = ("/", "/assets/", "/assets/?sort=-balance&page=7", "/assets/?kind=gpu&text=A100", "/assets/fleet/", "/assets.csv")
 
 
 def register(small: Any, assets: int, metered: int, now: int) -> None:

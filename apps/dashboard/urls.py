@@ -3,6 +3,7 @@
 from django.urls import path
 
 from apps.dashboard.pages import (
+    assets,
     attribution,
     catalog,
     devices,
@@ -31,6 +32,12 @@ urlpatterns = [
     path("runs/", runs.runs, name="runs"),
     path("runs.csv", runs.runs_csv),
     path("runs/<uuid:uuid>/", runs.run, name="run"),
+    path("assets/", assets.assets, name="assets"),
+    path("assets/new/", assets.new, name="asset-new"),
+    path("assets/new/offers/", assets.new_offers),
+    path("assets/fleet/", assets.fleet, name="fleet"),
+    path("assets/<int:pk>/", assets.asset, name="asset"),
+    path("assets/<int:pk>/life.csv", assets.asset_csv),
     path("nodes/", nodes.nodes, name="nodes"),
     path("nodes/enrol/", nodes.enrol, name="enrol"),
     path("nodes/<uuid:uuid>/", nodes.node, name="node"),

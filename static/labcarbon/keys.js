@@ -1,7 +1,7 @@
-// Keyboard: "/" searches runs, "?" shows help, g then o, p, r, n goes to a page; Escape closes menus. Copy buttons.
+// Keyboard: "/" searches runs, "?" shows help, g then o, p, r, a, n goes to a page; Escape closes menus. Copy buttons.
 (function () {
   "use strict";
-  const places = { o: "/", p: "/projects/", r: "/runs/", n: "/nodes/" };
+  const places = { o: "/", p: "/projects/", r: "/runs/", a: "/assets/", n: "/nodes/" };
   let waiting = false;
   const typing = (element) => element.closest("input, textarea, select, [contenteditable]");
   function search() {

@@ -41,6 +41,7 @@ class Served:
     node: str
     site: int
     elsewhere: int
+    asset: int
 
 
 def _answers(url: str) -> bool:
@@ -144,6 +145,9 @@ def addresses(browser: Any, served: Served) -> list[str]:
         f"/nodes/{served.node}/",
         f"/sites/{served.site}/",
         f"/nodes/{served.node}/move/?do=move&site={served.elsewhere}&when=always",
+        f"/assets/{served.asset}/",
+        f"/assets/{served.asset}/?do=dispose&from_day=2026-11-01&counterpart=Recycler",
+        "/assets/new/?kind=laptop&search=latitude",
         "/sites/",
         "/nodes/enrol/",
         "/login-code/",

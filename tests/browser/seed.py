@@ -2,12 +2,13 @@
 
 import json
 import uuid
+from typing import Any
 
 import django
 
 
 def main() -> None:
-    """Make the lab and print {session, run, node, site, elsewhere} as JSON."""
+    """Make the lab and print {session, run, node, site, elsewhere, asset} as JSON."""
     django.setup()
     from django.contrib.sessions.backends.db import SessionStore
     from django.core.management import call_command
@@ -63,6 +64,7 @@ def main() -> None:
         lab=small.lab, uuid=runs[0], state="finished", ended_us=begin + 40 * MINUTE, exit_code=0,  # type: ignore[arg-type]
         reported_energy_mj=1, bound_node=None,
     )  # fmt: skip
+    asset = _assets(small, begin)
     work_until_empty(worker="seed")
     session = SessionStore()
     session["_auth_user_id"] = str(small.owner.pk)
@@ -75,8 +77,35 @@ def main() -> None:
         "node": str(small.node.uuid),
         "site": small.site.pk,
         "elsewhere": nowhere.pk,
+        "asset": asset,
     }
     print(json.dumps(told))
+
+
+def _assets(small: Any, begin: int) -> int:
+    """Register a server with a metered card, one disposed of, one of which nobody knows; return the card's number."""
+    from apps.accounts.models import Project
+    from apps.assets.services import Entry, record
+    from apps.core.clock import now_us
+    from apps.core.units import US_PER_HOUR
+    from apps.fleet.models import Device
+    from tests.assets.support import YEAR, bought
+
+    now, bought_us = now_us(), begin - 2 * YEAR * US_PER_HOUR
+    server = bought(small, kind="server", name="gpu-01", kg=1_300, at_us=bought_us, now=now, serial="SRV-1")
+    device = Device.objects.get(lab=small.lab, key="gpu:GPU-0000-1111")
+    card = bought(small, at_us=bought_us, now=now, device=device)
+    atlas = Project.objects.get(lab=small.lab, slug="cell-atlas")
+    for entry in (
+        Entry("move", bought_us, parent=server, site=small.site),
+        Entry("transfer", begin - YEAR * US_PER_HOUR, project=atlas, evidence="Minutes of May"),
+        Entry("life_change", begin, life_end_us=begin + 3 * YEAR * US_PER_HOUR),
+    ):
+        record(asset=card, entry=entry, by=small.owner, now=now)
+    gone = bought(small, name="A100 no. 2", at_us=bought_us, now=now)
+    record(asset=gone, entry=Entry("dispose", begin, counterpart="Recycler"), by=small.owner, now=now)
+    bought(small, name="Switch", kind="network", kg=None, at_us=bought_us, years=1, now=now)
+    return card.pk
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ from apps.assets.services.drafts import Draft, Embodied, Entry, Facts, default_l
 from apps.assets.services.life import correct_opening, record, reverse, standing_rows
 from apps.assets.services.meters import set_meter, store
 from apps.assets.services.register import describe, register, register_many
+from apps.assets.services.upgrade import upgrade
 
 __all__ = [
     "Draft", "Embodied", "Entry", "Facts", "correct_opening", "default_life_hours", "describe", "record", "register",
-    "register_many", "reverse", "set_meter", "standing_rows", "store",
+    "register_many", "reverse", "set_meter", "standing_rows", "store", "upgrade",
 ]  # fmt: skip

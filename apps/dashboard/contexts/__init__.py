@@ -11,6 +11,7 @@ RAIL = (
     ("Overview", "/", "overview"),
     ("Projects", "/projects/", "projects"),
     ("Runs", "/runs/", "runs"),
+    ("Assets", "/assets/", "assets"),
     ("Nodes", "/nodes/", "nodes"),
 )
 

@@ -88,6 +88,20 @@ def moment(context: template.Context, time_us: int | None, seconds: bool = False
 
 
 @register.simple_tag(takes_context=True)
+def day(context: template.Context, time_us: int | None) -> SafeString:
+    """Return the day of a time in the lab's zone, UTC on hover."""
+    if time_us is None:
+        return format_html('<span class="u">{}</span>', "never")
+    visitor = context.get("visitor")
+    there = utc(time_us)
+    here = there.astimezone(visitor.zone if visitor else ZoneInfo("UTC"))
+    stamps = there.strftime("%Y-%m-%dT%H:%M:%SZ"), there.strftime("%Y-%m-%d %H:%M")
+    return format_html(
+        '<time class="nowrap" datetime="{}" title="{} UTC">{}</time>', *stamps, day_text(here.date(), year=True)
+    )
+
+
+@register.simple_tag(takes_context=True)
 def hour_moment(context: template.Context, hour: int) -> SafeString:
     """Return the begin of a whole UTC hour in the lab's zone, UTC on hover."""
     return moment(context, hour * US_PER_HOUR)

@@ -1,0 +1,111 @@
+"""Reads of assets: the register as it is filtered, the entries of one life, what may tell its use. Sums: books.py."""
+
+from dataclasses import dataclass
+
+from django.db.models import Q, QuerySet
+
+from apps.accounts.models import Lab
+from apps.assets.books import Book, accounts_of, books_of, charged_by, planned_end, spread_of, through
+from apps.assets.choices import AssetState
+from apps.assets.models import Asset, AssetMeter, LifecycleEvent, StoredVolume
+from apps.catalog.choices import HardwareKind
+from apps.core.errors import InvalidInput
+from apps.core.text import unstorable
+from apps.fleet.choices import DeviceKind, SiteKind
+from apps.fleet.models import STANDING, Device, Node
+
+__all__ = [
+    "Book", "Filters", "accounts_of", "asset_of", "assets_of", "books_of", "charged_by", "entries_of", "free_meters",
+    "matching", "meters_of", "planned_end", "spread_of", "through", "volumes_of",
+]  # fmt: skip
+
+LAB_ITSELF = "~lab"  # no project's slug: an owner in addresses
+NOWHERE = "~none"
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What a list of assets is asked for; '' leaves a part open. ``owner`` is a project's slug or LAB_ITSELF, ``site`` a
+    number or NOWHERE, ``text`` a part of a name, serial, inventory number or model."""
+
+    kind: str = ""
+    state: str = ""
+    owner: str = ""
+    site: str = ""
+    text: str = ""
+
+
+def assets_of(lab: Lab) -> QuerySet[Asset]:
+    """Return the lab's assets."""
+    return Asset.objects.filter(lab=lab)
+
+
+def asset_of(lab: Lab, pk: int) -> Asset | None:
+    """Return the lab's asset ``pk`` with what it belongs to, or None."""
+    return assets_of(lab).select_related("lab", "model", "parent", "site", "owner", "borrower").filter(pk=pk).first()
+
+
+def matching(lab: Lab, filters: Filters) -> QuerySet[Asset]:
+    """Return the assets that ``filters`` leave. Raises InvalidInput for what is no filter."""
+    for name, known in (("kind", HardwareKind.values), ("state", AssetState.values)):
+        value = getattr(filters, name)
+        if value and value not in known:
+            raise InvalidInput(f"{value[:40]!r} is no {name}.", field=name, hint=f"Use one of {', '.join(known)}.")
+    if unstorable(filters.text + filters.owner):
+        raise InvalidInput("A filter holds a NUL.", field="text", hint="Leave it out.")
+    found = assets_of(lab)
+    if filters.kind:
+        found = found.filter(kind=filters.kind)
+    if filters.state:
+        found = found.filter(state=filters.state)
+    if filters.owner:
+        found = found.filter(owner=None) if filters.owner == LAB_ITSELF else found.filter(owner__slug=filters.owner)
+    if filters.site:
+        found = found.filter(_at(filters.site))
+    for word in filters.text.split():
+        told = Q(name__icontains=word) | Q(serial__icontains=word) | Q(tag__icontains=word)
+        found = found.filter(told | Q(model__name__icontains=word))
+    return found
+
+
+def _at(site: str) -> Q:
+    if site == NOWHERE:
+        return Q(site=None)
+    if not (site.isascii() and site.isdecimal() and len(site) < 19):
+        raise InvalidInput(f"{site[:40]!r} is no site.", field="site", hint="Choose one of the list.")
+    return Q(site_id=int(site))
+
+
+def entries_of(asset: Asset) -> list[LifecycleEvent]:
+    """Return all entries of a life in order of time, those reversed and the reversals among them."""
+    found = LifecycleEvent.objects.filter(asset=asset).select_related(
+        "project", "parent", "site", "figure__model", "recorded_by", "reverses", "reversed_by"
+    )
+    return list(found.order_by("hour", "pk"))
+
+
+def meters_of(asset: Asset) -> list[AssetMeter]:
+    """Return by what an asset's use is told, oldest first."""
+    return list(AssetMeter.objects.filter(STANDING, asset=asset).select_related("device", "node").order_by("from_hour"))
+
+
+def volumes_of(asset: Asset) -> list[StoredVolume]:
+    """Return what projects store on an asset, oldest first."""
+    found = StoredVolume.objects.filter(STANDING, asset=asset).select_related("project", "recorded_by")
+    return list(found.order_by("from_hour", "pk"))
+
+
+def free_meters(lab: Lab, asset: Asset | None = None) -> tuple[list[Device], list[Node]]:
+    """Return the devices and nodes that collectors saw and that tell the use of no other asset now."""
+    others = AssetMeter.objects.filter(STANDING, asset__lab=lab).exclude(asset__state=AssetState.DISPOSED)
+    last = {}
+    for meter in others.order_by("from_hour", "pk"):
+        last[meter.asset_id] = meter
+    taken = [meter for asset_id, meter in last.items() if asset is None or asset_id != asset.pk]
+    things = (DeviceKind.GPU, DeviceKind.CPU, DeviceKind.DRAM, DeviceKind.STORAGE)
+    devices = Device.objects.filter(lab=lab, kind__in=things).select_related("node")
+    nodes = Node.objects.filter(lab=lab).exclude(placements__site__kind=SiteKind.DECLARED).distinct()
+    return (
+        list(devices.exclude(pk__in=[meter.device_id for meter in taken if meter.device_id]).order_by("name", "key")),
+        list(nodes.exclude(pk__in=[meter.node_id for meter in taken if meter.node_id]).order_by("hostname", "pk")),
+    )

@@ -1,0 +1,39 @@
+"""An upgrade: a part goes, another comes, in one act."""
+
+from dataclasses import replace
+
+from django.db import transaction
+
+from apps.accounts.models import User
+from apps.assets.choices import OPENING, EventKind
+from apps.assets.models import Asset, LifecycleEvent
+from apps.assets.services.drafts import Draft, Entry
+from apps.assets.services.life import record
+from apps.assets.services.register import register
+from apps.core.errors import InvalidInput
+
+
+@transaction.atomic
+def upgrade(
+    *, asset: Asset, out: Asset | None, new: Draft | None, at_us: int, by: User | None, now: int, evidence: str = "",
+    note: str = "",
+) -> LifecycleEvent:  # fmt: skip
+    """Record an upgrade of ``asset``: ``out``, a part of it, is disposed of (its balance is written off to its owner), and
+    ``new`` is registered as a part of it, in use at once. Raises InvalidInput naming the field, Conflict."""
+    if out is None and new is None:
+        raise InvalidInput("An upgrade takes a part out, puts one in, or both.", field="out", hint="Say which part.")
+    if out is not None and out.parent_id != asset.pk:
+        raise InvalidInput("This is no part of it.", field="out", hint="Choose a part that is built in now.")
+    told = f"{out.name if out else 'nothing'} out, {new.facts.name if new else 'nothing'} in"
+    row = record(
+        asset=asset, entry=Entry(EventKind.UPGRADE, at_us, evidence=evidence, note=f"{told}. {note}".strip()), by=by, now=now
+    )
+    if out is not None:
+        gone = Entry(EventKind.DISPOSE, at_us, evidence=evidence, note=f"Taken out of {asset.name}"[:500])
+        record(asset=out, entry=gone, by=by, now=now)
+    if new is not None:
+        if new.opening.kind not in OPENING:
+            raise InvalidInput("A life begins with being bought.", field="kind", hint="Use purchase or second_hand.")
+        opening = replace(new.opening, at_us=at_us, parent=asset, site=asset.site)
+        register(lab=asset.lab, draft=replace(new, opening=opening, deployed_us=at_us), by=by, now=now)
+    return row

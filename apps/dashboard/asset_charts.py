@@ -1,0 +1,131 @@
+"""Chart figures of assets, built here as those of energy are (charts.py): one asset's life, and the fleet by age."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+
+from apps.dashboard.charts import ACCENT, SERIES, Chart, figure_as_json, label, new_figure
+
+LABEL_SHARE = 0.16  # of the width: what a label of 20 letters takes
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An entry of a life on its line: when (ISO, lab's zone), the book value then, and what happened."""
+
+    x: str
+    y: float
+    flag: str
+    text: str
+
+
+@dataclass(frozen=True)
+class MonthBars:
+    """What one bearer bore, a value per month."""
+
+    name: str
+    colour: str
+    href: str
+    values: Sequence[float]
+
+
+def life(
+    *,
+    name: str,
+    summary: str,
+    unit: str,
+    past: tuple[Sequence[str], Sequence[float]],
+    ahead: tuple[Sequence[str], Sequence[float]],
+    marks: Sequence[Mark],
+    months: Sequence[tuple[str, float, str]],
+    bars: Sequence[MonthBars],
+) -> Chart:
+    """Return the book value over time (dashed: as planned) with its entries, above what was borne per month.
+
+    ``months`` are (begin in the lab's zone, length in ms, name).
+    """
+    figure = new_figure(barmode="stack")
+    for xs, ys, dash, text in ((*past, "solid", "Book value"), (*ahead, "dash", "As planned")):
+        figure.add_scatter(
+            x=list(xs), y=list(ys), yaxis="y2", name=text, mode="lines", line={"width": 2, "color": ACCENT, "dash": dash},
+            hovertemplate=f"%{{x|%-d %b %Y}}<br>{text}: %{{y:.3~g}} {unit}<extra></extra>",
+        )  # fmt: skip
+    figure.add_scatter(
+        x=[mark.x for mark in marks], y=[mark.y for mark in marks], yaxis="y2", name="Entries", mode="markers",
+        cliponaxis=False,
+        marker={"size": 10, "color": ACCENT, "symbol": "diamond", "line": {"width": 1.5, "color": "#ffffff"}},
+        customdata=[escape(mark.text) for mark in marks],
+        hovertemplate="%{x|%-d %b %Y}<br>%{customdata}<extra></extra>",
+    )  # fmt: skip
+    for part in bars:
+        figure.add_bar(
+            x=[start for start, _, _ in months], y=list(part.values), width=[length * 0.86 for _, length, _ in months],
+            offset=0, name=label(part.name), meta=part.href,
+            marker={"color": SERIES[part.colour], "line": {"width": 0}},
+            customdata=[escape(told) for _, _, told in months],
+            hovertemplate=f"%{{customdata}}<br>%{{fullData.name}}: %{{y:.3~g}} {unit}<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(
+        xaxis={"type": "date", "nticks": 8, "fixedrange": True, "anchor": "y"},
+        yaxis={"domain": [0, 0.34], "visible": bool(bars), "rangemode": "tozero", "nticks": 4, "exponentformat": "none"},
+        yaxis2={"domain": [0.46 if bars else 0, 1], "rangemode": "tozero", "nticks": 5, "zeroline": True, "fixedrange": True,
+                "exponentformat": "none"},
+        dragmode=False, showlegend=False, hovermode="closest", margin={"l": 52, "r": 14, "t": 14, "b": 30},
+        annotations=_flags(marks, [*past[0], *ahead[0]]),
+    )  # fmt: skip
+    return Chart(name, summary, figure_as_json(figure), [(part.colour, part.name) for part in bars], False, unit)
+
+
+def _flags(marks: Sequence[Mark], xs: Sequence[str]) -> list[dict[str, object]]:
+    """Return the marks' names beside them, those left out that would stand upon the one before."""
+    if not xs:
+        return []
+    times = [datetime.fromisoformat(x) for x in (min(xs), max(xs))]
+    room = (times[1] - times[0]) * LABEL_SHARE
+    found: list[dict[str, object]] = []
+    free: datetime | None = None
+    for mark in marks:
+        at = datetime.fromisoformat(mark.x)
+        if free is not None and at < free:
+            continue
+        free = at + room
+        found.append(
+            {
+                "x": mark.x, "y": mark.y, "xref": "x", "yref": "y2", "text": label(mark.flag, 20), "showarrow": False,
+                "xanchor": "left", "yanchor": "bottom", "yshift": 6, "xshift": 2, "font": {"size": 11},
+            }
+        )  # fmt: skip
+    return found
+
+
+KindOfYear = tuple[str, str, Sequence[float], Sequence[int]]
+
+
+def fleet(*, name: str, summary: str, unit: str, years: Sequence[str], series: Sequence[KindOfYear]) -> Chart:
+    """Return embodied carbon by year bought, stacked by kind, above the number of things of that year.
+
+    ``series`` are (kind, colour, embodied carbon per year, number per year).
+    """
+    figure = new_figure(barmode="stack")
+    for kind, colour, carbon, number in series:
+        marker = {"color": SERIES[colour], "line": {"width": 0}}
+        figure.add_bar(
+            x=list(years), y=list(carbon), yaxis="y2", name=label(kind), marker=marker,
+            hovertemplate=f"bought %{{x}}<br>%{{fullData.name}}: %{{y:.3~g}} {unit}<extra></extra>",
+        )  # fmt: skip
+        figure.add_bar(
+            x=list(years),
+            y=list(number),
+            name=label(kind),
+            marker=marker,
+            hovertemplate="bought %{x}<br>%{fullData.name}: %{y} things<extra></extra>",
+        )
+    figure.update_layout(
+        xaxis={"type": "category", "fixedrange": True, "anchor": "y"},
+        yaxis={"domain": [0, 0.3], "rangemode": "tozero", "nticks": 4},
+        yaxis2={"domain": [0.42, 1], "rangemode": "tozero", "nticks": 5, "zeroline": True, "fixedrange": True,
+                "exponentformat": "none"},
+        dragmode=False, showlegend=False, margin={"l": 52, "r": 14, "t": 10, "b": 30},
+    )  # fmt: skip
+    return Chart(name, summary, figure_as_json(figure), [(colour, kind) for kind, colour, _, _ in series], False, unit)
