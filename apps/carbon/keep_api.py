@@ -131,14 +131,14 @@ class KeepView(APIView):
     permission_classes = (require("reports:read"),)
 
     @extend_schema(parameters=_PARAMETERS, responses=KeepReply)
-    def get(self, request: Request, pk: int) -> Response:
+    def get(self, request: Request, asset: int) -> Response:
         """Return when a new model in an asset's place would have paid back its making, with range, inputs and sources."""
         unknown = sorted(set(request.query_params) - set(PARAMETERS))
         if unknown:
             name = unknown[0][:40]
             raise InvalidInput(f"{name!r} is not known here.", field=name, hint=f"Known: {', '.join(PARAMETERS)}.")
         lab, now = caller(request).lab, now_us()
-        asset = asset_to_keep(lab, pk)
-        if asset is None:
+        found = asset_to_keep(lab, asset)
+        if found is None:
             raise NotFound("There is no such asset in this lab.", hint="Ask for one of your lab's assets.")
-        return Response(reply(answer(lab=lab, asset=asset, asked=parse(request.query_params.dict()), now=now), now))
+        return Response(reply(answer(lab=lab, asset=found, asked=parse(request.query_params.dict()), now=now), now))

@@ -5,11 +5,10 @@ from fractions import Fraction
 
 from apps.assets.keep import Payback, Unknown
 from apps.carbon.keep_query import LABELS
-from apps.carbon.keeping import GONE, KEEP, NEVER, REPLACE, Answer, in_years
+from apps.carbon.keeping import CENTURY, GONE, KEEP, NEVER, REPLACE, Answer, in_years
 from apps.core.clock import utc
 
 _SPELT = frozenset("AEFHILMNORSX")  # letters whose names begin with a vowel
-_CENTURY = 100
 
 
 def an(name: str) -> str:
@@ -24,8 +23,8 @@ def years(value: Fraction | None) -> str:
     """Return years in words: '11.3', '0.42', 'more than 100', 'never'."""
     if value is None:
         return "never"
-    if value > _CENTURY:
-        return f"more than {_CENTURY}"
+    if value > CENTURY:
+        return f"more than {CENTURY}"
     places = 2 if value < 1 else 1
     return f"{float(value):.{places}f}"
 
@@ -34,8 +33,8 @@ def when(value: Fraction | None, now: int, zone: tzinfo) -> str:
     """Return the month in so many years: 'May 2028'; 'never'."""
     if value is None:
         return "never"
-    if value > _CENTURY:
-        return f"in more than {_CENTURY} years"
+    if value > CENTURY:
+        return f"in more than {CENTURY} years"
     moment = in_years(value, now)
     assert moment is not None
     return f"{utc(moment).astimezone(zone):%b %Y}"
@@ -73,5 +72,6 @@ def _keep(answer: Answer, found: Payback, card: str, now: int, zone: tzinfo) -> 
 
 
 def _never(answer: Answer, found: Payback, card: str, now: int, zone: tzinfo) -> str:
+    little = "no carbon in use, so" if found.years is None else "so little carbon in use"
     best = "not even at the best end of the range" if found.low is None else f"at best in {years(found.low)} years"
-    return f"Never: {card} in its place would save no carbon in use to pay back its making, {best}. Keep it."
+    return f"Never: {card} in its place would save {little} that its making is not paid back, {best}. Keep it."

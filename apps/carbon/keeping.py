@@ -24,6 +24,7 @@ from apps.core.units import INT64_MAX, US_PER_HOUR, hour_of
 from apps.ingest.choices import EnergyQuality
 
 REPLACE, KEEP, NEVER, UNKNOWN, CHOOSE, GONE = "replace", "keep", "never", "unknown", "choose", "gone"
+CENTURY = 100  # years: no card lives as long, so what pays back later never does
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Answer:
             return CHOOSE
         if isinstance(self.result, Unknown):
             return UNKNOWN
-        if self.result.years is None:
+        if self.result.years is None or self.result.years > CENTURY:
             return NEVER
         return REPLACE if self.result.years <= self.life_years else KEEP
 

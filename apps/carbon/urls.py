@@ -7,5 +7,5 @@ urlpatterns = [
     path("config/", ConfigView.as_view(), name="api-config"),
     path("figures/", FiguresView.as_view(), name="api-figures"),
     path("explain/", ExplainView.as_view(), name="api-explain"),
-    path("assets/<int:pk>/keep/", KeepView.as_view(), name="api-keep"),
+    path("assets/<int:asset>/keep/", KeepView.as_view(), name="api-keep"),
 ]

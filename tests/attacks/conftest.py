@@ -25,6 +25,7 @@ from apps.fleet.services import register_node
 from apps.ingest.models import Consumer
 from apps.runs.services import RunFacts, put_run
 from tests.api.conftest import add_person
+from tests.assets.support import bought
 from tests.attacks.routes import PROJECT
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
 
@@ -78,6 +79,7 @@ def fill(
     push(small.node, windows, device_facts={GPU: {"name": name[:200], "driver": name[:200]}})
     _attribute(small, name)
     _catalogue(small, name)
+    _register(small, name)
 
 
 def _attribute(small: SmallLab, name: str) -> None:
@@ -99,6 +101,12 @@ def _catalogue(small: SmallLab, name: str) -> None:
     draft = Draft(method="pcf", unit="item", total_ug=150_000_000_000, source=name[:400], note=name[:400])
     document = Document(name=f"{name[:150]}.pdf", content=b"%PDF-1.7 " + name.encode())
     add_figure(lab=small.lab, model=model, draft=draft, document=document, by=small.owner, now=T0)
+
+
+def _register(small: SmallLab, name: str) -> None:
+    """Give a lab an asset whose use the GPU's meter tells."""
+    bought(small, name=name[:200], device=Device.objects.get(lab=small.lab, key=GPU), note=name[:200])
+    work_until_empty(worker="test")
 
 
 @dataclass

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.models import Invitation, Token
+from apps.assets.models import Asset
 from apps.attribution.models import AttributionRule, Claim
 from apps.catalog.models import EmbodiedFigure
 from tests.builders import SmallLab
@@ -39,6 +40,8 @@ def address(route: str, small: SmallLab, run: str) -> str:
     if "/catalog/" in route:
         own = EmbodiedFigure.objects.filter(lab=small.lab).order_by("pk")[0]
         filled.update(pk=str(own.model_id), model=str(own.model_id), figure=str(own.pk))
+    if "/assets/" in route:
+        filled["pk"] = filled["asset"] = str(Asset.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
     if "<int:invitation>" in route:
         filled["invitation"] = str(Invitation.objects.get(lab=small.lab).pk)
     if "<str:token>" in route:

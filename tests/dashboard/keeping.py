@@ -36,7 +36,7 @@ class Worked:
 
 def worked(
     lab: SmallLab, *, days: int = 10, used: int = 12, idle: int = 12, watts: int = 200, idle_watts: int = 20,
-    gpu: str = GPU, name: str = "Card 1", kg: int | None = 74,
+    gpu: str = GPU, name: str = "Card 1", kg: int | None = 74, old: str = OLD,
 ) -> Worked:  # fmt: skip
     """Push whole hours, ``used`` and ``idle`` ones of each of the last days, and register the card with its meter."""
     end = now_us() // US_PER_HOUR
@@ -52,7 +52,7 @@ def worked(
     for i in range(0, len(windows), 900):
         push(lab.node, windows[i : i + 900])
     device = Device.objects.get(lab=lab.lab, key=gpu)
-    asset = bought(lab, at_us=first * US_PER_HOUR, device=device, name=name, kg=kg, model=model(OLD), now=now_us())
+    asset = bought(lab, at_us=first * US_PER_HOUR, device=device, name=name, kg=kg, model=model(old), now=now_us())
     use_all_job(str(lab.lab.pk))
     work_until_empty(worker="test")
     return Worked(asset, first)
