@@ -15,10 +15,10 @@ below is "never", for the value and for either end of the range. Interval arithm
 would answer "never" for nearly every card.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from math import isqrt
+from math import isqrt, prod
 
 from apps.core.units import PPM
 
@@ -189,14 +189,25 @@ def _later(point: Point, year: int, wait_years: int) -> Fraction:
     return point.te_ug + point.new_ug_per_year * (year - wait_years)
 
 
-def work_ratio(pairs: list[tuple[int, int]]) -> Known | None:
-    """Return the work ratio from peak figures (old, new), the decisive one first, ppm; None where none is known of both.
+def work_ratio(pairs: Sequence[tuple[int, int]], decisive: int | None = None) -> Known | None:
+    """Return the work ratio from peak figures (old, new), ppm; None where none is known of both.
 
-    The others bound it: which of them a piece of work meets, nobody knows. Of a single pair the range is ±30 %.
+    ``decisive`` is the place of the pair that decides; None: their geometric mean, as work is bound by each in turn. The
+    others bound it: which of them a piece of work meets, nobody knows. Of a single pair the range is ±30 %.
     """
     ratios = [(old * PPM + new // 2) // new for old, new in pairs if old > 0 and new > 0]
     if not ratios:
         return None
     if len(ratios) == 1:
         return Known.within(ratios[0], 300_000, 300_000)
-    return Known(ratios[0], min(ratios), max(ratios))
+    value = _whole_root(prod(ratios), len(ratios)) if decisive is None else ratios[decisive]
+    return Known(value, min(ratios), max(ratios))
+
+
+def _whole_root(number: int, degree: int) -> int:
+    """Return the largest integer whose ``degree``-th power is at most ``number``."""
+    low, high = 0, 1 << (number.bit_length() // degree + 1)
+    while high - low > 1:
+        half = (low + high) // 2
+        low, high = (half, high) if half**degree <= number else (low, half)
+    return low

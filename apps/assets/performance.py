@@ -49,15 +49,16 @@ def performance_of(name: str) -> Performance | None:
 
 
 def measures_of(old: Performance | None, new: Performance | None) -> list[str]:
-    """Return the measures that are known of both, the one that decides by default first."""
+    """Return the measures that are known of both."""
     if old is None or new is None:
         return []
     return [name for name in MEASURES if getattr(old, name) and getattr(new, name)]
 
 
 def ratio_of(old: Performance, new: Performance, by: str) -> Known | None:
-    """Return the work ratio by one measure, bounded by the others. ``by`` '': the first that is known of both."""
+    """Return the work ratio by one measure, or ('') by the mean of all that are known of both; the others bound it."""
     names = measures_of(old, new)
-    if by:
-        names = [by, *(name for name in names if name != by)] if by in names else []
-    return work_ratio([(getattr(old, name), getattr(new, name)) for name in names])
+    if by and by not in names:
+        return None
+    pairs = [(getattr(old, name), getattr(new, name)) for name in names]
+    return work_ratio(pairs, names.index(by) if by else None)

@@ -24,7 +24,7 @@ from apps.core.errors import InvalidInput, NotFound
 _TOLD = {
     "new": "the model in its place: a number of the catalogue",
     "days": f"use measured over so many days: {' or '.join(map(str, DAYS))} (365 when left out)",
-    "by": f"the measure of work: {', '.join(MEASURES)}; left out: the first that is known of both",
+    "by": f"the measure of work: {', '.join(MEASURES)}; left out: the mean of those known of both",
     "life_years": "how long the new one would serve; left out: the default of its kind",
     "wait_years": "the third way: replace after so many years (2 when left out)",
     **{name: f"{own.label}{', ' + own.unit if own.unit else ''}: in place of what is known" for name, own in OWN.items()},

@@ -88,7 +88,7 @@ def making(lab: Lab, new: HardwareModel) -> Input | None:
 
 def _made(figure: EmbodiedFigure, before: str) -> Input:
     known = Known(max(1, figure.total_ug), max(1, figure.low_ug), max(1, figure.high_ug))
-    year = f", {figure.source_year}" if figure.source_year else ""
+    year = f", {figure.source_year}" if figure.source_year and str(figure.source_year) not in figure.source else ""
     source = f"{before}{figure.get_method_display().lower()}: {figure.source}{year}"
     return Input("te_ug", known, "catalogue", source, figure.licence, figure.pack)
 

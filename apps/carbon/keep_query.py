@@ -32,7 +32,7 @@ OWN = {
     "idle_hours": Own("idle_hours", "Hours on and idle a year", "h", 1, "0", "8784"),
     "new_w": Own("new_mw", "The new one's power while used", "W", 1000, "0.1", "100000"),
     "new_idle_w": Own("new_idle_mw", "The new one's power while idle", "W", 1000, "0", "100000"),
-    "ratio": Own("ratio_ppm", "Its hours for one hour of the old one", "", 1_000_000, "0.0001", "1000"),
+    "ratio": Own("ratio_ppm", "Work ratio: its hours for one hour of the old one", "", 1_000_000, "0.0001", "1000"),
     "pue": Own("pue_ppm", "PUE", "", 1_000_000, "1", "5"),
     "g_per_kwh": Own("ci_ug_per_kwh", "Grid", "g/kWh", 1_000_000, "0.001", "1500"),
 }
@@ -43,7 +43,7 @@ PARAMETERS = ("new", "days", "by", "life_years", "wait_years", *OWN)
 
 @dataclass(frozen=True)
 class Asked:
-    """A question. ``own``: integers by input, as the formula takes them. ``by`` '': the first measure known of both."""
+    """A question. ``own``: integers by input, as the formula takes them. ``by`` '': the mean of all measures known."""
 
     new_id: int | None
     days: int
@@ -66,6 +66,17 @@ def parse(params: Mapping[str, str]) -> Asked:
         life_years=_whole(params, "life_years", 1, LONGEST_HORIZON, f"Whole years, 1 to {LONGEST_HORIZON}."),
         wait_years=_whole(params, "wait_years", 1, 10, "Whole years, 1 to 10.") or 2,
     )
+
+
+def parse_what_can_be(params: Mapping[str, str]) -> tuple[Asked, InvalidInput | None]:
+    """Return what ``params`` ask without those that cannot be, and what is wrong with the first of these."""
+    kept, first = dict(params), None
+    while True:
+        try:
+            return parse(kept), first
+        except InvalidInput as wrong:
+            kept.pop(str(wrong.field))
+            first = first or wrong
 
 
 def _days(params: Mapping[str, str]) -> int:

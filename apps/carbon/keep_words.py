@@ -54,10 +54,15 @@ def sentence(answer: Answer, now: int, zone: tzinfo) -> str:
     card = an(answer.new.name)
     found = answer.result
     if isinstance(found, Unknown):
-        lacking = ", ".join(LABELS[name].lower() for name in found.missing)
+        lacking = ", ".join(_within(LABELS[name].partition(":")[0]) for name in found.missing)
         return f"Nobody can tell yet whether {card} would pay back. Not known: {lacking}."
     told = {REPLACE: _replace, KEEP: _keep, NEVER: _never}[answer.verdict](answer, found, card, now, zone)
     return told + (" The range leaves it open." if answer.open else "")
+
+
+def _within(label: str) -> str:
+    """Return a label as it reads within a sentence."""
+    return label if label.isupper() else label[:1].lower() + label[1:]
 
 
 def _replace(answer: Answer, found: Payback, card: str, now: int, zone: tzinfo) -> str:

@@ -172,10 +172,11 @@ def _ratio(asset: Asset, new: HardwareModel, asked: Asked) -> Input | None:
     if known is None or old is None or card is None:
         return None
     names = measures_of(old, card)
-    by = asked.by or names[0]
-    more = [MEASURES[name] for name in names if name != by]
-    rest = f", bounded by {' and '.join(more)}" if more else ", ±30 %"
-    return Input("ratio_ppm", known, "catalogue", f"by {MEASURES[by]}{rest} ({card.source})", card.licence)
+    chosen = [asked.by] if asked.by else names
+    others = [MEASURES[name] for name in names if name not in chosen]
+    told = f"{'mean' if len(chosen) > 1 else 'ratio'} by {' and '.join(MEASURES[name] for name in chosen)}"
+    rest = ", ±30 %" if len(names) == 1 else f", bounded by {' and '.join(others)}" if others else ", bounded by each"
+    return Input("ratio_ppm", known, "catalogue", f"{told}{rest} ({card.source})", card.licence)
 
 
 def _result(found: dict[str, Input]) -> Payback | Unknown:

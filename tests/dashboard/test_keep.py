@@ -195,6 +195,30 @@ def test_bad_input_is_told_plainly(lab: SmallLab, owner: Client, field: str, val
     assert HOSTILE not in text_of(response)
 
 
+def test_what_is_wrong_is_left_out_and_the_rest_is_answered(lab: SmallLab, owner: Client) -> None:
+    card = worked(lab, days=2).asset
+    response = owner.get(_address(card.pk, new=model(NEW).pk, hours="many", pue="9", g_per_kwh="20"))
+    page = text_of(response)
+    assert response.status_code == 400
+    assert page.count('role="alert"') == 1
+    assert 'value="many"' in page
+    assert 'value="9"' in page
+    assert page.count('<td class="l">yours</td>') == 1, "the grid alone"
+    assert "Only 2 days were measured and stand for a whole year" in page
+
+
+def test_work_is_compared_by_the_mean_of_all_peaks_or_by_one(lab: SmallLab, owner: Client) -> None:
+    card = worked(lab, days=2).asset
+    found = [
+        re.search(r"Work ratio.*?data-would>([\d.]+) ", text_of(owner.get(_address(card.pk, new=model(NEW).pk, by=by))))
+        for by in ("", "fp32", "bandwidth")
+    ]
+    assert [match and match[1] for match in found] == ["0.257", "0.137", "0.480"], "√(0.137 × 0.480)"
+    assert "not known" in text_of(owner.get(_address(card.pk, new=model(NEW).pk, by="tensor"))), (
+        "a 1080 Ti has no tensor cores"
+    )
+
+
 def test_a_model_that_is_not_there_and_another_labs_asset_are_404(lab: SmallLab, owner: Client, outsider: Client) -> None:
     card = bought(lab, now=now_us())
     assert owner.get(_address(card.pk, new=10**9)).status_code == 404

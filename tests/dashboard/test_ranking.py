@@ -7,20 +7,33 @@ import uuid
 
 from django.test import Client
 
+from apps.accounts.models import Project
+from apps.accounts.services import create_project
 from apps.assets.calc import Charge
 from apps.assets.models import EmbodiedCharge
+from apps.assets.services import set_meter
+from apps.attribution.calc import Stretch
+from apps.attribution.services import claim
+from apps.carbon.calc import FigureQuery
 from apps.carbon.ranking import ranking
+from apps.carbon.selectors import figure
 from apps.core.clock import now_us
-from apps.core.units import hour_of
+from apps.core.jobs import work_until_empty
+from apps.core.units import US_PER_HOUR, hour_of
+from apps.energy.idle import set_idle_policy
+from apps.energy.models import IdleShare
+from apps.fleet.models import Device
 from apps.fleet.services import create_site, register_node
+from apps.ingest.models import Consumer
 from tests.assets.support import bought
-from tests.builders import SmallLab, small_lab
+from tests.builders import T0, SmallLab, small_lab
 from tests.dashboard.conftest import client_of
 from tests.dashboard.keeping import worked
 from tests.dashboard.support import (
     assert_each_figure_explains_itself,
     assert_needs_sign_in,
     assert_only,
+    figures_on,
     queries,
     text_of,
 )
@@ -95,6 +108,49 @@ def test_the_unknown_stand_apart_and_are_not_zero(lab: SmallLab, owner: Client) 
     assert rows["Making unknown"]["embodied_charge_ug_co2e"] == ""
     assert rows["Grid unknown"]["use_emission_ug_co2e"] == ""
     assert rows["Grid unknown"]["ug_co2e_per_used_hour"] == ""
+
+
+def test_a_card_that_changed_its_meter_has_a_figure_of_each(lab: SmallLab, owner: Client) -> None:
+    first = worked(lab, days=4, used=10, idle=0, gpu="gpu:GPU-0000-0001", name="Changed")
+    worked(lab, days=4, used=20, idle=0, gpu="gpu:GPU-0000-0002", name="Other")
+    later = Device.objects.get(key="gpu:GPU-0000-0002")
+    change = first.from_hour + 48
+    set_meter(asset=first.asset, device=later, from_us=change * US_PER_HOUR, by=lab.owner, now=now_us())
+    row = next(row for row in _rows(owner) if row["name"] == "Changed")
+    assert row["energy_mj"] == str((2 * 10 + 2 * 20) * 200 * 3_600_000)
+    page = text_of(owner.get(ADDRESS))
+    line = next(part for part in page.split("<tr>") if ">Changed</a>" in part)
+    assert [value for _, value in figures_on(line)] == [
+        figure(lab.lab, FigureQuery("emission_ug", low, high, "device", key, basis=lab.lab.basis)).emission_ug
+        for key, low, high in (
+            ("gpu:GPU-0000-0001", first.from_hour - 24 * 40, change), ("gpu:GPU-0000-0002", change, change + 24 * 40),
+        )
+    ]  # fmt: skip
+
+
+def test_a_machine_is_ranked_by_its_node(lab: SmallLab, owner: Client) -> None:
+    worked(lab, days=2, used=10, idle=14, gpu="gpu:GPU-0000-0001", name="Card")
+    server = bought(lab, kind="server", name="Server", kg=1000, now=now_us())
+    set_meter(asset=server, node=lab.node, from_us=0, by=lab.owner, now=now_us())
+    work_until_empty(worker="test")
+    rows = {row["name"]: row for row in _rows(owner)}
+    assert rows["Server"]["use_emission_ug_co2e"] == rows["Card"]["use_emission_ug_co2e"]
+    assert rows["Server"]["used_hours"] == rows["Card"]["used_hours"] == "20.000"
+    assert int(rows["Server"]["embodied_charge_ug_co2e"]) > int(rows["Card"]["embodied_charge_ug_co2e"])
+
+
+def test_idle_energy_that_is_spread_over_projects_stays_with_the_card(lab: SmallLab, owner: Client) -> None:
+    worked(lab, days=3, used=12, idle=12)
+    before = _rows(owner)
+    used = Consumer.objects.get(lab=lab.lab, key="proc:ada/train")
+    create_project(lab=lab.lab, slug="a", name="A", now=T0)
+    whole = [Stretch(used.pk, None, 0, 3_000_000)]
+    claim(lab=lab.lab, stretches=whole, project=Project.objects.get(slug="a"), by=None, now=now_us())
+    set_idle_policy(lab=lab.lab, policy="by_energy", from_us=T0 - 40 * 24 * US_PER_HOUR, by=None, now=now_us())
+    work_until_empty(worker="test")
+    assert IdleShare.objects.exists(), "nothing was spread: the test looks at nothing"
+    assert [row["energy_mj"] for row in _rows(owner)] == [row["energy_mj"] for row in before]
+    assert [row["idle_energy_mj"] for row in _rows(owner)] == [row["idle_energy_mj"] for row in before]
 
 
 def test_a_period_before_all_use_has_nothing_measured(lab: SmallLab, owner: Client) -> None:

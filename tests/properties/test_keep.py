@@ -135,7 +135,16 @@ def test_the_ways_begin_together_and_cross_at_the_break_even(found: Inputs, hori
         assert after.keep_ug >= before.keep_ug
 
 
-def test_a_work_ratio_is_bounded_by_the_other_measures() -> None:
-    assert work_ratio([(1, 4), (1, 2), (9, 10)]) == Known(250_000, 250_000, 900_000)
+def test_a_work_ratio_is_the_mean_or_one_measure_bounded_by_all() -> None:
+    peaks = [(1, 4), (1, 2), (8, 8)]
+    assert work_ratio(peaks) == Known(500_000, 250_000, 1_000_000), "the cube root of an eighth"
+    assert work_ratio(peaks, 0) == Known(250_000, 250_000, 1_000_000)
     assert work_ratio([(1, 2)]) == Known(500_000, 350_000, 650_000)
     assert work_ratio([(0, 2), (1, 0)]) is None
+
+
+@given(st.lists(st.tuples(st.integers(1, 10**7), st.integers(1, 10**7)), min_size=1, max_size=3))
+def test_any_work_ratio_lies_in_its_range(peaks: list[tuple[int, int]]) -> None:
+    found = work_ratio(peaks)
+    assert found is not None
+    assert found.low <= found.value <= found.high

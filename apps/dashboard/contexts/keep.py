@@ -10,7 +10,7 @@ from apps.assets.keep import NEEDED, Payback, Ways
 from apps.assets.models import Asset
 from apps.assets.performance import MEASURES
 from apps.carbon.keep_inputs import Input
-from apps.carbon.keep_query import OWN, PARAMETERS, Asked, Own
+from apps.carbon.keep_query import LABELS, OWN, PARAMETERS, Asked, Own
 from apps.carbon.keep_words import range_years, sentence, years
 from apps.carbon.keeping import GONE, Answer, answer
 from apps.carbon.selectors import figure
@@ -90,7 +90,8 @@ class KeepPage:
     twin: list[TwinRow]
     told: str
     old: Old | None
-    sources: list[tuple[str, str]]
+    sources: list[tuple[str, str, str]]
+    days: int
     csv: str
     gone: bool
 
@@ -124,6 +125,7 @@ def keep_page(*, visitor: Visitor, asset: Asset, asked: Asked, params: Mapping[s
         told=told,
         old=_old(found),
         sources=_sources(found),
+        days=max(1, round(found.measured.hours / 24)) if found.measured else 0,
         csv=f"/assets/{asset.pk}/keep.csv?{urlencode(kept)}",
         gone=found.verdict == GONE,
     )
@@ -200,12 +202,13 @@ def _old(found: Answer) -> Old | None:
     return Old(amount(account.total_ug, unit), amount(account.charged_ug, unit), amount(account.balance_ug, unit))
 
 
-def _sources(found: Answer) -> list[tuple[str, str]]:
-    """Return (source, licence) of each figure that somebody else published, once."""
-    listed = [
-        (each.source, f"{each.licence}, pack {each.pack}" if each.pack else each.licence) for each in found.inputs.values()
+def _sources(found: Answer) -> list[tuple[str, str, str]]:
+    """Return (input, source, licence) of each figure that somebody else published."""
+    return [
+        (LABELS[name].partition(":")[0], each.source, f"{each.licence}, pack {each.pack}" if each.pack else each.licence)
+        for name, each in found.inputs.items()
+        if each.licence
     ]
-    return list(dict.fromkeys((source, licence) for source, licence in listed if licence))
 
 
 def keep_csv(found: Answer) -> tuple[list[str], list[list[object]]]:

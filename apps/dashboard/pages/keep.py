@@ -3,10 +3,9 @@
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 
-from apps.carbon.keep_query import parse
+from apps.carbon.keep_query import parse, parse_what_can_be
 from apps.carbon.keeping import answer, asset_to_keep
 from apps.carbon.ranking import ranking
-from apps.core.errors import InvalidInput
 from apps.dashboard.access import Visitor, found, page
 from apps.dashboard.contexts.keep import keep_csv, keep_page
 from apps.dashboard.contexts.period import chosen_period, period_menu
@@ -19,11 +18,7 @@ def keep(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Answer whether to replace an asset by a model of the catalogue, on the lab's own use and grid."""
     asset = found(asset_to_keep(visitor.lab, pk), "asset", "/assets/")
     params = request.GET.dict()
-    error: InvalidInput | None = None
-    try:
-        asked = parse(params)
-    except InvalidInput as wrong:  # the card is kept, and what was typed stays to be mended
-        error, asked = wrong, parse({} if wrong.field == "new" else {"new": params.get("new", "")})
+    asked, error = parse_what_can_be(params)  # what was typed stays to be mended, and the rest is answered
     shown = keep_page(visitor=visitor, asset=asset, asked=asked, params=params)
     context = {"page": shown, "error": error, "typed": params}
     return render(request, "pages/keep.html", context, status=error.status if error else 200)
