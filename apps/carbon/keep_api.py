@@ -18,6 +18,8 @@ from apps.assets.performance import MEASURES
 from apps.carbon.keep_query import DAYS, OWN, PARAM_OF, PARAMETERS, parse
 from apps.carbon.keep_words import sentence
 from apps.carbon.keeping import Answer, answer, asset_to_keep, in_years
+from apps.catalog.packs import notices
+from apps.catalog.schema import NoticeReply
 from apps.core.clock import now_us, utc
 from apps.core.errors import InvalidInput, NotFound
 
@@ -82,6 +84,7 @@ class KeepReply(serializers.Serializer[Any]):
     ways = KeepWays(many=True, help_text="cumulative emissions from today on")
     old = KeepOld(allow_null=True)
     use = serializers.URLField(allow_null=True, help_text="what the measured inputs rest on")
+    notices = NoticeReply(many=True)
     page = serializers.URLField()
 
 
@@ -123,6 +126,10 @@ def reply(found: Answer, now: int) -> dict[str, Any]:
         ],
         "old": account and {name: getattr(account, name) for name in ("total_ug", "charged_ug", "balance_ug")},
         "use": f"{settings.SITE_URL}/explain/?{found.use.string()}" if found.use else None,
+        "notices": [
+            {"pack": pack.name, "licence": pack.licence, "licence_url": pack.licence_url, "notice": pack.notice}
+            for pack in notices({each.pack for each in found.inputs.values()})
+        ],
         "page": f"{settings.SITE_URL}/assets/{found.asset.pk}/keep/",
     }  # fmt: skip
 

@@ -29,6 +29,7 @@ class Input:
     source: str
     licence: str = ""
     pack: str = ""
+    href: str = ""  # the page where it is told
 
 
 def site_of_asset(asset: Asset, node: Node | None, hour: int) -> Site | None:
@@ -72,7 +73,11 @@ def pue_of(lab: Lab, asset: Asset, node: Node | None, hour: int) -> Input | None
     if site is None:
         return None
     pue_ppm = holding(list(site.pues.filter(STANDING).values_list("from_hour", "pue_ppm")), hour)
-    return None if pue_ppm is None else Input("pue_ppm", Known.exact(pue_ppm), "lab", f"PUE of {site.name}")
+    return (
+        None
+        if pue_ppm is None
+        else Input("pue_ppm", Known.exact(pue_ppm), "lab", f"PUE of {site.name}", href=f"/sites/{site.pk}/")
+    )
 
 
 def making(lab: Lab, new: HardwareModel) -> Input | None:
@@ -90,7 +95,8 @@ def _made(figure: EmbodiedFigure, before: str) -> Input:
     known = Known(max(1, figure.total_ug), max(1, figure.low_ug), max(1, figure.high_ug))
     year = f", {figure.source_year}" if figure.source_year and str(figure.source_year) not in figure.source else ""
     source = f"{before}{figure.get_method_display().lower()}: {figure.source}{year}"
-    return Input("te_ug", known, "catalogue", source, figure.licence, figure.pack)
+    href = f"/catalog/{figure.model_id}/#figure-{figure.pk}"
+    return Input("te_ug", known, "catalogue", source, figure.licence, figure.pack, href)
 
 
 def new_power(old: HardwareModel | None, new: HardwareModel, old_mw: Input | None) -> Input | None:
@@ -100,8 +106,9 @@ def new_power(old: HardwareModel | None, new: HardwareModel, old_mw: Input | Non
     tdp = new.tdp_mw
     if old is None or not old.tdp_mw or old_mw is None or old_mw.origin == "catalogue":
         known = Known(tdp, tdp * 6 // 10, tdp)
-        return Input("new_mw", known, "catalogue", f"rated power, at least 60 % of it ({new.source})", new.licence)
+        source = f"rated power, at least 60 % of it ({new.source})"
+        return Input("new_mw", known, "catalogue", source, new.licence, href=f"/catalog/{new.pk}/")
     value = min(tdp, tdp * old_mw.needed.value // old.tdp_mw)
     known = Known(value, value * 6 // 10, max(value, min(tdp, value * 14 // 10)))
     source = f"rated power × the old one's load, {value * 100 // tdp} %, ±40 % and at most rated ({new.source})"
-    return Input("new_mw", known, "catalogue", source, new.licence)
+    return Input("new_mw", known, "catalogue", source, new.licence, href=f"/catalog/{new.pk}/")

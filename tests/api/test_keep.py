@@ -35,7 +35,8 @@ def test_measured_inputs_lead_to_the_ledger(labs: Labs) -> None:
     inputs = {each["input"]: each for each in told["inputs"]}
     assert (inputs["old_mw"]["value"], inputs["old_mw"]["low"], inputs["old_mw"]["high"]) == (200_000, 180_000, 220_000)
     assert inputs["old_mw"]["origin"] == "measured"
-    assert inputs["te_ug"]["licence"]
+    assert inputs["te_ug"]["licence"].startswith("CC BY-SA")
+    assert [notice["pack"] for notice in told["notices"]] == [inputs["te_ug"]["pack"]]
     query = told["use"].split("?", 1)[1]
     figure = labs.viewer("GET", f"figures/?{query}").json()
     assert figure["value"] == 3 * (12 * 200 + 12 * 20) * 3_600_000, "what the powers and hours are the parts of"

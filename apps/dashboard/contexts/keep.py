@@ -15,6 +15,7 @@ from apps.carbon.keep_words import range_years, sentence, years
 from apps.carbon.keeping import GONE, Answer, answer
 from apps.carbon.selectors import figure
 from apps.catalog.models import HardwareModel
+from apps.catalog.packs import Pack, notices
 from apps.catalog.selectors import search, suggest
 from apps.core.text import unstorable
 from apps.dashboard.access import Visitor
@@ -42,6 +43,7 @@ class InputRow:
     licence: str
     typed: str
     needed: bool
+    href: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class KeepPage:
     old: Old | None
     sources: list[tuple[str, str, str]]
     days: int
+    notices: list[Pack]
     csv: str
     gone: bool
 
@@ -125,6 +128,7 @@ def keep_page(*, visitor: Visitor, asset: Asset, asked: Asked, params: Mapping[s
         told=told,
         old=_old(found),
         sources=_sources(found),
+        notices=notices({each.pack for each in found.inputs.values()}),
         days=max(1, round(found.measured.hours / 24)) if found.measured else 0,
         csv=f"/assets/{asset.pk}/keep.csv?{urlencode(kept)}",
         gone=found.verdict == GONE,
@@ -149,7 +153,10 @@ def _row(param: str, own: Own, found: Answer, params: Mapping[str, str]) -> Inpu
     known = each.needed
     spread = f"{_number(known.low, own)} – {_number(known.high, own)}" if known.low < known.high else ""
     licence = f"{each.licence}, pack {each.pack}" if each.pack else each.licence
-    return InputRow(param, own, _number(known.value, own), spread, ORIGINS[each.origin], each.source, licence, typed, needed)
+    href = f"/explain/?{found.use.string()}" if each.origin == "measured" and found.use else each.href
+    return InputRow(
+        param, own, _number(known.value, own), spread, ORIGINS[each.origin], each.source, licence, typed, needed, href
+    )  # fmt: skip
 
 
 def _choices(lab: Lab, asset: Asset, words: str, kept: list[tuple[str, str]]) -> list[Choice]:
