@@ -10,7 +10,7 @@ from apps.accounts.selectors import project_by_slug
 from apps.carbon.calc import NOT_TOLD, FigureQuery
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.core.errors import NotFound
-from apps.core.sql import emission_sql, facility_sql, rows, split_sql, uuid_param
+from apps.core.sql import as_int, emission_sql, facility_sql, rows, split_sql, uuid_param
 from apps.core.text import unstorable
 from apps.fleet.models import Device, Node
 from apps.fleet.selectors import node_of
@@ -18,12 +18,13 @@ from apps.ingest.choices import EnergyQuality
 from apps.runs.selectors import run_of
 
 # Ledger entry → the PUE and factor of its node at its hour → the run that used it, the project and person charged.
-_FROM = """
-FROM energy_ledgerentry e
+_PRICED = """
 JOIN ingest_consumer c ON c.id = e.consumer_id
 LEFT JOIN carbon_appliedfactor a
   ON a.node_id = e.node_id AND a.basis = %s AND a.from_hour <= e.hour AND e.hour < a.to_hour
 LEFT JOIN carbon_emissionfactor f ON f.id = a.factor_id
+"""
+_FROM = f""" FROM energy_ledgerentry e {_PRICED}
 LEFT JOIN runs_run r ON r.uuid = c.run_uuid AND r.lab_id = e.lab_id
 LEFT JOIN attribution_attribution t
   ON t.consumer_id = e.consumer_id AND t.node_id = e.node_id AND t.from_hour <= e.hour AND e.hour < t.to_hour
@@ -184,6 +185,33 @@ def hours_of_consumers(lab: Lab, basis: str, consumer_ids: Sequence[int]) -> Ite
         )
         for row in found:
             yield row["consumer_id"], row["node_id"], row["hour"], figure_of(row)
+
+
+def figures_of_meters(lab: Lab, column: str, spans: Sequence[tuple[int, int, int]]) -> dict[int, tuple[Figure, int]]:
+    """Return {place in ``spans``: figure, idle energy (mJ)} of (device or node id, from hour, to hour), as figures are.
+
+    ``column`` is device_id or node_id; spans may overlap. One query for a thousand spans. Who is charged does not matter
+    here: the parts of an entry that is spread over projects sum to it exactly.
+    """
+    found: dict[int, tuple[Figure, int]] = {}
+    sums = (
+        f"SUM(e.energy_mj) AS energy_mj, SUM({facility_sql('e.energy_mj', 'a.pue_ppm')}) AS facility_energy_mj, "
+        f"SUM({emission_sql('e.energy_mj', 'a.pue_ppm', 'f.ug_per_kwh')}) AS emission_ug, COUNT(*) AS entries, "
+        "SUM(CASE WHEN f.id IS NULL THEN e.energy_mj ELSE 0 END) AS without_factor_mj, "
+        "SUM(CASE WHEN c.kind = 'idle' THEN e.energy_mj ELSE 0 END) AS idle_mj"
+    )
+    told = f"FROM m JOIN energy_ledgerentry e ON e.{column} = m.of_id AND e.hour >= m.from_hour AND e.hour < m.to_hour"
+    for start in range(0, len(spans), 1000):  # far below the databases' limits of parameters
+        part = [(start + i, *span) for i, span in enumerate(spans[start : start + 1000])]
+        marks = ", ".join([f"({', '.join(['CAST(%s AS bigint)'] * 4)})"] * len(part))
+        for row in rows(
+            f"WITH m(place, of_id, from_hour, to_hour) AS (VALUES {marks}) SELECT m.place, {sums} "
+            # The plus keeps SQLite from walking all entries of the lab for each span.
+            f"{told} {_PRICED} WHERE +e.lab_id = %s GROUP BY m.place",
+            [*(value for values in part for value in values), lab.basis, lab.pk],
+        ):
+            found[row["place"]] = (figure_of(row), as_int(row["idle_mj"]))
+    return found
 
 
 def normal(value: Any, group: str) -> Any:

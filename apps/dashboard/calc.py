@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from math import isqrt
 
+from apps.carbon.meters import METER_ERROR_PPM
 from apps.core.units import MJ_PER_KWH, PPM, UG_PER_G, UG_PER_KG
 
 THIN = "\u202f"  # narrow no-break space: between thousands, and before a unit
@@ -111,16 +112,6 @@ def grams_per_kwh(ug_per_kwh: int) -> str:
 def pue(pue_ppm: int) -> str:
     """Return a PUE with three decimals."""
     return f"{Decimal(pue_ppm) / PPM:.3f}"
-
-
-# Typical relative errors of meters, (down, up) in parts per million: docs/methodology.md. Declared energy has none known.
-METER_ERROR_PPM: dict[str, tuple[int, int]] = {
-    "COUNTER": (50_000, 50_000),
-    "SAMPLED": (100_000, 100_000),
-    "MODELLED": (400_000, 400_000),
-    "OVERHEAD": (300_000, 600_000),
-    "DECLARED": (0, 0),
-}
 
 
 @dataclass(frozen=True)

@@ -215,3 +215,26 @@ def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str]
     )
     legend = [(colours[i % 6], device) for i, (device, _, _) in enumerate(devices)]
     return Chart(name, summary, _json(figure), legend, len(devices) == 1, "W")
+
+
+def lines(*, name: str, summary: str, ways: Sequence[tuple[str, Sequence[float], Sequence[float]]], unit: str) -> Chart:
+    """Return lines over years from today on: (name, years, values); each has a colour and a dash of its own."""
+    figure = _figure()
+    dashes = ("solid", "dash", "dot")
+    for i, (title, years, values) in enumerate(ways):
+        figure.add_scatter(
+            x=list(years),
+            y=list(values),
+            name=label(title),
+            mode="lines",
+            line={"width": 2.5, "color": SERIES[f"s{i + 1}"], "dash": dashes[i % 3]},
+            hovertemplate=f"%{{x:.3~g}} years<br>%{{fullData.name}}: {_VALUE} {unit}<extra></extra>",
+        )
+    figure.update_layout(
+        yaxis={"rangemode": "tozero", "nticks": 5, "ticksuffix": f" {unit.split()[0]}"},
+        xaxis={"fixedrange": True, "ticksuffix": " y", "dtick": 1 if ways[0][1][-1] <= 12 else 5},
+        dragmode=False,
+        showlegend=False,
+        margin={"l": 62, "r": 14, "b": 34},
+    )
+    return Chart(name, summary, _json(figure), [(f"s{i + 1}", title) for i, (title, _, _) in enumerate(ways)], False, unit)

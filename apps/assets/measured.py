@@ -1,0 +1,97 @@
+"""How much power an asset draws while it is used and while it idles, and for how long: from the ledger of its meter."""
+
+from dataclasses import dataclass
+
+from apps.accounts.models import Lab
+from apps.assets.models import Asset, AssetMeter
+from apps.core.sql import as_int, rows
+from apps.fleet.calc import stretches
+from apps.fleet.models import STANDING, Device, Node
+
+
+@dataclass(frozen=True)
+class Meter:
+    """By what an asset's use is told now, from ``from_hour`` on: a device, or the devices of a node."""
+
+    from_hour: int
+    device: Device | None
+    node: Node | None
+
+    @property
+    def place(self) -> Node:
+        """Return the node whose grid and PUE hold: where the device was last seen."""
+        found = self.node or (self.device.node if self.device else None)
+        assert found is not None
+        return found
+
+
+def meter_of(asset: Asset, hour: int) -> Meter | None:
+    """Return the meter that holds in an hour, or None. One query."""
+    found = AssetMeter.objects.filter(STANDING, asset=asset).select_related("device__node", "node")
+    for start, end, row in stretches([(row.from_hour, row) for row in found]):
+        if start <= hour and (end is None or hour < end) and (row.device or row.node):
+            return Meter(start, row.device, row.node)
+    return None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Energy (mJ) and measured time (µs) over ``[from_hour, to_hour)``, of hours in which somebody used the device and of
+    those in which nobody did. An hour in which anybody used it counts as used; what was not measured is in neither.
+    ``quality``: the worst energy quality in it, a number of EnergyQuality; 0 of nothing."""
+
+    from_hour: int
+    to_hour: int
+    used_mj: int = 0
+    used_us: int = 0
+    idle_mj: int = 0
+    idle_us: int = 0
+    quality: int = 0
+
+    @property
+    def hours(self) -> int:
+        return self.to_hour - self.from_hour
+
+    @property
+    def measured_us(self) -> int:
+        return self.used_us + self.idle_us
+
+    @property
+    def used_mw(self) -> int | None:
+        """Return mean power while used, mW; None: never used."""
+        return _mean_mw(self.used_mj, self.used_us)
+
+    @property
+    def idle_mw(self) -> int | None:
+        return _mean_mw(self.idle_mj, self.idle_us)
+
+
+def _mean_mw(energy_mj: int, time_us: int) -> int | None:
+    return max(0, (energy_mj * 2_000_000 + time_us) // (2 * time_us)) if time_us else None  # mJ per s is mW
+
+
+def measured(lab: Lab, meter: Meter, from_hour: int, to_hour: int) -> Measured | None:
+    """Return what a meter told from its first hour in ``[from_hour, to_hour)`` on; None: nothing. One query."""
+    start = max(from_hour, meter.from_hour)
+    column, of, clock = ("device_id", meter.device, "SUM") if meter.device else ("node_id", meter.node, "MAX")
+    assert of is not None
+    found = rows(
+        "SELECT e.used, MIN(e.hour) AS first, SUM(e.energy_mj) AS energy_mj, SUM(h.covered_us) AS covered_us, "
+        "MAX(e.quality) AS quality FROM (SELECT l.hour, SUM(l.energy_mj) AS energy_mj, MAX(l.energy_quality) AS quality, "
+        "MAX(CASE WHEN c.kind NOT IN ('idle', 'overhead') AND l.energy_mj > 0 THEN 1 ELSE 0 END) AS used "
+        "FROM energy_ledgerentry l JOIN ingest_consumer c ON c.id = l.consumer_id "
+        f"WHERE l.lab_id = %s AND l.{column} = %s AND l.hour >= %s AND l.hour < %s GROUP BY l.hour) e LEFT JOIN ("
+        f"SELECT hour, {clock}(covered_us) AS covered_us FROM energy_devicehour "
+        f"WHERE {column} = %s AND hour >= %s AND hour < %s GROUP BY hour) h ON h.hour = e.hour GROUP BY e.used",
+        [lab.pk, of.pk, start, to_hour, of.pk, start, to_hour],
+    )
+    parts = {row["used"]: row for row in found}
+    if not parts:
+        return None
+    used, idle = parts.get(1, {}), parts.get(0, {})
+    return Measured(
+        from_hour=min(row["first"] for row in parts.values()), to_hour=to_hour,
+        used_mj=as_int(used.get("energy_mj")), used_us=as_int(used.get("covered_us")),
+        idle_mj=as_int(idle.get("energy_mj")), idle_us=as_int(idle.get("covered_us")),
+        quality=max(row["quality"] for row in parts.values()),
+    )  # fmt: skip

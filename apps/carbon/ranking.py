@@ -1,0 +1,185 @@
+"""The fleet by carbon per useful hour: what the use of each metered asset emitted and what it was charged of its making,
+over the hours in which it was used."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from zoneinfo import ZoneInfo
+
+from django.db.models import Sum
+
+from apps.accounts.models import Lab
+from apps.assets.charging import as_charge, events_of
+from apps.assets.choices import ChargeKind
+from apps.assets.models import Asset, AssetMeter, DeviceDay, EmbodiedCharge
+from apps.assets.use import MS_PER_HOUR, day_edges
+from apps.carbon.calc import FigureQuery
+from apps.carbon.selectors import Figure, figures_of_meters
+from apps.fleet.calc import stretches
+from apps.fleet.models import STANDING
+
+ONCE = (ChargeKind.WRITTEN_OFF, ChargeKind.END_OF_LIFE)  # not borne by use
+
+
+@dataclass(frozen=True)
+class Told:
+    """An asset told by one meter over a part of the period."""
+
+    asset_id: int
+    device_id: int | None
+    node_id: int | None
+    query: FigureQuery
+
+
+@dataclass
+class Ranked:
+    """One asset over the period. ``uses``: its figures, one for each meter it had; ``idle_mj`` of their energy was idle.
+    Time in ms: used (or reserved) and measured. ``charged_ug`` None: nobody knows what making it emitted."""
+
+    asset: Asset
+    uses: list[tuple[FigureQuery, Figure]] = field(default_factory=list)
+    idle_mj: int = 0
+    used_ms: int = 0
+    measured_ms: int = 0
+    charged_ug: int | None = None
+    bought_hour: int = 0
+
+    @property
+    def use(self) -> Figure:
+        return sum((figure for _, figure in self.uses), Figure())
+
+    @property
+    def unknown(self) -> str:
+        """Return why it cannot be ranked: '' if it can."""
+        if not self.measured_ms and not self.use.entries:
+            return "nothing was measured in this period"
+        if self.use.without_factor_mj:
+            return "a part of its energy has no emission factor: its site has no grid zone"
+        if self.charged_ug is None:
+            return "nobody knows what making it emitted"
+        return ""
+
+    @property
+    def total_ug(self) -> int:
+        return self.use.emission_ug + (self.charged_ug or 0)
+
+    @property
+    def ug_per_hour(self) -> int | None:
+        """Return µg per used hour; None: nobody used it."""
+        return (self.total_ug * MS_PER_HOUR + self.used_ms // 2) // self.used_ms if self.used_ms else None
+
+    @property
+    def ug_per_kwh(self) -> int | None:
+        """Return the mean factor of what it drew, PUE aside."""
+        facility = self.use.facility_energy_mj
+        return self.use.emission_ug * 3_600_000_000 // facility if facility > 0 else None
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Assets with a meter, the worst first (what nobody used before all); those that cannot be ranked; how many have no
+    meter. The period is made of whole days of the lab."""
+
+    from_hour: int
+    to_hour: int
+    ranked: list[Ranked]
+    unknown: list[Ranked]
+    without_meter: int
+
+
+def ranking(*, lab: Lab, from_hour: int, to_hour: int) -> Ranking:
+    """Return the ranking over the days of the lab that touch ``[from_hour, to_hour)``. The number of queries does not depend
+    on the number of assets."""
+    edges = day_edges(from_hour, to_hour, ZoneInfo(lab.time_zone))
+    start, end = edges[0], edges[-1]
+    told = _told(lab, start, end)
+    found = {
+        asset.pk: Ranked(asset)
+        for asset in Asset.objects.filter(pk__in={each.asset_id for each in told}).select_related("model").order_by("pk")
+    }
+    _add_use(lab, told, found)
+    _add_hours(lab, told, found, start, end)
+    _add_charges(lab, found, start, end)
+    listed = list(found.values())
+    return Ranking(
+        start, end,
+        ranked=sorted((row for row in listed if not row.unknown), key=_worst_first),
+        unknown=sorted((row for row in listed if row.unknown), key=lambda row: (row.unknown, row.asset.name, row.asset.pk)),
+        without_meter=Asset.objects.filter(lab=lab).exclude(state="disposed").exclude(pk__in=list(found)).count(),
+    )  # fmt: skip
+
+
+def _worst_first(row: Ranked) -> tuple[bool, int, int]:
+    per_hour = row.ug_per_hour
+    return per_hour is not None, -(row.total_ug if per_hour is None else per_hour), row.asset.pk
+
+
+def _told(lab: Lab, start: int, end: int) -> list[Told]:
+    """Return which meter told of which asset when. One query."""
+    histories: dict[int, list[tuple[int, AssetMeter]]] = defaultdict(list)
+    for row in AssetMeter.objects.filter(STANDING, asset__lab=lab).select_related("device", "node"):
+        histories[row.asset_id].append((row.from_hour, row))
+    found = []
+    for asset_id, history in histories.items():
+        for low, high, row in stretches(history):
+            begin, stop = max(low, start), min(end if high is None else high, end)
+            if begin < stop and (row.device or row.node):
+                kind, key = ("device", row.device.key) if row.device else ("node", str(row.node.uuid) if row.node else "")
+                query = FigureQuery("emission_ug", begin, stop, kind, key, basis=lab.basis)
+                found.append(Told(asset_id, row.device_id, row.node_id, query))
+    return found
+
+
+def _add_use(lab: Lab, told: Sequence[Told], found: dict[int, Ranked]) -> None:
+    """Add figures. Two queries."""
+    for column in ("device_id", "node_id"):
+        chosen = [each for each in told if getattr(each, column)]
+        spans = [(getattr(each, column), each.query.from_hour, each.query.to_hour) for each in chosen]
+        figures = figures_of_meters(lab, column, spans)
+        for i, each in enumerate(chosen):
+            whole, idle = figures.get(i, (Figure(), 0))
+            found[each.asset_id].uses.append((each.query, whole))
+            found[each.asset_id].idle_mj += idle
+
+
+def _add_hours(lab: Lab, told: Sequence[Told], found: dict[int, Ranked], start: int, end: int) -> None:
+    """Add used and measured time. A machine's hours are those of its GPUs, or else of its processors. One query."""
+    by_device: dict[int, list[DeviceDay]] = defaultdict(list)
+    by_node: dict[int, list[DeviceDay]] = defaultdict(list)
+    for day in DeviceDay.objects.filter(lab=lab, from_hour__gte=start, from_hour__lt=end).select_related("device"):
+        by_device[day.device_id].append(day)
+        if day.device.kind in {"gpu", "cpu"}:
+            by_node[day.node_id].append(day)
+    for each in told:
+        days = by_device[each.device_id] if each.device_id else _gpus_first(by_node[each.node_id or 0])
+        row = found[each.asset_id]
+        for day in days:
+            if (
+                each.query.from_hour <= day.from_hour < each.query.to_hour
+                or day.from_hour < each.query.from_hour < day.to_hour
+            ):
+                row.measured_ms += day.measured_ms
+                row.used_ms += sum(part for _, part in day.parts)
+
+
+def _gpus_first(days: list[DeviceDay]) -> list[DeviceDay]:
+    return [day for day in days if day.device.kind == "gpu"] or days
+
+
+def _add_charges(lab: Lab, found: dict[int, Ranked], start: int, end: int) -> None:
+    """Add what was charged of their making, and when they were bought. Three queries."""
+    for asset_id, events in events_of(list(found)).items():
+        found[asset_id].bought_hour = events[0].hour
+        found[asset_id].charged_ug = None if events[0].total_ug is None else 0
+    rows = EmbodiedCharge.objects.filter(lab=lab, asset_id__in=list(found), from_hour__lt=end, to_hour__gt=start)
+    rows = rows.exclude(kind__in=ONCE)
+    inside = rows.filter(from_hour__gte=start, to_hour__lte=end)
+    for asset_id, amount_ug in inside.values_list("asset_id").annotate(Sum("amount_ug")).order_by("asset_id"):
+        _charge(found[asset_id], int(amount_ug))
+    for row in rows.exclude(from_hour__gte=start, to_hour__lte=end):
+        _charge(found[row.asset_id], as_charge(row).within(start, end))
+
+
+def _charge(row: Ranked, amount_ug: int) -> None:
+    if row.charged_ug is not None:
+        row.charged_ug += amount_ug
