@@ -3,6 +3,7 @@
 from django.urls import path
 
 from apps.dashboard.pages import (
+    assets_register,
     attribution,
     catalog,
     devices,
@@ -31,6 +32,11 @@ urlpatterns = [
     path("runs/", runs.runs, name="runs"),
     path("runs.csv", runs.runs_csv),
     path("runs/<uuid:uuid>/", runs.run, name="run"),
+    path("assets.csv", assets_register.assets_csv),
+    path("assets/import/", assets_register.assets_import, name="assets-import"),
+    path("assets/import/<uuid:uuid>/", assets_register.assets_import_read, name="asset-import"),
+    path("assets/discovered/", assets_register.assets_discovered, name="assets-discovered"),
+    path("assets/labels/", assets_register.assets_labels, name="assets-labels"),
     path("nodes/", nodes.nodes, name="nodes"),
     path("nodes/enrol/", nodes.enrol, name="enrol"),
     path("nodes/<uuid:uuid>/", nodes.node, name="node"),
