@@ -1,4 +1,4 @@
-"""What collectors saw and no asset is metered by: proposed as assets, with what the catalogue knows. Computed, not stored."""
+"""What collectors saw and no asset is metered by, proposed as assets with the catalogue's figures. Computed, not stored."""
 
 from collections import defaultdict
 from dataclasses import dataclass

@@ -61,7 +61,7 @@ def import_read_job(key: str) -> None:
 
 @handles("assets.import_write")
 def import_write_job(key: str) -> None:
-    """Write the file of import ``<uuid>:<user id>``, all or none. What is wrong with it stays with it: nobody tries again."""
+    """Write the file of import ``<uuid>:<user id>``, all or none; what is wrong with it is kept with it."""
     uuid, _, user = key.partition(":")
     row = RegisterImport.objects.select_related("lab").filter(uuid=UUID(uuid), state=ImportState.WRITING).first()
     if row is None:

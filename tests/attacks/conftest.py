@@ -12,6 +12,10 @@ from apps.accounts.members import remove_member
 from apps.accounts.models import Lab, Project, Token, User
 from apps.accounts.services import issue_node_token, issue_user_token
 from apps.accounts.tokens import create_token
+from apps.assets.services import Draft as AssetDraft
+from apps.assets.services import Entry, Facts, register
+from apps.assets.services.imports import bring
+from apps.assets.sheets.drafting import Options
 from apps.attribution.calc import Stretch
 from apps.attribution.services import Criteria, claim, drafted_rule, make_rule
 from apps.catalog.calc import Draft
@@ -78,6 +82,7 @@ def fill(
     push(small.node, windows, device_facts={GPU: {"name": name[:200], "driver": name[:200]}})
     _attribute(small, name)
     _catalogue(small, name)
+    _register(small, name)
 
 
 def _attribute(small: SmallLab, name: str) -> None:
@@ -99,6 +104,22 @@ def _catalogue(small: SmallLab, name: str) -> None:
     draft = Draft(method="pcf", unit="item", total_ug=150_000_000_000, source=name[:400], note=name[:400])
     document = Document(name=f"{name[:150]}.pdf", content=b"%PDF-1.7 " + name.encode())
     add_figure(lab=small.lab, model=model, draft=draft, document=document, by=small.owner, now=T0)
+
+
+def _register(small: SmallLab, name: str) -> None:
+    """Give a lab an asset, and a file of assets that nobody confirmed yet."""
+    facts = Facts(
+        name[:200], "gpu", serial=name[:120], tag=name[:60], supplier=name[:200], location=name[:200], note=name[:1000]
+    )
+    draft = AssetDraft(
+        facts, Entry("purchase", T0, life_hours=8760, counterpart=name[:200], note=name[:500]), deployed_us=T0
+    )
+    register(lab=small.lab, draft=draft, by=small.owner, now=now_us())
+    quoted = name.replace('"', '""')
+    content = f'name,kind,model,bought_on\n"{quoted}",gpu,"{quoted}",2024-03-01\n'.encode()
+    bring(
+        lab=small.lab, file_name=name, content=content, options=Options(), by=small.owner, now=now_us()
+    )  # fmt: skip
 
 
 @dataclass

@@ -79,7 +79,8 @@ def test_what_may_be_in_the_register_already_has_to_be_chosen(lab: SmallLab, own
     [
         ({"line": []}, "No line was chosen"), ({"do": "jump"}, "Nothing was chosen to do"),
         ({"owner": "nosuch"}, "no such project"), ({"bought_on": "soon"}, "is not a day"), ({"life": "0"}, "longer than"),
-        ({"bought_on": "2999-01-01"}, "did not happen yet"), ({"as": "999999"}, "counted twice"), ({"kind": "cpu"}, "no machine"),
+        ({"bought_on": "2999-01-01"}, "did not happen yet"), ({"as": "999999"}, "counted twice"),
+        ({"kind": "cpu"}, "no machine"),
     ],
 )  # fmt: skip
 def test_bad_input_is_told_and_writes_nothing(lab: SmallLab, owner: Client, change: dict[str, Any], words: str) -> None:

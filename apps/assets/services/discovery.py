@@ -65,7 +65,7 @@ def confirm_discovered(*, lab: Lab, chosen: Sequence[Chosen], by: User | None, n
         audit.record(lab=lab, by=by, action=Act.ASSETS_IMPORTED, subject=subject, details=details, now=now)
         request_job(kind="assets.use_all", key=str(lab.pk))
         request_job(kind="assets.charge", key=str(lab.pk))
-    return Confirmed(made, linked, len(set(each.key for each in chosen)) - len(wanted))
+    return Confirmed(made, linked, len({each.key for each in chosen}) - len(wanted))
 
 
 def _linked(proposal: Proposal, each: Chosen, by: User | None, now: int) -> bool:

@@ -15,7 +15,6 @@ from apps.core.errors import InvalidInput
 from apps.fleet.models import Site
 
 UNKNOWN = "unknown"
-_PARTS = ("manufacture", "transport", "end_of_life")
 
 
 @dataclass(frozen=True)
@@ -161,8 +160,9 @@ class Drafter:
                 return Known(known.model, Embodied(0, source=source), "file", "second-hand: nothing of its first life")
             return known
         stated = Embodied(
-            cells.ug_of(text, "embodied_kg"), self._ug(told, "embodied_low_kg"), self._ug(told, "embodied_high_kg"),
-            *(self._ug(told, f"embodied_{part}_kg") for part in _PARTS),
+            total_ug=cells.ug_of(text, "embodied_kg"), low_ug=self._ug(told, "low"), high_ug=self._ug(told, "high"),
+            manufacture_ug=self._ug(told, "manufacture"), transport_ug=self._ug(told, "transport"),
+            end_of_life_ug=self._ug(told, "end_of_life"),
             includes_end_of_life=self._yes(told, "embodied_includes_end_of_life"),
             source=told.get("embodied_source", "")[:500] or "Told by the imported file",
         )  # fmt: skip
@@ -170,7 +170,8 @@ class Drafter:
             return Known(known.model, known.embodied, "model", known.why)
         return Known(known.model, stated, "file", stated.source)
 
-    def _ug(self, told: dict[str, str], field: str) -> int | None:
+    def _ug(self, told: dict[str, str], part: str) -> int | None:
+        field = f"embodied_{part}_kg"
         return cells.ug_of(told[field], field) if field in told else None
 
 
