@@ -44,7 +44,7 @@ class ReadOrWrite(APIView):
 
 
 class ById(CursorPagination):
-    ordering = "-id"
+    ordering: str | tuple[str, ...] = "-id"
     page_size = 50
     page_size_query_param = "page_size"
     max_page_size = 500

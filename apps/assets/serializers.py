@@ -26,7 +26,7 @@ class EmbodiedBody(StrictSerializer):
     transport_ug = serializers.IntegerField(**_UG)
     end_of_life_ug = serializers.IntegerField(**_UG)
     includes_end_of_life = serializers.BooleanField(required=False, allow_null=True)
-    source = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    source = serializers.CharField(max_length=500, required=False, allow_blank=True)  # type: ignore[assignment]
 
 
 class EventBody(StrictSerializer):
@@ -41,7 +41,9 @@ class EventBody(StrictSerializer):
     life_end_at = serializers.DateTimeField(required=False, allow_null=True)
     amortisation = serializers.ChoiceField(choices=Amortisation.choices, required=False)
     project = serializers.SlugField(max_length=60, required=False, allow_null=True, help_text="owner or borrower")
-    parent = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=INT64_MAX)
+    parent = serializers.IntegerField(  # type: ignore[assignment]
+        required=False, allow_null=True, min_value=1, max_value=INT64_MAX, help_text="the asset that it is built into"
+    )
     site = serializers.CharField(max_length=200, required=False, allow_null=True, help_text="a site's name")
     counterpart = serializers.CharField(max_length=200, required=False, allow_blank=True)
     evidence = serializers.CharField(max_length=300, required=False, allow_blank=True)
@@ -117,7 +119,7 @@ class AssetDetail(AssetReply):
     embodied = serializers.SerializerMethodField()
 
     class Meta(AssetReply.Meta):
-        fields = (*AssetReply.Meta.fields, "embodied")
+        fields = (*AssetReply.Meta.fields, "embodied")  # type: ignore[assignment]
 
     @extend_schema_field(AccountReply)
     def get_embodied(self, asset: Asset) -> dict[str, Any]:

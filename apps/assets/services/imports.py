@@ -102,8 +102,10 @@ def _examined(row: RegisterImport, now: int) -> tuple[list[Row], dict[str, Any]]
 
 
 def _keep(row: RegisterImport, state: ImportState, told: dict[str, Any]) -> None:
+    """Keep what was found, unless somebody else wrote the file meanwhile."""
     row.state, row.told, row.lines_done = state, told, row.lines
-    row.save(update_fields=["state", "told", "lines_done"])
+    kept = {"state": state, "told": told, "lines_done": row.lines}
+    RegisterImport.objects.filter(pk=row.pk).exclude(state=ImportState.DONE).update(**kept)
 
 
 def _summary(rows: Sequence[Row]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Drafter:
     def _bought(self, told: dict[str, str]) -> int:
         text = told.get("bought_on") or self._options.bought_on
         if not text:
-            hint = "Fill it in, or say above when things were bought of which the file does not tell it."
+            hint = "Fill in the column, or bring the file again with a day for things of which it does not tell it."
             raise InvalidInput("When was it bought?", field="bought_on", hint=hint)
         return cells.moment_us(text, "bought_on", self._zone)
 
@@ -135,7 +135,7 @@ class Drafter:
         if not currency and price == 0 and self._foreign:  # Snipe-IT writes 0.00 where nobody knows
             return None, ""
         if not currency:
-            hint = "Fill it in, or choose above the currency of prices of which the file does not tell it."
+            hint = "Fill in the column, or bring the file again with the currency of its prices."
             raise InvalidInput("In which currency is this price?", field="currency", hint=hint)
         return price, currency
 

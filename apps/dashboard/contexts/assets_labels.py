@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
 from qrcode.constants import ERROR_CORRECT_M
@@ -66,13 +67,13 @@ def _label(asset: Asset) -> Label:
 
 def code(text: str) -> tuple[str, int]:
     """Return a QR code (level M) as the path of an SVG, and its width in modules with its quiet zone."""
-    made = QRCode(error_correction=ERROR_CORRECT_M, border=QUIET)
+    made: Any = QRCode(error_correction=ERROR_CORRECT_M, border=QUIET)
     made.add_data(text)
-    rows = made.get_matrix()
+    rows: list[list[bool]] = made.get_matrix()
     return "".join(_runs(y, row) for y, row in enumerate(rows)), len(rows)
 
 
-def _runs(y: int, row: Sequence[bool | None]) -> str:
+def _runs(y: int, row: Sequence[bool]) -> str:
     """Return the dark stretches of a row, each as one bar."""
     found, x = "", 0
     while x < len(row):

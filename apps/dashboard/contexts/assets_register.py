@@ -25,12 +25,12 @@ WAYS = {"model": "its model", "category": "its kind alone", "file": "as the file
 KINDS = dict(HardwareKind.choices)
 
 
-def embodied(value_ug: int | None, unit: Unit | None = None) -> WouldBe:
+def embodied(value_ug: int | None, unit: Unit | None = None, *, at_least: bool = False) -> WouldBe:
     """Return embodied carbon that is not recorded yet. None is unknown, which is not zero."""
     if value_ug is None:
         return NOT_KNOWN
     unit = unit or unit_for("emission_ug", [value_ug])
-    return WouldBe(shown(value_ug, unit), unit.name, exact(value_ug, "emission_ug"), "", at_least=False)
+    return WouldBe(shown(value_ug, unit), unit.name, exact(value_ug, "emission_ug"), "", at_least)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,8 @@ def import_page(row: RegisterImport) -> ImportPage:
         row=row, busy=row.state in {ImportState.READING, ImportState.WRITING},
         counts={name: told.get("counts", {}).get(name, 0) for name in ("new", "known", "left_out", "wrong")},
         ways=[(words, by[key or "unknown"]) for key, words in WAYS.items() if by.get(key or "unknown")],
-        total=embodied(told.get("total_ug")), unit=unit, rows=[_row(each, unit) for each in listed],
+        total=embodied(told.get("total_ug"), at_least=bool(by.get("unknown"))),
+        unit=unit, rows=[_row(each, unit) for each in listed],
         wrong=[_row(each, unit) for each in told.get("wrong", [])],
         more=grouped(row.lines - SHOWN) if row.lines > SHOWN else "",
         progress=f"{grouped(row.lines_done)} of {grouped(row.lines)} lines",
