@@ -163,6 +163,13 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "ENUM_NAME_OVERRIDES": {
+        "HardwareKindEnum": "apps.catalog.choices.HardwareKind",
+        "EventKindEnum": "apps.assets.choices.EventKind",
+        "AssetStateEnum": "apps.assets.choices.AssetState",
+        "ImportStateEnum": "apps.assets.choices.ImportState",
+        "RunStateEnum": "apps.runs.choices.RunState",
+    },
 }
 
 LANGUAGE_CODE = "en"

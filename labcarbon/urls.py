@@ -20,6 +20,7 @@ api = [
     path("", include("apps.fleet.urls")),
     path("", include("apps.ingest.urls")),
     path("", include("apps.runs.urls")),
+    path("", include("apps.assets.urls")),
     path("", include("apps.carbon.urls")),
 ]
 

@@ -45,14 +45,15 @@ class Scope(TextChoices):
     RUNS_WRITE = "runs:write", "Register runs"
     RUNS_READ = "runs:read", "Read runs"
     REPORTS_READ = "reports:read", "Read figures"
+    ASSETS_WRITE = "assets:write", "Register assets and record their lives"
 
 
 SCOPES_OF_NODE = (Scope.INGEST_WRITE, Scope.RUNS_WRITE)
 SCOPES_OF_ROLE: dict[str, tuple[str, ...]] = {
     Role.VIEWER: (Scope.RUNS_READ, Scope.REPORTS_READ),
     Role.MEMBER: (Scope.RUNS_READ, Scope.RUNS_WRITE, Scope.REPORTS_READ),
-    Role.PI: (Scope.RUNS_READ, Scope.RUNS_WRITE, Scope.REPORTS_READ),
-    Role.ADMIN: (Scope.RUNS_READ, Scope.RUNS_WRITE, Scope.REPORTS_READ),
+    Role.PI: (Scope.RUNS_READ, Scope.RUNS_WRITE, Scope.REPORTS_READ, Scope.ASSETS_WRITE),
+    Role.ADMIN: (Scope.RUNS_READ, Scope.RUNS_WRITE, Scope.REPORTS_READ, Scope.ASSETS_WRITE),
 }
 
 MAY_GRANT: dict[str, tuple[str, ...]] = {

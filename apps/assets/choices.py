@@ -52,3 +52,13 @@ class AssetState(TextChoices):
     LENT = "lent", "Lent"
     RETIRED = "retired", "Out of use"
     DISPOSED = "disposed", "Disposed of"
+
+
+class ImportState(TextChoices):
+    """Where a file that somebody brought stands."""
+
+    READING = "reading", "Being read"
+    READ = "read", "Read: nothing is written yet"
+    WRITING = "writing", "Being written"
+    DONE = "done", "Written"
+    REFUSED = "refused", "Refused"

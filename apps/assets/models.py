@@ -1,10 +1,12 @@
 """Bought things with embodied carbon: the register, the dated facts of each life, and who bears what of it."""
 
+from uuid import uuid4
+
 from django.db import models
 from django.db.models import F, Q
 
 from apps.accounts.models import Lab, Project, User
-from apps.assets.choices import Amortisation, AssetState, ChargeKind, EventKind
+from apps.assets.choices import Amortisation, AssetState, ChargeKind, EventKind, ImportState
 from apps.catalog.choices import HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.fleet.models import STANDING, DatedFact, Device, Node, Site
@@ -206,3 +208,51 @@ class EmbodiedCharge(models.Model):
 
     def __str__(self) -> str:
         return f"{self.asset_id}: {self.amount_ug} µg"
+
+
+class RegisterImport(models.Model):
+    """A file of assets that somebody brought: read first, written when they confirm, all or none.
+
+    ``options`` are what holds for lines that do not say it; ``told`` what reading found: counts, the first lines, what is
+    wrong. ``content`` is emptied when the file is written.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
+    uuid = models.UUIDField(unique=True, default=uuid4)
+    file_name = models.CharField(max_length=200)
+    content = models.TextField()
+    options = models.JSONField(default=dict)
+    state = models.CharField(max_length=8, choices=ImportState, default=ImportState.READING)
+    lines_done = models.IntegerField(default=0)
+    lines = models.IntegerField()
+    told = models.JSONField(default=dict)
+    made_us = models.BigIntegerField()
+    made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(lines__gte=0), name="import_has_lines")]
+        indexes = [models.Index(fields=["lab", "made_us"], name="imports_of_lab")]
+
+    def __str__(self) -> str:
+        return self.file_name
+
+
+class DismissedProposal(models.Model):
+    """A device or a node that somebody does not want proposed as an asset any more."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
+    device = models.OneToOneField(Device, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
+    node = models.OneToOneField(Node, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
+    dismissed_us = models.BigIntegerField()
+    dismissed_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(device__isnull=True, node__isnull=False) | Q(device__isnull=False, node__isnull=True),
+                name="dismissed_is_one",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.device_id or self.node_id}"

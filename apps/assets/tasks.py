@@ -1,9 +1,15 @@
 """Jobs of assets."""
 
-from apps.accounts.models import Lab
+from uuid import UUID
+
+from apps.accounts.models import Lab, User
 from apps.assets import use
 from apps.assets.charging import CHUNK, assets_metered_by, recharge, recharge_lab
+from apps.assets.choices import ImportState
+from apps.assets.models import RegisterImport
+from apps.assets.services import imports
 from apps.core.clock import now_us
+from apps.core.errors import LabCarbonError
 from apps.core.jobs import handles, request_job
 from apps.core.units import US_PER_HOUR, hour_of
 
@@ -43,3 +49,26 @@ def _summed(lab: Lab, from_hour: int, to_hour: int) -> None:
 def charge_job(key: str) -> None:
     """Charge all assets of lab ``key`` again."""
     recharge_lab(lab=Lab.objects.get(pk=int(key)))
+
+
+@handles("assets.import_read")
+def import_read_job(key: str) -> None:
+    """Read the file of import ``key``."""
+    row = RegisterImport.objects.select_related("lab").filter(uuid=UUID(key), state=ImportState.READING).first()
+    if row is not None:
+        imports.read(row=row, now=now_us())
+
+
+@handles("assets.import_write")
+def import_write_job(key: str) -> None:
+    """Write the file of import ``<uuid>:<user id>``, all or none; what is wrong with it is kept with it."""
+    uuid, _, user = key.partition(":")
+    row = RegisterImport.objects.select_related("lab").filter(uuid=UUID(uuid), state=ImportState.WRITING).first()
+    if row is None:
+        return
+    try:
+        imports.write(row=row, by=User.objects.filter(pk=int(user)).first() if user else None, now=now_us())
+    except LabCarbonError as error:
+        RegisterImport.objects.filter(pk=row.pk, state=ImportState.WRITING).update(
+            state=ImportState.REFUSED, told={"error": error.message, "hint": error.hint}
+        )

@@ -11,11 +11,13 @@ _DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def cell(value: object) -> str:
-    """Return ``value`` as a cell. Text that a spreadsheet would read as a formula gets an apostrophe in front."""
+    """Return ``value`` as a cell. Text that a spreadsheet would read as a formula gets an apostrophe in front; so does text
+    that looks as if it had got one, so that whoever takes it away has the same text again."""
     if value is None:
         return ""
     text = str(value)
-    if not isinstance(value, int) and (text[:1].isspace() or text.lstrip().startswith(_DANGEROUS)):
+    bare = text.lstrip("'")
+    if not isinstance(value, int) and (bare[:1].isspace() or bare.lstrip().startswith(_DANGEROUS)):
         return "'" + text
     return text
 

@@ -4,6 +4,7 @@ from django.urls import path
 
 from apps.dashboard.pages import (
     assets,
+    assets_register,
     attribution,
     catalog,
     devices,
@@ -39,6 +40,11 @@ urlpatterns = [
     path("assets/fleet/", assets.fleet, name="fleet"),
     path("assets/<int:pk>/", assets.asset, name="asset"),
     path("assets/<int:pk>/life.csv", assets.asset_csv),
+    path("assets.csv", assets_register.assets_csv),
+    path("assets/import/", assets_register.assets_import, name="assets-import"),
+    path("assets/import/<uuid:uuid>/", assets_register.assets_import_read, name="asset-import"),
+    path("assets/discovered/", assets_register.assets_discovered, name="assets-discovered"),
+    path("assets/labels/", assets_register.assets_labels, name="assets-labels"),
     path("nodes/", nodes.nodes, name="nodes"),
     path("nodes/enrol/", nodes.enrol, name="enrol"),
     path("nodes/<uuid:uuid>/", nodes.node, name="node"),

@@ -12,6 +12,8 @@ from apps.accounts.members import remove_member
 from apps.accounts.models import Lab, Project, Token, User
 from apps.accounts.services import issue_node_token, issue_user_token
 from apps.accounts.tokens import create_token
+from apps.assets.services.imports import bring
+from apps.assets.sheets.drafting import Options
 from apps.attribution.calc import Stretch
 from apps.attribution.services import Criteria, claim, drafted_rule, make_rule
 from apps.catalog.calc import Draft
@@ -104,8 +106,13 @@ def _catalogue(small: SmallLab, name: str) -> None:
 
 
 def _register(small: SmallLab, name: str) -> None:
-    """Give a lab an asset whose use the GPU's meter tells."""
-    bought(small, name=name[:200], device=Device.objects.get(lab=small.lab, key=GPU), note=name[:200])
+    """Give a lab an asset whose use the GPU's meter tells, and a file of assets that nobody confirmed yet."""
+    told = {"serial": name[:120], "tag": name[:60], "supplier": name[:200], "location": name[:200], "note": name[:1000]}
+    opening = {"counterpart": name[:200], "note": name[:500]}
+    bought(small, name=name[:200], device=Device.objects.get(lab=small.lab, key=GPU), opening=opening, **told)
+    quoted = name.replace('"', '""')
+    content = f'name,kind,model,bought_on\n"{quoted}",gpu,"{quoted}",2024-03-01\n'.encode()
+    bring(lab=small.lab, file_name=name, content=content, options=Options(), by=small.owner, now=now_us())
     work_until_empty(worker="test")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.models import Invitation, Token
-from apps.assets.models import Asset
+from apps.assets.models import Asset, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
 from apps.catalog.models import EmbodiedFigure
 from tests.builders import SmallLab
@@ -41,7 +41,10 @@ def address(route: str, small: SmallLab, run: str) -> str:
         own = EmbodiedFigure.objects.filter(lab=small.lab).order_by("pk")[0]
         filled.update(pk=str(own.model_id), model=str(own.model_id), figure=str(own.pk))
     if "/assets/" in route:
-        filled["pk"] = filled["asset"] = str(Asset.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
+        filled["uuid"] = str(RegisterImport.objects.filter(lab=small.lab).values_list("uuid", flat=True).first())
+        filled["pk"] = str(Asset.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
+        filled["asset"] = filled["pk"]
+        filled["event"] = str(LifecycleEvent.objects.filter(asset_id=int(filled["pk"])).latest("pk").pk)
     if "<int:invitation>" in route:
         filled["invitation"] = str(Invitation.objects.get(lab=small.lab).pk)
     if "<str:token>" in route:

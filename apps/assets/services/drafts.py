@@ -121,8 +121,8 @@ def default_life_hours(kind: str) -> int:
 
 
 def checked_facts(lab: Lab, facts: Facts) -> Facts:
-    facts = replace(facts, name=facts.name.strip(), serial=facts.serial.strip(), tag=facts.tag.strip())
     limits = {"name": 200, "serial": 120, "tag": 60, "supplier": 200, "location": 200, "note": 1000}
+    facts = replace(facts, **{name: getattr(facts, name).strip() for name in limits})
     for name, limit in limits.items():
         text = getattr(facts, name)
         if len(text) > limit or unstorable(text):

@@ -18,7 +18,7 @@ from apps.core.errors import Conflict, InvalidInput
 from apps.core.jobs import request_job
 
 
-def _drafted(lab: Lab, draft: Draft, by: User | None, now: int) -> tuple[Asset, list[LifecycleEvent], AssetMeter | None]:
+def drafted_rows(lab: Lab, draft: Draft, by: User | None, now: int) -> tuple[Asset, list[LifecycleEvent], AssetMeter | None]:
     """Return the rows of a draft, not written. Raises InvalidInput, Conflict."""
     facts = checked_facts(lab, draft.facts)
     texts = {name: getattr(facts, name) for name in Facts.__dataclass_fields__}
@@ -56,7 +56,7 @@ def check_tags(lab: Lab, assets: Sequence[Asset]) -> None:
 @transaction.atomic
 def register(*, lab: Lab, draft: Draft, by: User | None, now: int) -> Asset:
     """Write an asset with its first entries. Raises InvalidInput naming the field, Conflict for what cannot have been."""
-    asset = _registered(lab, [draft], by, now)[0]
+    asset = write_drafts(lab, [draft], by, now)[0]
     audit.record(
         lab=lab, by=by, action=Act.ASSET_ADDED, subject=asset.name, details={"asset": asset.pk, "kind": asset.kind}, now=now
     )
@@ -67,7 +67,7 @@ def register(*, lab: Lab, draft: Draft, by: User | None, now: int) -> Asset:
 @transaction.atomic
 def register_many(*, lab: Lab, drafts: Sequence[Draft], by: User | None, now: int) -> list[Asset]:
     """Write many assets, all or none; they are charged by a job."""
-    found = _registered(lab, drafts, by, now)
+    found = write_drafts(lab, drafts, by, now)
     audit.record(
         lab=lab, by=by, action=Act.ASSETS_IMPORTED, subject=f"{len(found)} assets", details={"assets": len(found)}, now=now
     )
@@ -75,8 +75,9 @@ def register_many(*, lab: Lab, drafts: Sequence[Draft], by: User | None, now: in
     return found
 
 
-def _registered(lab: Lab, drafts: Sequence[Draft], by: User | None, now: int) -> list[Asset]:
-    rows = [_drafted(lab, draft, by, now) for draft in drafts]
+def write_drafts(lab: Lab, drafts: Sequence[Draft], by: User | None, now: int) -> list[Asset]:
+    """Write assets that are neither charged nor in the audit log yet, in the caller's transaction."""
+    rows = [drafted_rows(lab, draft, by, now) for draft in drafts]
     check_tags(lab, [asset for asset, _, _ in rows])
     first_meter = not AssetMeter.objects.filter(asset__lab=lab).exists()
     assets = Asset.objects.bulk_create([asset for asset, _, _ in rows], batch_size=500)

@@ -1,0 +1,132 @@
+"""Bringing in a register over the API: a CSV file is read, told line by line, and written when confirmed."""
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.permissions import caller, require
+from apps.assets.choices import ImportState
+from apps.assets.models import RegisterImport
+from apps.assets.services.imports import bring, confirm, import_of
+from apps.assets.sheets.drafting import Options
+from apps.assets.sheets.lines import MAX_BYTES
+from apps.core.clock import now_us
+from apps.core.errors import InvalidInput
+
+PARAMETERS = ("file_name", "currency", "bought_on", "confirm")
+
+
+class CsvParser(BaseParser):
+    """Hands over the bytes, one more than a file may have at most."""
+
+    media_type = "*/*"
+
+    def parse(  # type: ignore[override]
+        self, stream: Any, media_type: str | None = None, parser_context: Any = None
+    ) -> bytes:
+        return bytes(stream.read(MAX_BYTES + 1))
+
+
+class ImportLine(serializers.Serializer[Any]):
+    """What a line becomes: new, known, left_out or wrong. ``embodied_ug`` null: not known, which is not zero."""
+
+    line = serializers.IntegerField()
+    outcome = serializers.CharField()
+    name = serializers.CharField()
+    kind = serializers.CharField()
+    model = serializers.CharField()
+    by = serializers.CharField(help_text="where embodied carbon comes from: model, category, file, or nothing")
+    embodied_ug = serializers.IntegerField(allow_null=True)
+    low_ug = serializers.IntegerField(allow_null=True)
+    high_ug = serializers.IntegerField(allow_null=True)
+    why = serializers.CharField()
+    asset = serializers.IntegerField(allow_null=True)
+    built_into_line = serializers.IntegerField(allow_null=True)
+    message = serializers.CharField()
+    field = serializers.CharField()
+    hint = serializers.CharField()
+
+
+class ImportReply(serializers.Serializer[Any]):
+    """An import. ``rows`` are its first lines, ``wrong`` those that hinder it."""
+
+    uuid = serializers.UUIDField()
+    state = serializers.ChoiceField(choices=ImportState.choices)
+    lines = serializers.IntegerField()
+    lines_done = serializers.IntegerField()
+    origin = serializers.CharField()
+    ignored = serializers.ListField(child=serializers.CharField())
+    counts = serializers.DictField(child=serializers.IntegerField())
+    by = serializers.DictField(child=serializers.IntegerField())
+    total_ug = serializers.IntegerField(allow_null=True)
+    rows = ImportLine(many=True)
+    wrong = ImportLine(many=True)
+    error = serializers.CharField()
+
+
+def _told(row: RegisterImport) -> Response:
+    told = row.told
+    body = {
+        "uuid": row.uuid, "state": row.state, "lines": row.lines, "lines_done": row.lines_done,
+        "origin": told.get("origin", ""), "ignored": told.get("ignored", []), "counts": told.get("counts", {}),
+        "by": told.get("by", {}), "total_ug": told.get("total_ug"), "rows": told.get("rows", []),
+        "wrong": told.get("wrong", []), "error": told.get("error", ""),
+    }  # fmt: skip
+    busy = row.state in {ImportState.READING, ImportState.WRITING}
+    return Response(ImportReply(body).data, status=202 if busy else 200)
+
+
+class ImportsView(APIView):
+    permission_classes = (require("assets:write"),)
+    parser_classes = (CsvParser,)
+
+    @extend_schema(
+        parameters=[OpenApiParameter(name, OpenApiTypes.STR) for name in PARAMETERS],
+        request={"text/csv": OpenApiTypes.BINARY},
+        responses={200: ImportReply, 202: ImportReply},
+        operation_id="assets_import",
+    )
+    def post(self, request: Request) -> Response:
+        """Read a CSV file of assets and tell what each line becomes. ``confirm=yes`` writes a file of up to 500 lines at
+        once, all or none; a longer one is read by a job, asked about and confirmed at its own address."""
+        unknown = sorted(set(request.query_params) - set(PARAMETERS))
+        if unknown:
+            hint = f"Known: {', '.join(PARAMETERS)}."
+            raise InvalidInput(f"{unknown[0]!r} is not known here.", field=unknown[0], hint=hint)
+        asked = {name: request.query_params.get(name, "") for name in PARAMETERS}
+        if asked["confirm"] not in {"", "yes", "no"}:
+            raise InvalidInput("confirm is yes or no.", field="confirm", hint="Leave it out to see what would be written.")
+        who = caller(request)
+        content: Any = request.data
+        options = Options(asked["currency"], asked["bought_on"])
+        row = bring(
+            lab=who.lab, file_name=asked["file_name"] or "api.csv", content=content or b"", options=options, by=who.user,
+            now=now_us(),
+        )  # fmt: skip
+        if asked["confirm"] == "yes" and row.state == ImportState.READ:
+            confirm(row=row, by=who.user, now=now_us())
+        return _told(row)
+
+
+class ImportView(APIView):
+    permission_classes = (require("assets:write"),)
+
+    @extend_schema(responses={200: ImportReply, 202: ImportReply}, operation_id="assets_import_retrieve")
+    def get(self, request: Request, uuid: UUID) -> Response:
+        """Return where an import stands."""
+        return _told(import_of(caller(request).lab, uuid))
+
+    @extend_schema(request=None, responses={200: ImportReply, 202: ImportReply}, operation_id="assets_import_confirm")
+    def post(self, request: Request, uuid: UUID) -> Response:
+        """Write what was read, all or none."""
+        who = caller(request)
+        row = import_of(who.lab, uuid)
+        confirm(row=row, by=who.user, now=now_us())
+        return _told(row)

@@ -1,0 +1,78 @@
+"""Brings assets in from a CSV file."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from apps.accounts.models import Lab
+from apps.assets.choices import ImportState
+from apps.assets.models import RegisterImport
+from apps.assets.services import imports
+from apps.assets.sheets.drafting import Options
+from apps.assets.sheets.lines import MAX_BYTES
+from apps.core.clock import now_us
+from apps.core.errors import LabCarbonError
+
+
+class Command(BaseCommand):
+    help = (
+        "Bring assets in from FILE.csv: our own columns (docs/assets.md), an export of NetBox's devices, or of Snipe-IT's "
+        "assets. All new lines or none; what the register holds already, by tag or serial, is left as it is."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", type=Path, metavar="FILE.csv")
+        parser.add_argument("--lab", help="short name of the lab; needed only where there are several")
+        parser.add_argument("--currency", default="", help="currency of prices where the file does not tell it, as EUR")
+        parser.add_argument("--bought-on", default="", help="day of purchase where the file does not tell it, as 2026-11-01")
+        parser.add_argument("--dry-run", action="store_true", help="only say what would be registered")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        path: Path = options["file"]
+        lab = self._lab(options["lab"])
+        try:
+            with path.open("rb") as file:
+                content = file.read(MAX_BYTES + 1)
+            wanted = Options(options["currency"], options["bought_on"])
+            row = imports.bring(lab=lab, file_name=path.name, content=content, options=wanted, by=None, now=now_us())
+            if row.state == ImportState.READING:  # a long file: here nobody waits for a worker
+                imports.read(row=row, now=now_us())
+            self._tell(row)
+            if options["dry_run"]:
+                row.delete()
+                return
+            number = imports.write(row=row, by=None, now=now_us())
+        except OSError as error:
+            raise CommandError(f"{path} cannot be read: {error.strerror}") from error
+        except LabCarbonError as error:
+            raise CommandError(f"{error.message} {error.hint}") from error
+        self.stdout.write(f"{number} registered. Their embodied carbon is charged by the worker.")
+
+    def _tell(self, row: RegisterImport) -> None:
+        told = row.told
+        if row.state == ImportState.REFUSED:
+            raise CommandError(f"{told['error']} {told['hint']}")
+        if told["wrong"]:
+            lines = [f"line {each['line']}: {each['message']} {each['hint']}" for each in told["wrong"]]
+            number = told["counts"]["wrong"]
+            row.delete()
+            raise CommandError("\n".join([*lines, f"{number} lines cannot be registered; nothing was."]))
+        self.stdout.write(f"Read as {told['origin']}. " + self._counted(told["counts"], "lines"))
+        if told["ignored"]:
+            self.stdout.write(f"Columns that are not read: {', '.join(told['ignored'])}.")
+        if told["by"]:
+            self.stdout.write(self._counted(told["by"], "embodied carbon by"))
+        if told["unmarked"]:
+            self.stdout.write(f"{told['unmarked']} have neither tag nor serial: a second import would register them again.")
+
+    @staticmethod
+    def _counted(counts: dict[str, int], what: str) -> str:
+        return f"{what}: " + ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in sorted(counts.items()))
+
+    def _lab(self, slug: str | None) -> Lab:
+        labs = list((Lab.objects.filter(slug=slug) if slug else Lab.objects.all())[:2])
+        if len(labs) == 1:
+            return labs[0]
+        known = ", ".join(Lab.objects.values_list("slug", flat=True)[:20])
+        raise CommandError(f"Name the lab with --lab. Known: {known}." if known else "There is no lab yet: open /setup/.")

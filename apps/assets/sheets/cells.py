@@ -1,0 +1,154 @@
+"""What a cell of a spreadsheet says: days, money, kilograms, years. Pure. What can be read two ways is refused."""
+
+import re
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from zoneinfo import ZoneInfo
+
+from apps.core.errors import InvalidInput
+from apps.core.units import UG_PER_KG, US_PER_HOUR
+
+HOURS_PER_YEAR = 8_760
+MILLION = 1_000_000
+_DAY = "Write 2026-11-01, or 2026-11-01T08:00Z."
+_DOTTED = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})\Z")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def unescaped(text: str) -> str:
+    """Return a cell as it was before our own export put an apostrophe before what a spreadsheet would run."""
+    bare = text.lstrip("'")
+    escaped = text.startswith("'") and (bare[:1].isspace() or bare.lstrip().startswith(_FORMULA))
+    return text[1:] if escaped else text.strip()
+
+
+def day_of(text: str, field: str) -> date:
+    """Return a calendar day: 2026-11-01, also with a midnight behind it, or 1.11.2026."""
+    dotted = _DOTTED.match(text)
+    try:
+        if dotted:
+            return date(int(dotted[3]), int(dotted[2]), int(dotted[1]))
+        return date.fromisoformat(re.sub(r"[ T]00:00(:00)?\Z", "", text))
+    except ValueError as error:
+        raise InvalidInput(f"{text[:30]!r} is not a day.", field=field, hint=_DAY) from error
+
+
+def moment_us(text: str, field: str, zone: ZoneInfo) -> int:
+    """Return the whole UTC hour (its begin, µs) that a UTC time names, or with which a day of ``zone`` begins."""
+    try:
+        if "T" in text and text.endswith("Z"):
+            moment = datetime.fromisoformat(f"{text[:-1]}+00:00")
+            return _checked(int(moment.timestamp()) // 3600, text, field)
+        day = day_of(text, field)
+        begin = datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
+        return _checked(-(-int(begin.timestamp()) // 3600), text, field)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(f"{text[:30]!r} is not a day.", field=field, hint=_DAY) from error
+
+
+def _checked(hour: int, text: str, field: str) -> int:
+    if hour < 0:
+        raise InvalidInput(f"{text[:30]!r} is before 1970.", field=field, hint=_DAY)
+    return hour * US_PER_HOUR
+
+
+def _decimal(text: str, field: str, what: str, hint: str) -> Decimal:
+    try:
+        value = Decimal(text)
+    except InvalidOperation as error:
+        raise InvalidInput(f"{text[:30]!r} is not {what}.", field=field, hint=hint) from error
+    if not value.is_finite() or not 0 <= value < 10**15:
+        raise InvalidInput(f"{text[:30]!r} is not {what}.", field=field, hint=hint)
+    return value
+
+
+def price_of(text: str, field: str, *, strict: bool) -> int:
+    """Return money in millionths. ``strict``: our own columns, where a dot is the decimal sign and nothing else is read."""
+    hint = "Write 1234.50."
+    plain = text if strict else _money(text, field)
+    return int(_decimal(plain, field, "a price", hint) * MILLION)
+
+
+def _money(text: str, field: str) -> str:
+    """Return an amount as spreadsheets write it, with a dot for the decimal sign. 1,500 and 1.500 are refused."""
+    bare = re.sub(r"[^\d.,-]", "", text)
+    signs = re.findall("[.,]", bare)
+    if len(signs) == 1 and re.fullmatch(r"\d{1,3}[.,]\d{3}", bare):
+        raise InvalidInput(f"{text[:30]!r} can be read two ways.", field=field, hint="Write 1500.00 or 1.50.")
+    if not signs:
+        return bare
+    last = signs[-1]
+    whole, _, rest = bare.rpartition(last)
+    if signs.count(last) > 1:  # 1.234.567: all of them separate thousands
+        whole, rest = bare, ""
+    return f"{re.sub('[.,]', '', whole)}.{rest or 0}"
+
+
+def currency_in(text: str) -> str:
+    """Return the currency that stands beside an amount ("USD 1,234.50"), '' if none does."""
+    found = re.search(r"\b([A-Z]{3})\b", text)
+    return found[1] if found else ""
+
+
+def ug_of(text: str, field: str) -> int:
+    """Return kg of CO2e in µg, rounded half up."""
+    kg = _decimal(text, field, "a weight", "Write kilograms of CO2e, as 163.8; or unknown.")
+    return int((kg * UG_PER_KG * 2 + 1) // 2)
+
+
+def life_hours(text: str, field: str) -> int:
+    """Return years (of 8 760 h) in hours."""
+    hours = round(_decimal(text, field, "a number of years", "Write years, as 4 or 4.5.") * HOURS_PER_YEAR)
+    if not hours:
+        raise InvalidInput("A life is longer than nothing.", field=field, hint="Write years, as 4 or 4.5.")
+    return hours
+
+
+def gigabytes_of(text: str, field: str) -> int:
+    """Return TB in GB."""
+    return round(_decimal(text, field, "a capacity", "Write terabytes, as 3.84.") * 1000)
+
+
+_CAPACITY = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)\s?(TB|GB)\b", re.IGNORECASE)
+
+
+def capacity_in(text: str) -> int | None:
+    """Return the capacity in GB that a product's name tells ("Exos X16 16TB"), None if none or several."""
+    found = {(number, unit.upper()) for number, unit in _CAPACITY.findall(text)}
+    if len(found) != 1:
+        return None
+    number, unit = found.pop()
+    return round(Decimal(number) * (1000 if unit == "TB" else 1))
+
+
+_YES_NO = {"yes": True, "y": True, "true": True, "1": True, "no": False, "n": False, "false": False, "0": False}
+
+
+def yes_no(text: str, field: str) -> bool | None:
+    """Return what a cell says; empty: nothing."""
+    if not text:
+        return None
+    if text.lower() not in _YES_NO:
+        raise InvalidInput(f"{text[:30]!r} is neither yes nor no.", field=field, hint="Write yes, no, or leave it empty.")
+    return _YES_NO[text.lower()]
+
+
+def months_after(begin: date, text: str, field: str) -> date:
+    """Return the day ``text`` months ("36", "36 months") after ``begin``."""
+    number = re.fullmatch(r"(\d{1,3})(\s*months?)?", text.strip().lower())
+    if number is None:
+        raise InvalidInput(f"{text[:30]!r} is not a number of months.", field=field, hint="Write 36.")
+    total = begin.year * 12 + begin.month - 1 + int(number[1])
+    year, month = divmod(total, 12)
+    last = (date(year + month // 11, (month + 1) % 12 + 1, 1) - date(year, month + 1, 1)).days
+    return date(year, month + 1, min(begin.day, last))
+
+
+def no_months(text: str) -> bool:
+    """Return whether a warranty in months says that there is none."""
+    return re.fullmatch(r"0?(\s*months?)?|-|none", text.strip().lower()) is not None
+
+
+def file_name(text: str) -> str:
+    """Return the last part of a file's name, as it is kept and shown."""
+    return re.split(r"[/\\]", re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", "", text))[-1][:200] or "file.csv"

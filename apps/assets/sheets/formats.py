@@ -1,0 +1,133 @@
+"""Whose columns a spreadsheet has: our own, NetBox's devices, Snipe-IT's assets. Pure.
+
+Header names: NetBox dcim/tables/devices.py and its import form; Snipe-IT app/Presenters/AssetPresenter.php, its custom
+report and its importer.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apps.core.errors import InvalidInput
+
+OWN = (
+    "name", "kind", "model", "serial", "tag", "supplier", "price", "currency", "bought_on", "in_use_since", "life_years",
+    "owner", "site", "parent", "warranty_until", "location", "note", "capacity_tb", "embodied_kg", "embodied_low_kg",
+    "embodied_high_kg", "embodied_source", "embodied_manufacture_kg", "embodied_transport_kg", "embodied_end_of_life_kg",
+    "embodied_includes_end_of_life", "second_hand", "amortisation", "retired_on", "disposed_on",
+)  # fmt: skip
+_NETBOX = {
+    "name": "name", "status": "status", "site": "site", "location": "location", "rack": "rack",
+    "manufacturer": "manufacturer", "device_type": "model", "type": "model", "serial": "serial", "serial_number": "serial",
+    "asset_tag": "tag", "role": "category", "device_role": "category", "parent": "parent", "parent_device": "parent",
+    "comments": "note", "description": "note",
+}  # fmt: skip
+_SNIPE_IT = {
+    "asset_name": "name", "item_name": "name", "name": "name", "asset_tag": "tag", "serial": "serial",
+    "serial_number": "serial", "model": "model", "model_name": "model", "category": "category", "status": "status",
+    "manufacturer": "manufacturer", "purchase_date": "bought_on", "purchased": "bought_on", "purchase_cost": "price",
+    "cost": "price", "supplier": "supplier", "location": "location", "default_location": "location",
+    "warranty": "warranty_months", "warranty_months": "warranty_months", "warranty_expires": "warranty_until",
+    "notes": "note",
+}  # fmt: skip
+_OWN_ALONE = frozenset(OWN) - set(_NETBOX) - set(_SNIPE_IT)
+_SIGN_OF_SNIPE_IT = frozenset({"asset_name", "item_name", "purchase_cost", "purchase_date", "model_no", "checked_out_to"})
+_SIGN_OF_NETBOX = frozenset({"device_type", "device_role", "role", "serial_number", "rack", "type"})
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line of a file: its origin, the field of each column ('' ignored), and what is ignored, by name."""
+
+    origin: str
+    fields: tuple[str, ...]
+    ignored: tuple[str, ...]
+
+    @property
+    def foreign(self) -> bool:
+        return self.origin != "LabCarbon"
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
+
+
+def recognise(cells: Sequence[str]) -> Header:
+    """Return the header that a file's first line is. Unknown columns are ignored on a foreign format and refused on ours.
+
+    Raises InvalidInput naming the column.
+    """
+    names = [_plain(cell) for cell in cells]
+    present = set(names) - {""}
+    if not present & {"name", "asset_name", "item_name", "model", "model_name", "device_type", "type", "asset_tag", "tag"}:
+        raise InvalidInput(
+            "The first line names no column that is known here.", field="file",
+            hint=f"It names columns out of: {', '.join(OWN)}; or is an export of NetBox's devices or Snipe-IT's assets.",
+        )  # fmt: skip
+    if not present & _OWN_ALONE:
+        if present & _SIGN_OF_SNIPE_IT or {"model", "category"} <= present:
+            return _foreign("Snipe-IT", cells, names, _SNIPE_IT)
+        if present & _SIGN_OF_NETBOX:
+            return _foreign("NetBox", cells, names, _NETBOX)
+    return _own(cells, names)
+
+
+def _foreign(origin: str, cells: Sequence[str], names: Sequence[str], known: dict[str, str]) -> Header:
+    ignored = tuple(cell.strip()[:60] for cell, name in zip(cells, names, strict=True) if name not in known and cell.strip())
+    return Header(origin, tuple(known.get(name, "") for name in names), ignored)
+
+
+def _own(cells: Sequence[str], names: Sequence[str]) -> Header:
+    for cell, name in zip(cells, names, strict=True):
+        if name not in OWN:
+            raise InvalidInput(
+                f"Unknown column {cell.strip()[:40]!r}.", field="file", hint=f"The first line names columns out of: "
+                f"{', '.join(OWN)}.",
+            )  # fmt: skip
+        if names.count(name) > 1:
+            raise InvalidInput(f"The column {name!r} is there twice.", field="file", hint="Take one of them out.")
+    return Header("LabCarbon", tuple(names), ())
+
+
+# What people call kinds of hardware, in roles and categories; the first that is found counts.
+_KINDS = (
+    ("gpu", "gpu|graphic|accelerator|grafik"),
+    ("monitor", "monitor|display|screen|bildschirm"),
+    ("laptop", "laptop|notebook|macbook|portable"),
+    ("workstation", "workstation|desktop|tower pc|^pcs?$|computer"),
+    ("storage", r"storage|\bnas\b|disk|drive|\bssd\b|\bhdd\b|\bnvme\b|file ?server|jbod|speicher"),
+    ("network", "network|switch|router|firewall|access point|netzwerk"),
+    ("cpu", r"\bcpu|processor|prozessor"),
+    ("server", "server|node|compute|hypervisor|blade|rechner"),
+)
+_CATEGORIES = (
+    ("storage", "hdd", r"\bhdd|hard ?disk|hard ?drive|nearline|\bsas\b"),
+    ("storage", "ssd", r"\bssd|\bnvme|solid ?state|flash"),
+    ("network", "switch", "switch"),
+    ("workstation", "desktop", "desktop"),
+)
+
+
+def kind_of(words: str) -> str:
+    """Return the kind that a role or category speaks of, '' if none is recognised."""
+    text = words.lower()
+    return next((kind for kind, sign in _KINDS if re.search(sign, text)), "")
+
+
+def category_of(kind: str, words: str) -> str:
+    """Return the finer word of the catalogue's defaults, '' if none is recognised."""
+    text = words.lower()
+    return next((word for of, word, sign in _CATEGORIES if of == kind and re.search(sign, text)), "")
+
+
+IN_USE = frozenset({"active", "deployed", "in use", "deployable (deployed)"})
+OVER = frozenset({"archived", "decommissioning", "retired", "disposed", "lost", "stolen", "broken"})
+
+
+def state_of(status: str) -> str:
+    """Return "use", "over" or "stock" for a status of NetBox or Snipe-IT, whose words may carry more ("Deployed to …")."""
+    text = re.sub(r"[^a-z]+", " ", status.lower()).strip()
+    if any(text == word or text.startswith(f"{word} ") for word in OVER) or text.endswith("archived"):
+        return "over"
+    in_use = any(text == word or text.startswith(f"{word} ") for word in IN_USE) or text.endswith("deployed")
+    return "use" if in_use else "stock"

@@ -1,0 +1,86 @@
+"""Labels to print and stick on: name, tag, lab, and the address of an asset's page as text and QR code."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from qrcode.constants import ERROR_CORRECT_M
+from qrcode.main import QRCode
+
+from apps.accounts.models import Lab
+from apps.assets.choices import AssetState
+from apps.assets.models import Asset
+from apps.catalog.choices import HardwareKind
+from apps.core.errors import InvalidInput
+
+MOST = 200
+QUIET = 4  # modules of white around a code, as ISO/IEC 18004 asks
+
+
+@dataclass(frozen=True)
+class Label:
+    """One label. ``path`` draws the dark modules of its code, ``side`` is its width in modules, quiet zone included."""
+
+    name: str
+    tag: str
+    serial: str
+    address: str
+    path: str
+    side: int
+
+
+@dataclass(frozen=True)
+class LabelsPage:
+    """Labels to print; ``left``: how many assets of the choice have none on this page."""
+
+    labels: list[Label]
+    left: int
+    kinds: list[tuple[str, str]]
+    states: list[tuple[str, str]]
+
+
+def labels_page(*, lab: Lab, ids: Sequence[str], kind: str = "", state: str = "") -> LabelsPage:
+    """Return labels of chosen assets, or of a kind and state. Raises InvalidInput for what is no choice."""
+    for field, text, known in (("kind", kind, HardwareKind.values), ("state", state, AssetState.values)):
+        if text and text not in known:
+            raise InvalidInput(f"{text[:40]!r} is no {field}.", field=field, hint=f"Use one of {', '.join(known)}.")
+    found = Asset.objects.filter(lab=lab).order_by("name", "pk")
+    if ids:
+        if not all(text.isascii() and text.isdecimal() and len(text) < 19 for text in ids):
+            raise InvalidInput("There is no such asset.", field="id", hint="Tick assets at /assets/.")
+        found = found.filter(pk__in=[int(text) for text in ids[:1000]])
+    if kind:
+        found = found.filter(kind=kind)
+    found = found.filter(state=state) if state else found.exclude(state=AssetState.DISPOSED)
+    labels = [_label(asset) for asset in found[:MOST]]
+    return LabelsPage(
+        labels, max(0, found.count() - MOST) if len(labels) == MOST else 0, HardwareKind.choices, AssetState.choices
+    )
+
+
+def _label(asset: Asset) -> Label:
+    address = f"{settings.SITE_URL}/assets/{asset.pk}/"
+    path, side = code(address)
+    return Label(asset.name, asset.tag, asset.serial, address.partition("://")[2], path, side)
+
+
+def code(text: str) -> tuple[str, int]:
+    """Return a QR code (level M) as the path of an SVG, and its width in modules with its quiet zone."""
+    made: Any = QRCode(error_correction=ERROR_CORRECT_M, border=QUIET)
+    made.add_data(text)
+    rows: list[list[bool]] = made.get_matrix()
+    return "".join(_runs(y, row) for y, row in enumerate(rows)), len(rows)
+
+
+def _runs(y: int, row: Sequence[bool]) -> str:
+    """Return the dark stretches of a row, each as one bar."""
+    found, x = "", 0
+    while x < len(row):
+        end = x
+        while end < len(row) and row[end]:
+            end += 1
+        if end > x:
+            found += f"M{x} {y}h{end - x}v1H{x}z"
+        x = max(end, x + 1)
+    return found

@@ -1,0 +1,111 @@
+"""/assets/discovered/: what collectors saw, confirmed in bulk, dismissed, brought back."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.assets.discovered import proposals
+from apps.assets.models import Asset, LifecycleEvent
+from apps.catalog.services import load_catalogue
+from apps.core.clock import now_us
+from apps.core.units import US_PER_HOUR, hour_of
+from tests.assets.support import bought
+from tests.builders import T0, SmallLab, W, push
+from tests.dashboard.support import assert_needs_sign_in, assert_only, queries, text_of
+
+
+@pytest.fixture
+def lab(lab: SmallLab) -> SmallLab:
+    load_catalogue(now=T0)
+    lab.node.enrolled_us = T0 - 24 * US_PER_HOUR
+    lab.node.save()
+    seen(lab, 0)
+    return lab
+
+
+def seen(lab: SmallLab, number: int) -> None:
+    key = f"gpu:GPU-0000-{number:04d}"
+    push(lab.node, [W(key, 1000)], device_facts={key: {"name": "NVIDIA A100-SXM4-80GB"}})
+
+
+def form(lab: SmallLab, **more: Any) -> dict[str, Any]:
+    keys = [each.key for each in proposals(lab.lab)]
+    typed = {f"bought_on:{key}": "2024-03-01" for key in keys} | {f"life:{key}": "5" for key in keys}
+    return {"line": keys, "do": "confirm", "owner": "demo", **typed, **{f"as:{key}": "new" for key in keys}, **more}
+
+
+def test_ticked_lines_become_assets(lab: SmallLab, owner: Client) -> None:
+    page = text_of(owner.get("/assets/discovered/"))
+    assert "Collectors saw 2 things" in page
+    assert "NVIDIA A100-SXM4-80GB" in page
+    assert "data-would" in page
+    assert 'value="2026-11-01"' in page, "bought on the day of enrolment, until somebody says better"
+    assert owner.post("/assets/discovered/", form(lab)).status_code == 302
+    card = Asset.objects.get(kind="gpu")
+    assert card.parent is not None
+    assert card.owner is not None
+    assert (card.parent.name, card.owner.slug) == ("ws-1", "demo")
+    opening = LifecycleEvent.objects.get(asset=card, kind="purchase")
+    assert (opening.life_hours, opening.hour) == (5 * 8760, hour_of(1_709_247_600_000_000))
+    page = text_of(owner.get("/assets/discovered/"))
+    assert "Everything that collectors saw is registered." in page
+
+
+def test_dismissed_and_again(lab: SmallLab, owner: Client) -> None:
+    keys = [each.key for each in proposals(lab.lab)]
+    owner.post("/assets/discovered/", {"line": keys, "do": "dismiss"})
+    page = text_of(owner.get("/assets/discovered/"))
+    assert "or was set aside" in page
+    owner.post("/assets/discovered/", {"line": keys, "do": "again"})
+    assert "Collectors saw 2 things" in text_of(owner.get("/assets/discovered/"))
+    assert not Asset.objects.exists()
+
+
+def test_what_may_be_in_the_register_already_has_to_be_chosen(lab: SmallLab, owner: Client) -> None:
+    card = bought(lab, name="card of the spreadsheet", now=now_us())
+    gpu = next(each.key for each in proposals(lab.lab) if each.device)
+    assert "card of the spreadsheet" in text_of(owner.get("/assets/discovered/"))
+    answer = owner.post("/assets/discovered/", form(lab, line=[gpu], **{f"as:{gpu}": ""}))
+    assert answer.status_code == 400
+    assert "counted twice" in text_of(answer)
+    assert owner.post("/assets/discovered/", form(lab, line=[gpu], **{f"as:{gpu}": str(card.pk)})).status_code == 302
+    assert Asset.objects.count() == 1
+    assert card.meters.get().device is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"line": []}, "No line was chosen"), ({"do": "jump"}, "Nothing was chosen to do"),
+        ({"owner": "nosuch"}, "no such project"), ({"bought_on": "soon"}, "is not a day"), ({"life": "0"}, "longer than"),
+        ({"bought_on": "2999-01-01"}, "did not happen yet"), ({"as": "999999"}, "counted twice"),
+        ({"kind": "cpu"}, "no machine"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_told_and_writes_nothing(lab: SmallLab, owner: Client, change: dict[str, Any], words: str) -> None:
+    sent = form(lab)
+    for name, value in change.items():
+        if name in sent:
+            sent[name] = value
+        else:
+            sent |= {f"{name}:{key}": value for key in sent["line"]}
+    answer = owner.post("/assets/discovered/", sent)
+    assert answer.status_code == 400
+    assert words in text_of(answer)
+    assert not Asset.objects.exists()
+
+
+def test_roles_methods_queries_other_labs(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
+    page = text_of(viewer.get("/assets/discovered/"))
+    assert "PIs and admins" in page
+    assert "Register" not in page
+    assert viewer.post("/assets/discovered/", form(lab)).status_code == 403
+    assert "No collector has seen anything yet" in text_of(outsider.get("/assets/discovered/"))
+    before = queries(owner, "/assets/discovered/")
+    for i in range(1, 6):
+        seen(lab, i)
+    assert queries(owner, "/assets/discovered/") == before
+    assert_needs_sign_in("/assets/discovered/")
+    assert_only(owner, "/assets/discovered/", "GET", "POST")
+    assert not Asset.objects.exists()
