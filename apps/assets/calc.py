@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from apps.assets.choices import Amortisation, ChargeKind, EventKind
 from apps.assets.history import Event
-from apps.core.units import END_HOUR, largest_remainder
+from apps.core.units import END_HOUR, largest_remainder, prorated
 
 NOBODY_KNOWN = 0  # stands for a project in parts of use
 
@@ -54,10 +54,7 @@ class Charge:
 
     def within(self, from_hour: int, to_hour: int) -> int:
         """Return the part that falls in ``[from_hour, to_hour)``; the parts of neighbouring periods sum exactly."""
-        length = self.to_hour - self.from_hour
-        low = min(max(from_hour - self.from_hour, 0), length)
-        high = min(max(to_hour - self.from_hour, 0), length)
-        return self.amount_ug * high // length - self.amount_ug * low // length if high > low else 0
+        return prorated(self.amount_ug, self.from_hour, self.to_hour, from_hour, to_hour)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.db.backends.signals import connection_created
 
-from apps.core.units import emission_ug, facility_mj
+from apps.core.units import emission_ug, facility_mj, prorated
 
 
 def _strict(function: Any) -> Any:
@@ -20,6 +20,7 @@ def teach_sqlite(sender: Any, connection: Any, **kwargs: Any) -> None:
     raw = connection.connection
     raw.create_function("emission_ug", 3, _strict(emission_ug), deterministic=True)
     raw.create_function("facility_mj", 2, _strict(facility_mj), deterministic=True)
+    raw.create_function("prorated", 5, _strict(prorated), deterministic=True)
 
 
 class CoreConfig(AppConfig):

@@ -37,6 +37,20 @@ def split_sql(value: str, low: str, high: str, total: str) -> str:
     return f"(({value}) * {high} / {total} - ({value}) * {low} / {total})"
 
 
+def prorated_sql(amount: str, from_hour: str, to_hour: str, start: str = "%s", end: str = "%s") -> str:
+    """Return SQL for the part of an amount, spread evenly over ``[from_hour, to_hour)``, that falls in ``[start, end)``.
+
+    The same integers as :func:`units.prorated`, in whatever size: an amount times hours may pass 64 bits. ``start`` and
+    ``end`` stand once each, in this order, so that parameters can stand for them; ``start`` is not after ``end``.
+    """
+    if connection.vendor == "postgresql":
+        low, high = (f"(LEAST(GREATEST({hour}, {from_hour}), {to_hour}) - {from_hour})" for hour in (start, end))
+        whole = f"({to_hour} - {from_hour})"
+        parts = (f"floor_div(({amount})::numeric * {part}, {whole})" for part in (low, high))
+        return "(0 - {} + {})".format(*parts)
+    return f"prorated({amount}, {from_hour}, {to_hour}, {start}, {end})"
+
+
 def uuid_param(value: UUID | str) -> UUID | str:
     """Return a UUID as the database at hand stores it."""
     uuid = value if isinstance(value, UUID) else UUID(value)

@@ -44,6 +44,16 @@ def hour_of(time_us: int) -> int:
     return time_us // US_PER_HOUR
 
 
+def prorated(amount: int, from_hour: int, to_hour: int, start: int, end: int) -> int:
+    """Return the part of ``amount``, spread evenly over ``[from_hour, to_hour)``, that falls in ``[start, end)``.
+
+    ``amount × b div length`` less the same of its start, floored: parts of neighbouring periods sum to the whole exactly.
+    """
+    length = to_hour - from_hour
+    low, high = (min(max(hour - from_hour, 0), length) for hour in (start, end))
+    return amount * high // length - amount * low // length if high > low else 0
+
+
 def largest_remainder(total: int, weights: list[int]) -> list[int]:
     """Split ``total`` ≥ 0 into integers in proportion to ``weights`` ≥ 0, summing to ``total`` exactly.
 
