@@ -6,7 +6,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
-from apps.carbon.calc import FILTERS, FigureQuery, iso_hour, parse_query
+from apps.carbon.calc import FILTERS, FigureQuery, iso_hour
+from apps.carbon.parsing import parse_query
 from apps.carbon.selectors import entries, normal
 from apps.carbon.sight import sight_of
 from apps.core.errors import InvalidInput
