@@ -24,6 +24,7 @@ urlpatterns = [
     path("overview/table/", overview.overview_table),
     path("explain/", explain.explain, name="explain"),
     path("explain/ledger.csv", explain.ledger_csv),
+    path("explain/charges.csv", explain.charges_csv),
     path("projects/", projects.projects, name="projects"),
     path("projects/<slug:slug>/", projects.project, name="project"),
     path("projects/<slug:slug>/table/", projects.project_table),

@@ -1,5 +1,6 @@
 """A figure of hardware is the sum of its parts and rows, over any lives: the same integers as Python, on both databases."""
 
+from collections import defaultdict
 from itertools import pairwise
 
 import pytest
@@ -7,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.services import create_project
-from apps.assets.calc import Charge, brought_ug, charges
-from apps.assets.choices import EventKind
+from apps.assets.calc import Charge, Spread, Use, brought_ug, charges
+from apps.assets.choices import ChargeKind, EventKind
 from apps.assets.history import Event, standing
 from apps.assets.models import Asset, EmbodiedCharge, LifecycleEvent
 from apps.carbon.answers import answer, answers_by, groups_of
 from apps.carbon.calc import ALLOCATION, INVENTORY, NOT_TOLD, FigureQuery
 from apps.carbon.embodied import GROUPS, charge_rows, coverage, embodied, embodied_by
+from apps.carbon.embodied_rate import rate_at
 from apps.core.units import END_HOUR, US_PER_HOUR
 from tests.builders import T0, SmallLab, small_lab
 from tests.properties.histories import undone
@@ -122,6 +124,24 @@ def test_parts_and_rows_sum_to_the_figure() -> None:
             assert (told.known, told.assets) == (len(found), len(found))
 
     check()
+
+
+@given(lives(), timelines(), spreadings(), st.booleans())
+@settings(max_examples=200)
+def test_the_rate_that_is_told_gives_the_charges_of_time(
+    events: list[Event], uses: list[Use], spreads: list[Spread], metered: bool
+) -> None:
+    linear = [Event(**{**event.__dict__, "amortisation": ""}) for event in _to_its_end(events)]
+    found = charges(linear, uses, spreads, metered=metered)
+    pieces: dict[tuple[int, int], int] = defaultdict(int)
+    for one in found:
+        rate = rate_at(linear, found, one.from_hour)
+        if rate is not None and one.kind not in (ChargeKind.WRITTEN_OFF, ChargeKind.END_OF_LIFE):
+            pieces[one.from_hour, one.to_hour] += one.amount_ug
+    for (start, end), amount in pieces.items():
+        rate = rate_at(linear, found, start)
+        assert rate is not None
+        assert amount == rate.over(start, end)
 
 
 def test_what_is_to_come_is_in_no_figure() -> None:
