@@ -7,6 +7,7 @@ what was bought, booked whole in the hour of its entry. An asset without a figur
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from apps.accounts.models import Lab
@@ -170,6 +171,23 @@ def embodied_by(lab: Lab, query: FigureQuery, group_by: Sequence[str], now: int)
         params,
     )
     return {tuple(row[f"g{i}"] for i in range(len(group_by))): _embodied(row) for row in found}
+
+
+def embodied_in(lab: Lab, query: FigureQuery, edges: Sequence[int], now: int) -> dict[tuple[int, str], Embodied]:
+    """Return the allocation of a lab or project by stretch of time (its number among ``edges``, from hours to the next) and
+    charge; the stretches add up to the period that they cut."""
+    listed = [(i, low, min(high, hour_of(now) + 1)) for i, (low, high) in enumerate(pairwise(edges)) if low <= hour_of(now)]
+    values = ", ".join(f"({i}, {int(low)}, {int(high)})" for i, low, high in listed) or "(0, 0, 0)"
+    part = prorated_sql("c.amount_ug", "c.from_hour", "c.to_hour", "s.column2", "s.column3")
+    where, params = _where(query)
+    found = rows(
+        f"SELECT x.place, {_CHARGE} AS charge, SUM(x.part_ug) AS embodied_ug, COUNT(*) AS entries FROM ("
+        f"SELECT s.column1 AS place, c.asset_id, c.kind, c.project_id, {part} AS part_ug FROM assets_embodiedcharge c "
+        f"JOIN (VALUES {values}) s ON c.from_hour < s.column3 AND c.to_hour > s.column2 WHERE c.lab_id = %s) x "
+        f"LEFT JOIN accounts_project p ON p.id = x.project_id WHERE {where} GROUP BY x.place, {_CHARGE}",
+        [lab.pk, *params],
+    )
+    return {(row["place"], row["charge"]): _embodied(row) for row in found}
 
 
 def charge_rows(

@@ -93,7 +93,8 @@ def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
         clauses.append(f"({CHARGE}) = %s")
         params.append(f"~{query.consumer}")
     if query.project:
-        clauses.append("p.id IS NULL" if query.project == NOT_TOLD else "p.slug = %s")
+        nobody = f"({CHARGE}) IN ('~idle', '~overhead', '~unattributed')"
+        clauses.append(nobody if query.project == NOT_TOLD else "p.slug = %s")
         params += [] if query.project == NOT_TOLD else [query.project]
     if query.scope and (within := controlled_sql(lab, query)):
         clauses.append(within)

@@ -24,6 +24,7 @@ MARKS: Mapping[str, dict[str, Any]] = {
     "SAMPLED": {"pattern": {"shape": ".", "size": 5, "solidity": 0.35, "fgcolor": "#ffffff", "fillmode": "overlay"}},
     "MODELLED": {"opacity": 0.5},
     "DECLARED": {"opacity": 0.5},
+    "SPREAD": {},
 }
 _VALUE = "%{y:.3~g}"
 _LABEL_LENGTH, _LABEL_GAP_PX, _LABEL_PX = 14, 6, 7.5  # 12 px letters, the widest of common system fonts

@@ -219,6 +219,8 @@ def range_of(lab: Lab, by_asset: Mapping[int, int]) -> str:
     down: dict[tuple[str, int], int] = defaultdict(int)
     up: dict[tuple[str, int], int] = defaultdict(int)
     for asset_id, figure_id, total, low, high in rows.values_list("asset_id", "figure_id", "total_ug", "low_ug", "high_ug"):
+        if not total or low is None or high is None:
+            continue
         part = by_asset.get(asset_id, 0)
         source = ("figure", figure_id) if figure_id else ("asset", asset_id)
         down[source] += part * (total - low) // total
