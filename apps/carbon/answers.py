@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apps.accounts.models import Lab
-from apps.carbon.calc import ALLOCATION, HARDWARE_CONSUMERS, HARDWARE_METRICS, TOGETHER, USE_CONSUMERS, FigureQuery
+from apps.carbon.calc import HARDWARE_CONSUMERS, HARDWARE_METRICS, HARDWARE_OF, USE_CONSUMERS, FigureQuery
 from apps.carbon.embodied import GROUPS as HARDWARE_GROUPS
 from apps.carbon.embodied import Coverage, Embodied, coverage, embodied, embodied_by
 from apps.carbon.selectors import TOLD_GROUPS, Figure, figure, figures_by
@@ -26,7 +26,7 @@ class Answer:
     @property
     def value(self) -> int:
         metric = self.query.metric
-        if metric == TOGETHER:
+        if metric in HARDWARE_OF:
             return self.use.emission_ug + self.hardware.embodied_ug
         return self.hardware.embodied_ug if metric in HARDWARE_METRICS else self.use.value(metric)
 
@@ -37,20 +37,20 @@ class Answer:
     @property
     def without_factor_mj(self) -> int:
         """Return the energy whose emissions nobody can tell, where emissions were asked for."""
-        return self.use.without_factor_mj if self.query.metric in ("emission_ug", TOGETHER) else 0
+        return self.use.without_factor_mj if self.query.metric in ("emission_ug", *HARDWARE_OF) else 0
 
 
 def halves(query: FigureQuery) -> tuple[FigureQuery | None, FigureQuery | None]:
     """Return the questions of use and of hardware that one is made of; None where it asks nothing of that side."""
     if query.metric in HARDWARE_METRICS:
         return None, query
-    if query.metric != TOGETHER:
+    if query.metric not in HARDWARE_OF:
         return query, None
     of_use = query.subject_kind != "asset" and query.consumer in ("", *USE_CONSUMERS)
     of_hardware = query.consumer in ("", *HARDWARE_CONSUMERS)
     return (
         query.but(metric="emission_ug") if of_use else None,
-        query.but(metric=ALLOCATION) if of_hardware else None,
+        query.but(metric=HARDWARE_OF[query.metric]) if of_hardware else None,
     )
 
 
@@ -67,7 +67,7 @@ def answer(lab: Lab, query: FigureQuery, now: int) -> Answer:
 
 def groups_of(metric: str) -> frozenset[str]:
     """Return by what a metric may be grouped."""
-    if metric == TOGETHER:
+    if metric in HARDWARE_OF:
         return TOGETHER_GROUPS
     return frozenset(HARDWARE_GROUPS) if metric in HARDWARE_METRICS else TOLD_GROUPS
 

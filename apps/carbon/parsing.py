@@ -7,11 +7,11 @@ from uuid import UUID
 from apps.carbon.calc import (
     CONSUMERS,
     HARDWARE_CONSUMERS,
+    HARDWARE_OF,
     INVENTORY,
     METRICS,
     QUALITIES,
     SUBJECTS,
-    TOGETHER,
     USE_CONSUMERS,
     USE_METRICS,
     FigureQuery,
@@ -106,7 +106,7 @@ _OF_USE = ("quality", "os_user", "program", "use")
 
 def _check(query: FigureQuery) -> None:
     """Raise InvalidInput for a question that its metric has no answer to."""
-    of_use, together = query.metric in USE_METRICS, query.metric == TOGETHER
+    of_use, together = query.metric in USE_METRICS, query.metric in HARDWARE_OF
     if of_use and query.subject_kind == "asset":
         raise InvalidInput("Energy is measured by devices, not by assets.", field="subject", hint="Ask for device:<key>.")
     if not of_use and query.subject_kind in {"run", "person"}:
@@ -120,7 +120,7 @@ def _check(query: FigureQuery) -> None:
         raise InvalidInput(
             f"Hardware is not told by {narrowed[0]}.", field=narrowed[0], hint=f"Leave {narrowed[0]} out of this figure."
         )
-    if query.metric == INVENTORY and query.consumer:
+    if INVENTORY in (query.metric, HARDWARE_OF.get(query.metric)) and query.consumer:
         raise InvalidInput(
             "The inventory books what was bought, whoever uses it.",
             field="consumer",

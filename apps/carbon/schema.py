@@ -12,7 +12,8 @@ from apps.carbon.scopes import PROFILES, SCOPES
 
 _TOLD = {
     "metric": "which figure: energy, emissions of use (emission_ug), embodied carbon of hardware as spread over use "
-    "(embodied_ug) or as bought (embodied_inventory_ug; the two are never added), use and hardware (carbon_ug)",
+    "(embodied_ug) or as bought (embodied_inventory_ug; the two are never added), use and hardware by either "
+    "(carbon_ug, carbon_inventory_ug)",
     "subject": "lab, project:<slug>, person:<number>, run:<uuid>, node:<uuid>, device:<key> or asset:<number>; lab when "
     "left out",
     "from": "UTC, included: 2026-11-01 or 2026-11-01T08:00Z; whole hours",

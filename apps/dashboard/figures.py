@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from apps.carbon.answers import Answer
-from apps.carbon.calc import HARDWARE_METRICS, TOGETHER, FigureQuery
+from apps.carbon.calc import HARDWARE_METRICS, HARDWARE_OF, FigureQuery
 from apps.carbon.selectors import Figure
 from apps.catalog.models import EmbodiedFigure
 from apps.dashboard.calc import KG, STORED, Unit, exact, grouped, percent, shown, unit_for
@@ -42,9 +42,8 @@ class Fig:
             if self.missing == NO_HARDWARE:
                 return "The hardware is known, what it emitted when it was made is not"
             return f"The energy is known, its {'PUE' if self.missing == NO_PUE else 'emission factor'} is not"
-        lacking = dict.fromkeys(HARDWARE_METRICS, "hardware without a figure") | {
-            TOGETHER: "use or hardware without a figure"
-        }
+        lacking = dict.fromkeys(HARDWARE_METRICS, "hardware without a figure")
+        lacking |= dict.fromkeys(HARDWARE_OF, "use or hardware without a figure")
         more = f", and some {lacking.get(self.query.metric, 'energy without an emission factor')}" if self.at_least else ""
         return f"{self.exact} exactly{more}. Where does this come from?"
 

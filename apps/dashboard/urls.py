@@ -14,6 +14,7 @@ from apps.dashboard.pages import (
     people,
     projects,
     runs,
+    scopes,
     settings,
     sites,
 )
@@ -44,6 +45,8 @@ urlpatterns = [
     path("catalog/new/", catalog.new, name="catalog-new"),
     path("catalog/<int:pk>/", catalog.model, name="catalog-model"),
     path("catalog/figures/<int:figure>/evidence/", catalog.evidence, name="evidence"),
+    path("scopes/", scopes.scopes, name="scopes"),
+    path("scopes.csv", scopes.scopes_csv),
     path("unattributed/", attribution.unattributed, name="unattributed"),
     path("claims/<uuid:act>/", attribution.claim_change, name="claim"),
     path("rules/", attribution.rules, name="rules"),

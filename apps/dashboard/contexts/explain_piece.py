@@ -132,10 +132,10 @@ def _use(lab: Lab, asset_id: int, from_hour: int, to_hour: int) -> tuple[list[Us
     meter = holding([(row.from_hour, row) for row in meters], from_hour)
     if meter is not None and (meter.device_id or meter.node_id):
         days = DeviceDay.objects.filter(lab=lab, from_hour__lt=to_hour, to_hour__gt=from_hour).select_related("device")
-        if meter.device_id:
-            days, told = days.filter(device_id=meter.device_id), f"device {meter.device}"
+        if meter.device is not None:
+            days, told = days.filter(device=meter.device), f"device {meter.device}"
         else:
-            days, told = days.filter(node_id=meter.node_id, device__kind__in=("gpu", "cpu")), f"the devices of {meter.node}"
+            days, told = days.filter(node=meter.node, device__kind__in=("gpu", "cpu")), f"the devices of {meter.node}"
         listed = list(days.order_by("from_hour", "device__key")[:MOST_DAYS])
         words = f"Its use is told by {told}: days of the lab, in device-hours reserved, else used."
         return [_day(day, names) for day in listed], words if listed else f"{words} Nothing was measured in these hours."

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 from apps.accounts.models import Lab
 from apps.carbon.answers import answer, halves
-from apps.carbon.calc import FigureQuery
+from apps.carbon.calc import TOGETHER, TOGETHER_INVENTORY, FigureQuery
 from apps.dashboard.calc import grouped
 from apps.dashboard.contexts.explain_subject import narrowed_words, subject_of
 from apps.dashboard.figures import Fig, carbon_fig, exact_fig
 from apps.dashboard.periods import Period
+
+_LEDGERS = {TOGETHER: "spread over use (allocation)", TOGETHER_INVENTORY: "booked when bought (inventory)"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def together_page(*, lab: Lab, query: FigureQuery, period: Period, now: int, ver
     asked = zip(
         halves(query),
         ("Use", "Hardware"),
-        ("energy × PUE × emission factor, by location", "embodied carbon, spread over use"),
+        ("energy × PUE × emission factor, by location", f"embodied carbon, {_LEDGERS[query.metric]}"),
         strict=True,
     )
     for half, name, how in asked:

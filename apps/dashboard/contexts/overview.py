@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from apps.accounts.models import Lab
 from apps.carbon.calc import FigureQuery
+from apps.carbon.scopes import EMBODIED, SCOPE_NAMES, scope_of
 from apps.carbon.selectors import Figure, figure
 from apps.dashboard.calc import percent, shares
 from apps.dashboard.charts import Chart
@@ -106,12 +107,15 @@ class OverviewPage:
 
 def lab_query(lab: Lab, period: Period, metric: str = "energy_mj") -> FigureQuery:
     """Return the whole lab's query over a period."""
-    return FigureQuery(metric=metric, from_hour=period.from_hour, to_hour=period.to_hour, basis=lab.basis)
+    return FigureQuery(
+        metric=metric, from_hour=period.from_hour, to_hour=period.to_hour, basis=lab.basis, profile=lab.profile
+    )
 
 
-def overview_page(*, lab: Lab, period: Period, now: int) -> OverviewPage:
-    """Return the Overview of a period. The number of queries does not depend on the number of rows."""
-    use, pricing = priced_use(lab, lab_query(lab, period))
+def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> OverviewPage:
+    """Return the Overview of a period, read by a scope profile ('': the lab's). The number of queries does not depend on
+    the number of rows."""
+    use, pricing = priced_use(lab, lab_query(lab, period).but(profile=profile or lab.profile))
     listed = charges(lab, use, period)
     times = device_times(lab, period.from_hour, period.to_hour, now)
     unknown = unknown_shares(lab, period.buckets(), times, now)
@@ -240,7 +244,8 @@ def _tiles(
         facility = query.but(metric="facility_energy_mj")
         tiles.append(Tile("Energy of the facility", fig(facility, whole), "with the site's PUE"))
     if hardware is not None and hardware.headline.hardware is not None:
-        tiles.append(Tile("Hardware, spread over use", hardware.headline.hardware, hardware.known))
+        scope = SCOPE_NAMES[scope_of(query.profile, EMBODIED)].partition(":")[0]
+        tiles.append(Tile("Hardware, spread over use", hardware.headline.hardware, f"{scope}; {hardware.known}"))
     for key, title in (
         ("~idle", "Idle, nobody using it"),
         ("~unattributed", "Nobody claimed"),

@@ -6,7 +6,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
-from apps.carbon.calc import FILTERS, HARDWARE_METRICS, TOGETHER, USE_METRICS, FigureQuery, iso_hour
+from apps.carbon.calc import FILTERS, HARDWARE_METRICS, HARDWARE_OF, USE_METRICS, FigureQuery, iso_hour
 from apps.carbon.embodied import charge_rows
 from apps.carbon.parsing import parse_query
 from apps.carbon.selectors import entries, normal
@@ -43,7 +43,7 @@ def explain(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     query = _asked(request, visitor, _DRILL)
     period = Period(query.from_hour, query.to_hour, visitor.zone)
     told: dict[str, Any] = {"lab": visitor.lab, "query": query, "period": period, "now": visitor.now, "version": __version__}
-    if query.metric == TOGETHER:
+    if query.metric in HARDWARE_OF:
         return render(request, "pages/explain_together.html", {"page": together_page(**told)})
     if query.metric in HARDWARE_METRICS:
         charged = embodied_page(params=request.GET.dict(), **told)
