@@ -17,6 +17,7 @@ ACCENT = "#159187"
 SERIES = {
     "s1": "#0072b2", "s2": "#e69f00", "s3": "#009e73", "s4": "#cc79a7", "s5": "#56b4e9", "s6": "#d55e00",
     "s-idle": "#8d938f", "s-overhead": "#b0aa9a", "s-unattributed": "#9c6ade", "s-more": "#cfcfc7",
+    "s-held": "#b0aa9a", "s-off": "#a9b7c4", "s-lost": "#8c5f4d",
 }  # fmt: skip
 # Quality has the same mark everywhere: solid counter, dotted sampled, light modelled or declared.
 MARKS: Mapping[str, dict[str, Any]] = {

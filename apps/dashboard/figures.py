@@ -94,6 +94,12 @@ def carbon_fig(found: Answer, unit: Unit | None = None) -> Fig:
     )
 
 
+def entered_fig(found: Answer, unit: Unit | None = None) -> Fig | None:
+    """Return the same, None where nothing was entered: neither known nor unknown."""
+    told = carbon_fig(found, unit)
+    return told if found.entries or told.missing else None
+
+
 def amount_fig(query: FigureQuery, value: int, unit: Unit | None = None) -> Fig:
     """Return one line of a sum whose gaps are told with the sum."""
     unit = unit or unit_for(query.metric, [value])

@@ -15,7 +15,7 @@ from apps.dashboard.calc import grouped
 from apps.dashboard.contexts.explain import page_number
 from apps.dashboard.contexts.explain_piece import PieceView, SourceView, piece_view, range_of, sources_of
 from apps.dashboard.contexts.explain_subject import narrowed_words, subject_of
-from apps.dashboard.figures import Fig, amount_fig, carbon_fig, exact_fig
+from apps.dashboard.figures import Fig, amount_fig, carbon_fig, entered_fig, exact_fig
 from apps.dashboard.periods import Period
 
 PAGE_ROWS = 50
@@ -58,7 +58,7 @@ class EmbodiedPage:
     known: int
     assets: int
     unknown: int
-    other: Fig
+    other: Fig | None
     other_ledger: str
     kinds: list[tuple[str, Fig]]
     lines: list[Line]
@@ -140,7 +140,7 @@ def embodied_page(
         known=covered.known,
         assets=covered.assets,
         unknown=covered.assets - covered.known,
-        other=carbon_fig(answer(lab, other, now)),
+        other=entered_fig(answer(lab, other, now)),
         other_ledger=LEDGERS[other.metric],
         kinds=[(kind_words(kind), _of_kind(query, kind, part.embodied_ug)) for (kind,), part in by_kind.items()],
         lines=[_line(row, query, until, chosen) for row in rows],

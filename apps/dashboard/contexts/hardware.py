@@ -13,15 +13,15 @@ from apps.carbon.selectors import Figure
 from apps.dashboard.calc import Unit, unit_for
 from apps.dashboard.charts import Chart, Series, stacked
 from apps.dashboard.contexts.use import COLOURS, SPECIAL, Charge, Twin, TwinRow
-from apps.dashboard.figures import Fig, amount_fig, carbon_fig, fig
+from apps.dashboard.figures import Fig, amount_fig, carbon_fig, entered_fig, fig
 from apps.dashboard.periods import Period
 
 SPECIAL_HARDWARE = {
-    "~held": ("Held by the lab", "s-more", "hardware without a meter"),
-    "~unmeasured": ("Off or not measured", "s-more", "hardware with a meter"),
-    "~lent": ("Lent outside the projects", "s-more", ""),
-    "~end_of_life": ("End of life, against the estimate", "s-more", "at disposal"),
-    "~written_off": ("Written off", "s-more", "at disposal"),
+    "~held": ("Held by the lab", "s-held", "hardware without a meter"),
+    "~unmeasured": ("Off or not measured", "s-off", "hardware with a meter"),
+    "~lent": ("Lent outside the projects", "s-held", ""),
+    "~end_of_life": ("End of life, against the estimate", "s-lost", "at disposal"),
+    "~written_off": ("Written off", "s-lost", "at disposal"),
 }
 
 
@@ -36,7 +36,8 @@ class Caused:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a lab (or a project) caused by use and hardware, by charge. ``bought``: the other ledger, never added."""
+    """What a lab (or a project) caused by use and hardware, by charge. ``bought``: the other ledger, never added;
+    None: nothing was bought."""
 
     query: FigureQuery
     by_charge: dict[str, Embodied]
@@ -44,7 +45,7 @@ class Hardware:
     unit: Unit
     whole: Caused
     headline: Caused
-    bought: Fig
+    bought: Fig | None
     known: str
 
 
@@ -58,6 +59,7 @@ def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int) -> Hardwar
     whole = sum(by_charge.values(), Embodied())
     unit = unit_for(TOGETHER, [used.emission_ug + whole.embodied_ug], column=True)
     bought = query.but(metric=INVENTORY)
+
     return Hardware(
         query=query,
         by_charge=by_charge,
@@ -65,7 +67,7 @@ def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int) -> Hardwar
         unit=unit,
         whole=_caused(query, used, whole, covered, unit),
         headline=_caused(query, used, whole, covered, None),
-        bought=carbon_fig(Answer(bought, hardware=embodied(lab, bought, now), coverage=covered)),
+        bought=entered_fig(Answer(bought, hardware=embodied(lab, bought, now), coverage=covered)),
         known=f"{covered.known} of {covered.assets} asset{'' if covered.assets == 1 else 's'} "
         f"{'has' if covered.assets == 1 else 'have'} a known figure",
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apps.accounts.models import Lab
-from apps.carbon.answers import Answer, answer
+from apps.carbon.answers import answer
 from apps.carbon.calc import ALLOCATION, INVENTORY, TOGETHER, TOGETHER_INVENTORY, FigureQuery
 from apps.carbon.scopes import (
     EMBODIED,
@@ -19,7 +19,7 @@ from apps.carbon.scopes import (
 )
 from apps.dashboard.calc import Unit, unit_for
 from apps.dashboard.contexts.overview import lab_query
-from apps.dashboard.figures import Fig, carbon_fig, fig
+from apps.dashboard.figures import Fig, carbon_fig, entered_fig, fig
 from apps.dashboard.periods import Period
 from apps.fleet.choices import Control
 from apps.fleet.models import Site
@@ -131,10 +131,8 @@ def _table(lab: Lab, query: FigureQuery, ledger: str, units: _Units, now: int) -
 
 
 def _sum(lab: Lab, query: FigureQuery, units: _Units, now: int) -> Fig | None:
-    """Return the sum of a scope; None where nothing of it is known: no use, and no asset registered."""
-    found = answer(lab, query, now)
-    empty = not found.entries and (found.coverage is None or not found.coverage.assets)
-    return None if empty else carbon_fig(found, units.emission)
+    """Return the sum of a scope; None where there is nothing in it."""
+    return entered_fig(answer(lab, query, now), units.emission)
 
 
 def _line(lab: Lab, query: FigureQuery, role: str, activity: str, ledger: str, units: _Units, now: int) -> ScopeLine:
@@ -142,8 +140,9 @@ def _line(lab: Lab, query: FigureQuery, role: str, activity: str, ledger: str, u
     words = ""
     if role == OPERATION:
         found = answer(lab, query.but(metric="emission_ug"), now)
-        energy = fig(query.but(metric="energy_mj"), found.use, units.energy)
-        emission = fig(query.but(metric="emission_ug"), found.use, units.emission)
+        if found.entries:
+            energy = fig(query.but(metric="energy_mj"), found.use, units.energy)
+            emission = fig(query.but(metric="emission_ug"), found.use, units.emission)
     elif role == UPSTREAM:
         words = (
             "inside the electricity above: lifecycle factors hold it"
@@ -154,7 +153,7 @@ def _line(lab: Lab, query: FigureQuery, role: str, activity: str, ledger: str, u
         found = answer(lab, query.but(metric=ledger), now)
         covered = found.coverage
         if covered is not None and covered.assets:
-            emission = carbon_fig(Answer(found.query, hardware=found.hardware, coverage=covered), units.emission)
+            emission = entered_fig(found, units.emission)
         else:
             words = "no asset is registered"
     return ScopeLine(query.scope, SCOPE_NAMES[query.scope], role, activity, energy, emission, words, beyond_the_lesson(role))
