@@ -117,7 +117,14 @@ def test_the_catalogue_figure_stands_with_parts_source_licence_and_pack(lab: Sma
     entry = Entry("purchase", T0, embodied=Embodied.of(figure), life_hours=YEAR)
     register(lab=lab.lab, draft=Draft(Facts("Card", "gpu", model=model), entry, deployed_us=T0), by=lab.owner, now=NOW)
     page = text_of(owner.get(address(query())))
-    for words in ("A study", "ODbL-1.0", "boavizta-odbl", "manufacture 100 kg", "end of life 15.0 kg", "80.0 kg"):
+    for words in (
+        "A study",
+        "ODbL-1.0",
+        'data-pack="boavizta-odbl"',
+        "manufacture 100 kg",
+        "end of life 15.0 kg",
+        "80.0 kg",
+    ):
         assert words in page, words
 
 

@@ -9,6 +9,7 @@ from apps.assets.choices import ChargeKind, EventKind
 from apps.carbon.answers import Answer, answer
 from apps.carbon.calc import ALLOCATION, INVENTORY, FigureQuery
 from apps.carbon.embodied import charge_rows, embodied_by, end_hour
+from apps.catalog.packs import Pack, notices
 from apps.core.errors import InvalidInput
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.calc import grouped
@@ -67,6 +68,7 @@ class EmbodiedPage:
     pages: int
     piece: PieceView | None
     sources: list[SourceView]
+    packs: list[Pack]
     citation: str
 
 
@@ -123,6 +125,7 @@ def embodied_page(
     other = query.but(metric=INVENTORY if allocation else ALLOCATION, consumer="")
     until, headline = end_hour(query, now), carbon_fig(found)
     range_text = range_of(lab, by_asset)
+    sources = sources_of(lab, {row["asset_id"] for row in rows})
     covered = found.coverage
     assert covered is not None
     return EmbodiedPage(
@@ -148,7 +151,8 @@ def embodied_page(
         page=number,
         pages=max(1, -(-found.entries // PAGE_ROWS)),
         piece=piece_view(lab, row, query.from_hour, until) if row is not None and allocation else None,
-        sources=sources_of(lab, {row["asset_id"] for row in rows}),
+        sources=sources,
+        packs=notices({source.event.figure.pack for source in sources if source.event.figure}),
         citation=_citation(subject, query, period, found, headline, range_text, version),
     )
 
