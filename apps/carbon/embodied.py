@@ -15,7 +15,7 @@ from apps.assets.choices import OPENING, ChargeKind, EventKind
 from apps.carbon.calc import INVENTORY, NOT_TOLD, FigureQuery
 from apps.carbon.embodied_places import Standing, standing_by
 from apps.carbon.scopes import EMBODIED, WASTE, roles_within
-from apps.core.sql import prorated_sql, rows
+from apps.core.sql import prorated_inline_sql, rows
 from apps.core.units import hour_of
 
 _OPENINGS = ", ".join(f"'{kind.value}'" for kind in OPENING)
@@ -78,13 +78,12 @@ def _allocation(lab: Lab, query: FigureQuery, now: int, places: Sequence[Standin
     lasting = "SELECT c.id, c.asset_id, c.kind, c.project_id, c.from_hour, c.to_hour, c.amount_ug, "
     where = f"FROM assets_embodiedcharge c {{}} WHERE c.lab_id = %s AND c.from_hour < {end} AND c.to_hour > {start}"
     if places is None:
-        part = prorated_sql("c.amount_ug", "c.from_hour", "c.to_hour", start, end)
-        inside = f"CASE WHEN c.from_hour >= {start} AND c.to_hour <= {end} THEN c.amount_ug ELSE {part} END"
-        return f"{lasting}{inside} AS part_ug {where.format('')}", [lab.pk]
+        part = prorated_inline_sql("c.amount_ug", "c.from_hour", "c.to_hour", start, end)
+        return f"{lasting}{part} AS part_ug {where.format('')}", [lab.pk]
     clipped = [place.within(query.from_hour, end_hour(query, now)) for place in places]
     listed = ", ".join(f"({int(s.asset_id)}, {int(s.from_hour)}, {int(s.to_hour)})" for s in clipped if s is not None)
     joined = f"JOIN (VALUES {listed or '(0, 0, 0)'}) s ON s.column1 = c.asset_id"
-    part = prorated_sql("c.amount_ug", "c.from_hour", "c.to_hour", "s.column2", "s.column3")
+    part = prorated_inline_sql("c.amount_ug", "c.from_hour", "c.to_hour", "s.column2", "s.column3")
     overlap = "AND c.from_hour < s.column3 AND c.to_hour > s.column2"
     return f"{lasting}{part} AS part_ug {where.format(joined)} {overlap}", [lab.pk]
 
@@ -178,12 +177,13 @@ def embodied_in(lab: Lab, query: FigureQuery, edges: Sequence[int], now: int) ->
     charge; the stretches add up to the period that they cut."""
     listed = [(i, low, min(high, hour_of(now) + 1)) for i, (low, high) in enumerate(pairwise(edges)) if low <= hour_of(now)]
     values = ", ".join(f"({i}, {int(low)}, {int(high)})" for i, low, high in listed) or "(0, 0, 0)"
-    part = prorated_sql("c.amount_ug", "c.from_hour", "c.to_hour", "s.column2", "s.column3")
+    part = prorated_inline_sql("c.amount_ug", "c.from_hour", "c.to_hour", "s.column2", "s.column3")
     where, params = _where(query)
     found = rows(
         f"SELECT x.place, {_CHARGE} AS charge, SUM(x.part_ug) AS embodied_ug, COUNT(*) AS entries FROM ("
         f"SELECT s.column1 AS place, c.asset_id, c.kind, c.project_id, {part} AS part_ug FROM assets_embodiedcharge c "
-        f"JOIN (VALUES {values}) s ON c.from_hour < s.column3 AND c.to_hour > s.column2 WHERE c.lab_id = %s) x "
+        f"JOIN (VALUES {values}) s ON c.from_hour < s.column3 AND c.to_hour > s.column2 "
+        f"WHERE c.lab_id = %s AND c.from_hour < {int(edges[-1])} AND c.to_hour > {int(edges[0])}) x "
         f"LEFT JOIN accounts_project p ON p.id = x.project_id WHERE {where} GROUP BY x.place, {_CHARGE}",
         [lab.pk, *params],
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from apps.assets.calc import Charge, brought_ug
-from apps.assets.choices import OPENING, EventKind
+from apps.assets.choices import OPENING, Amortisation, EventKind
 from apps.assets.history import Event
 
 
@@ -29,21 +29,23 @@ def rate_at(events: Sequence[Event], found: Iterable[Charge], hour: int) -> Rate
     life. The balance is what was brought, less what was charged before the entry."""
     anchor: Event | None = None
     life_hours = end_hour = 0
+    linear = True
     for event in events:
         if event.hour > hour or event.kind == EventKind.DISPOSE:
             break
         if event.kind in OPENING:
-            life_hours = event.life_hours or 0
+            life_hours, linear = event.life_hours or 0, event.amortisation != Amortisation.SCI
         elif event.kind == EventKind.DEPLOY and anchor is None:
             anchor, end_hour = event, event.hour + max(1, life_hours)
         elif event.kind in (EventKind.LIFE_CHANGE, EventKind.REPURPOSE):
+            linear = event.amortisation != Amortisation.SCI if event.amortisation else linear
             asked = event.life_end_hour or end_hour
             if anchor is None:
                 life_hours = max(1, asked - event.hour) if event.life_end_hour else life_hours
             elif asked > event.hour:
                 anchor, end_hour = event, asked
-        elif event.kind == EventKind.REPAIR and anchor is not None and end_hour > event.hour:
-            anchor = event
+        elif anchor is not None and end_hour > event.hour and (linear or event.kind == EventKind.REPAIR):
+            anchor = event  # by time, the rest is spread anew from each entry on
     if anchor is None or hour >= end_hour:
         return None
     brought = brought_ug([event for event in events if event.hour <= anchor.hour and event.kind != EventKind.DISPOSE])

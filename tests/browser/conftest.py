@@ -146,6 +146,7 @@ def addresses(browser: Any, served: Served) -> list[str]:
         f"/nodes/{served.node}/move/?do=move&site={served.elsewhere}&when=always",
         "/sites/",
         "/nodes/enrol/",
+        "/scopes/?both=1",
         "/login-code/",
     ]
     while waiting:
