@@ -24,7 +24,10 @@ class PersonView(TextChoices):
 
 
 class Profile(TextChoices):
+    """How activities are read as scopes: one ledger, the same totals (see docs/scopes.md)."""
+
     GHG_PROTOCOL = "ghg_protocol", "GHG Protocol"
+    LESSON = "lesson", "Lesson"
 
 
 class TokenKind(TextChoices):
@@ -83,6 +86,7 @@ class Act(TextChoices):
     SITE_ZONE = "site.zone", "Grid zone chosen"
     SITE_PUE = "site.pue", "PUE recorded"
     SITE_PRICE = "site.price", "Price of electricity recorded"
+    SITE_CONTROL = "site.control", "Control of a site's electricity chosen"
     SITE_WITHDRAWN = "site.withdrawn", "Entry of a site withdrawn"
     NODE_MOVED = "node.moved", "Node moved"
     NODE_MOVE_UNDONE = "node.move_undone", "Move of a node undone"

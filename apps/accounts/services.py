@@ -12,7 +12,7 @@ from django.db.models import F
 from django.utils.text import slugify
 
 from apps.accounts import audit, calc
-from apps.accounts.choices import SCOPES_OF_NODE, SCOPES_OF_ROLE, Act, CodePurpose, PersonView, Role, TokenKind
+from apps.accounts.choices import SCOPES_OF_NODE, SCOPES_OF_ROLE, Act, CodePurpose, PersonView, Profile, Role, TokenKind
 from apps.accounts.models import Lab, Membership, OneTimeCode, Project, Token, User
 from apps.core.errors import Conflict, Forbidden, InvalidInput
 from apps.core.text import storable
@@ -71,12 +71,17 @@ def create_lab(*, name: str, time_zone: str, owner: User, now: int) -> Lab:
 
 
 @transaction.atomic
-def change_lab(*, lab: Lab, by: User, name: str, time_zone: str, person_view: str, now: int) -> list[str]:
-    """Change a lab's name, time zone and who sees whose energy; return the names of what changed. The log dates it."""
+def change_lab(*, lab: Lab, by: User, name: str, time_zone: str, person_view: str, now: int, profile: str = "") -> list[str]:
+    """Change a lab's name, time zone, who sees whose energy and its scope profile ('': as it is); return the names of what
+    changed. The log dates it."""
     if person_view not in PersonView.values:
         choices = ", ".join(PersonView.values)
         raise InvalidInput(f"{person_view[:40]!r} is not a policy.", field="person_view", hint=f"Use one of {choices}.")
+    if profile and profile not in Profile.values:
+        choices = ", ".join(Profile.values)
+        raise InvalidInput(f"{profile[:40]!r} is not a scope profile.", field="profile", hint=f"Use one of {choices}.")
     asked = {"name": checked_lab_name(name), "time_zone": checked_time_zone(time_zone), "person_view": person_view}
+    asked |= {"profile": profile} if profile else {}
     held = audit.hold(lab)
     changed = {key: {"from": getattr(held, key), "to": value} for key, value in asked.items() if getattr(held, key) != value}
     if changed:

@@ -11,10 +11,22 @@ from rest_framework.views import APIView
 
 from apps.accounts.models import Lab
 from apps.accounts.permissions import caller, require
-from apps.carbon.calc import FigureQuery, iso_hour, parse_query
-from apps.carbon.schema import GROUP_BY, OFFSET, QUERY_PARAMETERS, ConfigReply, ExplainReply, FigureReply, LedgerRow
-from apps.carbon.selectors import TOLD_GROUPS, Figure, applied_factor, entries, figure, figures_by, normal, require_subject
-from apps.carbon.sight import sight_of
+from apps.carbon.answers import Answer, answer, answers_by, halves
+from apps.carbon.calc import ENERGY_METRICS, FigureQuery, iso_hour
+from apps.carbon.embodied import charge_rows
+from apps.carbon.parsing import parse_query
+from apps.carbon.schema import (
+    GROUP_BY,
+    OFFSET,
+    QUERY_PARAMETERS,
+    ChargeRow,
+    ConfigReply,
+    ExplainReply,
+    FigureReply,
+    LedgerRow,
+)
+from apps.carbon.selectors import applied_factor, entries, normal, require_subject
+from apps.carbon.sight import Sight, sight_of
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
 from apps.core.units import hour_of
@@ -36,22 +48,25 @@ def _query(request: Request, lab: Lab, also: set[str]) -> FigureQuery:
         raise InvalidInput(
             f"{unknown[0]!r} is not known here.", field=unknown[0], hint=f"Known: {', '.join(sorted(known))}."
         )
-    query = parse_query(request.query_params.dict(), basis=lab.basis)
+    query = parse_query(request.query_params.dict(), basis=lab.basis, profile=lab.profile)
     require_subject(lab, query)
     if query.personal:
         sight_of(lab, caller(request).user).check(query)
     return query
 
 
-def _told(query: FigureQuery, found: Figure) -> dict[str, Any]:
-    missing = query.metric == "emission_ug" and found.without_factor_mj
-    return {
-        "value": found.value(query.metric),
-        "unit": {"energy_mj": "mJ", "facility_energy_mj": "mJ", "emission_ug": "ug CO2e"}[query.metric],
+def _told(found: Answer) -> dict[str, Any]:
+    query = found.query
+    body = {
+        "value": found.value,
+        "unit": "mJ" if query.metric in ENERGY_METRICS else "ug CO2e",
         "entries": found.entries,
-        "without_factor_mj": found.without_factor_mj if missing else 0,
+        "without_factor_mj": found.without_factor_mj,
         "explain": f"{settings.SITE_URL}/explain/?{query.string()}",
     }
+    if found.coverage is not None:
+        body["assets_known"], body["assets"] = found.coverage.known, found.coverage.assets
+    return body
 
 
 class FiguresView(APIView):
@@ -60,18 +75,14 @@ class FiguresView(APIView):
     @extend_schema(parameters=[*QUERY_PARAMETERS, GROUP_BY], responses=FigureReply)
     def get(self, request: Request) -> Response:
         """Return one figure as an exact integer, and its parts when ``group_by`` is given; the parts sum to it."""
-        lab = caller(request).lab
+        lab, now = caller(request).lab, now_us()
         query = _query(request, lab, {"group_by"})
         group = request.query_params.get("group_by", "")
-        if group and group not in TOLD_GROUPS:
-            raise InvalidInput(
-                f"{group!r} is no group.", field="group_by", hint=f"Use one of {', '.join(sorted(TOLD_GROUPS))}."
-            )
-        body = {"query": query.string(), **_told(query, figure(lab, query))}
+        parts = answers_by(lab, query, group, now) if group else {}
+        body = {"query": query.string(), **_told(answer(lab, query, now))}
         if group:
             body["groups"] = [
-                {"group": iso_hour(key) if group == "hour" else key, "value": part.value(query.metric)}
-                for (key,), part in figures_by(lab, query, [group]).items()
+                {"group": iso_hour(key) if group == "hour" else key, "value": value} for key, value in parts.items()
             ]
         return Response(body)
 
@@ -81,22 +92,39 @@ class ExplainView(APIView):
 
     @extend_schema(parameters=[*QUERY_PARAMETERS, OFFSET], responses=ExplainReply)
     def get(self, request: Request) -> Response:
-        """Return a figure and the ledger entries it is the sum of, 500 at a time."""
-        lab = caller(request).lab
+        """Return a figure and what it is the sum of, 500 at a time: entries of the energy ledger, charges of hardware."""
+        lab, now = caller(request).lab, now_us()
         query = _query(request, lab, {"offset"})
         text = request.query_params.get("offset", "0")
         if not text.isdecimal() or int(text) > 10**9:
             raise InvalidInput("offset is a whole number.", field="offset")
-        listed = []
-        sight = sight_of(lab, caller(request).user)
-        for entry in entries(lab, query, limit=500, offset=int(text)):
-            entry["consumer"] = sight.consumer(entry["consumer"])
-            entry["hour"] = iso_hour(entry["hour"])
-            entry["run"], entry["node"] = normal(entry["run"], "run"), normal(entry["node"], "node")
-            for name, choices in _QUALITIES.items():
-                entry[name] = choices(entry[name]).name
-            listed.append({name: entry[name] for name in map(str, LedgerRow().fields)})
-        return Response({"query": query.string(), **_told(query, figure(lab, query)), "ledger": listed})
+        use, hardware = halves(query)
+        body = {"query": query.string(), **_told(answer(lab, query, now))}
+        if use:
+            body["ledger"] = _ledger(lab, use, int(text), sight_of(lab, caller(request).user))
+        if hardware:
+            body["charges"] = _charges(lab, hardware, now, int(text))
+        return Response(body)
+
+
+def _ledger(lab: Lab, query: FigureQuery, offset: int, sight: Sight) -> list[dict[str, Any]]:
+    listed = []
+    for entry in entries(lab, query, limit=500, offset=offset):
+        entry["consumer"] = sight.consumer(entry["consumer"])
+        entry["hour"] = iso_hour(entry["hour"])
+        entry["run"], entry["node"] = normal(entry["run"], "run"), normal(entry["node"], "node")
+        for name, choices in _QUALITIES.items():
+            entry[name] = choices(entry[name]).name
+        listed.append({name: entry[name] for name in map(str, LedgerRow().fields)})
+    return listed
+
+
+def _charges(lab: Lab, query: FigureQuery, now: int, offset: int) -> list[dict[str, Any]]:
+    listed = []
+    for row in charge_rows(lab, query, now, limit=500, offset=offset):
+        row["from"], row["to"] = iso_hour(row["from_hour"]), iso_hour(row["to_hour"])
+        listed.append({name: row[name] for name in map(str, ChargeRow().fields)})
+    return listed
 
 
 class ConfigView(APIView):

@@ -5,17 +5,25 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from urllib.parse import urlencode
-from uuid import UUID
 
-from apps.core.errors import InvalidInput
 from apps.core.units import US_PER_HOUR
 from apps.fleet.calc import Places, holding, stretches
 
-METRICS = ("energy_mj", "facility_energy_mj", "emission_ug")
-SUBJECTS = ("lab", "project", "person", "run", "node", "device")
+ENERGY_METRICS = ("energy_mj", "facility_energy_mj")
+USE_METRICS = (*ENERGY_METRICS, "emission_ug")  # sums of the energy ledger
+ALLOCATION, INVENTORY = "embodied_ug", "embodied_inventory_ug"  # the two ledgers of hardware: never added to each other
+HARDWARE_METRICS = (ALLOCATION, INVENTORY)
+TOGETHER, TOGETHER_INVENTORY = "carbon_ug", "carbon_inventory_ug"  # emission_ug + one of the two
+HARDWARE_OF = {TOGETHER: ALLOCATION, TOGETHER_INVENTORY: INVENTORY}
+METRICS = (*USE_METRICS, *HARDWARE_METRICS, *HARDWARE_OF)
+SUBJECTS = ("lab", "project", "person", "run", "node", "device", "asset")
 QUALITIES = ("COUNTER", "SAMPLED", "MODELLED", "DECLARED")
-CONSUMERS = ("idle", "idle_share", "overhead", "unattributed")
-FILTERS = ("quality", "consumer", "project", "os_user", "program", "use")
+USE_CONSUMERS = ("idle", "idle_share", "overhead", "unattributed")
+HARDWARE_CONSUMERS = (
+    "used", "idle", "idle_share", "unmeasured", "held", "lent", "end_of_life", "written_off", "unattributed",
+)  # fmt: skip
+CONSUMERS = tuple(dict.fromkeys((*USE_CONSUMERS, *HARDWARE_CONSUMERS)))
+FILTERS = ("quality", "consumer", "project", "os_user", "program", "use", "scope")
 NOT_TOLD = "-"
 
 
@@ -24,11 +32,12 @@ class FigureQuery:
     """One figure, as asked: ``/explain/?metric&subject&from&to&accounting&basis&profile[&quality][&consumer]…``.
 
     ``subject_key`` is '' for the lab, else a project's slug, a person's number, a run's or node's UUID,
-    a device key. ``from_hour`` and
+    a device key, an asset's number. ``from_hour`` and
     ``to_hour`` are whole UTC hours, half open. ``quality`` narrows to one energy quality, ``consumer`` to energy nobody
-    used (idle), the rest of the node (overhead), or used without a known project (unattributed). ``project`` narrows to
+    used (idle), the rest of the node (overhead), or used without a known project (unattributed); of hardware to one reason
+    of a charge (idle, held, written_off, …). ``project`` narrows to
     one, ``os_user`` and ``program`` to what somebody used with something; NOT_TOLD asks for what has no such name. ``use``
-    narrows to one consumer key.
+    narrows to one consumer key, ``scope`` to one scope or category of ``profile`` (2, 3, 3.1 …).
     """
 
     metric: str
@@ -45,6 +54,7 @@ class FigureQuery:
     os_user: str = ""
     program: str = ""
     use: str = ""
+    scope: str = ""
 
     @property
     def subject(self) -> str:
@@ -81,82 +91,6 @@ class FigureQuery:
 def iso_hour(hour: int) -> str:
     """Return a whole UTC hour as ISO 8601."""
     return datetime.fromtimestamp(hour * 3600, tz=UTC).strftime("%Y-%m-%dT%H:%MZ")
-
-
-def _hour(text: str, field: str, *, up: bool) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidInput(
-            f"{text!r} is not a time.", field=field, hint="Write UTC as 2026-11-01T00:00Z or 2026-11-01."
-        ) from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    seconds = int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
-    hour = -(-seconds // 3600) if up else seconds // 3600
-    if not 0 <= hour < 3_000_000:
-        raise InvalidInput(f"{text!r} is out of range.", field=field, hint="Choose a year between 1970 and 2300.")
-    return hour
-
-
-def _one_of(value: str, allowed: Sequence[str], field: str) -> str:
-    if value not in allowed:
-        raise InvalidInput(f"{value!r} is not a {field}.", field=field, hint=f"Use one of {', '.join(allowed)}.")
-    return value
-
-
-def parse_query(params: Mapping[str, str], *, basis: str) -> FigureQuery:
-    """Return the query that ``params`` spell; raise InvalidInput naming the field and what it may be.
-
-    ``basis`` is the lab's one basis: another is refused, not silently replaced.
-    """
-    for name in ("metric", "from", "to"):
-        if not params.get(name):
-            raise InvalidInput(f"{name!r} is missing.", field=name, hint="Needed: metric, from, to.")
-    kind, _, key = params.get("subject", "lab").partition(":")
-    _one_of(kind, SUBJECTS, "subject")
-    if (kind == "lab") == bool(key):
-        raise InvalidInput("A subject is lab, or kind:key.", field="subject", hint="For example project:demo.")
-    if kind == "person" and not key.isdecimal():
-        raise InvalidInput(f"{key[:40]!r} is not a person's number.", field="subject", hint="Write person:<number>.")
-    if kind in {"run", "node"}:
-        try:
-            key = str(UUID(key))
-        except ValueError as error:
-            raise InvalidInput(f"{key!r} is not a UUID.", field="subject", hint=f"Write {kind}:<uuid>.") from error
-    if params.get("accounting", "location") == "market":
-        raise InvalidInput(
-            "There is no market-based figure: no certificate, contract or residual mix can be recorded yet.",
-            field="accounting",
-            hint="Use accounting=location.",
-        )
-    from_hour, to_hour = _hour(params["from"], "from", up=False), _hour(params["to"], "to", up=True)
-    if to_hour <= from_hour:
-        raise InvalidInput("The period is empty.", field="to", hint="'to' is after 'from'; it is not included.")
-    if to_hour - from_hour > 100 * 366 * 24:
-        raise InvalidInput("The period is longer than 100 years.", field="to", hint="Choose a shorter one.")
-    asked_basis = params.get("basis", basis)
-    if asked_basis != basis:
-        raise InvalidInput(
-            f"This lab reports on the {basis} basis.", field="basis", hint=f"Use basis={basis}, or leave it out."
-        )
-    quality, consumer = params.get("quality", ""), params.get("consumer", "")
-    return FigureQuery(
-        metric=_one_of(params["metric"], METRICS, "metric"),
-        subject_kind=kind,
-        subject_key=key,
-        from_hour=from_hour,
-        to_hour=to_hour,
-        accounting=_one_of(params.get("accounting", "location"), ("location",), "accounting"),
-        basis=basis,
-        profile=_one_of(params.get("profile", "ghg_protocol"), ("ghg_protocol",), "profile"),
-        quality=_one_of(quality, QUALITIES, "quality") if quality else "",
-        consumer=_one_of(consumer, CONSUMERS, "consumer") if consumer else "",
-        project=params.get("project", ""),
-        os_user=params.get("os_user", ""),
-        program=params.get("program", ""),
-        use=params.get("use", ""),
-    )
 
 
 @dataclass(frozen=True)

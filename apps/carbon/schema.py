@@ -6,26 +6,39 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema_field
 from rest_framework import serializers
 
+from apps.carbon.answers import groups_of
 from apps.carbon.calc import CONSUMERS, METRICS, QUALITIES
-from apps.carbon.selectors import TOLD_GROUPS
+from apps.carbon.scopes import PROFILES, SCOPES
 
 _TOLD = {
-    "metric": "which figure",
-    "subject": "lab, project:<slug>, person:<number>, run:<uuid>, node:<uuid> or device:<key>; lab when left out",
+    "metric": "which figure: energy, emissions of use (emission_ug), embodied carbon of hardware as spread over use "
+    "(embodied_ug) or as bought (embodied_inventory_ug; the two are never added), use and hardware by either "
+    "(carbon_ug, carbon_inventory_ug)",
+    "subject": "lab, project:<slug>, person:<number>, run:<uuid>, node:<uuid>, device:<key> or asset:<number>; lab when "
+    "left out",
     "from": "UTC, included: 2026-11-01 or 2026-11-01T08:00Z; whole hours",
     "to": "UTC, not included",
     "accounting": "location",
     "basis": "the lab's basis; another is refused",
-    "profile": "ghg_protocol",
+    "profile": "how activities are read as scopes; the lab's when left out",
+    "scope": "only what is in one scope or category of the profile",
     "quality": "only energy of one quality",
-    "project": "only what was charged to one project",
+    "project": "only what was charged to one project; - is: to none",
     "os_user": "only what one OS user used; - is: not told. Other people's by the lab's policy",
     "program": "only what was used with one program; - is: not told",
     "use": "only what one consumer used, such as job:hpc/17",
     "consumer": "only energy nobody used (idle), a project's share of it (idle_share), of the rest of the node (overhead), "
-    "or of no known project (unattributed)",
+    "or of no known project (unattributed); of hardware: used, idle, idle_share, unmeasured, held, lent, end_of_life, "
+    "written_off, unattributed",
 }
-_ENUMS: dict[str, list[object]] = {"metric": list(METRICS), "quality": list(QUALITIES), "consumer": list(CONSUMERS)}
+_ENUMS: dict[str, list[object]] = {
+    "metric": list(METRICS),
+    "quality": list(QUALITIES),
+    "consumer": list(CONSUMERS),
+    "profile": list(PROFILES),
+    "scope": [*sorted({scope for scopes in SCOPES.values() for scope in scopes})],
+}
+_GROUPS = sorted({group for metric in METRICS for group in groups_of(metric)})
 QUERY_PARAMETERS = [
     OpenApiParameter(
         name, OpenApiTypes.STR, required=name in {"metric", "from", "to"}, description=text, enum=_ENUMS.get(name)
@@ -33,9 +46,12 @@ QUERY_PARAMETERS = [
     for name, text in _TOLD.items()
 ]
 GROUP_BY = OpenApiParameter(
-    "group_by", OpenApiTypes.STR, enum=sorted(TOLD_GROUPS), description="parts that sum to the figure"
+    "group_by",
+    OpenApiTypes.STR,
+    enum=_GROUPS,
+    description="parts that sum to the figure; asset and kind are of hardware, charge and project of both",
 )
-OFFSET = OpenApiParameter("offset", OpenApiTypes.INT, description="how many ledger entries to pass over")
+OFFSET = OpenApiParameter("offset", OpenApiTypes.INT, description="how many entries, and how many charges, to pass over")
 
 
 @extend_schema_field(OpenApiTypes.ANY)
@@ -52,9 +68,11 @@ class FigureReply(serializers.Serializer[Any]):
     query = serializers.CharField(help_text="the figure's query: the same string on /explain/")
     value = serializers.IntegerField(help_text="exact")
     unit = serializers.CharField(help_text="mJ or ug CO2e")
-    entries = serializers.IntegerField(help_text="ledger entries summed")
+    entries = serializers.IntegerField(help_text="ledger entries and charges summed")
     without_factor_mj = serializers.IntegerField(help_text="energy whose emissions nobody can tell, not in the value")
     explain = serializers.URLField()
+    assets_known = serializers.IntegerField(required=False, help_text="of hardware: assets whose figure is known")
+    assets = serializers.IntegerField(required=False, help_text="of hardware: assets held; the others are in no sum")
     groups = GroupPart(many=True, required=False)
 
 
@@ -78,9 +96,26 @@ class LedgerRow(serializers.Serializer[Any]):
     factor_ug_per_kwh = serializers.IntegerField(allow_null=True)
 
 
+class ChargeRow(serializers.Serializer[Any]):
+    asset_id = serializers.IntegerField()
+    asset = serializers.CharField()
+    asset_kind = serializers.CharField()
+    kind = serializers.CharField(help_text="why it is borne; of the inventory: the entry that brought it")
+    project = serializers.CharField(allow_null=True)
+    to = serializers.CharField(help_text="UTC, not included")
+    amount_ug = serializers.IntegerField(help_text="the whole charge")
+    part_ug = serializers.IntegerField(help_text="what of it falls in the period")
+
+    def get_fields(self) -> dict[str, Any]:
+        """Return the fields; ``from`` is a word of the language and cannot be written above."""
+        found = dict(super().get_fields())
+        return {**found, "from": serializers.CharField(help_text="UTC, included")}
+
+
 class ExplainReply(FigureReply):
     groups = None  # type: ignore[assignment]
-    ledger = LedgerRow(many=True)
+    ledger = LedgerRow(many=True, required=False)
+    charges = ChargeRow(many=True, required=False)
 
 
 class ConfigSite(serializers.Serializer[Any]):

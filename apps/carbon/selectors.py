@@ -8,6 +8,7 @@ from uuid import UUID
 from apps.accounts.models import Lab
 from apps.accounts.selectors import project_by_slug
 from apps.carbon.calc import NOT_TOLD, FigureQuery
+from apps.carbon.control import controlled_sql
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.core.errors import NotFound
 from apps.core.sql import as_int, emission_sql, facility_sql, rows, split_sql, uuid_param
@@ -93,8 +94,11 @@ def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
         clauses.append(f"({CHARGE}) = %s")
         params.append(f"~{query.consumer}")
     if query.project:
-        clauses.append("p.slug = %s")
-        params.append(query.project)
+        nobody = f"({CHARGE}) IN ('~idle', '~overhead', '~unattributed')"
+        clauses.append(nobody if query.project == NOT_TOLD else "p.slug = %s")
+        params += [] if query.project == NOT_TOLD else [query.project]
+    if query.scope and (within := controlled_sql(lab, query)):
+        clauses.append(within)
     if query.use:
         clauses.append("c.key = %s")
         params.append(query.use)
@@ -148,6 +152,7 @@ def require_subject(lab: Lab, query: FigureQuery) -> None:
         "run": lambda: run_of(lab, UUID(key)) is not None,
         "node": lambda: node_of(lab, UUID(key)) is not None,
         "device": lambda: Device.objects.filter(lab=lab, key=key).exists(),
+        "asset": lambda: lab.assets.filter(pk=int(key)).exists(),
     }
     if unstorable(f"{key}{query.project}{query.os_user}{query.program}{query.use}") or not there[query.subject_kind]():
         raise NotFound(

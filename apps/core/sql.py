@@ -51,6 +51,22 @@ def prorated_sql(amount: str, from_hour: str, to_hour: str, start: str = "%s", e
     return f"prorated({amount}, {from_hour}, {to_hour}, {start}, {end})"
 
 
+_IN_64_BITS = 10**12  # µg: times the hours of END_HOUR it stays below 2**63
+
+
+def prorated_inline_sql(amount: str, from_hour: str, to_hour: str, start: str, end: str) -> str:
+    """Return SQL for the same integers as :func:`prorated_sql`, ten times as fast where the product fits 64 bits. No
+    argument holds a parameter: each stands several times."""
+    least, greatest = ("LEAST", "GREATEST") if connection.vendor == "postgresql" else ("MIN", "MAX")
+    low, high = (f"({least}({greatest}({hour}, {from_hour}), {to_hour}) - {from_hour})" for hour in (start, end))
+    whole = f"({to_hour} - {from_hour})"
+    return (
+        f"CASE WHEN {start} <= {from_hour} AND {to_hour} <= {end} THEN {amount} "
+        f"WHEN {amount} BETWEEN 0 AND {_IN_64_BITS} THEN {amount} * {high} / {whole} - {amount} * {low} / {whole} "
+        f"ELSE {prorated_sql(amount, from_hour, to_hour, start, end)} END"
+    )
+
+
 def uuid_param(value: UUID | str) -> UUID | str:
     """Return a UUID as the database at hand stores it."""
     uuid = value if isinstance(value, UUID) else UUID(value)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from math import isqrt
 
+from apps.carbon.calc import ENERGY_METRICS, METRICS
 from apps.carbon.meters import METER_ERROR_PPM
 from apps.core.units import MJ_PER_KWH, PPM, UG_PER_G, UG_PER_KG
 
@@ -33,13 +34,13 @@ EMISSION = (
     KG,
     Unit("t CO₂e", UG_PER_KG * 1000),
 )
-STORED = {"energy_mj": "mJ", "facility_energy_mj": "mJ", "emission_ug": "µg CO₂e"}
+STORED = {metric: "mJ" if metric in ENERGY_METRICS else "µg CO₂e" for metric in METRICS}
 
 
 def unit_for(metric: str, values: Iterable[int], *, column: bool = False) -> Unit:
     """Return the unit in which the largest of ``values`` reads well: one for a whole ``column``, whose smaller rows
     profit from a smaller unit."""
-    units = EMISSION if metric == "emission_ug" else ENERGY
+    units = ENERGY if metric in ENERGY_METRICS else EMISSION
     largest = max((abs(value) for value in values), default=0)
     step = 10 if column else 1
     fitting = [unit for unit in units[1:] if largest >= unit.divisor * step]

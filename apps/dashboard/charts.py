@@ -17,6 +17,7 @@ ACCENT = "#159187"
 SERIES = {
     "s1": "#0072b2", "s2": "#e69f00", "s3": "#009e73", "s4": "#cc79a7", "s5": "#56b4e9", "s6": "#d55e00",
     "s-idle": "#8d938f", "s-overhead": "#b0aa9a", "s-unattributed": "#9c6ade", "s-more": "#cfcfc7",
+    "s-held": "#b0aa9a", "s-off": "#a9b7c4", "s-lost": "#8c5f4d",
 }  # fmt: skip
 # Quality has the same mark everywhere: solid counter, dotted sampled, light modelled or declared.
 MARKS: Mapping[str, dict[str, Any]] = {
@@ -24,6 +25,7 @@ MARKS: Mapping[str, dict[str, Any]] = {
     "SAMPLED": {"pattern": {"shape": ".", "size": 5, "solidity": 0.35, "fgcolor": "#ffffff", "fillmode": "overlay"}},
     "MODELLED": {"opacity": 0.5},
     "DECLARED": {"opacity": 0.5},
+    "SPREAD": {},
 }
 _VALUE = "%{y:.3~g}"
 _LABEL_LENGTH, _LABEL_GAP_PX, _LABEL_PX = 14, 6, 7.5  # 12 px letters, the widest of common system fonts

@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from apps.carbon.calc import FigureQuery
+from apps.carbon.answers import Answer
+from apps.carbon.calc import HARDWARE_METRICS, HARDWARE_OF, FigureQuery
 from apps.carbon.selectors import Figure
 from apps.catalog.models import EmbodiedFigure
 from apps.dashboard.calc import KG, STORED, Unit, exact, grouped, percent, shown, unit_for
 
 NO_FACTOR = "no factor: choose a zone"
+NO_HARDWARE = "unknown: no figure for this hardware"
 NO_PUE = "PUE unknown: place the node at a site"
 
 
@@ -37,8 +39,12 @@ class Fig:
     def title(self) -> str:
         """Return what hovering tells."""
         if self.missing:
+            if self.missing == NO_HARDWARE:
+                return "The hardware is known, what it emitted when it was made is not"
             return f"The energy is known, its {'PUE' if self.missing == NO_PUE else 'emission factor'} is not"
-        more = ", and some energy without an emission factor" if self.at_least else ""
+        lacking = dict.fromkeys(HARDWARE_METRICS, "hardware without a figure")
+        lacking |= dict.fromkeys(HARDWARE_OF, "use or hardware without a figure")
+        more = f", and some {lacking.get(self.query.metric, 'energy without an emission factor')}" if self.at_least else ""
         return f"{self.exact} exactly{more}. Where does this come from?"
 
     @property
@@ -65,6 +71,39 @@ def fig(query: FigureQuery, found: Figure, unit: Unit | None = None) -> Fig:
         missing=missing,
         at_least=query.metric == "emission_ug" and bool(found.without_factor_mj) and not missing,
     )
+
+
+def carbon_fig(found: Answer, unit: Unit | None = None) -> Fig:
+    """Return a figure of hardware, or of use and hardware: assets without a figure make it a sum of at least so much."""
+    query, value, covered = found.query, found.value, found.coverage
+    unit = unit or unit_for(query.metric, [value])
+    unknown = covered is not None and covered.known < covered.assets
+    missing = ""
+    if not value and query.metric in HARDWARE_METRICS and covered is not None and covered.assets and not covered.known:
+        missing = NO_HARDWARE
+    elif not value and found.without_factor_mj:
+        missing = NO_FACTOR
+    return Fig(
+        query=query,
+        value=value,
+        number=shown(value, unit),
+        unit=unit.name,
+        exact=exact(value, query.metric),
+        missing=missing,
+        at_least=(unknown or bool(found.without_factor_mj)) and not missing,
+    )
+
+
+def entered_fig(found: Answer, unit: Unit | None = None) -> Fig | None:
+    """Return the same, None where nothing was entered: neither known nor unknown."""
+    told = carbon_fig(found, unit)
+    return told if found.entries or told.missing else None
+
+
+def amount_fig(query: FigureQuery, value: int, unit: Unit | None = None) -> Fig:
+    """Return one line of a sum whose gaps are told with the sum."""
+    unit = unit or unit_for(query.metric, [value])
+    return Fig(query=query, value=value, number=shown(value, unit), unit=unit.name, exact=exact(value, query.metric))
 
 
 def exact_fig(query: FigureQuery, value: int) -> Fig:

@@ -10,6 +10,15 @@ class SiteKind(TextChoices):
     DECLARED = "declared", "Elsewhere (declared)"
 
 
+class Control(TextChoices):
+    """Who controls the electricity of a site: what scope its use is in, by the lab's profile (see docs/scopes.md)."""
+
+    OWN = "own", "The lab's own site"
+    INSIDE_BOUNDARY = "inside_boundary", "Another's, inside the reporting boundary"
+    OUTSIDE_BOUNDARY = "outside_boundary", "Another's, outside the reporting boundary"
+    CLOUD = "cloud", "A cloud provider's"
+
+
 class DeviceKind(TextChoices):
     GPU = "gpu", "GPU"
     MIG = "mig", "MIG instance"

@@ -4,15 +4,17 @@ from django.db import models
 from django.db.models import Q
 
 from apps.accounts.models import Lab, OneTimeCode, User
-from apps.fleet.choices import DeviceKind, SiteKind
+from apps.fleet.choices import Control, DeviceKind, SiteKind
 
 
 class Site(models.Model):
-    """A place. Its grid zone, PUE and electricity price are dated facts of their own; so is which nodes stand in it."""
+    """A place. Its grid zone, PUE and electricity price are dated facts of their own; so is which nodes stand in it.
+    ``control``, who controls its electricity, is what holds for all of its time: another contract is another site."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="sites")
     name = models.CharField(max_length=200)
     kind = models.CharField(max_length=16, choices=SiteKind)
+    control = models.CharField(max_length=16, choices=Control, default=Control.OWN)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["lab", "name"], name="site_name_once_per_lab")]

@@ -50,6 +50,8 @@ def address(route: str, small: SmallLab, run: str) -> str:
     if "<str:token>" in route:
         filled["token"] = Token.objects.filter(lab=small.lab, name__gt="").values_list("public_id", flat=True)[0]
     path = re.sub(r"<(?:\w+:)?(\w+)>", lambda match: filled.get(match[1], "x-1"), route)
+    if path == "/explain/charges.csv":
+        return path + QUERY.replace("energy_mj", "embodied_ug")
     return path + (QUERY if path in NEEDS_QUERY else "")
 
 

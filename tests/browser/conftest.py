@@ -150,6 +150,7 @@ def addresses(browser: Any, served: Served) -> list[str]:
         "/assets/new/?kind=laptop&search=latitude",
         "/sites/",
         "/nodes/enrol/",
+        "/scopes/?both=1",
         "/login-code/",
     ]
     while waiting:

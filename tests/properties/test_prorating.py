@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from apps.assets.calc import Charge
-from apps.core.sql import prorated_sql
+from apps.core.sql import prorated_inline_sql, prorated_sql
 from apps.core.units import END_HOUR, prorated
 
 MOST = 10**15
@@ -20,11 +20,15 @@ hours = st.one_of(st.integers(0, END_HOUR), st.integers(0, 30))
 def test_the_database_prorates_to_the_same_integers_as_python() -> None:
     cast = "CAST(%s AS bigint)"
     sql = f"SELECT {prorated_sql('v.a', 'v.f', 'v.t')} FROM (SELECT {cast} AS a, {cast} AS f, {cast} AS t) v"
+    columns = ", ".join(f"{cast} AS {name}" for name in "aftse")
+    inline = f"SELECT {prorated_inline_sql('v.a', 'v.f', 'v.t', 'v.s', 'v.e')} FROM (SELECT {columns}) v"
 
     @settings(max_examples=300)
     @given(amounts, st.tuples(hours, hours), st.tuples(hours, hours))
     @example(MOST, (0, 10**6), (1, 999_999))  # the product passes 64 bits
     @example(MOST - 1, (0, END_HOUR), (7, END_HOUR - 7))
+    @example(10**12, (0, END_HOUR), (7, END_HOUR - 7))  # the largest that is not past them
+    @example(10**12 + 1, (0, END_HOUR), (7, END_HOUR - 7))
     @example(-1, (0, 3), (1, 2))  # floor, not towards zero
     @example(7, (10, 20), (0, 5))
     @example(7, (10, 20), (25, 30))
@@ -35,7 +39,9 @@ def test_the_database_prorates_to_the_same_integers_as_python() -> None:
         with connection.cursor() as cursor:
             cursor.execute(sql, [start, end, amount, low, high + 1])
             [found] = cursor.fetchone()
-        assert int(found) == charge.within(start, end) == prorated(amount, low, high + 1, start, end)
+            cursor.execute(inline, [amount, low, high + 1, start, end])
+            [quick] = cursor.fetchone()
+        assert int(quick) == int(found) == charge.within(start, end) == prorated(amount, low, high + 1, start, end)
 
     check()
 

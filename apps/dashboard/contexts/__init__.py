@@ -6,6 +6,7 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from apps.accounts.selectors import set_up
+from apps.dashboard.contexts.profile import profile_choices
 
 RAIL = (
     ("Overview", "/", "overview"),
@@ -28,9 +29,12 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "rules": "projects",
         "idle": "projects",
         "claims": "projects",
+        "scopes": "overview",
     }.get(first, first)
+    visitor = getattr(request, "visitor", None)
     return {
-        "visitor": getattr(request, "visitor", None),
+        "visitor": visitor,
+        "profiles": profile_choices(request, visitor.lab) if visitor else [],
         "rail": [{"name": name, "href": href, "current": key == here} for name, href, key in RAIL],
         "is_set_up": SimpleLazyObject(set_up),
     }

@@ -6,32 +6,24 @@ from typing import Any
 from urllib.parse import urlencode
 
 from apps.accounts.models import Lab
-from apps.carbon.calc import NOT_TOLD, FigureQuery, iso_hour, year_start_hour
+from apps.carbon.calc import FigureQuery, iso_hour, year_start_hour
 from apps.carbon.models import EmissionFactor
 from apps.carbon.selectors import earlier_edition, entries, normal
 from apps.carbon.sight import Sight
-from apps.core.errors import InvalidInput, NotFound
-from apps.core.text import unstorable
+from apps.core.errors import InvalidInput
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.calc import grams_per_kwh, grouped, percent, pue
 from apps.dashboard.contexts.explain_hour import HourView, hour_view
+from apps.dashboard.contexts.explain_subject import narrowed_words, subject_of
 from apps.dashboard.contexts.pricing import Priced, Pricing, factor_text, pricing_of
 from apps.dashboard.figures import Fig, Units, column_units, exact_fig, fig, percent_fig
 from apps.dashboard.periods import Period, hour_of_text
 from apps.dashboard.selectors import device_times, time_shares
-from apps.fleet.models import Device, Node
 from apps.fleet.selectors import zones_ever
 from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
-from apps.runs.models import Run
 
 PAGE_ROWS = 50
 VERBS = {"energy_mj": "used by", "facility_energy_mj": "drawn by the facility for", "emission_ug": "electricity of"}
-NAMED_CONSUMERS = {
-    "idle": "devices that were on with nobody using them",
-    "idle_share": "its share of devices that were on with nobody using them",
-    "overhead": "the rest of the nodes",
-    "unattributed": "work that nobody claimed",
-}
 
 
 @dataclass(frozen=True)
@@ -113,55 +105,7 @@ class ExplainPage:
     units: Units
 
 
-def _subject(lab: Lab, query: FigureQuery) -> tuple[str, str, Node | None]:
-    """Return the subject's name, page and (for a node or device) node; one answer for unknown and not yours."""
-    key, kind = query.subject_key, query.subject_kind
-    if unstorable(key):
-        kind = "unknown"
-    if kind == "lab":
-        return lab.name, "/", None
-    if kind in {"project", "person", "run"}:
-        name, page = _named(lab, kind, key)
-        if name is not None:
-            return name, page, None
-    if kind == "node":
-        node = Node.objects.filter(lab=lab, uuid=key).first()
-        if node is not None:
-            return node.hostname, f"/nodes/{key}/", node
-    if kind == "device":
-        device = Device.objects.filter(lab=lab, key=key).select_related("node").first()
-        if device is not None:
-            return f"{device.name or device.key} in {device.node.hostname}", f"/nodes/{device.node.uuid}/", device.node
-    raise NotFound(f"There is no such {query.subject_kind} in your lab.", hint="Start from a figure on the Overview.")
-
-
-def _named(lab: Lab, kind: str, key: str) -> tuple[str | None, str]:
-    """Return the name (None: not there) and page of a project, person or run."""
-    if kind == "project":
-        return lab.projects.filter(slug=key).values_list("name", flat=True).first(), f"/projects/{key}/"
-    if kind == "person":
-        return lab.memberships.filter(user_id=int(key)).values_list("user__username", flat=True).first(), f"/people/{key}/"
-    return Run.objects.filter(lab=lab, uuid=key).values_list("name", flat=True).first(), f"/runs/{key}/"
-
-
-def _narrowed(query: FigureQuery) -> str:
-    words = []
-    if query.consumer:
-        words.append(f"only {NAMED_CONSUMERS[query.consumer]}")
-    if query.quality:
-        words.append(f"only energy of quality {query.quality.lower()}")
-    if query.project:
-        words.append(f"only charged to {query.project}")
-    if query.os_user:
-        words.append("only of users who are not told" if query.os_user == NOT_TOLD else f"only of user {query.os_user}")
-    if query.program:
-        words.append("only with programs not told" if query.program == NOT_TOLD else f"only with {query.program}")
-    if query.use:
-        words.append(f"only {query.use}")
-    return ", ".join(words)
-
-
-def _page_number(params: Mapping[str, str]) -> int:
+def page_number(params: Mapping[str, str]) -> int:
     text = params.get("page", "1")
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 10**7:
         raise InvalidInput(f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1.")
@@ -251,10 +195,10 @@ def explain_page(
     *, lab: Lab, query: FigureQuery, period: Period, params: Mapping[str, str], now: int, version: str, sight: Sight
 ) -> ExplainPage:
     """Return the explanation of ``query``. The number of queries does not depend on the number of rows."""
-    subject, href, node = _subject(lab, query)
+    subject, href, node = subject_of(lab, query)
     pricing = pricing_of(lab, query)
     whole = pricing.whole
-    number = _page_number(params)
+    number = page_number(params)
     rows = list(entries(lab, query, limit=PAGE_ROWS, offset=(number - 1) * PAGE_ROWS))
     chosen = _chosen(params, rows, query)
     hour = hour_view(lab, *chosen, sight) if chosen else None
@@ -276,7 +220,7 @@ def explain_page(
         subject=subject,
         subject_href=href,
         verb=VERBS[query.metric],
-        narrowed=_narrowed(query),
+        narrowed=narrowed_words(query),
         exact=exact_fig(query, headline.value),
         range_text=pricing.range_text,
         energy=fig(query.but(metric="energy_mj"), whole),
@@ -316,7 +260,7 @@ def _citation(
     subject: str, query: FigureQuery, period: Period, pricing: Pricing, headline: Fig, coverage: str, version: str
 ) -> str:
     whole = pricing.whole
-    narrowed = f" ({_narrowed(query)})" if _narrowed(query) else ""
+    narrowed = f" ({narrowed_words(query)})" if narrowed_words(query) else ""
     told = [fig(query.but(metric="energy_mj"), whole).text]
     if query.metric != "energy_mj":
         told.append(headline.text)

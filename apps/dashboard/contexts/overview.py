@@ -4,10 +4,20 @@ from dataclasses import dataclass, field
 
 from apps.accounts.models import Lab
 from apps.carbon.calc import FigureQuery
+from apps.carbon.scopes import EMBODIED, SCOPE_NAMES, scope_of
 from apps.carbon.selectors import Figure, figure
 from apps.dashboard.calc import percent, shares
 from apps.dashboard.charts import Chart
 from apps.dashboard.contexts.attention import Need, needs_of
+from apps.dashboard.contexts.hardware import (
+    Caused,
+    Hardware,
+    HardwareChart,
+    all_charges,
+    caused,
+    hardware_chart,
+    hardware_of,
+)
 from apps.dashboard.contexts.pricing import Pricing, factor_text
 from apps.dashboard.contexts.use import (
     Charge,
@@ -55,11 +65,12 @@ class Tile:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the projects table."""
+    """A line of the projects table; ``figures`` None: it used nothing, ``caused`` None: the lab has no asset."""
 
     charge: Charge
-    figures: Pair
-    share: Fig
+    figures: Pair | None
+    share: Fig | None
+    caused: Caused | None
 
 
 @dataclass(frozen=True)
@@ -89,22 +100,29 @@ class OverviewPage:
     needs: list[Need]
     chart: Chart
     unknown_drawn: bool
+    hardware: Hardware | None
+    hardware_chart: HardwareChart | None
     heading: str = field(default="")
 
 
 def lab_query(lab: Lab, period: Period, metric: str = "energy_mj") -> FigureQuery:
     """Return the whole lab's query over a period."""
-    return FigureQuery(metric=metric, from_hour=period.from_hour, to_hour=period.to_hour, basis=lab.basis)
+    return FigureQuery(
+        metric=metric, from_hour=period.from_hour, to_hour=period.to_hour, basis=lab.basis, profile=lab.profile
+    )
 
 
-def overview_page(*, lab: Lab, period: Period, now: int) -> OverviewPage:
-    """Return the Overview of a period. The number of queries does not depend on the number of rows."""
-    use, pricing = priced_use(lab, lab_query(lab, period))
+def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> OverviewPage:
+    """Return the Overview of a period, read by a scope profile ('': the lab's). The number of queries does not depend on
+    the number of rows."""
+    use, pricing = priced_use(lab, lab_query(lab, period).but(profile=profile or lab.profile))
     listed = charges(lab, use, period)
     times = device_times(lab, period.from_hour, period.to_hour, now)
     unknown = unknown_shares(lab, period.buckets(), times, now)
     units = column_units([use.whole])
     whole = use.whole
+    hardware = hardware_of(lab, use.query, whole, now)
+    bearing = all_charges(lab, hardware, listed, period)
     return OverviewPage(
         period=period,
         since=_since(period),
@@ -114,21 +132,26 @@ def overview_page(*, lab: Lab, period: Period, now: int) -> OverviewPage:
         range_text=pricing.range_text,
         comparison=_comparison(lab, period, whole, times, now),
         trust=_trust(lab, times, pricing, use.query, now),
-        tiles=_tiles(listed, whole, use.query, pricing),
+        tiles=_tiles(listed, whole, use.query, pricing, hardware),
         units=units,
-        rows=[
-            Row(
-                charge,
-                pair(charge.query, charge.figure, units),
-                percent_fig(charge.query, charge.figure.energy_mj, whole.energy_mj),
-            )
-            for charge in listed
-        ],
+        rows=[_row(charge, units, whole, hardware) for charge in bearing],
         totals=pair(use.query, whole, units),
         needs=needs_of(lab, listed, now),
         chart=use_chart("energy-by-project", use, listed, period, unknown, chart_summary(use, listed, period)),
         unknown_drawn=any(share is not None and share > 0.005 for share in unknown),
+        hardware=hardware,
+        hardware_chart=hardware_chart(lab, hardware, bearing, period, now),
         heading=_heading(listed),
+    )
+
+
+def _row(charge: Charge, units: Units, whole: Figure, hardware: Hardware | None) -> Row:
+    used = bool(charge.figure.entries)
+    return Row(
+        charge,
+        pair(charge.query, charge.figure, units) if used else None,
+        percent_fig(charge.query, charge.figure.energy_mj, whole.energy_mj) if used else None,
+        caused(hardware, charge) if hardware else None,
     )
 
 
@@ -207,7 +230,9 @@ def _trust(lab: Lab, times: list[DeviceTime], pricing: Pricing, query: FigureQue
     )
 
 
-def _tiles(listed: list[Charge], whole: Figure, query: FigureQuery, pricing: Pricing) -> list[Tile]:
+def _tiles(
+    listed: list[Charge], whole: Figure, query: FigureQuery, pricing: Pricing, hardware: Hardware | None
+) -> list[Tile]:
     found = {charge.key: charge for charge in listed}
     emission = query.but(metric="emission_ug")
     tiles = [
@@ -218,6 +243,9 @@ def _tiles(listed: list[Charge], whole: Figure, query: FigureQuery, pricing: Pri
         tiles[1] = Tile("Energy", fig(query, whole), "as metered, before PUE")
         facility = query.but(metric="facility_energy_mj")
         tiles.append(Tile("Energy of the facility", fig(facility, whole), "with the site's PUE"))
+    if hardware is not None and hardware.headline.hardware is not None:
+        scope = SCOPE_NAMES[scope_of(query.profile, EMBODIED)].partition(":")[0]
+        tiles.append(Tile("Hardware, spread over use", hardware.headline.hardware, f"{scope}; {hardware.known}"))
     for key, title in (
         ("~idle", "Idle, nobody using it"),
         ("~unattributed", "Nobody claimed"),

@@ -9,6 +9,7 @@ from apps.carbon.calc import FigureQuery
 from apps.carbon.selectors import Figure, figures_by
 from apps.carbon.sight import Sight
 from apps.dashboard.charts import Chart
+from apps.dashboard.contexts.hardware import Caused, Hardware, all_charges, by_kind, caused, hardware_of
 from apps.dashboard.contexts.overview import lab_query
 from apps.dashboard.contexts.pricing import Pricing
 from apps.dashboard.contexts.use import (
@@ -42,41 +43,52 @@ class ProjectRow:
     note: str
     figures: Pair | None
     share: Fig | None
+    caused: Caused | None
 
 
 @dataclass(frozen=True)
 class ProjectsPage:
-    """The list of projects."""
+    """The list of projects. ``hardware`` None: the lab has no asset."""
 
     period: Period
     units: Units
     rows: list[ProjectRow]
     totals: Pair | None
+    hardware: Hardware | None
 
 
-def projects_page(*, lab: Lab, period: Period) -> ProjectsPage:
-    """Return all projects and what is nobody's; the rows add up to the lab. Three queries."""
+def projects_page(*, lab: Lab, period: Period, now: int) -> ProjectsPage:
+    """Return all projects and what is nobody's; the rows add up to the lab. A fixed number of queries."""
     use = use_of(lab, lab_query(lab, period))
     whole = use.whole
     units = column_units([whole])
-    listed = charges(lab, use, period)
-    rows = [_row(charge, units, whole.energy_mj) for charge in listed]
+    hardware = hardware_of(lab, use.query, whole, now)
+    listed = all_charges(lab, hardware, charges(lab, use, period), period)
+    rows = [_row(charge, units, whole.energy_mj, hardware) for charge in listed]
     seen = {charge.key for charge in listed}
     quiet = [
-        ProjectRow(project.name, project.slug, f"/projects/{project.slug}/", "", "", None, None)
+        ProjectRow(project.name, project.slug, f"/projects/{project.slug}/", "", "", None, None, None)
         for project in lab.projects.all()
         if project.slug not in seen
     ]
     measured = [row for row in rows if row.slug]
     nobody = [row for row in rows if not row.slug]
-    return ProjectsPage(period, units, [*measured, *quiet, *nobody], pair(use.query, whole, units) if use.parts else None)
+    totals = pair(use.query, whole, units) if use.parts else None
+    return ProjectsPage(period, units, [*measured, *quiet, *nobody], totals, hardware)
 
 
-def _row(charge: Charge, units: Units, whole_mj: int) -> ProjectRow:
+def _row(charge: Charge, units: Units, whole_mj: int, hardware: Hardware | None) -> ProjectRow:
     slug = "" if charge.key.startswith("~") else charge.key
-    share = percent_fig(charge.query, charge.figure.energy_mj, whole_mj)
+    used = bool(charge.figure.entries)
     return ProjectRow(
-        charge.name, slug, charge.href, charge.colour, charge.note, pair(charge.query, charge.figure, units), share
+        charge.name,
+        slug,
+        charge.href,
+        charge.colour,
+        charge.note,
+        pair(charge.query, charge.figure, units) if used else None,
+        percent_fig(charge.query, charge.figure.energy_mj, whole_mj) if used else None,
+        caused(hardware, charge) if hardware else None,
     )
 
 
@@ -116,6 +128,8 @@ class ProjectPage:
     runs: list[RunUse]
     more: int
     people: list[PersonUse]
+    hardware: Hardware | None
+    kinds: list[tuple[str, Fig]]
 
 
 def project_use(lab: Lab, project: Project, period: Period) -> tuple[Use, Charge]:
@@ -125,7 +139,7 @@ def project_use(lab: Lab, project: Project, period: Period) -> tuple[Use, Charge
     return use, Charge("project", project.name, "s1", "", "", query, use.whole)
 
 
-def project_page(*, lab: Lab, project: Project, period: Period, sight: Sight) -> ProjectPage:
+def project_page(*, lab: Lab, project: Project, period: Period, sight: Sight, now: int) -> ProjectPage:
     """Return one project. The number of queries does not depend on the number of rows."""
     query = lab_query(lab, period).but(subject_kind="project", subject_key=project.slug)
     found_use, pricing = priced_use(lab, query)
@@ -137,6 +151,7 @@ def project_page(*, lab: Lab, project: Project, period: Period, sight: Sight) ->
     runs, more = _lines(lab, query, parts, units, sight)
     lab_whole = total(figures_by(lab, lab_query(lab, period), ["quality"]).values())
     blank: list[float | None] = [None] * len(period.buckets())
+    hardware = hardware_of(lab, query, whole, now)
     return ProjectPage(
         project=project,
         period=period,
@@ -157,6 +172,8 @@ def project_page(*, lab: Lab, project: Project, period: Period, sight: Sight) ->
         runs=runs,
         more=more,
         people=_people(lab, query, units, sight),
+        hardware=hardware,
+        kinds=by_kind(lab, query, now) if hardware else [],
     )
 
 

@@ -129,6 +129,7 @@ class Twin:
     rows: list[TwinRow]
     totals: list[Fig]
     grain: str
+    of: str = "Energy"
 
 
 def _bucket_of(buckets: list[Bucket]) -> dict[int, int]:

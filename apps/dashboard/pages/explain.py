@@ -6,19 +6,24 @@ from typing import Any
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
-from apps.carbon.calc import FILTERS, FigureQuery, iso_hour, parse_query
+from apps.carbon.calc import FILTERS, HARDWARE_METRICS, HARDWARE_OF, USE_METRICS, FigureQuery, iso_hour
+from apps.carbon.embodied import charge_rows
+from apps.carbon.parsing import parse_query
 from apps.carbon.selectors import entries, normal
 from apps.carbon.sight import sight_of
 from apps.core.errors import InvalidInput
 from apps.dashboard.access import Visitor, page
 from apps.dashboard.contexts.explain import explain_page
+from apps.dashboard.contexts.explain_embodied import embodied_page
+from apps.dashboard.contexts.explain_subject import subject_of
+from apps.dashboard.contexts.explain_together import together_page
 from apps.dashboard.csvs import csv_response
 from apps.dashboard.periods import Period
 from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
 from labcarbon import __version__
 
 _QUERY = ("metric", "subject", "from", "to", "accounting", "basis", "profile", *FILTERS)
-_DRILL = ("hour", "device", "page")
+_DRILL = ("hour", "device", "page", "asset", "row")
 
 
 def _asked(request: HttpRequest, visitor: Visitor, also: tuple[str, ...] = ()) -> FigureQuery:
@@ -26,7 +31,7 @@ def _asked(request: HttpRequest, visitor: Visitor, also: tuple[str, ...] = ()) -
     if unknown:
         known = ", ".join((*_QUERY, *also))
         raise InvalidInput(f"{unknown[0][:40]!r} is not known here.", field="query", hint=f"Known: {known}.")
-    query = parse_query(request.GET.dict(), basis=visitor.lab.basis)
+    query = parse_query(request.GET.dict(), basis=visitor.lab.basis, profile=visitor.lab.profile)
     if query.personal:
         sight_of(visitor.lab, visitor.user).check(query)
     return query
@@ -36,22 +41,21 @@ def _asked(request: HttpRequest, visitor: Visitor, also: tuple[str, ...] = ()) -
 def explain(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show where a figure comes from."""
     query = _asked(request, visitor, _DRILL)
-    shown = explain_page(
-        lab=visitor.lab,
-        query=query,
-        sight=sight_of(visitor.lab, visitor.user),
-        period=Period(query.from_hour, query.to_hour, visitor.zone),
-        params=request.GET.dict(),
-        now=visitor.now,
-        version=__version__,
-    )
+    period = Period(query.from_hour, query.to_hour, visitor.zone)
+    told: dict[str, Any] = {"lab": visitor.lab, "query": query, "period": period, "now": visitor.now, "version": __version__}
+    if query.metric in HARDWARE_OF:
+        return render(request, "pages/explain_together.html", {"page": together_page(**told)})
+    if query.metric in HARDWARE_METRICS:
+        charged = embodied_page(params=request.GET.dict(), **told)
+        return render(request, "pages/explain_embodied.html", {"page": charged})
+    shown = explain_page(sight=sight_of(visitor.lab, visitor.user), params=request.GET.dict(), **told)
     return render(request, "pages/explain.html", {"page": shown})
 
 
 @page()
 def ledger_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download all ledger entries behind a figure."""
-    query = _asked(request, visitor)
+    query = _of(_asked(request, visitor), USE_METRICS)
 
     sight = sight_of(visitor.lab, visitor.user)
 
@@ -71,3 +75,31 @@ def ledger_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "emission_ug_co2e",
     )  # fmt: skip
     return csv_response(f"{visitor.lab.slug}-{query.subject}-ledger", head, lines())
+
+
+def _of(query: FigureQuery, metrics: tuple[str, ...]) -> FigureQuery:
+    """Return the query if its rows are of this kind."""
+    if query.metric not in metrics:
+        raise InvalidInput(
+            f"{query.metric} has no such rows.", field="metric", hint=f"These are the rows of {', '.join(metrics)}."
+        )
+    return query
+
+
+@page()
+def charges_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Download all charges, or entries of the inventory, behind a figure of hardware."""
+    query = _of(_asked(request, visitor), HARDWARE_METRICS)
+    subject_of(visitor.lab, query)
+    lines = (
+        (
+            row["asset_id"], row["asset"], row["asset_kind"], row["kind"], row["project"], iso_hour(row["from_hour"]),
+            iso_hour(row["to_hour"]), row["amount_ug"], row["part_ug"],
+        )
+        for row in charge_rows(visitor.lab, query, visitor.now)
+    )  # fmt: skip
+    head = (
+        "asset_id", "asset", "asset_kind", "kind", "project", "from_utc", "to_utc", "amount_ug_co2e",
+        "in_period_ug_co2e",
+    )  # fmt: skip
+    return csv_response(f"{visitor.lab.slug}-{query.subject}-hardware", head, lines)

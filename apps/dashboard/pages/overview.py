@@ -11,6 +11,7 @@ from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.access import Visitor, page
 from apps.dashboard.contexts.overview import overview_page, overview_rows, overview_twin
 from apps.dashboard.contexts.period import chosen_period, period_menu
+from apps.dashboard.contexts.profile import chosen_profile
 from apps.dashboard.csvs import csv_response
 from apps.ingest.choices import EnergyQuality
 
@@ -23,7 +24,7 @@ def overview(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     period = chosen_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    shown = overview_page(lab=visitor.lab, period=period, now=visitor.now)
+    shown = overview_page(lab=visitor.lab, period=period, now=visitor.now, profile=chosen_profile(request, visitor.lab))
     template = "pages/overview_live.html" if request.headers.get("HX-Request") else "pages/overview.html"
     return render(request, template, {"page": shown, "menu": period_menu(request, period)})
 

@@ -36,7 +36,7 @@ def projects(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             return HttpResponseRedirect(f"/projects/{made.slug}/")
         except LabCarbonError as wrong:
             error = wrong
-    shown = projects_page(lab=visitor.lab, period=period)
+    shown = projects_page(lab=visitor.lab, period=period, now=visitor.now)
     context = {"page": shown, "menu": period_menu(request, period), "error": error, "typed": {"name": name, "slug": slug}}
     return render(request, "pages/projects.html", context, status=error.status if error else 200)
 
@@ -60,7 +60,7 @@ def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBa
     if isinstance(period, HttpResponseRedirect):
         return period
     sight = sight_of(visitor.lab, visitor.user)
-    shown = project_page(lab=visitor.lab, project=asked, period=period, sight=sight)
+    shown = project_page(lab=visitor.lab, project=asked, period=period, sight=sight, now=visitor.now)
     return render(request, "pages/project.html", {"page": shown, "menu": period_menu(request, period)})
 
 

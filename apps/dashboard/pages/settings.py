@@ -14,6 +14,7 @@ from apps.accounts.choices import PersonView, TokenKind
 from apps.accounts.models import AuditEntry
 from apps.accounts.services import change_lab
 from apps.accounts.tokens import create_token, revoke_token
+from apps.carbon.scopes import PROFILE_NAMES
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.text import unstorable
@@ -76,9 +77,12 @@ def lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the lab's settings; POST changes them."""
     error: LabCarbonError | None = None
     typed = {"lab": visitor.lab.name, "time_zone": visitor.lab.time_zone, "person_view": visitor.lab.person_view}
+    typed["profile"] = visitor.lab.profile
     if request.method == "POST":
         visitor.needs(ADMINS)
-        typed = {name: request.POST.get(name, "") for name in typed}
+        typed = {name: request.POST.get(name, "") for name in typed} | {
+            "profile": request.POST.get("profile", visitor.lab.profile)
+        }
         try:
             changed = change_lab(
                 lab=visitor.lab,
@@ -86,6 +90,7 @@ def lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
                 name=typed["lab"],
                 time_zone=typed["time_zone"],
                 person_view=typed["person_view"],
+                profile=typed["profile"],
                 now=visitor.now,
             )
             messages.success(request, "The settings are changed." if changed else "Nothing was different.")
@@ -93,7 +98,13 @@ def lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         except LabCarbonError as wrong:
             error = wrong
     policies = [(policy, policy.label, POLICY_WORDS[policy]) for policy in PersonView]
-    context = {"typed": typed, "error": error, "policies": policies, "zones": sorted(available_timezones())}
+    context = {
+        "typed": typed,
+        "error": error,
+        "profile_names": PROFILE_NAMES.items(),
+        "policies": policies,
+        "zones": sorted(available_timezones()),
+    }
     return render(request, "pages/lab.html", context, status=error.status if error else 200)
 
 

@@ -17,7 +17,7 @@ from apps.dashboard.contexts.effects import Effect, effect_of, places_if
 from apps.dashboard.contexts.sites import site_page, sites_page
 from apps.dashboard.pages.dated import always, from_us
 from apps.dashboard.services import SITE_KINDS, zone_code, zone_label
-from apps.fleet.choices import SiteKind
+from apps.fleet.choices import Control, SiteKind
 from apps.fleet.models import Site
 from apps.fleet.selectors import site_fact, site_of
 from apps.fleet.services import (
@@ -26,6 +26,7 @@ from apps.fleet.services import (
     create_site,
     delete_site,
     rename_site,
+    set_control,
     set_price,
     set_pue,
     set_zone,
@@ -94,7 +95,8 @@ def site(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
             error = wrong
     asked.refresh_from_db()  # a name that was refused is not its name
     shown = site_page(lab=visitor.lab, site=asked, zones=zones(), effect=effect, now=visitor.now)
-    context = {"page": shown, "error": error, "typed": data, "kept": data.items() if effect else ()}
+    controls = [(control.value, control.label) for control in Control]
+    context = {"page": shown, "controls": controls, "error": error, "typed": data, "kept": data.items() if effect else ()}
     return render(request, "pages/site.html", context, status=error.status if error else 200)
 
 
@@ -110,13 +112,19 @@ def _change(data: QueryDict, visitor: Visitor, asked: Site) -> Change:
         return _price(data, visitor, asked, who)
     if do == "withdraw":
         return _withdrawn(data, asked, who)
+    if do == "control":
+        control = data.get("control", "")
+        change = partial(set_control, site=asked, control=control, **who)
+        return change, f"Who controls the electricity of {asked.name} is recorded; no total changes."
     if do == "rename":
         name = data.get("name", "")
         return partial(rename_site, site=asked, name=name, **who), f"The site is called {name.strip()} now."
     if do == "delete":
         return partial(delete_site, site=asked, **who), f"{asked.name} is deleted."
     raise InvalidInput(
-        f"{do[:40]!r} cannot be done to a site.", field="do", hint="Use one of zone, pue, price, withdraw, rename, delete."
+        f"{do[:40]!r} cannot be done to a site.",
+        field="do",
+        hint="Use one of zone, pue, price, control, withdraw, rename, delete.",
     )
 
 

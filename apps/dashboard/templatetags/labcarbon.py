@@ -21,7 +21,7 @@ def figure(fig: Fig | None, unit: bool = True) -> SafeString:
 
     ``unit`` False leaves the unit to the column's head. None is rendered as a dash: nothing to show here.
     """
-    if fig is None:
+    if not fig:  # None, or what a template makes of a part of None
         return SafeString('<span class="u">–</span>')
     if fig.missing:
         return format_html('<a class="no-factor" href="{}" title="{}">{}</a>', fig.href, fig.title, fig.missing)

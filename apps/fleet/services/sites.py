@@ -10,7 +10,7 @@ from apps.accounts.choices import Act
 from apps.accounts.models import Lab, OneTimeCode, User
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.units import PPM
-from apps.fleet.choices import CURRENCIES, DEFAULT_PUE_PPM, SiteKind
+from apps.fleet.choices import CURRENCIES, DEFAULT_PUE_PPM, Control, SiteKind
 from apps.fleet.models import STANDING, Site, SitePrice, SitePue, SiteZone
 from apps.fleet.services.dated import free_hour, only_the_latest, places_changed, recorded, whole_hour, withdraw
 
@@ -65,6 +65,22 @@ def rename_site(*, site: Site, name: str, by: User, now: int) -> None:
     site.name = _site_name(site.lab, name, besides=site.pk)
     site.save(update_fields=["name"])
     recorded(site.lab, by, Act.SITE_RENAMED, site.name, {"name": {"from": before, "to": site.name}}, now)
+
+
+@transaction.atomic
+def set_control(*, site: Site, control: str, by: User, now: int) -> None:
+    """Say who controls the electricity of a site, for all of its time: no carbon changes, only the scope it is in."""
+    if control not in Control.values:
+        raise InvalidInput(
+            f"{control[:40]!r} is not a choice of control.", field="control", hint=f"Use one of {', '.join(Control.values)}."
+        )
+    held = _locked(site)
+    if held.control == control:
+        return
+    told = {"control": {"from": held.control, "to": control}}
+    site.control = control
+    Site.objects.filter(pk=site.pk).update(control=control)
+    recorded(site.lab, by, Act.SITE_CONTROL, site.name, told, now)
 
 
 @transaction.atomic

@@ -1,0 +1,57 @@
+"""Scope profiles: one ledger, read in two ways. A profile maps what an activity is, and who controls its electricity, to a
+scope of the Greenhouse Gas Protocol. Pure.
+
+``ghg_protocol``: Corporate Standard and Scope 3 Standard (categories 1 bought goods and services, 2 capital goods, 3 fuel-
+and energy-related, 5 waste). ``lesson``: as green computing is taught, electricity of training and serving is Scope 2
+wherever it runs, hardware is Scope 3. Both read the same entries: kWh and grand total are equal by construction.
+"""
+
+from collections.abc import Iterable
+
+OPERATION, EMBODIED, WASTE, UPSTREAM = "operation", "embodied", "waste", "upstream"
+ROLES = (OPERATION, EMBODIED, WASTE, UPSTREAM)
+OWN, INSIDE, OUTSIDE, CLOUD = "own", "inside_boundary", "outside_boundary", "cloud"
+CONTROLS = (OWN, INSIDE, OUTSIDE, CLOUD)
+GHG_PROTOCOL, LESSON = "ghg_protocol", "lesson"
+PROFILES = (GHG_PROTOCOL, LESSON)
+PROFILE_NAMES = {GHG_PROTOCOL: "GHG Protocol", LESSON: "Lesson"}
+# What may be asked of each profile: "3" holds all of its categories.
+SCOPES = {GHG_PROTOCOL: ("2", "3", "3.1", "3.2", "3.3", "3.5"), LESSON: ("2", "3")}
+SCOPE_NAMES = {
+    "2": "Scope 2",
+    "3": "Scope 3",
+    "3.1": "Scope 3, category 1: bought goods and services",
+    "3.2": "Scope 3, category 2: capital goods",
+    "3.3": "Scope 3, category 3: fuel- and energy-related",
+    "3.5": "Scope 3, category 5: waste",
+}
+
+
+def scope_of(profile: str, role: str, control: str = OWN) -> str:
+    """Return the scope of an activity: "2", or "3" and under ``ghg_protocol`` its category. KeyError for what is no role."""
+    if role == OPERATION:
+        beyond = profile == GHG_PROTOCOL and control in (OUTSIDE, CLOUD)
+        return "3.1" if beyond else "2"
+    if profile == LESSON:
+        return "3"
+    return {EMBODIED: "3.2", WASTE: "3.5", UPSTREAM: "3.3"}[role]
+
+
+def beyond_the_lesson(role: str) -> bool:
+    """Return whether the lesson does not speak of an activity: it is in its table, and marked."""
+    return role == UPSTREAM
+
+
+def within(scope: str, asked: str) -> bool:
+    """Return whether a scope is the one that was asked for, or a category of it; '' asks for all."""
+    return not asked or scope == asked or scope.startswith(f"{asked}.")
+
+
+def roles_within(profile: str, asked: str, roles: Iterable[str] = ROLES) -> set[str]:
+    """Return which of ``roles`` other than operation a scope holds."""
+    return {role for role in roles if role != OPERATION and within(scope_of(profile, role), asked)}
+
+
+def controls_within(profile: str, asked: str) -> set[str]:
+    """Return whose electricity a scope holds."""
+    return {control for control in CONTROLS if within(scope_of(profile, OPERATION, control), asked)}

@@ -1,0 +1,74 @@
+"""Scopes: the table by profile, its CSV, and whose electricity each site's is."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.shortcuts import render
+
+from apps.carbon.calc import ALLOCATION
+from apps.core.errors import InvalidInput, LabCarbonError
+from apps.dashboard.access import KEEPERS, Visitor, found, page
+from apps.dashboard.contexts.period import chosen_period, period_menu
+from apps.dashboard.contexts.profile import chosen_profile
+from apps.dashboard.contexts.scopes import LEDGERS, scope_rows, scopes_page
+from apps.dashboard.csvs import csv_response
+from apps.fleet.models import Site
+from apps.fleet.services import set_control
+
+
+def _ledger(request: HttpRequest) -> str:
+    asked = request.GET.get("ledger", ALLOCATION)
+    if asked not in LEDGERS:
+        raise InvalidInput(
+            f"{asked[:40]!r} is not a ledger of hardware.", field="ledger", hint=f"Use one of {', '.join(LEDGERS)}."
+        )
+    return asked
+
+
+@page("GET", "POST")
+def scopes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Show scopes; POST says who controls the electricity of a site."""
+    error: LabCarbonError | None = None
+    if request.method == "POST":
+        visitor.needs(KEEPERS)
+        try:
+            site = _site(request, visitor)
+            set_control(site=site, control=request.POST.get("control", ""), by=visitor.user, now=visitor.now)
+            messages.success(request, f"Who controls the electricity of {site.name} is recorded; no total changes.")
+            return HttpResponseRedirect(request.get_full_path())
+        except LabCarbonError as wrong:
+            error = wrong
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    shown = scopes_page(
+        lab=visitor.lab,
+        period=period,
+        profile=chosen_profile(request, visitor.lab),
+        ledger=_ledger(request),
+        both=request.GET.get("both") == "1",
+        now=visitor.now,
+    )
+    context = {"page": shown, "menu": period_menu(request, period), "error": error}
+    return render(request, "pages/scopes.html", context, status=error.status if error else 200)
+
+
+def _site(request: HttpRequest, visitor: Visitor) -> Site:
+    text = request.POST.get("site", "")
+    if not (text.isascii() and text.isdecimal() and len(text) <= 18):
+        raise InvalidInput("No site was chosen.", field="site", hint="Choose one of the list.")
+    asked: Site = found(Site.objects.filter(lab=visitor.lab, pk=int(text)).first(), "site", "/scopes/")
+    return asked
+
+
+@page()
+def scopes_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Download both profiles with exact integers."""
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    head = (
+        "profile", "scope", "role", "activity", "hardware_ledger", "energy_mj", "emission_ug_co2e", "note",
+        "beyond_the_lesson",
+    )  # fmt: skip
+    rows = scope_rows(visitor.lab, period, _ledger(request), visitor.now)
+    return csv_response(f"{visitor.lab.slug}-scopes", head, rows)

@@ -1,0 +1,150 @@
+"""Use and hardware on / and /projects/: tables whose sums are the headlines, nobody's charges apart, nothing twice."""
+
+import re
+
+import pytest
+from django.test import Client
+
+from apps.accounts.services import create_project
+from apps.assets.services import Entry, record, set_meter, store
+from apps.assets.tasks import use_all_job
+from apps.carbon.answers import answer
+from apps.carbon.calc import ALLOCATION, TOGETHER, FigureQuery
+from apps.core.units import US_PER_HOUR
+from tests.assets.support import H0, KG, YEAR, bought
+from tests.builders import T0, SmallLab
+from tests.dashboard.support import (
+    PERIOD,
+    assert_each_figure_explains_itself,
+    figures_on,
+    gpu,
+    queries,
+    text_of,
+    use,
+)
+
+HOME, LIST = f"/?{PERIOD}", f"/projects/?{PERIOD}"
+NOW = T0 + YEAR * US_PER_HOUR
+QUERY = FigureQuery(metric=TOGETHER, from_hour=H0 - 32, to_hour=H0 + 184)
+
+
+@pytest.fixture(autouse=True)
+def _later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.dashboard.access.now_us", lambda: NOW)
+
+
+@pytest.fixture
+def filled(lab: SmallLab) -> SmallLab:
+    """Two projects and nobody use a card; a file server, a thing that was thrown away, and one that nobody knows."""
+    use(lab, runs=2)
+    use(lab, project=None, first=2)
+    vision = create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
+    bought(lab, kg=4 * YEAR, device=lab.node.devices.get(key=gpu()), now=NOW)
+    server = bought(lab, kg=8 * YEAR, name="Files", kind="storage", now=NOW)
+    store(asset=server, project=vision, gigabytes=3, from_us=T0, by=lab.owner, now=NOW)
+    bought(lab, kg=None, name="Screen", kind="monitor", now=NOW)
+    bought(lab, kg=40, name="Switch", kind="network", now=NOW)
+    gone = bought(lab, kg=11, name="Old", now=NOW)
+    record(asset=gone, entry=Entry("dispose", T0 + 5 * US_PER_HOUR), by=lab.owner, now=NOW)
+    use_all_job(str(lab.lab.pk))
+    return lab
+
+
+def table_of(page: str, start: str) -> tuple[list[list[tuple[str, int]]], list[tuple[str, int]]]:
+    """Return the figures of each row, and of the foot, of the first table behind ``start``."""
+    table = page[page.index(start) :]
+    body = table[table.index("<tbody>") : table.index("<tfoot>")]
+    foot = table[table.index("<tfoot>") : table.index("</tfoot>")]
+    return [figures_on(row) for row in body.split("<tr>")[1:]], figures_on(foot)
+
+
+def column(rows: list[list[tuple[str, int]]], metric: str) -> list[int]:
+    return [value for row in rows for query, value in row if f"metric={metric}&" in query][: len(rows)]
+
+
+@pytest.mark.parametrize(("address", "start"), [(HOME, 'id="projects"'), (LIST, 'aria-label="Projects"')])
+def test_the_columns_add_up_and_nobody_is_apart(filled: SmallLab, owner: Client, address: str, start: str) -> None:
+    page = text_of(owner.get(address))
+    rows, foot = table_of(page, start)
+    for metric in ("emission_ug", "embodied_ug", "carbon_ug"):
+        whole = next(value for query, value in foot if f"metric={metric}&" in query)
+        assert sum(column(rows, metric)) == whole == answer(filled.lab, QUERY.but(metric=metric), NOW).value, metric
+    for name in ("Demo", "Vision", "Idle", "Nobody claimed", "Held by the lab", "Off or not measured", "Written off"):
+        assert name in page, name
+    assert "4 of 5 assets have a known figure" in page
+    assert assert_each_figure_explains_itself(owner, page) > 20
+
+
+def test_the_sentence_tells_use_and_hardware(filled: SmallLab, owner: Client) -> None:
+    page = text_of(owner.get(HOME))
+    heading = re.search(r"<h1>(.*?)</h1>", page, re.DOTALL)
+    assert heading is not None
+    told = dict(figures_on(heading[1]))
+    values = {re.search(r"metric=(\w+)", query)[1]: value for query, value in told.items()}  # type: ignore[index]
+    assert values["carbon_ug"] == values["emission_ug"] + values["embodied_ug"]
+    assert " use + " in heading[1]
+    assert "≥" in heading[1], "one asset has no figure"
+    assert "booked whole and never added" in page
+
+
+def test_no_charge_stands_twice(filled: SmallLab, owner: Client) -> None:
+    """The disposed thing is charged for five hours and written off for the rest: 11 kg, no more."""
+    end = H0 + YEAR
+    asked = QUERY.but(metric=ALLOCATION, from_hour=H0, to_hour=end)
+    assert answer(filled.lab, asked.but(consumer="written_off"), NOW).value < 11 * KG
+    gone = filled.lab.assets.get(name="Old")
+    own = asked.but(subject_kind="asset", subject_key=str(gone.pk))
+    assert answer(filled.lab, own, NOW).value == 11 * KG
+
+
+def test_a_project_bears_what_its_kinds_add_up_to(filled: SmallLab, owner: Client) -> None:
+    for slug, why in (("vision", "Used"), ("demo", "Used")):
+        page = text_of(owner.get(f"/projects/{slug}/?{PERIOD}"))
+        rows, foot = table_of(page, 'id="hardware-title"')
+        assert sum(value for row in rows for _, value in row) == foot[0][1] > 0
+        assert why in page
+        assert_each_figure_explains_itself(owner, page)
+
+
+def test_the_chart_has_a_table_that_adds_up(filled: SmallLab, owner: Client) -> None:
+    page = text_of(owner.get(HOME))
+    assert "Hardware by project" in page
+    rows, foot = table_of(page, "Hardware in ")
+    whole = answer(filled.lab, QUERY.but(metric=ALLOCATION), NOW).value
+    assert foot[-1][1] == sum(row[-1][1] for row in rows if row) == whole
+    for i in range(len(foot) - 1):
+        part = foot[i]
+        assert sum(value for row in rows for query, value in row[:-1] if _same(query, part[0])) == part[1]
+
+
+def _same(query: str, other: str) -> bool:
+    plain = re.compile(r"&from=[^&]*&to=[^&]*")
+    return plain.sub("", query) == plain.sub("", other)
+
+
+def test_without_assets_nothing_changes_and_the_next_step_is_told(lab: SmallLab, owner: Client) -> None:
+    use(lab)
+    for address in (HOME, LIST):
+        page = text_of(owner.get(address))
+        assert "/assets/discovered/" in page
+        assert "carbon_ug" not in page
+        assert "embodied" not in page.replace("embodied carbon of", "")
+    assert "hardware-by-project" not in text_of(owner.get(HOME))
+
+
+def test_hardware_without_any_energy(lab: SmallLab, owner: Client) -> None:
+    bought(lab, kg=4 * YEAR, now=NOW)
+    page = text_of(owner.get(HOME))
+    assert "Nothing was measured" in page
+    assert "Its hardware:" in page
+    assert assert_each_figure_explains_itself(owner, page) > 0
+    assert assert_each_figure_explains_itself(owner, text_of(owner.get(LIST))) > 0
+
+
+def test_queries_do_not_grow_with_assets(filled: SmallLab, owner: Client) -> None:
+    pages = (HOME, LIST, f"/projects/vision/?{PERIOD}")
+    few = [queries(owner, page) for page in pages]
+    for i in range(12):
+        asset = bought(filled, name=f"Card {i}", now=NOW)
+        set_meter(asset=asset, node=filled.node, from_us=T0, by=filled.owner, now=NOW)
+    assert [queries(owner, page) for page in pages] == few
