@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Generic, TypeVar
 
-from apps.assets.choices import Amortisation, ChargeKind, EventKind
+from apps.assets.choices import WEIGHTLESS, Amortisation, ChargeKind, EventKind
 from apps.assets.history import Event
 from apps.core.units import END_HOUR, largest_remainder, prorated
 
@@ -138,7 +138,7 @@ def charges(
     """
     life, found = _Life(), list[Charge]()
     by_use, by_spread = _Timeline(uses), _Timeline(spreads)
-    for event, following in pairwise([*events, None]):
+    for event, following in pairwise([*(event for event in events if event.kind not in WEIGHTLESS), None]):
         assert event is not None
         found += _applied(life, event)
         until = following.hour if following else END_HOUR

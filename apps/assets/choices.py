@@ -24,6 +24,8 @@ class EventKind(TextChoices):
 
 # An asset's life opens with one of these.
 OPENING = (EventKind.PURCHASE, EventKind.SECOND_HAND)
+# These say where a thing is or what was done to it; they change no figure, not by a microgram.
+WEIGHTLESS = (EventKind.MOVE, EventKind.UPGRADE, EventKind.RETIRE)
 
 
 class Amortisation(TextChoices):

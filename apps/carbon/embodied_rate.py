@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from apps.assets.calc import Charge, brought_ug
-from apps.assets.choices import OPENING, Amortisation, EventKind
+from apps.assets.choices import OPENING, WEIGHTLESS, Amortisation, EventKind
 from apps.assets.history import Event
 
 
@@ -33,6 +33,8 @@ def rate_at(events: Sequence[Event], found: Iterable[Charge], hour: int) -> Rate
     for event in events:
         if event.hour > hour or event.kind == EventKind.DISPOSE:
             break
+        if event.kind in WEIGHTLESS:
+            continue
         if event.kind in OPENING:
             life_hours, linear = event.life_hours or 0, event.amortisation != Amortisation.SCI
         elif event.kind == EventKind.DEPLOY and anchor is None:
