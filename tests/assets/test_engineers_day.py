@@ -41,7 +41,9 @@ def lab() -> SmallLab:
 def imported(lab: SmallLab, client: Client) -> list[Asset]:
     """Bring the spreadsheet as the page does, look at what it becomes, confirm."""
     address = client.post("/assets/import/", {"lines": own_csv()})["Location"]
-    assert "41 assets would be registered" in text_of(client.get(address))
+    read = text_of(client.get(address))
+    assert "41 assets would be registered" in read
+    assert 'data-pack="hubblo-cc-by-sa"' in read
     assert client.post(address, {"do": "make"}).status_code == 302
     return list(Asset.objects.filter(lab=lab.lab, kind="gpu").order_by("pk"))
 
@@ -125,6 +127,8 @@ def test_every_page_is_consistent_after_a_day_of_changes(lab: SmallLab) -> None:
     told = text_of(client.get(f"/assets/{gone.asset_id}/"))
     assert str(books[gone.asset_id].written_off_ug) in told
     assert "WEEE 7" in told
+    for shows_pack in (f"/assets/{rigged.pk}/", "/assets/new/offers/?kind=gpu&search=RTX 3090"):
+        assert 'data-pack="hubblo-cc-by-sa"' in text_of(client.get(shows_pack)), shows_pack
     for address in (
         f"/assets/{rigged.pk}/",
         f"/assets/{second.pk}/",

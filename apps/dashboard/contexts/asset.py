@@ -103,6 +103,12 @@ class AssetPage:
     price: str
 
     @property
+    def packs(self) -> set[str]:
+        """Return the data packs whose figures the page shows."""
+        figure = self.opening.figure if self.opening else None
+        return {figure.pack} if figure else set()
+
+    @property
     def disposed(self) -> bool:
         return self.asset.state == AssetState.DISPOSED
 

@@ -35,6 +35,10 @@ class Offers:
     asked: str
     chosen: str
 
+    @property
+    def packs(self) -> set[str]:
+        return {offer.figure.pack for offer in self.listed if offer.figure}
+
 
 @dataclass(frozen=True)
 class Choices:

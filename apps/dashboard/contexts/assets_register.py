@@ -16,6 +16,7 @@ from apps.assets.services.imports import SHOWN
 from apps.assets.sheets import cells
 from apps.assets.sheets.formats import OWN
 from apps.catalog.choices import HardwareKind
+from apps.catalog.packs import loaded_packs
 from apps.core.errors import InvalidInput
 from apps.dashboard.calc import Unit, exact, grouped, shown, unit_for
 from apps.dashboard.figures import WouldBe
@@ -67,6 +68,7 @@ class ImportPage:
     wrong: list[ImportRow]
     more: str
     progress: str
+    packs: list[str]
 
 
 def import_page(row: RegisterImport) -> ImportPage:
@@ -84,6 +86,7 @@ def import_page(row: RegisterImport) -> ImportPage:
         wrong=[_row(each, unit) for each in told.get("wrong", [])],
         more=grouped(row.lines - SHOWN) if row.lines > SHOWN else "",
         progress=f"{grouped(row.lines_done)} of {grouped(row.lines)} lines",
+        packs=loaded_packs() if by.get("model") or by.get("category") else [],
     )  # fmt: skip
 
 
@@ -130,6 +133,11 @@ class DiscoveredPage:
     machines: list[tuple[str, str]]
     unit: Unit
     nothing_enrolled: bool
+
+    @property
+    def packs(self) -> set[str]:
+        told = (line.proposal.known.embodied for line in self.lines)
+        return {what.figure.pack for what in told if what and what.figure}
 
 
 def discovered_page(*, lab: Lab, zone: ZoneInfo, typed: Mapping[str, str] | None = None) -> DiscoveredPage:

@@ -1,11 +1,13 @@
 """The tags of the pages. A quantity is rendered by ``{% figure %}`` alone."""
 
+from collections.abc import Iterable
 from zoneinfo import ZoneInfo
 
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from apps.catalog.packs import Pack, notices
 from apps.core.clock import utc
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.calc import KG, THIN
@@ -105,3 +107,9 @@ def day(context: template.Context, time_us: int | None) -> SafeString:
 def hour_moment(context: template.Context, hour: int) -> SafeString:
     """Return the begin of a whole UTC hour in the lab's zone, UTC on hover."""
     return moment(context, hour * US_PER_HOUR)
+
+
+@register.inclusion_tag("components/pack_notices.html")
+def pack_notices(names: Iterable[str]) -> dict[str, list[Pack]]:
+    """Show the notices of the data packs whose figures a page shows."""
+    return {"packs": notices(set(names))}
