@@ -46,6 +46,8 @@ def rate_at(events: Sequence[Event], found: Iterable[Charge], hour: int) -> Rate
                 life_hours = max(1, asked - event.hour) if event.life_end_hour else life_hours
             elif asked > event.hour:
                 anchor, end_hour = event, asked
+            elif end_hour > event.hour and linear:
+                anchor = event  # an end that is over changes nothing, but the rest is spread anew
         elif anchor is not None and end_hour > event.hour and (linear or event.kind == EventKind.REPAIR):
             anchor = event  # by time, the rest is spread anew from each entry on
     if anchor is None or hour >= end_hour:

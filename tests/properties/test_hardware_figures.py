@@ -4,7 +4,7 @@ from collections import defaultdict
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.services import create_project
@@ -127,6 +127,15 @@ def test_parts_and_rows_sum_to_the_figure() -> None:
 
 
 @given(lives(), timelines(), spreadings(), st.booleans())
+@example(
+    [
+        Event(1, 0, EventKind.PURCHASE, total_ug=4, life_hours=16),
+        Event(4, 62, EventKind.DEPLOY),
+        Event(3, 63, EventKind.REPURPOSE, life_end_hour=1),
+        Event(2, 70, EventKind.DEPLOY),
+    ],
+    [], [], False,
+)  # fmt: skip
 @settings(max_examples=200)
 def test_the_rate_that_is_told_gives_the_charges_of_time(
     events: list[Event], uses: list[Use], spreads: list[Spread], metered: bool
