@@ -24,7 +24,7 @@ def use_job(key: str) -> None:
     _summed(lab, hour, hour + 24)
     now = now_us()
     if hour * US_PER_HOUR <= now < (hour + 48) * US_PER_HOUR:  # once more when this day of the lab is over
-        request_job(kind="assets.charge", key=str(lab.pk), due_us=(hour_of(now) // 24 + 2) * 24 * US_PER_HOUR)
+        request_job(kind="assets.day_over", key=str(lab.pk), due_us=(hour_of(now) // 24 + 2) * 24 * US_PER_HOUR)
 
 
 @handles("assets.use_all")
@@ -43,6 +43,13 @@ def _summed(lab: Lab, from_hour: int, to_hour: int) -> None:
         recharge(
             lab=lab, asset_ids=ids[start : start + CHUNK], since=max(0, from_hour - 48)
         )  # the days of the lab that this touches
+
+
+@handles("assets.day_over")
+def day_over_job(key: str) -> None:
+    """Charge lab ``key`` once more when its day is over. A kind of its own: a job that waits for tomorrow would make what
+    is asked for now wait with it."""
+    recharge_lab(lab=Lab.objects.get(pk=int(key)))
 
 
 @handles("assets.charge")

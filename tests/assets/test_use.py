@@ -10,11 +10,12 @@ import pytest
 from apps.accounts.models import Project
 from apps.accounts.services import create_project
 from apps.assets.models import DeviceDay, EmbodiedCharge
-from apps.assets.services import Entry, record, set_meter
-from apps.assets.tasks import charge_job, use_all_job
+from apps.assets.services import Draft, Embodied, Entry, Facts, record, register_many, set_meter
+from apps.assets.tasks import charge_job, use_all_job, use_job
 from apps.assets.use import day_edges
 from apps.attribution.calc import Stretch
 from apps.attribution.services import claim, undo_claim
+from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
 from apps.core.models import Job
 from apps.core.units import US_PER_HOUR
@@ -171,6 +172,21 @@ def test_day_by_day_in_any_order_is_as_from_nothing(lab: SmallLab, amortisation:
     assert sum(row[4] for row in kept) == 2000 * KG
     charge_job(str(lab.lab.pk))
     assert set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug")) == kept
+
+
+def test_a_day_that_goes_on_does_not_put_off_what_is_asked_for_now(lab: SmallLab) -> None:
+    """The day is charged once more when it is over: that job waits, and an import is charged at once all the same."""
+    day(lab, {0: (("proc:ada/x", 1000),)})
+    card(lab)
+    work_until_empty(worker="test")
+    use_job(f"{lab.lab.pk}:{now_us() // HOUR // 24}")
+    assert Job.objects.filter(kind__startswith="assets.", due_us__gt=now_us()).exists()
+    opening = Entry("purchase", T0, embodied=Embodied(KG), life_hours=10)
+    [found] = register_many(
+        lab=lab.lab, drafts=[Draft(Facts("Switch", "network"), opening, deployed_us=T0)], by=None, now=now_us()
+    )
+    work_until_empty(worker="test")
+    assert borne(found) == {(None, "held"): KG}
 
 
 def test_without_a_meter_nothing_is_asked_for_and_late_energy_is_charged(lab: SmallLab) -> None:
