@@ -31,6 +31,15 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.MIDDLEWARE = [name for name in settings.MIDDLEWARE if not name.startswith("whitenoise.")]
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
+    """Have the emission factors in every test that rolls its changes back."""
+    from tests.shipped import shipped_factors
+
+    with django_db_blocker.unblock():
+        shipped_factors()
+
+
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> None:
     """Forget tokens and throttles of earlier tests."""

@@ -13,6 +13,7 @@ from apps.assets.calc import Charge, Spread, Use
 from apps.assets.choices import Amortisation
 from apps.assets.history import Event, standing
 from apps.assets.models import Asset, AssetMeter, DeviceDay, EmbodiedCharge, LifecycleEvent, StoredVolume
+from apps.assets.signals import charged
 from apps.assets.use import MS_PER_HOUR
 from apps.core.clock import now_us
 from apps.core.units import END_HOUR, hour_of
@@ -64,6 +65,7 @@ def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
     uses = _stored(ids) | metered
     gone: list[int] = []
     new: list[EmbodiedCharge] = []
+    changed: set[tuple[int, int]] = set()
     differing = 0
     for asset_id in ids:
         wanted = calc.charges(
@@ -73,9 +75,12 @@ def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
         differing += old.keys() != now
         gone += [pk for charge, pk in old.items() if charge not in now]
         new += [_row(lab, asset_id, charge) for charge in wanted if charge not in old]
+        changed |= {(charge.from_hour, charge.to_hour) for charge in old.keys() ^ now}
     for start in range(0, len(gone), 5_000):
         EmbodiedCharge.objects.filter(pk__in=gone[start : start + 5_000]).delete()
     EmbodiedCharge.objects.bulk_create(new, batch_size=500)
+    if changed:
+        charged.send(sender=EmbodiedCharge, lab=lab, from_hour=min(changed)[0], to_hour=max(end for _, end in changed))
     return differing
 
 

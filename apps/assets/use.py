@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from django.db import transaction
@@ -12,6 +11,7 @@ from django.db.models import Max, Min
 from apps.accounts.models import Lab
 from apps.assets.models import DeviceDay
 from apps.core.clock import now_us
+from apps.core.days import day_edges
 from apps.core.sql import as_int, rows
 from apps.core.units import US_PER_HOUR, largest_remainder
 from apps.energy.models import DeviceHour, LedgerEntry
@@ -20,22 +20,6 @@ from apps.runs.models import Run
 
 MS_PER_HOUR = 3_600_000
 Place = tuple[int, int]  # device id, node id
-
-
-def day_edges(first_hour: int, end_hour: int, zone: ZoneInfo) -> list[int]:
-    """Return the first whole UTC hours of the days of ``zone`` that touch ``[first_hour, end_hour)``, and the end."""
-    day = datetime.fromtimestamp(first_hour * 3600, tz=zone).date()
-    edges = [_begin(day, zone)]
-    if edges[0] > first_hour:  # a zone off the hour: its day begins with the next whole hour
-        edges.insert(0, _begin(day - timedelta(days=1), zone))
-    while edges[-1] < end_hour:
-        day += timedelta(days=1)
-        edges.append(_begin(day, zone))
-    return edges
-
-
-def _begin(day: date, zone: ZoneInfo) -> int:
-    return -(-int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()) // 3600)
 
 
 @dataclass

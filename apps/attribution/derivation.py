@@ -11,6 +11,7 @@ from apps.attribution import selectors
 from apps.attribution.calc import Rule, Span, Use, differences, spans
 from apps.attribution.models import Attribution, AttributionRule
 from apps.attribution.signals import charged_anew
+from apps.core.intervals import differing, hull
 from apps.core.jobs import request_job
 from apps.core.sql import ATTRIBUTION, lock_alone, lock_shared
 from apps.core.units import hour_of
@@ -122,15 +123,27 @@ def reattribute(*, lab: Lab, pairs: list[Pair]) -> int:
     lock_alone(ATTRIBUTION, lab.pk)
     derived = derive(lab, pairs, rules_now(lab))
     kept = _as_spans(lab, list(derived))
-    differing = {pair: found for pair, found in derived.items() if kept[pair] != found}
-    for pair in differing:
+    changed = {pair: found for pair, found in derived.items() if kept[pair] != found}
+    for pair in changed:
         Attribution.objects.filter(consumer_id=pair[0], node_id=pair[1]).delete()
-    _write(differing)
+    _write(changed)
     _charge_runs(lab, {consumer_id for consumer_id, _ in pairs}, derived)
-    if differing:  # what projects bear of idle energy goes by what they used
+    if changed:  # what projects bear of idle energy goes by what they used
         request_job(kind="energy.spread_idle", key=str(lab.pk))
-        charged_anew.send(sender=Attribution, lab=lab)
-    return len(differing)
+        _tell(lab, kept, changed)
+    return len(changed)
+
+
+def _tell(lab: Lab, before: dict[Pair, list[Span]], after: dict[Pair, list[Span]]) -> None:
+    """Tell who listens for whom, and when, others are charged or named now."""
+    span = hull(differing(_charged_history(before[pair]), _charged_history(found)) for pair, found in after.items())
+    if span is not None:
+        consumer_ids = {consumer_id for consumer_id, _ in after}
+        charged_anew.send(sender=Attribution, lab=lab, consumer_ids=consumer_ids, from_hour=span[0], to_hour=span[1])
+
+
+def _charged_history(found: list[Span]) -> list[tuple[int, int, object]]:
+    return [(s.from_hour, s.to_hour, (s.project_id, s.person_id, s.os_user, s.program)) for s in found]
 
 
 def reattribute_lab(*, lab: Lab) -> int:

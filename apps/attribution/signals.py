@@ -2,4 +2,4 @@
 
 from django.dispatch import Signal
 
-charged_anew = Signal()  # lab: who is charged for what was used changed, at whatever time
+charged_anew = Signal()  # lab, consumer_ids, from_hour, to_hour: who is charged for these changed within these hours

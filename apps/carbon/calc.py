@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import pairwise
-from urllib.parse import urlencode
+from urllib.parse import quote_plus
 
 from apps.core.units import US_PER_HOUR
 from apps.fleet.calc import Places, holding, stretches
@@ -61,6 +62,10 @@ class FigureQuery:
         return self.subject_kind if self.subject_kind == "lab" else f"{self.subject_kind}:{self.subject_key}"
 
     @property
+    def hours(self) -> tuple[int, int]:
+        return self.from_hour, self.to_hour
+
+    @property
     def personal(self) -> bool:
         """Return whether this asks what one person used."""
         return (
@@ -81,13 +86,19 @@ class FigureQuery:
             ("profile", self.profile),
         ]
         pairs += [(name, getattr(self, name)) for name in FILTERS if getattr(self, name)]
-        return urlencode(pairs)
+        return "&".join(f"{name}={_quoted(value)}" for name, value in pairs)
 
     def but(self, **changes: str | int) -> "FigureQuery":
         """Return the same query with some parts changed."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
+@lru_cache(maxsize=10_000)
+def _quoted(value: str) -> str:
+    return quote_plus(value)
+
+
+@lru_cache(maxsize=10_000)
 def iso_hour(hour: int) -> str:
     """Return a whole UTC hour as ISO 8601."""
     return datetime.fromtimestamp(hour * 3600, tz=UTC).strftime("%Y-%m-%dT%H:%MZ")

@@ -7,12 +7,12 @@ what was bought, booked whole in the hour of its entry. An asset without a figur
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from apps.accounts.models import Lab
 from apps.assets.choices import OPENING, ChargeKind, EventKind
 from apps.carbon.calc import INVENTORY, NOT_TOLD, FigureQuery
+from apps.carbon.days import embodied_source
 from apps.carbon.embodied_places import Standing, standing_by
 from apps.carbon.scopes import EMBODIED, WASTE, roles_within
 from apps.core.sql import prorated_inline_sql, rows
@@ -172,22 +172,25 @@ def embodied_by(lab: Lab, query: FigureQuery, group_by: Sequence[str], now: int)
     return {tuple(row[f"g{i}"] for i in range(len(group_by))): _embodied(row) for row in found}
 
 
-def embodied_in(lab: Lab, query: FigureQuery, edges: Sequence[int], now: int) -> dict[tuple[int, str], Embodied]:
+def embodied_in(
+    lab: Lab, query: FigureQuery, edges: Sequence[int], now: int, *, by: str = "charge"
+) -> dict[tuple[int, str], Embodied]:
     """Return the allocation of a lab or project by stretch of time (its number among ``edges``, from hours to the next) and
-    charge; the stretches add up to the period that they cut."""
-    listed = [(i, low, min(high, hour_of(now) + 1)) for i, (low, high) in enumerate(pairwise(edges)) if low <= hour_of(now)]
-    values = ", ".join(f"({i}, {int(low)}, {int(high)})" for i, low, high in listed) or "(0, 0, 0)"
-    part = prorated_inline_sql("c.amount_ug", "c.from_hour", "c.to_hour", "s.column2", "s.column3")
-    where, params = _where(query)
+    by charge, project or kind; the stretches add up to the period that they cut. ``entries`` counts a charge once for each
+    day. One query."""
+    ended = [hour for hour in edges if hour <= hour_of(now)]
+    if not ended:
+        return {}
+    ended.append(min(edges[-1], hour_of(now) + 1))
+    before, source, params = embodied_source(lab, sorted(set(ended)))
+    where, more = _where(query)
     found = rows(
-        f"SELECT x.place, {_CHARGE} AS charge, SUM(x.part_ug) AS embodied_ug, COUNT(*) AS entries FROM ("
-        f"SELECT s.column1 AS place, c.asset_id, c.kind, c.project_id, {part} AS part_ug FROM assets_embodiedcharge c "
-        f"JOIN (VALUES {values}) s ON c.from_hour < s.column3 AND c.to_hour > s.column2 "
-        f"WHERE c.lab_id = %s AND c.from_hour < {int(edges[-1])} AND c.to_hour > {int(edges[0])}) x "
-        f"LEFT JOIN accounts_project p ON p.id = x.project_id WHERE {where} GROUP BY x.place, {_CHARGE}",
-        [lab.pk, *params],
+        f"{before} SELECT x.from_hour, {GROUPS[by]} AS told, SUM(x.part_ug) AS embodied_ug, SUM(x.entries) AS entries "
+        f"FROM ({source}) x LEFT JOIN accounts_project p ON p.id = x.project_id "
+        f"WHERE {where} GROUP BY x.from_hour, {GROUPS[by]}",
+        [*params, *more],
     )
-    return {(row["place"], row["charge"]): _embodied(row) for row in found}
+    return {(edges.index(row["from_hour"]), row["told"]): _embodied(row) for row in found}
 
 
 def charge_rows(

@@ -12,9 +12,10 @@ from apps.accounts.models import Lab
 from apps.assets.charging import as_charge, events_of
 from apps.assets.choices import ChargeKind
 from apps.assets.models import Asset, AssetMeter, DeviceDay, EmbodiedCharge
-from apps.assets.use import MS_PER_HOUR, day_edges
+from apps.assets.use import MS_PER_HOUR
 from apps.carbon.calc import FigureQuery
 from apps.carbon.selectors import Figure, figures_of_meters
+from apps.core.days import day_edges
 from apps.fleet.calc import stretches
 from apps.fleet.models import STANDING
 
@@ -142,14 +143,33 @@ def _add_use(lab: Lab, told: Sequence[Told], found: dict[int, Ranked]) -> None:
             found[each.asset_id].idle_mj += idle
 
 
+@dataclass(frozen=True)
+class _Day:
+    from_hour: int
+    to_hour: int
+    kind: str
+    measured_ms: int
+    used_ms: int
+
+
+def _days_of(lab: Lab, start: int, end: int) -> tuple[dict[int, list[_Day]], dict[int, list[_Day]]]:
+    """Return the device-days of a period by device, and those of GPUs and processors by node. One query."""
+    by_device: dict[int, list[_Day]] = defaultdict(list)
+    by_node: dict[int, list[_Day]] = defaultdict(list)
+    rows = DeviceDay.objects.filter(lab=lab, from_hour__gte=start, from_hour__lt=end).values_list(
+        "device_id", "node_id", "from_hour", "to_hour", "device__kind", "measured_ms", "parts"
+    )
+    for device_id, node_id, from_hour, to_hour, kind, measured_ms, parts in rows:
+        day = _Day(from_hour, to_hour, kind, measured_ms, sum(part for _, part in parts))
+        by_device[device_id].append(day)
+        if kind in {"gpu", "cpu"}:
+            by_node[node_id].append(day)
+    return by_device, by_node
+
+
 def _add_hours(lab: Lab, told: Sequence[Told], found: dict[int, Ranked], start: int, end: int) -> None:
     """Add used and measured time. A machine's hours are those of its GPUs, or else of its processors. One query."""
-    by_device: dict[int, list[DeviceDay]] = defaultdict(list)
-    by_node: dict[int, list[DeviceDay]] = defaultdict(list)
-    for day in DeviceDay.objects.filter(lab=lab, from_hour__gte=start, from_hour__lt=end).select_related("device"):
-        by_device[day.device_id].append(day)
-        if day.device.kind in {"gpu", "cpu"}:
-            by_node[day.node_id].append(day)
+    by_device, by_node = _days_of(lab, start, end)
     for each in told:
         days = by_device[each.device_id] if each.device_id else _gpus_first(by_node[each.node_id or 0])
         row = found[each.asset_id]
@@ -159,11 +179,11 @@ def _add_hours(lab: Lab, told: Sequence[Told], found: dict[int, Ranked], start: 
                 or day.from_hour < each.query.from_hour < day.to_hour
             ):
                 row.measured_ms += day.measured_ms
-                row.used_ms += sum(part for _, part in day.parts)
+                row.used_ms += day.used_ms
 
 
-def _gpus_first(days: list[DeviceDay]) -> list[DeviceDay]:
-    return [day for day in days if day.device.kind == "gpu"] or days
+def _gpus_first(days: list[_Day]) -> list[_Day]:
+    return [day for day in days if day.kind == "gpu"] or days
 
 
 def _add_charges(lab: Lab, found: dict[int, Ranked], start: int, end: int) -> None:

@@ -7,38 +7,26 @@ from uuid import UUID
 
 from apps.accounts.models import Lab
 from apps.accounts.selectors import project_by_slug
+from apps.carbon import days
 from apps.carbon.calc import NOT_TOLD, FigureQuery
 from apps.carbon.control import controlled_sql
+from apps.carbon.ledger_sql import CHARGED, KIND, PROJECT, charge_sql, metrics_sql, sums_sql
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.core.errors import NotFound
-from apps.core.sql import as_int, emission_sql, facility_sql, rows, split_sql, uuid_param
+from apps.core.sql import as_int, rows, uuid_param
 from apps.core.text import unstorable
 from apps.fleet.models import Device, Node
 from apps.fleet.selectors import node_of
 from apps.ingest.choices import EnergyQuality
 from apps.runs.selectors import run_of
 
-# Ledger entry → the PUE and factor of its node at its hour → the run that used it, the project and person charged.
-_PRICED = """
-JOIN ingest_consumer c ON c.id = e.consumer_id
-LEFT JOIN carbon_appliedfactor a
-  ON a.node_id = e.node_id AND a.basis = %s AND a.from_hour <= e.hour AND e.hour < a.to_hour
-LEFT JOIN carbon_emissionfactor f ON f.id = a.factor_id
-"""
-_FROM = f""" FROM energy_ledgerentry e {_PRICED}
+_FROM = f""" FROM energy_ledgerentry e {CHARGED}
 LEFT JOIN runs_run r ON r.uuid = c.run_uuid AND r.lab_id = e.lab_id
-LEFT JOIN attribution_attribution t
-  ON t.consumer_id = e.consumer_id AND t.node_id = e.node_id AND t.from_hour <= e.hour AND e.hour < t.to_hour
-LEFT JOIN energy_idleshare s
-  ON c.kind = 'idle' AND s.lab_id = e.lab_id AND s.from_hour <= e.hour AND e.hour < s.to_hour
-LEFT JOIN accounts_project p ON p.id = COALESCE(t.project_id, s.project_id)
+LEFT JOIN accounts_project p ON p.id = {PROJECT}
 LEFT JOIN fleet_node n ON n.id = e.node_id
 LEFT JOIN fleet_device d ON d.id = e.device_id
 """
-CHARGE = (
-    "CASE WHEN c.kind = 'idle' AND s.id IS NULL THEN '~idle' WHEN c.kind = 'overhead' THEN '~overhead' "
-    "WHEN p.id IS NULL THEN '~unattributed' ELSE p.slug END"
-)
+CHARGE = charge_sql(f"({KIND})")
 GROUPS = {
     "charge": CHARGE,
     "project": "p.slug",
@@ -46,6 +34,7 @@ GROUPS = {
     "node": "n.uuid",
     "device": "d.key",
     "hour": "e.hour",
+    "stretch": "e.hour",
     "quality": "e.energy_quality",
     "consumer": "c.key",
     "person": "t.person_id",
@@ -56,7 +45,7 @@ GROUPS = {
     "pue": "a.pue_ppm",
 }
 # What anybody of the lab may group by; what single persons used is told on pages, by the lab's policy.
-TOLD_GROUPS = frozenset(GROUPS) - {"person", "os_user", "program"}
+TOLD_GROUPS = frozenset(GROUPS) - {"person", "os_user", "program", "stretch"}
 
 
 @dataclass(frozen=True)
@@ -77,7 +66,7 @@ class Figure:
         return int(getattr(self, metric))
 
 
-def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
+def _where(lab: Lab, query: FigureQuery, within: str = "") -> tuple[str, list[Any]]:
     clauses = ["e.lab_id = %s", "e.hour >= %s", "e.hour < %s"]
     params: list[Any] = [query.basis, lab.pk, query.from_hour, query.to_hour]
     by_subject = {"project": "p.slug = %s", "run": "r.uuid = %s", "node": "n.uuid = %s", "device": "d.key = %s"}
@@ -97,7 +86,7 @@ def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
         nobody = f"({CHARGE}) IN ('~idle', '~overhead', '~unattributed')"
         clauses.append(nobody if query.project == NOT_TOLD else "p.slug = %s")
         params += [] if query.project == NOT_TOLD else [query.project]
-    if query.scope and (within := controlled_sql(lab, query)):
+    if within := within or _within(lab, query):
         clauses.append(within)
     if query.use:
         clauses.append("c.key = %s")
@@ -109,32 +98,15 @@ def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
     return " AND ".join(clauses), params
 
 
+def _within(lab: Lab, query: FigureQuery) -> str:
+    """Return SQL that narrows entries to a scope; '' where all are in it."""
+    return controlled_sql(lab, query) if query.scope else ""
+
+
 def _subject_param(query: FigureQuery) -> Any:
     if query.subject_kind in {"run", "node"}:
         return uuid_param(query.subject_key)
     return int(query.subject_key) if query.subject_kind == "person" else query.subject_key
-
-
-def _part(value: str) -> str:
-    """Return SQL for an entry's value, or for the part of it that a project bears where idle energy is spread."""
-    return f"CASE WHEN s.id IS NULL THEN {value} ELSE {split_sql(value, 's.low', 's.high', 's.total')} END"
-
-
-def _metrics() -> dict[str, str]:
-    return {
-        "energy_mj": _part("e.energy_mj"),
-        "facility_energy_mj": _part(facility_sql("e.energy_mj", "a.pue_ppm")),
-        "emission_ug": _part(emission_sql("e.energy_mj", "a.pue_ppm", "f.ug_per_kwh")),
-    }
-
-
-def _sums() -> str:
-    metrics = _metrics()
-    return (
-        "".join(f"SUM({sql}) AS {name}, " for name, sql in metrics.items())
-        + f"SUM(CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END) AS without_factor_mj, "
-        "COUNT(*) AS entries"
-    )
 
 
 def figure_of(row: dict[str, Any]) -> Figure:
@@ -162,20 +134,25 @@ def require_subject(lab: Lab, query: FigureQuery) -> None:
 
 def figure(lab: Lab, query: FigureQuery) -> Figure:
     """Return the sums of ``query``."""
-    where, params = _where(lab, query)
-    return figure_of(next(rows(f"SELECT {_sums()} {_FROM} WHERE {where}", params)))
+    return figures_by(lab, query, [])[()]
 
 
 def figures_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> dict[tuple[Any, ...], Figure]:
-    """Return the sums of ``query`` per group (names of GROUPS); the groups add up to :func:`figure` exactly.
+    """Return the sums of ``query`` per group (names of GROUPS; none: one sum), which add up to :func:`figure` exactly.
 
+    What rolled days hold is read from them. ``stretch`` is the first hour of a day of the lab, or an hour.
     Group values: charge '~idle', '~overhead', '~unattributed' or a project's slug; run and node UUIDs as the database
     stores them (see ``normal_uuid``); hour an integer; quality the number of EnergyQuality; factor and pue may be None.
     """
-    columns = ", ".join(GROUPS[name] for name in group_by)
-    names = ", ".join(f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by))
-    where, params = _where(lab, query)
-    found = rows(f"SELECT {names}, {_sums()} {_FROM} WHERE {where} GROUP BY {columns} ORDER BY {columns}", params)
+    within = _within(lab, query)
+    if not within and days.answers(query, group_by, basis=lab.basis):
+        found = days.use_by(lab, query, group_by)
+    else:
+        columns = ", ".join(GROUPS[name] for name in group_by)
+        told = [*(f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)), sums_sql()]
+        where, params = _where(lab, query, within)
+        ordered = f"GROUP BY {columns} ORDER BY {columns}" if columns else ""
+        found = rows(f"SELECT {', '.join(told)} {_FROM} WHERE {where} {ordered}", params)
     return {tuple(normal(row[f"g{i}"], name) for i, name in enumerate(group_by)): figure_of(row) for row in found}
 
 
@@ -184,7 +161,7 @@ def hours_of_consumers(lab: Lab, basis: str, consumer_ids: Sequence[int]) -> Ite
     for start in range(0, len(consumer_ids), 500):
         part = consumer_ids[start : start + 500]
         found = rows(
-            f"SELECT e.consumer_id, e.node_id, e.hour, {_sums()} {_FROM} WHERE e.lab_id = %s AND e.consumer_id IN "
+            f"SELECT e.consumer_id, e.node_id, e.hour, {sums_sql()} {_FROM} WHERE e.lab_id = %s AND e.consumer_id IN "
             f"({', '.join(['%s'] * len(part))}) GROUP BY e.consumer_id, e.node_id, e.hour",
             [basis, lab.pk, *part],
         )
@@ -199,22 +176,9 @@ def figures_of_meters(lab: Lab, column: str, spans: Sequence[tuple[int, int, int
     here: the parts of an entry that is spread over projects sum to it exactly.
     """
     found: dict[int, tuple[Figure, int]] = {}
-    sums = (
-        f"SUM(e.energy_mj) AS energy_mj, SUM({facility_sql('e.energy_mj', 'a.pue_ppm')}) AS facility_energy_mj, "
-        f"SUM({emission_sql('e.energy_mj', 'a.pue_ppm', 'f.ug_per_kwh')}) AS emission_ug, COUNT(*) AS entries, "
-        "SUM(CASE WHEN f.id IS NULL THEN e.energy_mj ELSE 0 END) AS without_factor_mj, "
-        "SUM(CASE WHEN c.kind = 'idle' THEN e.energy_mj ELSE 0 END) AS idle_mj"
-    )
-    told = f"FROM m JOIN energy_ledgerentry e ON e.{column} = m.of_id AND e.hour >= m.from_hour AND e.hour < m.to_hour"
-    for start in range(0, len(spans), 1000):  # far below the databases' limits of parameters
+    for start in range(0, len(spans), 1000):
         part = [(start + i, *span) for i, span in enumerate(spans[start : start + 1000])]
-        marks = ", ".join([f"({', '.join(['CAST(%s AS bigint)'] * 4)})"] * len(part))
-        for row in rows(
-            f"WITH m(place, of_id, from_hour, to_hour) AS (VALUES {marks}) SELECT m.place, {sums} "
-            # The plus keeps SQLite from walking all entries of the lab for each span.
-            f"{told} {_PRICED} WHERE +e.lab_id = %s GROUP BY m.place",
-            [*(value for values in part for value in values), lab.basis, lab.pk],
-        ):
+        for row in days.meters_by_place(lab, column, part):
             found[row["place"]] = (figure_of(row), as_int(row["idle_mj"]))
     return found
 
@@ -235,7 +199,7 @@ def entries(lab: Lab, query: FigureQuery, *, limit: int | None = None, offset: i
         "SELECT e.id, e.hour, e.device_id, d.key AS device, d.name AS device_name, n.uuid AS node, n.hostname, "
         "c.key AS consumer, r.uuid AS run, r.name AS run_name, p.slug AS project, e.energy_quality, e.share_quality, "
         "e.placement_quality, a.pue_ppm, f.id AS factor_id, f.ug_per_kwh AS factor_ug_per_kwh, "
-        f"{', '.join(f'{sql} AS {name}' for name, sql in _metrics().items())} "
+        f"{', '.join(f'{sql} AS {name}' for name, sql in metrics_sql().items())} "
         f"{_FROM} WHERE {where} ORDER BY e.hour DESC, d.key, c.key, e.id, p.id{page}",
         params,
     )

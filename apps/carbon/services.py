@@ -1,6 +1,8 @@
 """Writes of carbon: loading editions of factors, and deriving which one holds where and when."""
 
 import csv
+from collections import defaultdict
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -8,9 +10,12 @@ from django.db import transaction
 
 from apps.accounts.models import Lab
 from apps.carbon.calc import spans_by_node
-from apps.carbon.factors import year_factors
+from apps.carbon.choices import Rolled
+from apps.carbon.factors import first_hour_of, year_factors
 from apps.carbon.models import AppliedFactor, EmissionFactor
+from apps.carbon.rollup import mark_stale
 from apps.core.errors import InvalidInput
+from apps.core.intervals import Told, differing, hull
 from apps.core.jobs import request_job
 from apps.core.units import END_HOUR, UG_PER_G
 from apps.fleet.selectors import places_of
@@ -131,6 +136,22 @@ def apply_factors(*, lab: Lab) -> int:
         for node_id, spans in spans_by_node(places, year_factors(lab, places), places.stood, END_HOUR).items()
         for span in spans
     ]
+    before = list(AppliedFactor.objects.filter(node__lab=lab))
     AppliedFactor.objects.filter(node__lab=lab).delete()
     AppliedFactor.objects.bulk_create(derived, batch_size=500)
+    _after_pricing(lab, before, derived)
     return len(derived)
+
+
+def _after_pricing(lab: Lab, before: Sequence[AppliedFactor], after: Sequence[AppliedFactor]) -> None:
+    """Say of which hours energy is priced otherwise now, of nodes that used any."""
+    sides: list[dict[int, list[Told]]] = []
+    for rows in (before, after):
+        told: dict[int, list[Told]] = defaultdict(list)
+        for row in rows:
+            told[row.node_id].append((row.from_hour, row.to_hour, (row.basis, row.pue_ppm, row.factor_id)))
+        sides.append(told)
+    spans = {node_id: differing(*(side.get(node_id, []) for side in sides)) for node_id in {*sides[0], *sides[1]}}
+    span, first = hull(spans.values()), first_hour_of(node_id for node_id, found in spans.items() if found is not None)
+    if span is not None and first is not None:
+        mark_stale(lab=lab, what=Rolled.USE, from_hour=max(first, span[0]), to_hour=span[1])

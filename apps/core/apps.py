@@ -1,4 +1,5 @@
-"""Teaches SQLite the exact integer arithmetic that PostgreSQL has in `div()`."""
+"""Prepares new connections: teaches SQLite the exact integer arithmetic that PostgreSQL has in `div()`, and keeps PostgreSQL
+from compiling queries that take less time than compiling them."""
 
 from typing import Any
 
@@ -23,8 +24,16 @@ def teach_sqlite(sender: Any, connection: Any, **kwargs: Any) -> None:
     raw.create_function("prorated", 5, _strict(prorated), deterministic=True)
 
 
+def without_jit(sender: Any, connection: Any, **kwargs: Any) -> None:
+    """Let PostgreSQL interpret queries: compiling one of ours takes 0.4 s, and they take a tenth of it."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET jit = off")
+
+
 class CoreConfig(AppConfig):
     name = "apps.core"
 
     def ready(self) -> None:
         connection_created.connect(teach_sqlite, dispatch_uid="labcarbon.teach_sqlite")
+        connection_created.connect(without_jit, dispatch_uid="labcarbon.without_jit")

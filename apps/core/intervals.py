@@ -1,9 +1,12 @@
 """Half-open intervals ``[start, end)`` of integers (microseconds or whole hours). Pure."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from apps.core.units import US_PER_HOUR, largest_remainder
+
+Told = tuple[int, int, object]
 
 
 def hours_touched(start_us: int, end_us: int) -> range:
@@ -40,6 +43,26 @@ def merged(intervals: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
             current = (start, end)
     if current is not None:
         yield current
+
+
+def differing(before: Iterable[Told], after: Iterable[Told]) -> tuple[int, int] | None:
+    """Return from where to where two histories differ at most: the first and the last place at which they tell another
+    value; None if they tell the same. A history is (start, end, value)s that do not overlap."""
+    sides = [list(before), list(after)]
+    cuts = sorted({place for side in sides for start, end, _ in side for place in (start, end)})
+    told: list[list[object]] = [[None] * len(cuts) for _ in sides]
+    for values, side in zip(told, sides, strict=True):
+        for start, end, value in side:
+            for i in range(bisect_left(cuts, start), bisect_left(cuts, end)):
+                values[i] = value
+    places = [i for i, (old, new) in enumerate(zip(*told, strict=True)) if old != new]
+    return (cuts[places[0]], cuts[places[-1] + 1]) if places else None
+
+
+def hull(spans: Iterable[tuple[int, int] | None]) -> tuple[int, int] | None:
+    """Return the shortest interval that holds all of ``spans``; None where there is none."""
+    found = [span for span in spans if span is not None]
+    return (min(start for start, _ in found), max(end for _, end in found)) if found else None
 
 
 def us_of(moment: datetime) -> int:

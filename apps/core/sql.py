@@ -37,6 +37,16 @@ def split_sql(value: str, low: str, high: str, total: str) -> str:
     return f"(({value}) * {high} / {total} - ({value}) * {low} / {total})"
 
 
+def least_sql(a: str, b: str) -> str:
+    """Return SQL for the smaller of two values."""
+    return f"{'LEAST' if connection.vendor == 'postgresql' else 'MIN'}({a}, {b})"
+
+
+def greatest_sql(a: str, b: str) -> str:
+    """Return SQL for the greater of two values."""
+    return f"{'GREATEST' if connection.vendor == 'postgresql' else 'MAX'}({a}, {b})"
+
+
 def prorated_sql(amount: str, from_hour: str, to_hour: str, start: str = "%s", end: str = "%s") -> str:
     """Return SQL for the part of an amount, spread evenly over ``[from_hour, to_hour)``, that falls in ``[start, end)``.
 
@@ -44,7 +54,7 @@ def prorated_sql(amount: str, from_hour: str, to_hour: str, start: str = "%s", e
     ``end`` stand once each, in this order, so that parameters can stand for them; ``start`` is not after ``end``.
     """
     if connection.vendor == "postgresql":
-        low, high = (f"(LEAST(GREATEST({hour}, {from_hour}), {to_hour}) - {from_hour})" for hour in (start, end))
+        low, high = (f"({least_sql(greatest_sql(hour, from_hour), to_hour)} - {from_hour})" for hour in (start, end))
         whole = f"({to_hour} - {from_hour})"
         parts = (f"floor_div(({amount})::numeric * {part}, {whole})" for part in (low, high))
         return "(0 - {} + {})".format(*parts)
@@ -57,8 +67,7 @@ _IN_64_BITS = 10**12  # µg: times the hours of END_HOUR it stays below 2**63
 def prorated_inline_sql(amount: str, from_hour: str, to_hour: str, start: str, end: str) -> str:
     """Return SQL for the same integers as :func:`prorated_sql`, ten times as fast where the product fits 64 bits. No
     argument holds a parameter: each stands several times."""
-    least, greatest = ("LEAST", "GREATEST") if connection.vendor == "postgresql" else ("MIN", "MAX")
-    low, high = (f"({least}({greatest}({hour}, {from_hour}), {to_hour}) - {from_hour})" for hour in (start, end))
+    low, high = (f"({least_sql(greatest_sql(hour, from_hour), to_hour)} - {from_hour})" for hour in (start, end))
     whole = f"({to_hour} - {from_hour})"
     return (
         f"CASE WHEN {start} <= {from_hour} AND {to_hour} <= {end} THEN {amount} "
@@ -89,6 +98,7 @@ def rows(sql: str, params: Sequence[Any]) -> Iterator[dict[str, Any]]:
 
 # The spaces of advisory locks.
 ATTRIBUTION = 1
+ROLLED = 2
 
 
 def lock_shared(space: int, number: int) -> None:
@@ -99,6 +109,15 @@ def lock_shared(space: int, number: int) -> None:
 def lock_alone(space: int, number: int) -> None:
     """Wait until no transaction holds a shared lock of (space, number), and hold off new ones until this one ends."""
     _advisory("pg_advisory_xact_lock", space, number)
+
+
+def try_lock_alone(space: int, number: int) -> bool:
+    """Take :func:`lock_alone` if nobody holds (space, number) now; return whether it was taken. Waits for nobody."""
+    if connection.vendor != "postgresql":
+        return True
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [space, number])
+        return bool(cursor.fetchone()[0])
 
 
 def _advisory(function: str, space: int, number: int) -> None:

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from apps.carbon.calc import iso_hour
+from apps.core.days import midnight_hour
 from apps.core.errors import InvalidInput
 from apps.core.units import US_PER_HOUR
 
@@ -81,6 +82,11 @@ class Period:
         """Return the length of a bar: hour, day or week."""
         return "hour" if self.hours <= 72 else "day" if self.hours <= 60 * 24 + 1 else "week"
 
+    @property
+    def stretch(self) -> str:
+        """Return by what to group so that no group reaches over the end of a bar: hour, or stretch (a day or an hour)."""
+        return "hour" if self.grain == "hour" else "stretch"
+
     def buckets(self) -> list[Bucket]:
         """Cut the period into hours, days of the lab's zone or weeks from Monday; first and last may be short."""
         edges = [self.from_hour]
@@ -97,12 +103,6 @@ def local(hour: int, zone: ZoneInfo) -> datetime:
 def day_text(day: date, *, year: bool = False) -> str:
     """Return '1 Oct' or '1 Oct 2026'."""
     return f"{day.day} {day:%b}" + (f" {day.year}" if year else "")
-
-
-def midnight_hour(day: date, zone: ZoneInfo) -> int:
-    """Return the whole UTC hour at which ``day`` begins in ``zone``; in zones off the hour the next whole one."""
-    start = datetime(day.year, day.month, day.day, tzinfo=zone)
-    return -(-int(start.timestamp()) // 3600)
 
 
 def _next_edge(hour: int, grain: str, zone: ZoneInfo) -> int:

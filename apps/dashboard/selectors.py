@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from apps.accounts.models import Lab
+from apps.carbon.days import cover_source
 from apps.core.sql import as_int, rows
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device, Node
@@ -52,18 +53,15 @@ def _expected(first_us: int, last_us: int, from_us: int, to_us: int, now: int) -
 
 def device_times(lab: Lab, from_hour: int, to_hour: int, now: int) -> list[DeviceTime]:
     """Return the device time of every metered device that ever sent a window. One query."""
+    before, source, params = cover_source(lab, from_hour, to_hour)
     found = rows(
-        "SELECT d.id, d.node_id, t.measured_us, t.estimated_us, "
+        f"{before} SELECT d.id, d.node_id, t.measured_us, t.estimated_us, "
         "(SELECT MIN(w.start_us) FROM ingest_energywindow w WHERE w.device_id = d.id) AS first_us, "
         "(SELECT w.end_us FROM ingest_energywindow w WHERE w.device_id = d.id ORDER BY w.start_us DESC LIMIT 1) AS last_us "
-        "FROM fleet_device d LEFT JOIN ("
-        "SELECT device_id, SUM(CASE WHEN quality <= 2 THEN covered_us ELSE 0 END) AS measured_us, "
-        "SUM(CASE WHEN quality > 2 THEN covered_us ELSE 0 END) AS estimated_us FROM ("
-        "SELECT h.device_id, h.covered_us, (SELECT MAX(e.energy_quality) FROM energy_ledgerentry e "
-        "WHERE e.device_id = h.device_id AND e.hour = h.hour AND e.node_id = h.node_id) AS quality "
-        "FROM energy_devicehour h WHERE h.lab_id = %s AND h.hour >= %s AND h.hour < %s) q GROUP BY device_id"
+        "FROM fleet_device d LEFT JOIN (SELECT device_id, SUM(measured_us) AS measured_us, "
+        f"SUM(estimated_us) AS estimated_us FROM ({source}) q GROUP BY device_id"
         f") t ON t.device_id = d.id WHERE d.lab_id = %s AND {_METERED} ORDER BY d.id",
-        [lab.pk, from_hour, to_hour, lab.pk],
+        [*params, lab.pk],
     )
     from_us, to_us = from_hour * US_PER_HOUR, min(to_hour * US_PER_HOUR, now)
     listed = []
@@ -92,6 +90,17 @@ def covered_by_hour(lab: Lab, from_hour: int, to_hour: int) -> dict[int, int]:
         [lab.pk, from_hour, to_hour],
     )
     return {row["hour"]: as_int(row["covered_us"]) for row in found}
+
+
+def covered_by_day(lab: Lab, from_hour: int, to_hour: int) -> dict[int, int]:
+    """Return the same of whole days of the lab under their first hours, what is in none under its own."""
+    before, source, params = cover_source(lab, from_hour, to_hour)
+    found = rows(
+        f"{before} SELECT q.from_hour, SUM(q.covered_us) AS covered_us FROM ({source}) q "
+        f"JOIN fleet_device d ON d.id = q.device_id WHERE {_METERED} GROUP BY q.from_hour",
+        params,
+    )
+    return {row["from_hour"]: as_int(row["covered_us"]) for row in found}
 
 
 def expected_between(times: Iterable[DeviceTime], from_hour: int, to_hour: int, now: int) -> int:

@@ -26,6 +26,7 @@ urlpatterns = [
     path("", overview.overview, name="overview"),
     path("overview.csv", overview.overview_csv),
     path("overview/table/", overview.overview_table),
+    path("overview/hardware/", overview.hardware_table),
     path("explain/", explain.explain, name="explain"),
     path("explain/ledger.csv", explain.ledger_csv),
     path("explain/charges.csv", explain.charges_csv),

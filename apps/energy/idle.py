@@ -1,6 +1,7 @@
 """Idle energy: the lab's dated policy, and the parts that projects bear where it is spread."""
 
 from collections import defaultdict
+from itertools import groupby
 from zoneinfo import ZoneInfo
 
 from django.db import transaction
@@ -10,6 +11,7 @@ from apps.accounts import audit
 from apps.accounts.choices import Act
 from apps.accounts.models import Lab, User
 from apps.core.errors import InvalidInput
+from apps.core.intervals import differing
 from apps.core.jobs import request_job
 from apps.core.sql import as_int, json_int_sql, rows
 from apps.core.units import END_HOUR, US_PER_HOUR, hour_of
@@ -19,6 +21,7 @@ from apps.energy.choices import IdleSpread
 from apps.energy.models import IdlePolicy, IdleShare, LedgerEntry
 from apps.runs.models import Run
 
+Part = tuple[int, int, int, int, int]  # from hour, to hour, project id, low, high
 DELAY_US = 60_000_000  # the shares of a month follow what was settled in it within a minute
 
 
@@ -66,10 +69,10 @@ def spread_idle(*, lab: Lab) -> int:
         for span in spans_of(lab)
         for project, low, high in cumulative(_weights(lab, span))
     ]  # fmt: skip
-    kept = IdleShare.objects.filter(lab=lab).values_list("from_hour", "to_hour", "project_id", "low", "high")
+    kept = sorted(IdleShare.objects.filter(lab=lab).values_list("from_hour", "to_hour", "project_id", "low", "high"))
     now = sorted((span.from_hour, span.to_hour, project, low, high) for span, project, low, high in wanted)
-    if sorted(kept) != now:
-        signals.idle_spread.send(sender=IdleShare, lab=lab)
+    if kept != now:
+        _tell(lab, kept, now)
         IdleShare.objects.filter(lab=lab).delete()
         IdleShare.objects.bulk_create(
             [
@@ -79,6 +82,18 @@ def spread_idle(*, lab: Lab) -> int:
             batch_size=500,
         )
     return len({row[0] for row in now})
+
+
+def _tell(lab: Lab, before: list[Part], after: list[Part]) -> None:
+    """Tell who listens within which hours the parts are others now."""
+    span = differing(*(_history(parts) for parts in (before, after)))
+    if span is not None:
+        signals.idle_spread.send(sender=IdleShare, lab=lab, from_hour=span[0], to_hour=span[1])
+
+
+def _history(parts: list[Part]) -> list[tuple[int, int, object]]:
+    """Return the parts of each span as one value."""
+    return [(*hours, tuple(row[2:] for row in rows)) for hours, rows in groupby(parts, key=lambda row: row[:2])]
 
 
 def spans_of(lab: Lab) -> list[IdleSpan]:

@@ -1,10 +1,8 @@
 """Reads of the ledger, and of the windows it is made from."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
-from apps.accounts.models import Lab
 from apps.core.sql import as_int, rows
 from apps.core.units import US_PER_HOUR
 from apps.energy.calc import EntryKey, ShareRow
@@ -70,44 +68,3 @@ def energy_of_kinds(node_id: int, hour: int, kinds: tuple[str, ...]) -> int:
         [node_id, hour, *kinds],
     )
     return as_int(next(found)["mj"])
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """Device time with and without data, in µs, over the stretch in which each device was known."""
-
-    covered_us: int
-    expected_us: int
-
-    @property
-    def unknown_us(self) -> int:
-        return max(0, self.expected_us - self.covered_us)
-
-
-def coverage(lab: Lab, from_hour: int, to_hour: int, now: int, *, node_id: int | None = None) -> Coverage:
-    """Return how much device time was measured between each device's first window and the end (at most now).
-
-    Devices that only the server writes (the rest of a node) and declared use are left out: nobody can be silent there.
-    """
-    from_us, to_us = from_hour * US_PER_HOUR, min(to_hour * US_PER_HOUR, now)
-    where = "d.lab_id = %s AND d.kind NOT IN ('host', 'declared', 'meter')"
-    params: list[Any] = [lab.pk]
-    if node_id is not None:
-        where += " AND d.node_id = %s"
-        params.append(node_id)
-    found = rows(
-        "SELECT d.id, (SELECT MIN(w.start_us) FROM ingest_energywindow w WHERE w.device_id = d.id) AS first_us, "
-        "(SELECT MAX(w.end_us) FROM ingest_energywindow w WHERE w.device_id = d.id) AS last_us, "
-        "(SELECT SUM(h.covered_us) FROM energy_devicehour h WHERE h.device_id = d.id AND h.hour >= %s AND h.hour < %s) "
-        f"AS covered_us FROM fleet_device d WHERE {where}",
-        [from_hour, to_hour, *params],
-    )
-    covered = expected = 0
-    for row in found:
-        if row["first_us"] is None:
-            continue
-        covered += as_int(row["covered_us"])
-        # What was measured a moment ago is still on its way: two minutes are not called unknown.
-        until = to_us if to_us < now or now - row["last_us"] > 120_000_000 else row["last_us"]
-        expected += max(0, until - max(from_us, row["first_us"]))
-    return Coverage(min(covered, expected), expected)

@@ -6,9 +6,10 @@ from django.db import transaction
 
 from apps.accounts.models import Lab
 from apps.attribution.derivation import attribute_new
+from apps.attribution.signals import charged_anew
 from apps.core.clock import now_us
 from apps.core.jobs import request_job
-from apps.core.units import US_PER_HOUR
+from apps.core.units import END_HOUR, US_PER_HOUR
 from apps.energy import calc, selectors, signals
 from apps.energy.calc import EntryKey
 from apps.energy.idle import ask_to_spread
@@ -215,8 +216,10 @@ def resettle_node(*, node: Node) -> None:
 @transaction.atomic
 def rebuild_ledger(*, lab: Lab) -> int:
     """Drop a lab's ledger and compute it from its windows again; return how many entries there are."""
+    dropped = set(DeviceHour.objects.filter(lab=lab).values_list("hour", flat=True).distinct())
     LedgerEntry.objects.filter(lab=lab).delete()
     DeviceHour.objects.filter(lab=lab).delete()
+    signals.settled.send(sender=LedgerEntry, lab=lab, hours=dropped)
     nodes = list(Node.objects.filter(lab=lab).order_by("pk"))
     for node in nodes:
         resettle_node(node=node)
@@ -233,4 +236,6 @@ def attribute_ledger(*, lab: Lab) -> None:
         )
         for start in range(0, len(pending), CHUNK):
             with transaction.atomic():
-                attribute_new(lab=lab, node_id=node.pk, consumer_ids=pending[start : start + CHUNK])
+                part = pending[start : start + CHUNK]
+                attribute_new(lab=lab, node_id=node.pk, consumer_ids=part)
+                charged_anew.send(sender=LedgerEntry, lab=lab, consumer_ids=part, from_hour=0, to_hour=END_HOUR)

@@ -3,4 +3,4 @@
 from django.dispatch import Signal
 
 settled = Signal()  # lab, hours: the ledger of these UTC hours was written
-idle_spread = Signal()  # lab: the parts of idle energy that projects bear changed
+idle_spread = Signal()  # lab, from_hour, to_hour: the parts of idle energy that projects bear changed within these hours

@@ -8,11 +8,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.assets.models import Asset, LifecycleEvent
-from apps.catalog.services import load_catalogue
 from apps.core.clock import now_us
 from tests.api.conftest import Labs
 from tests.assets.support import bought
 from tests.builders import T0
+from tests.shipped import shipped_catalogue
 
 Refused = Callable[..., dict[str, Any]]
 BODY: dict[str, Any] = {
@@ -24,7 +24,7 @@ BODY: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def _catalogue(db: None) -> None:
-    load_catalogue(now=T0)
+    shipped_catalogue()
 
 
 def test_registered_with_the_catalogues_figure_and_read_again(labs: Labs) -> None:

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from apps.assets.models import Asset, RegisterImport
-from apps.catalog.services import load_catalogue
 from apps.core.jobs import work_until_empty
 from tests.api.conftest import Labs
 from tests.assets.gpus import NETBOX, own_csv
-from tests.builders import T0
+from tests.shipped import shipped_catalogue
 
 Refused = Callable[..., dict[str, Any]]
 CSV = {"content_type": "text/csv"}
@@ -18,7 +17,7 @@ CSV = {"content_type": "text/csv"}
 
 @pytest.fixture(autouse=True)
 def _catalogue(db: None) -> None:
-    load_catalogue(now=T0)
+    shipped_catalogue()
 
 
 def test_read_then_confirmed(labs: Labs) -> None:

@@ -12,15 +12,16 @@ from django.test.utils import CaptureQueriesContext
 from apps.catalog.calc import Draft
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import model_of
-from apps.catalog.services import add_figure, add_model, load_catalogue
+from apps.catalog.services import add_figure, add_model
 from apps.core.units import UG_PER_KG
 from tests.api.conftest import Caller, Labs
 from tests.builders import T0
+from tests.shipped import shipped_catalogue
 
 
 @pytest.fixture
 def shipped(db: None) -> None:
-    load_catalogue(now=T0)
+    shipped_catalogue()
 
 
 def told(response: HttpResponse) -> Any:

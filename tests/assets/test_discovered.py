@@ -6,12 +6,12 @@ from apps.assets.discovered import Proposal, proposals
 from apps.assets.models import Asset, AssetMeter, DismissedProposal, EmbodiedCharge, LifecycleEvent
 from apps.assets.services import set_meter
 from apps.assets.services.discovery import Chosen, Confirmed, confirm_discovered, dismiss, propose_again
-from apps.catalog.services import load_catalogue
 from apps.core.errors import InvalidInput
 from apps.core.jobs import work_until_empty
 from apps.core.units import US_PER_HOUR
 from tests.assets.support import YEAR, bought
 from tests.builders import T0, SmallLab, W, push, small_lab
+from tests.shipped import shipped_catalogue
 
 pytestmark = pytest.mark.django_db
 NOW = T0 + 30 * 24 * US_PER_HOUR
@@ -19,7 +19,7 @@ NOW = T0 + 30 * 24 * US_PER_HOUR
 
 @pytest.fixture
 def lab() -> SmallLab:
-    load_catalogue(now=T0)
+    shipped_catalogue()
     lab = small_lab()
     seen(lab, 2)
     return lab

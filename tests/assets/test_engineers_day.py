@@ -16,7 +16,6 @@ from apps.assets.services import Draft, Embodied, Entry, Facts, record, register
 from apps.carbon.calc import FigureQuery
 from apps.carbon.embodied import embodied, embodied_by
 from apps.catalog.selectors import match
-from apps.catalog.services import load_catalogue
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
 from apps.core.models import Job
@@ -28,6 +27,7 @@ from tests.assets.support import YEAR
 from tests.builders import T0, SmallLab, W, push, small_lab
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import text_of
+from tests.shipped import shipped_catalogue
 
 pytestmark = pytest.mark.django_db
 HOUR = US_PER_HOUR
@@ -81,7 +81,7 @@ def rig(lab: SmallLab, now: int) -> Asset:
 
 def test_every_page_is_consistent_after_a_day_of_changes(lab: SmallLab) -> None:
     now = now_us()
-    load_catalogue(now=T0)
+    shipped_catalogue()
     client = client_of(lab.owner)
     vision = create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
     cards = imported(lab, client)

@@ -7,16 +7,16 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from apps.assets.models import Asset, RegisterImport
-from apps.catalog.services import load_catalogue
 from tests.assets.gpus import NETBOX, own_csv
-from tests.builders import T0, SmallLab, small_lab
+from tests.builders import SmallLab, small_lab
+from tests.shipped import shipped_catalogue
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def lab() -> SmallLab:
-    load_catalogue(now=T0)
+    shipped_catalogue()
     return small_lab()
 
 

@@ -11,13 +11,13 @@ from apps.assets.services.imports import FileRefused, bring, confirm
 from apps.assets.sheets.drafting import Options
 from apps.assets.sheets.export import OWN, rows
 from apps.catalog.models import EmbodiedFigure
-from apps.catalog.services import load_catalogue
 from apps.core.errors import Conflict, InvalidInput, TooLarge
 from apps.core.jobs import work_until_empty
 from apps.dashboard.csvs import cell
 from tests.assets.gpus import NETBOX, SNIPE_IT, own_csv
 from tests.assets.support import KG
 from tests.builders import T0, SmallLab, small_lab
+from tests.shipped import shipped_catalogue
 
 pytestmark = pytest.mark.django_db
 NONE = Options()
@@ -25,7 +25,7 @@ NONE = Options()
 
 @pytest.fixture
 def lab() -> SmallLab:
-    load_catalogue(now=T0)
+    shipped_catalogue()
     return small_lab()
 
 

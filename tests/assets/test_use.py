@@ -12,10 +12,10 @@ from apps.accounts.services import create_project
 from apps.assets.models import DeviceDay, EmbodiedCharge
 from apps.assets.services import Draft, Embodied, Entry, Facts, record, register_many, set_meter
 from apps.assets.tasks import charge_job, use_all_job, use_job
-from apps.assets.use import day_edges
 from apps.attribution.calc import Stretch
 from apps.attribution.services import claim, undo_claim
 from apps.core.clock import now_us
+from apps.core.days import day_edges
 from apps.core.jobs import work_until_empty
 from apps.core.models import Job
 from apps.core.units import US_PER_HOUR

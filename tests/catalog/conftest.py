@@ -2,8 +2,8 @@
 
 import pytest
 
-from apps.catalog.services import load_catalogue
-from tests.builders import T0, SmallLab, small_lab
+from tests.builders import SmallLab, small_lab
+from tests.shipped import shipped_catalogue
 
 
 @pytest.fixture
@@ -13,4 +13,4 @@ def lab(db: None) -> SmallLab:
 
 @pytest.fixture
 def shipped(db: None) -> None:
-    load_catalogue(now=T0)
+    shipped_catalogue()

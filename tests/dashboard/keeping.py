@@ -6,13 +6,13 @@ from apps.assets.models import Asset
 from apps.assets.tasks import use_all_job
 from apps.catalog.calc import match_key
 from apps.catalog.models import HardwareModel
-from apps.catalog.services import load_catalogue
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
 from tests.assets.support import bought
 from tests.builders import SmallLab, W, push
+from tests.shipped import shipped_catalogue
 
 GPU = "gpu:GPU-0000-0001"
 OLD, NEW = "NVIDIA GeForce GTX 1080 Ti", "NVIDIA GeForce RTX 4090"
@@ -22,7 +22,7 @@ def model(name: str) -> HardwareModel:
     """Return a shipped model, the catalogue loaded if it is not."""
     found = HardwareModel.objects.filter(match_key=match_key(name), lab=None)
     if not found:
-        load_catalogue(now=now_us())
+        shipped_catalogue()
     return found.get()
 
 

@@ -13,13 +13,13 @@ from apps.accounts.services import create_project
 from apps.assets.charging import events_of
 from apps.assets.models import Asset, AssetMeter, EmbodiedCharge, LifecycleEvent, StoredVolume
 from apps.assets.services import Embodied, Entry, record, reverse
-from apps.catalog.services import load_catalogue
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
 from tests.assets.support import KG, YEAR, bought
 from tests.builders import T0, SmallLab, W, push
 from tests.dashboard.support import queries, text_of
 from tests.dashboard.test_assets import amounts
+from tests.shipped import shipped_catalogue
 
 NOW = T0 + 2 * YEAR * US_PER_HOUR  # 2028-11-01
 DAY = {"from_day": "2027-11-02", "from_time": "09:00"}  # in Berlin 08:00 UTC: T0 + a year
@@ -171,7 +171,7 @@ def test_reversal_and_its_undoing_are_tried_and_kept(lab: SmallLab, owner: Clien
 
 
 def test_an_upgrade_takes_one_part_out_and_puts_one_in(lab: SmallLab, owner: Client) -> None:
-    load_catalogue(now=T0)
+    shipped_catalogue()
     server = bought(lab, kind="server", name="gpu-01")
     old = bought(lab, name="Old card")
     record(asset=old, entry=Entry("move", at(1), parent=server), by=lab.owner, now=NOW)

@@ -7,17 +7,17 @@ from django.test import Client
 
 from apps.assets.discovered import proposals
 from apps.assets.models import Asset, LifecycleEvent
-from apps.catalog.services import load_catalogue
 from apps.core.clock import now_us
 from apps.core.units import US_PER_HOUR, hour_of
 from tests.assets.support import bought
 from tests.builders import T0, SmallLab, W, push
 from tests.dashboard.support import assert_needs_sign_in, assert_only, queries, text_of
+from tests.shipped import shipped_catalogue
 
 
 @pytest.fixture
 def lab(lab: SmallLab) -> SmallLab:
-    load_catalogue(now=T0)
+    shipped_catalogue()
     lab.node.enrolled_us = T0 - 24 * US_PER_HOUR
     lab.node.save()
     seen(lab, 0)

@@ -14,12 +14,13 @@ from apps.catalog.calc import Draft
 from apps.catalog.models import EmbodiedFigure, Evidence, HardwareModel
 from apps.catalog.packs import all_packs, pack_of
 from apps.catalog.selectors import best_figure, model_of
-from apps.catalog.services import add_figure, add_model, load_catalogue
+from apps.catalog.services import add_figure, add_model
 from apps.catalog.services.own import MOST_EVIDENCE_BYTES
 from apps.core.units import UG_PER_KG
 from tests.builders import T0, SmallLab
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
+from tests.shipped import shipped_catalogue
 
 PDF = b"%PDF-1.7\n%%EOF\n"
 UPLOAD = {"do": "upload", "method": "pcf", "unit": "item", "source": "Maker 2024", "total_kg": "90,5"}
@@ -28,7 +29,7 @@ _EMBODIED = re.compile(r'data-embodied="(\d+)" data-value="(\d+)"')
 
 @pytest.fixture
 def shipped(db: None) -> None:
-    load_catalogue(now=T0)
+    shipped_catalogue()
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from tests.builders import T0, SmallLab
 from tests.dashboard.support import (
     PERIOD,
     assert_each_figure_explains_itself,
+    assert_needs_sign_in,
     figures_on,
     gpu,
     queries,
@@ -107,9 +108,13 @@ def test_a_project_bears_what_its_kinds_add_up_to(filled: SmallLab, owner: Clien
 
 
 def test_the_chart_has_a_table_that_adds_up(filled: SmallLab, owner: Client) -> None:
-    page = text_of(owner.get(HOME))
-    assert "Hardware by project" in page
+    assert "Hardware by project" in text_of(owner.get(HOME))
+    address = HOME.replace("/?", "/overview/hardware/?")
+    page = text_of(owner.get(address))
     rows, foot = table_of(page, "Hardware in ")
+    assert assert_each_figure_explains_itself(owner, page) > 20
+    assert "<html" not in text_of(owner.get(address, headers={"HX-Request": "true"}))
+    assert_needs_sign_in(address)
     whole = answer(filled.lab, QUERY.but(metric=ALLOCATION), NOW).value
     assert foot[-1][1] == sum(row[-1][1] for row in rows if row) == whole
     for i in range(len(foot) - 1):
@@ -123,6 +128,7 @@ def _same(query: str, other: str) -> bool:
 
 
 def test_without_assets_nothing_changes_and_the_next_step_is_told(lab: SmallLab, owner: Client) -> None:
+    assert "Nothing was borne in this period" in text_of(owner.get(HOME.replace("/?", "/overview/hardware/?")))
     use(lab)
     for address in (HOME, LIST):
         page = text_of(owner.get(address))

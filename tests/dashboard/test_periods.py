@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.core.days import midnight_hour
 from apps.core.errors import InvalidInput
-from apps.dashboard.periods import Period, default_preset, from_days, midnight_hour, parse_period
+from apps.dashboard.periods import Period, default_preset, from_days, parse_period
 
 BERLIN, KOLKATA, UTC_ZONE = ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Kolkata"), ZoneInfo("UTC")
 NOW = int(datetime(2026, 11, 21, 10, 30, tzinfo=UTC).timestamp()) * 1_000_000

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import redis as redis_client
 
+from apps.core.clock import now_us
 from tests.environment import own_environment
 from tests.services.process import dies_with_us, end, wait_until
 from tests.services.redis import Redis
@@ -77,7 +78,8 @@ class Installation:
             return int(database.execute(sql).fetchone()[0] or 0)
 
     def undone(self) -> int:
-        return self.one("SELECT COUNT(*) FROM core_job WHERE done < requested")
+        """Return how many jobs are due."""
+        return self.one(f"SELECT COUNT(*) FROM core_job WHERE done < requested AND due_us <= {now_us()}")
 
     def ledger_mj(self) -> int:
         return self.one("SELECT SUM(energy_mj) FROM energy_ledgerentry")

@@ -12,8 +12,9 @@ from apps.accounts.models import Project
 from apps.assets.calc import Charge, brought_ug
 from apps.assets.choices import ChargeKind
 from apps.assets.history import Event
+from apps.core.days import midnight_hour
 from apps.dashboard.calc import Unit
-from apps.dashboard.periods import local, midnight_hour
+from apps.dashboard.periods import local
 
 LAB, NOBODY = "~lab", "~nobody"
 COLOURS = ("s1", "s2", "s3", "s4", "s5", "s6")

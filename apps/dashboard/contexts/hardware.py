@@ -8,7 +8,7 @@ from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind
 from apps.carbon.answers import Answer
 from apps.carbon.calc import ALLOCATION, INVENTORY, NOT_TOLD, TOGETHER, FigureQuery, iso_hour
-from apps.carbon.embodied import Coverage, Embodied, coverage, embodied, embodied_by, embodied_in
+from apps.carbon.embodied import Coverage, Embodied, coverage, embodied, embodied_in
 from apps.carbon.selectors import Figure
 from apps.dashboard.calc import Unit, unit_for
 from apps.dashboard.charts import Chart, Series, stacked
@@ -54,7 +54,7 @@ def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int) -> Hardwar
     if not lab.assets.exists():
         return None
     asked = query.but(metric=ALLOCATION)
-    by_charge = {charge: part for (charge,), part in embodied_by(lab, asked, ["charge"], now).items()}
+    by_charge = {charge: part for (_, charge), part in embodied_in(lab, asked, asked.hours, now).items()}
     covered = coverage(lab, asked, now)
     whole = sum(by_charge.values(), Embodied())
     unit = unit_for(TOGETHER, [used.emission_ug + whole.embodied_ug], column=True)
@@ -123,28 +123,30 @@ def _charge(hardware: Hardware, key: str, name: str, colour: str, note: str, hre
     return Charge(key, name, colour, note, href, charge_query(hardware.query, key), Figure())
 
 
-@dataclass(frozen=True)
-class HardwareChart:
-    """Hardware by project over time, and its table twin."""
-
-    chart: Chart
-    twin: Twin
+Cells = dict[tuple[int, str], Embodied]
 
 
-def hardware_chart(
-    lab: Lab, hardware: Hardware | None, listed: list[Charge], period: Period, now: int
-) -> HardwareChart | None:
-    """Return the chart of hardware by project; None where nothing is borne. One query."""
-    if hardware is None or not hardware.by_charge:
-        return None
+def _cells(lab: Lab, hardware: Hardware, period: Period, now: int) -> tuple[Cells, Unit]:
+    """Return hardware by (bar, charge), and the unit that fits the highest bar. One query."""
     buckets = period.buckets()
     edges = [*(bucket.from_hour for bucket in buckets), buckets[-1].to_hour]
     cells = embodied_in(lab, hardware.query.but(metric=ALLOCATION), edges, now)
     heights: dict[int, int] = defaultdict(int)
     for (place, _), part in cells.items():
         heights[place] += part.embodied_ug
-    unit = unit_for(ALLOCATION, heights.values())
-    bearing = [charge for charge in listed if charge.key in hardware.by_charge]
+    return cells, unit_for(ALLOCATION, heights.values())
+
+
+def _bearing(hardware: Hardware, listed: list[Charge]) -> list[Charge]:
+    return [charge for charge in listed if charge.key in hardware.by_charge]
+
+
+def hardware_chart(lab: Lab, hardware: Hardware | None, listed: list[Charge], period: Period, now: int) -> Chart | None:
+    """Return the chart of hardware by project; None where nothing is borne. One query."""
+    if hardware is None or not hardware.by_charge:
+        return None
+    cells, unit = _cells(lab, hardware, period, now)
+    bearing, buckets = _bearing(hardware, listed), period.buckets()
     top = max(bearing, key=lambda charge: hardware.by_charge[charge.key].embodied_ug)
     series = [
         Series(
@@ -153,22 +155,22 @@ def hardware_chart(
         )
         for charge in bearing
     ]  # fmt: skip
-    chart = stacked(
+    return stacked(
         name="hardware-by-project",
         summary=f"Embodied carbon of hardware, {period.label}, most of it {top.name}.",
         labels=[bucket.label for bucket in buckets],
         full_labels=[bucket.full_label for bucket in buckets],
-        edges=[iso_hour(hour) for hour in edges],
+        edges=[iso_hour(hour) for hour in (*(bucket.from_hour for bucket in buckets), buckets[-1].to_hour)],
         unit=unit.name,
         series=series,
         unknown=[None] * len(buckets),
     )
-    return HardwareChart(chart, _twin(hardware, bearing, cells, period, unit))
 
 
-def _twin(
-    hardware: Hardware, bearing: list[Charge], cells: dict[tuple[int, str], Embodied], period: Period, unit: Unit
-) -> Twin:
+def hardware_twin(lab: Lab, hardware: Hardware, listed: list[Charge], period: Period, now: int) -> Twin:
+    """Return the table twin of that chart. One query."""
+    cells, unit = _cells(lab, hardware, period, now)
+    bearing = _bearing(hardware, listed)
     whole = hardware.query.but(metric=ALLOCATION)
     asked = [charge_query(whole, charge.key) for charge in bearing]
     rows = []
@@ -193,7 +195,7 @@ def _twin(
 def by_kind(lab: Lab, query: FigureQuery, now: int) -> list[tuple[str, Fig]]:
     """Return why a subject bears hardware, largest first; the parts add up to its hardware. One query."""
     asked = query.but(metric=ALLOCATION)
-    found = {kind: part.embodied_ug for (kind,), part in embodied_by(lab, asked, ["kind"], now).items()}
+    found = {kind: part.embodied_ug for (_, kind), part in embodied_in(lab, asked, asked.hours, now, by="kind").items()}
     unit = unit_for(ALLOCATION, [sum(found.values())], column=True)
     order = sorted(found, key=lambda kind: (-found[kind], kind))
     return [(str(ChargeKind(kind).label), amount_fig(asked.but(consumer=kind), found[kind], unit)) for kind in order]

@@ -12,11 +12,11 @@ from apps.dashboard.contexts.attention import Need, needs_of
 from apps.dashboard.contexts.hardware import (
     Caused,
     Hardware,
-    HardwareChart,
     all_charges,
     caused,
     hardware_chart,
     hardware_of,
+    hardware_twin,
 )
 from apps.dashboard.contexts.pricing import Pricing, factor_text
 from apps.dashboard.contexts.use import (
@@ -101,7 +101,7 @@ class OverviewPage:
     chart: Chart
     unknown_drawn: bool
     hardware: Hardware | None
-    hardware_chart: HardwareChart | None
+    hardware_chart: Chart | None
     heading: str = field(default="")
 
 
@@ -115,10 +115,10 @@ def lab_query(lab: Lab, period: Period, metric: str = "energy_mj") -> FigureQuer
 def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> OverviewPage:
     """Return the Overview of a period, read by a scope profile ('': the lab's). The number of queries does not depend on
     the number of rows."""
-    use, pricing = priced_use(lab, lab_query(lab, period).but(profile=profile or lab.profile))
+    use, pricing = priced_use(lab, lab_query(lab, period).but(profile=profile or lab.profile), period.stretch)
     listed = charges(lab, use, period)
     times = device_times(lab, period.from_hour, period.to_hour, now)
-    unknown = unknown_shares(lab, period.buckets(), times, now)
+    unknown = unknown_shares(lab, period, times, now)
     units = column_units([use.whole])
     whole = use.whole
     hardware = hardware_of(lab, use.query, whole, now)
@@ -157,9 +157,18 @@ def _row(charge: Charge, units: Units, whole: Figure, hardware: Hardware | None)
 
 def overview_twin(*, lab: Lab, period: Period, now: int) -> Twin:
     """Return the table twin of the Overview's chart."""
-    use = use_of(lab, lab_query(lab, period))
+    use = use_of(lab, lab_query(lab, period), period.stretch)
     times = device_times(lab, period.from_hour, period.to_hour, now)
-    return use_twin(use, charges(lab, use, period), period, unknown_shares(lab, period.buckets(), times, now))
+    return use_twin(use, charges(lab, use, period), period, unknown_shares(lab, period, times, now))
+
+
+def overview_hardware_twin(*, lab: Lab, period: Period, now: int) -> Twin | None:
+    """Return the table twin of the Overview's chart of hardware; None where nothing is borne."""
+    use = use_of(lab, lab_query(lab, period), period.stretch)
+    hardware = hardware_of(lab, use.query, use.whole, now)
+    if hardware is None or not hardware.by_charge:
+        return None
+    return hardware_twin(lab, hardware, all_charges(lab, hardware, charges(lab, use, period), period), period, now)
 
 
 def overview_rows(*, lab: Lab, period: Period) -> tuple[Use, list[Charge]]:

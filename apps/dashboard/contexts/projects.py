@@ -59,7 +59,7 @@ class ProjectsPage:
 
 def projects_page(*, lab: Lab, period: Period, now: int) -> ProjectsPage:
     """Return all projects and what is nobody's; the rows add up to the lab. A fixed number of queries."""
-    use = use_of(lab, lab_query(lab, period))
+    use = use_of(lab, lab_query(lab, period), period.stretch)
     whole = use.whole
     units = column_units([whole])
     hardware = hardware_of(lab, use.query, whole, now)
@@ -132,17 +132,17 @@ class ProjectPage:
     kinds: list[tuple[str, Fig]]
 
 
-def project_use(lab: Lab, project: Project, period: Period) -> tuple[Use, Charge]:
-    """Return a project's use of a period, as one charge. One query."""
+def project_use(lab: Lab, project: Project, period: Period, stretch: str = "hour") -> tuple[Use, Charge]:
+    """Return a project's use of a period, by hour or by ``Period.stretch``, as one charge. One query."""
     query = lab_query(lab, period).but(subject_kind="project", subject_key=project.slug)
-    use = merged(use_of(lab, query), "project")
+    use = merged(use_of(lab, query, stretch), "project")
     return use, Charge("project", project.name, "s1", "", "", query, use.whole)
 
 
 def project_page(*, lab: Lab, project: Project, period: Period, sight: Sight, now: int) -> ProjectPage:
     """Return one project. The number of queries does not depend on the number of rows."""
     query = lab_query(lab, period).but(subject_kind="project", subject_key=project.slug)
-    found_use, pricing = priced_use(lab, query)
+    found_use, pricing = priced_use(lab, query, period.stretch)
     use = merged(found_use, "project")
     whole = use.whole
     charge = Charge("project", project.name, "s1", "", "", query, whole)
@@ -218,5 +218,5 @@ def _people(lab: Lab, query: FigureQuery, units: Units, sight: Sight) -> list[Pe
 
 def project_twin(*, lab: Lab, project: Project, period: Period) -> Twin:
     """Return the table twin of a project's chart."""
-    use, charge = project_use(lab, project, period)
+    use, charge = project_use(lab, project, period, period.stretch)
     return use_twin(use, [charge], period, [None] * len(period.buckets()))

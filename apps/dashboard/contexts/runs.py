@@ -246,7 +246,7 @@ def run_page(*, lab: Lab, run: Run, zone: Any, now: int, sight: Sight) -> RunPag
     query = FigureQuery(
         metric="energy_mj", from_hour=start, to_hour=end, subject_kind="run", subject_key=str(run.uuid), basis=lab.basis
     )
-    found_use, pricing = priced_use(lab, query)
+    found_use, pricing = priced_use(lab, query, period.stretch)
     use = merged(found_use, "run")
     whole = use.whole
     curves = [(name, *_curve(windows, period)) for name, windows in by_device.items()]

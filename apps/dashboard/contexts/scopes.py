@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apps.accounts.models import Lab
-from apps.carbon.answers import answer
+from apps.carbon.answers import Answer, halves
 from apps.carbon.calc import ALLOCATION, INVENTORY, TOGETHER, TOGETHER_INVENTORY, FigureQuery
+from apps.carbon.embodied import Coverage, Embodied, coverage, embodied, embodied_in
 from apps.carbon.scopes import (
     EMBODIED,
     GHG_PROTOCOL,
@@ -17,6 +18,7 @@ from apps.carbon.scopes import (
     WASTE,
     beyond_the_lesson,
 )
+from apps.carbon.selectors import Figure, figure
 from apps.dashboard.calc import Unit, unit_for
 from apps.dashboard.contexts.overview import lab_query
 from apps.dashboard.figures import Fig, carbon_fig, entered_fig, fig
@@ -91,10 +93,48 @@ class _Units:
     emission: Unit
 
 
+class _Asked:
+    """Answers of one page: what two lines ask alike is read once. Hardware that is spread is read by days."""
+
+    def __init__(self, lab: Lab, now: int) -> None:
+        self._lab, self._now = lab, now
+        self._use: dict[FigureQuery, Figure] = {}
+        self._hardware: dict[FigureQuery, Embodied] = {}
+        self._covered: dict[FigureQuery, Coverage] = {}
+
+    def __call__(self, query: FigureQuery) -> Answer:
+        use, hardware = halves(query)
+        if hardware is None:
+            return Answer(query, self._figure(use)) if use else Answer(query)
+        return Answer(query, self._figure(use) if use else Figure(), self._embodied(hardware), self._coverage(hardware))
+
+    def _figure(self, query: FigureQuery) -> Figure:
+        key = query.but(metric="energy_mj", profile=query.profile if query.scope else "")
+        if key not in self._use:
+            self._use[key] = figure(self._lab, query)
+        return self._use[key]
+
+    def _embodied(self, query: FigureQuery) -> Embodied:
+        key = query.but(profile=query.profile if query.scope else "")
+        if key not in self._hardware:
+            if query.metric == ALLOCATION:
+                parts = embodied_in(self._lab, query, query.hours, self._now)
+                self._hardware[key] = sum(parts.values(), Embodied())
+            else:
+                self._hardware[key] = embodied(self._lab, query, self._now)
+        return self._hardware[key]
+
+    def _coverage(self, query: FigureQuery) -> Coverage:
+        key = query.but(metric="", scope="", profile="")
+        if key not in self._covered:
+            self._covered[key] = coverage(self._lab, query, self._now)
+        return self._covered[key]
+
+
 def scopes_page(*, lab: Lab, period: Period, profile: str, ledger: str, both: bool, now: int) -> ScopesPage:
     """Return the page. The number of queries does not depend on the number of rows."""
-    query = lab_query(lab, period)
-    whole = answer(lab, query.but(metric=WHOLE[ledger]), now)
+    query, asked = lab_query(lab, period), _Asked(lab, now)
+    whole = asked(query.but(metric=WHOLE[ledger]))
     units = _Units(
         unit_for("energy_mj", [whole.use.energy_mj], column=True), unit_for(WHOLE[ledger], [whole.value], column=True)
     )
@@ -104,7 +144,7 @@ def scopes_page(*, lab: Lab, period: Period, profile: str, ledger: str, both: bo
         period=period,
         ledger=ledger,
         ledgers=[(key, name, key == ledger) for key, name in LEDGERS.items()],
-        tables=[_table(lab, query.but(profile=key), ledger, units, now) for key in profiles],
+        tables=[_table(query.but(profile=key), ledger, units, asked) for key in profiles],
         both=both,
         known=f"{covered.known} of {covered.assets}" if covered and covered.assets else "",
         energy_unit=units.energy,
@@ -114,32 +154,32 @@ def scopes_page(*, lab: Lab, period: Period, profile: str, ledger: str, both: bo
     )
 
 
-def _table(lab: Lab, query: FigureQuery, ledger: str, units: _Units, now: int) -> ProfileTable:
+def _table(query: FigureQuery, ledger: str, units: _Units, asked: _Asked) -> ProfileTable:
     lines = []
     for scope, role, activity in LINES[query.profile]:
-        lines.append(_line(lab, query.but(scope=scope), role, activity, ledger, units, now))
+        lines.append(_line(query.but(scope=scope), role, activity, ledger, units, asked))
     whole = query.but(metric=WHOLE[ledger])
-    found = answer(lab, whole, now)
+    found = asked(whole)
     return ProfileTable(
         profile=query.profile,
         name=PROFILE_NAMES[query.profile],
         lines=lines,
-        scopes=[(SCOPE_NAMES[scope], _sum(lab, whole.but(scope=scope), units, now)) for scope in ("2", "3")],
+        scopes=[(SCOPE_NAMES[scope], _sum(whole.but(scope=scope), units, asked)) for scope in ("2", "3")],
         energy=fig(query.but(metric="energy_mj"), found.use, units.energy),
         total=carbon_fig(found, units.emission),
     )
 
 
-def _sum(lab: Lab, query: FigureQuery, units: _Units, now: int) -> Fig | None:
+def _sum(query: FigureQuery, units: _Units, asked: _Asked) -> Fig | None:
     """Return the sum of a scope; None where there is nothing in it."""
-    return entered_fig(answer(lab, query, now), units.emission)
+    return entered_fig(asked(query), units.emission)
 
 
-def _line(lab: Lab, query: FigureQuery, role: str, activity: str, ledger: str, units: _Units, now: int) -> ScopeLine:
+def _line(query: FigureQuery, role: str, activity: str, ledger: str, units: _Units, asked: _Asked) -> ScopeLine:
     energy = emission = None
     words = ""
     if role == OPERATION:
-        found = answer(lab, query.but(metric="emission_ug"), now)
+        found = asked(query.but(metric="emission_ug"))
         if found.entries:
             energy = fig(query.but(metric="energy_mj"), found.use, units.energy)
             emission = fig(query.but(metric="emission_ug"), found.use, units.emission)
@@ -150,7 +190,7 @@ def _line(lab: Lab, query: FigureQuery, role: str, activity: str, ledger: str, u
             else "not known: no factor for losses and upstream is loaded"
         )
     else:
-        found = answer(lab, query.but(metric=ledger), now)
+        found = asked(query.but(metric=ledger))
         covered = found.coverage
         if covered is not None and covered.assets:
             emission = entered_fig(found, units.emission)

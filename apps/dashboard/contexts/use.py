@@ -13,7 +13,7 @@ from apps.dashboard.charts import Chart, Series, stacked
 from apps.dashboard.contexts.pricing import PRICING_GROUPS, Pricing, pricing_from
 from apps.dashboard.figures import Fig, fig, total
 from apps.dashboard.periods import Bucket, Period
-from apps.dashboard.selectors import DeviceTime, covered_by_hour, expected_between
+from apps.dashboard.selectors import DeviceTime, covered_by_day, covered_by_hour, expected_between
 from apps.ingest.choices import EnergyQuality
 
 SPECIAL = {
@@ -39,7 +39,8 @@ class Charge:
 
 @dataclass(frozen=True)
 class Use:
-    """The ledger of a subject over a period: by hour, charge and quality; everything shown is a sum of these."""
+    """The ledger of a subject over a period: by hour (or the first of a day), charge and quality; everything shown is a sum
+    of these."""
 
     query: FigureQuery
     parts: dict[tuple[int, str, int], Figure]
@@ -61,14 +62,14 @@ class Use:
         return {name: total(groups[name]) for name in EnergyQuality.names if name in groups}
 
 
-def use_of(lab: Lab, query: FigureQuery) -> Use:
-    """Return the use behind ``query``. One query."""
-    return Use(query, figures_by(lab, query, ["hour", "charge", "quality"]))
+def use_of(lab: Lab, query: FigureQuery, stretch: str = "hour") -> Use:
+    """Return the use behind ``query``, by hour or by ``Period.stretch``. One query."""
+    return Use(query, figures_by(lab, query, [stretch, "charge", "quality"]))
 
 
-def priced_use(lab: Lab, query: FigureQuery) -> tuple[Use, Pricing]:
+def priced_use(lab: Lab, query: FigureQuery, stretch: str) -> tuple[Use, Pricing]:
     """Return the use behind ``query`` and what priced its emissions, from one pass over the ledger. Two queries."""
-    found = figures_by(lab, query, ["hour", *PRICING_GROUPS])
+    found = figures_by(lab, query, [stretch, *PRICING_GROUPS])
     by_use: dict[tuple[int, str, int], list[Figure]] = defaultdict(list)
     by_price: dict[tuple[Any, ...], list[Figure]] = defaultdict(list)
     for (hour, quality, charge, factor, pue), part in found.items():
@@ -145,11 +146,10 @@ def in_buckets(use: Use, buckets: list[Bucket]) -> dict[tuple[int, str, str], Fi
     return {key: total(parts) for key, parts in groups.items()}
 
 
-def unknown_shares(
-    lab: Lab, buckets: list[Bucket], times: list[DeviceTime], now: int, covered: dict[int, int] | None = None
-) -> list[float | None]:
+def unknown_shares(lab: Lab, period: Period, times: list[DeviceTime], now: int) -> list[float | None]:
     """Return per bucket the share of expected device time without data (None: nothing was expected). One query."""
-    hours = covered if covered is not None else covered_by_hour(lab, buckets[0].from_hour, buckets[-1].to_hour)
+    buckets = period.buckets()
+    hours = (covered_by_hour if period.stretch == "hour" else covered_by_day)(lab, period.from_hour, period.to_hour)
     shares: list[float | None] = []
     for bucket in buckets:
         expected = expected_between(times, bucket.from_hour, bucket.to_hour, now)

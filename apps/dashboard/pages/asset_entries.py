@@ -21,6 +21,7 @@ from apps.assets.services import (
     store,
     upgrade,
 )
+from apps.core.days import midnight_hour
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.access import Visitor
@@ -37,7 +38,6 @@ from apps.dashboard.pages.asset_forms import (
     thing,
 )
 from apps.dashboard.pages.dated import from_us
-from apps.dashboard.periods import midnight_hour
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from datetime import date, datetime, time
 
+from apps.core.days import midnight_hour
 from apps.core.errors import InvalidInput
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.access import Visitor
-from apps.dashboard.periods import midnight_hour
 from apps.fleet.models import Site
 from apps.fleet.selectors import site_of
 

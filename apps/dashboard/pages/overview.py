@@ -9,7 +9,7 @@ from django.shortcuts import render
 from apps.carbon.calc import iso_hour
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.access import Visitor, page
-from apps.dashboard.contexts.overview import overview_page, overview_rows, overview_twin
+from apps.dashboard.contexts.overview import overview_hardware_twin, overview_page, overview_rows, overview_twin
 from apps.dashboard.contexts.period import chosen_period, period_menu
 from apps.dashboard.contexts.profile import chosen_profile
 from apps.dashboard.csvs import csv_response
@@ -38,6 +38,17 @@ def overview_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     twin = overview_twin(lab=visitor.lab, period=period, now=visitor.now)
     template = "components/twin.html" if request.headers.get("HX-Request") else "pages/twin.html"
     return render(request, template, {"twin": twin, "menu": period_menu(request, period), "title": "Energy by project"})
+
+
+@page()
+def hardware_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Show the table twin of the Overview's chart of hardware, as a page or as a part of one."""
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    twin = overview_hardware_twin(lab=visitor.lab, period=period, now=visitor.now)
+    template = "components/twin.html" if request.headers.get("HX-Request") else "pages/twin.html"
+    return render(request, template, {"twin": twin, "menu": period_menu(request, period), "title": "Hardware by project"})
 
 
 @page()

@@ -1,0 +1,57 @@
+"""The energy ledger as SQL: an entry ``e`` with what priced it and who is charged, and its three metrics."""
+
+from apps.carbon.choices import UseKind
+from apps.core.sql import emission_sql, facility_sql, split_sql
+
+# Ledger entry → the PUE and factor of its node at its hour. Takes the basis as parameter.
+PRICED = """
+JOIN ingest_consumer c ON c.id = e.consumer_id
+LEFT JOIN carbon_appliedfactor a
+  ON a.node_id = e.node_id AND a.basis = %s AND a.from_hour <= e.hour AND e.hour < a.to_hour
+LEFT JOIN carbon_emissionfactor f ON f.id = a.factor_id
+"""
+# … → the project and person charged, and where idle energy is spread the part that a project bears.
+CHARGED = f"""{PRICED}
+LEFT JOIN attribution_attribution t
+  ON t.consumer_id = e.consumer_id AND t.node_id = e.node_id AND t.from_hour <= e.hour AND e.hour < t.to_hour
+LEFT JOIN energy_idleshare s
+  ON c.kind = 'idle' AND s.lab_id = e.lab_id AND s.from_hour <= e.hour AND e.hour < s.to_hour
+"""
+PROJECT = "COALESCE(t.project_id, s.project_id)"
+KIND = (
+    f"CASE WHEN c.kind = 'idle' AND s.id IS NULL THEN '{UseKind.IDLE.value}' "
+    f"WHEN c.kind = 'idle' THEN '{UseKind.IDLE_SHARE.value}' "
+    f"WHEN c.kind = 'overhead' THEN '{UseKind.OVERHEAD.value}' ELSE '{UseKind.USED.value}' END"
+)
+
+
+def charge_sql(kind: str, project: str = "p") -> str:
+    """Return SQL for who is charged: a project's slug, '~idle', '~overhead' or '~unattributed'."""
+    return (
+        f"CASE {kind} WHEN '{UseKind.IDLE.value}' THEN '~idle' WHEN '{UseKind.OVERHEAD.value}' THEN '~overhead' "
+        f"ELSE CASE WHEN {project}.id IS NULL THEN '~unattributed' ELSE {project}.slug END END"
+    )
+
+
+def _part(value: str) -> str:
+    """Return SQL for an entry's value, or for the part of it that a project bears where idle energy is spread."""
+    return f"CASE WHEN s.id IS NULL THEN {value} ELSE {split_sql(value, 's.low', 's.high', 's.total')} END"
+
+
+def metrics_sql() -> dict[str, str]:
+    """Return SQL for each metric of an entry: exact integers, or NULL where it has no factor or PUE."""
+    return {
+        "energy_mj": _part("e.energy_mj"),
+        "facility_energy_mj": _part(facility_sql("e.energy_mj", "a.pue_ppm")),
+        "emission_ug": _part(emission_sql("e.energy_mj", "a.pue_ppm", "f.ug_per_kwh")),
+    }
+
+
+def sums_sql() -> str:
+    """Return SQL for the sums of entries, in the names of a Figure."""
+    metrics = metrics_sql()
+    return (
+        "".join(f"SUM({sql}) AS {name}, " for name, sql in metrics.items())
+        + f"SUM(CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END) AS without_factor_mj, "
+        "COUNT(*) AS entries"
+    )

@@ -1,0 +1,409 @@
+"""Rolled days never change a figure: whatever happens between two summings, pages read the integers of the ledgers."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import Any
+from unittest.mock import patch
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.db import connection, transaction
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from apps.accounts.models import Lab
+from apps.accounts.services import change_lab, create_project
+from apps.assets.choices import EventKind
+from apps.assets.services import Entry, record
+from apps.attribution.calc import Stretch
+from apps.attribution.services import Criteria, claim, drafted_rule, make_rule, undo_claim
+from apps.carbon import days, rollup
+from apps.carbon.calc import FigureQuery
+from apps.carbon.choices import Rolled
+from apps.carbon.embodied import Embodied, embodied_by, embodied_in
+from apps.carbon.models import EmbodiedDay, MeterDay, RolledDay, StaleSpan, UseDay
+from apps.carbon.selectors import Figure, figure, figures_by, figures_of_meters
+from apps.carbon.services import apply_factors, declare_factor
+from apps.core.clock import now_us
+from apps.core.days import day_edges
+from apps.core.jobs import work_until_empty
+from apps.core.models import Job
+from apps.core.units import US_PER_HOUR, hour_of
+from apps.dashboard.figures import total
+from apps.dashboard.selectors import covered_by_day, covered_by_hour, device_times
+from apps.energy.idle import set_idle_policy, withdraw_idle_policy
+from apps.energy.services import rebuild_ledger
+from apps.fleet.models import Device
+from apps.fleet.services import set_pue, set_static_power
+from apps.ingest.models import Consumer, EnergyWindow
+from apps.runs.services import RunFacts, put_run
+from tests.assets.support import bought
+from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
+
+pytestmark = pytest.mark.django_db(transaction=True)
+H0 = hour_of(T0) - 9  # a day of the lab (Europe/Berlin): 2026-11-01T23:00Z
+HOURS = 4 * 24
+NOW = (H0 + HOURS + 5) * US_PER_HOUR
+RUN = uuid.UUID("00000000-0000-4000-8000-000000000001")
+CONSUMERS = ("proc:alice/python3", "proc:bob/python3", f"run:{RUN}", "job:hpc/7", "idle", "unknown")
+PROJECTS = ("vision", "nlp")
+GROUPED = (
+    [], ["charge"], ["node"], ["quality", "charge", "factor", "pue"], ["person"], ["run", "consumer"],
+    ["os_user", "program"], ["project"],
+)  # fmt: skip
+
+offsets = st.integers(0, HOURS - 1)
+steps = st.one_of(
+    st.tuples(st.just("push"), offsets, st.sampled_from(CONSUMERS), st.integers(1, 10**6), st.integers(0, 10**6)),
+    st.tuples(st.just("run"), st.sampled_from([None, *PROJECTS]), st.sampled_from(["", "alice"])),
+    st.tuples(st.just("rule"), st.sampled_from(["alice", "bob"]), st.sampled_from(PROJECTS), offsets),
+    st.tuples(st.just("claim"), st.sampled_from(CONSUMERS), offsets, st.sampled_from(PROJECTS)),
+    st.tuples(st.just("undo"), st.integers(0, 3)),
+    st.tuples(st.just("idle"), st.sampled_from(["visible", "by_energy", "by_reservation"]), offsets),
+    st.tuples(st.just("unidle"), offsets),
+    st.tuples(st.just("pue"), st.integers(1_000_000, 2_000_000), offsets),
+    st.tuples(st.just("power"), st.sampled_from([None, 60_000])),
+    st.tuples(st.just("zone"), st.sampled_from(["Europe/Berlin", "Asia/Kolkata", "America/New_York"])),
+    st.tuples(st.just("rebuild")),
+    st.tuples(st.just("lend"), offsets),
+    st.tuples(st.just("roll")),
+    st.tuples(st.just("roll")),
+)
+
+
+@contextmanager
+def from_the_ledgers(lab: Lab) -> Iterator[None]:
+    """Read as if nothing had ever been summed."""
+    RolledDay.objects.filter(lab=lab).update(basis="nothing")
+    yield
+    RolledDay.objects.filter(lab=lab).update(basis=lab.basis)
+
+
+class History:
+    """A lab to which things happen, days of which are summed now and then."""
+
+    def __init__(self) -> None:
+        self.small: SmallLab = small_lab(name=f"Lab {uuid.uuid4().hex[:8]}")
+        self.lab = self.small.lab
+        self.projects = {slug: create_project(lab=self.lab, slug=slug, name=slug, now=T0) for slug in PROJECTS}
+        self.sequence = 0
+        self.acts: list[uuid.UUID] = []
+        self.asset = bought(self.small, kg=97, years=1, at_us=H0 * US_PER_HOUR, now=NOW)
+
+    def do(self, step: tuple[Any, ...]) -> None:
+        getattr(self, step[0])(*step[1:])
+        work_until_empty(worker="test")
+
+    def push(self, offset: int, consumer: str, energy_mj: int, idle_mj: int) -> None:
+        start = (H0 + offset) * US_PER_HOUR + self.sequence * MINUTE // 10
+        shares = ((consumer, energy_mj),) if consumer == "idle" else ((consumer, energy_mj), ("idle", idle_mj))
+        window = W(
+            "gpu:GPU-1",
+            sum(part for _, part in shares),
+            start,
+            start + MINUTE // 10,
+            self.sequence,
+            shares,
+            None,
+            "nvml_power",
+        )
+        push(self.small.node, [window], received_us=NOW, sent_at=NOW)
+        self.sequence += 1
+
+    def run(self, project: str | None, os_user: str) -> None:
+        facts = RunFacts(name="r", started_us=T0, project=project, os_user=os_user, node_uuid=self.small.node.uuid)
+        put_run(lab=self.lab, uuid=RUN, facts=facts, by=None, bound_node=None)
+
+    def rule(self, os_user: str, project: str, offset: int) -> None:
+        criteria = Criteria(os_user=os_user)
+        rule = drafted_rule(
+            lab=self.lab, criteria=criteria, project=self.projects[project], person=self.small.owner,
+            from_us=(H0 + offset) * US_PER_HOUR,
+        )  # fmt: skip
+        if not self.lab.rules.filter(os_user=os_user, project=rule.project, from_hour=rule.from_hour).exists():
+            make_rule(rule=rule, by=self.small.owner, now=T0)
+
+    def claim(self, consumer: str, offset: int, project: str) -> None:
+        rows = list(Consumer.objects.filter(lab=self.lab, key=consumer))
+        if rows:
+            stretches = [Stretch(row.pk, None, H0 + offset, H0 + offset + 30) for row in rows]
+            self.acts.append(claim(lab=self.lab, stretches=stretches, project=self.projects[project], by=None, now=T0))
+
+    def undo(self, number: int) -> None:
+        if self.acts:
+            undo_claim(lab=self.lab, act=self.acts[number % len(self.acts)], by=None, now=T0)
+
+    def idle(self, policy: str, offset: int) -> None:
+        set_idle_policy(lab=self.lab, policy=policy, from_us=(H0 + offset) * US_PER_HOUR, by=None, now=T0)
+
+    def unidle(self, offset: int) -> None:
+        found = self.lab.idle_policies.order_by("from_hour").values_list("from_hour", flat=True)
+        if found:
+            withdraw_idle_policy(lab=self.lab, from_hour=found[offset % len(found)], by=None, now=T0)
+
+    def pue(self, pue_ppm: int, offset: int) -> None:
+        hour = H0 + offset
+        if not self.small.site.pues.filter(from_hour=hour).exists():
+            set_pue(site=self.small.site, pue_ppm=pue_ppm, from_us=hour * US_PER_HOUR, by=None, now=T0)
+
+    def power(self, static_power_mw: int | None) -> None:
+        set_static_power(node=self.small.node, static_power_mw=static_power_mw)
+
+    def zone(self, name: str) -> None:
+        change_lab(
+            lab=self.lab, by=self.small.owner, name=self.lab.name, time_zone=name, person_view=self.lab.person_view, now=T0
+        )
+        self.lab.refresh_from_db()
+
+    def rebuild(self) -> None:
+        rebuild_ledger(lab=self.lab)
+
+    def lend(self, offset: int) -> None:
+        entry = Entry(EventKind.TRANSFER, (H0 + offset) * US_PER_HOUR, project=self.projects["vision"])
+        record(asset=self.asset, entry=entry, by=self.small.owner, now=NOW)
+
+    def roll(self) -> None:
+        assert rollup.roll_up(lab=self.lab, now=NOW)
+        assert not StaleSpan.objects.filter(lab=self.lab).exists()
+
+    def periods(self) -> list[tuple[int, int]]:
+        return [(H0, H0 + HOURS), (H0 + 30, H0 + 71), (H0 - 30, H0 + HOURS + 24)]
+
+    def told(self) -> dict[Any, Any]:
+        """Return what pages show of the lab's use and hardware, in several ways and periods."""
+        found: dict[Any, Any] = {}
+        for start, end in self.periods():
+            query = FigureQuery(metric="energy_mj", from_hour=start, to_hour=end)
+            for groups in GROUPED:
+                found[start, *groups] = figures_by(self.lab, query, groups)
+            asked = [
+                query.but(subject_kind="project", subject_key="vision"),
+                query.but(subject_kind="node", subject_key=self.node),
+                query.but(subject_kind="person", subject_key=str(self.small.owner.pk)), query.but(quality="SAMPLED"),
+                query.but(consumer="idle"), query.but(consumer="idle_share"), query.but(consumer="unattributed"),
+                query.but(project="-"), query.but(project="nlp"), query.but(os_user="alice"), query.but(use="idle"),
+            ]  # fmt: skip
+            for one in asked:
+                found[one.string()] = figure(self.lab, one)
+            for column, pk in (("device_id", self.device), ("node_id", self.small.node.pk)):
+                spans = [(pk, start, end), (pk, start + 5, end - 7), (pk, H0 + 24, H0 + 48)]
+                found[start, column] = figures_of_meters(self.lab, column, spans)
+            found[start, "devices"] = device_times(self.lab, start, end, NOW)
+            edges = [start, *(edge for edge in self.edges() if start < edge < end), end]
+            cells = embodied_in(self.lab, query.but(metric="embodied_ug"), edges, NOW)
+            found[start, "hardware"] = {key: cell.embodied_ug for key, cell in cells.items()}
+        return found
+
+    @property
+    def node(self) -> str:
+        return str(self.small.node.uuid)
+
+    @property
+    def device(self) -> int:
+        return Device.objects.get(lab=self.lab, key="gpu:GPU-1").pk
+
+    def edges(self) -> list[int]:
+        return day_edges(H0, H0 + HOURS, ZoneInfo(self.lab.time_zone))
+
+
+@given(history=st.lists(steps, min_size=1, max_size=12))
+@example([("push", 3, "proc:alice/python3", 50, 7), ("roll",), ("claim", "proc:alice/python3", 0, "vision"), ("roll",)])
+@example([("push", 3, "idle", 50, 7), ("push", 4, "proc:bob/python3", 9, 9), ("roll",), ("rule", "bob", "nlp", 0)])
+@example([("push", 30, "proc:bob/python3", 9, 9), ("idle", "by_energy", 0), ("rule", "bob", "nlp", 0), ("roll",)])
+@example([("push", 30, "unknown", 9, 9), ("roll",), ("zone", "Asia/Kolkata"), ("push", 31, "idle", 5, 0), ("roll",)])
+@example([("push", 30, "unknown", 9, 9), ("roll",), ("pue", 1_500_000, 29), ("power", 60_000), ("lend", 12), ("roll",)])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_history_makes_a_rolled_day_differ_from_the_ledger(history: list[tuple[Any, ...]]) -> None:
+    lab = History()
+    for step in [
+        ("push", 1, "proc:alice/python3", 5_000, 77),
+        ("push", 50, "proc:bob/python3", 400, 3),
+        ("roll",),
+        *history,
+    ]:
+        lab.do(step)
+        told = lab.told()
+        with from_the_ledgers(lab.lab):
+            assert told == lab.told(), step
+
+
+def rolled(small: SmallLab, *windows: tuple[int, int]) -> SmallLab:
+    """Push (offset of an hour, mJ) of one user's program, and sum the days."""
+    listed = [
+        W("gpu:GPU-1", mj, at, at + MINUTE, i, (("proc:ann/python3", mj),), None, "nvml_power")
+        for i, (at, mj) in enumerate(((H0 + offset) * US_PER_HOUR, mj) for offset, mj in windows)
+    ]
+    push(small.node, listed, received_us=NOW, sent_at=NOW)
+    assert rollup.roll_up(lab=small.lab, now=NOW)
+    return small
+
+
+def counted(lab: Lab, what: Rolled = Rolled.USE) -> set[int]:
+    """Return the first hours of the rolled days that count."""
+    spans = set(StaleSpan.objects.filter(lab=lab, what=what).values_list("from_hour", "to_hour"))
+    rows = RolledDay.objects.filter(lab=lab, what=what, basis=lab.basis, time_zone=lab.time_zone)
+    return {row.from_hour for row in rows if not any(start < row.to_hour and end > row.from_hour for start, end in spans)}
+
+
+@pytest.fixture
+def small() -> SmallLab:
+    return small_lab()
+
+
+def test_pages_read_days_and_not_the_ledger_below_them(small: SmallLab) -> None:
+    """What was summed is what is shown: a row of a day that is changed by hand shows."""
+    rolled(small, (3, 1_000), (30, 2_000))
+    assert counted(small.lab) == {H0, H0 + 24, H0 + 48, H0 + 72}
+    query = FigureQuery(metric="energy_mj", from_hour=H0, to_hour=H0 + HOURS)
+    assert figure(small.lab, query).energy_mj == 3_000
+    UseDay.objects.filter(energy_mj=1_000).update(energy_mj=1_001)
+    assert figure(small.lab, query).energy_mj == 3_001
+    assert figures_by(small.lab, query, ["stretch"]).keys() == {(H0,), (H0 + 24,)}
+    assert figures_by(small.lab, query, ["hour"]).keys() == {(H0 + 3,), (H0 + 30,)}
+    assert figure(small.lab, query.but(from_hour=H0 + 1)).energy_mj == 3_000, "a day that is cut is read from the ledger"
+
+
+def test_only_the_days_that_changed_are_read_from_the_ledger_until_they_are_summed_again(small: SmallLab) -> None:
+    rolled(small, (3, 1_000), (30, 2_000), (60, 4_000))
+    push(small.node, [W("gpu:GPU-2", 7, (H0 + 31) * US_PER_HOUR, (H0 + 31) * US_PER_HOUR + MINUTE)], sent_at=NOW)
+    assert counted(small.lab) == {H0, H0 + 48, H0 + 72}
+    row = Consumer.objects.get(lab=small.lab, key="proc:ann/python3")
+    project = create_project(lab=small.lab, slug="vision", name="Vision", now=T0)
+    claim(lab=small.lab, stretches=[Stretch(row.pk, None, H0 + 48, H0 + 72)], project=project, by=None, now=T0)
+    assert counted(small.lab) == {H0, H0 + 72}
+    assert rollup.roll_up(lab=small.lab, now=NOW)
+    assert counted(small.lab) == {H0, H0 + 24, H0 + 48, H0 + 72}
+
+
+def test_what_is_derived_again_and_stays_the_same_marks_nothing(small: SmallLab) -> None:
+    rolled(small, (3, 1_000))
+    apply_factors(lab=small.lab)
+    declare_factor(lab=small.lab, zone="our-cloud", name="Our cloud", ug_per_kwh=10**8, source="the provider", now=T0)
+    put_run(lab=small.lab, uuid=RUN, facts=RunFacts(name="r", started_us=T0), by=None, bound_node=None)
+    work_until_empty(worker="test")
+    assert counted(small.lab) == {H0, H0 + 24, H0 + 48, H0 + 72}
+
+
+def test_a_day_is_summed_when_it_is_over_and_asks_for_the_next() -> None:
+    small = small_lab()
+    now = now_us()
+    start = now - MINUTE
+    push(small.node, [W("gpu:GPU-1", 5, start, now)], sent_at=now)
+    job = Job.objects.get(kind=rollup.DAY_OVER, key=str(small.lab.pk))
+    edges = day_edges(hour_of(now), hour_of(now) + 1, ZoneInfo("Europe/Berlin"))
+    assert job.due_us == edges[-1] * US_PER_HOUR + rollup.AFTER_MIDNIGHT_US
+    assert rollup.roll_up(lab=small.lab, now=now)
+    assert not RolledDay.objects.filter(lab=small.lab, to_hour__gt=hour_of(now)).exists()
+    tomorrow = job.due_us
+    assert rollup.roll_up(lab=small.lab, now=tomorrow)
+    assert edges[-2] in counted(small.lab)
+
+
+def test_hardware_by_day_is_what_charges_say(small: SmallLab) -> None:
+    bought(small, kg=1, years=1, at_us=H0 * US_PER_HOUR, now=NOW)
+    query = FigureQuery(metric="embodied_ug", from_hour=H0, to_hour=H0 + HOURS)
+    before = embodied_by(small.lab, query, ["charge"], NOW)
+    assert rollup.roll_up(lab=small.lab, now=NOW)
+    assert counted(small.lab, Rolled.HARDWARE) == {H0, H0 + 24, H0 + 48, H0 + 72}
+    cells = embodied_in(small.lab, query, [H0, H0 + 24, H0 + 50, H0 + HOURS], NOW)
+    assert sum(cells.values(), Embodied()).embodied_ug == before[("~held",)].embodied_ug
+    assert {place for place, _ in cells} == {0, 1, 2}
+    EmbodiedDay.objects.update(embodied_ug=0)
+    cells = embodied_in(small.lab, query, [H0, H0 + 24, H0 + 50, H0 + HOURS], NOW)
+    assert {place for (place, _), cell in cells.items() if cell.embodied_ug} == {1, 2}, "a day over an edge is not read"
+
+
+def test_device_time_by_day_is_device_time_by_hour(small: SmallLab) -> None:
+    rolled(small, (3, 1_000), (4, 1), (30, 2_000))
+    by_day: dict[int, int] = defaultdict(int)
+    for hour, covered in covered_by_hour(small.lab, H0, H0 + HOURS).items():
+        by_day[hour - (hour - H0) % 24] += covered
+    assert covered_by_day(small.lab, H0, H0 + HOURS) == by_day
+    assert set(Device.objects.filter(lab=small.lab).values_list("pk", flat=True)) == set(
+        MeterDay.objects.values_list("device_id", flat=True)
+    )
+
+
+def test_days_that_are_dropped_come_back_the_same(small: SmallLab) -> None:
+    bought(small, kg=1, years=1, at_us=H0 * US_PER_HOUR, now=NOW)
+    rolled(small, (3, 1_000), (4, 1), (30, 2_000))
+    tables = (UseDay, MeterDay, EmbodiedDay)
+
+    def rows() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for table in tables:
+            told = table.objects.order_by("day__what", "day__from_hour", "pk").values()
+            found += [{name: value for name, value in row.items() if name not in {"id", "day_id"}} for row in told]
+        return found
+
+    before = rows()
+    assert len(before) > 5
+    RolledDay.objects.all().delete()
+    assert not rows()
+    assert rollup.roll_up(lab=small.lab, now=NOW)
+    assert rows() == before
+
+
+def test_a_ledger_that_is_rebuilt_with_less_is_shown_with_less(small: SmallLab) -> None:
+    rolled(small, (3, 1_000), (30, 2_000))
+    query = FigureQuery(metric="energy_mj", from_hour=H0, to_hour=H0 + HOURS)
+    EnergyWindow.objects.filter(start_us__lt=(H0 + 24) * US_PER_HOUR).delete()
+    rebuild_ledger(lab=small.lab)
+    assert figure(small.lab, query).energy_mj == 2_000
+
+
+def test_while_the_ledger_is_written_nothing_is_summed_and_it_is_said() -> None:
+    small = small_lab()
+    with patch.object(rollup, "try_lock_alone", return_value=False), patch.object(rollup, "_PAUSE_S", 0):
+        with pytest.raises(rollup.Busy, match="was being written"):
+            rollup.roll_up(lab=small.lab, now=NOW)
+
+
+@pytest.mark.postgres
+def test_a_change_that_is_not_written_yet_holds_summing_up_and_is_in_it_afterwards(small: SmallLab) -> None:
+    """Who changes the ledger and who sums it never pass each other unseen: summing waits for the other's end."""
+    rolled(small, (3, 1_000))
+    changed, may_end = Event(), Event()
+
+    def change() -> None:
+        with transaction.atomic():
+            at = (H0 + 4) * US_PER_HOUR
+            push(small.node, [W("gpu:GPU-2", 7, at, at + MINUTE)], received_us=NOW, sent_at=NOW)
+            changed.set()
+            may_end.wait(20)
+        connection.close()
+
+    other = Thread(target=change)
+    other.start()
+    assert changed.wait(20)
+    with patch.object(rollup, "_TRIES", 3), pytest.raises(rollup.Busy):
+        rollup.roll_up(lab=small.lab, now=NOW)
+    may_end.set()
+    other.join()
+    assert H0 not in counted(small.lab)
+    assert rollup.roll_up(lab=small.lab, now=NOW)
+    query = FigureQuery(metric="energy_mj", from_hour=H0, to_hour=H0 + HOURS)
+    assert figure(small.lab, query).energy_mj == 1_007
+    assert UseDay.objects.filter(day__from_hour=H0, energy_mj=7).exists()
+
+
+def test_what_days_do_not_hold_is_asked_of_the_ledger() -> None:
+    query = FigureQuery(metric="energy_mj", from_hour=0, to_hour=240)
+    assert days.answers(query, ["charge"], basis="lifecycle")
+    assert not days.answers(query, ["hour"], basis="lifecycle")
+    assert not days.answers(query.but(subject_kind="device", subject_key="gpu:1"), [], basis="lifecycle")
+    assert not days.answers(query.but(to_hour=22), [], basis="lifecycle")
+    assert not days.answers(query.but(basis="direct"), [], basis="lifecycle")
+
+
+def test_sums_of_figures_are_sums_of_days(small: SmallLab) -> None:
+    rolled(small, (3, 1_000), (30, 2_000))
+    query = FigureQuery(metric="energy_mj", from_hour=H0 - 5, to_hour=H0 + HOURS)
+    whole: Figure = figure(small.lab, query)
+    for groups in GROUPED[1:]:
+        assert total(figures_by(small.lab, query, groups).values()) == whole

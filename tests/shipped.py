@@ -1,0 +1,56 @@
+"""What is shipped, put into a test's database at once: loaded by the services the first time, later the same rows copied."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.db import connection
+from django.db.models import Model
+
+from apps.carbon.models import EmissionFactor
+from apps.carbon.services import load_factors
+from apps.catalog.models import EmbodiedFigure, HardwareAlias, HardwareModel
+from apps.catalog.services import load_catalogue
+
+T0 = 1_793_606_400_000_000  # 2026-11-02 08:00 UTC
+_KEPT: dict[str, list[tuple[Any, ...]]] = {}  # table → rows, of this process
+
+
+def shipped_factors() -> None:
+    """Have the shipped emission factors, loaded at T0."""
+    _have((EmissionFactor,), lambda: load_factors(now=T0))
+
+
+def shipped_catalogue() -> None:
+    """Have the shipped hardware, loaded at T0."""
+    _have((HardwareModel, HardwareAlias, EmbodiedFigure), lambda: load_catalogue(now=T0))
+
+
+def _have(models: Sequence[type[Model]], load: Callable[[], object]) -> None:
+    if models[0]._default_manager.exists():
+        return
+    tables = {model._meta.db_table: [field.column for field in model._meta.concrete_fields] for model in models}
+    if not tables.keys() <= _KEPT.keys():
+        load()
+        for table, columns in tables.items():
+            _KEPT[table] = _read(table, columns)
+        return
+    for table, columns in tables.items():
+        _write(table, columns, _KEPT[table])
+
+
+def _read(table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY id")
+        return list(cursor.fetchall())
+
+
+def _write(table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    names = ", ".join(columns)
+    with connection.cursor() as cursor:
+        if connection.vendor != "postgresql":
+            cursor.executemany(f"INSERT INTO {table} ({names}) VALUES ({', '.join(['%s'] * len(columns))})", rows)
+            return
+        with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row(row)
+        cursor.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), {max(row[0] for row in rows)})")
