@@ -31,6 +31,25 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.MIDDLEWARE = [name for name in settings.MIDDLEWARE if not name.startswith("whitenoise.")]
 
 
+# What takes long begins first, so that nobody waits for it at the end.
+LONG = (
+    "faults/test_kills.py",
+    "browser/",
+    "faults/test_launch.py",
+    "slurm/",
+    "mistakes/",
+    "signin/",
+    "faults/",
+    "migration",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order tests by how long their files take; those of one file stay in order."""
+    items.sort(key=lambda item: next((i for i, part in enumerate(LONG) if part in item.nodeid), len(LONG)))
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     """Have the emission factors in every test that rolls its changes back."""

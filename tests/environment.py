@@ -17,7 +17,7 @@ SECRET_KEY = "a-secret-key-that-nothing-but-the-tests-of-LabCarbon-uses-01234567
 TOKEN_PEPPERS = "1:00112233445566778899aabbccddeeff,2:ffeeddccbbaa99887766554433221100"
 KEPT = frozenset({
     "LABCARBON_DATABASE_URL", "LABCARBON_TEST_BOTH", "LABCARBON_TEST_LEFT_OUT", "LABCARBON_KILLS", "LABCARBON_SEED",
-    "LABCARBON_IMAGE_CACHE",
+    "LABCARBON_IMAGE_CACHE", "LABCARBON_TEST_SHARED",
 })  # fmt: skip
 
 
@@ -36,6 +36,9 @@ def _hear_signals() -> None:
 def _take_over() -> None:
     for name in [name for name in os.environ if name.startswith("LABCARBON_") and name not in KEPT]:
         del os.environ[name]
+    if "LABCARBON_TEST_SHARED" not in os.environ:  # the first process of a run: its workers share it
+        shared = os.environ["LABCARBON_TEST_SHARED"] = tempfile.mkdtemp(prefix="labcarbon-shared-")
+        atexit.register(shutil.rmtree, shared, ignore_errors=True)
     data_dir = tempfile.mkdtemp(prefix="labcarbon-tests-")
     atexit.register(shutil.rmtree, data_dir, ignore_errors=True)
     os.environ.update(own_environment(data_dir))

@@ -17,7 +17,7 @@ from tests.services.postgres import Postgres, programs
 
 ROOT = Path(__file__).resolve().parent.parent
 # One more than there are cores: many tests wait for a process, a clock or a page.
-WORKERS = ["-n", str(min((os.cpu_count() or 1) + 1, 5)), "--dist", "loadgroup"]
+WORKERS = ["-n", str(min((os.cpu_count() or 1) + 1, 5)), "--dist", "loadgroup", "--no-loadscope-reorder"]
 
 
 def packages_wanted() -> list[str]:

@@ -41,11 +41,8 @@ def race(lab: object) -> list[str]:
 
 
 def main() -> None:
-    """Migrate, race, and print what was heard."""
+    """Race, and print what was heard."""
     django.setup()
-    from django.core.management import call_command
-
-    call_command("migrate", verbosity=0)
     from apps.accounts.audit import verify
     from tests.builders import small_lab
 

@@ -21,9 +21,6 @@ def bomb(unpacked: int) -> bytes:
 def main(unpacked: int) -> None:
     """Push one small batch to warm up, then the bomb."""
     django.setup()
-    from django.core.management import call_command
-
-    call_command("migrate", verbosity=0)
     from django.test import Client
 
     from apps.accounts.services import issue_node_token

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.environment import own_environment
+from tests.services.prepared import prepared
 
 ROOT = Path(__file__).parents[2]
 SERVED = {
@@ -64,8 +65,7 @@ def test_it_refuses_to_start_and_says_what_mends_it(tmp_path: Path, changes: dic
 
 
 def test_no_password_is_made_by_default(tmp_path: Path) -> None:
-    migrated = _run(tmp_path, "manage.py", "migrate", "--verbosity", "0")
-    assert migrated.returncode == 0, migrated.stderr
+    prepared(tmp_path)
     count = "from apps.accounts.models import User; print('people:', User.objects.count())"
     told = _run(tmp_path, "manage.py", "shell", "--verbosity", "0", "-c", count)
     assert "people: 0" in told.stdout, told.stderr

@@ -17,6 +17,7 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 
 from tests.environment import own_environment
+from tests.services.prepared import prepared
 from tests.services.process import dies_with_us, end, free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +69,7 @@ def served() -> Iterator[Served]:
             assert told.returncode == 0, told.stderr
             return told.stdout
 
-        python("manage.py", "collectstatic", "--noinput", "--verbosity", "0")
+        prepared(Path(directory))
         seeded = json.loads(python("-m", "tests.browser.seed").splitlines()[-1])
         url = f"http://127.0.0.1:{port}"
         command = [sys.executable, "-m", "gunicorn", "labcarbon.wsgi", "--bind", f"127.0.0.1:{port}", "--threads", "4"]

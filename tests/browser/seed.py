@@ -11,11 +11,8 @@ def main() -> None:
     """Make the lab and print {session, run, node, site, elsewhere, asset} as JSON."""
     django.setup()
     from django.contrib.sessions.backends.db import SessionStore
-    from django.core.management import call_command
 
-    call_command("migrate", verbosity=0)
     from apps.accounts.services import create_project
-    from apps.catalog.services import load_catalogue
     from apps.core.clock import now_us
     from apps.core.jobs import work_until_empty
     from apps.core.units import US_PER_HOUR
@@ -23,7 +20,6 @@ def main() -> None:
     from apps.runs.services import RunFacts, change_run, put_run
     from tests.builders import MINUTE, W, push, small_lab
 
-    load_catalogue(now=now_us())
     small = small_lab(name="Cell Lab")
     now = now_us()
     begin = now // US_PER_HOUR * US_PER_HOUR - 2 * US_PER_HOUR

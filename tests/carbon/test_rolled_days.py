@@ -217,7 +217,7 @@ class History:
 @example([("push", 30, "proc:bob/python3", 9, 9), ("idle", "by_energy", 0), ("rule", "bob", "nlp", 0), ("roll",)])
 @example([("push", 30, "unknown", 9, 9), ("roll",), ("zone", "Asia/Kolkata"), ("push", 31, "idle", 5, 0), ("roll",)])
 @example([("push", 30, "unknown", 9, 9), ("roll",), ("pue", 1_500_000, 29), ("power", 60_000), ("lend", 12), ("roll",)])
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_history_makes_a_rolled_day_differ_from_the_ledger(history: list[tuple[Any, ...]]) -> None:
     lab = History()
     for step in [

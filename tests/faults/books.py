@@ -88,8 +88,10 @@ class Books:
         return self.rows(sql)
 
     def jobs_waiting(self) -> list[tuple[Any, ...]]:
+        """Return the jobs that are not done, but for those that wait for an hour of theirs: they change no figure."""
         return self.rows(
-            "SELECT kind, key, leased_by, leased_until_us, last_error FROM core_job WHERE done < requested ORDER BY id"
+            "SELECT kind, key, leased_by, leased_until_us, last_error FROM core_job "
+            "WHERE done < requested AND kind NOT IN ('carbon.roll_up', 'carbon.day_over') ORDER BY id"
         )
 
     def ask_for_work(self) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labcarbon.launch import children, make_data_dir
+from tests.services.prepared import COMMANDS, prepared
 from tests.services.process import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,9 +73,12 @@ class Installation:
         return self._python("manage.py", *arguments)
 
     def prepare(self) -> None:
-        """Make the database with the shipped tables; static files are not needed by collectors."""
-        self.manage("migrate", "--no-input", "--verbosity", "0")
-        self.manage("load_data")
+        """Make the database with the shipped tables and the static files."""
+        if not self.database_url:
+            prepared(self.data_dir)
+            return
+        for command in COMMANDS:
+            self.manage(*command)
 
     def codes(self, count: int = 1, *, zone: str = "DE") -> list[str]:
         """Return enrolment codes of the lab, which is made if there is none."""

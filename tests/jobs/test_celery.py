@@ -17,6 +17,7 @@ import redis as redis_client
 
 from apps.core.clock import now_us
 from tests.environment import own_environment
+from tests.services.prepared import prepared
 from tests.services.process import dies_with_us, end, wait_until
 from tests.services.redis import Redis
 
@@ -24,8 +25,6 @@ pytestmark = [pytest.mark.redis, pytest.mark.xdist_group("celery")]
 ROOT = Path(__file__).parents[2]
 PREPARE = """
 import django; django.setup()
-from django.core.management import call_command
-call_command("migrate", verbosity=0)
 from tests.builders import MINUTE, T0, W, push, small_lab
 small = small_lab()
 windows = [W("gpu:GPU-1", 70, start_us=T0 + i * MINUTE, end_us=T0 + (i + 1) * MINUTE, seq=i) for i in range(3)]
@@ -90,6 +89,7 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
     broker = Redis()
     made = Installation(tmp_path, broker)
     try:
+        prepared(tmp_path)
         made.python("-c", PREPARE)
         yield made
     finally:

@@ -133,8 +133,7 @@ def here(tmp_path_factory: pytest.TempPathFactory, provider_key: rsa.RSAPrivateK
         cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    ours.manage("migrate", "--no-input", "--verbosity", "0")
-    ours.manage("collectstatic", "--no-input", "--verbosity", "0")
+    ours.prepare()
     ours.shell(_PEOPLE_HERE)
     running = [
         serve("tests.signin.provider.wsgi", provider_port, environ, home / "provider.log"),
