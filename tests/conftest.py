@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # What takes long begins first, so that nobody waits for it at the end.
-LONG = (
+LONG = ("faults/test_kills.py", "browser/", "faults/test_launch.py", "slurm/", "mistakes/", "faults/test_uids.py", "signin/test_at")
     "faults/test_kills.py",
     "browser/",
     "faults/test_launch.py",
