@@ -32,15 +32,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # What takes long begins first, so that nobody waits for it at the end.
-LONG = ("faults/test_kills.py", "browser/", "faults/test_launch.py", "slurm/", "mistakes/", "faults/test_uids.py", "signin/test_at")
+LONG = (
     "faults/test_kills.py",
     "browser/",
     "faults/test_launch.py",
     "slurm/",
     "mistakes/",
-    "signin/",
-    "faults/",
-    "migration",
+    "faults/test_uids.py",
+    "signin/test_at",
 )
 
 
