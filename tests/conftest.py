@@ -67,10 +67,14 @@ def _nothing_remembered() -> None:
 
 @pytest.fixture(scope="session")
 def chromium_browser() -> Iterator[Any]:
-    """Debian's Chromium, one for a worker: Playwright can be started once in a process."""
+    """Debian's Chromium, one for a worker: Playwright can be started once in a process.
+
+    Its event loop stays in this thread, and is not what Django guards its database from: later tests of the worker may ask.
+    """
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
         started = playwright.chromium.launch(**chromium.launch_options())
         yield started
         started.close()

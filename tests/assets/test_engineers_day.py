@@ -26,7 +26,7 @@ from tests.assets.gpus import own_csv
 from tests.assets.support import YEAR
 from tests.builders import T0, SmallLab, W, push, small_lab
 from tests.dashboard.conftest import client_of
-from tests.dashboard.support import text_of
+from tests.dashboard.support import assert_each_figure_explains_itself, text_of
 from tests.shipped import shipped_catalogue
 
 pytestmark = pytest.mark.django_db
@@ -129,9 +129,12 @@ def test_every_page_is_consistent_after_a_day_of_changes(lab: SmallLab) -> None:
     assert "WEEE 7" in told
     for shows_pack in (f"/assets/{rigged.pk}/", "/assets/new/offers/?kind=gpu&search=RTX 3090"):
         assert 'data-pack="hubblo-cc-by-sa"' in text_of(client.get(shows_pack)), shows_pack
+    explained = [
+        assert_each_figure_explains_itself(client, text_of(client.get(f"/assets/{pk}/")))
+        for pk in (rigged.pk, second.pk, gone.asset_id, cards[0].pk, cards[4].pk)
+    ]
+    assert sum(explained) > 100
     for address in (
-        f"/assets/{rigged.pk}/",
-        f"/assets/{second.pk}/",
         "/assets/fleet/",
         "/",
         "/projects/",

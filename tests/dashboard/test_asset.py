@@ -17,7 +17,7 @@ from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
 from tests.assets.support import KG, YEAR, bought
 from tests.builders import T0, SmallLab, W, push
-from tests.dashboard.support import queries, text_of
+from tests.dashboard.support import assert_each_figure_explains_itself, queries, text_of
 from tests.dashboard.test_assets import amounts
 from tests.shipped import shipped_catalogue
 
@@ -89,6 +89,7 @@ def test_its_chart_its_table_and_its_csv_hold_the_same_integers(lab: SmallLab, o
     assert names == ["Book value", "As planned", "Entries", "Vision &lt;b&gt;", "The lab"]
     bars = sum(sum(trace["y"]) for trace in figure["data"] if trace["type"] == "bar")
     assert bars == pytest.approx((sums[0] + sums[1]) / KG)
+    assert assert_each_figure_explains_itself(owner, page) > 8
     assert '<p class="small" data-part="embodied">Book value of A100 no. 1 since 2 Nov 2026: 0 kg' in page
 
 

@@ -21,7 +21,7 @@ DAY = {"from_day": "2026-11-03", "from_time": "00:00"}
 def amounts(page: str, part: str = "") -> list[int]:
     """Return the exact amounts on a page, or in its ``part``."""
     inside = page if not part else page[page.index(f"<{part}") : page.index(f"</{part}>")]
-    return [int(value) for value in re.findall(r'data-part="embodied" data-ug="(-?\d+)"', inside)]
+    return [int(value) for value in re.findall(r'data-ug="(-?\d+)"', inside)]
 
 
 def names(page: str) -> list[str]:

@@ -88,6 +88,13 @@ def test_the_sentence_tells_use_and_hardware(filled: SmallLab, owner: Client) ->
     assert "booked whole and never added" in page
 
 
+def test_what_an_asset_brought_and_who_bore_it_explain_themselves(filled: SmallLab, owner: Client) -> None:
+    for asset in filled.lab.assets.all():
+        assert assert_each_figure_explains_itself(owner, text_of(owner.get(f"/assets/{asset.pk}/?{PERIOD}"))) >= 0
+    told = text_of(owner.get(f"/assets/{filled.lab.assets.get(name='Old').pk}/"))
+    assert {query.split("consumer=")[1] for query, _ in figures_on(told) if "consumer=" in query} >= {"written_off"}
+
+
 def test_no_charge_stands_twice(filled: SmallLab, owner: Client) -> None:
     """The disposed thing is charged for five hours and written off for the rest: 11 kg, no more."""
     end = H0 + YEAR

@@ -1,6 +1,7 @@
 """One asset: where it is in its life, and who bore what of its embodied carbon."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -10,22 +11,22 @@ from apps.assets.choices import OPENING, AssetState, ChargeKind
 from apps.assets.history import standing
 from apps.assets.models import Asset, AssetMeter, EmbodiedCharge, LifecycleEvent, StoredVolume
 from apps.assets.selectors import Book, assets_of, books_of, charged_by, entries_of, meters_of, through, volumes_of
-from apps.carbon.calc import iso_hour
-from apps.core.units import PPM, UG_PER_KG
+from apps.core.units import PPM
 from apps.dashboard.asset_charts import Mark, MonthBars, life
-from apps.dashboard.calc import Unit, percent, unit_for
+from apps.dashboard.calc import percent, unit_for
 from apps.dashboard.charts import Chart
+from apps.dashboard.contexts.asset_asked import Asked, Parts
 from apps.dashboard.contexts.asset_entries import EntryRow, entry_rows
 from apps.dashboard.contexts.asset_life import (
     Bearer,
     Life,
-    Month,
     bearer_key,
     bearers_of,
     in_unit,
     life_of,
     month_name,
 )
+from apps.dashboard.contexts.asset_months import LifeTwin, life_twin
 from apps.dashboard.contexts.embodied import METRIC, Amount, amount, us, years
 from apps.dashboard.periods import Period, day_text, local
 
@@ -40,27 +41,6 @@ class Shared:
     total: Amount
     share: str
     why: list[tuple[str, Amount]]
-
-
-@dataclass(frozen=True)
-class MonthRow:
-    """A line of the chart's table twin."""
-
-    label: str
-    cells: list[Amount | None]
-    written_off: Amount | None
-    balance: Amount
-
-
-@dataclass(frozen=True)
-class LifeTwin:
-    """The table twin of a life's chart."""
-
-    heads: list[str]
-    unit: str
-    rows: list[MonthRow]
-    totals: list[Amount]
-    written_off: Amount
 
 
 @dataclass(frozen=True)
@@ -133,15 +113,28 @@ def asset_page(*, lab: Lab, asset: Asset, period: Period, now: int) -> AssetPage
     rows = entry_rows(entries, [as_charge(row) for row in charges], told, known)
     opening = next((row.entry for row in rows if row.holds and row.entry.kind in OPENING), None)
     meters = meters_of(asset)
+    asked = Asked(lab, asset)
     shared = _shared(lab, asset, period, told, now)
+    all_borne = asked.all_borne(period.from_hour, period.to_hour, _parts_of(told, period))
     end, gone = book.life_end_hour, book.gone_hour
     return AssetPage(
         asset=asset,
         known=known,
-        total=amount(book.total_ug, unit, low=book.low_ug, high=book.high_ug, at_least=book.at_least),
+        total=amount(
+            book.total_ug,
+            unit,
+            low=book.low_ug,
+            high=book.high_ug,
+            at_least=book.at_least,
+            query=asked.brought(book.bought_hour, hour),
+        ),
         charged=amount(book.charged_ug, unit),
         balance=amount(book.balance_ug, unit),
-        written_off=amount(book.written_off_ug, unit),
+        written_off=amount(
+            book.written_off_ug,
+            unit,
+            query=asked.within(book.bought_hour, hour, ChargeKind.WRITTEN_OFF) if book.written_off_ug else None,
+        ),
         account_unit=unit.name,
         share_left=percent(book.balance_ug, book.total_ug or 0),
         age="" if book.bought_hour is None else years((gone or hour) - book.bought_hour),
@@ -150,12 +143,12 @@ def asset_page(*, lab: Lab, asset: Asset, period: Period, now: int) -> AssetPage
         left="" if end is None or gone is not None else years(abs(end - hour)),
         past_end=end is not None and end < hour and gone is None,
         chart=_chart(asset, told, rows, period, book) if known and len(told.past) > 1 else None,
-        twin=_twin(told, period) if known and told.months else None,
+        twin=life_twin(told, period, asked) if known and told.months else None,
         entries=rows,
         opening=opening,
         period=period,
         shared=shared,
-        shared_total=amount(sum(each.total.value for each in shared)) if shared else None,
+        shared_total=amount(sum(each.total.value for each in shared), query=all_borne) if shared else None,
         parts=_parts(lab, asset, hour),
         meters=meters,
         meter=meters[-1] if meters and (meters[-1].device_id or meters[-1].node_id) else None,
@@ -175,6 +168,13 @@ def _parts(lab: Lab, asset: Asset, hour: int) -> list[PartRow]:
     return rows
 
 
+def _parts_of(told: Life, period: Period, listed: Mapping[str, Sequence[tuple[str, int]]] | None = None) -> Parts:
+    """Return who bore anything of a period and why, what was written off in its months included."""
+    months = (month for month in told.months if month.from_hour < period.to_hour and month.to_hour > period.from_hour)
+    gone = {part for month in months for part in month.parts if part[1] == ChargeKind.WRITTEN_OFF}
+    return gone | {(who, kind) for who, parts in (listed or {}).items() for kind, _ in parts}
+
+
 def _shared(lab: Lab, asset: Asset, period: Period, told: Life, now: int) -> list[Shared]:
     """Return who bore what of the period. Two queries."""
     found = charged_by(
@@ -189,38 +189,20 @@ def _shared(lab: Lab, asset: Asset, period: Period, told: Life, now: int) -> lis
     sums = {key: sum(value for _, value in listed) for key, listed in parts.items()}
     unit, whole = unit_for(METRIC, sums.values()), sum(sums.values())
     colours = {who.key: who.colour for who in told.bearers}
+    asked, held = Asked(lab, asset), _parts_of(told, period, parts)
+    span = period.from_hour, period.to_hour
     return [
         Shared(
             replace(bearer, colour=colours.get(bearer.key, bearer.colour)),
-            amount(sums[bearer.key], unit),
+            amount(sums[bearer.key], unit, query=asked.borne(bearer.key, *span, held)),
             percent(sums[bearer.key], whole),
-            [(WHY[kind], amount(value, unit)) for kind, value in parts[bearer.key]],
+            [
+                (WHY[kind], amount(value, unit, query=asked.reason(bearer.key, kind, *span)))
+                for kind, value in parts[bearer.key]
+            ],
         )
         for bearer in bearers_of(sums, projects.values())
     ]
-
-
-def _month_unit(told: Life) -> Unit:
-    return unit_for(METRIC, [sum(month.borne(who.key) for who in told.bearers) for month in told.months])
-
-
-def _twin(told: Life, period: Period) -> LifeTwin:
-    unit = _month_unit(told)
-    rows = []
-    for month in told.months:
-        cells = [month.borne(who.key) for who in told.bearers]
-        off = month.written_off_ug
-        rows.append(
-            MonthRow(
-                month_name(month, period.zone),
-                [amount(value, unit) if value else None for value in cells],
-                amount(off, unit) if off else None,
-                amount(month.balance_ug, unit),
-            )
-        )
-    sums = [amount(sum(month.borne(who.key) for month in told.months), unit) for who in told.bearers]
-    gone = amount(sum(month.written_off_ug for month in told.months), unit)
-    return LifeTwin([who.name for who in told.bearers], unit.name, rows[::-1], sums, gone)
 
 
 def _chart(asset: Asset, told: Life, rows: list[EntryRow], period: Period, book: Book) -> Chart:
@@ -273,17 +255,3 @@ def _summary(asset: Asset, told: Life, period: Period, book: Book) -> str:
     if book.life_end_hour is not None:
         return text + f"; planned end {day_text(local(book.life_end_hour, period.zone).date(), year=True)}."
     return text + "; nothing is charged before it is put to use."
-
-
-def month_lines(told: Life, period: Period) -> list[tuple[object, ...]]:
-    """Return the lines of the CSV: what each bore in each month and why, and the book value at the month's end."""
-    lines: list[tuple[object, ...]] = []
-    for month in told.months:
-        for (who, kind), part in sorted(month.parts.items()):
-            lines.append((*_span(month), who, kind, part, part / UG_PER_KG, None))
-        lines.append((*_span(month), None, "book_value_at_end", None, None, month.balance_ug))
-    return lines
-
-
-def _span(month: Month) -> tuple[str, str]:
-    return iso_hour(month.from_hour), iso_hour(month.to_hour)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from apps.carbon.calc import FigureQuery
 from apps.core.units import UG_PER_KG, US_PER_HOUR
 from apps.dashboard.calc import Unit, exact, shown, unit_for
 
@@ -12,7 +13,8 @@ UNKNOWN = "not known"
 
 @dataclass(frozen=True)
 class Amount:
-    """µg of embodied carbon: the exact integer, how it reads, and its range ('' where none is told)."""
+    """µg of embodied carbon: the exact integer, how it reads, its range ('' where none is told), and the question that it
+    answers (None: none, as of what is left)."""
 
     value: int
     number: str
@@ -21,6 +23,7 @@ class Amount:
     at_least: bool = False
     range_text: str = ""
     missing: str = ""
+    query: FigureQuery | None = None
 
     @property
     def text(self) -> str:
@@ -28,13 +31,16 @@ class Amount:
         return self.missing or f"{'at least ' if self.at_least else ''}{self.number} {self.unit}"
 
 
-def amount(value: int | None, unit: Unit | None = None, *, low: int = 0, high: int = 0, at_least: bool = False) -> Amount:
+def amount(
+    value: int | None, unit: Unit | None = None, *, low: int = 0, high: int = 0, at_least: bool = False,
+    query: FigureQuery | None = None,
+) -> Amount:  # fmt: skip
     """Return µg as shown, in ``unit`` or the one that suits it; None is not known, which is not zero."""
     if value is None:
         return Amount(0, "", "", "", missing=UNKNOWN)
     unit = unit or unit_for(METRIC, [value or UG_PER_KG])
     told = f"{shown(low, unit)}–{shown(high, unit)}" if low < value or high > value else ""
-    return Amount(value, shown(value, unit), unit.name, exact(value, METRIC), at_least, told if high else "")
+    return Amount(value, shown(value, unit), unit.name, exact(value, METRIC), at_least, told if high else "", query=query)
 
 
 def column_unit(values: Iterable[int]) -> Unit:

@@ -14,9 +14,10 @@ from apps.assets.selectors import asset_of, assets_of, entries_of, through
 from apps.assets.services import Entry, record, register, reverse
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError
 from apps.dashboard.access import KEEPERS, Visitor, found, page
-from apps.dashboard.contexts.asset import asset_page, month_lines, told_life
+from apps.dashboard.contexts.asset import asset_page, told_life
 from apps.dashboard.contexts.asset_effects import LifeEffect, effect_of
 from apps.dashboard.contexts.asset_fleet import fleet_page
+from apps.dashboard.contexts.asset_months import month_lines
 from apps.dashboard.contexts.asset_new import AMORTISATIONS, choices, offers
 from apps.dashboard.contexts.assets import PAGE_ROWS, assets_page
 from apps.dashboard.contexts.period import chosen_period, period_menu
