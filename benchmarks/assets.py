@@ -26,6 +26,7 @@ PAGES = (
     "/projects/p1/",
     "/nodes/",
     "/scopes/",
+    "/unattributed/",
     "/assets/",
     "/assets/?sort=-balance&page=7",
     "/assets/?kind=gpu&text=A100",

@@ -190,9 +190,22 @@ def normal(value: Any, group: str) -> Any:
     return value
 
 
+_LOOK_HOURS = 24
+
+
 def entries(lab: Lab, query: FigureQuery, *, limit: int | None = None, offset: int = 0) -> Iterator[dict[str, Any]]:
     """Yield the ledger entries behind a figure, by hour, device, consumer, each with its own facility energy, emission,
-    PUE and factor. Their sums are the figure."""
+    PUE and factor. Their sums are the figure. With a ``limit`` the last day is looked at first: the rows of one page are
+    few, those of its period may be millions."""
+    if limit is not None and query.to_hour - query.from_hour > _LOOK_HOURS:
+        last = list(_entries(lab, query.but(from_hour=query.to_hour - _LOOK_HOURS), limit, offset))
+        if len(last) == limit:
+            yield from last
+            return
+    yield from _entries(lab, query, limit, offset)
+
+
+def _entries(lab: Lab, query: FigureQuery, limit: int | None, offset: int) -> Iterator[dict[str, Any]]:
     where, params = _where(lab, query)
     page = f" LIMIT {int(limit)} OFFSET {int(offset)}" if limit is not None else ""
     yield from rows(

@@ -21,7 +21,7 @@ SERVED = {
 
 
 def _run(tmp_path: Path, *arguments: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("LABCARBON_", "DJANGO_ALLOW"))}
     own = {**own_environment(str(tmp_path)), **changes}
     environment.update({name: value for name, value in own.items() if value is not None})
     return subprocess.run(

@@ -20,6 +20,7 @@ def _migrate(to: list[tuple[str, str]]) -> Any:
     return MigrationExecutor(connection).loader.project_state(to).apps
 
 
+@pytest.mark.sqlite  # that of places is tested on PostgreSQL: each takes as long as a hundred others
 @pytest.mark.django_db(transaction=True)
 def test_models_stay_and_are_not_doubled() -> None:
     latest = MigrationExecutor(connection).loader.graph.leaf_nodes()

@@ -17,6 +17,7 @@ def _migrate(to: list[tuple[str, str]]) -> Any:
     return MigrationExecutor(connection).loader.project_state(to).apps
 
 
+@pytest.mark.postgres  # that of the catalogue is tested on SQLite: each takes as long as a hundred others
 @pytest.mark.django_db(transaction=True)
 def test_zones_become_histories_and_placements_stay() -> None:
     latest = MigrationExecutor(connection).loader.graph.leaf_nodes()

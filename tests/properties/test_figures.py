@@ -43,6 +43,8 @@ def test_parts_and_entries_sum_to_the_figure(zone: str) -> None:
             query = FigureQuery(metric="emission_ug", from_hour=period[0], to_hour=period[0] + period[1])
             whole = figure(small.lab, query)
             listed = list(entries(small.lab, query))
+            paged = [row for offset in range(0, len(listed), 7) for row in entries(small.lab, query, limit=7, offset=offset)]
+            assert paged == listed
             priced = [row for row in listed if row["factor_ug_per_kwh"] is not None]
             assert whole.energy_mj == sum(row["energy_mj"] for row in listed)
             assert whole.facility_energy_mj == sum(facility_mj(row["energy_mj"], row["pue_ppm"]) for row in listed)
