@@ -169,6 +169,7 @@ def main() -> None:
     parser.add_argument("--postgres", action="store_true", help="on a private PostgreSQL instead of SQLite")
     parser.add_argument("--assets", type=int, default=20_000)
     parser.add_argument("--metered", type=int, default=500)
+    parser.add_argument("--before", action="store_true", help="measure the pages before days are summed, too (minutes)")
     options = parser.parse_args()
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-"))
@@ -179,10 +180,10 @@ def main() -> None:
         import django
 
         django.setup()
-        run(options.assets, options.metered)
+        run(options.assets, options.metered, options.before)
 
 
-def run(assets: int, metered: int) -> None:
+def run(assets: int, metered: int, before: bool) -> None:
     """Build the lab and measure it."""
     from django.core.management import call_command
     from django.db import connection
@@ -215,7 +216,8 @@ def run(assets: int, metered: int) -> None:
 
     timed("a day: its use, and the metered assets", day, DAY_MARK_S)
     timed("charging all lives again", lambda: recharge_lab(lab=small.lab), DAY_MARK_S)
-    pages(small, "nothing summed")
+    if before:
+        pages(small, "nothing summed")
     timed("summing the days, first", lambda: sum_days(small.lab))
     timed("a day, summed", lambda: sum_a_day(small.lab), DAY_MARK_S)
     with connection.cursor() as cursor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import struct
 import time
@@ -101,7 +102,7 @@ def test_what_a_daemon_left_is_pushed_by_hand(node: Collector, server: fakes.Fak
     node.enrol(server.url)
     done = node.call("push")
     assert done.returncode == 0, done.stderr
-    assert "1 windows sent, 0 kept" in done.stderr
+    assert re.search(r"[1-9]\d* windows sent, 0 kept", done.stderr), done.stderr
     assert server.stored_mj > 0
 
 
