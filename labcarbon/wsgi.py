@@ -1,5 +1,6 @@
 """The web process's entry point (gunicorn labcarbon.wsgi). It refuses to start where a system check finds an error."""
 
+import gc
 import os
 import sys
 
@@ -13,3 +14,7 @@ application = get_wsgi_application()
 _problems = [problem for problem in run_checks() if problem.level >= ERROR and not problem.is_silenced()]
 if _problems:
     sys.exit("\n".join(["LabCarbon does not start:", *(str(problem) for problem in _problems)]))
+
+# What is loaded by now stays as long as the process: pages with many objects need not have it searched for garbage.
+gc.collect()
+gc.freeze()

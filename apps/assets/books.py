@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from apps.accounts.models import Lab
 from apps.assets.calc import Account
 from apps.assets.models import Asset
-from apps.core.sql import as_int, prorated_sql, rows
+from apps.core.sql import as_int, prorated_inline_sql, rows
 from apps.core.units import hour_of
 
 _FIRST = "e.kind IN ('purchase', 'second_hand')"
@@ -121,9 +121,7 @@ def _borne_sql(wanted: str, hour: int) -> str:
 
 def _part_sql(from_hour: int | str, to_hour: int | str) -> str:
     """Return SQL for the part of a charge in a period; one that lies in it whole is not divided."""
-    part = prorated_sql("c.amount_ug", "c.from_hour", "c.to_hour", str(from_hour), str(to_hour))
-    whole = f"c.from_hour >= {from_hour} AND c.to_hour <= {to_hour}"
-    return f"CASE WHEN {whole} THEN c.amount_ug ELSE {part} END"
+    return prorated_inline_sql("c.amount_ug", "c.from_hour", "c.to_hour", str(from_hour), str(to_hour))
 
 
 def _book(row: tuple[Any, ...], change: tuple[int, int] | None, borne: tuple[int, int, int]) -> Book:

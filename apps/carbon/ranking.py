@@ -11,11 +11,12 @@ from django.db.models import Sum
 from apps.accounts.models import Lab
 from apps.assets.charging import as_charge, events_of
 from apps.assets.choices import ChargeKind
-from apps.assets.models import Asset, AssetMeter, DeviceDay, EmbodiedCharge
+from apps.assets.models import Asset, AssetMeter, EmbodiedCharge
 from apps.assets.use import MS_PER_HOUR
 from apps.carbon.calc import FigureQuery
 from apps.carbon.selectors import Figure, figures_of_meters
 from apps.core.days import day_edges
+from apps.core.sql import rows, second_sum_sql
 from apps.fleet.calc import stretches
 from apps.fleet.models import STANDING
 
@@ -156,14 +157,18 @@ def _days_of(lab: Lab, start: int, end: int) -> tuple[dict[int, list[_Day]], dic
     """Return the device-days of a period by device, and those of GPUs and processors by node. One query."""
     by_device: dict[int, list[_Day]] = defaultdict(list)
     by_node: dict[int, list[_Day]] = defaultdict(list)
-    rows = DeviceDay.objects.filter(lab=lab, from_hour__gte=start, from_hour__lt=end).values_list(
-        "device_id", "node_id", "from_hour", "to_hour", "device__kind", "measured_ms", "parts"
+    found = rows(
+        "SELECT y.device_id, y.node_id, y.from_hour, y.to_hour, d.kind, y.measured_ms, "
+        f"{second_sum_sql('y.parts')} AS used_ms "
+        "FROM assets_deviceday y JOIN fleet_device d ON d.id = y.device_id "
+        "WHERE y.lab_id = %s AND y.from_hour >= %s AND y.from_hour < %s",
+        [lab.pk, start, end],
     )
-    for device_id, node_id, from_hour, to_hour, kind, measured_ms, parts in rows:
-        day = _Day(from_hour, to_hour, kind, measured_ms, sum(part for _, part in parts))
-        by_device[device_id].append(day)
-        if kind in {"gpu", "cpu"}:
-            by_node[node_id].append(day)
+    for row in found:
+        day = _Day(row["from_hour"], row["to_hour"], row["kind"], row["measured_ms"], row["used_ms"])
+        by_device[row["device_id"]].append(day)
+        if day.kind in {"gpu", "cpu"}:
+            by_node[row["node_id"]].append(day)
     return by_device, by_node
 
 
@@ -191,12 +196,12 @@ def _add_charges(lab: Lab, found: dict[int, Ranked], start: int, end: int) -> No
     for asset_id, events in events_of(list(found)).items():
         found[asset_id].bought_hour = events[0].hour
         found[asset_id].charged_ug = None if events[0].total_ug is None else 0
-    rows = EmbodiedCharge.objects.filter(lab=lab, asset_id__in=list(found), from_hour__lt=end, to_hour__gt=start)
-    rows = rows.exclude(kind__in=ONCE)
-    inside = rows.filter(from_hour__gte=start, to_hour__lte=end)
+    charges = EmbodiedCharge.objects.filter(lab=lab, asset_id__in=list(found), from_hour__lt=end, to_hour__gt=start)
+    charges = charges.exclude(kind__in=ONCE)
+    inside = charges.filter(from_hour__gte=start, to_hour__lte=end)
     for asset_id, amount_ug in inside.values_list("asset_id").annotate(Sum("amount_ug")).order_by("asset_id"):
         _charge(found[asset_id], int(amount_ug))
-    for row in rows.exclude(from_hour__gte=start, to_hour__lte=end):
+    for row in charges.exclude(from_hour__gte=start, to_hour__lte=end):
         _charge(found[row.asset_id], as_charge(row).within(start, end))
 
 

@@ -30,6 +30,13 @@ def json_int_sql(column: str, key: str) -> str:
     return f"json_extract({column}, '$.{key}')"
 
 
+def second_sum_sql(column: str) -> str:
+    """Return SQL for the sum of the second integers of a JSON column of pairs; 0 of an empty one."""
+    if connection.vendor == "postgresql":
+        return f"(SELECT COALESCE(SUM((pair->>1)::bigint), 0) FROM jsonb_array_elements({column}) pair)"
+    return f"(SELECT COALESCE(SUM(json_extract(pair.value, '$[1]')), 0) FROM json_each({column}) pair)"
+
+
 def split_sql(value: str, low: str, high: str, total: str) -> str:
     """Return SQL for the part ``[low, high)`` of ``total`` of an integer ≥ 0; the parts of one value sum to it exactly."""
     if connection.vendor == "postgresql":
