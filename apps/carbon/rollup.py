@@ -25,7 +25,7 @@ from apps.core.jobs import request_job
 from apps.core.models import Job
 from apps.core.sql import ROLLED, lock_shared, try_lock_alone
 from apps.core.units import US_PER_HOUR, US_PER_S, hour_of
-from apps.energy.models import DeviceHour, LedgerEntry
+from apps.energy.models import DeviceHour, IdleShare, LedgerEntry
 
 ROLL_UP, DAY_OVER = "carbon.roll_up", "carbon.day_over"
 DELAY_US = 30 * US_PER_S  # what changes in a burst is summed once, after it
@@ -112,13 +112,18 @@ def _forget_what_is_stale(lab: Lab, what: Rolled) -> None:
 
 
 def _missing(lab: Lab, what: Rolled, now: int) -> list[tuple[int, int]]:
-    """Return the days that are over and not summed, from the first that holds anything, latest first: pages show them."""
-    first = _first_hour(lab, what)
-    if first is None or first >= hour_of(now):
+    """Return the days that are over and not summed, from the first that holds anything, latest first: pages show them.
+
+    Where idle time is spread by use, each window moves the shares of all the month that goes on: its days wait for its end.
+    """
+    first, end_hour = _first_hour(lab, what), hour_of(now)
+    moving = IdleShare.objects.filter(lab=lab, to_hour__gt=end_hour, from_hour__lte=end_hour)
+    end_hour = moving.aggregate(first=Min("from_hour"))["first"] or end_hour
+    if first is None or first >= end_hour:
         return []
     there = set(RolledDay.objects.filter(lab=lab, what=what).values_list("from_hour", flat=True))
-    edges = day_edges(first, hour_of(now), ZoneInfo(lab.time_zone))
-    return [(start, end) for start, end in reversed(list(pairwise(edges))) if end <= hour_of(now) and start not in there]
+    edges = day_edges(first, end_hour, ZoneInfo(lab.time_zone))
+    return [(start, end) for start, end in reversed(list(pairwise(edges))) if end <= end_hour and start not in there]
 
 
 def _first_hour(lab: Lab, what: Rolled) -> int | None:

@@ -71,8 +71,8 @@ steps = st.one_of(
     st.tuples(st.just("zone"), st.sampled_from(["Europe/Berlin", "Asia/Kolkata", "America/New_York"])),
     st.tuples(st.just("rebuild")),
     st.tuples(st.just("lend"), offsets),
-    st.tuples(st.just("roll")),
-    st.tuples(st.just("roll")),
+    st.tuples(st.just("roll"), st.booleans()),
+    st.tuples(st.just("roll"), st.booleans()),
 )
 
 
@@ -167,8 +167,8 @@ class History:
         entry = Entry(EventKind.TRANSFER, (H0 + offset) * US_PER_HOUR, project=self.projects["vision"])
         record(asset=self.asset, entry=entry, by=self.small.owner, now=NOW)
 
-    def roll(self) -> None:
-        assert rollup.roll_up(lab=self.lab, now=NOW)
+    def roll(self, month_over: bool = True) -> None:
+        assert rollup.roll_up(lab=self.lab, now=NOW + 31 * 24 * US_PER_HOUR if month_over else NOW)
         assert not StaleSpan.objects.filter(lab=self.lab).exists()
 
     def periods(self) -> list[tuple[int, int]]:
@@ -302,6 +302,19 @@ def test_a_day_is_summed_when_it_is_over_and_asks_for_the_next() -> None:
     tomorrow = job.due_us
     assert rollup.roll_up(lab=small.lab, now=tomorrow)
     assert edges[-2] in counted(small.lab)
+
+
+def test_days_of_a_month_whose_idle_shares_still_move_wait_for_its_end(small: SmallLab) -> None:
+    """Else every window would have the whole month summed again."""
+    project = create_project(lab=small.lab, slug="vision", name="Vision", now=T0)
+    rolled(small, (3, 1_000), (30, 2_000))
+    row = Consumer.objects.get(lab=small.lab, key="proc:ann/python3")
+    claim(lab=small.lab, stretches=[Stretch(row.pk, None, H0, H0 + HOURS)], project=project, by=None, now=T0)
+    set_idle_policy(lab=small.lab, policy="by_energy", from_us=(H0 + 24) * US_PER_HOUR, by=None, now=T0)
+    assert rollup.roll_up(lab=small.lab, now=NOW)
+    assert counted(small.lab) == {H0}
+    assert rollup.roll_up(lab=small.lab, now=NOW + 31 * 24 * US_PER_HOUR)
+    assert counted(small.lab) >= {H0, H0 + 24, H0 + 48, H0 + 72}
 
 
 def test_hardware_by_day_is_what_charges_say(small: SmallLab) -> None:
