@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 from apps.accounts.models import Lab
-from apps.carbon.calc import NOT_TOLD, FigureQuery
+from apps.carbon.calc import FigureQuery
 from apps.carbon.choices import Rolled
-from apps.carbon.ledger_sql import CHARGED, KIND, PRICED, PROJECT, charge_sql, metrics_sql
+from apps.carbon.ledger_sql import CHARGED, KIND, PRICED, PROJECT, charge_sql, metrics_sql, narrowed_sql
 from apps.core.sql import (
     emission_sql,
     facility_sql,
@@ -21,12 +21,10 @@ from apps.core.sql import (
     rows,
     uuid_param,
 )
-from apps.ingest.choices import EnergyQuality
 
 SHORTEST_HOURS = 23  # of a day: shorter periods hold no whole one
-_CHARGE = charge_sql("x.kind")
 GROUPS = {
-    "charge": _CHARGE,
+    "charge": charge_sql("x.kind"),
     "project": "p.slug",
     "node": "n.uuid",
     "quality": "x.energy_quality",
@@ -102,26 +100,8 @@ def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
         params.append(uuid_param(query.subject_key) if query.subject_kind == "node" else query.subject_key)
         if query.subject_kind == "person":
             params[-1] = int(query.subject_key)
-    if query.quality:
-        clauses.append(f"x.energy_quality = {int(EnergyQuality[query.quality])}")
-    if query.consumer == "idle_share":
-        clauses.append("x.kind = 'idle_share'")
-    elif query.consumer:
-        clauses.append(f"({_CHARGE}) = %s")
-        params.append(f"~{query.consumer}")
-    if query.project == NOT_TOLD:
-        clauses.append(f"({_CHARGE}) IN ('~idle', '~overhead', '~unattributed')")
-    elif query.project:
-        clauses.append("p.slug = %s")
-        params.append(query.project)
-    if query.use:
-        clauses.append("c.key = %s")
-        params.append(query.use)
-    for name in ("os_user", "program"):
-        if value := getattr(query, name):
-            clauses.append(f"x.{name} = %s")
-            params.append("" if value == NOT_TOLD else value)
-    return " AND ".join(clauses), params
+    more, values = narrowed_sql(query, GROUPS, idle_share="x.kind = 'idle_share'")
+    return " AND ".join([*clauses, *more]), [*params, *values]
 
 
 def use_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,12 @@
 """The energy ledger as SQL: an entry ``e`` with what priced it and who is charged, and its three metrics."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from apps.carbon.calc import NOT_TOLD, FigureQuery
 from apps.carbon.choices import UseKind
 from apps.core.sql import emission_sql, facility_sql, split_sql
+from apps.ingest.choices import EnergyQuality
 
 # Ledger entry → the PUE and factor of its node at its hour. Takes the basis as parameter.
 PRICED = """
@@ -55,3 +60,29 @@ def sums_sql() -> str:
         + f"SUM(CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END) AS without_factor_mj, "
         "COUNT(*) AS entries"
     )
+
+
+def narrowed_sql(query: FigureQuery, groups: Mapping[str, str], *, idle_share: str) -> tuple[list[str], list[Any]]:
+    """Return what narrows a query beside its subject, as SQL over the columns of ``groups``, and its parameters."""
+    clauses, params = list[str](), list[Any]()
+    if query.quality:
+        clauses.append(f"{groups['quality']} = %s")
+        params.append(int(EnergyQuality[query.quality]))
+    if query.consumer == "idle_share":
+        clauses.append(idle_share)
+    elif query.consumer:
+        clauses.append(f"({groups['charge']}) = %s")
+        params.append(f"~{query.consumer}")
+    if query.project == NOT_TOLD:
+        clauses.append(f"({groups['charge']}) IN ('~idle', '~overhead', '~unattributed')")
+    elif query.project:
+        clauses.append(f"{groups['project']} = %s")
+        params.append(query.project)
+    if query.use:
+        clauses.append(f"{groups['consumer']} = %s")
+        params.append(query.use)
+    for name in ("os_user", "program"):
+        if value := getattr(query, name):
+            clauses.append(f"{groups[name]} = %s")
+            params.append("" if value == NOT_TOLD else value)
+    return clauses, params

@@ -8,16 +8,15 @@ from uuid import UUID
 from apps.accounts.models import Lab
 from apps.accounts.selectors import project_by_slug
 from apps.carbon import days
-from apps.carbon.calc import NOT_TOLD, FigureQuery
+from apps.carbon.calc import FigureQuery
 from apps.carbon.control import controlled_sql
-from apps.carbon.ledger_sql import CHARGED, KIND, PROJECT, charge_sql, metrics_sql, sums_sql
+from apps.carbon.ledger_sql import CHARGED, KIND, PROJECT, charge_sql, metrics_sql, narrowed_sql, sums_sql
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.core.errors import NotFound
 from apps.core.sql import as_int, rows, uuid_param
 from apps.core.text import unstorable
 from apps.fleet.models import Device, Node
 from apps.fleet.selectors import node_of
-from apps.ingest.choices import EnergyQuality
 from apps.runs.selectors import run_of
 
 _FROM = f""" FROM energy_ledgerentry e {CHARGED}
@@ -74,28 +73,10 @@ def _where(lab: Lab, query: FigureQuery, within: str = "") -> tuple[str, list[An
     if query.subject_kind in by_subject:
         clauses.append(by_subject[query.subject_kind])
         params.append(_subject_param(query))
-    if query.quality:
-        clauses.append("e.energy_quality = %s")
-        params.append(int(EnergyQuality[query.quality]))
-    if query.consumer == "idle_share":
-        clauses.append("s.id IS NOT NULL")
-    elif query.consumer:
-        clauses.append(f"({CHARGE}) = %s")
-        params.append(f"~{query.consumer}")
-    if query.project:
-        nobody = f"({CHARGE}) IN ('~idle', '~overhead', '~unattributed')"
-        clauses.append(nobody if query.project == NOT_TOLD else "p.slug = %s")
-        params += [] if query.project == NOT_TOLD else [query.project]
+    more, values = narrowed_sql(query, GROUPS, idle_share="s.id IS NOT NULL")
     if within := within or _within(lab, query):
-        clauses.append(within)
-    if query.use:
-        clauses.append("c.key = %s")
-        params.append(query.use)
-    for name in ("os_user", "program"):
-        if value := getattr(query, name):
-            clauses.append(f"COALESCE(t.{name}, '') = %s")
-            params.append("" if value == NOT_TOLD else value)
-    return " AND ".join(clauses), params
+        more.append(within)
+    return " AND ".join([*clauses, *more]), [*params, *values]
 
 
 def _within(lab: Lab, query: FigureQuery) -> str:

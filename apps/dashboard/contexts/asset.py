@@ -114,7 +114,7 @@ def asset_page(*, lab: Lab, asset: Asset, period: Period, now: int) -> AssetPage
     opening = next((row.entry for row in rows if row.holds and row.entry.kind in OPENING), None)
     meters = meters_of(asset)
     asked = Asked(lab, asset)
-    shared = _shared(lab, asset, period, told, now)
+    shared = _shared(lab, asset, asked, period, told, now)
     all_borne = asked.all_borne(period.from_hour, period.to_hour, _parts_of(told, period))
     end, gone = book.life_end_hour, book.gone_hour
     return AssetPage(
@@ -175,7 +175,7 @@ def _parts_of(told: Life, period: Period, listed: Mapping[str, Sequence[tuple[st
     return gone | {(who, kind) for who, parts in (listed or {}).items() for kind, _ in parts}
 
 
-def _shared(lab: Lab, asset: Asset, period: Period, told: Life, now: int) -> list[Shared]:
+def _shared(lab: Lab, asset: Asset, asked: Asked, period: Period, told: Life, now: int) -> list[Shared]:
     """Return who bore what of the period. Two queries."""
     found = charged_by(
         lab, from_hour=period.from_hour, to_hour=period.to_hour, now=now, group_by=("project", "kind"),
@@ -189,7 +189,7 @@ def _shared(lab: Lab, asset: Asset, period: Period, told: Life, now: int) -> lis
     sums = {key: sum(value for _, value in listed) for key, listed in parts.items()}
     unit, whole = unit_for(METRIC, sums.values()), sum(sums.values())
     colours = {who.key: who.colour for who in told.bearers}
-    asked, held = Asked(lab, asset), _parts_of(told, period, parts)
+    held = _parts_of(told, period, parts)
     span = period.from_hour, period.to_hour
     return [
         Shared(

@@ -15,9 +15,7 @@ class Asked:
     """The questions of one asset of a lab."""
 
     def __init__(self, lab: Lab, asset: Asset) -> None:
-        self._query = FigureQuery(
-            ALLOCATION, 0, 0, "asset", str(asset.pk), basis=lab.basis, profile=lab.profile
-        )  # fmt: skip
+        self._query = FigureQuery(ALLOCATION, 0, 0, "asset", str(asset.pk), basis=lab.basis, profile=lab.profile)
 
     def brought(self, from_hour: int | None, to_hour: int) -> FigureQuery | None:
         """Return what it brought."""
