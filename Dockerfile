@@ -1,6 +1,6 @@
 # LabCarbon's server: web, worker, celery, beat and migrate in one image; the first argument says which
-# (docker/entrypoint.sh). The collector is not in it: it measures the machine it is installed on, the server imports
-# nothing of it, and a container would see neither the meters nor the jobs.
+# (docker/entrypoint.sh). The collector is not in it: it measures the machine it is installed on, and a container would
+# see neither the meters nor the jobs. Of its wheel only the fingerprint's pure part is there, which both compute.
 #
 # A build may be given three secrets, kept in no layer: what this machine's pip and apt are told (indexes, proxies,
 # certificates) and its certificate authorities. Without them, pip's and Debian's defaults hold. scripts/build_image.sh
@@ -42,7 +42,7 @@ COPY . /srv/labcarbon
 RUN cd /srv/labcarbon && chmod -R u=rwX,go=rX . && chmod 0755 docker/* \
  && random() { python3 -c 'import secrets; print(secrets.token_hex(32))'; } \
  && LABCARBON_SECRET_KEY=$(random) LABCARBON_TOKEN_PEPPERS=1:$(random) LABCARBON_DATA=/tmp/build-data \
-    LABCARBON_STATIC=/srv/labcarbon-static \
+    LABCARBON_STATIC=/srv/labcarbon-static PYTHONPATH=/srv/labcarbon/collector \
     /opt/labcarbon/bin/python manage.py collectstatic --noinput --verbosity 0 \
  && rm -rf /tmp/build-data \
  && python3 -m compileall -q --invalidation-mode unchecked-hash /srv/labcarbon
@@ -53,7 +53,8 @@ COPY --from=build /opt/labcarbon /opt/labcarbon
 COPY --from=build /srv /srv
 ENV PATH=/opt/labcarbon/bin:/usr/local/bin:/usr/bin:/bin \
     LABCARBON_DATA=/var/lib/labcarbon \
-    LABCARBON_STATIC=/srv/labcarbon-static
+    LABCARBON_STATIC=/srv/labcarbon-static \
+    PYTHONPATH=/srv/labcarbon/collector
 WORKDIR /srv/labcarbon
 USER 10001:10001
 VOLUME /var/lib/labcarbon

@@ -48,6 +48,8 @@ INSTALLED_APPS = [
     "apps.assets",
     "apps.carbon",
     "apps.activity",
+    "apps.trackers",
+    "apps.preflight",
     "apps.dashboard",
 ]
 

@@ -1,6 +1,6 @@
 """The closed lists of runs."""
 
-from django.db.models import TextChoices
+from django.db.models import IntegerChoices, TextChoices
 
 
 class RunState(TextChoices):
@@ -8,6 +8,7 @@ class RunState(TextChoices):
     FINISHED = "finished", "Finished"
     FAILED = "failed", "Failed"
     KILLED = "killed", "Killed"
+    LOST = "lost", "Lost"  # nothing was heard of it any more; a word from it revives it
 
 
 class Way(TextChoices):
@@ -22,3 +23,53 @@ class Way(TextChoices):
 
 class Scheduler(TextChoices):
     SLURM = "slurm", "Slurm"
+
+
+class Intent(TextChoices):
+    """What a run is for, as its researcher says."""
+
+    TRAIN = "train", "Train"
+    REPLICATE = "replicate", "Replicate"
+    SWEEP = "sweep", "Sweep"
+    ABLATION = "ablation", "Ablation"
+    BENCHMARK = "benchmark", "Benchmark"
+    DEBUG = "debug", "Debug"
+
+
+class Failure(TextChoices):
+    """Why a run failed, as far as its end tells."""
+
+    USER_ERROR = "user_error", "Error in the code"
+    CUDA_MEMORY = "cuda_memory", "GPU memory"
+    HOST_MEMORY = "host_memory", "Memory"
+    SHARED_MEMORY = "shared_memory", "Shared memory of the data loader"
+    PREEMPTED = "preempted", "Preempted"
+    NOT_A_NUMBER = "nan", "Loss not a number"
+    NODE = "node", "The machine failed"
+
+
+class Teller(TextChoices):
+    """Who told of a run first."""
+
+    COLLECTOR = "collector", "Collector"
+    API = "api", "API"
+    SLURM = "slurm", "Slurm"
+    CODECARBON = "codecarbon", "CodeCarbon"
+    MLFLOW = "mlflow", "MLflow"
+
+
+class Tier(IntegerChoices):
+    """What two runs have in common (docs/fingerprint.md). WEAK ones rest on hashes that do not see contents."""
+
+    F1 = 10, "the same work"
+    F1_WEAK = 11, "the same work, as far as names, sizes and times tell"
+    F1_NORMAL = 15, "the same work but for comments and format"
+    F1_NORMAL_WEAK = 16, "the same but for comments and format, as far as names, sizes and times tell"
+    F2 = 20, "another seed"
+    F2_WEAK = 21, "another seed, as far as names, sizes and times tell"
+    F3 = 30, "the same recipe, other code"
+    F3_WEAK = 31, "the same recipe, other code, as far as names, sizes and times tell"
+    F4 = 40, "the same family"
+    F4_WEAK = 41, "the same family, as far as names, sizes and times tell"
+    LEFT_OUT = 50, "differs in one parameter at most"
+    LEFT_OUT_WEAK = 51, "differs in one parameter at most, as far as names, sizes and times tell"

@@ -4,7 +4,7 @@ from django.db import models
 
 from apps.accounts.models import Lab, Project, User
 from apps.fleet.models import Node
-from apps.runs.choices import RunState, Scheduler, Way
+from apps.runs.choices import Failure, Intent, RunState, Scheduler, Teller, Tier, Way
 
 
 class Run(models.Model):
@@ -43,6 +43,16 @@ class Run(models.Model):
     charged_person = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="charged_runs")
     charge_way = models.CharField(max_length=16, choices=Way, blank=True, default="")
 
+    teller = models.CharField(max_length=16, choices=Teller, blank=True, default="")
+    intent = models.CharField(max_length=16, choices=Intent, default=Intent.TRAIN)
+    sweep = models.CharField(max_length=100, blank=True, default="")
+    parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
+    tags = models.JSONField(default=dict, blank=True)
+    seen_us = models.BigIntegerField(null=True, blank=True)  # the last word of it, by the server's clock
+    failure = models.CharField(max_length=16, choices=Failure, blank=True, default="")
+    failure_point = models.CharField(max_length=64, blank=True, default="")
+    failure_text = models.TextField(blank=True, default="")
+
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["lab", "uuid"], name="run_uuid_once_per_lab"),
@@ -55,6 +65,147 @@ class Run(models.Model):
             models.Index(fields=["lab", "-started_us"], name="run_by_start"),
             models.Index(fields=["lab", "cluster", "job_id"], name="run_by_job"),
         ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ExternalId(models.Model):
+    """What another tool calls a run. The same id of the same tool is the same run."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="external_ids")
+    tool = models.CharField(max_length=16)
+    value = models.CharField(max_length=200)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["lab", "tool", "value"], name="external_id_once_per_lab")]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.value}"
+
+
+class Fingerprint(models.Model):
+    """The parts of a run's fingerprint (docs/fingerprint.md); '' is unknown.
+
+    ``params`` and ``seeds`` hold name → hash; ``told`` values of those that may be told. ``recipe`` is the sum of the
+    parameters that count in the run's project. ``*_weak`` is '' where only the verified hash is known.
+    """
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="fingerprint")
+    version = models.CharField(max_length=8, default="lc1")
+    entry = models.CharField(max_length=64, blank=True, default="")
+    entry_name = models.CharField(max_length=255, blank=True, default="")
+    code = models.CharField(max_length=64, blank=True, default="")
+    code_weak = models.CharField(max_length=64, blank=True, default="")
+    code_normal = models.CharField(max_length=64, blank=True, default="")
+    commit = models.CharField(max_length=64, blank=True, default="")
+    dirty = models.BooleanField(null=True, blank=True)
+    params = models.JSONField(null=True, blank=True)
+    told = models.JSONField(default=dict, blank=True)
+    dropped = models.JSONField(default=list, blank=True)
+    recipe = models.CharField(max_length=32, blank=True, default="")
+    seeds = models.JSONField(default=dict, blank=True)
+    data = models.CharField(max_length=64, blank=True, default="")
+    data_weak = models.CharField(max_length=64, blank=True, default="")
+    data_items = models.JSONField(default=list, blank=True)
+    start = models.CharField(max_length=64, blank=True, default="")
+    start_weak = models.CharField(max_length=64, blank=True, default="")
+    start_name = models.CharField(max_length=255, blank=True, default="")
+    environment = models.JSONField(default=dict, blank=True)
+    hardware = models.JSONField(default=dict, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.version} of {self.run_id}"
+
+
+class TierKey(models.Model):
+    """One of the keys of a run: the first 63 bits of SHA-256 over the tier's parts. Equal keys are looked at whole."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tier_keys")
+    tier = models.SmallIntegerField(choices=Tier)
+    key = models.BigIntegerField()
+
+    class Meta:
+        indexes = [models.Index(fields=["lab", "tier", "key", "-run"], name="tier_key_lookup")]
+
+    def __str__(self) -> str:
+        return f"{self.tier} {self.key}"
+
+
+class CodeText(models.Model):
+    """One state of code, as hashes of the lines of its normal form, so that likeness can be told without the code."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
+    normal = models.CharField(max_length=64)
+    shingles = models.BinaryField()  # sorted 32-bit integers, big endian
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["lab", "normal"], name="code_text_once_per_lab")]
+
+    def __str__(self) -> str:
+        return self.normal[:12]
+
+
+class CodeBand(models.Model):
+    """One MinHash band of a code text: texts that share a band may be alike."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
+    text = models.ForeignKey(CodeText, on_delete=models.CASCADE, related_name="bands")
+    band = models.BigIntegerField()
+
+    class Meta:
+        indexes = [models.Index(fields=["lab", "band", "-text"], name="code_band_lookup")]
+
+    def __str__(self) -> str:
+        return str(self.band)
+
+
+class Metric(models.Model):
+    """One metric of a run, with its last word; the curve is in MetricPoint. ``count`` points are kept."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="metrics")
+    name = models.CharField(max_length=200)
+    count = models.BigIntegerField(default=0)
+    last_step = models.BigIntegerField(null=True, blank=True)
+    last_value = models.FloatField(null=True, blank=True)
+    least = models.FloatField(null=True, blank=True)
+    greatest = models.FloatField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "name"], name="metric_once_per_run")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class MetricPoint(models.Model):
+    """One value of a metric at a step. ``value`` null: it was not a number or infinite, which ``word`` says."""
+
+    metric = models.ForeignKey(Metric, on_delete=models.CASCADE, related_name="points", db_index=False)
+    step = models.BigIntegerField()
+    at_us = models.BigIntegerField()
+    value = models.FloatField(null=True, blank=True)
+    word = models.CharField(max_length=9, blank=True, default="")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["metric", "step"], name="metric_point_once_per_step")]
+
+    def __str__(self) -> str:
+        return f"{self.step}: {self.value}"
+
+
+class IgnoredParameter(models.Model):
+    """A parameter that a project does not count when runs are compared."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="ignored_parameters")
+    name = models.CharField(max_length=256)
+    by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    since_us = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "name"], name="ignored_parameter_once")]
 
     def __str__(self) -> str:
         return self.name

@@ -1,0 +1,1 @@
+"""The one question before a run: was this done already?"""

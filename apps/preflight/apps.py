@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class PreflightConfig(AppConfig):
+    name = "apps.preflight"

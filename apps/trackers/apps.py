@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class TrackersConfig(AppConfig):
+    name = "apps.trackers"
