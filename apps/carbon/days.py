@@ -176,8 +176,10 @@ def meters_by_place(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, 
         f"WHERE u.day_id = b.id AND u.{column} = m.of_id AND b.from_hour >= m.from_hour AND b.to_hour <= m.to_hour "
         f"UNION ALL SELECT q.place, {', '.join(f'q.{name}' for name in (*SUMS, 'idle_mj'))} FROM ("
         f"SELECT l.place, {meter_sums()} FROM l CROSS JOIN energy_ledgerentry e {PRICED} "
-        # The plus keeps SQLite from walking all entries of the lab for each span.
+        # The plus keeps SQLite from walking all entries of the lab for each span; the two bounds that do not depend on the
+        # span let PostgreSQL look at the end of a device's entries only, where the gap usually is.
         f"WHERE e.{column} = l.of_id AND e.hour >= l.from_hour AND e.hour < l.to_hour AND +e.lab_id = %s "
+        "AND e.hour >= (SELECT MIN(from_hour) FROM l) AND e.hour < (SELECT MAX(to_hour) FROM l) "
         "GROUP BY l.place) q) x GROUP BY x.place",
         [*wanted[1], lab.basis, lab.pk],
     )

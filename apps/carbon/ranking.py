@@ -16,7 +16,7 @@ from apps.assets.use import MS_PER_HOUR
 from apps.carbon.calc import FigureQuery
 from apps.carbon.selectors import Figure, figures_of_meters
 from apps.core.days import day_edges
-from apps.core.sql import rows, second_sum_sql
+from apps.core.sql import as_int, rows, second_sum_sql
 from apps.fleet.calc import stretches
 from apps.fleet.models import STANDING
 
@@ -100,7 +100,7 @@ def ranking(*, lab: Lab, from_hour: int, to_hour: int) -> Ranking:
         for asset in Asset.objects.filter(pk__in={each.asset_id for each in told}).select_related("model").order_by("pk")
     }
     _add_use(lab, told, found)
-    _add_hours(lab, told, found, start, end)
+    _add_hours(lab, told, found)
     _add_charges(lab, found, start, end)
     listed = list(found.values())
     return Ranking(
@@ -144,51 +144,38 @@ def _add_use(lab: Lab, told: Sequence[Told], found: dict[int, Ranked]) -> None:
             found[each.asset_id].idle_mj += idle
 
 
-@dataclass(frozen=True)
-class _Day:
-    from_hour: int
-    to_hour: int
-    kind: str
-    measured_ms: int
-    used_ms: int
+def _add_hours(lab: Lab, told: Sequence[Told], found: dict[int, Ranked]) -> None:
+    """Add used and measured time. A machine's hours are those of its GPUs, or else of its processors. Two queries."""
+    for column in ("device_id", "node_id"):
+        chosen = [each for each in told if getattr(each, column)]
+        spans = [(i, getattr(each, column), each.query.from_hour, each.query.to_hour) for i, each in enumerate(chosen)]
+        times = _times(lab, column, spans)
+        for i, each in enumerate(chosen):
+            kinds = times.get(i, {})
+            if each.node_id:
+                kinds = next(({kind: kinds[kind]} for kind in ("gpu", "cpu") if kind in kinds), {})
+            row = found[each.asset_id]
+            row.measured_ms += sum(measured for measured, _ in kinds.values())
+            row.used_ms += sum(used for _, used in kinds.values())
 
 
-def _days_of(lab: Lab, start: int, end: int) -> tuple[dict[int, list[_Day]], dict[int, list[_Day]]]:
-    """Return the device-days of a period by device, and those of GPUs and processors by node. One query."""
-    by_device: dict[int, list[_Day]] = defaultdict(list)
-    by_node: dict[int, list[_Day]] = defaultdict(list)
-    found = rows(
-        "SELECT y.device_id, y.node_id, y.from_hour, y.to_hour, d.kind, y.measured_ms, "
-        f"{second_sum_sql('y.parts')} AS used_ms "
-        "FROM assets_deviceday y JOIN fleet_device d ON d.id = y.device_id "
-        "WHERE y.lab_id = %s AND y.from_hour >= %s AND y.from_hour < %s",
-        [lab.pk, start, end],
+def _times(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]) -> dict[int, dict[str, tuple[int, int]]]:
+    """Return (measured, used) ms by kind of device, for each (place, device or node id, from hour, to hour). A day that a
+    span touches counts whole, as the period is made of whole days."""
+    if not spans:
+        return {}
+    found: dict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
+    values = ", ".join(f"({int(a)}, {int(b)}, {int(c)}, {int(d)})" for a, b, c, d in spans)
+    summed = rows(
+        f"WITH m(place, of_id, from_hour, to_hour) AS (VALUES {values}) "
+        f"SELECT m.place, d.kind, SUM(y.measured_ms) AS measured_ms, SUM({second_sum_sql('y.parts')}) AS used_ms "
+        f"FROM m JOIN assets_deviceday y ON y.{column} = m.of_id AND y.from_hour < m.to_hour AND y.to_hour > m.from_hour "
+        "JOIN fleet_device d ON d.id = y.device_id WHERE y.lab_id = %s GROUP BY m.place, d.kind",
+        [lab.pk],
     )
-    for row in found:
-        day = _Day(row["from_hour"], row["to_hour"], row["kind"], row["measured_ms"], row["used_ms"])
-        by_device[row["device_id"]].append(day)
-        if day.kind in {"gpu", "cpu"}:
-            by_node[row["node_id"]].append(day)
-    return by_device, by_node
-
-
-def _add_hours(lab: Lab, told: Sequence[Told], found: dict[int, Ranked], start: int, end: int) -> None:
-    """Add used and measured time. A machine's hours are those of its GPUs, or else of its processors. One query."""
-    by_device, by_node = _days_of(lab, start, end)
-    for each in told:
-        days = by_device[each.device_id] if each.device_id else _gpus_first(by_node[each.node_id or 0])
-        row = found[each.asset_id]
-        for day in days:
-            if (
-                each.query.from_hour <= day.from_hour < each.query.to_hour
-                or day.from_hour < each.query.from_hour < day.to_hour
-            ):
-                row.measured_ms += day.measured_ms
-                row.used_ms += day.used_ms
-
-
-def _gpus_first(days: list[_Day]) -> list[_Day]:
-    return [day for day in days if day.kind == "gpu"] or days
+    for row in summed:
+        found[row["place"]][row["kind"]] = (as_int(row["measured_ms"]), as_int(row["used_ms"]))
+    return found
 
 
 def _add_charges(lab: Lab, found: dict[int, Ranked], start: int, end: int) -> None:

@@ -1,8 +1,9 @@
 """The fleet by age: what was bought when, what serves longer than planned, and which lives end soon."""
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from apps.accounts.models import Lab
@@ -10,6 +11,8 @@ from apps.assets.choices import AssetState
 from apps.assets.models import Asset
 from apps.assets.selectors import Book, assets_of, books_of, through
 from apps.catalog.choices import HardwareKind
+from apps.core.intervals import us_of
+from apps.core.units import US_PER_HOUR
 from apps.dashboard.asset_charts import fleet
 from apps.dashboard.calc import Unit, percent, unit_for
 from apps.dashboard.charts import Chart
@@ -80,6 +83,9 @@ def fleet_page(*, lab: Lab, now: int) -> FleetPage:
     shown = assets_of(lab).select_related("owner").in_bulk([pk for _, pk in (*soon[:MOST_ENDS], *over[:MOST_ENDS])])
     present = [kind for kind in HardwareKind if kind in set(kinds.values())]
     years_, cells = _years(lab, books, kinds)
+    by_kind: dict[str, list[Book]] = defaultdict(list)
+    for pk, book in books.items():
+        by_kind[kinds[pk]].append(book)
     unit = column_unit(book.total_ug or 0 for book in known)
     rows = [_year(year, present, cells, unit) for year in reversed(years_)]
     return FleetPage(
@@ -95,7 +101,7 @@ def fleet_page(*, lab: Lab, now: int) -> FleetPage:
         unit=unit.name,
         heads=[kind.label for kind in present],
         rows=rows,
-        sums=[_sum((pk for pk, each in kinds.items() if each == kind), books, unit) for kind in present],
+        sums=[_sum(by_kind[kind], unit) for kind in present],
         ending=_ends(soon, shown, books, hour),
         ending_more=max(0, len(soon) - MOST_ENDS),
         over=_ends(over, shown, books, hour),
@@ -110,15 +116,20 @@ def _years(lab: Lab, books: dict[int, Book], kinds: dict[int, str]) -> tuple[lis
     """Return all years from the first purchase to the last, and books by (year, kind)."""
     zone = ZoneInfo(lab.time_zone)
     cells: Cells = defaultdict(list)
+    hours = [book.bought_hour for book in books.values() if book.bought_hour is not None]
+    if not hours:
+        return [], cells
+    first, last = local(min(hours), zone).year, local(max(hours), zone).year
+    # Searching among the starts of years is a tenth of asking the time zone for each of many assets.
+    starts = [-(-us_of(datetime(year, 1, 1, tzinfo=zone)) // US_PER_HOUR) for year in range(first + 1, last + 1)]
+    names = [str(year) for year in range(first, last + 1)]
     for pk, book in books.items():
         if book.bought_hour is not None:
-            cells[str(local(book.bought_hour, zone).year), kinds[pk]].append(book)
-    found = sorted({int(year) for year, _ in cells})
-    return [str(year) for year in range(found[0], found[-1] + 1)] if found else [], cells
+            cells[names[bisect_right(starts, book.bought_hour)], kinds[pk]].append(book)
+    return names, cells
 
 
-def _sum(pks: Iterable[int], books: dict[int, Book], unit: Unit) -> tuple[int, Amount]:
-    listed = [books[pk] for pk in pks if pk in books]
+def _sum(listed: list[Book], unit: Unit) -> tuple[int, Amount]:
     known = [book.total_ug for book in listed if book.total_ug is not None]
     return len(listed), amount(sum(known) if known else None, unit)
 
