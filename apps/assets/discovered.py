@@ -1,6 +1,8 @@
 """What collectors saw and no asset is metered by, proposed as assets with the catalogue's figures. Computed, not stored."""
 
+import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +15,25 @@ from apps.catalog.choices import HardwareKind
 from apps.fleet.choices import DeviceKind, SiteKind
 from apps.fleet.models import STANDING, Device, Node, Placement, Site
 
+_DISK = re.compile(r"(\d{1,4}) × ([^;()]{1,60}) \((SSD|HDD), (\d{1,9}) GB\)")
 MACHINES = (HardwareKind.SERVER, HardwareKind.WORKSTATION, HardwareKind.LAPTOP)
+
+
+@dataclass(frozen=True)
+class SeenDisk:
+    """Built-in disks of one model that a collector saw, and what the catalogue knows of one of them."""
+
+    number: int
+    name: str
+    capacity_gb: int
+    known: Known
 
 
 @dataclass(frozen=True)
 class Proposal:
     """A device or a node that may be an asset. ``like``: assets of the register without a meter that it may be already;
-    ``same``: the one of them that it is, by serial number or name."""
+    ``same``: the one of them that it is, by serial number or name. ``disks``: what is built into a machine, told and not
+    proposed: the figure of a machine holds its disks."""
 
     key: str
     kind: str
@@ -35,6 +49,7 @@ class Proposal:
     dismissed: bool = False
     like: tuple[Asset, ...] = ()
     same: Asset | None = None
+    disks: tuple[SeenDisk, ...] = ()
 
 
 def proposals(lab: Lab) -> list[Proposal]:
@@ -61,6 +76,12 @@ def _metered(lab: Lab) -> tuple[set[int | None], set[int | None]]:
     return {device for device, _ in meters}, {node for _, node in meters}
 
 
+def _names(reported: str) -> tuple[str, ...]:
+    """Return what the catalogue may call a product: "Dell Inc. PowerEdge R740" also without its maker's words."""
+    words = reported.split()
+    return tuple(" ".join(words[i:]) for i in range(min(3, len(words))))
+
+
 class _Maker:
     def __init__(self, lab: Lab) -> None:
         self._matcher = Matcher(lab)
@@ -74,21 +95,31 @@ class _Maker:
         self._hosts = {asset.name.lower(): asset for asset in self._free if asset.kind in MACHINES}
 
     def of_node(self, node: Node, *, dismissed: bool) -> Proposal:
-        """Return a node as a machine: a workstation where its site is an office, else a server."""
+        """Return a node as a machine: what its model is; else a workstation where its site is an office, else a server."""
         site = self._sites.get(node.pk)
         office = site is not None and site.kind == SiteKind.WORKSTATION
-        kind = HardwareKind.WORKSTATION if office else HardwareKind.SERVER
         told: dict[str, Any] = node.facts
         reported = str(told.get("product", ""))[:200]
+        names = _names(reported)
+        model_kind = self._matcher.kind(names)
+        kind = HardwareKind.WORKSTATION if office else HardwareKind.SERVER
+        kind = HardwareKind(model_kind) if model_kind in MACHINES else kind
         serial = str(told.get("serial", ""))[:120]
         same = self._by_serial.get(serial) or self._hosts.get(node.hostname.lower())
         same = same or self._hosts.get(node.hostname.lower().partition(".")[0])
         return Proposal(
             f"node:{node.pk}", kind, node.hostname[:200], reported, serial,
-            self._matcher.known(kind, (reported,) if reported else (), "", None), node.enrolled_us,
+            self._matcher.known(kind, names, "", None), node.enrolled_us,
             default_life_hours(kind), node, site, dismissed=dismissed, same=same,
             like=tuple(asset for asset in self._free if asset.kind in MACHINES)[:50],
+            disks=tuple(self._disks(str(told.get("disks", "")))),
         )  # fmt: skip
+
+    def _disks(self, told: str) -> Iterator[SeenDisk]:
+        """Yield disks as collectors tell them (docs/collector.md): ``2 × MODEL (SSD, 2000 GB); 1 × …``."""
+        for number, name, category, capacity_gb in _DISK.findall(told):
+            known = self._matcher.known(HardwareKind.STORAGE, (name,), category.lower(), int(capacity_gb))
+            yield SeenDisk(int(number), name, int(capacity_gb), known)
 
     def of_gpu(self, device: Device, node: Node, *, dismissed: bool) -> Proposal:
         uuid = device.key.partition(":")[2]

@@ -95,6 +95,21 @@ def test_netbox_devices(lab: SmallLab) -> None:
     assert (switch.kind, switch.state, switch.location, switch.site) == ("network", "stock", "Attic", None)
 
 
+def test_the_file_that_snipe_its_importer_takes(lab: SmallLab) -> None:
+    """The header is that of its sample file, the line is ours."""
+    head = (
+        "Company,Name,Asset Tag,Category,Supplier,Manufacturer,Location,Order Number,Model,Model Notes,Model Number,"
+        "Asset Notes,Purchase Date,Purchase Cost,Checkout Type,Checked Out To: Username,Checked Out To: First Name,"
+        "Checked Out To: Last Name,Checked Out To: Email,Checked Out To: Location"
+    )
+    line = "Lab,Card 1,INV-1,Graphics Cards,Acme,NVIDIA,Room 1,PO-7,A100-SXM4-80GB,,,spare,2024-03-01,11250.00,,,,,,"
+    row = written(lab, f"{head}\n{line}\n", Options(currency="EUR"))
+    assert row.told["origin"] == "Snipe-IT"
+    (asset,) = lab.lab.assets.all()
+    assert (asset.name, asset.tag, asset.kind, asset.note, asset.supplier) == ("Card 1", "INV-1", "gpu", "spare", "Acme")
+    assert asset.model is not None
+
+
 def test_snipe_it_assets_and_a_figure_per_terabyte(lab: SmallLab) -> None:
     row = written(lab, SNIPE_IT, Options(currency="EUR"))
     assert row.told["origin"] == "Snipe-IT"

@@ -11,7 +11,7 @@ from apps.core.clock import now_us
 from apps.core.units import US_PER_HOUR, hour_of
 from tests.assets.support import bought
 from tests.builders import T0, SmallLab, W, push
-from tests.dashboard.support import assert_needs_sign_in, assert_only, queries, text_of
+from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
 from tests.shipped import shipped_catalogue
 
 
@@ -50,6 +50,33 @@ def test_ticked_lines_become_assets(lab: SmallLab, owner: Client) -> None:
     assert (opening.life_hours, opening.hour) == (5 * 8760, hour_of(1_709_247_600_000_000))
     page = text_of(owner.get("/assets/discovered/"))
     assert "Everything that collectors saw is registered." in page
+
+
+def test_board_and_disks_are_matched_to_the_catalogue(lab: SmallLab, owner: Client) -> None:
+    facts = "2 × Samsung SSD 990 PRO 2TB (SSD, 2000 GB); 1 × Who Knows (HDD, 16000 GB)"
+    lab.node.facts = {"product": "Dell Inc. PowerEdge R740", "serial": "ABC1234", "disks": facts}
+    lab.node.save()
+    machine = next(each for each in proposals(lab.lab) if each.device is None)
+    assert (machine.reported, machine.serial) == ("Dell Inc. PowerEdge R740", "ABC1234")
+    assert machine.known.model is not None
+    ssd, hdd = machine.disks
+    assert (ssd.number, ssd.name, ssd.capacity_gb) == (2, "Samsung SSD 990 PRO 2TB", 2000)
+    assert ssd.known.embodied is not None
+    per_tb = ssd.known.embodied.figure
+    assert per_tb is not None
+    assert ssd.known.embodied.total_ug == per_tb.total_ug * 2000 // 1000
+    assert hdd.known.embodied is not None
+    page = text_of(owner.get("/assets/discovered/"))
+    assert "2 × Samsung SSD 990 PRO 2TB" in page
+    assert "Disks are not added" in page
+
+
+def test_a_collector_cannot_forge_a_page_by_its_disks(lab: SmallLab, owner: Client) -> None:
+    lab.node.facts = {"disks": f"1 × {HOSTILE[:50]} (SSD, 1 GB); 99999 × x (SSD, 1 GB); 1 × y (SSD, 1{'0' * 30} GB)"}
+    lab.node.save()
+    page = text_of(owner.get("/assets/discovered/"))
+    assert HOSTILE[:50] not in page
+    assert "99999" not in page
 
 
 def test_dismissed_and_again(lab: SmallLab, owner: Client) -> None:

@@ -1,7 +1,7 @@
 """Whose columns a spreadsheet has: our own, NetBox's devices, Snipe-IT's assets. Pure.
 
 Header names: NetBox dcim/tables/devices.py and its import form; Snipe-IT app/Presenters/AssetPresenter.php, its custom
-report and its importer.
+report and its importer's sample_csvs/assets-sample.csv.
 """
 
 import re
@@ -28,7 +28,7 @@ _SNIPE_IT = {
     "manufacturer": "manufacturer", "purchase_date": "bought_on", "purchased": "bought_on", "purchase_cost": "price",
     "cost": "price", "supplier": "supplier", "location": "location", "default_location": "location",
     "warranty": "warranty_months", "warranty_months": "warranty_months", "warranty_expires": "warranty_until",
-    "notes": "note",
+    "notes": "note", "asset_notes": "note",
 }  # fmt: skip
 _OWN_ALONE = frozenset(OWN) - set(_NETBOX) - set(_SNIPE_IT)
 _SIGN_OF_SNIPE_IT = frozenset({"asset_name", "item_name", "purchase_cost", "purchase_date", "model_no", "checked_out_to"})

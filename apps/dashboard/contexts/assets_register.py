@@ -104,6 +104,15 @@ COLUMNS = ", ".join(OWN)
 
 
 @dataclass(frozen=True)
+class DiskLine:
+    """Built-in disks of one model: told, not proposed. ``each``: what the catalogue says of one."""
+
+    number: int
+    name: str
+    each: WouldBe
+
+
+@dataclass(frozen=True)
 class Line:
     """A proposal as its form shows it: the day it was bought, its life in years."""
 
@@ -117,6 +126,7 @@ class Line:
     life_years: str
     chosen: str
     must_choose: bool
+    disks: list[DiskLine]
 
     @property
     def indented(self) -> bool:
@@ -136,8 +146,9 @@ class DiscoveredPage:
 
     @property
     def packs(self) -> set[str]:
-        told = (line.proposal.known.embodied for line in self.lines)
-        return {what.figure.pack for what in told if what and what.figure}
+        told = [line.proposal.known for line in self.lines]
+        told += [disk.known for line in self.lines for disk in line.proposal.disks]
+        return {each.embodied.figure.pack for each in told if each.embodied and each.embodied.figure}
 
 
 def discovered_page(*, lab: Lab, zone: ZoneInfo, typed: Mapping[str, str] | None = None) -> DiscoveredPage:
@@ -168,6 +179,10 @@ def _line(proposal: Proposal, unit: Unit, zone: ZoneInfo, typed: Mapping[str, st
         WAYS[known.by], typed.get(f"bought_on:{key}", day),
         typed.get(f"life:{key}", f"{proposal.life_hours / HOURS_PER_YEAR:g}"),
         typed.get(f"as:{key}", same or ("" if must_choose else "new")), must_choose,
+        [
+            DiskLine(disk.number, disk.name, embodied(disk.known.embodied.total_ug if disk.known.embodied else None))
+            for disk in proposal.disks
+        ],
     )  # fmt: skip
 
 
