@@ -36,6 +36,8 @@ urlpatterns = [
     path("projects/<slug:slug>/energy.csv", projects.project_csv),
     path("runs/", runs.runs, name="runs"),
     path("runs.csv", runs.runs_csv),
+    path("runs/compare/", runs.compare, name="compare"),
+    path("runs/compare.csv", runs.compare_csv),
     path("runs/<uuid:uuid>/", runs.run, name="run"),
     path("assets/", assets.assets, name="assets"),
     path("assets/new/", assets.new, name="asset-new"),

@@ -16,6 +16,7 @@ from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.dashboard.calc import duration
 from apps.dashboard.charts import Chart, power
 from apps.dashboard.contexts.pricing import Pricing
+from apps.dashboard.contexts.run_facts import RunFacts, run_facts
 from apps.dashboard.contexts.use import Charge, Twin, merged, priced_use, use_twin
 from apps.dashboard.figures import Fig, Pair, Units, column_units, pair, percent_fig
 from apps.dashboard.periods import Period
@@ -178,7 +179,7 @@ class RunPage:
     devices: list[RunDevice]
     chart: Chart | None
     twin: Twin | None
-    params: list[tuple[str, str]]
+    facts: RunFacts
     command: str
 
 
@@ -270,6 +271,6 @@ def run_page(*, lab: Lab, run: Run, zone: Any, now: int, sight: Sight) -> RunPag
         devices=[_device(name, windows) for name, windows in by_device.items()],
         chart=power(name="run-power", summary=summary, devices=curves) if curves else None,
         twin=use_twin(use, [charge], period, [None] * len(period.buckets())) if use.parts else None,
-        params=[(str(name), str(value)) for name, value in sorted(run.params.items())],
+        facts=run_facts(run),
         command=" ".join(str(word) for word in run.command),
     )

@@ -1,4 +1,4 @@
-"""Runs: the list, its CSV, and one run."""
+"""Runs: the list, its CSV, some side by side, and one run."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +11,7 @@ from apps.carbon.sight import sight_of
 from apps.core.clock import utc
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.access import Visitor, found, page
+from apps.dashboard.contexts.compare import asked_runs, compare_page, compare_rows
 from apps.dashboard.contexts.runs import RunRow, run_page, run_rows, runs_filtered, runs_page
 from apps.dashboard.csvs import csv_response
 from apps.runs.selectors import run_of
@@ -55,6 +56,23 @@ def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "energy_kwh", "emission_ug_co2e", "emission_kg_co2e",
     )  # fmt: skip
     return csv_response(f"{visitor.lab.slug}-runs", head, lines())
+
+
+@page()
+def compare(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Show runs side by side; which ones lives in the address."""
+    runs_ = asked_runs(visitor.lab, request.GET.getlist("run"))
+    sight = sight_of(visitor.lab, visitor.user)
+    shown = compare_page(lab=visitor.lab, runs=runs_, now=visitor.now, sight=sight)
+    return render(request, "pages/compare.html", {"page": shown})
+
+
+@page()
+def compare_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Download a comparison: a line a part, a column a run."""
+    runs_ = asked_runs(visitor.lab, request.GET.getlist("run"))
+    head = ("part", "name", "alike", *(str(run.uuid) for run in runs_))
+    return csv_response(f"{visitor.lab.slug}-runs-compared", head, compare_rows(runs_))
 
 
 @page()

@@ -109,6 +109,12 @@ def hour_moment(context: template.Context, hour: int) -> SafeString:
     return moment(context, hour * US_PER_HOUR)
 
 
+@register.filter
+def metric(value: float) -> str:
+    """Return a metric's value with four significant digits; a metric is no figure: nothing here computed it."""
+    return f"{value:.4g}"
+
+
 @register.inclusion_tag("components/pack_notices.html")
 def pack_notices(names: Iterable[str]) -> dict[str, list[Pack]]:
     """Show the notices of the data packs whose figures a page shows."""

@@ -1,0 +1,108 @@
+"""What a run did, as far as it was told: code, parameters, data, start, seeds; its metrics, and who told of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from apps.runs.differences import code_text, hidden, said, value_text
+from apps.runs.models import ExternalId, Fingerprint, Metric, Run
+from apps.runs.selectors import fingerprints_of
+
+TOOLS = {"mlflow": "MLflow", "codecarbon": "CodeCarbon", "wandb": "Weights & Biases"}
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A line of what a run did. ``certainty``: how well it is known, '' where that is plain."""
+
+    name: str
+    text: str
+    certainty: str = ""
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What is known of a run besides its energy."""
+
+    work: list[Fact]
+    params: list[tuple[str, str]]
+    dropped: list[str]
+    environment: list[tuple[str, str]]
+    metrics: list[Metric]
+    external: list[tuple[str, str]]
+    children: int
+    tags: list[tuple[str, str]]
+
+
+def run_facts(run: Run) -> RunFacts:
+    """Return what is known of a run. Four queries."""
+    kept = fingerprints_of([run]).get(run.pk)
+    return RunFacts(
+        work=_work(kept) if kept else [],
+        params=_params(run, kept),
+        dropped=sorted(kept.dropped) if kept else [],
+        environment=_pairs({**kept.environment, **kept.hardware}) if kept else [],
+        metrics=list(Metric.objects.filter(run=run).order_by("name")),
+        external=[
+            (TOOLS.get(each.tool, each.tool), each.value)
+            for each in ExternalId.objects.filter(run=run).order_by("tool", "value")
+        ],
+        children=run.children.count(),
+        tags=_pairs(run.tags),
+    )
+
+
+def _work(kept: Fingerprint) -> list[Fact]:
+    """Return the parts of a fingerprint in words; a part that nobody told says so."""
+    seeds = kept.seeds and ", ".join(f"{name} {value_text(kept, name, each)}" for name, each in sorted(kept.seeds.items()))
+    return [
+        Fact("Entry", kept.entry_name or "not told"),
+        Fact("Code", code_text(kept) or "not told", "" if kept.code or not kept.code_weak else "changes not seen"),
+        Fact("Data", _data(kept), _certainty(kept.data, kept.data_weak)),
+        _start(kept),
+        Fact("Seeds", "not told" if kept.seeds is None else seeds or "unset"),
+    ]
+
+
+def _start(kept: Fingerprint) -> Fact:
+    digest = kept.start or kept.start_weak
+    if not digest:
+        return Fact("Start", "not told")
+    certainty = "" if kept.start_name == "scratch" else _certainty(kept.start, kept.start_weak)
+    return Fact("Start", kept.start_name or hidden(digest), certainty)
+
+
+def _certainty(verified: str, weak: str) -> str:
+    return "contents read" if verified else "names, sizes and times only" if weak else ""
+
+
+def _data(kept: Fingerprint) -> str:
+    if not kept.data and not kept.data_weak:
+        return "not told"
+    told = [_item(item) for item in kept.data_items]
+    return "; ".join(told) if told else hidden(kept.data or kept.data_weak)
+
+
+def _item(item: Mapping[str, Any]) -> str:
+    name = f"{item.get('role', 'data')} {item.get('name', '')}".strip()
+    files = item.get("files")
+    return name if files is None else f"{name} ({files} file{'' if files == 1 else 's'}, {_size(item.get('bytes', 0))})"
+
+
+def _size(number: int) -> str:
+    """Return a number of bytes in decimal units."""
+    for unit, divisor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if number >= divisor:
+            return f"{number / divisor:.3g} {unit}"
+    return f"{number} B"
+
+
+def _params(run: Run, kept: Fingerprint | None) -> list[tuple[str, str]]:
+    """Return the parameters that count, under their canonical names; what may not be told by its hash."""
+    if kept is None or kept.params is None:
+        return _pairs(run.params)
+    return sorted((name, value_text(kept, name, digest)) for name, digest in kept.params.items())
+
+
+def _pairs(told: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(str(name), said(value)) for name, value in sorted(told.items())]

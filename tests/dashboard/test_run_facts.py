@@ -1,0 +1,76 @@
+"""What a run page tells of the work itself: parts, parameters, metrics, tellers."""
+
+from uuid import UUID
+
+from django.test import Client
+
+from apps.runs.models import ExternalId, Fingerprint, Metric, Run
+from tests.builders import SmallLab
+from tests.dashboard.support import HOSTILE, queries, text_of, use
+
+
+def _run(uuid: UUID) -> Run:
+    return Run.objects.get(uuid=uuid)
+
+
+def test_parts_and_how_well_they_are_known(lab: SmallLab, owner: Client) -> None:
+    uuid = use(lab)[0]
+    Fingerprint.objects.create(
+        run=_run(uuid), entry_name="train.py", code="c" * 64, commit="ab12cd34ef99", dirty=True,
+        params={"lr": "1" * 32, "depth": "2" * 32}, told={"lr": 0.1, "on": True}, dropped=["out_dir"], seeds={},
+        data_weak="d" * 64, data_items=[{"role": "data", "name": "cats", "files": 812, "bytes": 91_234_567}],
+        start="0" * 64, start_name="scratch", environment={"python": "3.11.7"}, hardware={"gpus": "2 × NVIDIA A100"},
+    )  # fmt: skip
+    page = text_of(owner.get(f"/runs/{uuid}/"))
+    for words in (
+        "ab12cd34ef with changes", "data cats (812 files, 91.2 MB)", "names, sizes and times only", "scratch", "unset",
+        "<dt>lr</dt><dd>0.1</dd>", "<dt>depth</dt><dd>#222222</dd>", "when runs are compared: out_dir", "3.11.7",
+        "2 × NVIDIA A100",
+    ):  # fmt: skip
+        assert words in page, words
+
+
+def test_what_nobody_told_is_said(lab: SmallLab, owner: Client) -> None:
+    uuid = use(lab)[0]
+    assert "never taken for a repeat" in text_of(owner.get(f"/runs/{uuid}/"))
+    Fingerprint.objects.create(run=_run(uuid))
+    page = text_of(owner.get(f"/runs/{uuid}/"))
+    assert page.count("<dd>not told</dd>") >= 4
+
+
+def test_metrics_tellers_and_parts(lab: SmallLab, owner: Client) -> None:
+    uuid, part = use(lab, runs=2)
+    run = _run(uuid)
+    Run.objects.filter(uuid=part).update(parent=run)
+    Run.objects.filter(uuid=uuid).update(teller="mlflow", intent="benchmark", failure="cuda_memory", sweep="lr-sweep")
+    ExternalId.objects.create(lab=lab.lab, run=run, tool="mlflow", value="ab12")
+    Metric.objects.create(run=run, name="val_acc", count=3, last_value=0.91234, least=0.1, greatest=0.95)
+    Metric.objects.create(run=run, name="loss", count=1)
+    page = text_of(owner.get(f"/runs/{uuid}/"))
+    for words in (
+        "MLflow <code>ab12</code>", "benchmark, as its researcher says", "gpu memory", "lr-sweep", "1 run within it",
+        ">0.9123</td>", "not a number",
+    ):  # fmt: skip
+        assert words in page, words
+    assert f'<a href="/runs/{uuid}/">train.py</a>' in text_of(owner.get(f"/runs/{part}/"))
+
+
+def test_words_of_others_are_text(lab: SmallLab, owner: Client) -> None:
+    uuid = use(lab)[0]
+    run = _run(uuid)
+    Fingerprint.objects.create(
+        run=run, entry_name=HOSTILE, params={HOSTILE: "1" * 32}, told={HOSTILE: HOSTILE}, dropped=[HOSTILE],
+        data="d" * 64, data_items=[{"role": HOSTILE, "name": HOSTILE}], environment={HOSTILE: HOSTILE},
+    )  # fmt: skip
+    Metric.objects.create(run=run, name=HOSTILE)
+    assert HOSTILE not in text_of(owner.get(f"/runs/{uuid}/"))
+
+
+def test_queries_do_not_grow_with_what_is_told(lab: SmallLab, owner: Client) -> None:
+    uuid = use(lab)[0]
+    few = queries(owner, f"/runs/{uuid}/")
+    run = _run(uuid)
+    for i in range(20):
+        Metric.objects.create(run=run, name=f"m{i}")
+        ExternalId.objects.create(lab=lab.lab, run=run, tool="api", value=str(i))
+    assert queries(owner, f"/runs/{uuid}/") == few
