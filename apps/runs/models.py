@@ -86,10 +86,11 @@ class ExternalId(models.Model):
 
 
 class Fingerprint(models.Model):
-    """The parts of a run's fingerprint (docs/fingerprint.md); '' is unknown.
+    """The parts of a run's fingerprint (docs/fingerprint.md); '' and null are unknown.
 
-    ``params`` and ``seeds`` hold name → hash; ``told`` values of those that may be told. ``recipe`` is the sum of the
-    parameters that count in the run's project. ``*_weak`` is '' where only the verified hash is known.
+    ``params`` and ``seeds`` hold name → hash (no seeds, ``{}``, is known: unset); ``told`` values of those that may be told.
+    ``recipe`` is the sum of the parameters that count in the run's project. ``*_weak`` is '' where only the verified hash is
+    known.
     """
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="fingerprint")
@@ -105,7 +106,7 @@ class Fingerprint(models.Model):
     told = models.JSONField(default=dict, blank=True)
     dropped = models.JSONField(default=list, blank=True)
     recipe = models.CharField(max_length=32, blank=True, default="")
-    seeds = models.JSONField(default=dict, blank=True)
+    seeds = models.JSONField(null=True, blank=True)
     data = models.CharField(max_length=64, blank=True, default="")
     data_weak = models.CharField(max_length=64, blank=True, default="")
     data_items = models.JSONField(default=list, blank=True)
