@@ -13,7 +13,7 @@ from rensa import RMinHash
 
 from apps.accounts.models import Lab
 from apps.core.sql import bulk_insert
-from apps.runs.models import CodeBand, CodeText
+from apps.runs.models import CodeText
 
 PERMUTATIONS, BANDS, ROWS = 128, 16, 8
 _SEED = 1  # part of what a band is: another seed would find nothing of what is stored

@@ -10,6 +10,7 @@ import msgspec
 from django.db import transaction
 from labcarbon_collect.lc1 import left_out, param_hash, recipe, seeds_hash, sort_params
 
+from apps.core.errors import InvalidInput
 from apps.core.sql import bulk_insert
 from apps.runs.code_texts import keep_code_text
 from apps.runs.fingerprint_parsing import VERSION, CodeIn, DataIn, FingerprintIn, StartIn
@@ -89,6 +90,25 @@ def ignored_in(project_id: int | None) -> frozenset[str]:
     if project_id is None:
         return frozenset()
     return frozenset(IgnoredParameter.objects.filter(project_id=project_id).values_list("name", flat=True))
+
+
+def compared_name(name: str) -> str:
+    """Return what a parameter is called where runs are compared. Raises InvalidInput for one that is not compared anyway."""
+    found = sort_params({name: 1})
+    if found.seeds or found.dropped:
+        kind = "a seed" if found.seeds else "dropped from every fingerprint"
+        raise InvalidInput(f"{name!r} is {kind}: there is nothing to ignore.", field="name")
+    if not found.params:
+        raise InvalidInput("A parameter has a name.", field="name")
+    return next(iter(found.params))
+
+
+def found_by_param(name: str, value: str) -> tuple[str, str]:
+    """Return the name and hash by which a parameter's value, written as text, is found in fingerprints."""
+    sorted_ = sort_params({name: value})
+    for compared, typed_value in (sorted_.params | sorted_.seeds).items():
+        return compared, param_hash(compared, typed_value)
+    raise InvalidInput(f"{name!r} is dropped from every fingerprint: no run is found by it.", field=f"param.{name}")
 
 
 def recipe_of(params: Mapping[str, str] | None, ignored: Collection[str]) -> str:

@@ -70,7 +70,7 @@ def test_empty_says_the_command(owner: Client) -> None:
     assert "labcarbon-collect run --project demo -- python train.py" in text_of(owner.get("/runs/"))
 
 
-@pytest.mark.parametrize("query", ["sort=mass", "state=lost", "page=0", "page=x", "page=²", "text=%00"])
+@pytest.mark.parametrize("query", ["sort=mass", "state=asleep", "page=0", "page=x", "page=²", "text=%00"])
 def test_bad_input_is_told_in_words(owner: Client, query: str) -> None:
     response = owner.get(f"/runs/?{query}")
     assert response.status_code == 400
