@@ -156,7 +156,7 @@ def _take_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: U
     run.job_facts = told_by(facts, teller) if is_job else facts
 
 
-def _tells_of(run: Run, bound_node: UUID) -> bool:
+def may_tell_of(run: Run, bound_node: UUID) -> bool:
     """Return whether a node's token may say how a run ended: it is its own run, or a job it told of before."""
     return (run.node is not None and run.node.uuid == bound_node) or str(bound_node) in run.job_facts.get("told_by", [])
 
@@ -183,7 +183,7 @@ def change_run(
     run = Run.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
     if run is None:
         raise NotFound("There is no such run in this lab.", hint="Send PUT with the run's facts first.")
-    if bound_node is not None and not _tells_of(run, bound_node):
+    if bound_node is not None and not may_tell_of(run, bound_node):
         raise NotFound("There is no such run in this lab.", hint="Send PUT with the run's facts first.")
     is_job = bool(run.scheduler) and run.uuid == job_run(f"{run.cluster}/{run.job_id}")
     if is_job and ended_us is not None:  # schedulers tell whole seconds
