@@ -6,10 +6,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.core.jobs import lease_one, run_leased
+from apps.core.clock import now_us
+from apps.core.jobs import lease_one, run_leased, work_until_empty
 from apps.core.models import Job
 from apps.runs.choices import RunState
-from apps.runs.lost import LOOK_EVERY_US, LOST_AFTER_US, SILENT_AFTER_US, look_for_lost
+from apps.runs.lost import LOOK_EVERY_US, SILENT_AFTER_US, look_for_lost
 from apps.runs.metric_parsing import as_points
 from apps.runs.metrics import add_points
 from apps.runs.models import Run
@@ -157,20 +158,25 @@ def test_a_record_of_the_past_is_not_watched() -> None:
     assert not Job.objects.filter(kind__startswith="runs.").exists()
 
 
-def test_the_job_looks_again_and_again() -> None:
+def test_the_job_looks_again_and_again_and_not_at_once() -> None:
+    begun = now_us()
+    running(small_lab(), now=begun)
+    assert work_until_empty(worker="test") >= 1
+    assert lease_one(worker="test", now=now_us()) is None
+    waiting = Job.objects.get(kind="runs.watch_again")
+    assert waiting.due_us >= begun + LOOK_EVERY_US
+    job = lease_one(worker="test", now=waiting.due_us)
+    assert job is not None
+    assert run_leased(job)
+    looked = Job.objects.get(kind="runs.watch")
+    assert (looked.requested, looked.done) == (2, 1)
+
+
+def test_who_is_watched_already_costs_no_write() -> None:
     small = small_lab()
-    running(small)
-    looked = 0
-    for step in range(4):
-        now = Job.objects.filter(kind__startswith="runs.").order_by("-due_us").values_list("due_us", flat=True)[0]
-        while (job := lease_one(worker="test", now=now)) is not None:
-            assert run_leased(job)
-            looked += job.kind == "runs.watch"
-        assert step >= looked - 1
-    assert looked >= 2
-    again = Job.objects.get(kind="runs.watch_again")
-    assert again.due_us - LOOK_EVERY_US <= max(again.due_us, now)
-    assert LOOK_EVERY_US < LOST_AFTER_US
+    for _ in range(3):
+        running(small)
+    assert Job.objects.get(kind="runs.watch").requested == 1
 
 
 def test_what_it_costs_does_not_depend_on_the_runs_of_a_node() -> None:
