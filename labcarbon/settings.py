@@ -172,6 +172,7 @@ SPECTACULAR_SETTINGS = {
         "AssetStateEnum": "apps.assets.choices.AssetState",
         "ImportStateEnum": "apps.assets.choices.ImportState",
         "RunStateEnum": "apps.runs.choices.RunState",
+        "FailureEnum": "apps.runs.choices.Failure",
     },
 }
 

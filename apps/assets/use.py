@@ -121,7 +121,7 @@ def _reserve(lab: Lab, start: int, end: int, found: dict[tuple[Place, int], _Hou
     now = now_us()
     for run in runs.iterator():
         places = _places(run, nodes, devices)
-        begun, ended = max(run.started_us, start * US_PER_HOUR), min(run.ended_us or now, end * US_PER_HOUR)
+        begun, ended = max(run.started_us, start * US_PER_HOUR), min(run.until_us(now), end * US_PER_HOUR)
         if not places or begun >= ended:
             continue
         reserving.add(run.uuid.hex)

@@ -16,6 +16,7 @@ from apps.core.jobs import request_job
 from apps.core.sql import ATTRIBUTION, lock_alone, lock_shared
 from apps.core.units import hour_of
 from apps.ingest.models import Consumer
+from apps.runs.ignored import recount_charged
 from apps.runs.models import Run
 
 Pair = tuple[int, int]  # consumer id, node id
@@ -238,6 +239,7 @@ def _charge_runs(lab: Lab, consumer_ids: set[int], derived: dict[Pair, list[Span
         if run is not None and (run.node_id in (None, node_id) or not _known_at_home(run, consumer_id, derived)):
             changed += _charged(run, _at_start(run, found))
     Run.objects.bulk_update(changed, ["charged_project", "charged_person", "charge_way"], batch_size=200)
+    recount_charged(changed)
 
 
 def _known_at_home(run: Run, consumer_id: int, derived: dict[Pair, list[Span]]) -> bool:
@@ -272,3 +274,4 @@ def _charge_unseen(lab: Lab, runs: list[Run]) -> None:
         found = spans(use, rules=rules.of(use), claims=[], stood=places.get(run.node_id or 0, []))
         changed += _charged(run, _at_start(run, found))
     Run.objects.bulk_update(changed, ["charged_project", "charged_person", "charge_way"], batch_size=200)
+    recount_charged(changed)

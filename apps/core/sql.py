@@ -1,6 +1,6 @@
 """The few places where SQLite and PostgreSQL differ, and the one place where sums become Python integers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -133,7 +133,7 @@ def _advisory(function: str, space: int, number: int) -> None:
             cursor.execute(f"SELECT {function}(%s, %s)", [space, number])
 
 
-def bulk_insert(table: str, columns: dict[str, tuple[str, Sequence[Any]]], *, on_conflict: str = "") -> None:
+def bulk_insert(table: str, columns: Mapping[str, tuple[str, Sequence[Any]]], *, on_conflict: str = "") -> None:
     """Insert columns of equal length into ``table`` in one statement.
 
     ``columns`` maps a name to (PostgreSQL type, values). PostgreSQL gets binary arrays and ``unnest``; SQLite gets

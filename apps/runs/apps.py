@@ -3,3 +3,6 @@ from django.apps import AppConfig
 
 class RunsConfig(AppConfig):
     name = "apps.runs"
+
+    def ready(self) -> None:
+        from apps.runs import tasks  # noqa: F401

@@ -8,7 +8,7 @@ from django.db import transaction
 from apps.accounts.models import Lab
 from apps.core.jobs import request_job
 from apps.runs.calc import IMPORTED, contradiction, may_rename, merged_facts, told_by
-from apps.runs.choices import RunState
+from apps.runs.choices import RunState, Teller
 from apps.runs.models import Run
 from apps.runs.parsing import PastRun
 
@@ -61,7 +61,7 @@ def _applied(lab: Lab, row: PastRun, known: dict[UUID, _Row], teller: str) -> An
     uuid, job = row.job.run_uuid, row.job
     kept = known.get(uuid)
     if kept is None:
-        run = Run(lab=lab, uuid=uuid, started_us=row.started_us)
+        run = Run(lab=lab, uuid=uuid, started_us=row.started_us, teller=Teller.SLURM)
         kept = known[uuid] = _Row(run, None)
     run = kept.run
     told = {"user": row.os_user, "account": job.account, "partition": job.partition}

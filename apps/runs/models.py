@@ -47,6 +47,8 @@ class Run(models.Model):
     intent = models.CharField(max_length=16, choices=Intent, default=Intent.TRAIN)
     sweep = models.CharField(max_length=100, blank=True, default="")
     parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
+    # The parent that was named before it was told of; it becomes the parent when it comes.
+    parent_asked = models.UUIDField(null=True, blank=True)
     tags = models.JSONField(default=dict, blank=True)
     seen_us = models.BigIntegerField(null=True, blank=True)  # the last word of it, by the server's clock
     failure = models.CharField(max_length=16, choices=Failure, blank=True, default="")
@@ -64,10 +66,20 @@ class Run(models.Model):
         indexes = [
             models.Index(fields=["lab", "-started_us"], name="run_by_start"),
             models.Index(fields=["lab", "cluster", "job_id"], name="run_by_job"),
+            models.Index(
+                fields=["lab", "parent_asked"], name="run_by_parent_asked", condition=models.Q(parent_asked__isnull=False)
+            ),
+            models.Index(fields=["lab", "seen_us"], name="run_going_on", condition=models.Q(state__in=("running", "lost"))),
         ]
 
     def __str__(self) -> str:
         return self.name
+
+    def until_us(self, now: int) -> int:
+        """Return when the run ended: of a lost one when it was last heard of, of one that goes on, now. µs UTC."""
+        if self.ended_us is not None:
+            return self.ended_us
+        return max(self.seen_us or self.started_us, self.started_us) if self.state == RunState.LOST else now
 
 
 class ExternalId(models.Model):
@@ -86,10 +98,11 @@ class ExternalId(models.Model):
 
 
 class Fingerprint(models.Model):
-    """The parts of a run's fingerprint (docs/fingerprint.md); '' is unknown.
+    """The parts of a run's fingerprint (docs/fingerprint.md); '' and null are unknown.
 
-    ``params`` and ``seeds`` hold name → hash; ``told`` values of those that may be told. ``recipe`` is the sum of the
-    parameters that count in the run's project. ``*_weak`` is '' where only the verified hash is known.
+    ``params`` and ``seeds`` hold name → hash (no seeds, ``{}``, is known: unset); ``told`` values of those that may be told.
+    ``recipe`` is the sum of the parameters that count in the run's project. ``*_weak`` is '' where only the verified hash is
+    known.
     """
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="fingerprint")
@@ -105,7 +118,7 @@ class Fingerprint(models.Model):
     told = models.JSONField(default=dict, blank=True)
     dropped = models.JSONField(default=list, blank=True)
     recipe = models.CharField(max_length=32, blank=True, default="")
-    seeds = models.JSONField(default=dict, blank=True)
+    seeds = models.JSONField(null=True, blank=True)
     data = models.CharField(max_length=64, blank=True, default="")
     data_weak = models.CharField(max_length=64, blank=True, default="")
     data_items = models.JSONField(default=list, blank=True)

@@ -132,7 +132,10 @@ def _parsed(value: Any) -> PastRun | str:
     try:
         row = msgspec.convert(value, HistoryRow)
         problem = _job_problem(row.job, value)
-        started_us, ended_us = _us(row.started_at, "started_at"), _us(row.ended_at, "ended_at") if row.ended_at else None
+        started_us, ended_us = (
+            moment_us(row.started_at, "started_at"),
+            moment_us(row.ended_at, "ended_at") if row.ended_at else None,
+        )
     except msgspec.ValidationError as error:
         return _plain(error)
     except InvalidInput as error:
@@ -160,15 +163,16 @@ def _storable(value: Any) -> bool:
     return not (isinstance(value, str) and unstorable(value))
 
 
-def _us(text: str, field: str) -> int:
+def moment_us(text: str, field: str) -> int:
+    """Return a moment in ISO 8601 as µs UTC. Raises InvalidInput that names ``field``."""
     try:
         moment = msgspec.convert(text, type=Moment)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"{field} {text!r} is no moment like 2026-11-02T08:00:00Z.", field=field) from error
-    moment_us = us_of(moment)
-    if not EARLIEST_US <= moment_us <= LATEST_US:
+    told_us = us_of(moment)
+    if not EARLIEST_US <= told_us <= LATEST_US:
         raise InvalidInput(f"{field} {text!r} is out of range.", field=field)
-    return moment_us
+    return told_us
 
 
 def _plain(error: msgspec.ValidationError) -> str:

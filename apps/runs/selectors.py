@@ -1,34 +1,91 @@
 """Reads of runs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
+from django.db.models.fields.json import KeyTransform
 
 from apps.accounts.models import Lab
+from apps.core.sql import rows
+from apps.runs.choices import Tier
+from apps.runs.fingerprints import found_by_param
 from apps.runs.models import Fingerprint, Run
 
 SORTS = {"started": "started_us", "ended": "ended_us", "name": "name"}
+MAX_SIBLINGS = 1000
+_RELATED = ("project", "charged_project", "node", "user", "parent")
 
 
-def runs_of(lab: Lab, *, project: str = "", state: str = "", text: str = "") -> QuerySet[Run]:
+@dataclass(frozen=True)
+class Siblings:
+    """How many other runs share a tier with a run, by the tier's name in small letters, each up to MAX_SIBLINGS."""
+
+    counts: dict[str, int]
+
+
+def runs_of(
+    lab: Lab,
+    *,
+    project: str = "",
+    state: str = "",
+    text: str = "",
+    intent: str = "",
+    sweep: str = "",
+    host: str = "",
+    node: UUID | None = None,
+    person: str = "",
+    from_us: int | None = None,
+    to_us: int | None = None,
+    params: Mapping[str, str] | None = None,
+) -> QuerySet[Run]:
     """Return the lab's runs, newest first, filtered by the slug of the project charged ('~unattributed': none), by state,
-    and by words in the name."""
-    found = Run.objects.filter(lab=lab).select_related("project", "charged_project", "node", "user")
-    found = found.order_by("-started_us", "-id")
+    by words in the name, intent, sweep, host, node, the account name of who ran it, start in ``[from_us, to_us)``, and
+    parameters (name → value as text; also those of which only the hash is known)."""
+    found = Run.objects.filter(lab=lab).select_related(*_RELATED).order_by("-started_us", "-id")
     if project == "~unattributed":
         found = found.filter(charged_project__isnull=True)
     elif project:
         found = found.filter(charged_project__slug=project)
-    if state:
-        found = found.filter(state=state)
-    return found.filter(name__icontains=text) if text else found
+    exact = {"state": state, "intent": intent, "sweep": sweep, "node__uuid": node}
+    found = found.filter(**{name: value for name, value in exact.items() if value})
+    if text:
+        found = found.filter(name__icontains=text)
+    if host:
+        found = found.filter(Q(host=host) | Q(host="", node__hostname=host))
+    if person:
+        found = found.filter(Q(charged_person__username=person) | Q(charged_person=None, user__username=person))
+    if from_us is not None:
+        found = found.filter(started_us__gte=from_us)
+    if to_us is not None:
+        found = found.filter(started_us__lt=to_us)
+    for number, (name, value) in enumerate((params or {}).items()):
+        compared, digest = found_by_param(name, value)
+        # An alias: a name with __ in it would be read as a path.
+        told = KeyTransform(compared, "fingerprint__params"), KeyTransform(compared, "fingerprint__seeds")
+        found = found.alias(**{f"param_{number}": told[0], f"seed_{number}": told[1]})
+        found = found.filter(Q(**{f"param_{number}": digest}) | Q(**{f"seed_{number}": digest}))
+    return found
 
 
 def run_of(lab: Lab, uuid: UUID) -> Run | None:
     """Return the lab's run, or None."""
-    named = Run.objects.select_related("project", "charged_project", "node", "user", "parent")
-    return named.filter(lab=lab, uuid=uuid).first()
+    return Run.objects.filter(lab=lab, uuid=uuid).select_related(*_RELATED, "fingerprint").first()
+
+
+def siblings_of(run: Run) -> Siblings:
+    """Return how many other runs share the work (f1), all but the seed (f2), the recipe (f3), or all parameters but one
+    (left_out) with a run; ``*_weak``: as far as names, sizes and times tell. One query."""
+    tiers = (Tier.F1, Tier.F1_WEAK, Tier.F2, Tier.F2_WEAK, Tier.F3, Tier.F3_WEAK, Tier.LEFT_OUT, Tier.LEFT_OUT_WEAK)
+    one = (
+        "SELECT %s AS tier, COUNT(*) AS found FROM (SELECT DISTINCT o.run_id FROM runs_tierkey k JOIN runs_tierkey o "
+        "ON o.lab_id = k.lab_id AND o.tier = k.tier AND o.key = k.key AND o.run_id <> k.run_id "
+        f"WHERE k.run_id = %s AND k.tier = %s AND k.lab_id = %s LIMIT {MAX_SIBLINGS}) t"
+    )
+    params = [value for tier in tiers for value in (tier.value, run.pk, tier.value, run.lab_id)]
+    found = {row["tier"]: row["found"] for row in rows(" UNION ALL ".join([one] * len(tiers)), params)}
+    return Siblings({tier.name.lower(): found.get(tier.value, 0) for tier in tiers})
 
 
 def fingerprints_of(runs: Iterable[Run]) -> dict[int, Fingerprint]:

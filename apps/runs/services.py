@@ -16,6 +16,8 @@ from apps.fleet.models import Node
 from apps.ingest.calc import job_run
 from apps.runs.calc import IMPORTED, JobIn, contradiction, may_rename, merged_facts, told_by
 from apps.runs.choices import RunState, Way
+from apps.runs.ignored import recount_charged
+from apps.runs.known import External, Known, adopt, first_of, hear, keep_known, note_known, watch
 from apps.runs.models import Run
 
 
@@ -32,11 +34,24 @@ class RunFacts:
     host: str = ""
     node_uuid: UUID | None = None
     job: JobIn | None = None
+    known: Known = field(default_factory=Known)
 
 
 @transaction.atomic
-def put_run(*, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_node: UUID | None) -> tuple[Run, str]:
+def put_run(
+    *,
+    lab: Lab,
+    uuid: UUID,
+    facts: RunFacts,
+    by: User | None,
+    bound_node: UUID | None,
+    now: int | None = None,
+    teller: str = "",
+) -> tuple[Run, str]:
     """Create or renew a run; return it and a warning ('' if none). Saying the same again changes nothing.
+
+    ``now`` None: this is a record of the past, and no word of a run that goes on. ``teller``: who tells of it first.
+    Where another run has the external id that is told, that run is returned, with a warning, and none is made.
 
     ``bound_node`` is the node of a node's token, which may write only runs of its own node. An unknown project is no
     reason to lose the run: it goes on unattributed, and the warning says so.
@@ -56,6 +71,11 @@ def put_run(*, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_nod
             f"There is no project {facts.project!r} (known: {', '.join(known)}). The run goes on, charged to no project. "
             f"Next time --project {known[0] if known else 'NAME'}, or make it first at {settings.SITE_URL}/projects/"
         )
+    if facts.known.external is not None and (first := _told_before(lab, uuid, facts.known.external, bound_node, now)):
+        return first, (
+            f"This is the run {first.uuid}: {facts.known.external.tool} {facts.known.external.value!r} was told before. "
+            "Nothing was changed; go on with that UUID."
+        )
     is_job = facts.job is not None and facts.job.run_uuid == uuid
     run, is_new = _locked(lab, uuid, facts)
     elsewhere = bound_node is not None and run.node is not None and run.node.uuid != bound_node
@@ -64,6 +84,7 @@ def put_run(*, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_nod
     before = None if is_new else (run.project_id, run.os_user, run.account, run.user_id)
     if facts.job is not None:
         _take_job(run, facts.job, is_job=is_job, os_user=facts.os_user, bound_node=bound_node)
+    hear(run, now)
     if elsewhere:
         run.save()
         return run, ""
@@ -82,10 +103,30 @@ def put_run(*, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_nod
     run.started_us = min(run.started_us, facts.started_us) if is_job else facts.started_us
     if run.ended_us is not None and run.ended_us < run.started_us:
         raise InvalidInput("The run would end before it starts.", field="started_at")
+    run.teller = run.teller or teller
+    note_known(run, facts.known)
     run.save()
+    keep_known(run, facts.known, params=run.params)
+    if is_new:
+        adopt(run)
+    elif before is not None and before[0] != run.project_id:
+        recount_charged([run])
+    watch(run, now)
     if before != (run.project_id, run.os_user, run.account, run.user_id):
         request_job(kind="attribution.run", key=f"{lab.pk}:{uuid}")
     return run, warning
+
+
+def _told_before(lab: Lab, uuid: UUID, external: External, bound_node: UUID | None, now: int | None) -> Run | None:
+    """Return the run that has this id already, unless it is the one that is told or both are here (keep_known says so)."""
+    first = first_of(lab, external)
+    if first is None or first.uuid == uuid or Run.objects.filter(lab=lab, uuid=uuid).exists():
+        return None
+    if bound_node is not None and (first.node is None or first.node.uuid != bound_node):
+        raise Conflict("This run belongs to another node.", field="external", hint="Use a person's token.")
+    hear(first, now)
+    first.save()
+    return first
 
 
 def _locked(lab: Lab, uuid: UUID, facts: RunFacts) -> tuple[Run, bool]:
@@ -115,7 +156,7 @@ def _take_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: U
     run.job_facts = told_by(facts, teller) if is_job else facts
 
 
-def _tells_of(run: Run, bound_node: UUID) -> bool:
+def may_tell_of(run: Run, bound_node: UUID) -> bool:
     """Return whether a node's token may say how a run ended: it is its own run, or a job it told of before."""
     return (run.node is not None and run.node.uuid == bound_node) or str(bound_node) in run.job_facts.get("told_by", [])
 
@@ -125,18 +166,24 @@ def change_run(
     *,
     lab: Lab,
     uuid: UUID,
-    state: RunState,
+    state: RunState | None,
     ended_us: int | None,
     exit_code: int | None,
     reported_energy_mj: int | None,
     bound_node: UUID | None,
     job_facts: Mapping[str, Any] | None = None,
+    known: Known | None = None,
+    now: int | None = None,
 ) -> Run:
-    """Record how a run ended. The reported energy is kept beside the ledger's, and never summed."""
+    """Record how a run ended (``state``), or what became known of it. ``now`` as in :func:`put_run`.
+
+    The reported energy is kept beside the ledger's, and never summed. That a run goes on is no news of one that has ended,
+    but for a scheduler's job, which may be queued again.
+    """
     run = Run.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
     if run is None:
         raise NotFound("There is no such run in this lab.", hint="Send PUT with the run's facts first.")
-    if bound_node is not None and not _tells_of(run, bound_node):
+    if bound_node is not None and not may_tell_of(run, bound_node):
         raise NotFound("There is no such run in this lab.", hint="Send PUT with the run's facts first.")
     is_job = bool(run.scheduler) and run.uuid == job_run(f"{run.cluster}/{run.job_id}")
     if is_job and ended_us is not None:  # schedulers tell whole seconds
@@ -147,9 +194,16 @@ def change_run(
         run.ended_us = run.exit_code = None
     if run.scheduler and job_facts:
         run.job_facts = merged_facts(run.job_facts, job_facts)
-    run.state = state
+    hear(run, now)
+    if state is not None and (state != RunState.RUNNING or is_job):
+        run.state = state
     run.ended_us = ended_us if ended_us is not None else run.ended_us
     run.exit_code = exit_code if exit_code is not None else run.exit_code
     run.reported_energy_mj = reported_energy_mj if reported_energy_mj is not None else run.reported_energy_mj
+    if known is not None:
+        note_known(run, known)
     run.save()
+    if known is not None:
+        keep_known(run, known)
+    watch(run, now)
     return run

@@ -69,7 +69,7 @@ class RunsPage:
 def run_hours(run: Run, now: int) -> tuple[int, int]:
     """Return the whole hours a run can have energy in: from its start to its end (else now), and the hour after, into
     which its last window may reach."""
-    start, end = hours_of_us(run.started_us, max(run.ended_us or now, run.started_us + 1))
+    start, end = hours_of_us(run.started_us, max(run.until_us(now), run.started_us + 1))
     return start, end + 1
 
 
@@ -96,7 +96,7 @@ def run_rows(lab: Lab, runs: list[Run], now: int, sight: Sight) -> tuple[list[Ru
 
 
 def _took(run: Run, now: int) -> str:
-    return duration((run.ended_us if run.ended_us is not None else now) - run.started_us)
+    return duration(run.until_us(now) - run.started_us)
 
 
 def runs_filtered(lab: Lab, params: Mapping[str, str]) -> tuple[Any, dict[str, str]]:
@@ -112,7 +112,9 @@ def runs_filtered(lab: Lab, params: Mapping[str, str]) -> tuple[Any, dict[str, s
         raise InvalidInput(f"{sort[:40]!r} is not a sort.", field="sort", hint=f"Use one of {known}, with - for descending.")
     if unstorable("".join(filters.values())):
         raise InvalidInput("A filter holds a NUL.", field="text", hint="Leave it out.")
-    found = runs_of(lab, **filters).order_by(("-" if sort.startswith("-") else "") + SORTS[column], "-id")
+    found = runs_of(lab, project=filters["project"], state=filters["state"], text=filters["text"]).order_by(
+        ("-" if sort.startswith("-") else "") + SORTS[column], "-id"
+    )
     return found, {**filters, "sort": sort}
 
 

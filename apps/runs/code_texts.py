@@ -1,0 +1,73 @@
+"""Code states as hashes of their lines: how alike two are is told without having the code.
+
+Each *distinct* normal form of a lab is kept once, with 16 MinHash bands of 8 rows: texts that share a band may be alike
+(at a likeness of 0.95 the chance to share none is below 10⁻⁷), and :func:`jaccard` then says how much, exactly.
+"""
+
+import hashlib
+import sys
+from array import array
+from collections.abc import Iterable
+
+from rensa import RMinHash
+
+from apps.accounts.models import Lab
+from apps.core.sql import bulk_insert
+from apps.runs.models import CodeText
+
+PERMUTATIONS, BANDS, ROWS = 128, 16, 8
+_SEED = 1  # part of what a band is: another seed would find nothing of what is stored
+
+
+def keep_code_text(*, lab: Lab, normal: str, shingles: Iterable[str]) -> None:
+    """Keep the lines of a normal form, unless the lab has them. ``shingles``: hashes of 8 hex digits; none: nothing."""
+    lines = sorted({int(each, 16) for each in shingles})
+    if not normal or not lines or CodeText.objects.filter(lab=lab, normal=normal).exists():
+        return
+    CodeText.objects.bulk_create([CodeText(lab=lab, normal=normal, shingles=packed(lines))], ignore_conflicts=True)
+    text = CodeText.objects.get(lab=lab, normal=normal)
+    bands = bands_of(lines)
+    bulk_insert(
+        "runs_codeband",
+        {
+            "lab_id": ("bigint", [lab.pk] * len(bands)),
+            "text_id": ("bigint", [text.pk] * len(bands)),
+            "band": ("bigint", bands),
+        },
+    )
+
+
+def bands_of(lines: Iterable[int]) -> list[int]:
+    """Return the 16 bands of a set of lines: each the first 63 bits of SHA-256 over its number and 8 least hashes."""
+    sketch = RMinHash(num_perm=PERMUTATIONS, seed=_SEED)
+    sketch.update([f"{line:08x}" for line in lines])
+    least = sketch.digest()
+    return [_band(number, least[number * ROWS : (number + 1) * ROWS]) for number in range(BANDS)]
+
+
+def packed(lines: Iterable[int]) -> bytes:
+    """Return sorted 32-bit integers as bytes, big endian."""
+    return _turned(array("I", lines)).tobytes()
+
+
+def unpacked(stored: bytes | memoryview) -> frozenset[int]:
+    """Return what :func:`packed` stored."""
+    return frozenset(_turned(array("I", bytes(stored))))
+
+
+def jaccard(one: Iterable[int], other: Iterable[int]) -> float:
+    """Return how alike two sets of lines are: what they share, of what either has (0 to 1)."""
+    a, b = frozenset(one), frozenset(other)
+    return len(a & b) / len(a | b) if a or b else 0.0
+
+
+def _turned(numbers: "array[int]") -> "array[int]":
+    """Turn between this machine's order of bytes and big endian."""
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers
+
+
+def _band(number: int, least: list[int]) -> int:
+    text = " ".join(map(str, (number, *least)))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

@@ -1,0 +1,150 @@
+"""Reading a fingerprint as it comes over the wire (docs/fingerprint.md): one flat check, a sentence per wrong key. Pure."""
+
+import math
+import re
+from typing import Annotated, Any
+
+import msgspec
+
+from apps.core.errors import InvalidInput
+from apps.core.text import unstorable
+from apps.core.units import INT64_MAX
+from apps.runs.choices import Intent
+
+VERSION = "lc1"
+MAX_PARAMS, MAX_SHINGLES, MAX_TOLD_CHARS, MAX_DEPTH = 500, 20_000, 65_536, 8
+
+Hex64 = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?$")]
+Hex32 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$")]
+Hex8 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{8}$")]
+State = Annotated[str, msgspec.Meta(pattern=r"^(verified|weak|unknown)?$")]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+Line = Annotated[str, msgspec.Meta(max_length=255)]
+Size = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
+Facts = Annotated[dict[Annotated[str, msgspec.Meta(max_length=64)], Line], msgspec.Meta(max_length=100)]
+
+# What a pattern asks for, in words.
+_ASKED = {
+    "^([0-9a-f]{64})?$": "64 hex digits in small letters",
+    "^[0-9a-f]{32}$": "32 hex digits in small letters",
+    "^[0-9a-f]{8}$": "8 hex digits in small letters",
+    "^(verified|weak|unknown)?$": "verified, weak or unknown",
+    "^([0-9a-f]{40}|[0-9a-f]{64})?$": "40 or 64 hex digits in small letters",
+}
+
+
+class CodeIn(msgspec.Struct, forbid_unknown_fields=True):
+    """Part C. ``state`` weak: even ``hash`` does not see every change, so it counts as ``weak``."""
+
+    state: State = ""
+    hash: Hex64 = ""
+    weak: Hex64 = ""
+    normal: Hex64 = ""
+    shingles: Annotated[list[Hex8], msgspec.Meta(max_length=MAX_SHINGLES)] = []
+    commit: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})?$")] = ""
+    dirty: bool | None = None
+
+
+class ItemIn(msgspec.Struct, forbid_unknown_fields=True):
+    """One thing of the data: shown, not compared."""
+
+    role: Annotated[str, msgspec.Meta(max_length=32)] = ""
+    name: Line = ""
+    files: Size | None = None
+    bytes: Size | None = None
+    state: State = ""
+
+
+class DataIn(msgspec.Struct, forbid_unknown_fields=True):
+    """Part D."""
+
+    weak: Hex64 = ""
+    verified: Hex64 = ""
+    items: Annotated[list[ItemIn], msgspec.Meta(max_length=100)] = []
+
+
+class StartIn(msgspec.Struct, forbid_unknown_fields=True):
+    """Part M."""
+
+    weak: Hex64 = ""
+    verified: Hex64 = ""
+    name: Line = ""
+
+
+class FingerprintIn(msgspec.Struct, forbid_unknown_fields=True):
+    """A fingerprint as told. ``None`` and ``""`` are unknown; ``seeds`` ``{}`` is unset, which is known."""
+
+    version: str
+    entry: Hex64 = ""
+    entry_name: Line = ""
+    code: CodeIn | None = None
+    params: Annotated[dict[Name, Hex32], msgspec.Meta(max_length=MAX_PARAMS)] | None = None
+    told: Annotated[dict[Name, Any], msgspec.Meta(max_length=MAX_PARAMS)] | None = None
+    dropped: Annotated[list[Name], msgspec.Meta(max_length=MAX_PARAMS)] | None = None
+    data: DataIn | None = None
+    start: StartIn | None = None
+    seeds: Annotated[dict[Name, Hex32], msgspec.Meta(max_length=100)] | None = None
+    environment: Facts | None = None
+    hardware: Facts | None = None
+    intent: Intent | None = None
+    sweep: Annotated[str, msgspec.Meta(max_length=100)] | None = None
+
+
+def parse_fingerprint(value: Any, *, field: str = "fingerprint") -> FingerprintIn:
+    """Return the ``fingerprint`` of a request. Raises InvalidInput that names the key, what is wrong and what is asked."""
+    try:
+        told = msgspec.convert(value, FingerprintIn)
+    except msgspec.ValidationError as error:
+        raise _plain(str(error), field) from error
+    if told.version != VERSION:
+        raise InvalidInput(
+            f"Version {told.version!r} of fingerprints is not known here (known: {VERSION}).", field=f"{field}.version"
+        )
+    if problem := unstorable_part(value):
+        raise InvalidInput(problem, field=field)
+    if told.told is not None and len(msgspec.json.encode(told.told)) > MAX_TOLD_CHARS:
+        raise InvalidInput(f"The values told are more than {MAX_TOLD_CHARS} characters.", field=f"{field}.told")
+    if told.code is not None:
+        _check_code(told.code, field)
+    return told
+
+
+def _check_code(code: CodeIn, field: str) -> None:
+    if code.state == "weak" and code.hash:
+        code.weak, code.hash = code.weak or code.hash, ""
+    missing = {"verified": not code.hash, "weak": not code.weak}.get(code.state, False)
+    if missing:
+        wanted = "hash" if code.state == "verified" else "weak"
+        raise InvalidInput(f"The code's state is {code.state}, but there is no {wanted!r}.", field=f"{field}.code.{wanted}")
+    if code.state == "unknown" and (code.hash or code.weak):
+        raise InvalidInput("The code's state is unknown, but there is a hash.", field=f"{field}.code.state")
+
+
+def _plain(text: str, field: str) -> InvalidInput:
+    """Say in plain words what msgspec says."""
+    said, _, where = text.partition(" - at `$")
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", said):
+        path = f"{field}{where.rstrip('`')}.{unknown[1]}"
+        return InvalidInput("Unknown key.", field=path, hint="docs/fingerprint.md lists the keys.")
+    path = f"{field}{where.rstrip('`')}"
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", said):
+        return InvalidInput("This key is needed.", field=f"{path}.{missing[1]}")
+    if asked := re.search(r"matching regex '(.*)'", said):
+        return InvalidInput(f"This must be {_ASKED.get(asked[1], asked[1])}.", field=path)
+    return InvalidInput(f"{said}.", field=path)
+
+
+def unstorable_part(value: Any, depth: int = 0) -> str:
+    """Return why a JSON value cannot be stored; '' if it can."""
+    if depth > MAX_DEPTH:
+        return f"Values are nested more than {MAX_DEPTH} deep."
+    if isinstance(value, dict):
+        parts: list[Any] = [*value, *value.values()]
+        return next((problem for part in parts if (problem := unstorable_part(part, depth + 1))), "")
+    if isinstance(value, list):
+        return next((problem for part in value if (problem := unstorable_part(part, depth + 1))), "")
+    if isinstance(value, str) and unstorable(value):
+        return "NUL and half characters cannot be stored."
+    if isinstance(value, float) and not math.isfinite(value):
+        return "A number is beyond what can be stored."
+    return ""

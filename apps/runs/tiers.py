@@ -1,0 +1,74 @@
+"""Keys of a run's tiers (docs/fingerprint.md): what two runs have in common, as numbers that an index can find. Pure."""
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from apps.runs.choices import Tier
+
+_BITS = 63  # a key is a signed 64-bit integer of the database, never negative
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What is compared of a run. '' and None are unknown; ``seeds`` is the hash of all of them.
+
+    ``recipe`` is the sum of the parameters that count, ``left_out`` those sums less one parameter, by its name.
+    """
+
+    entry: str = ""
+    code: str = ""
+    code_weak: str = ""
+    code_normal: str = ""
+    recipe: str = ""
+    left_out: Mapping[str, str] | None = None
+    seeds: str = ""
+    data: str = ""
+    data_weak: str = ""
+    start: str = ""
+    start_weak: str = ""
+
+    def weakened(self) -> "Parts":
+        """Return the parts as the weak tiers see them: weak hashes, and the verified one where there is no weak one."""
+        return Parts(
+            entry=self.entry,
+            code=self.code_weak or self.code,
+            code_normal=self.code_normal,
+            recipe=self.recipe,
+            left_out=self.left_out,
+            seeds=self.seeds,
+            data=self.data_weak or self.data,
+            start=self.start_weak or self.start,
+        )
+
+
+def tier_keys(parts: Parts) -> list[tuple[Tier, int]]:
+    """Return (tier, key) for each key that a run has; a part that is unknown leaves out every key it belongs to.
+
+    LEFT_OUT has a key for each parameter and one for all of them, so that a run with one parameter more is found as well.
+    """
+    return [*_keys(parts, weak=0), *_keys(parts.weakened(), weak=1)]
+
+
+def _keys(parts: Parts, *, weak: int) -> Iterator[tuple[Tier, int]]:
+    rest = (parts.data, parts.start)
+    wanted = (
+        (Tier.F1, (parts.code, parts.recipe, *rest, parts.seeds)),
+        (Tier.F1_NORMAL, (parts.code_normal, parts.recipe, *rest, parts.seeds)),
+        (Tier.F2, (parts.code, parts.recipe, *rest)),
+        (Tier.F3, (parts.recipe, *rest)),
+        (Tier.F4, (parts.entry, *rest)),
+    )
+    for tier, hashes in wanted:
+        if all(hashes):
+            yield Tier(tier + weak), tier_key(tier, hashes)
+    family = (parts.entry, *rest, parts.seeds)
+    if all(family) and parts.left_out is not None:
+        for rest_of_recipe in dict.fromkeys((parts.recipe, *parts.left_out.values())):
+            yield Tier(Tier.LEFT_OUT + weak), tier_key(Tier.LEFT_OUT, (*family, rest_of_recipe))
+
+
+def tier_key(tier: Tier, hashes: Collection[str]) -> int:
+    """Return the first 63 bits of SHA-256 over a tier's name and the hashes of its parts, joined by spaces."""
+    text = " ".join((tier.name, *hashes))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> (64 - _BITS)

@@ -1,0 +1,148 @@
+"""Fingerprints as they are stored: merged, keyed, and the same however often they are told."""
+
+import random
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.runs.choices import Tier
+from apps.runs.code_texts import bands_of, jaccard, packed, unpacked
+from apps.runs.fingerprints import parts_of, put_fingerprint, told_by_params
+from apps.runs.models import CodeBand, CodeText, Fingerprint, IgnoredParameter, TierKey
+from apps.runs.tiers import tier_keys
+from tests.builders import small_lab
+from tests.runs.fingerprints import a_run, hex64, parsed
+
+pytestmark = pytest.mark.django_db
+
+
+def stored(run: object) -> set[tuple[int, int]]:
+    return set(TierKey.objects.filter(run=run).values_list("tier", "key"))  # type: ignore[misc]
+
+
+def test_all_keys_are_stored_and_found_again() -> None:
+    run = a_run(small_lab().lab)
+    row = put_fingerprint(run=run, told=parsed())
+    fresh = Fingerprint.objects.get(run=run)
+    assert stored(run) == {(tier.value, key) for tier, key in tier_keys(parts_of(fresh, ignored=()))}
+    assert len(stored(run)) == 10 + 2 * 4  # three parameters, and all of them
+    assert row.recipe == fresh.recipe != ""
+
+
+def test_told_twice_is_told_once() -> None:
+    run = a_run(small_lab().lab)
+    put_fingerprint(run=run, told=parsed())
+    before = list(TierKey.objects.order_by("pk").values_list())
+    put_fingerprint(run=run, told=parsed())
+    assert list(TierKey.objects.order_by("pk").values_list()) == before
+
+
+def test_what_was_known_stays_known() -> None:
+    run = a_run(small_lab().lab)
+    put_fingerprint(run=run, told=parsed())
+    before = stored(run)
+    put_fingerprint(run=run, told=parsed(code=None, params=None, data=None, start=None, seeds=None, entry=""))
+    assert stored(run) == before
+
+
+def test_data_becomes_better_known() -> None:
+    run = a_run(small_lab().lab)
+    put_fingerprint(run=run, told=parsed(data={"weak": hex64("stat")}))
+    assert Tier.F1.value not in {tier for tier, _ in stored(run)}
+    put_fingerprint(run=run, told=parsed(data={"verified": hex64("content")}))
+    row = Fingerprint.objects.get(run=run)
+    assert (row.data, row.data_weak) == (hex64("content"), hex64("stat"))
+    assert {Tier.F1.value, Tier.F1_WEAK.value} <= {tier for tier, _ in stored(run)}
+
+
+def test_a_digest_of_other_data_is_not_kept() -> None:
+    run = a_run(small_lab().lab)
+    put_fingerprint(run=run, told=parsed())
+    put_fingerprint(run=run, told=parsed(data={"weak": hex64("changed since")}))
+    row = Fingerprint.objects.get(run=run)
+    assert (row.data, row.data_weak) == ("", hex64("changed since"))
+
+
+def test_other_code_takes_the_normal_form_of_the_old_with_it() -> None:
+    run = a_run(small_lab().lab)
+    put_fingerprint(run=run, told=parsed())
+    put_fingerprint(run=run, told=parsed(code={"hash": hex64("other")}))
+    row = Fingerprint.objects.get(run=run)
+    assert (row.code, row.code_normal, row.commit) == (hex64("other"), "", "")
+
+
+def test_no_seed_and_not_known_are_two_things() -> None:
+    lab = small_lab().lab
+    unset, unknown = a_run(lab), a_run(lab)
+    put_fingerprint(run=unset, told=parsed(seeds={}))
+    put_fingerprint(run=unknown, told=parsed(seeds=None))
+    assert Fingerprint.objects.get(run=unset).seeds == {}
+    assert Fingerprint.objects.get(run=unknown).seeds is None
+
+
+def test_parameters_of_the_api_are_the_recipe_and_nothing_else() -> None:
+    found = told_by_params({"--learning-rate": "1e-1", "seed": 3, "output_dir": "/tmp/x", "epochs": 10})
+    same = told_by_params({"lr": 0.1, "random_state": "3", "num_epochs": "10"})
+    assert found.params == same.params
+    assert found.seeds == same.seeds
+    assert (found.dropped, found.code, found.data) == (["output_dir"], None, None)
+    assert found.told == {"lr": 0.1, "epochs": 10, "seed": 3}
+    assert told_by_params({"lr": 1}).seeds is None
+
+
+def test_a_project_leaves_out_what_it_ignores() -> None:
+    small = small_lab()
+    project = small.lab.projects.get(slug="demo")
+    IgnoredParameter.objects.create(project=project, name="lr", since_us=0)
+    ours, elsewhere = a_run(small.lab, project=project), a_run(small.lab)
+    put_fingerprint(run=ours, told=parsed())
+    put_fingerprint(run=elsewhere, told=parsed())
+    assert Fingerprint.objects.get(run=ours).recipe != Fingerprint.objects.get(run=elsewhere).recipe
+
+
+def lines(count: int, *, seed: int = 1) -> list[str]:
+    chance = random.Random(seed)
+    return [f"{chance.getrandbits(32):08x}" for _ in range(count)]
+
+
+def test_each_code_text_is_kept_once_with_its_bands() -> None:
+    lab = small_lab().lab
+    code = {"hash": hex64("c"), "normal": hex64("n"), "shingles": lines(50)}
+    for _ in range(2):
+        put_fingerprint(run=a_run(lab), told=parsed(code=code))
+    text = CodeText.objects.get()
+    assert unpacked(text.shingles) == {int(each, 16) for each in lines(50)}
+    assert list(CodeBand.objects.order_by("pk").values_list("band", flat=True)) == bands_of(unpacked(text.shingles))
+
+
+def test_code_without_lines_is_like_nothing() -> None:
+    put_fingerprint(run=a_run(small_lab().lab), told=parsed())
+    assert not CodeText.objects.exists()
+
+
+def test_alike_texts_share_a_band_and_others_do_not() -> None:
+    one = [int(each, 16) for each in lines(400)]
+    alike, other = [*one[:-5], 1, 2, 3, 4, 5], [int(each, 16) for each in lines(400, seed=2)]
+    assert jaccard(one, alike) > 0.95
+    assert set(bands_of(one)) & set(bands_of(alike))
+    assert not set(bands_of(one)) & set(bands_of(other))
+    assert unpacked(packed([1, 2**32 - 1])) == {1, 2**32 - 1}
+    assert packed([1]) == b"\x00\x00\x00\x01"
+
+
+def test_bands_do_not_change_with_the_library() -> None:
+    """Stored bands are compared with new ones: if these numbers change, all of them have to be written again."""
+    assert bands_of([1, 2, 3])[:2] == [8954718408814420681, 3824077539532603858]
+
+
+def test_the_cost_does_not_depend_on_how_many_parameters_there_are() -> None:
+    lab = small_lab().lab
+
+    def statements(count: int) -> int:
+        run = a_run(lab)
+        with CaptureQueriesContext(connection) as counted:
+            put_fingerprint(run=run, told=told_by_params({f"p{i}": i for i in range(count)}))
+        return len(counted)
+
+    assert statements(2) == statements(50)
