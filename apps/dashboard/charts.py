@@ -240,3 +240,24 @@ def lines(*, name: str, summary: str, ways: Sequence[tuple[str, Sequence[float],
         margin={"l": 62, "r": 14, "b": 34},
     )
     return Chart(name, summary, _json(figure), [(f"s{i + 1}", title) for i, (title, _, _) in enumerate(ways)], False, unit)
+
+
+def metric_curve(*, name: str, summary: str, steps: Sequence[int], values: Sequence[float | None]) -> Chart:
+    """Return a metric of a run over its steps; a value that is no number stays a gap."""
+    figure = _figure()
+    figure.add_scatter(
+        x=list(steps),
+        y=list(values),
+        mode="lines+markers" if len(steps) < 30 else "lines",
+        line={"width": 2, "color": SERIES["s1"]},
+        connectgaps=False,
+        hovertemplate="step %{x}: %{y:.4g}<extra></extra>",
+    )
+    figure.update_layout(
+        yaxis={"nticks": 5, "zeroline": False},
+        xaxis={"fixedrange": True, "nticks": 6, "title": {"text": "step"}},
+        dragmode=False,
+        showlegend=False,
+        margin={"l": 58, "r": 14, "b": 44},
+    )
+    return Chart(name, summary, _json(figure), [], True, "")

@@ -1,10 +1,13 @@
 """What a run page tells of the work itself: parts, parameters, metrics, tellers."""
 
+import json
+import re
 from uuid import UUID
 
 from django.test import Client
 
-from apps.runs.models import ExternalId, Fingerprint, Metric, Run
+from apps.runs.models import ExternalId, Fingerprint, Metric, MetricPoint, Run, TierKey
+from apps.runs.tiers import Parts, tier_keys
 from tests.builders import SmallLab
 from tests.dashboard.support import HOSTILE, queries, text_of, use
 
@@ -74,3 +77,33 @@ def test_queries_do_not_grow_with_what_is_told(lab: SmallLab, owner: Client) -> 
         Metric.objects.create(run=run, name=f"m{i}")
         ExternalId.objects.create(lab=lab.lab, run=run, tool="api", value=str(i))
     assert queries(owner, f"/runs/{uuid}/") == few
+
+
+def test_a_curve_of_the_metric_people_look_at_or_ask_for(lab: SmallLab, owner: Client) -> None:
+    uuid = use(lab)[0]
+    run = _run(uuid)
+    for name in ("loss", "val_acc"):
+        metric = Metric.objects.create(run=run, name=name, count=3, last_step=2, last_value=0.5, least=0.1, greatest=0.5)
+        for step, value in enumerate((0.1, None, 0.5)):
+            MetricPoint.objects.create(metric=metric, step=step, at_us=0, value=value, word="" if value else "NaN")
+    page = text_of(owner.get(f"/runs/{uuid}/"))
+    found = re.search(r'<script id="run-metric" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert found
+    assert json.loads(found[1])["data"][0]["y"] == [0.1, None, 0.5]
+    assert "val_acc over 3 steps, from 0.1 to 0.5." in page
+    assert "loss over 3 steps" in text_of(owner.get(f"/runs/{uuid}/?metric=loss"))
+    assert "run-metric" not in text_of(owner.get(f"/runs/{uuid}/?metric=nothing"))
+
+
+def test_other_runs_of_the_same_work_are_counted(lab: SmallLab, owner: Client) -> None:
+    asked = use(lab, runs=3)
+    parts = {"code": "c" * 64, "data": "d" * 64, "start": "0" * 64, "entry": "e" * 64}
+    for seed, uuid in enumerate(asked):
+        keys = Parts(**parts, recipe="1" * 32, seeds=str(min(seed, 1)) * 64)
+        rows = [TierKey(lab=lab.lab, run=_run(uuid), tier=tier, key=key) for tier, key in tier_keys(keys)]
+        TierKey.objects.bulk_create(rows)
+        Fingerprint.objects.create(run=_run(uuid))
+    page = text_of(owner.get(f"/runs/{asked[2]}/"))
+    assert "1 other run did the same work." in page
+    assert "2 other runs differ in the seed at most." in page
+    assert "did the same work" not in text_of(owner.get(f"/runs/{asked[0]}/"))

@@ -8,7 +8,8 @@ import pytest
 from django.test import Client
 
 from apps.runs.choices import RunState
-from apps.runs.models import Run
+from apps.runs.fingerprints import put_fingerprint, told_by_params
+from apps.runs.models import Metric, Run
 from apps.runs.services import change_run
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.dashboard.support import (
@@ -58,6 +59,32 @@ def test_filters_and_sort_live_in_the_address(lab: SmallLab, owner: Client) -> N
     assert names == ["alpha", "beta"]
 
 
+def test_more_filters(lab: SmallLab, owner: Client) -> None:
+    one, other = use(lab, runs=2)
+    Run.objects.filter(uuid=one).update(intent="sweep", sweep="lr", host="gpu-7", name="alpha")
+    Run.objects.filter(uuid=other).update(name="beta", started_us=T0 + 3 * 24 * 60 * MINUTE, user=None, charged_person=None)
+    told = told_by_params({"lr": 0.1, "seed": 3})
+    put_fingerprint(run=Run.objects.get(uuid=one), told=told)
+    for query in ("intent=sweep", "sweep=lr", "host=gpu-7", "params=lr%3D0.10", "params=lr%3D1e-1%2C+seed%3D3", "mine=1",
+                  "to=2026-11-02", "from=2026-11-01&to=2026-11-03"):  # fmt: skip
+        page = text_of(owner.get(f"/runs/?{query}"))
+        assert ("alpha</a>" in page, "beta</a>" in page) == (True, False), query
+    assert "No run fits" in text_of(owner.get("/runs/?params=lr%3D0.2"))
+
+
+def test_chosen_columns_show_parameters_and_metrics(lab: SmallLab, owner: Client) -> None:
+    uuid = use(lab)[0]
+    run = Run.objects.get(uuid=uuid)
+    put_fingerprint(run=run, told=told_by_params({"lr": 0.1}))
+    Metric.objects.create(run=run, name="val_acc", count=1, last_value=0.9123456)
+    page = text_of(owner.get("/runs/?columns=lr,+val_acc,+depth"))
+    for words in (">lr</th>", ">0.1</td>", ">0.912346</td>", '<td class="num"><span class="u">–</span></td>'):
+        assert words in page
+    lines = text_of(owner.get("/runs.csv?columns=lr,val_acc,depth")).splitlines()
+    assert lines[0].endswith("emission_kg_co2e,lr,val_acc,depth")
+    assert lines[1].endswith(",0.1,0.912346,")
+
+
 def test_pages_of_fifty(lab: SmallLab, owner: Client) -> None:
     use(lab, runs=51)
     assert "page=2" in text_of(owner.get("/runs/"))
@@ -70,7 +97,23 @@ def test_empty_says_the_command(owner: Client) -> None:
     assert "labcarbon-collect run --project demo -- python train.py" in text_of(owner.get("/runs/"))
 
 
-@pytest.mark.parametrize("query", ["sort=mass", "state=found", "page=0", "page=x", "page=²", "text=%00"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "sort=mass",
+        "state=found",
+        "intent=fun",
+        "from=monday",
+        "to=9999-12-31",
+        "params=lr",
+        "params=out_dir%3Dx",
+        "columns=a,b,c,d,e,f,g,h,i",
+        "page=0",
+        "page=x",
+        "page=²",
+        "text=%00",
+    ],
+)
 def test_bad_input_is_told_in_words(owner: Client, query: str) -> None:
     response = owner.get(f"/runs/?{query}")
     assert response.status_code == 400

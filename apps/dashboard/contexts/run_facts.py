@@ -1,13 +1,21 @@
 """What a run did, as far as it was told: code, parameters, data, start, seeds; its metrics, and who told of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from apps.dashboard.charts import Chart, metric_curve
+from apps.runs.curves import thinned
 from apps.runs.differences import code_text, hidden, said, value_text
+from apps.runs.metrics import curve
 from apps.runs.models import ExternalId, Fingerprint, Metric, Run
-from apps.runs.selectors import fingerprints_of
+from apps.runs.selectors import fingerprints_of, siblings_of
 
+MOST_POINTS = 500
+SIBLINGS = {
+    "f1": "did the same work", "f2": "differ in the seed at most", "f3": "had the same recipe, with any code",
+    "left_out": "differ in one parameter at most",
+}  # fmt: skip
 TOOLS = {"mlflow": "MLflow", "codecarbon": "CodeCarbon", "wandb": "Weights & Biases"}
 
 
@@ -21,6 +29,15 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class Sibling:
+    """How many other runs have the same but for something; ``sure`` of them by contents, the rest by names and times."""
+
+    words: str
+    number: int
+    sure: int
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """What is known of a run besides its energy."""
 
@@ -29,27 +46,68 @@ class RunFacts:
     dropped: list[str]
     environment: list[tuple[str, str]]
     metrics: list[Metric]
+    curve: Chart | None
+    of_curve: str
     external: list[tuple[str, str]]
     children: int
     tags: list[tuple[str, str]]
+    siblings: list[Sibling]
 
 
-def run_facts(run: Run) -> RunFacts:
-    """Return what is known of a run. Four queries."""
+def run_facts(run: Run, metric: str) -> RunFacts:
+    """Return what is known of a run, with the curve of one of its metrics ('': the one people look at first). A fixed number
+    of queries."""
     kept = fingerprints_of([run]).get(run.pk)
+    metrics = list(Metric.objects.filter(run=run).order_by("name"))
+    drawn = _drawn(metrics, metric)
     return RunFacts(
         work=_work(kept) if kept else [],
         params=_params(run, kept),
         dropped=sorted(kept.dropped) if kept else [],
         environment=_pairs({**kept.environment, **kept.hardware}) if kept else [],
-        metrics=list(Metric.objects.filter(run=run).order_by("name")),
+        metrics=metrics,
+        curve=_curve(drawn) if drawn else None,
+        of_curve=drawn.name if drawn else "",
         external=[
             (TOOLS.get(each.tool, each.tool), each.value)
             for each in ExternalId.objects.filter(run=run).order_by("tool", "value")
         ],
         children=run.children.count(),
         tags=_pairs(run.tags),
+        siblings=_siblings(run) if kept else [],
     )
+
+
+def _drawn(metrics: Sequence[Metric], asked: str) -> Metric | None:
+    """Return the metric asked for; else a validation metric, else a loss, else the first that has a curve."""
+    if asked:
+        return next((each for each in metrics if each.name == asked), None)
+    curves = [each for each in metrics if each.count > 1]
+    for sign in ("val", "eval", "test", "loss"):
+        if found := next((each for each in curves if sign in each.name.lower()), None):
+            return found
+    return curves[0] if curves else None
+
+
+def _curve(metric: Metric) -> Chart:
+    points = thinned(curve(metric), MOST_POINTS)
+    told = [point.value for point in points if point.value is not None]
+    spread = f", from {min(told):.4g} to {max(told):.4g}" if told else ""
+    summary = f"{metric.name} over {metric.count} steps{spread}."
+    return metric_curve(
+        name="run-metric", summary=summary, steps=[point.step for point in points], values=[point.value for point in points]
+    )
+
+
+def _siblings(run: Run) -> list[Sibling]:
+    """Return how many other runs did the same but for something, the closest first; a weak count only where it says more."""
+    counts = siblings_of(run).counts
+    found = []
+    for tier, words in SIBLINGS.items():
+        sure, seem = counts[tier], counts[f"{tier}_weak"]
+        if sure or seem:
+            found.append(Sibling(words, max(sure, seem), sure))
+    return found
 
 
 def _work(kept: Fingerprint) -> list[Fact]:

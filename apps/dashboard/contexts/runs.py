@@ -1,34 +1,24 @@
-"""The list of runs, and one run: its figures, its power over time, who and where."""
+"""The list of runs."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
 
 from apps.accounts.models import Lab
 from apps.carbon.calc import FigureQuery, hours_of_us
-from apps.carbon.selectors import Figure, figures_by
+from apps.carbon.selectors import figures_by
 from apps.carbon.sight import Sight
-from apps.core.clock import utc
 from apps.core.errors import InvalidInput
-from apps.core.text import unstorable
-from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.dashboard.calc import duration
-from apps.dashboard.charts import Chart, power
-from apps.dashboard.contexts.pricing import Pricing
-from apps.dashboard.contexts.run_facts import RunFacts, run_facts
-from apps.dashboard.contexts.use import Charge, Twin, merged, priced_use, use_twin
-from apps.dashboard.figures import Fig, Pair, Units, column_units, pair, percent_fig
-from apps.dashboard.periods import Period
-from apps.ingest.choices import EnergyQuality
-from apps.ingest.selectors import run_windows
-from apps.runs.choices import RunState
+from apps.dashboard.contexts.run_columns import asked_columns, chosen_cells
+from apps.dashboard.contexts.run_filters import FILTERS, runs_filtered
+from apps.dashboard.figures import Pair, Units, column_units, pair
+from apps.runs.choices import Intent, RunState
 from apps.runs.models import Run
-from apps.runs.selectors import SORTS, runs_of
+from apps.runs.selectors import SORTS
 
 PAGE_ROWS = 50
-MOST_POINTS = 500
-GAP_US = 150 * US_PER_S  # more than two missed windows of a minute
 
 
 @dataclass(frozen=True)
@@ -39,6 +29,7 @@ class RunRow:
     who: str
     took: str
     figures: Pair | None
+    chosen: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -56,6 +47,9 @@ class RunsPage:
     rows: list[RunRow]
     units: Units
     filters: dict[str, str]
+    columns: list[str]
+    more: bool
+    intents: list[tuple[str, str]]
     projects: list[tuple[str, str]]
     states: list[tuple[str, str]]
     sorts: dict[str, Sort]
@@ -73,8 +67,9 @@ def run_hours(run: Run, now: int) -> tuple[int, int]:
     return start, end + 1
 
 
-def run_rows(lab: Lab, runs: list[Run], now: int, sight: Sight) -> tuple[list[RunRow], Units]:
-    """Return runs with their figures. One query, over the hours that hold all of them."""
+def run_rows(lab: Lab, runs: list[Run], now: int, sight: Sight, columns: Sequence[str] = ()) -> tuple[list[RunRow], Units]:
+    """Return runs with their figures, and what they have under chosen ``columns``. One query over the hours that hold all of
+    them, two more for columns."""
     if not runs:
         return [], column_units([])
     spans = [run_hours(run, now) for run in runs]
@@ -91,42 +86,26 @@ def run_rows(lab: Lab, runs: list[Run], now: int, sight: Sight) -> tuple[list[Ru
     for run in runs:
         part = by_run[str(run.uuid)]
         own = query.but(subject_kind="run", subject_key=str(run.uuid))
-        rows.append(RunRow(run, sight.user_of(run), _took(run, now), pair(own, part, units) if part else None))
-    return rows, units
+        rows.append(RunRow(run, sight.user_of(run), took(run, now), pair(own, part, units) if part else None))
+    chosen = chosen_cells(runs, columns)
+    return [replace(row, chosen=chosen.get(row.run.pk, [])) for row in rows], units
 
 
-def _took(run: Run, now: int) -> str:
+def took(run: Run, now: int) -> str:
+    """Return how long a run took, or goes on."""
     return duration(run.until_us(now) - run.started_us)
-
-
-def runs_filtered(lab: Lab, params: Mapping[str, str]) -> tuple[Any, dict[str, str]]:
-    """Return the runs that ``params`` ask for, in their order, and the filters as understood."""
-    filters = {name: params.get(name, "").strip() for name in ("project", "state", "text")}
-    if filters["state"] and filters["state"] not in RunState.values:
-        known = ", ".join(RunState.values)
-        raise InvalidInput(f"{filters['state'][:40]!r} is not a state.", field="state", hint=f"Use one of {known}.")
-    sort = params.get("sort", "-started")
-    column = sort.removeprefix("-")
-    if column not in SORTS:
-        known = ", ".join(SORTS)
-        raise InvalidInput(f"{sort[:40]!r} is not a sort.", field="sort", hint=f"Use one of {known}, with - for descending.")
-    if unstorable("".join(filters.values())):
-        raise InvalidInput("A filter holds a NUL.", field="text", hint="Leave it out.")
-    found = runs_of(lab, project=filters["project"], state=filters["state"], text=filters["text"]).order_by(
-        ("-" if sort.startswith("-") else "") + SORTS[column], "-id"
-    )
-    return found, {**filters, "sort": sort}
 
 
 def runs_page(*, lab: Lab, params: Mapping[str, str], now: int, sight: Sight) -> RunsPage:
     """Return a page of runs. The number of queries does not depend on the number of rows."""
-    found, filters = runs_filtered(lab, params)
+    found, filters = runs_filtered(lab, params, sight)
+    columns = asked_columns(filters["columns"])
     text = params.get("page", "1")
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 10**7:
         raise InvalidInput(f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1.")
     number = int(text)
     listed = list(found[(number - 1) * PAGE_ROWS : number * PAGE_ROWS + 1])
-    rows, units = run_rows(lab, listed[:PAGE_ROWS], now, sight)
+    rows, units = run_rows(lab, listed[:PAGE_ROWS], now, sight, columns)
     kept = {name: value for name, value in filters.items() if value and (name, value) != ("sort", "-started")}
 
     def address(**changes: str) -> str:
@@ -137,6 +116,9 @@ def runs_page(*, lab: Lab, params: Mapping[str, str], now: int, sight: Sight) ->
         rows=rows,
         units=units,
         filters=filters,
+        columns=columns,
+        more=any(filters[name] for name in FILTERS[3:]),
+        intents=list(Intent.choices),
         projects=projects,
         states=[(state.value, state.label) for state in RunState],
         sorts={name: _sort(name, filters["sort"], address) for name in SORTS},
@@ -151,128 +133,3 @@ def runs_page(*, lab: Lab, params: Mapping[str, str], now: int, sight: Sight) ->
 def _sort(name: str, current: str, address: Any) -> Sort:
     now = {f"-{name}": "descending", name: "ascending"}.get(current, "")
     return Sort(address(sort=name if now == "descending" else f"-{name}"), now)
-
-
-@dataclass(frozen=True)
-class RunDevice:
-    """A device a run used: how its energy was measured, for how long."""
-
-    name: str
-    quality: str
-    known: str
-    util: str
-
-
-@dataclass(frozen=True)
-class RunPage:
-    """One run."""
-
-    run: Run
-    who: str
-    account: str
-    period: Period
-    took: str
-    figures: Pair
-    measured: bool
-    pricing: Pricing
-    qualities: list[tuple[str, Fig]]
-    idle: Fig | None
-    idle_of: str
-    devices: list[RunDevice]
-    chart: Chart | None
-    twin: Twin | None
-    facts: RunFacts
-    command: str
-
-
-def _merged_points(windows: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
-    """Return at most MOST_POINTS (start, end, mJ), neighbours added up."""
-    step = -(-len(windows) // MOST_POINTS)
-    points = []
-    for i in range(0, len(windows), step):
-        part = windows[i : i + step]
-        points.append((part[0]["start_us"], part[-1]["end_us"], sum(window["energy_mj"] for window in part)))
-    return points
-
-
-def _curve(windows: list[dict[str, Any]], period: Period) -> tuple[list[str], list[float | None]]:
-    """Return times (lab's zone) and W of one device; a gap in the windows is a None."""
-    times: list[str] = []
-    watts: list[float | None] = []
-    last_end = 0
-
-    def at(time_us: int) -> str:
-        return utc(time_us).astimezone(period.zone).strftime("%Y-%m-%dT%H:%M:%S")
-
-    for start, end, energy_mj in _merged_points(windows):
-        if last_end and start - last_end > GAP_US:
-            times.append(at(last_end))
-            watts.append(None)
-        value = round(energy_mj / 1000 / ((end - start) / US_PER_S), 3)
-        times += [at(start), at(end)]
-        watts += [value, value]
-        last_end = end
-    return times, watts
-
-
-def _device(name: str, windows: list[dict[str, Any]]) -> RunDevice:
-    known_us = sum(window["end_us"] - window["start_us"] for window in windows)
-    worst = max(window["energy_quality"] for window in windows)
-    used = [(w["util_mean_pm"], w["end_us"] - w["start_us"]) for w in windows if w["util_mean_pm"] is not None]
-    weight = sum(length for _, length in used)
-    util = f"{sum(value * length for value, length in used) / weight / 10:.0f} %" if weight else "not told"
-    return RunDevice(name, EnergyQuality(worst).name.lower(), duration(known_us), util)
-
-
-def _idle(lab: Lab, run: Run, query: FigureQuery) -> Fig | None:
-    """Return the idle share of the run's node in the hours of the run."""
-    if run.node is None:
-        return None
-    node = query.but(subject_kind="node", subject_key=str(run.node.uuid))
-    found = figures_by(lab, node, ["charge"])
-    whole = sum(part.energy_mj for part in found.values())
-    idle = found.get(("~idle",), Figure())
-    return percent_fig(node.but(consumer="idle"), idle.energy_mj, whole) if whole else None
-
-
-def run_page(*, lab: Lab, run: Run, zone: Any, now: int, sight: Sight) -> RunPage:
-    """Return one run."""
-    by_device: dict[str, list[dict[str, Any]]] = {}
-    for window in run_windows(lab, run.uuid):
-        by_device.setdefault(window["device_name"] or window["device"], []).append(window)
-    start, end = run_hours(run, now)
-    listed = [window for windows in by_device.values() for window in windows]
-    if listed:
-        start = min(start, min(window["start_us"] for window in listed) // US_PER_HOUR)
-        end = max(end, -(-max(window["end_us"] for window in listed) // US_PER_HOUR))
-    period = Period(start, end, zone)
-    query = FigureQuery(
-        metric="energy_mj", from_hour=start, to_hour=end, subject_kind="run", subject_key=str(run.uuid), basis=lab.basis
-    )
-    found_use, pricing = priced_use(lab, query, period.stretch)
-    use = merged(found_use, "run")
-    whole = use.whole
-    curves = [(name, *_curve(windows, period)) for name, windows in by_device.items()]
-    summary = f"Power of {run.name} over time, per device, in W. Gaps are times nobody measured."
-    charge = Charge("run", "This run", "s1", "", "", query, whole)
-    return RunPage(
-        run=run,
-        who=sight.user_of(run),
-        account=run.user.get_username() if run.user and sight.of_person(run.user_id) else "",
-        period=period,
-        took=_took(run, now),
-        figures=pair(query, whole),
-        measured=bool(use.parts),
-        pricing=pricing,
-        qualities=[
-            (name.lower(), percent_fig(query.but(quality=name), part.energy_mj, whole.energy_mj))
-            for name, part in use.by_quality().items()
-        ],
-        idle=_idle(lab, run, query),
-        idle_of=run.node.hostname if run.node else "",
-        devices=[_device(name, windows) for name, windows in by_device.items()],
-        chart=power(name="run-power", summary=summary, devices=curves) if curves else None,
-        twin=use_twin(use, [charge], period, [None] * len(period.buckets())) if use.parts else None,
-        facts=run_facts(run),
-        command=" ".join(str(word) for word in run.command),
-    )

@@ -12,7 +12,10 @@ from apps.core.clock import utc
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.access import Visitor, found, page
 from apps.dashboard.contexts.compare import asked_runs, compare_page, compare_rows
-from apps.dashboard.contexts.runs import RunRow, run_page, run_rows, runs_filtered, runs_page
+from apps.dashboard.contexts.run import run_page
+from apps.dashboard.contexts.run_columns import asked_columns
+from apps.dashboard.contexts.run_filters import runs_filtered
+from apps.dashboard.contexts.runs import RunRow, run_rows, runs_page
 from apps.dashboard.csvs import csv_response
 from apps.runs.selectors import run_of
 
@@ -43,17 +46,18 @@ def _line(row: RunRow) -> tuple[Any, ...]:
 def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download the runs that the filters leave. Empty: not measured, or no factor."""
     sight = sight_of(visitor.lab, visitor.user)
-    listed, _ = runs_filtered(visitor.lab, request.GET.dict())
+    listed, filters = runs_filtered(visitor.lab, request.GET.dict(), sight)
+    columns = asked_columns(filters["columns"])
 
     def lines() -> Iterator[tuple[Any, ...]]:
         total = listed.count()
         for start in range(0, total, CHUNK):
-            for row in run_rows(visitor.lab, list(listed[start : start + CHUNK]), visitor.now, sight)[0]:
-                yield _line(row)
+            for row in run_rows(visitor.lab, list(listed[start : start + CHUNK]), visitor.now, sight, columns)[0]:
+                yield (*_line(row), *row.chosen)
 
     head = (
         "run", "name", "project", "state", "os_user", "host", "started_utc", "ended_utc", "exit_code", "energy_mj",
-        "energy_kwh", "emission_ug_co2e", "emission_kg_co2e",
+        "energy_kwh", "emission_ug_co2e", "emission_kg_co2e", *columns,
     )  # fmt: skip
     return csv_response(f"{visitor.lab.slug}-runs", head, lines())
 
@@ -80,5 +84,7 @@ def run(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Show one run."""
     asked = found(run_of(visitor.lab, uuid), "run", "/runs/")
     sight = sight_of(visitor.lab, visitor.user)
-    shown = run_page(lab=visitor.lab, run=asked, zone=visitor.zone, now=visitor.now, sight=sight)
+    shown = run_page(
+        lab=visitor.lab, run=asked, zone=visitor.zone, now=visitor.now, sight=sight, metric=request.GET.get("metric", "")
+    )
     return render(request, "pages/run.html", {"page": shown})
