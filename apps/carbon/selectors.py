@@ -17,6 +17,7 @@ from apps.core.sql import as_int, rows, uuid_param
 from apps.core.text import unstorable
 from apps.fleet.models import Device, Node
 from apps.fleet.selectors import node_of
+from apps.ingest.models import Consumer
 from apps.runs.selectors import run_of
 
 _FROM = f""" FROM energy_ledgerentry e {CHARGED}
@@ -148,6 +149,25 @@ def hours_of_consumers(lab: Lab, basis: str, consumer_ids: Sequence[int]) -> Ite
         )
         for row in found:
             yield row["consumer_id"], row["node_id"], row["hour"], figure_of(row)
+
+
+def figures_of_runs(lab: Lab, uuids: Sequence[UUID]) -> dict[UUID, Figure]:
+    """Return what each run ever used; a run that was not measured is left out. Two queries for 500 runs."""
+    spans = spans_of_runs(lab, uuids)
+    return {uuid: figure for uuid, (figure, _, _) in spans.items()}
+
+
+def spans_of_runs(lab: Lab, uuids: Sequence[UUID]) -> dict[UUID, tuple[Figure, int, int]]:
+    """Return what each run ever used, and the hours ``[from, to)`` that hold it: the query that explains it needs them."""
+    found: dict[UUID, tuple[Figure, int, int]] = {}
+    if not uuids:
+        return found
+    consumers = Consumer.objects.filter(lab=lab, run_uuid__in=list(uuids)).values_list("pk", "run_uuid")
+    runs = {pk: uuid for pk, uuid in consumers if uuid is not None}
+    for consumer, _, hour, part in hours_of_consumers(lab, lab.basis, sorted(runs)):
+        figure, start, end = found.get(runs[consumer], (Figure(), hour, hour + 1))
+        found[runs[consumer]] = (figure + part, min(start, hour), max(end, hour + 1))
+    return found
 
 
 def figures_of_meters(lab: Lab, column: str, spans: Sequence[tuple[int, int, int]]) -> dict[int, tuple[Figure, int]]:
