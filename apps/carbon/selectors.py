@@ -74,6 +74,10 @@ def _where(lab: Lab, query: FigureQuery, within: str = "") -> tuple[str, list[An
     if query.subject_kind in by_subject:
         clauses.append(by_subject[query.subject_kind])
         params.append(_subject_param(query))
+    if query.subject_kind == "runs":
+        uuids = [uuid_param(uuid) for uuid in query.subject_key.split(",")]
+        clauses.append(f"c.run_uuid IN ({', '.join(['%s'] * len(uuids))}) AND r.id IS NOT NULL")
+        params += uuids
     more, values = narrowed_sql(query, GROUPS, idle_share="s.id IS NOT NULL")
     if within := within or _within(lab, query):
         more.append(within)
@@ -104,6 +108,7 @@ def require_subject(lab: Lab, query: FigureQuery) -> None:
         "project": lambda: project_by_slug(lab, key) is not None,
         "person": lambda: lab.memberships.filter(user_id=int(key)).exists(),
         "run": lambda: run_of(lab, UUID(key)) is not None,
+        "runs": lambda: lab.runs.filter(uuid__in=key.split(",")).count() == key.count(",") + 1,
         "node": lambda: node_of(lab, UUID(key)) is not None,
         "device": lambda: Device.objects.filter(lab=lab, key=key).exists(),
         "asset": lambda: lab.assets.filter(pk=int(key)).exists(),

@@ -180,6 +180,10 @@ def _changed(here: Work, there: Work) -> frozenset[str] | None:
     return frozenset(name for name in {*mine, *theirs} if mine.get(name) != theirs.get(name))
 
 
+def _slight(here: Work, there: Work, name: str) -> bool:
+    return name in here.told and name in there.told and nearly(here.told[name], there.told[name])
+
+
 def nearly(here: Any, there: Any) -> bool:
     """Return whether two values are numbers, one of them no whole number, that differ by 1e-6 of their size at most."""
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (here, there))
@@ -198,10 +202,7 @@ def relate(here: Work, there: Work) -> Relation:
         seeds=_seeds(here.seeds, there.seeds),
         entry=bool(here.entry) and here.entry == there.entry,
         changed=changed,
-        slight=bool(changed)
-        and all(
-            name in here.told and name in there.told and nearly(here.told[name], there.told[name]) for name in changed or ()
-        ),
+        slight=bool(changed) and all(_slight(here, there, name) for name in changed or ()),
     )
 
 

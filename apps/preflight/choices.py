@@ -62,3 +62,4 @@ class Act(TextChoices):
     DECIDED = "repeat.decided", "Repeat decided"
     REOPENED = "repeat.reopened", "Decision about a repeat undone"
     IGNORED = "parameter.ignored", "Parameter no longer counted"
+    COUNTED = "parameter.counted", "Parameter counted again"

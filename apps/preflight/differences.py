@@ -24,9 +24,7 @@ def differences(here: Work, there: Work) -> list[Difference]:
     found = []
     if relation.code == Likeness.DIFFERENT:
         found.append(Difference("code", "format" if relation.normal == Likeness.SAME else "logic"))
-    for part in ("data", "start"):
-        if getattr(relation, part) == Likeness.DIFFERENT:
-            found.append(Difference(part, part))
+    found += [Difference(part, part) for part in ("data", "start") if getattr(relation, part) == Likeness.DIFFERENT]
     hashes = (here.params or {}, there.params or {}) if relation.changed is not None else ({}, {})
     found += _named("params", *hashes, here.told, there.told)
     if here.seeds is not None and there.seeds is not None:

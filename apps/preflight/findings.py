@@ -6,9 +6,11 @@ from dataclasses import replace
 from django.db import transaction
 
 from apps.accounts import audit
-from apps.accounts.models import Lab, User
+from apps.accounts.models import Lab, Project, User
 from apps.core.errors import Conflict, InvalidInput, NotFound
+from apps.core.jobs import request_job
 from apps.core.text import unstorable
+from apps.core.units import US_PER_S
 from apps.preflight.calc import Past, Question
 from apps.preflight.choices import KEPT, Act, RepeatState, Verdict
 from apps.preflight.models import Repeat
@@ -17,9 +19,11 @@ from apps.preflight.services import withdraw_avoided
 from apps.preflight.verdicts import SERIES_US, Found, judge
 from apps.runs.choices import RunState
 from apps.runs.fingerprints import ignored_of, parts_of
+from apps.runs.ignored import count_parameter, ignore_parameter
 from apps.runs.models import Fingerprint, Run
 
 MAX_REASON = 400
+_AFTER_RECOUNT_US = 5 * US_PER_S  # keys are written anew first
 DECISIONS = (RepeatState.CONFIRMED, RepeatState.INTENTIONAL, RepeatState.DISMISSED)
 
 
@@ -123,6 +127,42 @@ def reopen(*, lab: Lab, repeats: Iterable[int], by: User, keeper: bool, now: int
         repeat.save(update_fields=["state", "reason", "by", "decided_us"])
     audit.record(lab=lab, by=by, action=Act.REOPENED, subject=_subject(found), details={"were": before}, now=now)
     return found
+
+
+@transaction.atomic
+def ignore(*, repeat: Repeat, name: str, by: User, now: int) -> Project:
+    """Stop counting a parameter of a finding's run in the run's project; runs are compared anew. Returns the project."""
+    project = _project_of(repeat, name)
+    ignore_parameter(project=project, name=name, by=by, now=now)
+    _recorded(repeat, Act.IGNORED, project, name, by, now)
+    return project
+
+
+@transaction.atomic
+def count_again(*, repeat: Repeat, name: str, by: User, now: int) -> Project:
+    """Undo :func:`ignore`. Raises NotFound if the project counts the parameter."""
+    project = _project_of(repeat, name)
+    count_parameter(project=project, name=name)
+    _recorded(repeat, Act.COUNTED, project, name, by, now)
+    return project
+
+
+def _project_of(repeat: Repeat, name: str) -> Project:
+    project = repeat.run.charged_project or repeat.run.project
+    if project is None:
+        raise InvalidInput(
+            "Nobody is charged for this run, so no project can ignore its parameters.", field="name",
+            hint="Claim the run for a project first.",
+        )  # fmt: skip
+    row = Fingerprint.objects.filter(run=repeat.run).first()
+    if row is None or name not in (row.params or {}):
+        raise InvalidInput("The run has no such parameter.", field="name", hint="Choose one of the list.")
+    return project
+
+
+def _recorded(repeat: Repeat, act: Act, project: Project, name: str, by: User, now: int) -> None:
+    audit.record(lab=repeat.lab, by=by, action=act, subject=project.slug, details={"parameter": name}, now=now)
+    request_job(kind="preflight.judge", key=str(repeat.run_id), due_us=now + _AFTER_RECOUNT_US)
 
 
 def _locked(lab: Lab, repeats: Iterable[int], by: User, keeper: bool) -> list[Repeat]:

@@ -19,7 +19,7 @@ _KEPT = tuple(
     f"run__{name}"
     for name in (
         "uuid", "lab_id", "state", "started_us", "ended_us", "failure", "failure_point", "tags", "cluster", "job_id",
-        "parent__uuid",
+        "parent_asked", "parent__uuid",
     )
 )  # fmt: skip
 _PARTS = (
@@ -56,7 +56,7 @@ def past_of(row: Fingerprint, ignored: Collection[str]) -> Past:
         failure=run.failure,
         failure_point=run.failure_point,
         has_checkpoint=bool(isinstance(run.tags, dict) and run.tags.get("checkpoint")),
-        parent=run.parent.uuid if run.parent else None,
+        parent=run.parent.uuid if run.parent else run.parent_asked,
         job=job_of(run),
     )
 

@@ -127,6 +127,21 @@ def test_the_job_judges_and_a_run_that_is_gone_is_nothing_to_it(lab: SmallLab) -
     assert Repeat.objects.get().run == second
 
 
+def test_what_is_told_of_runs_judges_them_and_those_that_repeat_them(lab: SmallLab) -> None:
+    first = stored(lab, state=RunState.RUNNING)
+    stored(lab, minutes=5, state=RunState.RUNNING)
+    work_until_empty(worker="test")
+    assert Repeat.objects.get().verdict == "concurrent"
+    first.refresh_from_db()
+    first.state, first.ended_us = RunState.FINISHED, first.started_us + 1
+    first.save()
+    work_until_empty(worker="test")
+    assert Repeat.objects.get().verdict == "duplicate"
+    put_fingerprint(run=first, told=parsed(data={"weak": hex64("other"), "verified": hex64("other")}))
+    work_until_empty(worker="test")
+    assert not Repeat.objects.exists()
+
+
 def test_decide_and_undo_are_recorded(lab: SmallLab) -> None:
     found = _two(lab)
     _decide(lab, found, RepeatState.DISMISSED, reason="the data loader was fixed outside")
