@@ -140,6 +140,7 @@ def _differs(found: Sides) -> list[DifferenceRow]:
             _value(each.there, each.only, "here"),
         )
         for each in found.differs
+        if each.part not in ("code", "data", "start")  # told by the parts
     ]
 
 
