@@ -22,6 +22,7 @@ api = [
     path("", include("apps.runs.urls")),
     path("", include("apps.assets.urls")),
     path("", include("apps.carbon.urls")),
+    path("", include("apps.preflight.urls")),
 ]
 
 # Of allauth only what works without mail: no address promises a letter that nobody sends.

@@ -7,6 +7,7 @@ same each time (seeded); the lab's name says that it is made up.
 import random
 import uuid
 from dataclasses import dataclass
+from typing import Any
 
 from apps.accounts.choices import Role
 from apps.accounts.models import Lab, Membership, Project, User
@@ -18,9 +19,15 @@ from apps.fleet.choices import SiteKind
 from apps.fleet.models import Node
 from apps.fleet.services import create_site, register_node, set_static_power
 from apps.ingest.choices import FLAG_MERGED
+from apps.preflight.choices import RepeatState
+from apps.preflight.findings import decide
+from apps.preflight.models import Repeat
 from apps.runs.choices import RunState
+from apps.runs.fingerprints import put_fingerprint
+from apps.runs.models import Metric, Run
 from apps.runs.services import RunFacts, change_run, put_run
 from tests.builders import BOOT, MINUTE, W, push
+from tests.runs.fingerprints import hex64, parsed
 
 DAYS = 28
 LIVE_HOURS = 2  # minute by minute; before that the spool had merged windows to whole hours
@@ -78,8 +85,26 @@ def seed(*, now: int, password: str | None = None, username: str = "ada") -> See
     runs += [piece.run for piece in pieces]
     _register(lab, desk, pieces, now, owner)
     _push_cpu(dice, desk, pieces, start_hour, now)
+    _repeat(lab, owner, now)
     work_until_empty(worker="seed")
     return Seeded(lab, owner, (server, desk), tuple(runs))
+
+
+def _repeat(lab: Lab, owner: User, now: int) -> None:
+    """Let some runs do what others did: sure, possible, nearly, confirmed."""
+    finished = list(Run.objects.filter(lab=lab, state=RunState.FINISHED, project__isnull=False).order_by("started_us")[:10])
+    likenesses: tuple[dict[str, Any], ...] = (
+        {}, {"data": {"weak": hex64("stat")}}, {"code": {"hash": hex64("comments"), "normal": hex64("normal")}}, {}, {},
+    )  # fmt: skip
+    for number, (likeness, pair) in enumerate(zip(likenesses, zip(finished[::2], finished[1::2], strict=True), strict=True)):
+        work = {"entry": hex64(f"entry {number}"), "start": {"verified": hex64(f"start {number}")}}
+        for run, more in zip(pair, ({}, likeness), strict=True):
+            put_fingerprint(run=run, told=parsed(**work, **more, hardware={"gpus": f"{number + 1} × {GPU_NAME}"}))
+            dice = 0.87 + run.started_us % 89 / 10_000
+            Metric.objects.create(run=run, name="val/dice", count=40, last_step=40, last_value=dice, least=0.2, greatest=0.9)
+    work_until_empty(worker="seed")
+    chosen = list(Repeat.objects.filter(lab=lab).order_by("-pk").values_list("pk", flat=True)[:2])
+    decide(lab=lab, repeats=chosen, state=RepeatState.CONFIRMED, reason="", by=owner, keeper=True, now=now)
 
 
 def add_member(seeded: Seeded, *, username: str, role: Role) -> User:

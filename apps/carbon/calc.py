@@ -17,7 +17,8 @@ HARDWARE_METRICS = (ALLOCATION, INVENTORY)
 TOGETHER, TOGETHER_INVENTORY = "carbon_ug", "carbon_inventory_ug"  # emission_ug + one of the two
 HARDWARE_OF = {TOGETHER: ALLOCATION, TOGETHER_INVENTORY: INVENTORY}
 METRICS = (*USE_METRICS, *HARDWARE_METRICS, *HARDWARE_OF)
-SUBJECTS = ("lab", "project", "person", "run", "node", "device", "asset")
+SUBJECTS = ("lab", "project", "person", "run", "runs", "node", "device", "asset")
+MOST_RUNS = 50  # that one question may name
 QUALITIES = ("COUNTER", "SAMPLED", "MODELLED", "DECLARED")
 USE_CONSUMERS = ("idle", "idle_share", "overhead", "unattributed")
 HARDWARE_CONSUMERS = (
@@ -32,7 +33,8 @@ NOT_TOLD = "-"
 class FigureQuery:
     """One figure, as asked: ``/explain/?metric&subject&from&to&accounting&basis&profile[&quality][&consumer]…``.
 
-    ``subject_key`` is '' for the lab, else a project's slug, a person's number, a run's or node's UUID,
+    ``subject_key`` is '' for the lab, else a project's slug, a person's number, a run's or node's UUID, UUIDs of
+    runs with commas between,
     a device key, an asset's number. ``from_hour`` and
     ``to_hour`` are whole UTC hours, half open. ``quality`` narrows to one energy quality, ``consumer`` to energy nobody
     used (idle), the rest of the node (overhead), or used without a known project (unattributed); of hardware to one reason

@@ -10,6 +10,7 @@ from apps.carbon.calc import (
     HARDWARE_OF,
     INVENTORY,
     METRICS,
+    MOST_RUNS,
     QUALITIES,
     SUBJECTS,
     USE_CONSUMERS,
@@ -68,6 +69,8 @@ def parse_query(params: Mapping[str, str], *, basis: str, profile: str = "ghg_pr
             field="accounting",
             hint="Use accounting=location.",
         )
+    if kind == "runs":
+        key = _runs(key)
     from_hour, to_hour = _hour(params["from"], "from", up=False), _hour(params["to"], "to", up=True)
     if to_hour <= from_hour:
         raise InvalidInput("The period is empty.", field="to", hint="'to' is after 'from'; it is not included.")
@@ -101,6 +104,17 @@ def parse_query(params: Mapping[str, str], *, basis: str, profile: str = "ghg_pr
     return query
 
 
+def _runs(text: str) -> str:
+    """Return the UUIDs of runs, each once."""
+    parts = text.split(",")
+    if len(parts) > MOST_RUNS:
+        raise InvalidInput(f"{len(parts)} runs are more than {MOST_RUNS}.", field="subject", hint="Ask in parts.")
+    try:
+        return ",".join(dict.fromkeys(str(UUID(part)) for part in parts))
+    except ValueError as error:
+        raise InvalidInput("One of the runs is no UUID.", field="subject", hint="Write runs:<uuid>,<uuid>.") from error
+
+
 _OF_USE = ("quality", "os_user", "program", "use")
 
 
@@ -109,7 +123,7 @@ def _check(query: FigureQuery) -> None:
     of_use, together = query.metric in USE_METRICS, query.metric in HARDWARE_OF
     if of_use and query.subject_kind == "asset":
         raise InvalidInput("Energy is measured by devices, not by assets.", field="subject", hint="Ask for device:<key>.")
-    if not of_use and query.subject_kind in {"run", "person"}:
+    if not of_use and query.subject_kind in {"run", "runs", "person"}:
         raise InvalidInput(
             f"Hardware is charged to projects: what a {query.subject_kind} bears of it is not known.",
             field="subject",

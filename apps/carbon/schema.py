@@ -14,8 +14,8 @@ _TOLD = {
     "metric": "which figure: energy, emissions of use (emission_ug), embodied carbon of hardware as spread over use "
     "(embodied_ug) or as bought (embodied_inventory_ug; the two are never added), use and hardware by either "
     "(carbon_ug, carbon_inventory_ug)",
-    "subject": "lab, project:<slug>, person:<number>, run:<uuid>, node:<uuid>, device:<key> or asset:<number>; lab when "
-    "left out",
+    "subject": "lab, project:<slug>, person:<number>, run:<uuid>, runs:<uuid>,<uuid> (up to 50), node:<uuid>, device:<key> "
+    "or asset:<number>; lab when left out",
     "from": "UTC, included: 2026-11-01 or 2026-11-01T08:00Z; whole hours",
     "to": "UTC, not included",
     "accounting": "location",

@@ -3,3 +3,6 @@ from django.apps import AppConfig
 
 class PreflightConfig(AppConfig):
     name = "apps.preflight"
+
+    def ready(self) -> None:
+        from apps.preflight import listening, tasks  # noqa: F401

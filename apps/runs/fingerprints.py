@@ -75,9 +75,14 @@ def parts_of(row: Fingerprint, *, ignored: Collection[str]) -> Parts:
 
 def parts_told(told: FingerprintIn, *, ignored: Collection[str]) -> Parts:
     """Return what is compared of a fingerprint as told, for a run that need not exist."""
+    return parts_of(row_told(told), ignored=ignored)
+
+
+def row_told(told: FingerprintIn) -> Fingerprint:
+    """Return a fingerprint as told, as it would be stored for a new run. Nothing is written."""
     row = Fingerprint()
     _merge(row, told)
-    return parts_of(row, ignored=ignored)
+    return row
 
 
 def ignored_of(run: Run) -> frozenset[str]:

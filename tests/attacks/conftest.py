@@ -1,7 +1,7 @@
 """Two labs, visitors of each kind, and names that attack."""
 
 from dataclasses import dataclass
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.test import Client
@@ -25,11 +25,17 @@ from apps.core.jobs import work_until_empty
 from apps.fleet.models import Device
 from apps.fleet.services import register_node
 from apps.ingest.models import Consumer
+from apps.preflight.choices import RepeatState
+from apps.preflight.findings import decide
+from apps.preflight.models import Avoided, Preflight, Repeat
+from apps.runs.fingerprints import put_fingerprint
+from apps.runs.models import Run
 from apps.runs.services import RunFacts, put_run
 from tests.api.conftest import add_person
 from tests.assets.support import bought
 from tests.attacks.routes import PROJECT
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
+from tests.runs.fingerprints import a_run, parsed
 
 RUN = "7f1d3b52-2222-4333-8444-555566667777"
 GPU = "gpu:GPU-0000-1111"
@@ -82,6 +88,7 @@ def fill(
     _attribute(small, name)
     _catalogue(small, name)
     _register(small, name)
+    _repeat(small, UUID(run), name)
 
 
 def _attribute(small: SmallLab, name: str) -> None:
@@ -114,6 +121,28 @@ def _register(small: SmallLab, name: str) -> None:
     content = f'name,kind,model,bought_on\n"{quoted}",gpu,"{quoted}",2024-03-01\n'.encode()
     bring(lab=small.lab, file_name=name, content=content, options=Options(), by=small.owner, now=now_us())
     work_until_empty(worker="test")
+
+
+def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:
+    """Give a lab a run that another repeats, a question that was asked, and a stop because of it."""
+    run = Run.objects.get(lab=small.lab, uuid=uuid)
+    wire = {"told": {name[:100]: name, "lr": 0.1}, "environment": {name[:64]: name[:255]}, "entry_name": name[:255]}
+    put_fingerprint(run=run, told=parsed(**wire))
+    Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0 + MINUTE)
+    again = a_run(small.lab, name=name[:200], host=name[:255], started_us=T0 + 5 * MINUTE, user=small.owner)
+    put_fingerprint(run=again, told=parsed(**wire, hardware={"gpus": name[:255]}))
+    work_until_empty(worker="test")
+    repeat = Repeat.objects.get(lab=small.lab)
+    assert repeat.run == again
+    decide(
+        lab=small.lab, repeats=[repeat.pk], state=RepeatState.DISMISSED, reason=name[:400], by=small.owner, keeper=True,
+        now=T0,
+    )  # fmt: skip
+    asked = Preflight.objects.create(
+        lab=small.lab, uuid=uuid4(), at_us=T0, user=small.owner, name=name[:200], verdict="duplicate",
+        certainty="verified", level="warn", matches=[str(run.uuid)], outcome="stopped",
+    )  # fmt: skip
+    Avoided.objects.create(lab=small.lab, preflight=asked, run=run, f1=1, at_us=T0)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from apps.accounts.models import Invitation, Token
 from apps.assets.models import Asset, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
 from apps.catalog.models import EmbodiedFigure
+from apps.preflight.models import Preflight, Repeat
 from tests.builders import SmallLab
 
 
@@ -37,6 +38,10 @@ def address(route: str, small: SmallLab, run: str) -> str:
         filled["pk"] = str(AttributionRule.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
     if "/claims/" in route:
         filled["act"] = str(Claim.objects.filter(lab=small.lab).values_list("act", flat=True).first())
+    if "/duplicates/" in route:
+        filled["pk"] = str(Repeat.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
+    if "/preflight/" in route:
+        filled["uuid"] = str(Preflight.objects.filter(lab=small.lab).values_list("uuid", flat=True).first())
     if "/catalog/" in route:
         own = EmbodiedFigure.objects.filter(lab=small.lab).order_by("pk")[0]
         filled.update(pk=str(own.model_id), model=str(own.model_id), figure=str(own.pk))

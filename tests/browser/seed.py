@@ -17,8 +17,10 @@ def main() -> None:
     from apps.core.jobs import work_until_empty
     from apps.core.units import US_PER_HOUR
     from apps.fleet.services import create_site, register_node, set_pue, set_static_power
+    from apps.runs.fingerprints import put_fingerprint
     from apps.runs.services import RunFacts, change_run, put_run
     from tests.builders import MINUTE, W, push, small_lab
+    from tests.runs.fingerprints import parsed
 
     small = small_lab(name="Cell Lab")
     now = now_us()
@@ -60,6 +62,8 @@ def main() -> None:
         lab=small.lab, uuid=runs[0], state="finished", ended_us=begin + 40 * MINUTE, exit_code=0,  # type: ignore[arg-type]
         reported_energy_mj=1, bound_node=None,
     )  # fmt: skip
+    for run in small.lab.runs.filter(uuid__in=runs[:2]):
+        put_fingerprint(run=run, told=parsed())
     asset = _assets(small, begin)
     work_until_empty(worker="seed")
     session = SessionStore()

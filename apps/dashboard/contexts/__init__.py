@@ -30,6 +30,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "idle": "projects",
         "claims": "projects",
         "scopes": "overview",
+        "duplicates": "runs",
     }.get(first, first)
     visitor = getattr(request, "visitor", None)
     return {

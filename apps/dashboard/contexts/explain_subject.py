@@ -38,6 +38,10 @@ def subject_of(lab: Lab, query: FigureQuery) -> tuple[str, str, Node | None]:
         name, page = _named(lab, kind, key)
         if name is not None:
             return name, page, None
+    if kind == "runs":
+        uuids = key.split(",")
+        if lab.runs.filter(uuid__in=uuids).count() == len(uuids):
+            return f"{len(uuids)} run{'s' if len(uuids) > 1 else ''}", "/runs/", None
     if kind == "node":
         node = Node.objects.filter(lab=lab, uuid=key).first()
         if node is not None:

@@ -1,0 +1,214 @@
+"""How alike two pieces of work are: part by part, then as a tier (docs/fingerprint.md). Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from math import isclose
+from typing import Any
+from uuid import UUID
+
+TOLERANCE = 1e-6  # relative: two numbers that print alike are no two experiments
+
+
+class Likeness(IntEnum):
+    """What is known of a part of two works. Unknown never matches."""
+
+    DIFFERENT = 0
+    UNKNOWN = 1
+    POSSIBLE = 2
+    SAME = 3
+
+    @property
+    def matches(self) -> bool:
+        return self >= Likeness.POSSIBLE
+
+
+class Seeds(IntEnum):
+    """What is known of the seeds of two works."""
+
+    UNKNOWN = 0
+    OTHER = 1
+    UNSET = 2  # on both sides: the same work, but not the same numbers
+    SAME = 3
+
+    @property
+    def matches(self) -> bool:
+        return self >= Seeds.UNSET
+
+
+class Kind(IntEnum):
+    """How much two works have in common; F1N is F1 but for comments and format."""
+
+    NOTHING = 0
+    F4 = 1
+    F3 = 2
+    F2 = 3
+    F1N = 4
+    F1 = 5
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part's hash by content, and by what can be seen at once; '' is unknown."""
+
+    verified: str = ""
+    weak: str = ""
+
+    @property
+    def known(self) -> str:
+        return "verified" if self.verified else "weak" if self.weak else "unknown"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run does: the parts of its fingerprint. ``None`` is unknown; no ``seeds`` are known to be unset;
+    ``told`` are values that may be told."""
+
+    entry: str = ""
+    code: Part = Part()
+    normal: str = ""
+    params: Mapping[str, str] | None = None
+    told: Mapping[str, Any] = field(default_factory=dict)
+    data: Part = Part()
+    start: Part = Part()
+    seeds: Mapping[str, str] | None = None
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    hardware: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A piece of work about to start (or, judged later, a run at its start). ``now``: that moment, µs."""
+
+    work: Work
+    now: int
+    run: UUID | None = None
+    parent: UUID | None = None
+    job: str = ""
+    external: tuple[str, str] | None = None
+    intent: str = "train"
+    sweep: str = ""
+    series: str = ""
+
+
+@dataclass(frozen=True)
+class Past:
+    """A run that began before."""
+
+    uuid: UUID
+    work: Work
+    state: str
+    started_us: int
+    ended_us: int | None = None
+    failure: str = ""
+    failure_point: str = ""
+    has_checkpoint: bool = False
+    parent: UUID | None = None
+    job: str = ""
+    external: frozenset[tuple[str, str]] = frozenset()
+    series: str = ""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """How a question and a past run relate. ``changed``: parameters that differ; None: not known of one side."""
+
+    code: Likeness
+    normal: Likeness
+    data: Likeness
+    start: Likeness
+    seeds: Seeds
+    entry: bool
+    changed: frozenset[str] | None
+    slight: bool = False  # every change is a number within the tolerance
+
+    @property
+    def same_params(self) -> bool:
+        return self.changed is not None and not self.changed
+
+    @property
+    def kind(self) -> Kind:
+        """Return how much is the same."""
+        if not (self.data.matches and self.start.matches):
+            return Kind.NOTHING
+        if self.same_params and self.code.matches:
+            return Kind.F1 if self.seeds.matches else Kind.F2
+        if self.same_params and self.normal.matches and self.seeds.matches:
+            return Kind.F1N
+        if self.same_params:
+            return Kind.F3
+        return Kind.F4 if self.entry else Kind.NOTHING
+
+    @property
+    def weak(self) -> tuple[str, ...]:
+        """Return the parts that rest on what can be seen at once."""
+        code = self.code if self.code.matches else max(self.code, self.normal)
+        parts = {"code": code, "data": self.data, "start": self.start}
+        return tuple(name for name, likeness in parts.items() if likeness == Likeness.POSSIBLE)
+
+    @property
+    def verified(self) -> bool:
+        return not self.weak
+
+
+def alike(here: Part, there: Part) -> Likeness:
+    """Return how alike a part is. Contents that differ are different whatever names, sizes and times say; names, sizes or
+    times that differ say nothing of contents."""
+    if here.verified and there.verified:
+        return Likeness.SAME if here.verified == there.verified else Likeness.DIFFERENT
+    return Likeness.POSSIBLE if here.weak and here.weak == there.weak else Likeness.UNKNOWN
+
+
+def _normal(here: str, there: str) -> Likeness:
+    if not here or not there:
+        return Likeness.UNKNOWN
+    return Likeness.SAME if here == there else Likeness.DIFFERENT
+
+
+def _seeds(here: Mapping[str, str] | None, there: Mapping[str, str] | None) -> Seeds:
+    if here is None or there is None:
+        return Seeds.UNKNOWN
+    if not here and not there:
+        return Seeds.UNSET
+    return Seeds.SAME if sorted(here.values()) == sorted(there.values()) else Seeds.OTHER
+
+
+def _changed(here: Work, there: Work) -> frozenset[str] | None:
+    if here.params is None or there.params is None:
+        return None
+    mine, theirs = here.params, there.params
+    return frozenset(name for name in {*mine, *theirs} if mine.get(name) != theirs.get(name))
+
+
+def _slight(here: Work, there: Work, name: str) -> bool:
+    return name in here.told and name in there.told and nearly(here.told[name], there.told[name])
+
+
+def nearly(here: Any, there: Any) -> bool:
+    """Return whether two values are numbers, one of them no whole number, that differ by 1e-6 of their size at most."""
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (here, there))
+    whole = isinstance(here, int) and isinstance(there, int)
+    return numbers and not whole and isclose(here, there, rel_tol=TOLERANCE)
+
+
+def relate(here: Work, there: Work) -> Relation:
+    """Return how two works relate."""
+    changed = _changed(here, there)
+    return Relation(
+        code=alike(here.code, there.code),
+        normal=_normal(here.normal, there.normal),
+        data=alike(here.data, there.data),
+        start=alike(here.start, there.start),
+        seeds=_seeds(here.seeds, there.seeds),
+        entry=bool(here.entry) and here.entry == there.entry,
+        changed=changed,
+        slight=bool(changed) and all(_slight(here, there, name) for name in changed or ()),
+    )
+
+
+def without(work_params: Mapping[str, str] | None, ignored: Iterable[str]) -> dict[str, str] | None:
+    """Return parameters less those that a project does not count."""
+    if work_params is None:
+        return None
+    left = set(ignored)
+    return {name: each for name, each in work_params.items() if name not in left}

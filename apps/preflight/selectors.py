@@ -1,0 +1,115 @@
+"""Reads of preflight: past runs that may be the same work, found by their keys and compared whole."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from apps.accounts.models import Lab
+from apps.core.sql import rows
+from apps.preflight.calc import Part, Past, Work, without
+from apps.runs.choices import Tier
+from apps.runs.models import ExternalId, Fingerprint, Metric, Run
+from apps.runs.tiers import Parts, tier_keys
+
+NEWEST = 50
+_FEW = {Tier.F3: 10, Tier.F3_WEAK: 10}
+MOST_LEFT_OUT = 40
+FIVE = 5  # points of a curve below which curves are alike by chance
+_KEPT = tuple(
+    f"run__{name}"
+    for name in (
+        "uuid", "lab_id", "state", "started_us", "ended_us", "failure", "failure_point", "tags", "cluster", "job_id",
+        "parent_asked", "parent__uuid",
+    )
+)  # fmt: skip
+_PARTS = (
+    "entry", "code", "code_weak", "code_normal", "params", "told", "seeds", "data", "data_weak", "start", "start_weak",
+    "environment", "hardware",
+)  # fmt: skip
+
+
+def work_of(row: Fingerprint, ignored: Collection[str]) -> Work:
+    """Return what a stored fingerprint, or one as told, says of a run's work."""
+    return Work(
+        entry=row.entry,
+        code=Part(row.code, row.code_weak),
+        normal=row.code_normal,
+        params=without(row.params, ignored),
+        told=row.told or {},
+        data=Part(row.data, row.data_weak),
+        start=Part(row.start, row.start_weak),
+        seeds=row.seeds,
+        environment=row.environment or {},
+        hardware=row.hardware or {},
+    )
+
+
+def past_of(row: Fingerprint, ignored: Collection[str]) -> Past:
+    """Return a stored run as it is compared."""
+    run = row.run
+    return Past(
+        uuid=run.uuid,
+        work=work_of(row, ignored),
+        state=run.state,
+        started_us=run.started_us,
+        ended_us=run.ended_us,
+        failure=run.failure,
+        failure_point=run.failure_point,
+        has_checkpoint=bool(isinstance(run.tags, dict) and run.tags.get("checkpoint")),
+        parent=run.parent.uuid if run.parent else run.parent_asked,
+        job=job_of(run),
+    )
+
+
+def job_of(run: Run) -> str:
+    """Return the scheduler's job a run works in, '' if none."""
+    return f"{run.cluster}/{run.job_id}" if run.job_id else ""
+
+
+def keys_asked(parts: Parts, work: Work) -> list[tuple[Tier, int]]:
+    """Return the keys to look up. Left-out keys are asked only for numbers that are told: of others no tolerance holds."""
+    numbers = [name for name in parts.left_out or {} if isinstance(work.told.get(name), float)][:MOST_LEFT_OUT]
+    few = replace(parts, left_out=None if parts.left_out is None else {name: parts.left_out[name] for name in numbers})
+    return tier_keys(few)
+
+
+def candidates(lab: Lab, keys: Sequence[tuple[Tier, int]]) -> set[int]:
+    """Return the numbers of runs that share a key, the newest of each. One query."""
+    if not keys:
+        return set()
+    one = "SELECT run_id FROM (SELECT run_id FROM runs_tierkey WHERE lab_id = %s AND tier = %s AND key = %s "
+    one += "ORDER BY run_id DESC LIMIT {}) AS t{}"
+    parts = [one.format(_FEW.get(tier, NEWEST), i) for i, (tier, _) in enumerate(keys)]
+    params = [value for tier, key in keys for value in (lab.pk, int(tier), key)]
+    return {row["run_id"] for row in rows(" UNION ".join(parts), params)}
+
+
+def pasts(lab: Lab, run_ids: Iterable[int], ignored: Collection[str]) -> list[Past]:
+    """Return past runs with what is compared of them. One query."""
+    found = Fingerprint.objects.filter(run_id__in=list(run_ids), run__lab=lab)
+    return [past_of(row, ignored) for row in found.select_related("run__parent").only(*_PARTS, *_KEPT)]
+
+
+def run_of_external(lab: Lab, external: tuple[str, str] | None) -> Past | None:
+    """Return the run that another tool calls so, or None."""
+    if external is None:
+        return None
+    found = ExternalId.objects.filter(lab=lab, tool=external[0], value=external[1]).select_related("run__parent").first()
+    if found is None:
+        return None
+    return replace(past_of(Fingerprint(run=found.run), ()), external=frozenset({external}))
+
+
+def series_of(run_ids: Iterable[int]) -> dict[int, str]:
+    """Return for each run with curves a text that is the same for the same curves. One query."""
+    found: dict[int, list[tuple[object, ...]]] = {}
+    fields = ("run_id", "name", "count", "last_step", "last_value", "least", "greatest")
+    for run_id, *metric in Metric.objects.filter(run_id__in=list(run_ids), count__gte=FIVE).values_list(*fields):
+        found.setdefault(run_id, []).append(tuple(metric))
+    return {run_id: repr(sorted(metrics, key=str)) for run_id, metrics in found.items()}
+
+
+def runs_told(lab: Lab, uuids: Collection[UUID]) -> dict[UUID, Run]:
+    """Return runs with what is told of them. One query."""
+    found = Run.objects.filter(lab=lab, uuid__in=list(uuids)).select_related("user", "charged_project", "node")
+    return {run.uuid: run for run in found}

@@ -1,0 +1,207 @@
+"""What is said of a question, given past runs: the design's order and tables (docs/repeats.md). Pure.
+
+A false alarm costs more trust than a missed one: what is not known is no reason to speak.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from apps.core.units import US_PER_HOUR, US_PER_S
+from apps.preflight.calc import Kind, Past, Question, Relation, Seeds, relate
+from apps.preflight.choices import Certainty, Level, Verdict
+from apps.runs.choices import Failure, Intent, RunState
+
+DECLARED = frozenset({Intent.REPLICATE, Intent.BENCHMARK, Intent.DEBUG})
+SEEDS_IN_SILENCE = 5
+SIBLINGS, SIBLING_KEYS, SIBLING_US = 3, 8, 24 * US_PER_HOUR
+SERIES_US = 120 * US_PER_S
+DONE_OR_ON = frozenset({RunState.FINISHED, RunState.RUNNING})
+
+
+@dataclass(frozen=True)
+class Match:
+    """A past run and how it relates to the question."""
+
+    past: Past
+    relation: Relation
+
+    @property
+    def kind(self) -> Kind:
+        return self.relation.kind
+
+    @property
+    def verified(self) -> bool:
+        return self.relation.verified
+
+    @property
+    def exact(self) -> bool:
+        """Return whether the same result is expected. Without a seed it is the same work with other numbers."""
+        return self.kind == Kind.F1 and self.relation.seeds == Seeds.SAME
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is said. ``matches``: the runs it rests on, verified first, then newest; ``alike``: finished runs of the same
+    recipe, which tell what such a run needs."""
+
+    verdict: Verdict = Verdict.NONE
+    certainty: Certainty = Certainty.VERIFIED
+    level: Level = Level.SILENT
+    matches: tuple[Match, ...] = ()
+    alike: tuple[Match, ...] = ()
+
+
+def judge(question: Question, pasts: Iterable[Past]) -> Found:
+    """Return what is said of a question, whatever the order of ``pasts``."""
+    ordered = sorted(pasts, key=lambda past: (-past.started_us, past.uuid))
+    matches = [Match(past, relate(question.work, past.work)) for past in ordered]
+    told_twice = tuple(match for match in matches if _told_twice(question, match.past))
+    if told_twice:
+        return Found(Verdict.SAME_RUN, matches=told_twice)
+    others = [match for match in matches if not _one_work(question, match.past)]
+    alike = tuple(match for match in others if match.kind >= Kind.F3 and match.past.state == RunState.FINISHED)
+    found = _verdict(question, others)
+    if question.intent in DECLARED and found.verdict not in (Verdict.NONE, Verdict.SWEEP):
+        found = replace(found, verdict=Verdict.DECLARED, level=Level.SILENT)
+    return replace(found, alike=alike)
+
+
+def _told_twice(question: Question, past: Past) -> bool:
+    """The same id of the same tool; or the same curves at the same time. A seeded repeat has the same curves too, later."""
+    if question.external is not None and question.external in past.external and past.uuid != question.run:
+        return True
+    at_once = abs(question.now - past.started_us) <= SERIES_US
+    return bool(question.series) and question.series == past.series and at_once and past.uuid != question.run
+
+
+def _one_work(question: Question, past: Past) -> bool:
+    """Return whether both are parts of one piece of work: itself, parent and child, folds of one parent, ranks of a job."""
+    if past.uuid in (question.run, question.parent):
+        return True
+    if past.parent is not None and past.parent in (question.run, question.parent):
+        return True
+    overlaps = past.ended_us is None or past.ended_us > question.now
+    return bool(question.job) and past.job == question.job and overlaps
+
+
+Rule = Callable[[Question, Sequence[Match]], Found | None]
+
+
+def _verdict(question: Question, matches: Sequence[Match]) -> Found:
+    """Look for each verdict in order; what is verified comes before what is only possible."""
+    certain = [match for match in matches if match.verified]
+    for among in (certain, matches):
+        for rule in (_concurrent, _will_fail, _resume, _duplicate):
+            if found := rule(question, among):
+                return found
+    for rule in (_near, _sweep, _replicate):
+        if found := rule(question, matches):
+            return found
+    return Found()
+
+
+def _said(verdict: Verdict, matches: Iterable[Match], level: Level) -> Found | None:
+    """A finding, if there is any match; one that is only possible informs and no more."""
+    listed = tuple(sorted(matches, key=lambda match: not match.verified))
+    if not listed:
+        return None
+    if listed[0].verified:
+        return Found(verdict, Certainty.VERIFIED, level, listed)
+    return Found(verdict, Certainty.POSSIBLE, Level.SILENT if level == Level.SILENT else Level.INFORM, listed)
+
+
+def _concurrent(question: Question, matches: Sequence[Match]) -> Found | None:
+    running = (match for match in matches if match.exact and match.past.state == RunState.RUNNING)
+    return _said(Verdict.CONCURRENT, running, Level.LOUD)
+
+
+def _duplicate(question: Question, matches: Sequence[Match]) -> Found | None:
+    finished = (match for match in matches if match.exact and match.past.state == RunState.FINISHED)
+    return _said(Verdict.DUPLICATE, finished, Level.WARN)
+
+
+def _dooms(question: Question, match: Match) -> bool:
+    """Return whether what ended a run would end it again: an error in the code, or a number that the seed decides; GPU
+    memory on the same GPUs. Other versions may mend an error."""
+    past, mine, theirs = match.past, question.work, match.past.work
+    if match.kind != Kind.F1 or past.state != RunState.FAILED:
+        return False
+    if mine.environment and theirs.environment and dict(mine.environment) != dict(theirs.environment):
+        return False
+    if past.failure == Failure.NOT_A_NUMBER:
+        return match.relation.seeds == Seeds.SAME
+    if past.failure == Failure.CUDA_MEMORY:
+        return bool(mine.hardware.get("gpus")) and mine.hardware.get("gpus") == theirs.hardware.get("gpus")
+    return past.failure == Failure.USER_ERROR
+
+
+def _will_fail(question: Question, matches: Sequence[Match]) -> Found | None:
+    doomed = [match for match in matches if _dooms(question, match)]
+    points = {match.past.failure_point for match in doomed if match.past.failure_point}
+    if not doomed or len(points) > 1:  # it fails here and there: nothing is certain
+        return None
+    last_us = max(match.past.started_us for match in doomed)
+    went_well = any(
+        match.kind == Kind.F1 and match.past.state in DONE_OR_ON and match.past.started_us >= last_us for match in matches
+    )
+    return None if went_well else _said(Verdict.WILL_FAIL, doomed, Level.WARN)
+
+
+def _resume(question: Question, matches: Sequence[Match]) -> Found | None:
+    """A crashed run of the same seed with a checkpoint, unless the work was finished since."""
+    same = [match for match in matches if match.kind == Kind.F1]
+    if any(match.past.state in DONE_OR_ON for match in same):
+        return None
+    crashed = {RunState.FAILED, RunState.KILLED, RunState.LOST}
+    left = (match for match in same if match.past.state in crashed and match.past.has_checkpoint)
+    return _said(Verdict.RESUME, left, Level.INFORM)
+
+
+def _near(question: Question, matches: Sequence[Match]) -> Found | None:
+    in_sweep = _declared_sweep(question)
+    near = [
+        match
+        for match in matches
+        if match.past.state in DONE_OR_ON and (match.kind == Kind.F1N or (not in_sweep and _slight(match)))
+    ]
+    seeded = any(match.relation.seeds == Seeds.SAME for match in near)
+    return _said(Verdict.NEAR, near, Level.WARN if seeded else Level.INFORM)
+
+
+def _slight(match: Match) -> bool:
+    relation = match.relation
+    same_code = relation.code.matches or relation.normal.matches
+    return relation.kind == Kind.F4 and relation.slight and same_code and relation.seeds.matches
+
+
+def _declared_sweep(question: Question) -> bool:
+    return bool(question.sweep) or question.intent == Intent.SWEEP
+
+
+def _sweep(question: Question, matches: Sequence[Match]) -> Found | None:
+    siblings = [match for match in matches if _sibling(question, match)]
+    varied = frozenset().union(*(match.relation.changed or () for match in siblings))
+    found = len(siblings) >= SIBLINGS and len(varied) <= SIBLING_KEYS
+    if not found and not _declared_sweep(question):
+        return None
+    return _said(Verdict.SWEEP, siblings, Level.SILENT) or Found(Verdict.SWEEP)
+
+
+def _sibling(question: Question, match: Match) -> bool:
+    """The same family with other values of the same parameters, begun within a day."""
+    mine, theirs = question.work.params, match.past.work.params
+    if match.kind != Kind.F4 or mine is None or theirs is None or set(mine) != set(theirs):
+        return False
+    near_code = match.relation.code.matches or match.relation.normal.matches
+    return near_code and question.now - match.past.started_us <= SIBLING_US
+
+
+def _replicate(question: Question, matches: Sequence[Match]) -> Found | None:
+    """Other seeds are silent up to five; a repeat without a seed is told from the first on."""
+    done = [match for match in matches if match.past.state in DONE_OR_ON]
+    unseeded = [match for match in done if match.kind == Kind.F1 and match.relation.seeds == Seeds.UNSET]
+    if unseeded:
+        return _said(Verdict.REPLICATE, unseeded, Level.INFORM)
+    other = [match for match in done if match.kind == Kind.F2]
+    seeds = {tuple(sorted(match.past.work.seeds.values())) for match in other if match.past.work.seeds}
+    return _said(Verdict.REPLICATE, other, Level.INFORM if len(seeds) >= SEEDS_IN_SILENCE else Level.SILENT)

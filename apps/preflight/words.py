@@ -1,0 +1,83 @@
+"""What is said of a question, as sentences for a terminal. Pure."""
+
+import re
+from collections.abc import Iterable
+
+from apps.preflight.choices import Certainty, Verdict
+
+_VALIDATION = re.compile(r"(^|[/_.\- ])(val|valid|validation|eval|dev|test)", re.IGNORECASE)
+_LOSS = re.compile(r"loss|error|perplexity|ppl|nll", re.IGNORECASE)
+_TIME = re.compile(r"time|runtime|second|epoch|step|samples_per|lr$|learning_rate|memory|system/", re.IGNORECASE)
+_OPENING = {
+    Verdict.SAME_RUN: "This run is known already",
+    Verdict.DECLARED: "Repeated on purpose",
+    Verdict.CONCURRENT: "This is running now",
+    Verdict.WILL_FAIL: "This will fail again",
+    Verdict.RESUME: "This can be resumed",
+    Verdict.DUPLICATE: "This was done already",
+    Verdict.NEAR: "Nearly this was done already",
+    Verdict.SWEEP: "Part of a sweep",
+    Verdict.REPLICATE: "This was done with another seed",
+}
+_POSSIBLE = {
+    Verdict.CONCURRENT: "This may be running now",
+    Verdict.WILL_FAIL: "This may fail again",
+    Verdict.RESUME: "This may be resumed",
+    Verdict.DUPLICATE: "This may have been done already",
+    Verdict.NEAR: "Nearly this may have been done already",
+    Verdict.REPLICATE: "This may have been done with another seed",
+}
+_SCALES = {"mJ": ((3_600_000_000_000, "MWh"), (3_600_000_000, "kWh"), (3_600_000, "Wh"), (3_600, "mWh")),
+           "ug": ((10**12, "t"), (10**9, "kg"), (10**6, "g"), (10**3, "mg"))}  # fmt: skip
+
+
+def metric_shown(names: Iterable[str]) -> str | None:
+    """Return which of a run's metrics says best how it went: of validation, else a loss, else the first by name."""
+    listed = sorted(name for name in names if not _TIME.search(name))
+    validation = [name for name in listed if _VALIDATION.search(name)]
+    for found in ([name for name in validation if not _LOSS.search(name)], validation):
+        if found:
+            return found[0]
+    return next((name for name in listed if _LOSS.search(name)), listed[0] if listed else None)
+
+
+def amount(value: int, unit: str) -> str:
+    """Return mJ or µg in three significant digits and a fitting unit (kWh, kg …)."""
+    size, name = next((scale for scale in _SCALES[unit] if abs(value) >= scale[0]), _SCALES[unit][-1])
+    return f"{_three(value / size)} {name}"
+
+
+def _three(number: float) -> str:
+    text = f"{number:.3g}"
+    return f"{number:.0f}" if "e" in text else text
+
+
+def opening(verdict: Verdict, certainty: Certainty, unseeded: bool) -> str:
+    """Return how a sentence begins, '' where nothing is said."""
+    if verdict == Verdict.REPLICATE and unseeded:
+        certain = certainty == Certainty.VERIFIED
+        return (
+            "This was done already, without a seed as here" if certain else "This may have been done already, without a seed"
+        )
+    told = _POSSIBLE if certainty == Certainty.POSSIBLE else _OPENING
+    return told.get(verdict, _OPENING.get(verdict, ""))
+
+
+def message(
+    start: str, *, who: str, day: str, state: str, energy_mj: int | None, emission_ug: int | None,
+    metric: tuple[str, float] | None, weak: Iterable[str], differs: Iterable[str],
+) -> str:  # fmt: skip
+    """Return one sentence about the first match; what is not known is left out."""
+    facts = [f"{who}, {day}, {state}"]
+    if energy_mj is not None:
+        facts.append(amount(energy_mj, "mJ"))
+    if emission_ug is not None:
+        facts.append(f"{amount(emission_ug, 'ug')} CO2e")
+    if metric is not None:
+        facts.append(f"{metric[0]} {metric[1]:.4g}")
+    text = f"{start}: {', '.join(facts)}."
+    if unsure := ", ".join(weak):
+        text += f" Compared by names, sizes and times only: {unsure}."
+    if others := ", ".join(differs):
+        text += f" Differs in {others}."
+    return text

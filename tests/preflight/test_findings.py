@@ -1,0 +1,188 @@
+"""Repeats found afterwards, and what persons decide of them."""
+
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from apps.accounts.models import AuditEntry
+from apps.core.errors import Conflict, InvalidInput, NotFound
+from apps.core.jobs import request_job, work_until_empty
+from apps.preflight.choices import RepeatState
+from apps.preflight.findings import decide, reopen
+from apps.preflight.models import Repeat
+from apps.runs.choices import RunState
+from apps.runs.fingerprints import put_fingerprint
+from apps.runs.models import Run
+from tests.builders import T0, SmallLab, small_lab
+from tests.preflight.support import judged, metric, seeds, stored
+from tests.preflight.test_ask import WEAK
+from tests.runs.fingerprints import hex64, parsed
+
+
+def _two(lab: SmallLab, **facts: Any) -> Repeat:
+    first = stored(lab, user=lab.owner)
+    second = stored(lab, minutes=5, user=lab.owner, **facts)
+    found = judged(second)
+    assert found is not None
+    assert (found.run, found.of) == (second, first)
+    return found
+
+
+def _decide(lab: SmallLab, repeat: Repeat, state: RepeatState, reason: str = "because", **facts: Any) -> list[Repeat]:
+    facts = {"by": lab.owner, "keeper": True, "now": T0 + 1, **facts}
+    return decide(lab=lab.lab, repeats=[repeat.pk], state=state, reason=reason, **facts)
+
+
+def test_a_repeat_is_found_and_the_first_run_is_none(lab: SmallLab) -> None:
+    found = _two(lab)
+    assert (found.verdict, found.certainty, found.state) == ("duplicate", "verified", "open")
+    assert judged(found.of) is None
+
+
+def test_it_becomes_sure_when_the_digest_arrives(lab: SmallLab) -> None:
+    first, second = stored(lab, wire={"data": WEAK}), stored(lab, minutes=5, wire={"data": WEAK})
+    found = judged(second)
+    assert found is not None
+    assert (found.certainty, found.weak) == ("possible", ["data"])
+    for run in (first, second):
+        put_fingerprint(run=run, told=parsed())
+    sure = judged(second)
+    assert sure is not None
+    assert (sure.pk, sure.certainty, sure.weak) == (found.pk, "verified", [])
+
+
+def test_an_open_finding_goes_when_contents_differ(lab: SmallLab) -> None:
+    stored(lab)
+    second = stored(lab, minutes=5, wire={"data": WEAK})
+    assert judged(second) is not None
+    put_fingerprint(run=second, told=parsed(data={"weak": hex64("stat"), "verified": hex64("a byte")}))
+    assert judged(second) is None
+    assert not Repeat.objects.exists()
+
+
+def test_what_a_person_decided_stays(lab: SmallLab) -> None:
+    stored(lab)
+    second = stored(lab, minutes=5, wire={"data": WEAK})
+    found = judged(second)
+    assert found is not None
+    _decide(lab, found, RepeatState.INTENTIONAL)
+    put_fingerprint(run=second, told=parsed(data={"weak": hex64("stat"), "verified": hex64("a byte")}))
+    kept = judged(second)
+    assert kept is not None
+    assert (kept.state, kept.certainty) == ("intentional", "possible")
+
+
+def test_a_running_one_becomes_a_duplicate_when_it_ends_well_and_nothing_when_the_machine_fails(lab: SmallLab) -> None:
+    first = stored(lab, state=RunState.RUNNING)
+    second = stored(lab, minutes=5, state=RunState.RUNNING)
+    found = judged(second)
+    assert found is not None
+    assert found.verdict == "concurrent"
+    Run.objects.filter(pk=first.pk).update(state=RunState.FINISHED, ended_us=first.started_us + 1)
+    found = judged(second)
+    assert found is not None
+    assert found.verdict == "duplicate"
+    Run.objects.filter(pk=first.pk).update(state=RunState.FAILED, failure="node")
+    assert judged(second) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "point", "kept"),
+    [("running", "", True), ("failed", "p1", True), ("failed", "p2", False), ("finished", "", False)],
+)
+def test_will_fail_is_kept_only_of_what_failed_there(lab: SmallLab, state: str, point: str, kept: bool) -> None:
+    stored(lab, state=RunState.FAILED, failure="user_error", failure_point="p1")
+    second = stored(lab, minutes=5, state=RunState(state), failure_point=point)
+    assert (judged(second) is not None) is kept
+
+
+def test_the_same_run_told_by_two_trackers_is_no_repeat_and_a_later_one_with_the_same_curves_is(lab: SmallLab) -> None:
+    first, told_twice, later = stored(lab), stored(lab, minutes=1), stored(lab, minutes=30)
+    for run in (first, told_twice, later):
+        metric(run, "loss", 0.25)
+    assert judged(told_twice) is None
+    assert judged(later) is not None
+
+
+def test_nested_runs_and_seeds_are_no_repeats(lab: SmallLab) -> None:
+    outer = stored(lab, state=RunState.RUNNING)
+    inner = stored(lab, minutes=1, parent=outer)
+    fold = stored(lab, minutes=2, parent=outer)
+    for run in (inner, fold, stored(lab, minutes=3, wire={"seeds": seeds(2)})):
+        assert judged(run) is None
+
+
+def test_another_labs_runs_are_no_repeats(lab: SmallLab) -> None:
+    stored(lab)
+    assert judged(stored(small_lab(name="Theirs"), minutes=5)) is None
+
+
+def test_the_job_judges_and_a_run_that_is_gone_is_nothing_to_it(lab: SmallLab) -> None:
+    stored(lab)
+    second = stored(lab, minutes=5)
+    request_job(kind="preflight.judge", key=str(second.pk))
+    request_job(kind="preflight.judge", key="987654321")
+    assert work_until_empty(worker="test") >= 2
+    assert Repeat.objects.get().run == second
+
+
+def test_what_is_told_of_runs_judges_them_and_those_that_repeat_them(lab: SmallLab) -> None:
+    first = stored(lab, state=RunState.RUNNING)
+    stored(lab, minutes=5, state=RunState.RUNNING)
+    work_until_empty(worker="test")
+    assert Repeat.objects.get().verdict == "concurrent"
+    first.refresh_from_db()
+    first.state, first.ended_us = RunState.FINISHED, first.started_us + 1
+    first.save()
+    work_until_empty(worker="test")
+    assert Repeat.objects.get().verdict == "duplicate"
+    put_fingerprint(run=first, told=parsed(data={"weak": hex64("other"), "verified": hex64("other")}))
+    work_until_empty(worker="test")
+    assert not Repeat.objects.exists()
+
+
+def test_decide_and_undo_are_recorded(lab: SmallLab) -> None:
+    found = _two(lab)
+    _decide(lab, found, RepeatState.DISMISSED, reason="the data loader was fixed outside")
+    found.refresh_from_db()
+    assert (found.state, found.by, found.decided_us) == ("dismissed", lab.owner, T0 + 1)
+    reopen(lab=lab.lab, repeats=[found.pk], by=lab.owner, keeper=True, now=T0 + 2)
+    found.refresh_from_db()
+    assert (found.state, found.by, found.decided_us, found.reason) == ("open", None, None, "")
+    acts = AuditEntry.objects.filter(lab=lab.lab, action__startswith="repeat.").order_by("sequence")
+    assert [row.action for row in acts] == ["repeat.decided", "repeat.reopened"]
+    assert acts[0].details["reason"] == "the data loader was fixed outside"
+
+
+def test_decisions_are_refused_in_words(lab: SmallLab) -> None:
+    found = _two(lab)
+    with pytest.raises(InvalidInput, match="why"):
+        _decide(lab, found, RepeatState.DISMISSED, reason="")
+    with pytest.raises(InvalidInput, match="Nothing was chosen"):
+        _decide(lab, found, RepeatState.OPEN)
+    with pytest.raises(InvalidInput, match="400"):
+        _decide(lab, found, RepeatState.CONFIRMED, reason="x" * 401)
+    with pytest.raises(InvalidInput, match="No line"):
+        decide(lab=lab.lab, repeats=[], state=RepeatState.CONFIRMED, reason="", by=lab.owner, keeper=True, now=T0)
+    with pytest.raises(NotFound):
+        _decide(small_lab(name="Theirs"), found, RepeatState.CONFIRMED)
+    _decide(lab, found, RepeatState.CONFIRMED)
+    with pytest.raises(Conflict, match="already"):
+        _decide(lab, found, RepeatState.DISMISSED)
+
+
+def test_a_member_decides_of_own_runs_only(lab: SmallLab) -> None:
+    found = _two(lab)
+    somebody = small_lab(name="Elsewhere").owner
+    with pytest.raises(Conflict, match="other people"):
+        _decide(lab, found, RepeatState.CONFIRMED, by=somebody, keeper=False)
+    _decide(lab, found, RepeatState.CONFIRMED, keeper=False)
+
+
+def test_the_database_forbids_the_impossible(lab: SmallLab) -> None:
+    found = _two(lab)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Repeat.objects.filter(pk=found.pk).update(of=found.run)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Repeat.objects.filter(pk=found.pk).update(state=RepeatState.CONFIRMED)
