@@ -36,6 +36,7 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
     from apps.accounts.services import issue_code
     from apps.carbon.calc import iso_hour
     from apps.core.clock import now_us
+    from apps.preflight.models import Repeat
     from tests.seeded import DAYS, seed
 
     now = now_us()
@@ -43,6 +44,8 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
     hour = now // 3_600_000_000
     run = seeded.lab.runs.filter(state="finished", project__isnull=False).order_by("-started_us").first()
     assert run is not None
+    repeat = Repeat.objects.filter(lab=seeded.lab).select_related("run", "of").order_by("pk").first()
+    assert repeat is not None
     figure = f"metric=emission_ug&subject=project:vision&from={iso_hour(hour - DAYS * 24)}&to={iso_hour(hour)}"
     pages = {
         "overview": "/?period=30d",
@@ -50,6 +53,8 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
         "project": "/projects/vision/",
         "runs": "/runs/",
         "run": f"/runs/{run.uuid}/",
+        "compare": f"/runs/compare/?run={repeat.run.uuid}&run={repeat.of.uuid}",
+        "duplicates": "/duplicates/",
         "nodes": "/nodes/",
         "node": f"/nodes/{seeded.nodes[0].uuid}/",
         "enrol": "/nodes/enrol/",

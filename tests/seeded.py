@@ -24,7 +24,9 @@ from apps.preflight.findings import decide
 from apps.preflight.models import Repeat
 from apps.runs.choices import RunState
 from apps.runs.fingerprints import put_fingerprint
-from apps.runs.models import Metric, Run
+from apps.runs.metric_parsing import Point
+from apps.runs.metrics import add_points
+from apps.runs.models import Run
 from apps.runs.services import RunFacts, change_run, put_run
 from tests.builders import BOOT, MINUTE, W, push
 from tests.runs.fingerprints import hex64, parsed
@@ -100,8 +102,9 @@ def _repeat(lab: Lab, owner: User, now: int) -> None:
         work = {"entry": hex64(f"entry {number}"), "start": {"verified": hex64(f"start {number}")}}
         for run, more in zip(pair, ({}, likeness), strict=True):
             put_fingerprint(run=run, told=parsed(**work, **more, hardware={"gpus": f"{number + 1} × {GPU_NAME}"}))
-            dice = 0.87 + run.started_us % 89 / 10_000
-            Metric.objects.create(run=run, name="val/dice", count=40, last_step=40, last_value=dice, least=0.2, greatest=0.9)
+            best = 0.87 + run.started_us % 89 / 10_000
+            curve = [Point(step, run.started_us + step * MINUTE, best - 0.6 / (1 + step / 4)) for step in range(40)]
+            add_points(lab=lab, uuid=run.uuid, points={"val/dice": curve}, bound_node=None, now=None)
     work_until_empty(worker="seed")
     chosen = list(Repeat.objects.filter(lab=lab).order_by("-pk").values_list("pk", flat=True)[:2])
     decide(lab=lab, repeats=chosen, state=RepeatState.CONFIRMED, reason="", by=owner, keeper=True, now=now)

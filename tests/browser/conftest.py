@@ -39,6 +39,7 @@ class Served:
     url: str
     session: str
     run: str
+    other: str
     node: str
     site: int
     elsewhere: int
@@ -143,6 +144,8 @@ def addresses(browser: Any, served: Served) -> list[str]:
     waiting = [
         "/",
         f"/runs/{served.run}/",
+        f"/runs/compare/?run={served.run}&run={served.other}",
+        "/runs/?columns=lr,+val_loss&params=lr%3D0.1",
         f"/nodes/{served.node}/",
         f"/sites/{served.site}/",
         f"/nodes/{served.node}/move/?do=move&site={served.elsewhere}&when=always",

@@ -8,7 +8,7 @@ import django
 
 
 def main() -> None:
-    """Make the lab and print {session, run, node, site, elsewhere, asset} as JSON."""
+    """Make the lab and print {session, run, other, node, site, elsewhere, asset} as JSON."""
     django.setup()
     from django.contrib.sessions.backends.db import SessionStore
 
@@ -18,6 +18,8 @@ def main() -> None:
     from apps.core.units import US_PER_HOUR
     from apps.fleet.services import create_site, register_node, set_pue, set_static_power
     from apps.runs.fingerprints import put_fingerprint
+    from apps.runs.metric_parsing import Point
+    from apps.runs.metrics import add_points
     from apps.runs.services import RunFacts, change_run, put_run
     from tests.builders import MINUTE, W, push, small_lab
     from tests.runs.fingerprints import parsed
@@ -62,8 +64,10 @@ def main() -> None:
         lab=small.lab, uuid=runs[0], state="finished", ended_us=begin + 40 * MINUTE, exit_code=0,  # type: ignore[arg-type]
         reported_energy_mj=1, bound_node=None,
     )  # fmt: skip
-    for run in small.lab.runs.filter(uuid__in=runs[:2]):
+    for best, run in enumerate(small.lab.runs.filter(uuid__in=runs[:2]), 1):
         put_fingerprint(run=run, told=parsed())
+        curve = [Point(step, begin, best / (step + 1)) for step in range(40)]
+        add_points(lab=small.lab, uuid=run.uuid, points={"val_loss": curve}, bound_node=None, now=None)
     asset = _assets(small, begin)
     work_until_empty(worker="seed")
     session = SessionStore()
@@ -74,6 +78,7 @@ def main() -> None:
     told = {
         "session": session.session_key,
         "run": str(runs[0]),
+        "other": str(runs[2]),
         "node": str(small.node.uuid),
         "site": small.site.pk,
         "elsewhere": nowhere.pk,

@@ -42,7 +42,7 @@ def _two(lab: SmallLab, **parts: Any) -> tuple[UUID, UUID]:
 def test_what_differs_is_said_first(lab: SmallLab, owner: Client) -> None:
     asked = _two(lab, params={"lr": "9" * 32, "depth": "2" * 32}, told={"lr": 0.2}, seeds={"seed": "4" * 32})
     page = text_of(owner.get(_address(*asked)))
-    assert "<h1>Both runs differ in lr and seed.</h1>" in page
+    assert "<h1>The two runs differ in lr and seed.</h1>" in page
     differs, same = page.split("The same in all")
     for words in ("Parameter: lr", ">0.1</td>", ">0.2</td>", "Seed: seed", "#333333", "#444444"):
         assert words in differs
@@ -52,7 +52,7 @@ def test_what_differs_is_said_first(lab: SmallLab, owner: Client) -> None:
 
 
 def test_the_same_work_is_said(lab: SmallLab, owner: Client) -> None:
-    assert "<h1>Both runs did the same work.</h1>" in text_of(owner.get(_address(*_two(lab))))
+    assert "<h1>The two runs did the same work.</h1>" in text_of(owner.get(_address(*_two(lab))))
 
 
 def test_the_same_but_for_comments(lab: SmallLab, owner: Client) -> None:
@@ -72,7 +72,7 @@ def test_data_whose_contents_nobody_read_only_seems_the_same(lab: SmallLab, owne
 
 def test_unknown_is_not_the_same(lab: SmallLab, owner: Client) -> None:
     page = text_of(owner.get(_address(*_two(lab, data="", params=None))))
-    assert "Both runs do not differ in what is known; not known: parameter and data." in page
+    assert "The two runs do not differ in what is known; not known: parameter and data." in page
     assert "Not known of all" in page
     one, other = use(lab, runs=2, first=5)
     assert "Nothing is known of what these runs did" in text_of(owner.get(_address(one, other)))
@@ -80,7 +80,7 @@ def test_unknown_is_not_the_same(lab: SmallLab, owner: Client) -> None:
 
 def test_a_parameter_that_one_run_did_not_give_is_a_difference(lab: SmallLab, owner: Client) -> None:
     page = text_of(owner.get(_address(*_two(lab, params={"lr": "1" * 32}))))
-    assert "Both runs differ in depth." in page
+    assert "The two runs differ in depth." in page
 
 
 def test_metrics_stand_side_by_side(lab: SmallLab, owner: Client) -> None:

@@ -51,7 +51,8 @@ def test_metrics_tellers_and_parts(lab: SmallLab, owner: Client) -> None:
     Metric.objects.create(run=run, name="loss", count=1)
     page = text_of(owner.get(f"/runs/{uuid}/"))
     for words in (
-        "MLflow <code>ab12</code>", "benchmark, as its researcher says", "gpu memory", "lr-sweep", "1 run within it",
+        "<dt>Told by</dt><dd>MLflow</dd>", "<dt>MLflow</dt><dd><code>ab12</code></dd>",
+        "benchmark, as its researcher says", "gpu memory", "lr-sweep", "1 run within it",
         ">0.9123</td>", "not a number",
     ):  # fmt: skip
         assert words in page, words
@@ -104,6 +105,6 @@ def test_other_runs_of_the_same_work_are_counted(lab: SmallLab, owner: Client) -
         TierKey.objects.bulk_create(rows)
         Fingerprint.objects.create(run=_run(uuid))
     page = text_of(owner.get(f"/runs/{asked[2]}/"))
-    assert "1 other run did the same work." in page
-    assert "2 other runs differ in the seed at most." in page
-    assert "did the same work" not in text_of(owner.get(f"/runs/{asked[0]}/"))
+    assert "1 other run of the same work." in page
+    assert "2 other runs with another seed at most." in page
+    assert "of the same work" not in text_of(owner.get(f"/runs/{asked[0]}/"))

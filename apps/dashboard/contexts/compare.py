@@ -15,7 +15,7 @@ from apps.runs.selectors import fingerprints_of
 
 MOST = 6
 PARTS = {
-    "entry": "Started", "code": "Code", "params": "Parameter", "data": "Data", "start": "Start", "seeds": "Seed",
+    "entry": "Entry", "code": "Code", "params": "Parameter", "data": "Data", "start": "Start", "seeds": "Seed",
     "environment": "Environment", "hardware": "Hardware",
 }  # fmt: skip
 
@@ -115,7 +115,7 @@ def _metrics(runs: Sequence[Run]) -> list[MetricLine]:
 def _sentence(lines: Iterable[Shown], number: int) -> str:
     """Return in one sentence in what the runs differ."""
     lines = list(lines)
-    which = "Both runs" if number == 2 else f"All {number} runs"
+    which = "The two runs" if number == 2 else f"The {number} runs"
     parts = [each for each in lines if each.line.part not in ("environment", "hardware")]
     differ = [each.line.name or each.part.lower() for each in parts if each.line.alike == Alike.DIFFERS]
     unknown = list(dict.fromkeys(each.part.lower() for each in parts if each.line.alike == Alike.UNKNOWN))

@@ -13,8 +13,8 @@ from apps.runs.selectors import fingerprints_of, siblings_of
 
 MOST_POINTS = 500
 SIBLINGS = {
-    "f1": "did the same work", "f2": "differ in the seed at most", "f3": "had the same recipe, with any code",
-    "left_out": "differ in one parameter at most",
+    "f1": "of the same work", "f2": "with another seed at most", "f3": "of the same recipe with any code",
+    "left_out": "with one other parameter at most",
 }  # fmt: skip
 TOOLS = {"mlflow": "MLflow", "codecarbon": "CodeCarbon", "wandb": "Weights & Biases"}
 
@@ -100,12 +100,13 @@ def _curve(metric: Metric) -> Chart:
 
 
 def _siblings(run: Run) -> list[Sibling]:
-    """Return how many other runs did the same but for something, the closest first; a weak count only where it says more."""
+    """Return how many other runs did the same but for something, the closest first; each only where it says more than the
+    closer ones, which it holds."""
     counts = siblings_of(run).counts
-    found = []
+    found: list[Sibling] = []
     for tier, words in SIBLINGS.items():
         sure, seem = counts[tier], counts[f"{tier}_weak"]
-        if sure or seem:
+        if max(sure, seem) > max((each.number for each in found), default=0):
             found.append(Sibling(words, max(sure, seem), sure))
     return found
 
