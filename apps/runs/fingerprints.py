@@ -36,12 +36,12 @@ def told_by_params(params: Mapping[str, Any]) -> FingerprintIn:
 
 
 @transaction.atomic
-def put_fingerprint(*, run: Run, told: FingerprintIn) -> Fingerprint:
+def put_fingerprint(*, run: Run, told: FingerprintIn, is_new: bool = False) -> Fingerprint:
     """Store what is told of a run's fingerprint, and its keys; what was known stays known. Saying it again changes nothing.
 
-    The run's row is locked by the caller, or new.
+    The run's row is locked by the caller, or new (``is_new`` saves asking for what cannot be there).
     """
-    row = Fingerprint.objects.filter(run=run).first()
+    row = None if is_new else Fingerprint.objects.filter(run=run).first()
     is_new = row is None
     row = row or Fingerprint(run=run)
     before, ignored = _compared(row), ignored_of(run)

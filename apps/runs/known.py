@@ -90,15 +90,15 @@ def note_known(run: Run, known: Known) -> None:
         run.failure_text = known.failure.text or run.failure_text
 
 
-def keep_known(run: Run, known: Known, *, params: Mapping[str, Any] | None = None) -> None:
+def keep_known(run: Run, known: Known, *, params: Mapping[str, Any] | None = None, is_new: bool = False) -> None:
     """Store what has tables of its own, for a run that is saved. ``params``: told beside or instead of a fingerprint."""
     if known.external is not None:
         _keep_external(run, known.external)
     told = known.fingerprint
-    if params and (told is None or told.params is None) and _params_are_the_apis(run):
+    if params and (told is None or told.params is None) and (is_new or _params_are_the_apis(run)):
         told = _with_params(told, params)
     if told is not None:
-        put_fingerprint(run=run, told=told)
+        put_fingerprint(run=run, told=told, is_new=is_new)
 
 
 def adopt(run: Run) -> None:

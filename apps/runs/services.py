@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from apps.accounts.models import Lab, User
 from apps.accounts.selectors import project_by_slug
@@ -78,6 +78,7 @@ def put_run(
         )
     is_job = facts.job is not None and facts.job.run_uuid == uuid
     run, is_new = _locked(lab, uuid, facts)
+    run.lab = lab  # already read
     elsewhere = bound_node is not None and run.node is not None and run.node.uuid != bound_node
     if elsewhere and not is_job:
         raise Conflict("This run belongs to another node.", hint="Make a new UUID for a new run.")
@@ -106,7 +107,7 @@ def put_run(
     run.teller = run.teller or teller
     note_known(run, facts.known)
     run.save()
-    keep_known(run, facts.known, params=run.params)
+    keep_known(run, facts.known, params=run.params, is_new=is_new)
     if is_new:
         adopt(run)
     elif before is not None and before[0] != run.project_id:
@@ -135,8 +136,13 @@ def _locked(lab: Lab, uuid: UUID, facts: RunFacts) -> tuple[Run, bool]:
     run = runs.filter(lab=lab, uuid=uuid).first()
     if run is not None:
         return run, False
-    Run.objects.bulk_create([Run(lab=lab, uuid=uuid, name=facts.name, started_us=facts.started_us)], ignore_conflicts=True)
-    return runs.get(lab=lab, uuid=uuid), True
+    run = Run(lab=lab, uuid=uuid, name=facts.name, started_us=facts.started_us)
+    try:
+        with transaction.atomic():
+            run.save(force_insert=True)
+    except IntegrityError:
+        return runs.get(lab=lab, uuid=uuid), False
+    return run, True
 
 
 def _take_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: UUID | None) -> None:

@@ -1,0 +1,190 @@
+"""Fills a lab with many runs, fingerprints and keys, quickly: past the services, in the shapes that they write.
+
+Runs come in families: SEEDS runs of one recipe that differ in their seed, RECIPES recipes that differ in one parameter, and
+FAMILY runs of one entry and data. Hashes and keys are numbers mixed from a run's place, as far apart as those of SHA-256.
+"""
+
+import json
+import struct
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from django.db import connection, models, transaction
+
+from apps.accounts.models import Lab, Project
+from apps.core.clock import now_us
+from apps.runs.choices import RunState, Tier
+from apps.runs.models import Fingerprint, Run, TierKey
+
+PARAMS, SEEDS, RECIPES, FAMILY, CHUNK = 20, 5, 4, 200, 20_000
+_MINUTE_US = 60_000_000
+_M1, _M2, _STEP = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15)
+
+
+def mixed(kind: int, numbers: Any) -> Any:
+    """Return 63-bit keys of (kind, number): splitmix64, each pair another key."""
+    with np.errstate(over="ignore"):
+        found = (np.asarray(numbers, dtype=np.uint64) + (np.uint64(kind) << np.uint64(48))) * _STEP
+        found = (found ^ (found >> np.uint64(30))) * _M1
+        found = (found ^ (found >> np.uint64(27))) * _M2
+        return ((found ^ (found >> np.uint64(31))) >> np.uint64(1)).astype(np.int64)
+
+
+def fill(lab: Lab, project: Project | None, count: int) -> int:
+    """Add ``count`` finished runs to a lab, a minute apart until now; return the id of the first. Indexes of the keys are
+    built afterwards."""
+    first = (Run.objects.aggregate(last=models.Max("pk"))["last"] or 0) + 1
+    key_id = (TierKey.objects.aggregate(last=models.Max("pk"))["last"] or 0) + 1
+    begun = now_us() - count * _MINUTE_US
+    indexes = _drop_indexes("runs_tierkey")
+    for start in range(0, count, CHUNK):
+        numbers = np.arange(start, min(start + CHUNK, count))
+        with transaction.atomic():
+            _without_checks()
+            _insert(Run, _runs(lab, project, numbers, first, begun))
+            _insert(Fingerprint, _fingerprints(numbers, first))
+            key_id += _insert_keys(lab.pk, numbers, first, key_id)
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET maintenance_work_mem = '1GB'")
+        for statement in indexes:
+            cursor.execute(statement)
+    _advance_sequences()
+    return first
+
+
+def keys_of(number: int) -> list[tuple[Tier, int]]:
+    """Return the keys of the filler's run ``number``."""
+    return [(tier, int(keys[0])) for tier, keys in _keys(np.array([number]))]
+
+
+def _keys(numbers: Any) -> Iterator[tuple[Tier, Any]]:
+    recipes, families = numbers // SEEDS, numbers // FAMILY
+    seeds = numbers % SEEDS
+    sweep = numbers // (SEEDS * RECIPES) * SEEDS + seeds
+    for weak in (0, 1):
+        for tier, places in ((Tier.F1, numbers), (Tier.F1_NORMAL, numbers), (Tier.F2, recipes), (Tier.F3, recipes),
+                             (Tier.F4, families)):  # fmt: skip
+            yield Tier(tier + weak), mixed(tier, places)
+        left_out = Tier(Tier.LEFT_OUT + weak)
+        yield left_out, mixed(100, numbers)  # all of them
+        yield left_out, mixed(101, sweep)  # all but the one in which a sweep differs
+        for place in range(1, PARAMS):
+            yield left_out, mixed(101 + place, numbers)
+
+
+def _runs(lab: Lab, project: Project | None, numbers: Any, first: int, begun: int) -> Iterator[dict[str, Any]]:
+    project_id = project.pk if project else None
+    for number in numbers.tolist():
+        started = begun + number * _MINUTE_US
+        yield {
+            "id": first + number, "lab_id": lab.pk, "uuid": uuid.UUID(int=(1 << 100) + number), "name": f"run {number}",
+            "started_us": started, "ended_us": started + _MINUTE_US, "seen_us": started + _MINUTE_US, "exit_code": 0,
+            "state": RunState.FINISHED.value, "project_id": project_id, "charged_project_id": project_id,
+            "charge_way": "explicit" if project_id else "", "os_user": f"user{number % 30}", "host": f"gpu-{number % 50}",
+            "teller": "collector", "params": {"lr": number % 7},
+        }  # fmt: skip
+
+
+def _fingerprints(numbers: Any, first: int) -> Iterator[dict[str, Any]]:
+    hashes = np.random.default_rng(7).bytes(16 * PARAMS * len(numbers)).hex()
+    for place, number in enumerate(numbers.tolist()):
+        own = hashes[place * 32 * PARAMS : (place + 1) * 32 * PARAMS]
+        family = number // FAMILY
+        yield {
+            "run_id": first + number, "entry": f"{family:064x}", "entry_name": "train.py", "code": f"{family + 1:064x}",
+            "code_normal": f"{family + 2:064x}", "commit": f"{family:040x}", "dirty": False,
+            "params": {f"parameter_{i}": own[32 * i : 32 * i + 32] for i in range(PARAMS)}, "told": {"lr": number % 7},
+            "recipe": own[:32], "seeds": {"seed": f"{number % SEEDS:032x}"}, "data": f"{family + 3:064x}",
+            "data_weak": f"{family + 4:064x}", "start": f"{1:064x}", "start_weak": f"{1:064x}", "start_name": "scratch",
+            "data_items": [{"role": "data", "name": "cats", "files": 812, "bytes": 91234567, "state": "verified"}],
+            "environment": {"python": "3.11.7", "torch": "2.9.0"}, "hardware": {"gpus": "1 × NVIDIA A100"},
+        }  # fmt: skip
+
+
+def _insert(model: type[models.Model], rows: Iterator[dict[str, Any]]) -> None:
+    """Insert rows of a model, what they leave out as the model's default."""
+    fields = model._meta.concrete_fields  # noqa: SLF001 - Django documents it
+    blank = {field.attname: field.get_default() for field in fields}
+    table = model._meta.db_table  # noqa: SLF001
+    names = ", ".join(f'"{field.column}"' for field in fields)
+    content = (
+        [_stored(field, {**blank, **row}[field.attname]) for field in fields] for row in rows
+    )  # fmt: skip
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
+                for row in content:
+                    copy.write_row(row)
+        else:
+            marks = ", ".join(["%s"] * len(fields))
+            cursor.executemany(f"INSERT INTO {table} ({names}) VALUES ({marks})", content)
+
+
+def _stored(field: Any, value: Any) -> Any:
+    if isinstance(field, models.JSONField):
+        return None if value is None else json.dumps(value)
+    if isinstance(value, uuid.UUID):
+        return value if connection.vendor == "postgresql" else value.hex
+    return value
+
+
+def _insert_keys(lab_id: int, numbers: Any, first: int, key_id: int) -> int:
+    """Insert the keys of runs, with ids from ``key_id`` on; return how many there were."""
+    parts = list(_keys(numbers))
+    tiers = np.tile(np.array([tier.value for tier, _ in parts], dtype=np.int64), len(numbers))
+    keys = np.stack([keys for _, keys in parts], axis=1).ravel()
+    runs = np.repeat(numbers + first, len(parts))
+    ids = np.arange(key_id, key_id + len(keys))
+    if connection.vendor == "postgresql":
+        kind = [("n", ">i2"), ("l1", ">i4"), ("id", ">i8"), ("l2", ">i4"), ("lab", ">i8"), ("l3", ">i4"), ("run", ">i8"),
+                ("l4", ">i4"), ("tier", ">i2"), ("l5", ">i4"), ("key", ">i8")]  # fmt: skip
+        packed = np.zeros(len(keys), dtype=kind)
+        for name, value in (("n", 5), ("l1", 8), ("id", ids), ("l2", 8), ("lab", lab_id), ("l3", 8), ("run", runs),
+                            ("l4", 2), ("tier", tiers), ("l5", 8), ("key", keys)):  # fmt: skip
+            packed[name] = value
+        header = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)
+        with connection.cursor() as cursor:
+            with cursor.copy("COPY runs_tierkey (id, lab_id, run_id, tier, key) FROM STDIN (FORMAT binary)") as copy:
+                copy.write(header + packed.tobytes() + struct.pack("!h", -1))
+    else:
+        rows = zip(ids.tolist(), [lab_id] * len(keys), runs.tolist(), tiers.tolist(), keys.tolist(), strict=True)
+        with connection.cursor() as cursor:
+            cursor.executemany("INSERT INTO runs_tierkey (id, lab_id, run_id, tier, key) VALUES (%s, %s, %s, %s, %s)", rows)
+    return len(keys)
+
+
+def _without_checks() -> None:
+    """Foreign keys are right by construction; checking 50 of them a run takes longer than all the rest."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL session_replication_role = replica")
+            cursor.execute("SET LOCAL synchronous_commit = off")
+
+
+def _drop_indexes(table: str) -> list[str]:
+    """Drop a table's indexes but the primary key's; return the statements that make them again."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(
+                "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = %s AND indexname NOT LIKE '%%_pkey'", [table]
+            )
+        else:
+            cursor.execute(
+                "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = %s AND sql <> ''", [table]
+            )
+        found = cursor.fetchall()
+        for name, _ in found:
+            cursor.execute(f'DROP INDEX "{name}"')
+    return [statement for _, statement in found]
+
+
+def _advance_sequences() -> None:
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            for table in ("runs_run", "runs_tierkey"):
+                cursor.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT MAX(id) FROM {table}))")
+                cursor.execute(f"ANALYZE {table}")
+            cursor.execute("ANALYZE runs_fingerprint")
