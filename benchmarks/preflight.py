@@ -1,0 +1,230 @@
+"""Preflight over HTTP in a lab of a million runs, with the worst families there are: how long an answer takes."""
+
+import argparse
+import http.client
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.environment import own_environment
+from tests.services.postgres import Postgres
+from tests.services.process import end, free_port, wait_until
+
+MARK_MS = 100.0
+ROOT = Path(__file__).resolve().parent.parent
+PARAMS, CHUNK, HOURS = 20, 5_000, 10
+
+
+def values(lr: float) -> dict[str, Any]:
+    """Return the parameters of one run of the large family."""
+    return {"lr": lr, **{f"p{i}": i / 7 for i in range(PARAMS - 1)}}
+
+
+def wire(lr: float = 0.1, *, seed: int = 0, code: str = "code", data: str = "content", **more: Any) -> dict[str, Any]:
+    """Return a fingerprint of the large family, or with ``data`` of another."""
+    from labcarbon_collect.lc1 import param_hash
+
+    from tests.runs.fingerprints import hex64, told
+
+    named = values(lr)
+    return told(
+        params={name: param_hash(name, value) for name, value in named.items()},
+        told=named,
+        code={"state": "verified", "hash": hex64(code), "normal": hex64(f"normal {code}")},
+        data={"weak": hex64(f"stat {data}"), "verified": hex64(data)},
+        seeds={"seed": param_hash("seed", seed)},
+        **more,
+    )
+
+
+def family(small: Any, size: int, now: int) -> None:
+    """Add ``size`` runs of one entry, data and start: the oldest 100 do the same work, to 1 000 with other seeds, to 10 000
+    with other code, then other recipes.
+
+    So the newest of each key are other runs, and as many as can be are compared whole. The first 10 000 have energy. Keys of
+    all parameters but one are left to the runs of other work.
+    """
+    from dataclasses import replace
+
+    from labcarbon_collect.lc1 import param_hash
+
+    from apps.runs.fingerprint_parsing import parse_fingerprint
+    from apps.runs.fingerprints import parts_of, recipe_of, row_told
+    from apps.runs.models import Fingerprint, Run, TierKey
+    from apps.runs.tiers import tier_keys
+
+    base, begun = parse_fingerprint(wire()), now - (size + 10) * 60_000_000
+    for start in range(0, size, CHUNK):
+        numbers = range(start, min(start + CHUNK, size))
+        runs = Run.objects.bulk_create(
+            [
+                Run(
+                    lab=small.lab, uuid=uuid.uuid4(), name="train.py", started_us=begun + i * 60_000_000,
+                    ended_us=begun + i * 60_000_000 + 1, state="finished", node=small.node, user=small.owner, host="ws-1",
+                )
+                for i in numbers
+            ],
+            batch_size=1000,
+        )  # fmt: skip
+        rows, keys = [], []
+        for i, run in zip(numbers, runs, strict=True):
+            row = row_told(base)
+            row.run = run
+            if i >= 10_000:
+                row.params = {**(row.params or {}), "lr": param_hash("lr", 1 + i / 1e5)}
+                row.told = {**row.told, "lr": 1 + i / 1e5}
+                row.recipe = recipe_of(row.params, ())
+            elif i >= 1_000:
+                row.code = row.code_normal = f"{i:064x}"
+            elif i >= 100:
+                row.seeds = {"seed": f"{i:032x}"}
+            rows.append(row)
+            parts = replace(parts_of(row, ignored=()), left_out=None)
+            keys += [TierKey(lab=small.lab, run=run, tier=tier, key=key) for tier, key in tier_keys(parts)]
+        Fingerprint.objects.bulk_create(rows, batch_size=1000)
+        TierKey.objects.bulk_create(keys, batch_size=5000)
+        if start < 10_000:
+            energy(small, runs, now)
+
+
+def energy(small: Any, runs: list[Any], now: int) -> None:
+    """Write ten hours of ledger for each run, past the collector."""
+    from apps.energy.models import LedgerEntry
+    from apps.fleet.models import Device
+    from apps.ingest.models import Consumer
+
+    device, _ = Device.objects.get_or_create(
+        lab=small.lab, key="gpu:GPU-bench", defaults={"node": small.node, "name": "GPU"}
+    )
+    made = Consumer.objects.bulk_create(
+        [Consumer(lab=small.lab, key=f"run:{run.uuid}", kind="run", run_uuid=run.uuid) for run in runs], batch_size=1000
+    )
+    first = now // 3_600_000_000 - HOURS
+    LedgerEntry.objects.bulk_create(
+        [
+            LedgerEntry(
+                lab=small.lab, device=device, node=small.node, hour=first + hour, consumer=consumer, energy_quality=0,
+                share_quality=0, placement_quality=0, energy_mj=3_600_000,
+            )
+            for consumer in made
+            for hour in range(HOURS)
+        ],
+        batch_size=1000,
+    )  # fmt: skip
+
+
+def questions() -> dict[str, dict[str, Any]]:
+    """Return what is asked, by name."""
+    return {
+        "nothing like it": wire(data="new"),
+        "done already, 100 times": wire(),
+        "another seed, 900 were run": wire(seed=10**9),
+        "comments changed": {**wire(), "code": {**wire(code="new")["code"], "normal": wire()["code"]["normal"]}},
+        "another number in the family": wire(lr=77.5),
+        "a number within the tolerance": wire(lr=0.1 + 1e-9),
+    }
+
+
+@contextmanager
+def serving(folder: str) -> Iterator[int]:
+    """Run the real web server."""
+    port = free_port()
+    command = [sys.executable, "-m", "gunicorn", "labcarbon.wsgi", "--bind", f"127.0.0.1:{port}", "--threads", "2"]
+    with (Path(folder) / "web.log").open("wb") as log:
+        web = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+        try:
+            wait_until(lambda: answers(port), what="the web server's first answer", seconds=60)
+            yield port
+        finally:
+            end(web)
+
+
+def answers(port: int) -> bool:
+    """Return whether somebody listens."""
+    try:
+        link = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+        link.request("GET", "/livez")
+        return link.getresponse().status == 200
+    except OSError:
+        return False
+
+
+def ask(port: int, token: str, fingerprint: dict[str, Any], samples: int) -> tuple[list[float], dict[str, Any]]:
+    """Return how long each answer took (ms), and the last one."""
+    link = http.client.HTTPConnection("127.0.0.1", port)
+    body = json.dumps({"fingerprint": fingerprint, "project": "demo", "name": "train.py"})
+    took, said = [], {}
+    for _ in range(samples):
+        begun = time.perf_counter()
+        head = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        link.request("POST", "/api/v1/preflight/", body, head)
+        reply = link.getresponse()
+        said = json.loads(reply.read())
+        took.append((time.perf_counter() - begun) * 1000)
+        assert reply.status == 200, said
+    return took[3:], said
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--postgres", action="store_true", help="on a private PostgreSQL instead of SQLite")
+    parser.add_argument("--runs", type=int, default=1_000_000, help="runs of other work")
+    parser.add_argument("--family", type=int, default=100_000, help="runs of one family")
+    parser.add_argument("--samples", type=int, default=200)
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-"))
+        (Path(folder) / "static").mkdir()
+        os.environ.update(own_environment(folder), DJANGO_SETTINGS_MODULE="labcarbon.settings")
+        if options.postgres:
+            os.environ["LABCARBON_DATABASE_URL"] = stack.enter_context(Postgres(durable=True)).url
+        measure(options, folder)
+
+
+def measure(options: argparse.Namespace, folder: str) -> None:
+    """Fill a lab, ask, print."""
+    import django
+    from django.core.management import call_command
+    from django.db import connection
+
+    django.setup()
+    call_command("migrate", verbosity=0)
+    from apps.accounts.services import issue_user_token
+    from apps.core.clock import now_us
+    from benchmarks.run_filler import fill
+    from tests.builders import small_lab
+
+    small, now = small_lab(), now_us()
+    token = issue_user_token(lab=small.lab, user=small.owner, now=now)
+    begun = time.perf_counter()
+    family(small, options.family, now)
+    fill(small.lab, small.lab.projects.get(slug="demo"), options.runs)
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")
+    took_s = time.perf_counter() - begun
+    print(f"{connection.vendor}: {options.runs} runs and a family of {options.family}, filled in {took_s:.0f} s")
+    with serving(folder) as port:
+        for name, fingerprint in questions().items():
+            took, said = ask(port, token, fingerprint, options.samples)
+            p50, p95 = statistics.median(took), sorted(took)[len(took) * 95 // 100]
+            print(
+                f"{name:32}{said['verdict']:>12}  p50 {p50:6.1f} ms  p95 {p95:6.1f} ms  slowest {max(took):6.1f} ms"
+                f"   p95 / mark {p95 / MARK_MS:5.2f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
