@@ -1,4 +1,4 @@
-"""CodeCarbon's own client, unmodified, in an environment of its own beside the one the tests run in (`make test` makes it)."""
+"""CodeCarbon's own client, unmodified, in an environment of its own, which `make test` makes."""
 
 import json
 import os

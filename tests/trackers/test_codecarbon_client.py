@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +61,11 @@ class Server:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str) -> None:
+        environ = {**self.installation.environ, "GUNICORN_CMD_ARGS": "--access-logfile -"}
         with self.installation.log(name.split()[0]).open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 dies_with_us(self.installation.command(name)),
-                env=self.installation.environ,
+                env=environ,
                 cwd=ROOT,
                 stdout=log,
                 stderr=log,
@@ -175,7 +177,7 @@ def test_all_that_the_client_sends_is_counted(server: Server, tmp_path: Path) ->
     assert books["ledger_mj"] == sum(books["told"][f"{name}_mj"] for name in ("cpu", "gpu", "ram"))
     assert books["told"]["client_ug"] > 0
     spans = books["spans"]
-    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
 
 
 def test_http_output_and_a_doubled_slash(server: Server, tmp_path: Path) -> None:
@@ -192,11 +194,11 @@ def test_http_output_and_a_doubled_slash(server: Server, tmp_path: Path) -> None
 def test_a_server_that_takes_longer_than_the_client_waits_loses_nothing(server: Server, tmp_path: Path) -> None:
     with slow(server.installation.port, 2.5) as port:
         told, log = codecarbon.end(_run(server, tmp_path / "home", port=port))
-        wait_until(lambda: _missing_j(told, server.books()) <= 110, what="what came late", seconds=30, every=1)
+        time.sleep(5)  # what the client gave up on is still on its way
     books = server.books()
     assert "Read timed out" in log
     assert books["problems"] == []
-    assert -0.001 <= _missing_j(told, books) <= 110
+    assert -0.001 <= _missing_j(told, books) <= 110, (told, books, log)
 
 
 def test_a_server_that_was_killed_goes_on_with_the_same_run(server: Server, tmp_path: Path) -> None:
@@ -223,3 +225,7 @@ def test_a_wrong_token_tells_the_user_what_to_do(server: Server, tmp_path: Path)
     assert "API return http code 401" in log
     assert "/tokens/codecarbon/" in log
     assert server.books()["runs"] == []
+    server.stop()
+    logged = server.installation.log("web").read_text()
+    assert f'"POST /codecarbon/{token[:14]}…/runs' in logged  # gunicorn's own line of an access
+    assert wrong[20:40] not in logged

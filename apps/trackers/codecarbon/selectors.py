@@ -97,3 +97,15 @@ def possible_double_counts(lab: Lab) -> QuerySet[CodeCarbonSource]:
     return found.annotate(energy_mj=Sum("runs__intervals__energy_mj"), told_runs=Count("runs__run", distinct=True)).order_by(
         "created_us"
     )
+
+
+def sources_of(lab: Lab) -> QuerySet[CodeCarbonSource]:
+    """Return the lab's CodeCarbon tokens and what files were imported for, newest first."""
+    found = CodeCarbonSource.objects.filter(lab=lab).select_related("token__made_by", "project", "node")
+    return found.order_by("-created_us", "-id")
+
+
+def runs_by_source(lab: Lab) -> dict[int, int]:
+    """Return {source id: runs that were told by it}. One query."""
+    found = CodeCarbonRun.objects.filter(source__lab=lab, run__isnull=False).values_list("source_id")
+    return dict(found.annotate(runs=Count("pk")))
