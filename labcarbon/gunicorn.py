@@ -19,12 +19,12 @@ def post_fork(server: Any, worker: Any) -> None:
     die_with_parent(signal.SIGKILL)
 
 
-class RedactingLogger(Logger):  # type: ignore[misc]
+class RedactingLogger(Logger):
     """gunicorn's log, access log included, without the secrets of tokens."""
 
     def setup(self, cfg: Config) -> None:
         """Set the handlers up, and let each redact what it writes."""
-        super().setup(cfg)
+        super().setup(cfg)  # type: ignore[no-untyped-call]
         for handler in (*self.error_log.handlers, *self.access_log.handlers):
             handler.setFormatter(Redacting(inner=handler.formatter))
 

@@ -14,13 +14,13 @@ PYTHON = Path(sys.prefix) / "codecarbon" / "bin" / "python"
 # Nothing but the tracker as its documentation shows it; what it is told comes from the environment, as a snippet of ours
 # says. It ends with what it measured, by its own books.
 SCRIPT = """
-import json, sys, time
+import json, os, sys, time
 from codecarbon import EmissionsTracker
 tracker = EmissionsTracker(measure_power_secs=1, api_call_interval=2, force_cpu_power=100, force_ram_power=10,
                            log_level="debug", allow_multiple_runs=True, tracking_mode="machine")
 tracker.start()
 until = time.monotonic() + float(sys.argv[1])
-while time.monotonic() < until:
+while time.monotonic() < until and not os.path.exists("stop"):
     sum(range(20_000))
 tracker.stop()
 told = tracker.final_emissions_data
@@ -43,7 +43,7 @@ def environ(home: Path, **settings: str) -> dict[str, str]:
 
 
 def begin(home: Path, *, seconds: float, **settings: str) -> subprocess.Popen[str]:
-    """Start a script that computes for ``seconds`` with the tracker on."""
+    """Start a script that computes for ``seconds`` with the tracker on, or until there is a file ``stop`` in ``home``."""
     command = dies_with_us([str(PYTHON), "-c", SCRIPT, str(seconds)])
     return subprocess.Popen(
         command, env=environ(home, **settings), cwd=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

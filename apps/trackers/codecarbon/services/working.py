@@ -187,7 +187,8 @@ def _heard(told: CodeCarbonRun, posts: list[CodeCarbonPost]) -> None:
     first, last = ends.first(), told.intervals.order_by("-end_us").values_list("end_us", flat=True).first()
     if first is None or last is None:
         return
-    run = Run.objects.select_for_update(of=("self",)).get(pk=told.run_id)
+    assert told.run is not None
+    run = Run.objects.select_for_update(of=("self",)).get(pk=told.run.pk)
     run.started_us = min(first[0], last)
     run.seen_us = max([run.seen_us or 0, *(post.received_us for post in posts)])
     if all(post.door == Door.EMISSION for post in posts):
@@ -203,7 +204,7 @@ def end_quiet_run(*, pk: int, now: int) -> None:
     """Take a run of which nothing was heard for three of its intervals (at least 15 minutes) for over: lost, as CodeCarbon
     never says that a run ended or how. A later word revives it."""
     told = CodeCarbonRun.objects.filter(pk=pk).first()
-    run = Run.objects.select_for_update(of=("self",)).filter(pk=told.run_id).first() if told else None
+    run = Run.objects.select_for_update(of=("self",)).filter(codecarbon=told).first() if told else None
     if told is None or run is None or run.state != RunState.RUNNING or run.seen_us is None:
         return
     spans = list(told.intervals.order_by("-end_us").values_list("start_us", "end_us")[:3])
