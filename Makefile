@@ -19,7 +19,7 @@ setup: $(VENV)/.installed ## set up without a browser: make setup LAB="Cell Lab"
 	@$(BIN)/python manage.py setup_lab --lab "$(LAB)" --zone "$(ZONE)" --site-kind "$(or $(SITE_KIND),workstation)" \
 	  $(if $(TIME_ZONE),--time-zone "$(TIME_ZONE)") $(if $(SITE_USER),--user "$(SITE_USER)")
 
-test: packages $(VENV)/.installed-dev lint ## check and test everything, from nothing
+test: packages $(VENV)/.installed-dev $(VENV)/.installed-codecarbon lint ## check and test everything, from nothing
 	@$(BIN)/python -m tests.run $(TESTS)
 
 packages: # what the tests need from Debian, installed where that is allowed
@@ -40,6 +40,8 @@ lock: $(VENV)/.installed-dev ## lock the requirements with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements.in -o requirements.txt \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements-dev.in -o requirements-dev.txt \
+	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements-codecarbon.in -o requirements-codecarbon.txt \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 
 schema: $(VENV)/.installed-dev ## write the API's schema to docs/api/openapi.yaml
@@ -67,4 +69,10 @@ $(VENV)/.installed: requirements.txt collector/pyproject.toml scripts/make_venv.
 
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 	@scripts/make_venv.sh "$(PYTHON)" "$(VENV)" requirements.txt requirements-dev.txt
+	@touch $@
+
+# The clients of trackers that the tests speak with: each in an environment of its own, as on a researcher's machine.
+$(VENV)/.installed-codecarbon: requirements-codecarbon.txt $(VENV)/.installed-dev
+	@test -x $(VENV)/codecarbon/bin/python || $(BIN)/python -m venv $(VENV)/codecarbon
+	@$(VENV)/codecarbon/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@

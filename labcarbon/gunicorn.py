@@ -3,7 +3,11 @@
 import signal
 from typing import Any
 
+from gunicorn.config import Config
+from gunicorn.glogging import Logger
+
 from labcarbon.children import die_with_parent
+from labcarbon.redaction import Redacting
 
 
 def post_fork(server: Any, worker: Any) -> None:
@@ -13,3 +17,16 @@ def post_fork(server: Any, worker: Any) -> None:
     sent again. A master that is asked to stop lets its workers finish first.
     """
     die_with_parent(signal.SIGKILL)
+
+
+class RedactingLogger(Logger):
+    """gunicorn's log, access log included, without the secrets of tokens."""
+
+    def setup(self, cfg: Config) -> None:
+        """Set the handlers up, and let each redact what it writes."""
+        super().setup(cfg)  # type: ignore[no-untyped-call]
+        for handler in (*self.error_log.handlers, *self.access_log.handlers):
+            handler.setFormatter(Redacting(inner=handler.formatter))
+
+
+logger_class = RedactingLogger

@@ -51,5 +51,6 @@ urlpatterns = [
     path("api/schema/", SpectacularAPIView.as_view(**ANYBODY), name="schema"),
     path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema", **ANYBODY), name="api-docs"),
     path("accounts/", include(accounts)),
+    path("", include("apps.trackers.urls")),
     path("", include("apps.dashboard.urls")),
 ]

@@ -37,6 +37,7 @@ LONG = (
     "browser/",
     "faults/test_launch.py",
     "slurm/",
+    "trackers/test_codecarbon_client",
     "mistakes/",
     "faults/test_uids.py",
     "signin/test_at",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.services import chromium, postgres, redis, slurm
+from tests.services import chromium, codecarbon, postgres, redis, slurm
 
 PREFIX = "left out: "
 
@@ -26,6 +26,8 @@ def _missing() -> dict[str, str]:
         missing["redis"] = "Redis is not installed (apt-get install redis-server)"
     if slurm.missing():
         missing["slurm"] = slurm.missing()
+    if codecarbon.missing():
+        missing["codecarbon"] = codecarbon.missing()
     if not _on_postgres():
         missing["postgres"] = (
             "PostgreSQL is not installed (apt-get install postgresql)"

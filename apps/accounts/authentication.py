@@ -1,5 +1,6 @@
 """Who is asking: a bearer token (of a node, a person or a service) or a session. Both belong to one lab."""
 
+import hmac
 import time
 from dataclasses import dataclass
 from uuid import UUID
@@ -9,7 +10,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from apps.accounts import calc
-from apps.accounts.choices import SCOPES_OF_ROLE, TokenKind
+from apps.accounts.choices import MADE_FOR_OTHERS, SCOPES_OF_ROLE, Scope, TokenKind
 from apps.accounts.models import Lab, Membership, Token, User
 from apps.core.clock import now_us
 from apps.core.errors import NotSignedIn
@@ -44,22 +45,19 @@ def caller_of_token(text: str, now: int) -> Caller:
     parts = calc.parse_token(text)
     if parts is None:
         raise _refuse("This is not a LabCarbon token (its check digits are wrong).")
+    if parts.kind == TokenKind.CC:
+        raise _refuse("A CodeCarbon token only takes what CodeCarbon sends, in its own address (docs/codecarbon.md).")
     cached = _cache.get(text)
     if cached and cached[0] > time.monotonic():
         return cached[1]
-    token = Token.objects.select_related("lab", "user", "made_by").filter(public_id=parts.public_id, kind=parts.kind).first()
-    pepper = settings.TOKEN_PEPPERS.get(token.pepper) if token else None
-    if token is None or pepper is None or calc.keyed_digest(pepper, text) != token.digest:
-        raise _refuse("This token is not known here.")
-    if token.revoked_us is not None:
-        raise _refuse("This token was revoked.")
-    if token.expires_us is not None and token.expires_us <= now:
-        raise _refuse("This token has expired.")
+    try:
+        token = _standing(parts, text, now)
+    except BadToken as problem:
+        raise _refuse(str(problem)) from problem
     scopes = frozenset(token.scopes.split())
     if token.kind != TokenKind.NODE:
         scopes &= _scopes_now(token)
-    if token.last_used_us is None or token.last_used_us < now - _USE_GRAIN_US:
-        Token.objects.filter(pk=token.pk).update(last_used_us=now)
+    _used(token, now)
     caller = Caller(token.lab, scopes, user=token.user, node_uuid=token.node_uuid)
     if token.kind == TokenKind.NODE:  # the hot path; a person who leaves is refused at once
         if len(_cache) > 10_000:
@@ -68,9 +66,46 @@ def caller_of_token(text: str, now: int) -> Caller:
     return caller
 
 
+class BadToken(Exception):
+    """Why a token is not taken, in words for its bearer."""
+
+
+def _standing(parts: calc.TokenParts, text: str, now: int) -> Token:
+    """Return the token of this text if it holds now; raise BadToken. One query."""
+    token = Token.objects.select_related("lab", "user", "made_by").filter(public_id=parts.public_id, kind=parts.kind).first()
+    pepper = settings.TOKEN_PEPPERS.get(token.pepper) if token else None
+    if token is None or pepper is None or not hmac.compare_digest(calc.keyed_digest(pepper, text), token.digest):
+        raise BadToken("This token is not known here.")
+    if token.revoked_us is not None:
+        raise BadToken("This token was revoked.")
+    if token.expires_us is not None and token.expires_us <= now:
+        raise BadToken("This token has expired.")
+    return token
+
+
+def _used(token: Token, now: int) -> None:
+    if token.last_used_us is None or token.last_used_us < now - _USE_GRAIN_US:
+        Token.objects.filter(pk=token.pk).update(last_used_us=now)
+
+
+def tracker_token(text: str, now: int) -> Token:
+    """Return the standing CodeCarbon token of this text; raise BadToken. It ends for good when its maker leaves the lab,
+    and takes nothing while they may not write there. Two queries; wrong check digits cost none."""
+    parts = calc.parse_token(text)
+    if parts is None:
+        raise BadToken("This is not a LabCarbon token (its check digits are wrong).")
+    if parts.kind != TokenKind.CC:
+        raise BadToken("This token is of another kind.")
+    token = _standing(parts, text, now)
+    if Scope.RUNS_WRITE not in _scopes_now(token):
+        raise BadToken("Who made this token may no longer write in this lab.")
+    _used(token, now)
+    return token
+
+
 def _scopes_now(token: Token) -> frozenset[str]:
-    """Return what the present role of a token's owner (a service's: of its maker) allows: a token never does more."""
-    answers = token.made_by if token.kind == TokenKind.SERVICE else token.user
+    """Return what the present role of a token's owner (of one made for others: of its maker) allows: it never does more."""
+    answers = token.made_by if token.kind in MADE_FOR_OTHERS else token.user
     role = Membership.objects.filter(lab=token.lab, user=answers).values_list("role", flat=True).first()
     if answers is None or role is None or not answers.is_active:
         raise _refuse("The owner of this token is no longer a member of the lab.")

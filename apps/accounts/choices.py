@@ -34,6 +34,11 @@ class TokenKind(TextChoices):
     NODE = "node", "Node"
     USER = "user", "Person"
     SERVICE = "service", "Service"
+    CC = "cc", "CodeCarbon"
+
+
+# Tokens that belong to nobody: they end when their maker leaves the lab.
+MADE_FOR_OTHERS = (TokenKind.SERVICE, TokenKind.CC)
 
 
 class CodePurpose(TextChoices):

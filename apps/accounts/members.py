@@ -5,7 +5,7 @@ from django.db.models import Q
 
 from apps.accounts import audit
 from apps.accounts.authentication import forget_tokens
-from apps.accounts.choices import MAY_GRANT, Act, CodePurpose, Role
+from apps.accounts.choices import MADE_FOR_OTHERS, MAY_GRANT, Act, CodePurpose, Role
 from apps.accounts.models import Invitation, Lab, Membership, OneTimeCode, Token, User
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 
@@ -72,7 +72,7 @@ def remove_member(*, lab: Lab, person: User, by: User, now: int) -> None:
     _only_an_admin(lab, by)
     membership = _membership(lab, person)
     _not_the_last_admin(membership)
-    theirs = Q(user=person) | Q(made_by=person, kind="service")
+    theirs = Q(user=person) | Q(made_by=person, kind__in=MADE_FOR_OTHERS)
     ended = Token.objects.filter(theirs, lab=lab, revoked_us__isnull=True).update(revoked_us=now)
     invitations = _end_what_was_offered(lab, person, None, now)
     membership.delete()

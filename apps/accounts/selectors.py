@@ -2,7 +2,7 @@
 
 from django.db.models import Q, QuerySet
 
-from apps.accounts.choices import SCOPES_OF_ROLE, PersonView, Role, TokenKind
+from apps.accounts.choices import MADE_FOR_OTHERS, SCOPES_OF_ROLE, PersonView, Role
 from apps.accounts.models import Lab, Membership, Project, Token, User
 from apps.core.errors import Forbidden
 
@@ -44,9 +44,9 @@ def may_see_person(role: str, policy: str, own: bool) -> bool:
 
 
 def tokens_of(lab: Lab, user: User, role: str) -> QuerySet[Token]:
-    """Return the tokens a person may see and end: their own and their services'; an admin all of the lab's."""
+    """Return the tokens a person may see and end: their own and what they made for others; an admin all of the lab's."""
     found = Token.objects.filter(lab=lab).select_related("user", "made_by").order_by("-created_us", "-id")
-    return found if role == Role.ADMIN else found.filter(Q(user=user) | Q(made_by=user, kind=TokenKind.SERVICE))
+    return found if role == Role.ADMIN else found.filter(Q(user=user) | Q(made_by=user, kind__in=MADE_FOR_OTHERS))
 
 
 def project_by_slug(lab: Lab, slug: str) -> Project | None:

@@ -26,7 +26,7 @@ class EntryKey:
 
 @dataclass(frozen=True)
 class ShareRow:
-    """One share of one window that spans hours."""
+    """One share of one window that spans hours (or, of a tracker's, that lies inside one)."""
 
     start_us: int
     end_us: int
@@ -35,6 +35,7 @@ class ShareRow:
     energy_quality: int
     share_quality: int
     energy_mj: int
+    placement_quality: int = int(PlacementQuality.IMPUTED)
 
 
 def spread(shares: Iterable[ShareRow], hours: frozenset[int]) -> dict[EntryKey, int]:

@@ -1,11 +1,18 @@
 """Reads of the ledger, and of the windows it is made from."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
+
+from django.db.models import Q
 
 from apps.core.sql import as_int, rows
 from apps.core.units import US_PER_HOUR
 from apps.energy.calc import EntryKey, ShareRow
+from apps.energy.models import DeviceHour
+from apps.energy.superseding import COMPONENT, KINDS_OF, whole_minutes
+from apps.fleet.models import Device
+from apps.ingest.choices import PlacementQuality
 
 _LAST_BEFORE = "COALESCE((SELECT MAX(start_us) FROM ingest_energywindow WHERE device_id = %s AND start_us < %s), %s)"
 # The hour a window begins in holds all of it.
@@ -46,6 +53,40 @@ def shares_spanning(device_id: int, from_hour: int, to_hour: int) -> Iterator[Sh
     )
     for row in found:
         yield ShareRow(**row)
+
+
+def shares_touching(device_id: int, from_hour: int, to_hour: int) -> Iterator[ShareRow]:
+    """Yield the shares of all windows that touch the hours. One that spans hours is divided, so its place is imputed."""
+    from_us, to_us = from_hour * US_PER_HOUR, to_hour * US_PER_HOUR
+    found = rows(
+        "SELECT w.start_us, w.end_us, w.node_id, s.consumer_id, w.energy_quality, w.share_quality, s.energy_mj, "
+        f"CASE WHEN {_INSIDE} THEN w.placement_quality ELSE {int(PlacementQuality.IMPUTED)} END AS placement_quality "
+        "FROM ingest_energywindow w JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
+        f"WHERE w.device_id = %s AND w.start_us < %s AND w.end_us > %s AND w.start_us >= {_LAST_BEFORE}",
+        [device_id, to_us, from_us, device_id, from_us, from_us],
+    )
+    for row in found:
+        yield ShareRow(**row)
+
+
+def measured_minutes(device: Device, from_hour: int, to_hour: int) -> dict[int, list[tuple[int, int]]]:
+    """Return {node id: minutes} of the hours in which collectors measured the component that a tracker's device stands for.
+
+    Asked of the windows, not of the ledger. Empty for a device that stands for no component. Two queries.
+    """
+    kinds = KINDS_OF.get(str(device.facts.get(COMPONENT, "")), ())
+    if not kinds:
+        return {}
+    here = Q(node_id=device.node_id) | Q(
+        pk__in=DeviceHour.objects.filter(
+            node_id=device.node_id, lab_id=device.lab_id, hour__range=(from_hour, to_hour - 1)
+        ).values("device_id")
+    )
+    meters = list(Device.objects.filter(here, lab_id=device.lab_id, kind__in=kinds).values_list("pk", flat=True))
+    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for row in intervals(meters, from_hour, to_hour):
+        found[row["node_id"]].append((row["start_us"], row["end_us"]))
+    return {node_id: whole_minutes(taken) for node_id, taken in found.items()}
 
 
 def intervals(device_ids: list[int], from_hour: int, to_hour: int) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from apps.attribution.signals import charged_anew
 from apps.core.clock import now_us
 from apps.core.jobs import request_job
 from apps.core.units import END_HOUR, US_PER_HOUR
-from apps.energy import calc, selectors, signals
+from apps.energy import calc, selectors, signals, superseding
 from apps.energy.calc import EntryKey
 from apps.energy.idle import ask_to_spread
 from apps.energy.models import DeviceHour, LedgerEntry
@@ -54,6 +54,7 @@ def settle_chunk(*, node: Node, limit: int) -> int:
         hours[device_id].add(hour)
     rest_of_node: set[int] = set()
     used: dict[int, set[int]] = defaultdict(set)  # node → consumers
+    measured: set[tuple[int, int]] = set()
     for device_id, wanted in hours.items():
         DirtyHour.objects.filter(device_id=device_id, hour__in=wanted).delete()
         if devices[device_id].kind == DeviceKind.HOST:
@@ -66,6 +67,9 @@ def settle_chunk(*, node: Node, limit: int) -> int:
         touched = before | _nodes_of(device_id, wanted) | {(node.pk, hour) for hour in wanted}
         rest_of_node |= {hour for node_id, hour in touched if node_id == node.pk}
         _ask_others({(node_id, hour) for node_id, hour in touched if node_id != node.pk})
+        if devices[device_id].kind in superseding.SUPERSEDING:
+            measured |= touched
+    _ask_told(measured)
     for node_id, consumer_ids in sorted(used.items()):
         attribute_new(lab=node.lab, node_id=node_id, consumer_ids=consumer_ids)
     settle_overhead(node=node, hours=rest_of_node)
@@ -91,6 +95,18 @@ def _ask_others(touched: set[tuple[int, int]]) -> None:
         request_job(kind="energy.settle", key=str(node_id))
 
 
+def _ask_told(measured: set[tuple[int, int]]) -> None:
+    """Ask for what trackers told of the (node id, hour)s to be settled again: a collector measured there as well."""
+    for node_id in sorted({node_id for node_id, _ in measured}):
+        told = Device.objects.filter(node_id=node_id, kind=DeviceKind.DECLARED, facts__has_key=superseding.COMPONENT)
+        hours = {hour for at, hour in measured if at == node_id}
+        settled = DeviceHour.objects.filter(node_id=node_id, hour__in=hours, device__in=told)
+        marks = [DirtyHour(device_id=row[0], hour=row[1]) for row in settled.values_list("device_id", "hour")]
+        if marks:
+            DirtyHour.objects.bulk_create(marks, ignore_conflicts=True, batch_size=500)
+            request_job(kind="energy.settle", key=str(node_id))
+
+
 def _host(node: Node) -> Device | None:
     """Return the device that stands for the rest of a node; None where its power was never known."""
     host = Device.objects.filter(lab_id=node.lab_id, key=f"host:{node.uuid}").first()
@@ -105,11 +121,14 @@ def settle_hours(*, device: Device, from_hour: int, to_hour: int) -> set[tuple[i
     """Write the ledger entries of ``[from_hour, to_hour)`` of one device from its windows; return their (node id,
     consumer id)s."""
     hours = frozenset(range(from_hour, to_hour))
-    energy: dict[EntryKey, int] = defaultdict(int, selectors.sums_inside(device.pk, from_hour, to_hour))
-    for key, part in calc.spread(selectors.shares_spanning(device.pk, from_hour, to_hour), hours).items():
-        energy[key] += part
-    if device.kind == DeviceKind.METER:  # it contains the inner meters: in the ledger their energy would stand twice
-        energy.clear()
+    energy: dict[EntryKey, int] = defaultdict(int)
+    if superseding.COMPONENT in device.facts:
+        minutes = selectors.measured_minutes(device, from_hour, to_hour)
+        energy.update(superseding.kept(selectors.shares_touching(device.pk, from_hour, to_hour), hours, minutes))
+    elif device.kind != DeviceKind.METER:  # that contains the inner meters: in the ledger their energy would stand twice
+        energy.update(selectors.sums_inside(device.pk, from_hour, to_hour))
+        for key, part in calc.spread(selectors.shares_spanning(device.pk, from_hour, to_hour), hours).items():
+            energy[key] += part
     _replace(device, hours, energy)
     by_hour: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for row in selectors.intervals([device.pk], from_hour, to_hour):
@@ -170,7 +189,8 @@ def settle_overhead(*, node: Node, hours: set[int]) -> None:
     # Where a device was measured counts, not where it stands now: moving hardware never changes the past.
     inner = list(
         DeviceHour.objects.filter(node=node, hour__in=hours)
-        .exclude(device__kind__in=(DeviceKind.HOST, DeviceKind.METER))
+        # What was declared covers nothing of the rest: no meter of ours saw the machine on.
+        .exclude(device__kind__in=(DeviceKind.HOST, DeviceKind.METER, DeviceKind.DECLARED))
         .values_list("device_id", flat=True)
         .distinct()
     )

@@ -16,6 +16,7 @@ from apps.fleet.models import STANDING, Device, Node, Placement, Site, SitePrice
 
 T = TypeVar("T")
 
+TRACKER = "tracker"  # in the facts of a node that stands for whatever machines a tracker's token is used on
 SILENT_AFTER_US = 15 * 60 * 1_000_000
 
 
@@ -32,8 +33,9 @@ def device_of(lab: Lab, key: str) -> Device | None:
 
 
 def measured_nodes(lab: Lab) -> QuerySet[Node]:
-    """Return the nodes that a collector watches (declared use has a node of its own kind of site)."""
-    return Node.objects.filter(lab=lab).exclude(placements__site__kind=SiteKind.DECLARED).order_by("hostname", "id")
+    """Return the nodes that a collector watches (not those of declared use, and not what stands for a tracker)."""
+    watched = Node.objects.filter(lab=lab).exclude(placements__site__kind=SiteKind.DECLARED)
+    return watched.exclude(facts__has_key=TRACKER).order_by("hostname", "id")
 
 
 def silent_nodes(lab: Lab, now: int) -> QuerySet[Node]:

@@ -28,7 +28,8 @@ SHIPPED_FLAGS = FLAG_BRIDGED | FLAG_RECOVERED | FLAG_MERGED
 
 @dataclass(slots=True)
 class WindowIn:
-    """One window as pushed. ``shares`` are (consumer key, mJ)."""
+    """One window as pushed. ``shares`` are (consumer key, mJ). ``split``: the figure is of a whole machine, of which its one
+    consumer may have used a part. ``imputed``: where it stands in time is not as its source said."""
 
     device: str
     epoch: str
@@ -47,6 +48,8 @@ class WindowIn:
     mem_max_mib: int | None = None
     processes: int | None = None
     shares: list[tuple[str, int]] = field(default_factory=list)
+    split: bool = False
+    imputed: bool = False
 
 
 def _bad_text(text: str) -> bool:

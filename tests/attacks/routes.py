@@ -33,7 +33,14 @@ def _plain(text: str) -> str:
 def address(route: str, small: SmallLab, run: str) -> str:
     """Return a route with its parameters filled in by things of a lab."""
     uuid = run if "/runs/" in route else str(small.node.uuid)
-    filled = {"slug": PROJECT, "uuid": uuid, "pk": str(small.site.pk), "person": str(small.owner.pk), "key": DEVICE}
+    filled = {
+        "rest": "x-1/runs",
+        "slug": PROJECT,
+        "uuid": uuid,
+        "pk": str(small.site.pk),
+        "person": str(small.owner.pk),
+        "key": DEVICE,
+    }
     if "/rules/" in route:
         filled["pk"] = str(AttributionRule.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
     if "/claims/" in route:

@@ -17,7 +17,7 @@ from apps.dashboard.periods import Period
 from apps.dashboard.selectors import DeviceTime, TimeShares, device_times, last_hours_in, time_shares
 from apps.fleet.choices import DeviceKind, SiteKind
 from apps.fleet.models import Device, Node, Site
-from apps.fleet.selectors import SILENT_AFTER_US, placements_at, sites_of, zone_at, zones_at
+from apps.fleet.selectors import SILENT_AFTER_US, TRACKER, placements_at, sites_of, zone_at, zones_at
 from apps.ingest.choices import EnergyQuality
 from apps.ingest.models import QuarantinedWindow
 
@@ -113,6 +113,8 @@ def node_state(node: Node, site: Site | None, now: int) -> tuple[str, str]:
     """Return the state of a node (class, words). Declared use comes from no collector, which cannot be silent."""
     if site is not None and site.kind == SiteKind.DECLARED:
         return "declared", "declared use"
+    if TRACKER in node.facts:
+        return "declared", f"told by {node.facts[TRACKER]}"
     if node.last_push_us is None:
         return "silent", "never pushed"
     age = now - node.last_push_us

@@ -10,6 +10,7 @@ from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
 from apps.ingest import calc, selectors
 from apps.ingest.calc import ClockFacts, WindowIn
+from apps.ingest.choices import PlacementQuality
 from apps.ingest.keys import epoch_ids
 
 Answer = list[str]
@@ -118,7 +119,7 @@ def decide(context: BatchContext, window: WindowIn, clock: ClockFacts) -> Answer
             epoch_id,
             start_us,
             end_us,
-            placed.quality,
+            PlacementQuality.IMPUTED if window.imputed else placed.quality,
             window.flags | placed.flags,
             placed.shift_us,
             digest,

@@ -67,7 +67,7 @@ def write_windows(context: BatchContext, batch: Batch) -> None:
 
 def _share_quality(window: WindowIn) -> int:
     used = sum(1 for _, energy_mj in window.shares if energy_mj)
-    return int(ShareQuality.WHOLE if used <= 1 else ShareQuality.SPLIT)
+    return int(ShareQuality.SPLIT if used > 1 or window.split else ShareQuality.WHOLE)
 
 
 def mark_dirty(node: Node, hours: Iterable[tuple[int, int]]) -> None:

@@ -1,0 +1,71 @@
+"""What a tracker told of a machine gives way, minute by minute, to what a collector measured there. Pure.
+
+A tracker's window stays as it was told; only the ledger leaves out the part that is counted already. The rule looks at one
+node, one component (GPU, CPU, memory) and whole UTC minutes: a minute in which a collector measured that component at all
+is the collector's. It depends on nothing but the windows, so that either may arrive first.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from apps.core.intervals import merged, split_by_hour
+from apps.core.units import US_PER_HOUR
+from apps.energy.calc import EntryKey, ShareRow
+from apps.fleet.choices import DeviceKind
+from apps.ingest.choices import PlacementQuality
+
+US_PER_MINUTE = 60_000_000
+COMPONENT = "component"  # in a device's facts: which part of a machine a tracker told of
+KINDS_OF = {
+    "gpu": (DeviceKind.GPU, DeviceKind.MIG),
+    "cpu": (DeviceKind.CPU,),
+    "ram": (DeviceKind.DRAM,),
+}
+SUPERSEDING = frozenset(kind for kinds in KINDS_OF.values() for kind in kinds)
+
+
+def whole_minutes(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the UTC minutes that ``intervals`` (µs) touch, as disjoint intervals in order."""
+    return list(
+        merged(
+            (start // US_PER_MINUTE * US_PER_MINUTE, -(-end // US_PER_MINUTE) * US_PER_MINUTE)
+            for start, end in intervals
+            if start < end
+        )
+    )
+
+
+def superseded_mj(energy_mj: int, start_us: int, end_us: int, minutes: Sequence[tuple[int, int]]) -> int:
+    """Return the part of ``energy_mj``, spread evenly over ``[start_us, end_us)``, that falls in ``minutes`` (disjoint).
+
+    Floors of one running sum: what is superseded and what is kept make the whole, whatever the cuts.
+    """
+    length = end_us - start_us
+
+    def until(time_us: int) -> int:
+        return energy_mj * (min(max(time_us, start_us), end_us) - start_us) // length
+
+    return sum(until(end) - until(start) for start, end in minutes)
+
+
+def kept(
+    shares: Iterable[ShareRow], hours: frozenset[int], minutes_of: Mapping[int, Sequence[tuple[int, int]]]
+) -> dict[EntryKey, int]:
+    """Return what stays in the ledger of a tracker's windows, by hour. ``minutes_of``: node id → the collector's minutes.
+
+    An hour of which nothing stays has no entry: its energy stands in the collector's.
+    """
+    result: dict[EntryKey, int] = defaultdict(int)
+    for share in shares:
+        for hour, part in split_by_hour(share.energy_mj, share.start_us, share.end_us).items():
+            if hour not in hours:
+                continue
+            start_us = max(share.start_us, hour * US_PER_HOUR)
+            end_us = min(share.end_us, (hour + 1) * US_PER_HOUR)
+            away = [(a, b) for a, b in minutes_of.get(share.node_id, ()) if a < end_us and b > start_us]
+            stays = part - superseded_mj(part, start_us, end_us, away)
+            if stays or not away:
+                placement = int(PlacementQuality.IMPUTED) if away else share.placement_quality
+                key = EntryKey(hour, share.node_id, share.consumer_id, share.energy_quality, share.share_quality, placement)
+                result[key] += stays
+    return result

@@ -1,0 +1,92 @@
+"""CodeCarbon's wire protocol, as its unmodified client speaks it: docs/codecarbon.md.
+
+Success is exactly 201 within two seconds, an address never redirects, and what is refused says in the body what mends it:
+the client writes the body into its log.
+"""
+
+from django.conf import settings
+from django.db import OperationalError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from apps.accounts.authentication import BadToken, tracker_token
+from apps.core.clock import now_us
+from apps.core.errors import Forbidden, LabCarbonError, NotFound, NotSignedIn, TooLarge
+from apps.trackers.choices import Door
+from apps.trackers.codecarbon.calc import parsed
+from apps.trackers.codecarbon.services.intake import begin_run, take
+from apps.trackers.codecarbon.services.sources import source_of
+from apps.trackers.models import CodeCarbonSource
+
+MAX_BODY = 64 << 10
+RUNS = frozenset({"runs", "run"})
+DOORS = {"emissions": Door.EMISSION, "emission": Door.EMISSION, "emissions-data": Door.RECORD}
+
+
+class OnlyPost(LabCarbonError):
+    status = 405
+    code = "method_not_allowed"
+
+
+@csrf_exempt
+def codecarbon(request: HttpRequest, rest: str) -> HttpResponse:
+    """Take what CodeCarbon posts: ``<token>/runs``, ``<token>/emissions``, ``<token>/emissions-data``; the token may also
+    come as ``x-api-token``. Doubled slashes and the old singular names are taken alike."""
+    try:
+        return _answer(request, [word for word in rest.split("/") if word])
+    except OperationalError:
+        response = JsonResponse(
+            {"error": {"code": "unavailable", "message": "The database cannot be written now."}}, status=503
+        )
+        response["Retry-After"] = "5"
+        return response
+    except LabCarbonError as error:
+        response = JsonResponse(error.body(), status=error.status)
+        if error.status == 405:
+            response["Allow"] = "POST"
+        return response
+
+
+def _answer(request: HttpRequest, words: list[str]) -> HttpResponse:
+    door = words[-1] if words else ""
+    if (door not in RUNS and door not in DOORS) or len(words) > 2:
+        raise NotFound(
+            "CodeCarbon posts to …/runs, …/emissions or …/emissions-data.",
+            hint=f"Copy api_endpoint again from {settings.SITE_URL}/tokens/codecarbon/",
+        )
+    if request.method != "POST":
+        raise OnlyPost(f"This address does not answer {request.method}.", hint="CodeCarbon sends POST.")
+    _encrypted(request)
+    source = _source(words[0] if len(words) == 2 else request.headers.get("x-api-token", ""))
+    body = _body(request)
+    content = parsed(body)
+    if door in RUNS:
+        return JsonResponse({"id": str(begin_run(source=source, content=content, now=now_us()))}, status=201)
+    take(source=source, door=DOORS[door], content=content, body=body, now=now_us())
+    return HttpResponse(status=201)
+
+
+def _encrypted(request: HttpRequest) -> None:
+    if settings.SECURE_SSL_REDIRECT and not request.is_secure():
+        raise Forbidden(
+            "This server is asked over https only, and the token came unencrypted.",
+            hint=f"End the token at {settings.SITE_URL}/tokens/ and make another; its address begins with https://",
+        )
+
+
+def _source(text: str) -> CodeCarbonSource:
+    try:
+        return source_of(tracker_token(text, now_us()))
+    except BadToken as problem:
+        raise NotSignedIn(
+            str(problem),
+            hint=f"Make a CodeCarbon token at {settings.SITE_URL}/tokens/codecarbon/ and copy its api_endpoint.",
+            code="bad_token",
+        ) from problem
+
+
+def _body(request: HttpRequest) -> bytes:
+    body: bytes = request.read(MAX_BODY + 1)
+    if len(body) > MAX_BODY:
+        raise TooLarge(f"A message is at most {MAX_BODY >> 10} KiB.", hint="CodeCarbon's are below 2 KiB.")
+    return body

@@ -1,0 +1,99 @@
+"""Imports the file that CodeCarbon writes."""
+
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from apps.accounts.models import Lab, Project
+from apps.accounts.selectors import project_by_slug
+from apps.accounts.services import checked_time_zone
+from apps.core.clock import now_us
+from apps.core.errors import LabCarbonError
+from apps.core.units import MJ_PER_KWH, PPM
+from apps.fleet.models import Node, Site
+from apps.fleet.selectors import measured_nodes, sites_of
+from apps.trackers.codecarbon.services.files import FileErrors, import_file, read_file
+
+
+class Command(BaseCommand):
+    help = (
+        "Import FILE, an emissions.csv of CodeCarbon, into a project. All rows or none; the same file twice changes "
+        "nothing. Its own carbon is kept beside ours, its PUE divided out."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", type=Path, metavar="FILE")
+        parser.add_argument("--lab", help="short name of the lab; needed only where there are several")
+        parser.add_argument("--project", required=True, help="short name of the project that is charged")
+        where = parser.add_mutually_exclusive_group()
+        where.add_argument("--node", help="host name of the machine that wrote it: what its collector measured comes first")
+        where.add_argument(
+            "--site", help="name of the site, for a machine without a collector (the lab's first if left out)"
+        )
+        parser.add_argument("--time-zone", help="in which the file's times are meant (the lab's if left out)")
+        parser.add_argument("--client-pue", type=float, default=1.0, help="for files without a column pue (1.0)")
+        parser.add_argument("--dry-run", action="store_true", help="only say what would be imported")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        path: Path = options["file"]
+        try:
+            lab = self._lab(options["lab"])
+            zone = ZoneInfo(checked_time_zone(options["time_zone"] or lab.time_zone))
+            with path.open(newline="", encoding="utf-8-sig") as file:
+                rows = read_file(file, zone=zone, client_pue_ppm=self._pue_ppm(options["client_pue"]))
+            project = self._project(lab, options["project"])
+            node, site = self._place(lab, options["node"], options["site"])
+            last = {row.run_id: row.told.energy_mj for row in rows}  # rows of one run are its total so far
+            told = f"{len(rows)} rows of {len(last)} runs, {sum(last.values()) / MJ_PER_KWH:,.3f} kWh"
+            if options["dry_run"]:
+                self.stdout.write(f"{told} would be imported")
+                return
+            answers = import_file(lab=lab, rows=rows, project=project, node=node, site=site, now=now_us())
+        except OSError as error:
+            raise CommandError(f"{path} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise CommandError(f"{path} is not UTF-8 text: save it as CSV UTF-8 and try again.") from error
+        except FileErrors as error:
+            lines = [f"{row.message} {row.hint}" for row in error.errors]
+            raise CommandError("\n".join([*lines, f"{error.message} {error.hint}"])) from error
+        except LabCarbonError as error:
+            raise CommandError(f"{error.message} {error.hint}") from error
+        self.stdout.write(f"{told}: " + ", ".join(f"{count} {answer}" for answer, count in answers.items() if count))
+
+    def _lab(self, slug: str | None) -> Lab:
+        found = list(Lab.objects.filter(slug=slug)[:2] if slug else Lab.objects.all()[:2])
+        if len(found) != 1:
+            known = ", ".join(Lab.objects.values_list("slug", flat=True)[:20])
+            raise CommandError(
+                f"Name the lab with --lab. Known: {known}." if known else "There is no lab yet: open /setup/."
+            )
+        return found[0]
+
+    def _pue_ppm(self, pue: float) -> int:
+        if not 1 <= pue <= 10:
+            raise CommandError("--client-pue lies between 1 and 10: write 1 where CodeCarbon was given none.")
+        return round(pue * PPM)
+
+    def _project(self, lab: Lab, slug: str) -> Project:
+        found = project_by_slug(lab, slug)
+        if found is None:
+            known = ", ".join(lab.projects.order_by("slug").values_list("slug", flat=True)[:20])
+            raise CommandError(f"There is no project {slug!r}. Known: {known}.")
+        return found
+
+    def _place(self, lab: Lab, hostname: str | None, site_name: str | None) -> tuple[Node | None, Site | None]:
+        if hostname:
+            nodes = list(measured_nodes(lab).filter(hostname=hostname)[:2])
+            if len(nodes) != 1:
+                raise CommandError(
+                    f"{'Several machines are' if nodes else 'No machine is'} called {hostname!r}. See /nodes/."
+                )
+            return nodes[0], None
+        sites = sites_of(lab)
+        site = sites.filter(name=site_name).first() if site_name else sites.first()
+        if site is None:
+            known = ", ".join(sites.values_list("name", flat=True)[:20])
+            raise CommandError(f"There is no site {site_name!r}. Known: {known}.")
+        return None, site

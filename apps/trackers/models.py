@@ -1,0 +1,123 @@
+"""What CodeCarbon told: by which token, of which run, as it came and as it was read."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from apps.accounts.models import Lab, Project, Token
+from apps.fleet.models import Node
+from apps.runs.models import Run
+from apps.trackers.choices import Door
+
+
+class CodeCarbonSource(models.Model):
+    """A CodeCarbon token (null: imported files): where its energy is charged, and which machine it tells of.
+
+    ``bound``: ``node`` is a machine of the lab, whose collector comes first; else it stands for machines nobody named.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
+    token = models.OneToOneField(Token, on_delete=models.PROTECT, null=True, blank=True, related_name="codecarbon")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")
+    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="+")
+    bound = models.BooleanField()
+    client_pue_ppm = models.BigIntegerField()
+    created_us = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(client_pue_ppm__gte=1_000_000), name="codecarbon_pue_at_least_one"),
+            models.UniqueConstraint(
+                fields=["lab", "project", "node"], condition=Q(token__isnull=True), name="codecarbon_file_source_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.token.name if self.token else f"files of {self.node}"
+
+
+class CodeCarbonRun(models.Model):
+    """A run of CodeCarbon. ``uuid`` is its id there; ``run`` is null until it was worked on.
+
+    ``signature`` is a hash of what it said of its hardware, '' if it said nothing.
+    """
+
+    source = models.ForeignKey(CodeCarbonSource, on_delete=models.CASCADE, related_name="runs")
+    uuid = models.UUIDField()
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, null=True, blank=True, related_name="codecarbon")
+    facts = models.JSONField(default=dict)
+    signature = models.CharField(max_length=64, blank=True, default="")
+    received_us = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["source", "uuid"], name="codecarbon_run_once")]
+        indexes = [models.Index(fields=["signature"], name="codecarbon_signature", condition=~Q(signature=""))]
+
+    def __str__(self) -> str:
+        return str(self.uuid)
+
+
+class CodeCarbonPost(models.Model):
+    """What was told, byte for byte. ``worked`` false is the queue. ``problem`` says why it is not counted, '' if it is."""
+
+    told = models.ForeignKey(CodeCarbonRun, on_delete=models.CASCADE, related_name="posts", db_index=False)
+    door = models.SmallIntegerField(choices=Door)
+    body = models.BinaryField()
+    received_us = models.BigIntegerField()
+    worked = models.BooleanField(default=False)
+    problem = models.CharField(max_length=300, blank=True, default="")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["told", "id"], name="codecarbon_waiting", condition=Q(worked=False)),
+            models.Index(fields=["told", "received_us"], name="codecarbon_post_of_run"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_door_display()} {self.received_us}"
+
+
+class CodeCarbonInterval(models.Model):
+    """What CodeCarbon told of one stretch of time, its PUE divided out. ``client_ug`` is its own figure of carbon, kept
+    beside ours and never summed with it; null where it told none.
+
+    ``at_us`` is the end as its clock told it, ``[start_us, end_us)`` where the energy was put.
+    """
+
+    told = models.ForeignKey(CodeCarbonRun, on_delete=models.CASCADE, related_name="intervals")
+    post = models.OneToOneField(CodeCarbonPost, on_delete=models.CASCADE, related_name="interval")
+    at_us = models.BigIntegerField()
+    start_us = models.BigIntegerField()
+    end_us = models.BigIntegerField()
+    gpu_mj = models.BigIntegerField()
+    cpu_mj = models.BigIntegerField()
+    ram_mj = models.BigIntegerField()
+    energy_mj = models.BigIntegerField()
+    client_ug = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["told", "at_us", "energy_mj"], name="codecarbon_interval_once"),
+            models.CheckConstraint(condition=Q(end_us__gt=F("start_us")), name="codecarbon_interval_not_empty"),
+            models.CheckConstraint(
+                condition=Q(energy_mj=F("gpu_mj") + F("cpu_mj") + F("ram_mj")), name="codecarbon_interval_sums"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.start_us}: {self.energy_mj} mJ"
+
+
+class SameMachine(models.Model):
+    """Two runs of CodeCarbon at one time on equal hardware with nearly equal readings: most likely ranks of one job, each of
+    which measured the whole machine. ``energy_mj`` is what the later run told in the stretches that match."""
+
+    first = models.ForeignKey(CodeCarbonRun, on_delete=models.CASCADE, related_name="counted_again_by")
+    again = models.ForeignKey(CodeCarbonRun, on_delete=models.CASCADE, related_name="counts_again")
+    intervals = models.IntegerField()
+    energy_mj = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["first", "again"], name="codecarbon_same_machine_once")]
+
+    def __str__(self) -> str:
+        return f"{self.first} and {self.again}"

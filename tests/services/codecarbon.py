@@ -1,0 +1,58 @@
+"""CodeCarbon's own client, unmodified, in an environment of its own, which `make test` makes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.services.process import dies_with_us
+
+PYTHON = Path(sys.prefix) / "codecarbon" / "bin" / "python"
+
+# Nothing but the tracker as its documentation shows it; what it is told comes from the environment, as a snippet of ours
+# says. It ends with what it measured, by its own books.
+SCRIPT = """
+import json, os, sys, time
+from codecarbon import EmissionsTracker
+tracker = EmissionsTracker(measure_power_secs=1, api_call_interval=2, force_cpu_power=100, force_ram_power=10,
+                           log_level="debug", allow_multiple_runs=True, tracking_mode="machine")
+tracker.start()
+until = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < until and not os.path.exists("stop"):
+    sum(range(20_000))
+tracker.stop()
+told = tracker.final_emissions_data
+print(json.dumps({"cpu": told.cpu_energy, "gpu": told.gpu_energy, "ram": told.ram_energy, "kg": told.emissions,
+                  "duration": told.duration}))
+"""
+
+
+def missing() -> str:
+    """Return what is missing and how it comes; '' if nothing is."""
+    return "" if PYTHON.exists() else "CodeCarbon's client is not installed (make test installs it)"
+
+
+def environ(home: Path, **settings: str) -> dict[str, str]:
+    """Return the environment of a client: its own home, and no way to anything but loopback (it would ask where it is)."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    blocked = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1"}
+    told = {f"CODECARBON_{name.upper()}": value for name, value in settings.items()}
+    return {**kept, **blocked, "HOME": str(home), **told}
+
+
+def begin(home: Path, *, seconds: float, **settings: str) -> subprocess.Popen[str]:
+    """Start a script that computes for ``seconds`` with the tracker on, or until there is a file ``stop`` in ``home``."""
+    command = dies_with_us([str(PYTHON), "-c", SCRIPT, str(seconds)])
+    return subprocess.Popen(
+        command, env=environ(home, **settings), cwd=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def end(process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
+    """Wait for a script's end; return what it measured by its own books, and its log."""
+    said, log = process.communicate(timeout=180)
+    assert process.returncode == 0, log
+    told: dict[str, Any] = json.loads(said.splitlines()[-1])
+    return told, log
