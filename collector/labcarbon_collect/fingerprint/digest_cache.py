@@ -6,7 +6,7 @@ import sqlite3
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Iterable, List, Optional, Tuple
+from typing import Iterable, List, Optional, Sequence, Tuple
 
 from labcarbon_collect.fingerprint.manifests import File
 
@@ -64,7 +64,7 @@ class DigestCache:
         except sqlite3.Error:
             return []
 
-    def _tell(self, statement: str, rows: List[Tuple[object, ...]]) -> None:
+    def _tell(self, statement: str, rows: Sequence[Tuple[object, ...]]) -> None:
         if self._database is None or not rows:
             return
         with suppress(sqlite3.Error), self._database:

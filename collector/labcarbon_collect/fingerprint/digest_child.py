@@ -83,7 +83,7 @@ def main() -> None:
 def _hashed(asked: Mapping[str, Any]) -> Dict[str, Any]:
     listing = Budget(_LIST_S)
     data, start = _listed(asked["data"], listing), _listed(asked["start"], listing)
-    total = sum(each.bytes for each in data + start)
+    total = sum(each.size for each in data + start)
     if total > asked["most_bytes"]:
         raise OutOfBudget(f"the data are more than {asked['most_bytes']} bytes")
     cache = DigestCache(Path(asked["home"]) if asked["home"] else None)

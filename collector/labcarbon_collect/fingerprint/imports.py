@@ -1,7 +1,7 @@
 """The files that a program reads in as code: what its entry imports, as far as that lies where the program does.
 
-Found by reading, never by importing. Also counted: native sources and configuration named by a plain text in the code, all of
-a package that imports by names made up at run time, and Hydra's folder beside the script that names it.
+Found by reading, never by importing. Also counted: native sources and configuration named by a plain text in the code, all
+of a package that imports by names made up at run time, and Hydra's folder beside the script that names it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import ast
 import os
 import re
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
@@ -32,7 +33,7 @@ class Closure:
     files: Dict[str, bytes] = field(default_factory=dict)
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """The sum of their sizes."""
         return sum(len(content) for content in self.files.values())
 
@@ -65,15 +66,13 @@ class _Walk:
         content = read_plain(path, min(_MOST_FILE_BYTES, self._left))
         self._left -= len(content)
         if path.endswith(".ipynb"):
-            try:
+            with suppress(NotANotebook):
                 content = code_of(content).encode("utf-8", "replace")
-            except NotANotebook:
-                pass
         self.closure.files[self._name(path)] = content
         if path.endswith((".py", ".pyw", ".ipynb")):
-            self._python(path, content.decode("utf-8-sig", "replace"))
+            self.python(path, content.decode("utf-8-sig", "replace"))
         elif path.endswith((".sh", ".bash")) or content.startswith(b"#!"):
-            self._words(path, content.decode("utf-8", "replace"))
+            self.words(path, content.decode("utf-8", "replace"))
 
     def _name(self, path: str) -> str:
         """The path below the root; what lies elsewhere begins with ``../``, below where it was looked for."""
@@ -83,7 +82,7 @@ class _Walk:
                 return below if folder == self.closure.root else f"../{below}"
         return f"../{os.path.basename(path)}"
 
-    def _python(self, path: str, text: str) -> None:
+    def python(self, path: str, text: str) -> None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -142,7 +141,7 @@ class _Walk:
                 if name.endswith(suffixes):
                     self._add(os.path.join(place, name))
 
-    def _words(self, path: str, text: str) -> None:
+    def words(self, path: str, text: str) -> None:
         """Files and modules that a shell script names."""
         for word in _SHELL_NAMED.findall(text):
             self._beside(word, os.path.dirname(path))
@@ -164,7 +163,7 @@ def closure_of_text(text: str, *, name: str, python: bool, root: str, search: Se
     """The same for a program given on the command line, as ``name``."""
     walk = _Walk(root, search, budget)
     walk.closure.files[name] = text.encode("utf-8", "surrogateescape")
-    (walk._python if python else walk._words)(os.path.join(root, name), text)
+    (walk.python if python else walk.words)(os.path.join(root, name), text)
     return walk.follow(())
 
 

@@ -13,7 +13,7 @@ _DEEPEST = 8
 # Programs that only start another one, with their options that take the next word as their value.
 _WRAPPERS: Mapping[str, Tuple[str, ...]] = {
     "env": ("-u", "--unset", "-C", "--chdir"), "nohup": (), "nice": ("-n", "--adjustment"), "time": ("-f", "-o"),
-    "ionice": ("-c", "-n"), "stdbuf": ("-i", "-o", "-e"), "timeout": ("-s", "-k"), "taskset": ("-c",), "setsid": (),
+    "ionice": ("-c", "-n"), "stdbuf": ("-i", "-o", "-e"), "timeout": ("-s", "-k"), "taskset": (), "setsid": (),
     "numactl": (), "xvfb-run": ("-s", "-n"), "srun": ("-n", "-N", "-c", "-p", "-t", "-J", "-A"), "uv": ("--with", "--python"),
     "mpirun": ("-np", "-n", "-H", "-x", "--host", "--hostfile"), "mpiexec": ("-np", "-n", "-H"), "poetry": (), "pixi": (),
     "conda": ("-n", "--name", "-p", "--prefix"), "mamba": ("-n", "--name", "-p", "--prefix"), "pdm": (), "hatch": (),
@@ -148,4 +148,4 @@ def _with(found: Launched, *, world_size: int) -> Launched:
 
 
 def _number(words: Sequence[str]) -> Optional[int]:
-    return int(words[0]) if words and words[0].isdigit() and 0 < int(words[0][:7]) else None
+    return int(words[0]) if words and words[0].isdigit() and int(words[0][:7]) > 0 else None

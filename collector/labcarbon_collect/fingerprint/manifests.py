@@ -35,7 +35,7 @@ class Manifest:
     files: List[File] = field(default_factory=list)
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """The sum of their sizes."""
         return sum(file.size for file in self.files)
 

@@ -1,7 +1,7 @@
 """The normal form of code: without comments, docstrings and format, one line per statement. Pure.
 
-Written out here, since what ``ast.dump`` gives differs between versions of Python; a field that is empty is left out, so that
-fields which a later version adds change nothing.
+Written out here, since what ``ast.dump`` gives differs between versions of Python; a field that is empty is left out, so
+that fields which a later version adds change nothing.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ def normal_lines(name: str, content: bytes) -> List[str]:
 
 def packed(lines: List[str]) -> bytes:
     """Eight bytes of SHA-256 per line; those that may be told as shingles come with a leading 1, others with 0."""
-    return b"".join(
-        (b"\0" if _MAY_BE_SECRET.search(line) else b"\1") + hashlib.sha256(line.encode("utf-8", "replace")).digest()[:_LINE_BYTES]
-        for line in lines
-    )  # fmt: skip
+    found = []
+    for line in lines:
+        told = b"\0" if _MAY_BE_SECRET.search(line) else b"\1"
+        found.append(told + hashlib.sha256(line.encode("utf-8", "replace")).digest()[:_LINE_BYTES])
+    return b"".join(found)
 
 
 def normal_hash(files: List[Tuple[str, bytes]]) -> str:
@@ -58,7 +59,10 @@ def shingles(files: List[Tuple[str, bytes]]) -> List[str]:
     """Eight hex digits for each line that may be told, sorted, the smallest 20 000."""
     width = _LINE_BYTES + 1
     found = {
-        lines[at + 1 : at + 5].hex() for _, lines in files for at in range(0, len(lines), width) if lines[at : at + 1] == b"\1"
+        lines[at + 1 : at + 5].hex()
+        for _, lines in files
+        for at in range(0, len(lines), width)
+        if lines[at : at + 1] == b"\1"
     }
     return sorted(found)[:MOST_SHINGLES]
 
@@ -83,15 +87,15 @@ def _is_docstring(node: Any) -> bool:
 
 
 def _said(node: Any, *, top: bool = False) -> str:
+    if isinstance(node, ast.Constant):
+        return repr(node.value)
     if isinstance(node, ast.AST):
-        blocks = _BLOCKS if top else ()
         parts = []
         for field in node._fields:
             value = getattr(node, field, None)
-            if field in _NOT_SAID or value is None or value == [] or (field in blocks and isinstance(value, list)):
-                if not (field == "value" and isinstance(node, ast.Constant)):
-                    continue
-            parts.append(f"{field}={_said(value)}")
+            block = top and field in _BLOCKS and isinstance(value, list)
+            if not block and field not in _NOT_SAID and value is not None and value != []:
+                parts.append(f"{field}={_said(value)}")
         return f"{type(node).__name__}({','.join(parts)})"
     if isinstance(node, list):
         return "[" + ",".join([_said(each) for each in node]) + "]"

@@ -22,7 +22,7 @@ def data_part(manifests: Sequence[Manifest], verified: Optional[Sequence[Tuple[s
     told["items"] = [
         {
             "role": masked_line(each.role)[:32], "name": shown_name(each.path), "files": len(each.files),
-            "bytes": each.bytes, "state": state,
+            "bytes": each.size, "state": state,
         }
         for each in manifests[:_MOST_ITEMS]
     ]  # fmt: skip
@@ -54,4 +54,3 @@ def shown_name(path: str) -> str:
     name = os.path.basename(os.path.normpath(path)).encode("utf-8", "replace").decode()
     printable = "".join(letter if letter.isprintable() else "?" for letter in name)
     return masked_line(printable)[:255]
-

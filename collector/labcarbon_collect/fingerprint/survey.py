@@ -154,7 +154,7 @@ class _Contents:
 def _tell_words(found: Survey, words: Words) -> None:
     wire, sorted_ = found.wire, words.found
     wire["params"] = {name: param_hash(name, value) for name, value in sorted_.params.items()}
-    wire["seeds"] = {name: param_hash("seed", value) for name, value in sorted_.seeds.items()}
+    wire["seeds"] = {name: param_hash(name, value) for name, value in sorted_.seeds.items()}
     wire["told"] = words.told
     wire["dropped"] = sorted(sorted_.dropped)[:500]
     found.notes.extend(words.notes)

@@ -73,12 +73,7 @@ def _kept(
 ) -> Optional[Union[Text, List[Text]]]:
     """What of an argument remains a parameter."""
     texts = value if isinstance(value, list) else [value]
-    left: List[Text] = []
-    for text in texts:
-        if isinstance(text, bool):
-            left.append(text)
-        elif not _placed(name, text, cwd, words, from_files):
-            left.append(text)
+    left = [text for text in texts if isinstance(text, bool) or not _placed(name, text, cwd, words, from_files)]
     if not left:
         return None
     return left if len(left) > 1 else left[0]
