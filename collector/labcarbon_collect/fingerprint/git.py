@@ -1,14 +1,15 @@
 """The state of code in git: what the tree of HEAD and the changes to it come to, file by file.
 
-Only plumbing is asked (``ls-tree``, ``diff-index``), which reads no file of the working tree and so starts no filter,
-text conversion, external diff, hook or file-system monitor that somebody's ``.git/config`` may name. Changed files are read
-here. The same files give the same hash, committed or not: an amend, a rebase or a merge changes nothing.
+Only plumbing is asked (``ls-tree``, ``diff-index``), which starts no text conversion, external diff or hook; what else somebody's
+``.git/config`` may have git start is switched off, filters by their names: git reads a file that was changed as the index was
+written. Changed files are read here. The same files give the same hash, committed or not: an amend, a rebase or a merge changes nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import subprocess
 from dataclasses import dataclass, field
@@ -22,6 +23,11 @@ _SAFE = (
     "core.untrackedCache=false", "protocol.allow=never", "submodule.recurse=false", "core.pager=cat",
 )  # fmt: skip
 _KEPT_ENVIRONMENT = ("GIT_CONFIG", "GIT_CEILING")
+_SAFE_ENVIRONMENT = {
+    "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C",
+}  # fmt: skip
+_PLAIN_FILTER = re.compile(r"^[\w.-]+$")
 _MOST_CHANGED_BYTES, _MOST_CHANGED, _DEEPEST, _MOST_OUTPUT = 64 * 1024 * 1024, 20_000, 4, 256 * 1024 * 1024
 _LINK, _MODULE = b"120000", b"160000"
 
@@ -49,17 +55,57 @@ class GitState:
         return digest.hexdigest()
 
 
+class _Git:
+    """Git in one folder, with nothing that its configuration could start."""
+
+    def __init__(self, folder: str, environ: Mapping[str, str], budget: Budget) -> None:
+        self.folder, self._budget = folder, budget
+        self._settings = list(_SAFE)
+        kept = {
+            name: text for name, text in environ.items() if not name.startswith("GIT_") or name.startswith(_KEPT_ENVIRONMENT)
+        }  # fmt: skip
+        self._environ = {**kept, **_SAFE_ENVIRONMENT}
+
+    def __call__(self, *arguments: str, fine: Tuple[int, ...] = (0,)) -> bytes:
+        """What it prints. Raises NoGit for an exit code that is not ``fine``, OutOfBudget when it takes too long."""
+        self._budget.check()
+        settings = [word for setting in self._settings for word in ("-c", setting)]
+        try:
+            done = subprocess.run(
+                ["git", *settings, "-C", self.folder, *arguments], stdin=subprocess.DEVNULL, capture_output=True,
+                check=False, timeout=max(0.01, self._budget.left_s), env=self._environ,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise OutOfBudget(f"git took longer than {self._budget.seconds:g} s") from error
+        except OSError as error:
+            raise NoGit("git cannot be started") from error
+        if done.returncode not in fine or len(done.stdout) > _MOST_OUTPUT:
+            raise NoGit(done.stderr[:200].decode("utf-8", "replace").strip() or "git failed")
+        return done.stdout
+
+    def switch_filters_off(self) -> None:
+        """An empty command is none. Raises NoGit for a name that a setting on the command line cannot hold."""
+        names = self("config", "--null", "--name-only", "--get-regexp", r"^filter\.", fine=(0, 1)).split(b"\0")
+        filters = {name.partition(b".")[2].rpartition(b".")[0].decode("utf-8", "replace") for name in names if name}
+        for each in sorted(filters):
+            if not _PLAIN_FILTER.match(each):
+                raise NoGit(f"it names a filter {each[:40]!r}")
+            self._settings += [f"filter.{each}.{key}" for key in ("clean=", "smudge=", "process=", "required=false")]
+
+
 def git_state(folder: str, environ: Mapping[str, str], budget: Budget, *, depth: int = 0) -> GitState:
     """The state of the repository that ``folder`` is in.
 
     Raises NoGit, OutOfBudget (also for more than 64 MiB of changes), OSError when a changed file cannot be read.
     """
-    told = _git(["rev-parse", "--show-toplevel", "HEAD"], folder, environ, budget).split(b"\n")
+    git = _Git(folder, environ, budget)
+    told = git("rev-parse", "--show-toplevel", "HEAD").split(b"\n")
     if len(told) < 2 or not told[1]:
         raise NoGit("it has no commit")
     state = GitState(os.fsdecode(told[0]), told[1].decode("ascii", "replace"))
-    modules = _tree(state, environ, budget)
-    _changes(state, environ, budget)
+    git.folder = state.root
+    modules = _tree(state, git)
+    _changes(state, git, budget)
     for path in modules:
         if path in state.files:
             state.files[path] = _module(state, path, environ, budget, depth)
@@ -74,10 +120,10 @@ def blob(content: bytes, width: int) -> bytes:
     return kind(b"blob %d\0" % len(content) + content).hexdigest().encode()
 
 
-def _tree(state: GitState, environ: Mapping[str, str], budget: Budget) -> List[bytes]:
+def _tree(state: GitState, git: _Git) -> List[bytes]:
     """Read HEAD's files; returns the paths of submodules."""
     modules = []
-    for row in _git(["ls-tree", "-r", "-z", "--full-tree", "HEAD"], state.root, environ, budget).split(b"\0"):
+    for row in git("ls-tree", "-r", "-z", "--full-tree", "HEAD").split(b"\0"):
         about, _, path = row.partition(b"\t")
         if path:
             mode, _, name = about.split(b" ", 2)
@@ -87,9 +133,9 @@ def _tree(state: GitState, environ: Mapping[str, str], budget: Budget) -> List[b
     return modules
 
 
-def _changes(state: GitState, environ: Mapping[str, str], budget: Budget) -> None:
-    command = ["diff-index", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all", "HEAD"]
-    rows = _git(command, state.root, environ, budget).split(b"\0")
+def _changes(state: GitState, git: _Git, budget: Budget) -> None:
+    git.switch_filters_off()
+    rows = git("diff-index", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all", "HEAD").split(b"\0")
     if len(rows) // 2 > _MOST_CHANGED:
         raise OutOfBudget(f"more than {_MOST_CHANGED} files differ from HEAD")
     left = _MOST_CHANGED_BYTES
@@ -152,27 +198,3 @@ def _module(state: GitState, path: bytes, environ: Mapping[str, str], budget: Bu
 def _content(mode: bytes, name: bytes) -> bytes:
     kind = {_LINK: b"link ", _MODULE: b"commit "}.get(mode, b"")
     return kind + name
-
-
-def _git(arguments: List[str], folder: str, environ: Mapping[str, str], budget: Budget) -> bytes:
-    budget.check()
-    kept = {
-        name: value for name, value in environ.items() if not name.startswith("GIT_") or name.startswith(_KEPT_ENVIRONMENT)
-    }
-    settings = [word for setting in _SAFE for word in ("-c", setting)]
-    try:
-        done = subprocess.run(
-            ["git", *settings, "-C", folder, *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False,
-            timeout=max(0.01, budget.left_s),
-            env={
-                **kept, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "none", "LC_ALL": "C",
-                "GIT_NO_LAZY_FETCH": "1", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_DISCOVERY_ACROSS_FILESYSTEM": "0",
-            },
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as error:
-        raise OutOfBudget(f"git took longer than {budget.seconds:g} s") from error
-    except OSError as error:
-        raise NoGit("git cannot be started") from error
-    if done.returncode or len(done.stdout) > _MOST_OUTPUT:
-        raise NoGit(done.stderr[:200].decode("utf-8", "replace").strip() or "git failed")
-    return done.stdout

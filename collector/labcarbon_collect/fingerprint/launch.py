@@ -13,8 +13,9 @@ _DEEPEST = 8
 # Programs that only start another one, with their options that take the next word as their value.
 _WRAPPERS: Mapping[str, Tuple[str, ...]] = {
     "env": ("-u", "--unset", "-C", "--chdir"), "nohup": (), "nice": ("-n", "--adjustment"), "time": ("-f", "-o"),
-    "ionice": ("-c", "-n"), "stdbuf": ("-i", "-o", "-e"), "timeout": ("-s", "-k"), "taskset": (), "setsid": (),
-    "numactl": (), "xvfb-run": ("-s", "-n"), "srun": ("-n", "-N", "-c", "-p", "-t", "-J", "-A"), "uv": ("--with", "--python"),
+    "ionice": ("-c", "-n"), "stdbuf": ("-i", "-o", "-e"), "timeout": ("-s", "-k"), "taskset": ("-c",),
+    "setsid": (), "numactl": (), "xvfb-run": ("-s", "-n"), "srun": ("-n", "-N", "-c", "-p", "-t", "-J", "-A"),
+    "uv": ("--with", "--python"),
     "mpirun": ("-np", "-n", "-H", "-x", "--host", "--hostfile"), "mpiexec": ("-np", "-n", "-H"), "poetry": (), "pixi": (),
     "conda": ("-n", "--name", "-p", "--prefix"), "mamba": ("-n", "--name", "-p", "--prefix"), "pdm": (), "hatch": (),
     "nsys": ("-o", "-t"), "ncu": ("-o",),
