@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 from labcarbon_collect import preflight, run_daemon, run_facts
 from labcarbon_collect.config import Login
 from labcarbon_collect.fingerprint.budget import Budget, Looking
-from labcarbon_collect.fingerprint.survey import DEFAULT_S, Survey
+from labcarbon_collect.fingerprint.surveys import DEFAULT_S, Survey
 from labcarbon_collect.preflight import Answer, NotAsked, Question
 from labcarbon_collect.users import own_name, own_names
 from labcarbon_collect.work_options import Work

@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from typing import Any, Callable, Dict, Mapping, Optional
 
-from labcarbon_collect.fingerprint.survey import Survey, home_text
+from labcarbon_collect.fingerprint.surveys import Survey, home_text
 from labcarbon_collect.lc1 import VERSION
 
 BYTES_PER_S, MOST_BYTES = 200_000_000, 200_000_000_000
@@ -62,6 +63,9 @@ class DigestJob:
             self._child.kill()
         self._child.wait()
         self._thread.join(_NEARLY_S)
+        if self._child.stdin is not None:
+            with suppress(OSError):
+                self._child.stdin.close()
 
     def _listen(self) -> None:
         assert self._child.stdout is not None

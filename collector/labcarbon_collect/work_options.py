@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 from labcarbon_collect import run_facts
 from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import is_uuid
-from labcarbon_collect.fingerprint.survey import Survey, survey
+from labcarbon_collect.fingerprint.surveys import Survey, survey
 
 INTENTS = ("train", "replicate", "sweep", "ablation", "benchmark", "debug")
 

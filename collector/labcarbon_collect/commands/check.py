@@ -16,7 +16,7 @@ from labcarbon_collect.beginning import asked, heard, question_of
 from labcarbon_collect.config import Login, user_login
 from labcarbon_collect.digest_job import DigestJob
 from labcarbon_collect.fingerprint.budget import Budget
-from labcarbon_collect.fingerprint.survey import Survey
+from labcarbon_collect.fingerprint.surveys import Survey
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.masking import MASK
 from labcarbon_collect.preflight import Answer

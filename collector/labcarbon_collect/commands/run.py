@@ -24,7 +24,7 @@ from labcarbon_collect.digest_job import DigestJob
 from labcarbon_collect.failure import OomKills, failure_class
 from labcarbon_collect.figures import closing_line
 from labcarbon_collect.fingerprint.budget import Budget
-from labcarbon_collect.fingerprint.survey import Survey
+from labcarbon_collect.fingerprint.surveys import Survey
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.job import Ended, Job
 from labcarbon_collect.masking import MASK

@@ -110,7 +110,8 @@ def _found(
     search = _search(entry.folder, environ, cwd, *([root, os.path.join(root, "src")] if state else []))
     if what.kind == "inline":
         python = what.family == "python"
-        files = closure_of_text(what.entry, name=_INLINE, python=python, root=root, search=search, budget=budget)
+        name = f"{_INLINE}.py" if python else _INLINE
+        files = closure_of_text(what.entry, name=name, python=python, root=root, search=search, budget=budget)
     elif what.kind == "program" and not _is_text(entry.path):
         digest = hashlib.sha256(read_plain(entry.path, _PROGRAM_BYTES)).hexdigest()
         return None, {"state": "verified", "hash": part_hash("program", digest)}

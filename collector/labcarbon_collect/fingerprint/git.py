@@ -1,8 +1,9 @@
 """The state of code in git: what the tree of HEAD and the changes to it come to, file by file.
 
-Only plumbing is asked (``ls-tree``, ``diff-index``), which starts no text conversion, external diff or hook; what else somebody's
-``.git/config`` may have git start is switched off, filters by their names: git reads a file that was changed as the index was
-written. Changed files are read here. The same files give the same hash, committed or not: an amend, a rebase or a merge changes nothing.
+Only plumbing is asked (``ls-tree``, ``diff-index``), which starts no text conversion, external diff or hook. What else
+somebody's ``.git/config`` may have git start is switched off, filters by their names: git reads a file that was changed as
+its index was written. Changed files are read here. The same files give the same hash, committed or not: an amend, a rebase
+or a merge changes nothing.
 """
 
 from __future__ import annotations
