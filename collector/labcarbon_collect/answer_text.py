@@ -15,6 +15,7 @@ from labcarbon_collect.preflight import Answer
 WIDTH = 100
 _SHOWN_MATCHES, _SHOWN_DIFFERENCES = 3, 5
 _COLOURS = {"loud": "31;1", "warn": "33;1", "inform": "36"}
+_MOST = 1 << 63
 _UG_PER_KG = 1_000_000_000
 _ENDED = {
     "finished": "finished",
@@ -63,7 +64,8 @@ def _match(match: Mapping[str, Any]) -> List[str]:
     if isinstance(match.get("url"), str) and match["url"]:
         told.append(f"    {plain(match['url'], 300)}")
     told += _differences(match.get("differs"))
-    weak = [plain(part, 20) for part in match.get("weak") or [] if isinstance(part, str)]
+    parts = match.get("weak")
+    weak = [plain(part, 20) for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
     if weak:
         told += _wrapped(f"    not certain: {', '.join(weak)} known by names, sizes and times only", "    ")
     return told
@@ -149,7 +151,7 @@ def _estimate(estimate: Optional[Mapping[str, Any]]) -> List[str]:
 
 
 def _whole(value: object) -> Optional[int]:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST else None
 
 
 def _wrapped(text: str, indent: str) -> List[str]:

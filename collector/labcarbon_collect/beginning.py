@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
@@ -11,11 +12,13 @@ from labcarbon_collect.config import Login
 from labcarbon_collect.fingerprint.budget import Budget, Looking
 from labcarbon_collect.fingerprint.surveys import DEFAULT_S, Survey
 from labcarbon_collect.preflight import Answer, NotAsked, Question
+from labcarbon_collect.registry import started_ticks
 from labcarbon_collect.users import own_name, own_names
 from labcarbon_collect.work_options import Work
 
 Facts = Callable[[run_daemon.Daemon, Mapping[str, Any]], Dict[str, Any]]
 _OUTCOME_S = 1.0
+_TO_START_S = 0.3
 
 
 @dataclass
@@ -48,6 +51,15 @@ def begin(
     return begun
 
 
+def patience(seconds: float) -> Budget:
+    """The time that the work may wait for us, counted from when our process began: Python takes its share to start."""
+    begun_ticks = started_ticks(os.getpid())
+    clock_s = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    age_s = _TO_START_S if begun_ticks is None else clock_s - begun_ticks / os.sysconf("SC_CLK_TCK")
+    # A shell that became us by exec began long ago; that is none of our time.
+    return Budget(seconds - (age_s if 0 <= age_s < seconds / 2 else _TO_START_S))
+
+
 def question_of(work: Work, survey: Survey, *, run: Optional[str] = None) -> Question:
     """What the server is asked of a piece of work."""
     user = own_names(os.environ).told(own_name())
@@ -74,7 +86,7 @@ def heard(asking: Looking[Union[Answer, NotAsked]], url: str, budget: Budget) ->
     found = asking.wait(budget)
     if isinstance(found, Answer):
         return found, ""
-    return None, str(found) if found is not None else f"{url} did not answer within {budget.seconds:g} s"
+    return None, str(found) if found is not None else f"{url} did not answer within {budget.seconds:.1f} s"
 
 
 def tell_outcome(login: Login, answer: Answer, outcome: str, *, wait: bool) -> None:

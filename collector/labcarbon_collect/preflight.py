@@ -84,7 +84,7 @@ def read_answer(url: str, body: Any) -> Answer:
     """The answer of a server. Raises NotAsked for anything that is none."""
     told = body if isinstance(body, dict) else {}
     verdict, level, message, asked = (told.get(name) for name in ("verdict", "level", "message", "asked"))
-    if verdict not in VERDICTS or level not in LEVELS or not isinstance(message, str):
+    if not isinstance(message, str) or str(verdict) not in VERDICTS or str(level) not in LEVELS:
         raise NotAsked(f"{url} gave no answer that this collector understands: is one of the two too old?")
     matches, estimate = told.get("matches"), told.get("estimate")
     found: List[Mapping[str, Any]] = (

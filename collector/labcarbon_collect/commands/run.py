@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional
 
 from labcarbon_collect import answer_text, run_daemon, run_facts, work_options
-from labcarbon_collect.beginning import Beginning, begin, tell_outcome
+from labcarbon_collect.beginning import Beginning, begin, patience, tell_outcome
 from labcarbon_collect.client import Client, NoDaemon
 from labcarbon_collect.config import Login, client_sockets, collector_home, daemon_socket, user_login
 from labcarbon_collect.digest_job import DigestJob
@@ -58,10 +58,11 @@ def carry_out(options: argparse.Namespace) -> int:
     for name in run_facts.masked_names(work.params):
         _say(f"the parameter {name} looks like a secret: it is told as {MASK}")
     login = _login()
+    budget = patience(PATIENCE_S)
     if options.local:
         _start_local_daemon()
+        budget = Budget(PATIENCE_S)
     told = _Told(str(uuid.uuid4()), work, time.time_ns() // 1000)
-    budget = Budget(PATIENCE_S)
     kills = OomKills()
     job = Job(work.command)
     begun = _begin(told, job, login, budget, check=not options.no_check, local=options.local)
@@ -115,12 +116,12 @@ def _begin(told: _Told, job: Job, login: Optional[Login], budget: Budget, *, che
             _start_local_daemon()
             facts = told.facts(Daemon(), begun.survey.wire) if login is None else None
             begun.daemon = run_daemon.register(told.run, job.pid, facts=facts)
+        if begun.why:
+            _say(f"nobody was asked whether this was run before: {begun.why}")
+        if begun.answer is not None:
+            _show(answer_text.lines(begun.answer, colour=_colour()))
     except Exception as error:  # noqa: BLE001
         return Beginning(Daemon(why=f"{type(error).__name__}: {error}"), Survey({}))
-    if begun.why:
-        _say(f"nobody was asked whether this was run before: {begun.why}")
-    if begun.answer is not None:
-        _show(answer_text.lines(begun.answer, colour=_colour()))
     return begun
 
 

@@ -49,7 +49,7 @@ def test_a_file_that_is_not_imported_changes_nothing(folder: Folder) -> None:
           "models/__init__.py": "import importlib as i\ni.import_module(f'.{x}')\n"}, ["models/net.py"]),
         ({"train.py": "load(sources=['k.cu'])\n", "k.cu": ""}, ["k.cu"]),
         ({"train.py": "open('defaults.yaml')\n", "defaults.yaml": ""}, ["defaults.yaml"]),
-        ({"train.py": "@hydra.main(config_path='conf')\ndef f(): ...\n", "conf/model/net.yaml": ""}, ["conf/model/net.yaml"]),
+        ({"train.py": "@hydra.main(config_path='conf')\ndef f(): ...\n", "conf/m/net.yaml": ""}, ["conf/m/net.yaml"]),
     ],
 )  # fmt: skip
 def test_what_is_imported_counts(folder: Folder, files: dict[str, str], reached: list[str]) -> None:
