@@ -260,7 +260,7 @@ def test_the_digest_of_large_data_follows_when_it_is_ready(
     data.mkdir()
     with (data / "large").open("wb") as file:
         file.truncate(70_000_000)
-    script.write_text("import time; time.sleep(6)\n")
+    script.write_text("import time; time.sleep(3)\n")
     done = person.call("run", "--", "python3", "train.py", "--data", "cats", cwd=script.parent)
     assert done.returncode == 0
     (put,) = server.sent("PUT", "runs/")
