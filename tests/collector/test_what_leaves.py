@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +86,9 @@ def node(tmp_path_factory: pytest.TempPathFactory, server: fakes.FakeServer) -> 
     )  # fmt: skip
     script = home / PLANTED / "train.py"
     script.write_text(f"import time  # {PLANTED}\npassword = '{PLANTED}'\ntime.sleep(0.3)\n")
+    who = ["-c", f"user.name={PLANTED}", "-c", f"user.email={PLANTED}@example.org"]
+    for words in (["init", "-q", "-b", PLANTED], ["add", "-A"], [*who, "commit", "-q", "-m", PLANTED]):
+        subprocess.run(["git", *words], cwd=script.parent, env=made.environ, check=True)
     assert made.call("enrol", server.url, input="code\n").returncode == 0
     made.start()
     (root / "cats").mkdir()
