@@ -47,11 +47,15 @@ def register(run: str, pid: int, *, facts: Optional[Mapping[str, Any]], patience
     )
 
 
-def end(daemon: Daemon, run: str, *, cpu_us: int, closing: Optional[Mapping[str, Any]]) -> Optional[Dict[str, Any]]:
-    """Ask for the run's figures; None when nothing was measured. ``closing``: what the daemon is to tell of the end."""
+def end(
+    daemon: Daemon, run: str, *, cpu_us: int, closing: Optional[Mapping[str, Any]], goes_on: bool = False
+) -> Optional[Dict[str, Any]]:
+    """Ask for the run's figures; None when nothing was measured. ``closing``: what the daemon is to tell of the end;
+    ``goes_on``: its processes stay and are no longer the run's.
+    """
     if daemon.client is None:
         return None
-    request: Dict[str, Any] = {"op": "end", "run": run, "children_cpu_us": cpu_us}
+    request: Dict[str, Any] = {"op": "end", "run": run, "children_cpu_us": cpu_us, "goes_on": goes_on}
     if closing is not None:
         request["closing"] = dict(closing)
     answer = ask(daemon, request)

@@ -91,7 +91,8 @@ def _show(answer: Optional[Answer], why: str, found: Survey) -> None:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         print("\n".join(answer_text.lines(answer, colour=colour, prefix="")))
     else:
-        print(answer_text.plain(answer.message) or "Nothing like it was run before.")
+        known = "Nothing like it was run before." if answer.verdict == "none" else f"Nothing to warn of: {answer.verdict}."
+        print(answer_text.plain(answer.message) or known)
     for note in _notes(found):
         print(f"  {note}")
 

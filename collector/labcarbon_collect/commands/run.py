@@ -19,7 +19,7 @@ from typing import Any, Dict, Mapping, Optional
 from labcarbon_collect import answer_text, run_daemon, run_facts, work_options
 from labcarbon_collect.beginning import Beginning, begin, patience, tell_outcome
 from labcarbon_collect.client import Client, NoDaemon
-from labcarbon_collect.config import Login, client_sockets, collector_home, daemon_socket, user_login
+from labcarbon_collect.config import RUN_VARIABLE, Login, client_sockets, collector_home, daemon_socket, user_login
 from labcarbon_collect.digest_job import DigestJob
 from labcarbon_collect.failure import OomKills, failure_class
 from labcarbon_collect.figures import closing_line
@@ -64,6 +64,7 @@ def carry_out(options: argparse.Namespace) -> int:
         budget = Budget(PATIENCE_S)
     told = _Told(str(uuid.uuid4()), work, time.time_ns() // 1000)
     kills = OomKills()
+    os.environ[RUN_VARIABLE] = told.run  # for labcarbon_collect.track in the work
     job = Job(work.command)
     begun = _begin(told, job, login, budget, check=not options.no_check, local=options.local)
     if begun.answer is not None and begun.answer.in_vain and work.enforce:

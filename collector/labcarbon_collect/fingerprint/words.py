@@ -54,6 +54,11 @@ def sort_words(
         kept = _kept(name, value, cwd, words, from_files)
         if kept is not None:
             given[name] = kept
+    declared = {
+        name: value
+        for name, value in declared.items()
+        if not (isinstance(value, str) and _placed(name, value, cwd, words, from_files))
+    }
     for role, path in data.items():
         _declare(places.DATA, role, path, cwd, words)
     if start:
