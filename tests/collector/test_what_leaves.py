@@ -139,7 +139,7 @@ def of_kind(requests: list[fakes.Request], title: str) -> list[fakes.Request]:
 
 # Told once large data is hashed (test_asking.py), and where the kernel killed (test_failure.py).
 LATER = {
-    "failure.class", "fingerprint.version", *(f"fingerprint.data.{key}" for key in ("weak", "verified")),
+    "failure.class", "failure.point", "fingerprint.version", *(f"fingerprint.data.{key}" for key in ("weak", "verified")),
     *(f"fingerprint.data.items[].{key}" for key in ("role", "name", "files", "bytes", "state")),
     *(f"fingerprint.start.{key}" for key in ("weak", "verified", "name")),
 }  # fmt: skip
@@ -198,6 +198,25 @@ def test_facts_of_all_meters_are_documented(bench: Any, tmp_path: Path) -> None:
     facts = {fact for info in found for fact in info.facts}
     assert {"mig", "driver", "psys", "left_out"} <= facts
     assert {f"device_facts.<device>.{fact}" for fact in facts} <= documented("### `POST ingest/`")
+
+
+def test_what_a_tracked_script_tells_is_documented(node: Collector) -> None:
+    with fakes.running() as other:
+        environ = {**node.settings, "LABCARBON_URL": other.url, "LABCARBON_TOKEN": "lc_user_fake"}
+        script = node.root / "tracked.py"
+        script.write_text(
+            f"import labcarbon_collect\nwith labcarbon_collect.track(params={{'lr': 1}}) as run:\n"
+            f"    run.check(); run.log(1, loss=2); raise ValueError('{PLANTED}')\n"
+        )
+        lone = Collector(node.root, environ)
+        subprocess.run([sys.executable, str(script)], env=lone.environ, capture_output=True, check=False)
+        for title in ("### `PUT runs/<uuid>/`", "### `PATCH runs/<uuid>/`"):
+            told = {key for request in of_kind(other.requests, title) for key in keys(request.body)}
+            assert told
+            assert told <= documented(title)
+        (metrics,) = of_kind(other.requests, "### `POST runs/<uuid>/metrics/`")
+        assert set(keys(metrics.body)) == documented("### `POST runs/<uuid>/metrics/`")
+        assert not any(PLANTED.encode() in request.content for request in other.requests)
 
 
 JOB = JobFacts(
