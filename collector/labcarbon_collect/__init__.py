@@ -7,6 +7,18 @@ from typing import Any
 __version__ = "0.1.0"
 
 
+def track(**told: Any) -> Any:
+    """``with labcarbon_collect.track(project="vision", params=vars(args)) as run``: a script that tells of itself.
+
+    ``project``, ``name``, ``params`` (nested or flat), ``data`` (a path, or role → path), ``start`` (a checkpoint),
+    ``intent``, ``sweep``, ``parent``. ``run.log(step, loss=0.25)`` keeps metrics, ``run.check()`` asks whether it was done
+    before.
+    """
+    from labcarbon_collect.tracking import TrackedRun
+
+    return TrackedRun(**told)
+
+
 def load_ipython_extension(shell: Any) -> None:
     """``%load_ext labcarbon_collect``: the notebook becomes a run. Never raises."""
     from labcarbon_collect import notebook

@@ -12,6 +12,7 @@ from labcarbon_collect import __version__
 # name → what it is for. One module per command in commands/.
 COMMANDS: Tuple[Tuple[str, str], ...] = (
     ("run", "start a command and account for its energy: labcarbon-collect run --project demo -- python train.py"),
+    ("check", "ask whether a command's work was done before: labcarbon-collect check -- python train.py"),
     ("login", "log in as a person, with the one-time code that the server's page shows"),
     ("enrol", "enrol this machine, with the one-time code that the Nodes page shows"),
     ("daemon", "measure this machine, keep what was measured, push it"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from typing import List, Optional, Sequence
 
 from labcarbon_collect.masking import masked_arguments, secret_value
@@ -27,8 +28,8 @@ _INLINE = {
     "ruby": re.compile(r"^-[A-Za-z]*e"), "node": re.compile(r"^(-[A-Za-z]*[ep]|--eval|--print)"),
     "julia": re.compile(r"^(-[A-Za-z]*[eE]|--eval|--print)"), "Rscript": re.compile(r"^-e"),
 }  # fmt: skip
-_LAUNCHERS = frozenset(("torchrun", "deepspeed", "accelerate", "horovodrun", "composer", "uv", "conda", "poetry"))
-_SCRIPT = re.compile(r"^[\w.+-]+\.(py|pyw|sh|bash|zsh|R|r|jl|pl|rb|js|mjs|ts|lua|ipynb)$")
+LAUNCHERS = frozenset(("torchrun", "deepspeed", "accelerate", "horovodrun", "composer", "uv", "conda", "poetry"))
+SCRIPT = re.compile(r"^[\w.+-]+\.(py|pyw|sh|bash|zsh|R|r|jl|pl|rb|js|mjs|ts|lua|ipynb)$")
 _NAME = re.compile(r"^[\w.+-]+$")
 _MODULE = re.compile(r"^\w+(\.\w+)*$")
 
@@ -40,11 +41,50 @@ def reduced_command(command: Sequence[str]) -> List[str]:
     ``python -c "…"`` → ``python -c``; ``bash -lc "…"`` → ``bash -c``.
     """
     executable = _named(command[0])
-    if executable in _LAUNCHERS:
-        script = next((_base(word) for word in command[1:] if _SCRIPT.match(_base(word))), "")
+    if executable in LAUNCHERS:
+        script = next((_base(word) for word in command[1:] if SCRIPT.match(_base(word))), "")
         return [executable, script] if script and not secret_value(script) else [executable]
-    family = next((name for pattern, name in _FAMILY if pattern.match(executable)), None)
+    family = family_of(executable)
     return [executable, *_script(family, command[1:])] if family else [executable]
+
+
+@dataclass(frozen=True)
+class Program:
+    """What an interpreter was given to run. ``kind``: script, module, inline, or "" for none; ``rest``: its arguments."""
+
+    kind: str
+    text: str
+    rest: Sequence[str]
+
+
+def family_of(executable: str) -> Optional[str]:
+    """The kind of interpreter that an executable's name tells: python, shell, perl …; None for any other program."""
+    return next((name for pattern, name in _FAMILY if pattern.match(executable)), None)
+
+
+def program_of(family: str, words: Sequence[str]) -> Program:
+    """The script, module or inline text among the words that follow an interpreter."""
+    skip = False
+    for at, word in enumerate(words):
+        if skip:
+            skip = False
+        elif family == "python" and re.match(r"^-[A-Za-z]*m", word):
+            return _joined("module", word.partition("m")[2], words[at + 1 :])
+        elif _INLINE[family].match(word):
+            joined = word.partition("c")[2] if family == "python" else ""
+            return _joined("inline", joined, words[at + 1 :])
+        elif word in _VALUED[family]:
+            skip = True
+        elif word == "-":
+            break
+        elif not word.startswith(("-", "+")):
+            return Program("script", word, words[at + 1 :])
+    return Program("", "", ())
+
+
+def _joined(kind: str, joined: str, following: Sequence[str]) -> Program:
+    """An option's value, which stands in the same word or in the next."""
+    return Program(kind, joined, following) if joined else Program(kind, "".join(following[:1]), following[1:])
 
 
 def whole_command(command: Sequence[str]) -> List[str]:
@@ -63,27 +103,16 @@ def shortened(text: str, length: int) -> str:
 
 def _script(family: str, words: Sequence[str]) -> List[str]:
     """The script or module that an interpreter was given, as far as it is a plain name."""
-    skip = False
-    for at, word in enumerate(words):
-        if skip:
-            skip = False
-        elif family == "python" and re.match(r"^-[A-Za-z]*m", word):
-            return _module(word, words[at + 1 : at + 2])
-        elif _INLINE[family].match(word):
-            return ["-e" if family in ("perl", "ruby", "node", "julia", "Rscript") else "-c"]
-        elif word in _VALUED[family]:
-            skip = True
-        elif word == "-":
-            return []
-        elif not word.startswith(("-", "+")):
-            return _plain(_base(word))
-    return []
+    program = program_of(family, words)
+    if program.kind == "module":
+        return _module(program.text)
+    if program.kind == "inline":
+        return ["-e" if family in ("perl", "ruby", "node", "julia", "Rscript") else "-c"]
+    return _plain(_base(program.text)) if program.kind == "script" else []
 
 
-def _module(word: str, following: Sequence[str]) -> List[str]:
-    joined = word.partition("m")[2]
-    name: Optional[str] = joined or (following[0] if following else None)
-    return ["-m", name[:MAX_PART]] if name and _MODULE.match(name) and not secret_value(name) else ["-m"]
+def _module(name: str) -> List[str]:
+    return ["-m", name[:MAX_PART]] if _MODULE.match(name) and not secret_value(name) else ["-m"]
 
 
 def _plain(name: str) -> List[str]:

@@ -17,6 +17,7 @@ _SOCKET_NAME = "collect.sock"
 _ENROLMENT = "enrolment.json"
 _NODE_TOKEN = "node-token"  # noqa: S105 - a file name
 _LOGIN = "login.json"
+RUN_VARIABLE = "LABCARBON_RUN"  # in the work's environment: the UUID of the run that it is
 
 
 @dataclass(frozen=True)

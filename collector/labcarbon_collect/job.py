@@ -47,6 +47,11 @@ class Job:
             os.write(self._gate, b"1")
         os.close(self._gate)
 
+    def abandon(self) -> None:
+        """The command does not begin."""
+        os.close(self._gate)
+        os.waitpid(self.pid, 0)
+
     def wait(self) -> Ended:
         """Wait for the end."""
         _, status, used = os.wait4(self.pid, 0)

@@ -28,6 +28,16 @@ class Reporter:
         if self._thread is not None:
             self._thread.join(wait_s)
 
+    def better(self, fingerprint: Mapping[str, Any]) -> bool:
+        """Tell what became better known of the run's fingerprint, once the server knows the run. Returns whether it does."""
+        if self._thread is not None:
+            self._thread.join()
+        return self.put_done and self._send("PATCH", {"fingerprint": fingerprint}) is not None
+
+    def patch(self, body: Mapping[str, Any]) -> bool:
+        """Tell something of a run that the server knows from elsewhere. Returns whether it took it."""
+        return self._send("PATCH", body) is not None
+
     def finish(self, facts: Mapping[str, Any], closing: Mapping[str, Any]) -> bool:
         """Send the end (and the facts once more if they did not arrive). Returns whether the server knows all."""
         outcome = _Outcome()

@@ -66,7 +66,16 @@ def facts(
     }  # fmt: skip
 
 
-def closing(*, exit_code: int, killed: bool, ended_us: int, energy_mj: Optional[int]) -> Dict[str, Any]:
+def fingerprint(wire: Mapping[str, Any], user: Optional[str]) -> Dict[str, Any]:
+    """A fingerprint as it may be told: names of files and values under ``user`` instead of the user's name."""
+    clear = user_name()
+    if user is None or user == clear:
+        return dict(wire)
+    told = {key: replaced(wire[key], clear, user) for key in ("entry_name", "told", "data", "start") if key in wire}
+    return {**wire, **told}
+
+
+def closing(*, exit_code: int, killed: bool, ended_us: int, energy_mj: Optional[int] = None) -> Dict[str, Any]:
     """The body of ``PATCH runs/<uuid>/``. ``energy_mj`` None: not measured."""
     state = "killed" if killed else "failed" if exit_code else "finished"
     return {

@@ -13,6 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Fault = Callable[["_Handler"], None]
+NOTHING_LIKE_IT = {
+    "verdict": "none", "certainty": "possible", "level": "silent", "message": "Nothing like it was run before.",
+    "asked": "11111111-1111-4111-8111-111111111111", "matches": [], "estimate": None,
+}  # fmt: skip
 
 
 @dataclass
@@ -40,6 +44,7 @@ class FakeServer:
     answer: Callable[[int, int], list[str]] | None = None  # (row, energy) → result, instead of storing
     config: dict[str, Any] = field(default_factory=dict)
     projects: tuple[str, ...] = ("demo",)
+    preflight: dict[str, Any] = field(default_factory=lambda: dict(NOTHING_LIKE_IT))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -110,6 +115,12 @@ class _Handler(BaseHTTPRequestHandler):
             return 201, {"token": "lc_node_fake", "node": self.body["node"], "lab": "cells"}
         if path == "login/":
             return 201, {"token": "lc_user_fake", "user": "ana", "lab": "cells"}
+        if path == "preflight/":
+            return 200, fake.preflight
+        if path.startswith("preflight/"):
+            return 200, {}
+        if path.endswith("/metrics/"):
+            return 200, {"points": len(self.body["points"])}
         run = path.removeprefix("runs/").rstrip("/")
         fake.runs.setdefault(run, {}).update(self.body)
         project = self.body.get("project")

@@ -1,6 +1,8 @@
 """Start a command and account for its energy. Everything after -- is the command; its exit code and signals pass through.
 
-The work never waits more than two seconds for us and never fails because of us, whether server and daemon are there or not.
+Before it starts, the server is asked whether the same was done before. The work never waits more than two seconds for us and
+never fails because of us, whether server and daemon are there or not; --enforce alone keeps back, with exit code 3, what is
+certain to be in vain.
 """
 
 from __future__ import annotations
@@ -12,29 +14,34 @@ import sys
 import time
 import uuid
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional
 
-from labcarbon_collect import run_facts
-from labcarbon_collect.client import Client, NoDaemon, error_text
-from labcarbon_collect.commands import Failed
-from labcarbon_collect.config import Login, client_sockets, collector_home, daemon_socket, is_uuid, user_login
+from labcarbon_collect import answer_text, run_daemon, run_facts, work_options
+from labcarbon_collect.beginning import Beginning, begin, patience, tell_outcome
+from labcarbon_collect.client import Client, NoDaemon
+from labcarbon_collect.config import RUN_VARIABLE, Login, client_sockets, collector_home, daemon_socket, user_login
+from labcarbon_collect.digest_job import DigestJob
+from labcarbon_collect.failure import OomKills, failure_class
 from labcarbon_collect.figures import closing_line
+from labcarbon_collect.fingerprint.budget import Budget
+from labcarbon_collect.fingerprint.surveys import Survey
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.job import Ended, Job
 from labcarbon_collect.masking import MASK
+from labcarbon_collect.preflight import STOPPED, WENT_ON
 from labcarbon_collect.reporter import Reporter
+from labcarbon_collect.run_daemon import PATIENCE_S, Daemon
 from labcarbon_collect.slurm_facts import job_of_environment
 from labcarbon_collect.users import own_name, own_names
+from labcarbon_collect.work_options import Work
 
-PATIENCE_S = 2.0
+IN_VAIN = 3
 _LOCAL_START_S = 8.0
-_HEAR_S = 1.0
+_USAGE = "labcarbon-collect run --project NAME -- python train.py"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--project", metavar="P", help="slug of the project to charge")
-    parser.add_argument("--name", metavar="N", help="name of the run (default: the script's name)")
-    parser.add_argument("--param", action="append", default=[], metavar="K=V", help="a parameter of the run; repeatable")
+    parser.add_argument("--no-check", action="store_true", help="do not ask whether this was run before")
     parser.add_argument(
         "--local", action="store_true", help="measure without a daemon or server; what is kept is pushed later"
     )
@@ -43,46 +50,37 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="tell the whole command line, with what looks like a secret masked (default: executable and script name)",
     )
-    parser.add_argument("work", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="the command and its arguments")
-
-
-@dataclass
-class _Daemon:
-    """The daemon of this machine, if it answers, or why it does not."""
-
-    client: Optional[Client] = None
-    node: Optional[str] = None
-    url: str = ""
-    user: Optional[str] = None  # what it tells instead of our name
-    why: str = ""
+    work_options.arguments(parser)
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    command = options.work[1:] if options.work[:1] == ["--"] else options.work
-    if not command:
-        raise Failed("no command was given: labcarbon-collect run --project NAME -- python train.py")
-    try:
-        params = run_facts.parse_params(options.param)
-    except ValueError as error:
-        raise Failed(str(error)) from error
-    for name in run_facts.masked_names(params):
+    work = work_options.work_of(options, _USAGE)
+    for name in run_facts.masked_names(work.params):
         _say(f"the parameter {name} looks like a secret: it is told as {MASK}")
     login = _login()
+    budget = patience(PATIENCE_S)
     if options.local:
         _start_local_daemon()
-    told = _Told(str(uuid.uuid4()), command, options.project, options.name, params, options.argv, time.time_ns() // 1000)
-    job = Job(command)
-    try:
-        daemon = _register(told, job.pid, forwards=login is None, local=options.local)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with us, the work begins
-        daemon = _Daemon(why=f"{type(error).__name__}: {error}")
+        budget = Budget(PATIENCE_S)
+    told = _Told(str(uuid.uuid4()), work, time.time_ns() // 1000)
+    kills = OomKills()
+    os.environ[RUN_VARIABLE] = told.run  # for labcarbon_collect.track in the work
+    job = Job(work.command)
+    begun = _begin(told, job, login, budget, check=not options.no_check, local=options.local)
+    if begun.answer is not None and begun.answer.in_vain and work.enforce:
+        return _stop(told, job, begun, login)
     job.release()
     reporter = Reporter(login, told.run, say=_say, patience_s=PATIENCE_S) if login else None
     if reporter:
-        reporter.start(told.facts(daemon))
+        reporter.start(told.facts(begun.daemon, begun.survey.wire))
+    if login and begun.answer is not None:
+        tell_outcome(login, begun.answer, WENT_ON, wait=False)
+    digest = _hash_the_rest(told, begun, reporter)
     ended = job.wait()
     try:
-        _close(told, daemon, reporter, ended, server=(login.url if login else "") or daemon.url)
+        if digest is not None:
+            digest.end()
+        _close(told, begun, reporter, ended, kills, server=(login.url if login else "") or begun.daemon.url)
     except Exception as error:  # noqa: BLE001 - and it ends as it ended
         _say(f"this run could not be closed: {type(error).__name__}: {error}")
     return ended.exit_code
@@ -93,30 +91,90 @@ class _Told:
     """What is told of this run."""
 
     run: str
-    command: List[str]
-    project: Optional[str]
-    name: Optional[str]
-    params: Mapping[str, run_facts.Value]
-    whole: bool
+    work: Work
     started_us: int
 
-    def facts(self, daemon: _Daemon) -> Dict[str, Any]:
+    def facts(self, daemon: Daemon, wire: Mapping[str, Any]) -> Dict[str, Any]:
         """As the daemon names us; as this machine's setting says where it does not."""
         user = own_names(os.environ).told(own_name()) if daemon.user is None else daemon.user
         told = run_facts.facts(
-            command=self.command, project=self.project, name=self.name, params=self.params, node=daemon.node,
-            started_us=self.started_us, user=user, whole=self.whole,
+            command=self.work.command, project=self.work.project, name=self.work.name, params=self.work.params,
+            node=daemon.node, started_us=self.started_us, user=user, whole=self.work.tell_all,
         )  # fmt: skip
+        told.update(self.work.beside())
+        if wire:
+            told["fingerprint"] = run_facts.fingerprint(wire, user)
         job = job_of_environment(os.environ)
         return {**told, "job": job} if job else told
 
 
-def _close(told: _Told, daemon: _Daemon, reporter: Optional[Reporter], ended: Ended, *, server: str) -> None:
+def _begin(told: _Told, job: Job, login: Optional[Login], budget: Budget, *, check: bool, local: bool) -> Beginning:
+    """Look, register, ask, and say what the server says. Whatever is wrong with us, the work begins."""
+    try:
+        begun = begin(told.work, run=told.run, pid=job.pid, login=login, budget=budget, facts=told.facts, check=check)
+        if local and begun.daemon.client is None:
+            # The daemon that answered before was another run's, just ending.
+            _start_local_daemon()
+            facts = told.facts(Daemon(), begun.survey.wire) if login is None else None
+            begun.daemon = run_daemon.register(told.run, job.pid, facts=facts)
+        if begun.why:
+            _say(f"nobody was asked whether this was run before: {begun.why}")
+        if begun.answer is not None:
+            _show(answer_text.lines(begun.answer, colour=_colour()))
+    except Exception as error:  # noqa: BLE001
+        return Beginning(Daemon(why=f"{type(error).__name__}: {error}"), Survey({}))
+    return begun
+
+
+def _stop(told: _Told, job: Job, begun: Beginning, login: Optional[Login]) -> int:
+    """Keep the work back; the server counts what was not spent."""
+    job.abandon()
+    _say(f"not started, since it would be in vain (--enforce); to run it anyway: {_anyway(told.work)}")
+    run_daemon.end(begun.daemon, told.run, cpu_us=0, closing=None)
+    if login is not None and begun.answer is not None:
+        tell_outcome(login, begun.answer, STOPPED, wait=True)
+    return IN_VAIN
+
+
+def _anyway(work: Work) -> str:
+    return "without --enforce, or with --intent replicate" if work.intent == "train" else "without --enforce"
+
+
+def _hash_the_rest(told: _Told, begun: Beginning, reporter: Optional[Reporter]) -> Optional[DigestJob]:
+    """Hash what is too large to wait for, beside the work."""
+    if not begun.survey.data and not begun.survey.start:
+        return None
+    if reporter is None and begun.daemon.client is None:
+        return None  # nobody would hear of it
+
+    def ready(better: Dict[str, Any]) -> None:
+        told_so = run_facts.fingerprint(better, begun.daemon.user)
+        if reporter is not None:
+            reporter.better(told_so)
+        else:
+            run_daemon.tell_apart(told.run, closing={"fingerprint": told_so})
+
+    try:
+        return DigestJob(begun.survey, os.environ, ready)
+    except OSError:
+        return None
+
+
+def _close(
+    told: _Told, begun: Beginning, reporter: Optional[Reporter], ended: Ended, kills: OomKills, *, server: str
+) -> None:
     """Ask what it took, tell the server, say it."""
-    figures = _end(daemon, told.run, ended, reporter is None)
-    _tell_end(reporter, daemon, told.run, told.facts(daemon), _closing(ended, figures))
-    if figures is not None and reporter is None and told.project and daemon.url:
-        figures["warning"] = figures.get("warning") or _heard(daemon, told.run)
+    daemon = begun.daemon
+    closing = run_facts.closing(exit_code=ended.exit_code, killed=bool(ended.killed_by), ended_us=time.time_ns() // 1000)
+    failed_by = failure_class(ended.killed_by, ended.exit_code, kills)
+    if failed_by:
+        closing["failure"] = {"class": failed_by}
+    figures = run_daemon.end(daemon, told.run, cpu_us=ended.cpu_us, closing=closing if reporter is None else None)
+    if figures is not None:
+        closing["energy_mj"] = int(figures["energy_mj"])
+    _tell_end(reporter, daemon, told, begun.survey.wire, closing)
+    if figures is not None and reporter is None and told.work.project and daemon.url:
+        figures["warning"] = figures.get("warning") or run_daemon.heard(daemon, told.run)
     _say_closing(daemon, server, told.run, figures)
 
 
@@ -128,100 +186,22 @@ def _login() -> Optional[Login]:
         return None
 
 
-def _register(told: _Told, pid: int, *, forwards: bool, local: bool) -> _Daemon:
-    """Register with the daemon. ``forwards``: it tells the server, since we have no token of our own."""
-    request: Dict[str, Any] = {"op": "register", "run": told.run, "pid": pid}
-    if forwards:
-        request["facts"] = told.facts(_Daemon())
-    daemon = _ask_to_register(request)
-    if local and daemon.client is None:
-        # The daemon that answered before was another run's, just ending.
-        _start_local_daemon()
-        daemon = _ask_to_register(request)
-    return daemon
-
-
-def _ask_to_register(request: Mapping[str, Any]) -> _Daemon:
-    deadline_s = time.monotonic() + PATIENCE_S
-    try:
-        client = Client(client_sockets(os.environ), timeout_s=PATIENCE_S / 2)
-        answer = client.call(request, timeout_s=max(0.1, deadline_s - time.monotonic()))
-    except NoDaemon as error:
-        return _Daemon(why=str(error))
-    wrong = error_text(answer)
-    if wrong:
-        return _Daemon(why=f"the daemon did not register this run: {wrong}")
-    node, user = answer.get("node"), answer.get("user")
-    return _Daemon(
-        client, node if is_uuid(node) else None, str(answer.get("url") or ""), user if isinstance(user, str) else None
-    )
-
-
-def _end(daemon: _Daemon, run: str, ended: Ended, forwards: bool) -> Optional[Dict[str, Any]]:
-    """Ask the daemon for the run's figures; None when it measured nothing. ``forwards``: it tells the server the end."""
-    if daemon.client is None:
-        return None
-    request: Dict[str, Any] = {"op": "end", "run": run, "children_cpu_us": ended.cpu_us}
-    if forwards:
-        request["closing"] = _closing(ended, None)
-    answer = _ask(daemon, request)
-    if answer is None:
-        # It may have been restarted under us: it knows the runs of before.
-        again = _Daemon()
-        try:
-            again.client = Client(client_sockets(os.environ), timeout_s=PATIENCE_S / 2)
-        except NoDaemon:
-            return None
-        daemon.client = again.client
-        answer = _ask(daemon, request)
-    return answer
-
-
-def _ask(daemon: _Daemon, request: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
-    assert daemon.client is not None
-    try:
-        answer = daemon.client.call(request, timeout_s=PATIENCE_S)
-    except NoDaemon as error:
-        daemon.why = str(error)
-        return None
-    wrong = error_text(answer)
-    if wrong:
-        daemon.why = wrong
-        return None
-    return answer
-
-
-def _closing(ended: Ended, figures: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
-    return run_facts.closing(
-        exit_code=ended.exit_code, killed=bool(ended.killed_by), ended_us=time.time_ns() // 1000,
-        energy_mj=None if figures is None else int(figures["energy_mj"]),
-    )  # fmt: skip
-
-
 def _tell_end(
-    reporter: Optional[Reporter], daemon: _Daemon, run: str, facts: Mapping[str, Any], closing: Mapping[str, Any]
+    reporter: Optional[Reporter], daemon: Daemon, told: _Told, wire: Mapping[str, Any], closing: Mapping[str, Any]
 ) -> None:
     """Tell the server the end; what it does not take now, the daemon forwards later."""
-    if reporter is None or reporter.finish(facts, closing):
+    if reporter is None:
         return
-    if daemon.client is not None and _ask(daemon, {"op": "tell", "run": run, "facts": facts, "closing": closing}):
+    facts = told.facts(daemon, wire)
+    if reporter.finish(facts, closing):
+        return
+    if run_daemon.tell_later(daemon, told.run, facts=facts, closing=closing):
         _say(f"the server does not answer now; the daemon tells it later. ({reporter.why})")
     else:
         _say(f"the server does not know of this run: {reporter.why}")
 
 
-def _heard(daemon: _Daemon, run: str) -> str:
-    """What the server has to say of a run that ended before it could: a project that it does not know."""
-    deadline_s = time.monotonic() + _HEAR_S
-    while time.monotonic() < deadline_s:
-        answer = _ask(daemon, {"op": "heard", "run": run})
-        if answer is None or not answer["wait"]:
-            return "" if answer is None else str(answer["warning"])
-        time.sleep(0.05)
-    return ""
-
-
-def _say_closing(daemon: _Daemon, server: str, run: str, figures: Optional[Mapping[str, Any]]) -> None:
+def _say_closing(daemon: Daemon, server: str, run: str, figures: Optional[Mapping[str, Any]]) -> None:
     if figures is None:
         _say(f"the energy of this run was not measured: {daemon.why} (or measure without one: run --local)")
         return
@@ -253,6 +233,15 @@ def _start_local_daemon() -> None:
         except NoDaemon:
             time.sleep(0.02)
     _say(f"measuring did not begin; see {log.name}")
+
+
+def _colour() -> bool:
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _show(lines: list[str]) -> None:
+    for line in lines:
+        print(line, file=sys.stderr, flush=True)
 
 
 def _say(text: str) -> None:

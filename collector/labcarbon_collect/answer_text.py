@@ -1,0 +1,160 @@
+"""The server's answer about earlier runs, as a person reads it in a terminal. Pure.
+
+Whatever the server sends is written without control characters: a name must not be able to repaint a terminal.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from datetime import datetime, timezone
+from typing import Any, List, Mapping, Optional, Sequence
+
+from labcarbon_collect.figures import MJ_PER_KWH, three_digits
+from labcarbon_collect.preflight import Answer
+
+WIDTH = 100
+_SHOWN_MATCHES, _SHOWN_DIFFERENCES = 3, 5
+_COLOURS = {"loud": "31;1", "warn": "33;1", "inform": "36"}
+_MOST = 1 << 63
+_UG_PER_KG = 1_000_000_000
+_ENDED = {
+    "finished": "finished",
+    "failed": "failed",
+    "killed": "killed",
+    "lost": "lost sight of",
+    "running": "still running",
+}
+
+
+def lines(answer: Answer, *, colour: bool = False, prefix: str = "labcarbon: ") -> List[str]:
+    """The answer, no line longer than 100 columns but for an address; empty where there is nothing worth saying."""
+    if not answer.worth_saying:
+        return []
+    head = _wrapped(prefix + plain(answer.message), "  ")
+    code = _COLOURS.get(answer.level)
+    if colour and code:
+        head = [f"\x1b[{code}m{line}\x1b[0m" for line in head]
+    told = list(head)
+    for match in answer.matches[:_SHOWN_MATCHES]:
+        told += _match(match)
+    more = len(answer.matches) - _SHOWN_MATCHES
+    if more > 0:
+        told.append(f"  and {more} more like {'it' if more == 1 else 'these'}")
+    return told + _estimate(answer.estimate)
+
+
+def plain(text: object, length: int = 500) -> str:
+    """One printable line."""
+    return "".join(letter if letter.isprintable() else " " for letter in str(text))[:length].strip()
+
+
+def _match(match: Mapping[str, Any]) -> List[str]:
+    """Who, when and where; what it took and came to; where to look; what differs."""
+    about = [_who(match), _when(match), _ENDED.get(str(match.get("state")), "")]
+    if match.get("host"):
+        about.append(f"on {plain(match['host'], 60)}")
+    if match.get("project"):
+        about.append(f"project {plain(match['project'], 60)}")
+    told = _wrapped("  - " + ", ".join(part for part in about if part), "    ")
+    took = " · ".join(part for part in (_energy(match), _carbon(match), _metric(match.get("metric"))) if part)
+    if took:
+        told += _wrapped(f"    {took}", "    ")
+    if match.get("failure"):
+        told += _failure(match["failure"])
+    if isinstance(match.get("url"), str) and match["url"]:
+        told.append(f"    {plain(match['url'], 300)}")
+    told += _differences(match.get("differs"))
+    parts = match.get("weak")
+    weak = [plain(part, 20) for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
+    if weak:
+        told += _wrapped(f"    not certain: {', '.join(weak)} known by names, sizes and times only", "    ")
+    return told
+
+
+def _who(match: Mapping[str, Any]) -> str:
+    return plain(match.get("who") or "somebody", 80)
+
+
+def _when(match: Mapping[str, Any]) -> str:
+    begun, ended = _moment(match.get("started_at")), _moment(match.get("ended_at"))
+    if begun is None:
+        return ""
+    text = f"{begun:%Y-%m-%d %H:%M}"
+    if ended is not None:
+        text += f" to {ended:%H:%M}" if ended.date() == begun.date() else f" to {ended:%Y-%m-%d %H:%M}"
+    return f"{text} UTC"
+
+
+def _moment(text: object) -> Optional[datetime]:
+    try:
+        moment = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return moment.astimezone(timezone.utc) if moment.tzinfo else None
+
+
+def _energy(told: Mapping[str, Any]) -> str:
+    energy_mj = _whole(told.get("energy_mj"))
+    return "energy not measured" if energy_mj is None else f"{three_digits(energy_mj / MJ_PER_KWH)} kWh"
+
+
+def _carbon(told: Mapping[str, Any]) -> str:
+    emission_ug = _whole(told.get("emission_ug"))
+    return "" if emission_ug is None else f"{three_digits(emission_ug / _UG_PER_KG)} kg CO2e"
+
+
+def _metric(metric: object) -> str:
+    if not isinstance(metric, Mapping) or not isinstance(metric.get("value"), (int, float)):
+        return ""
+    return f"{plain(metric.get('name') or 'metric', 40)} {metric['value']:.4g}"
+
+
+def _failure(failure: object) -> List[str]:
+    if not isinstance(failure, Mapping):
+        return []
+    said = ": ".join(plain(failure[key], 200) for key in ("class", "text") if failure.get(key))
+    return _wrapped(f"    it failed: {said}", "    ") if said else []
+
+
+def _differences(differs: object) -> List[str]:
+    found: Sequence[Any] = [each for each in differs if isinstance(each, Mapping)] if isinstance(differs, list) else []
+    if not found:
+        return []
+    said = [_difference(each) for each in found[:_SHOWN_DIFFERENCES]]
+    if len(found) > _SHOWN_DIFFERENCES:
+        said.append(f"and {len(found) - _SHOWN_DIFFERENCES} more")
+    return _wrapped("    differs: " + "; ".join(said), "      ")
+
+
+def _difference(differs: Mapping[str, Any]) -> str:
+    name = plain(differs.get("name") or differs.get("part") or "something", 80)
+    here, there = differs.get("here"), differs.get("there")
+    if here is None and there is None:
+        return name
+    return f"{name} {_value(here)} here, {_value(there)} there"
+
+
+def _value(value: object) -> str:
+    return "not told" if value is None else plain(value, 40)
+
+
+def _estimate(estimate: Optional[Mapping[str, Any]]) -> List[str]:
+    energy_mj = _whole((estimate or {}).get("energy_mj"))
+    if estimate is None or energy_mj is None:
+        return []
+    text = f"  By {_whole(estimate.get('runs')) or 0} runs like it, it takes about {_energy(estimate)}"
+    low_mj, high_mj = _whole(estimate.get("low_mj")), _whole(estimate.get("high_mj"))
+    if low_mj is not None and high_mj is not None:
+        text += f" ({three_digits(low_mj / MJ_PER_KWH)} to {three_digits(high_mj / MJ_PER_KWH)})"
+    carbon = _carbon(estimate)
+    return _wrapped(f"{text}, {carbon}." if carbon else f"{text}.", "  ")
+
+
+def _whole(value: object) -> Optional[int]:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST else None
+
+
+def _wrapped(text: str, indent: str) -> List[str]:
+    return textwrap.wrap(
+        text, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=True, drop_whitespace=True
+    ) or [""]

@@ -1,0 +1,98 @@
+"""What ``run`` does between fork and exec: look at the work, register it, ask whether it was done before. Bounded."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Mapping, Optional, Union
+
+from labcarbon_collect import preflight, run_daemon, run_facts
+from labcarbon_collect.config import Login
+from labcarbon_collect.fingerprint.budget import Budget, Looking
+from labcarbon_collect.fingerprint.surveys import DEFAULT_S, Survey
+from labcarbon_collect.preflight import Answer, NotAsked, Question
+from labcarbon_collect.registry import started_ticks
+from labcarbon_collect.users import own_name, own_names
+from labcarbon_collect.work_options import Work
+
+Facts = Callable[[run_daemon.Daemon, Mapping[str, Any]], Dict[str, Any]]
+_OUTCOME_S = 1.0
+_TO_START_S = 0.3
+
+
+@dataclass
+class Beginning:
+    """What was found out. ``answer`` None: nobody was asked, or nobody answered, and ``why`` says it."""
+
+    daemon: run_daemon.Daemon
+    survey: Survey
+    answer: Optional[Answer] = None
+    why: str = ""
+    notes: List[str] = field(default_factory=list)
+
+
+def begin(
+    work: Work, *, run: str, pid: int, login: Optional[Login], budget: Budget, facts: Facts, check: bool = True
+) -> Beginning:
+    """Do all of it within ``budget``. ``facts``: the body of PUT, from the daemon's answer and the fingerprint."""
+    survey = work.survey(min(DEFAULT_S, budget.left_s / 2))
+    forwarded = facts(run_daemon.Daemon(), survey.wire) if login is None else None
+    registering = Looking(
+        "daemon", lambda: run_daemon.register(run, pid, facts=forwarded, patience_s=max(0.2, budget.left_s))
+    )
+    asking = asked(login, question_of(work, survey, run=run), budget) if login is not None and check else None
+    daemon = registering.wait(budget) or run_daemon.Daemon(why=f"the daemon did not answer: {registering.why}")
+    begun = Beginning(daemon, survey)
+    if asking is not None:
+        begun.answer, begun.why = heard(asking, login.url if login else "", budget)
+    elif check and daemon.url:
+        begun.why = f"you are not logged in: labcarbon-collect login {daemon.url}"
+    return begun
+
+
+def patience(seconds: float) -> Budget:
+    """The time that the work may wait for us, counted from when our process began: Python takes its share to start."""
+    begun_ticks = started_ticks(os.getpid())
+    clock_s = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    age_s = _TO_START_S if begun_ticks is None else clock_s - begun_ticks / os.sysconf("SC_CLK_TCK")
+    # A shell that became us by exec began long ago; that is none of our time.
+    return Budget(seconds - (age_s if 0 <= age_s < seconds / 2 else _TO_START_S))
+
+
+def question_of(work: Work, survey: Survey, *, run: Optional[str] = None) -> Question:
+    """What the server is asked of a piece of work."""
+    user = own_names(os.environ).told(own_name())
+    told = run_facts.facts(
+        command=work.command, project=work.project, name=work.name, params={}, node=None, started_us=0, user=user
+    )
+    return Question(run_facts.fingerprint(survey.wire, user), told["name"], work.project, run, work.parent)
+
+
+def asked(login: Login, question: Question, budget: Budget) -> Looking[Union[Answer, NotAsked]]:
+    """Ask in a thread: a name service may hang for longer than any request."""
+
+    def ask() -> Union[Answer, NotAsked]:
+        try:
+            return preflight.ask(login, question, deadline_s=budget.left_s)
+        except NotAsked as error:
+            return error
+
+    return Looking("server", ask)
+
+
+def heard(asking: Looking[Union[Answer, NotAsked]], url: str, budget: Budget) -> tuple[Optional[Answer], str]:
+    """The answer, or why there is none."""
+    found = asking.wait(budget)
+    if isinstance(found, Answer):
+        return found, ""
+    return None, str(found) if found is not None else f"{url} did not answer within {budget.seconds:.1f} s"
+
+
+def tell_outcome(login: Login, answer: Answer, outcome: str, *, wait: bool) -> None:
+    """Tell what came of an answer that named something, ``wait``: for a second, since we end then."""
+    if answer.verdict == "none":
+        return
+    telling = Looking("outcome", lambda: preflight.tell_outcome(login, answer, outcome, deadline_s=_OUTCOME_S))
+    if wait:
+        telling.wait(Budget(_OUTCOME_S))

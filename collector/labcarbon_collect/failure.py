@@ -1,0 +1,86 @@
+"""Why a command or a tracked run failed, as far as its end tells; "" is unknown."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import signal
+import traceback
+from pathlib import Path
+from typing import Optional
+
+HOST_MEMORY = "host_memory"
+_USER_ERRORS = (
+    TypeError, ValueError, LookupError, AttributeError, NameError, ImportError, SyntaxError, AssertionError,
+    ZeroDivisionError,
+)  # fmt: skip
+_OUT_OF_MEMORY = re.compile(r"CUDA out of memory|CUDA error: out of memory|CUDNN_STATUS_ALLOC_FAILED|HIP out of memory")
+_SHARED = re.compile(r"[Bb]us error|insufficient shared memory|unable to \w+ .*shared memory|/dev/shm")
+
+
+class OomKills:
+    """How often the kernel has killed for want of memory in our own cgroup, which is the work's too."""
+
+    def __init__(self, cgroup: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> None:
+        self._events = _events_file(cgroup, root)
+        self._before = self._count()
+
+    def rose(self) -> bool:
+        """Whether it happened since."""
+        now = self._count()
+        return now is not None and self._before is not None and now > self._before
+
+    def _count(self) -> Optional[int]:
+        if self._events is None:
+            return None
+        try:
+            rows = dict(line.split() for line in self._events.read_text().splitlines() if line.count(" ") == 1)
+            return int(rows["oom_kill"])
+        except (OSError, KeyError, ValueError):
+            return None
+
+
+def failure_class(killed_by: int, exit_code: int, kills: OomKills) -> str:
+    """``host_memory`` where the kernel killed for memory and the work died of SIGKILL, itself or a part of it."""
+    by_kill = killed_by == signal.SIGKILL or exit_code == 128 + signal.SIGKILL
+    return HOST_MEMORY if by_kill and kills.rose() else ""
+
+
+def _events_file(cgroup: Path, root: Path) -> Optional[Path]:
+    try:
+        lines = cgroup.read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        if line.startswith("0::"):
+            path = root / line[3:].lstrip("/") / "memory.events"
+            return path if path.is_file() else None
+    return None
+
+
+def class_of(error: BaseException, *, nan_seen: bool = False) -> str:
+    """What an exception that ended a run tells of why; "" where it does not. ``nan_seen``: the last loss was no number."""
+    text, name = str(error)[:4000], type(error).__name__
+    if isinstance(error, MemoryError) or "killed by signal: Killed" in text:
+        return HOST_MEMORY
+    if name == "OutOfMemoryError" or _OUT_OF_MEMORY.search(text):
+        return "cuda_memory"
+    if name in ("ResourceExhaustedError", "XlaRuntimeError", "JaxRuntimeError") and "out of memory" in text.lower():
+        return "cuda_memory"
+    if _SHARED.search(text):
+        return "shared_memory"
+    if nan_seen or isinstance(error, FloatingPointError):
+        return "nan"
+    return "user_error" if isinstance(error, _USER_ERRORS) else ""
+
+
+def point_of(error: BaseException, root: str) -> str:
+    """SHA-256 of the kind of exception and the functions below ``root`` that it came through: no texts, no line numbers."""
+    digest = hashlib.sha256(f"{type(error).__module__}.{type(error).__qualname__}\0".encode("utf-8", "replace"))
+    below = os.path.realpath(root).rstrip(os.sep) + os.sep
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        path = os.path.realpath(frame.f_code.co_filename)
+        if path.startswith(below) and "site-packages" not in path:
+            digest.update(f"{path[len(below) :]}:{frame.f_code.co_name}\0".encode("utf-8", "replace"))
+    return digest.hexdigest()

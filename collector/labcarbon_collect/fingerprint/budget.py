@@ -1,0 +1,80 @@
+"""How long we may look, and how much: nothing that a run waits for goes on for ever."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from typing import Any, Callable, Generic, Optional, TypeVar
+
+Found = TypeVar("Found")
+
+
+class OutOfBudget(Exception):
+    """Time, or a number of files or bytes, ran out; the text says which."""
+
+
+class Budget:
+    """A deadline on the monotonic clock, shared by all who look."""
+
+    def __init__(self, seconds: float, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._now, self.seconds = now, seconds
+        self._ends_s = now() + seconds
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left, never below zero."""
+        return max(0.0, self._ends_s - self._now())
+
+    def check(self) -> None:
+        """Raise OutOfBudget when the time is over."""
+        if self._now() >= self._ends_s:
+            raise OutOfBudget(f"it took longer than {self.seconds:g} s")
+
+
+class Looking(Generic[Found]):
+    """Something looked at in a thread of its own, since a file system may hang; what is not there in time is None."""
+
+    def __init__(self, what: str, look: Callable[[], Found]) -> None:
+        self.what, self._look = what, look
+        self.found: Optional[Found] = None
+        self.why = ""
+        self._thread = threading.Thread(target=self._run, name=f"look-{what}", daemon=True)
+        self._thread.start()
+
+    def wait(self, budget: Budget) -> Optional[Found]:
+        """What was found; None where it failed or took too long, and ``why`` says it."""
+        self._thread.join(budget.left_s)
+        if self._thread.is_alive():
+            self.why = f"it took longer than {budget.seconds:g} s"
+            return None
+        return self.found
+
+    def _run(self) -> None:
+        try:
+            self.found = self._look()
+        except OutOfBudget as spent:
+            self.why = str(spent)
+        except OSError as error:
+            self.why = error.strerror or type(error).__name__
+        except Exception as error:  # noqa: BLE001 - what we do not understand is unknown, and the run begins
+            self.why = type(error).__name__
+
+
+def open_plain(path: Any) -> int:
+    """Open a plain file for reading; never waits for the other end of a pipe. Raises OSError for anything else."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(0, "it is no plain file")
+    return descriptor
+
+
+def read_plain(path: Any, most_bytes: int) -> bytes:
+    """A plain file's content. Raises OSError, and OutOfBudget when it is larger than ``most_bytes``."""
+    with os.fdopen(open_plain(path), "rb") as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OutOfBudget(f"a file is larger than {most_bytes} bytes")
+    return content

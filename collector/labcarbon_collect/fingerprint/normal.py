@@ -1,0 +1,102 @@
+"""The normal form of code: without comments, docstrings and format, one line per statement. Pure.
+
+Written out here, since what ``ast.dump`` gives differs between versions of Python; a field that is empty is left out, so
+that fields which a later version adds change nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+import warnings
+from typing import Any, Iterator, List, Tuple
+
+from labcarbon_collect.fingerprint.notebooks import without_magics
+
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+_NOT_SAID = frozenset(("ctx", "kind", "type_comment", "type_ignores"))
+MOST_SHINGLES = 20_000
+_LINE_BYTES = 8
+# A line with a word like these and a text in it may hold a secret: 32 bits would do to look for it in a dictionary.
+_MAY_BE_SECRET = re.compile(r"pass|pwd|secret|token|key|cred|auth|://", re.IGNORECASE)
+
+
+def normal_lines(name: str, content: bytes) -> List[str]:
+    """The lines of the normal form of a file: Python and notebooks by their syntax, anything else without ``#`` lines."""
+    text = content.decode("utf-8-sig", "replace")
+    if name.endswith((".py", ".pyw", ".ipynb")):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return list(_statements(ast.parse(without_magics(text) if name.endswith(".ipynb") else text), 0))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            pass
+    stripped = (line.strip() for line in text.splitlines())
+    return [line for line in stripped if line and not line.startswith("#")]
+
+
+def packed(lines: List[str]) -> bytes:
+    """Eight bytes of SHA-256 per line; those that may be told as shingles come with a leading 1, others with 0."""
+    found = []
+    for line in lines:
+        told = b"\0" if _MAY_BE_SECRET.search(line) else b"\1"
+        found.append(told + hashlib.sha256(line.encode("utf-8", "replace")).digest()[:_LINE_BYTES])
+    return b"".join(found)
+
+
+def normal_hash(files: List[Tuple[str, bytes]]) -> str:
+    """The hash of all files' packed lines, sorted by name."""
+    digest = hashlib.sha256(b"labcarbon normal\0")
+    for name, lines in sorted(files):
+        written = name.encode("utf-8", "surrogateescape")
+        digest.update(b"%d:%s %d\n" % (len(written), written, len(lines)) + lines)
+    return digest.hexdigest()
+
+
+def shingles(files: List[Tuple[str, bytes]]) -> List[str]:
+    """Eight hex digits for each line that may be told, sorted, the smallest 20 000."""
+    width = _LINE_BYTES + 1
+    found = {
+        lines[at + 1 : at + 5].hex()
+        for _, lines in files
+        for at in range(0, len(lines), width)
+        if lines[at : at + 1] == b"\1"
+    }
+    return sorted(found)[:MOST_SHINGLES]
+
+
+def _statements(node: Any, depth: int) -> Iterator[str]:
+    """A statement's own line, then those of the blocks in it, one deeper."""
+    if not isinstance(node, ast.Module):
+        yield f"{depth} {_said(node, top=True)}"
+    for field in _BLOCKS:
+        block = getattr(node, field, None)
+        if not isinstance(block, list) or not block:
+            continue
+        if field != "body":
+            yield f"{depth} {field}"
+        bare = block[1:] if field == "body" and isinstance(node, _DOCUMENTED) and _is_docstring(block[0]) else block
+        for inner in bare:
+            yield from _statements(inner, depth + 1)
+
+
+def _is_docstring(node: Any) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _said(node: Any, *, top: bool = False) -> str:
+    if isinstance(node, ast.Constant):
+        return repr(node.value)
+    if isinstance(node, ast.AST):
+        parts = []
+        for field in node._fields:
+            value = getattr(node, field, None)
+            block = top and field in _BLOCKS and isinstance(value, list)
+            if not block and field not in _NOT_SAID and value is not None and value != []:
+                parts.append(f"{field}={_said(value)}")
+        return f"{type(node).__name__}({','.join(parts)})"
+    if isinstance(node, list):
+        return "[" + ",".join([_said(each) for each in node]) + "]"
+    return repr(node)

@@ -1,0 +1,33 @@
+"""A notebook as code: the sources of its code cells, without outputs, counts and texts. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_MAGIC = re.compile(r"^(\s*)([%!?].*|[\w.]+\?\??\s*)$")
+
+
+class NotANotebook(Exception):
+    """What ends in .ipynb holds no notebook."""
+
+
+def code_of(content: bytes) -> str:
+    """The code of a notebook, cell after cell. Raises NotANotebook."""
+    try:
+        found: Any = json.loads(content)
+        cells = found["cells"] if "cells" in found else found["worksheets"][0]["cells"]
+        sources = [_joined(cell.get("source", cell.get("input", ""))) for cell in cells if cell.get("cell_type") == "code"]
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        raise NotANotebook("it holds no notebook") from error
+    return "".join(f"{source.rstrip()}\n\n" for source in sources if source.strip())
+
+
+def without_magics(code: str) -> str:
+    """The same as plain Python: a line for the shell or the notebook itself becomes a call, so that it still counts."""
+    return "\n".join(_MAGIC.sub(lambda line: f"{line[1]}__magic__({line[2]!r})", line) for line in code.split("\n"))
+
+
+def _joined(source: Any) -> str:
+    return source if isinstance(source, str) else "".join(str(line) for line in source)

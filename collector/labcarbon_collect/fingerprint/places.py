@@ -1,0 +1,89 @@
+"""Which arguments are paths, and of what: data, start, configuration or output. Paths that exist are no parameters."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from typing import Optional
+
+from labcarbon_collect.lc1 import sort_params
+
+DATA, START, CONFIG, OUTPUT, PARAM = "data", "start", "config", "output", "param"
+_LONGEST = 4096
+_WEIGHTS = re.compile(r"\.(pt|pth|ckpt|safetensors|h5|hdf5|keras|gguf|onnx|pdparams|msgpack)$", re.IGNORECASE)
+_CONFIG_FILE = re.compile(r"\.(ya?ml|toml|ini|cfg|conf|gin)$", re.IGNORECASE)
+_START = re.compile(
+    r"(^|_)(checkpoints?|ckpt|resume\w*|pretrained|weights|init|initial|initialize|restore|load|warm_?start|finetune(_from)?|"
+    r"start_from|from_checkpoint|model_name_or_path|model_path|base_model|teacher)(_|$)"
+)
+_CONFIG = re.compile(r"(^|_)(config|cfg|conf|configs|hparams|hyperparameters|deepspeed|args_file|params_file)(_|$)")
+_PATHLIKE = re.compile(
+    r"(^|_)(data|datadir|dir|path|file|files|root|folder|dataset_dir|train|val|valid|validation|test|eval|input|inputs|"
+    r"images|labels|corpus|csv|manifest|annotations|split|splits|src|source)(_|$)|^arg\d+$"
+)
+# Beyond what lc1 drops: names whose text is where something is written.
+_OUTPUT = re.compile(
+    r"^(save(_(to|as|model|file|name|weights|prefix))?|export(_(to|dir|path|file))?|dest|destination|write_to|dump(_to)?|"
+    r"(\w+_)?out(put)?s?(_(dir|path|file|folder|name|root|prefix))?|out(dir|path|file)|log_?file|logs?|results?(_file|_csv)?|"
+    r"predictions?(_file)?|plots?(_dir)?|figures?(_dir)?|metrics_file)$"
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A path that was given. ``role``: the name of the argument that gave it."""
+
+    kind: str
+    role: str
+    path: str
+    folder: bool = False
+
+
+def last_part(name: str) -> str:
+    """The last part of a parameter's name, as names are compared: ``--model.ckpt-path`` is ``ckpt_path``."""
+    return name.lstrip("-+").replace("-", "_").replace("/", ".").rsplit(".", 1)[-1].lower()
+
+
+def is_output(name: str, text: str) -> bool:
+    """Whether this names where something is written, there already or not: dropped, so that a second run is the same."""
+    return bool(_OUTPUT.match(last_part(name))) and not re.fullmatch(r"[-+.\d]+|true|false", text.strip(), re.IGNORECASE)
+
+
+def place_of(name: str, text: str, cwd: str) -> Optional[Place]:
+    """What path ``text`` is, None when it is none that exists. Devices and pipes are none."""
+    if not text or len(text) > _LONGEST or "://" in text or "\0" in text or "\n" in text:
+        return None
+    path = os.path.join(cwd, text)
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return None
+    folder = stat.S_ISDIR(mode)
+    if not folder and not stat.S_ISREG(mode):
+        return None
+    kind = _kind(last_part(name), name, text, folder)
+    return Place(kind, name.lstrip("-+"), path, folder) if kind != PARAM else None
+
+
+def _kind(last: str, name: str, text: str, folder: bool) -> str:
+    dropped = bool(sort_params({name: "text"}).dropped)
+    if _START.search(last) and not (folder and dropped):
+        return START
+    if dropped:
+        return OUTPUT
+    if not folder and _CONFIG.search(last):
+        return CONFIG
+    if not folder and (_CONFIG_FILE.search(text) or _is_bare_config(last, text)):
+        return CONFIG
+    if not folder and _WEIGHTS.search(text) and not _PATHLIKE.search(last.replace("path", "").replace("file", "")):
+        return START
+    # A bare word is a name that happens to be a folder's as well, unless the argument is one for paths.
+    bare = os.sep not in text and "." not in text
+    return DATA if not bare or _PATHLIKE.search(last) else PARAM
+
+
+def _is_bare_config(last: str, text: str) -> bool:
+    """A Python file, or a JSON file given without a name (``train.py args.json``); JSON under another name is data."""
+    return text.endswith(".py") or (text.endswith(".json") and re.fullmatch(r"arg\d+", last) is not None)

@@ -1,0 +1,1 @@
+"""The fingerprint where the run is."""

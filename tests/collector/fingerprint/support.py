@@ -1,0 +1,83 @@
+"""A folder of code and data, and what its fingerprint is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from labcarbon_collect.fingerprint import Survey, survey
+
+TRAIN = """\
+import model
+
+# trains
+def main():
+    \"\"\"Train.\"\"\"
+    for epoch in range(3):
+        model.step(epoch)
+
+
+main()
+"""
+MODEL = "def step(epoch):\n    return epoch * 2\n"
+
+
+class Folder:
+    """A folder with files, maybe a git repository, of a simulated person."""
+
+    def __init__(self, root: Path, home: Path | None = None) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self.root, self.home = root, home or root.parent / "state"
+        self.home.mkdir(exist_ok=True, mode=0o700)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"], "HOME": str(self.home), "LABCARBON_DATA": str(self.home),
+            "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CEILING_DIRECTORIES": str(self.home.parent),
+        }  # fmt: skip
+
+    def write(self, **files: str | bytes) -> None:
+        """``train_py="…"`` writes train.py; ``pkg__model_py`` writes pkg/model.py."""
+        for name, content in files.items():
+            self.put(name.replace("__", "/").replace("_", "."), content)
+
+    def put(self, name: str, content: str | bytes) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def git(self, *arguments: str) -> str:
+        who = ["-c", "user.name=ana", "-c", "user.email=ana@example.org", "-c", "protocol.file.allow=always"]
+        done = subprocess.run(
+            ["git", *who, *arguments], cwd=self.root, env=self.environ, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    def commit(self, message: str = "state") -> None:
+        if not (self.root / ".git").exists():
+            self.git("init", "-q", "-b", "main")
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", message)
+
+    def look(self, *command: str, seconds: float = 20, environ: Mapping[str, str] | None = None, **said: Any) -> Survey:
+        words = command or ("python", "train.py")
+        return survey(
+            words, cwd=str(self.root), environ={**self.environ, **(environ or {})}, seconds=seconds, **said
+        )  # fmt: skip
+
+    def wire(self, *command: str, **said: Any) -> dict[str, Any]:
+        return self.look(*command, **said).wire
+
+    def code(self, *command: str, **said: Any) -> str:
+        """The hash of the code."""
+        told = self.wire(*command, **said)["code"]
+        assert told["state"] == "verified", told
+        return str(told["hash"])
+
+    def normal(self, *command: str) -> str:
+        return str(self.wire(*command)["code"]["normal"])

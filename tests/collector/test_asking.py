@@ -1,0 +1,382 @@
+"""``run`` and ``check`` ask whether a command's work was done before: what they say, when they stop, how long they wait."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from labcarbon_collect.preflight import NotAsked, read_answer
+
+from tests.collector.processes import Collector, shell, wait_for
+from tests.fakes import labcarbon_server as fakes
+
+ASKED = "22222222-2222-4222-8222-222222222222"
+MATCH = {
+    "run": "33333333-3333-4333-8333-333333333333", "url": "https://lab.example.org/runs/33333333-3333-4333-8333-333333333333/",
+    "who": "Ben", "started_at": "2026-11-02T14:03:00Z", "ended_at": "2026-11-02T18:20:00Z", "state": "finished",
+    "project": "vision", "host": "gpu1", "energy_mj": 15_156_000_000, "emission_ug": 1_390_000_000,
+    "metric": {"name": "val_acc", "value": 0.9134}, "differs": [], "weak": [], "failure": None,
+}  # fmt: skip
+DUPLICATE = {
+    "verdict": "duplicate", "certainty": "verified", "level": "loud", "asked": ASKED, "matches": [MATCH],
+    "message": "Ben did exactly this on 2 November.",
+    "estimate": {
+        "runs": 3, "energy_mj": 15_156_000_000, "low_mj": 14_400_000_000, "high_mj": 16_200_000_000, "emission_ug": None
+    },
+}  # fmt: skip
+POSSIBLE = {**DUPLICATE, "certainty": "possible", "level": "warn", "matches": [{**MATCH, "weak": ["data"]}]}
+
+
+@pytest.fixture
+def server() -> Iterator[fakes.FakeServer]:
+    with fakes.running() as fake:
+        yield fake
+
+
+@pytest.fixture
+def person(tmp_path: Path, server: fakes.FakeServer) -> Collector:
+    """Somebody logged in, on a machine without a daemon."""
+    made = Collector(tmp_path)
+    made.log_in(server.url)
+    return made
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "work" / "train.py"
+    path.parent.mkdir()
+    path.write_text("print('trained', flush=True)\n")
+    return path
+
+
+def ask(person: Collector, script: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return person.call(*options, "--", "python3", script.name, "--lr", "0.1", cwd=script.parent)
+
+
+def outcomes(server: fakes.FakeServer) -> list[Any]:
+    return [request.body for request in server.sent("POST", f"preflight/{ASKED}/outcome/")]
+
+
+def test_the_answer_is_said_before_the_work_begins_and_the_work_begins(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
+    server.preflight = DUPLICATE
+    done = ask(person, script, "run", "--project", "demo")
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+    for said in ("Ben did exactly this", "Ben, 2026-11-02 14:03 to 18:20 UTC, finished, on gpu1, project vision",
+                 "4.21 kWh · 1.39 kg CO2e · val_acc 0.9134", MATCH["url"], "about 4.21 kWh (4.00 to 4.50)"):  # fmt: skip
+        assert str(said) in done.stderr
+    assert "\x1b" not in done.stderr
+    assert wait_for(lambda: outcomes(server)) == [{"outcome": "went_on"}]
+    (asked,) = server.sent("POST", "preflight/")[:1]
+    (put,) = server.sent("PUT", "runs/")
+    assert asked.token == "lc_user_fake"
+    assert asked.body["fingerprint"] == put.body["fingerprint"]
+    assert asked.body["fingerprint"]["params"].keys() == {"lr"}
+    assert (asked.body["name"], asked.body["project"], asked.body["run"]) == ("train.py", "demo", put.path.split("/")[-2])
+    assert (put.body["intent"], put.body["name"]) == ("train", "train.py")
+
+
+@pytest.mark.parametrize("verdict", ["duplicate", "concurrent", "will_fail"])
+def test_enforce_stops_what_is_certain_to_be_in_vain_before_it_starts(
+    person: Collector, script: Path, server: fakes.FakeServer, verdict: str
+) -> None:
+    server.preflight = {**DUPLICATE, "verdict": verdict}
+    done = ask(person, script, "run", "--enforce")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "not started, since it would be in vain (--enforce)" in done.stderr
+    assert outcomes(server) == [{"outcome": "stopped"}]
+    assert server.sent("PUT", "runs/") == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [POSSIBLE, {**DUPLICATE, "verdict": "resume"}, {**DUPLICATE, "verdict": "near"}, {**DUPLICATE, "verdict": "same_run"},
+     fakes.NOTHING_LIKE_IT],
+)  # fmt: skip
+def test_enforce_stops_nothing_that_is_less_than_certain(
+    person: Collector, script: Path, server: fakes.FakeServer, answer: dict[str, Any]
+) -> None:
+    server.preflight = answer
+    done = ask(person, script, "run", "--enforce")
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+
+
+def test_nothing_is_said_where_there_is_nothing_to_say(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+    silent = {**DUPLICATE, "verdict": "replicate", "level": "silent"}
+    for answer in (fakes.NOTHING_LIKE_IT, silent):
+        server.preflight = answer
+        done = ask(person, script, "run")
+        assert [line for line in done.stderr.splitlines() if "was not measured" not in line] == []
+
+
+def test_no_check_asks_nobody_and_still_tells_the_fingerprint(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
+    server.preflight = DUPLICATE
+    done = ask(person, script, "run", "--no-check", "--enforce")
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+    assert server.sent("POST", "preflight/") == []
+    assert server.sent("PUT", "runs/")[0].body["fingerprint"]["code"]["state"] == "verified"
+
+
+def test_intent_sweep_and_parent_are_told(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+    parent = "44444444-4444-4444-8444-444444444444"
+    ask(person, script, "run", "--intent", "ablation", "--sweep", "grid-1", "--parent", parent)
+    (put,) = server.sent("PUT", "runs/")
+    (asked,) = server.sent("POST", "preflight/")
+    assert (put.body["intent"], put.body["sweep"], put.body["parent"]) == ("ablation", "grid-1", parent)
+    assert (asked.body["fingerprint"]["intent"], asked.body["fingerprint"]["sweep"]) == ("ablation", "grid-1")
+    assert asked.body["parent"] == parent
+    wrong = ask(person, script, "run", "--parent", "mine")
+    assert wrong.returncode == 1
+    assert "is not the UUID of a run" in wrong.stderr
+
+
+def silent_address() -> tuple[socket.socket, str]:
+    """An address where connections are taken and nothing is ever said."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    return listener, f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+BEGAN = "import time; print(time.monotonic(), flush=True)"
+
+
+def waited(person: Collector, script: Path, *options: str) -> tuple[float, subprocess.CompletedProcess[str]]:
+    """Seconds from the start of ``run`` to that of the work. A machine too busy to start Python is asked again."""
+    for _ in range(3):
+        before = time.monotonic()
+        bare = subprocess.run([sys.executable, "-c", BEGAN], capture_output=True, text=True, check=True)
+        start_s = float(bare.stdout) - before
+        begun = time.monotonic()
+        done = ask(person, script, "run", *options)
+        assert done.returncode == 0
+        if start_s < 0.15:
+            break
+    return float(done.stdout) - begun, done
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (fakes.trickles, "did not answer within 1."), (fakes.hangs_up, "nobody was asked"),
+        (fakes.cuts_the_reply, "was cut off"), (fakes.answers(200, b"<html>no</html>"), "gave no answer that this"),
+        (fakes.answers(200, {"verdict": "duplicate"}), "gave no answer that this collector"),
+        (fakes.answers(200, []), "gave no answer"), (fakes.answers(200, {**DUPLICATE, "level": "purple"}), "gave no answer"),
+        (fakes.says(401, "It has expired."), "labcarbon-collect login"), (fakes.says(404), "older than this collector"),
+        (fakes.says(500), "answered 500"), (fakes.answers(302, b"", Location="http://127.0.0.1:1/"), "answered 302"),
+        ("silent", "did not answer within 1."), ("refused", "nothing answers there"),
+    ],
+)  # fmt: skip
+def test_the_work_begins_within_two_and_a_half_seconds_with_one_line(
+    person: Collector, script: Path, server: fakes.FakeServer, fault: Any, said: str
+) -> None:
+    listener, address = silent_address()
+    script.write_text(BEGAN)
+    url = server.url
+    if fault == "silent":
+        url = address
+    elif fault == "refused":
+        listener.close()
+        url = address
+    else:
+        server.faults = [fault]
+    environ = {"LABCARBON_URL": url, "LABCARBON_TOKEN": "lc_user_fake"}
+    other = Collector(person.root, environ)
+    waited_s, done = waited(other, script, "--enforce")
+    listener.close()
+    assert waited_s < 2.5
+    lines = [line for line in done.stderr.splitlines() if "nobody was asked whether this was run before" in line]
+    assert len(lines) == 1
+    assert said in lines[0]
+
+
+def test_a_name_service_and_a_daemon_that_hang_cost_no_more(person: Collector, script: Path) -> None:
+    hanging = socket.socket(socket.AF_UNIX)
+    hanging.bind(str(person.socket))
+    hanging.listen()
+    listener, address = silent_address()
+    script.write_text(BEGAN)
+    other = Collector(person.root, {"LABCARBON_URL": address, "LABCARBON_TOKEN": "lc_user_fake"})
+    waited_s, _ = waited(other, script)
+    hanging.close()
+    listener.close()
+    assert waited_s < 2.5
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_we_ask_ends_the_work_that_never_began(
+    person: Collector, script: Path, number: signal.Signals
+) -> None:
+    listener, address = silent_address()
+    other = Collector(person.root, {"LABCARBON_URL": address, "LABCARBON_TOKEN": "lc_user_fake"})
+    process = other.popen(
+        "run", "--", "python3", str(script), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    listener.settimeout(10)
+    connection, _ = listener.accept()
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=20)
+    connection.close()
+    listener.close()
+    assert (process.returncode, output) == (128 + number, "")
+
+
+def test_exit_codes_pass_through_whatever_was_answered(person: Collector, server: fakes.FakeServer) -> None:
+    server.preflight = DUPLICATE
+    for code in (0, 3, 77):
+        assert person.call("run", "--", *shell(f"exit {code}")).returncode == code
+
+
+def test_without_a_login_one_line_says_that_nobody_was_asked(tmp_path: Path, server: fakes.FakeServer, script: Path) -> None:
+    node = Collector(tmp_path)
+    node.enrol(server.url)
+    node.start()
+    try:
+        wait_for(lambda: (node.status() or {}).get("enrolled"))
+        done = ask(node, script, "run")
+        line = f"nobody was asked whether this was run before: you are not logged in: labcarbon-collect login {server.url}"
+        assert done.stderr.count("nobody was asked") == 1
+        assert line in done.stderr
+        facts = wait_for(lambda: next((f for f in server.runs.values() if f.get("name") == "train.py"), None))
+        assert facts["fingerprint"]["code"]["hash"]
+        assert "shingles" not in facts["fingerprint"]["code"]
+    finally:
+        node.stop()
+
+
+def test_the_digest_of_large_data_follows_when_it_is_ready(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
+    data = script.parent / "cats"
+    data.mkdir()
+    with (data / "large").open("wb") as file:
+        file.truncate(70_000_000)
+    script.write_text("import time; time.sleep(3)\n")
+    done = person.call("run", "--", "python3", "train.py", "--data", "cats", cwd=script.parent)
+    assert done.returncode == 0
+    (put,) = server.sent("PUT", "runs/")
+    assert "verified" not in put.body["fingerprint"]["data"]
+    patches = [request.body["fingerprint"] for request in server.sent("PATCH", "runs/") if "fingerprint" in request.body]
+    assert [sorted(patch) for patch in patches] == [["data", "version"]]
+    assert patches[0]["data"]["weak"] == put.body["fingerprint"]["data"]["weak"]
+    assert patches[0]["data"]["items"][0]["state"] == "verified"
+
+
+def test_a_run_that_ends_first_abandons_the_digest_and_says_nothing(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
+    data = script.parent / "cats"
+    data.mkdir()
+    with (data / "large").open("wb") as file:
+        file.truncate(50_000_000_000)
+    begun = time.monotonic()
+    done = person.call("run", "--", "python3", "train.py", "--data", "cats", cwd=script.parent)
+    assert time.monotonic() - begun < 8
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+    assert [request for request in server.sent("PATCH", "runs/") if "fingerprint" in request.body] == []
+    assert "digest" not in done.stderr
+    left = [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(person.root).encode() in environ_of(path)]
+    assert left == []
+
+
+def environ_of(cmdline: Path) -> bytes:
+    try:
+        digest = b"digest_child" in cmdline.read_bytes()
+        return (cmdline.parent / "environ").read_bytes() if digest else b""
+    except OSError:
+        return b""
+
+
+def test_check_answers_and_starts_nothing(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+    server.preflight = POSSIBLE
+    done = ask(person, script, "check", "--project", "demo")
+    assert done.returncode == 0
+    assert "Ben did exactly this" in done.stdout
+    assert "not certain: data known by names, sizes and times only" in done.stdout
+    assert "the data are unknown: no argument is a path that exists" in done.stdout
+    assert "trained" not in done.stdout
+    assert server.sent("PUT", "runs/") == []
+    assert outcomes(server) == []
+    assert server.sent("POST", "preflight/")[0].body["run"] is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "options", "code"),
+    [
+        (DUPLICATE, ["--enforce"], 3),
+        (DUPLICATE, [], 0),
+        (POSSIBLE, ["--enforce"], 0),
+        (fakes.NOTHING_LIKE_IT, ["--enforce"], 0),
+    ],
+)
+def test_check_ends_with_3_only_when_asked_to_enforce_and_certain(
+    person: Collector, script: Path, server: fakes.FakeServer, answer: dict[str, Any], options: list[str], code: int
+) -> None:
+    server.preflight = answer
+    assert ask(person, script, "check", *options).returncode == code
+
+
+def test_check_says_that_nothing_like_it_was_run(person: Collector, script: Path) -> None:
+    done = ask(person, script, "check")
+    assert done.stdout.startswith("Nothing like it was run before.\n")
+
+
+def test_check_without_a_server_or_a_login_says_so_and_is_no_error(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
+    server.faults = [fakes.says(500)]
+    done = ask(person, script, "check", "--enforce")
+    assert done.returncode == 0
+    assert "nobody was asked whether this was run before" in done.stderr
+    stranger = Collector(person.root, {"XDG_CONFIG_HOME": str(person.root / "nobody")})
+    done = ask(stranger, script, "check")
+    assert done.returncode == 0
+    assert "labcarbon-collect login URL" in done.stderr
+
+
+def test_check_as_json(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+    server.preflight = DUPLICATE
+    told = json.loads(ask(person, script, "check", "--json").stdout)
+    assert told["answer"] == DUPLICATE
+    assert told["fingerprint"]["version"] == "lc1"
+    assert told["why"] == ""
+
+
+def test_check_hashes_all_data_first_on_request(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+    data = script.parent / "cats"
+    data.mkdir()
+    with (data / "large").open("wb") as file:
+        file.truncate(70_000_000)
+    command = ["--", "python3", "train.py", "--data", "cats"]
+    weak = person.call("check", *command, cwd=script.parent)
+    assert "the data are known by names, sizes and times only; with --digest by content" in weak.stdout
+    sure = person.call("check", "--digest", *command, cwd=script.parent)
+    assert "known by names" not in sure.stdout
+    first, second = (request.body["fingerprint"]["data"] for request in server.sent("POST", "preflight/"))
+    assert "verified" not in first
+    assert second["verified"]
+
+
+def test_check_needs_a_command(person: Collector) -> None:
+    done = person.call("check", "--project", "demo")
+    assert done.returncode == 1
+    assert "labcarbon-collect check -- python train.py" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "body",
+    [None, [], "x", 3, {}, {"verdict": "none"}, {**DUPLICATE, "verdict": ["none"]}, {**DUPLICATE, "message": None},
+     {**DUPLICATE, "level": {}}],
+)  # fmt: skip
+def test_what_is_no_answer_is_none(body: Any) -> None:
+    with pytest.raises(NotAsked):
+        read_answer("http://server", body)
