@@ -12,6 +12,7 @@ from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.dashboard.calc import duration
 from apps.dashboard.charts import Chart, power
 from apps.dashboard.contexts.pricing import Pricing
+from apps.dashboard.contexts.run_codecarbon import CodeCarbonTold, codecarbon_told
 from apps.dashboard.contexts.run_facts import RunFacts, run_facts
 from apps.dashboard.contexts.runs import run_hours, took
 from apps.dashboard.contexts.use import Charge, Twin, merged, priced_use, use_twin
@@ -54,6 +55,7 @@ class RunPage:
     chart: Chart | None
     twin: Twin | None
     facts: RunFacts
+    codecarbon: CodeCarbonTold | None
     command: str
 
 
@@ -146,5 +148,6 @@ def run_page(*, lab: Lab, run: Run, zone: Any, now: int, sight: Sight, metric: s
         chart=power(name="run-power", summary=summary, devices=curves) if curves else None,
         twin=use_twin(use, [charge], period, [None] * len(period.buckets())) if use.parts else None,
         facts=run_facts(run, metric),
+        codecarbon=codecarbon_told(run),
         command=" ".join(str(word) for word in run.command),
     )
