@@ -37,7 +37,6 @@ class RunFacts:
     known: Known = field(default_factory=Known)
 
 
-@transaction.atomic
 def put_run(
     *,
     lab: Lab,
@@ -59,6 +58,25 @@ def put_run(
     The run that a scheduler's job is (its UUID follows from the job) is written by each node the job works on; whose job
     it is, the first one says.
     """
+    told: dict[str, Any] = {
+        "lab": lab,
+        "uuid": uuid,
+        "facts": facts,
+        "by": by,
+        "bound_node": bound_node,
+        "now": now,
+        "teller": teller,
+    }
+    try:
+        return _put(**told)
+    except IntegrityError:  # somebody made the same run at the same moment: now it is there
+        return _put(**told)
+
+
+@transaction.atomic
+def _put(
+    *, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_node: UUID | None, now: int | None, teller: str
+) -> tuple[Run, str]:
     if bound_node is not None and facts.node_uuid not in (None, bound_node):
         raise Forbidden("This token writes only runs of its own node.", hint="Leave 'node' out, or use a person's token.")
     node_uuid = bound_node or facts.node_uuid
@@ -131,18 +149,11 @@ def _told_before(lab: Lab, uuid: UUID, external: External, bound_node: UUID | No
 
 
 def _locked(lab: Lab, uuid: UUID, facts: RunFacts) -> tuple[Run, bool]:
-    """Return the run's row, made if need be and locked, and whether it is new. Two who make it at once get one row."""
-    runs = Run.objects.select_for_update(of=("self",)).select_related("node")
-    run = runs.filter(lab=lab, uuid=uuid).first()
+    """Return the run's row, locked, or one that is new and not stored yet; and whether it is new."""
+    run = Run.objects.select_for_update(of=("self",)).select_related("node").filter(lab=lab, uuid=uuid).first()
     if run is not None:
         return run, False
-    run = Run(lab=lab, uuid=uuid, name=facts.name, started_us=facts.started_us)
-    try:
-        with transaction.atomic():
-            run.save(force_insert=True)
-    except IntegrityError:
-        return runs.get(lab=lab, uuid=uuid), False
-    return run, True
+    return Run(lab=lab, uuid=uuid, name=facts.name, started_us=facts.started_us), True
 
 
 def _take_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: UUID | None) -> None:
