@@ -12,7 +12,16 @@ from apps.runs.models import ExternalId, Fingerprint, Metric, Run
 from apps.runs.tiers import Parts, tier_keys
 
 NEWEST = 50
-_FEW = {Tier.F3: 10, Tier.F3_WEAK: 10}
+# Of what only counts or informs a few do: five seeds, three siblings, what such a run needs.
+_FEW = {
+    tier: few
+    for few, tiers in (
+        (10, (Tier.F3, Tier.F3_WEAK)),
+        (20, (Tier.F2, Tier.F2_WEAK, Tier.F1_NORMAL, Tier.F1_NORMAL_WEAK)),
+        (30, (Tier.F4, Tier.F4_WEAK)),
+    )
+    for tier in tiers
+}
 MOST_LEFT_OUT = 40
 FIVE = 5  # points of a curve below which curves are alike by chance
 _KEPT = tuple(
