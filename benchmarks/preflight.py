@@ -52,8 +52,8 @@ def family(small: Any, size: int, now: int) -> None:
     """Add ``size`` runs of one entry, data and start: the oldest 100 do the same work, to 1 000 with other seeds, to 10 000
     with other code, then other recipes.
 
-    So the newest of each key are other runs, and as many as can be are compared whole. The first 10 000 have energy. Keys of
-    all parameters but one are left to the runs of other work.
+    So the newest of each key are other runs, and as many as can be are compared whole. The first 10 000 have energy. Of the
+    family only the first 100 have keys of all parameters but one: they are one work.
     """
     from dataclasses import replace
 
@@ -90,7 +90,9 @@ def family(small: Any, size: int, now: int) -> None:
             elif i >= 100:
                 row.seeds = {"seed": f"{i:032x}"}
             rows.append(row)
-            parts = replace(parts_of(row, ignored=()), left_out=None)
+            parts = parts_of(row, ignored=())
+            if i >= 100:
+                parts = replace(parts, left_out=None)
             keys += [TierKey(lab=small.lab, run=run, tier=tier, key=key) for tier, key in tier_keys(parts)]
         Fingerprint.objects.bulk_create(rows, batch_size=1000)
         TierKey.objects.bulk_create(keys, batch_size=5000)

@@ -39,7 +39,7 @@ def judge_run(*, run: Run, now: int) -> Repeat | None:
     withdraw_avoided(run=run, keys=keys, now=now)
     there = candidates(run.lab, keys) - {run.pk}
     before = [past for past in pasts(run.lab, there, ignored) if (past.started_us, past.uuid) < (run.started_us, run.uuid)]
-    itself = past_of(row, ignored)
+    itself = past_of(run, work)
     question = Question(
         work=work, now=run.started_us, run=run.uuid, parent=itself.parent, job=job_of(run), intent=run.intent,
         sweep=run.sweep,

@@ -1,7 +1,8 @@
 """Reads of preflight: past runs that may be the same work, found by their keys and compared whole."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from apps.accounts.models import Lab
@@ -12,15 +13,20 @@ from apps.runs.models import ExternalId, Fingerprint, Metric, Run
 from apps.runs.tiers import Parts, tier_keys
 
 NEWEST = 50
-_FEW = {Tier.F3: 10, Tier.F3_WEAK: 10}
+# Of what only counts or informs a few do: five seeds, three siblings, what such a run needs.
+_FEW = {
+    tier: few
+    for few, tiers in (
+        (10, (Tier.F3, Tier.F3_WEAK)),
+        (20, (Tier.F2, Tier.F2_WEAK, Tier.F1_NORMAL, Tier.F1_NORMAL_WEAK)),
+        (30, (Tier.F4, Tier.F4_WEAK)),
+    )
+    for tier in tiers
+}
 MOST_LEFT_OUT = 40
 FIVE = 5  # points of a curve below which curves are alike by chance
-_KEPT = tuple(
-    f"run__{name}"
-    for name in (
-        "uuid", "lab_id", "state", "started_us", "ended_us", "failure", "failure_point", "tags", "cluster", "job_id",
-        "parent_asked", "parent__uuid",
-    )
+_OF_RUN = (
+    "uuid", "state", "started_us", "ended_us", "failure", "failure_point", "tags", "cluster", "job_id", "parent_asked",
 )  # fmt: skip
 _PARTS = (
     "entry", "code", "code_weak", "code_normal", "params", "told", "seeds", "data", "data_weak", "start", "start_weak",
@@ -30,40 +36,52 @@ _PARTS = (
 
 def work_of(row: Fingerprint, ignored: Collection[str]) -> Work:
     """Return what a stored fingerprint, or one as told, says of a run's work."""
+    return _work({name: getattr(row, name) for name in _PARTS}, ignored)
+
+
+def _work(parts: Mapping[str, Any], ignored: Collection[str]) -> Work:
     return Work(
-        entry=row.entry,
-        code=Part(row.code, row.code_weak),
-        normal=row.code_normal,
-        params=without(row.params, ignored),
-        told=row.told or {},
-        data=Part(row.data, row.data_weak),
-        start=Part(row.start, row.start_weak),
-        seeds=row.seeds,
-        environment=row.environment or {},
-        hardware=row.hardware or {},
+        entry=parts["entry"],
+        code=Part(parts["code"], parts["code_weak"]),
+        normal=parts["code_normal"],
+        params=without(parts["params"], ignored),
+        told=parts["told"] or {},
+        data=Part(parts["data"], parts["data_weak"]),
+        start=Part(parts["start"], parts["start_weak"]),
+        seeds=parts["seeds"],
+        environment=parts["environment"] or {},
+        hardware=parts["hardware"] or {},
     )
 
 
-def past_of(row: Fingerprint, ignored: Collection[str]) -> Past:
+def past_of(run: Run, work: Work) -> Past:
     """Return a stored run as it is compared."""
-    run = row.run
+    facts = {name: getattr(run, name) for name in _OF_RUN}
+    return _past({**facts, "parent__uuid": run.parent.uuid if run.parent else None}, work)
+
+
+def _past(run: Mapping[str, Any], work: Work) -> Past:
     return Past(
-        uuid=run.uuid,
-        work=work_of(row, ignored),
-        state=run.state,
-        started_us=run.started_us,
-        ended_us=run.ended_us,
-        failure=run.failure,
-        failure_point=run.failure_point,
-        has_checkpoint=bool(isinstance(run.tags, dict) and run.tags.get("checkpoint")),
-        parent=run.parent.uuid if run.parent else run.parent_asked,
-        job=job_of(run),
+        uuid=run["uuid"],
+        work=work,
+        state=run["state"],
+        started_us=run["started_us"],
+        ended_us=run["ended_us"],
+        failure=run["failure"],
+        failure_point=run["failure_point"],
+        has_checkpoint=bool(isinstance(run["tags"], dict) and run["tags"].get("checkpoint")),
+        parent=run["parent__uuid"] or run["parent_asked"],
+        job=_job(run["cluster"], run["job_id"]),
     )
+
+
+def _job(cluster: str, job_id: str) -> str:
+    return f"{cluster}/{job_id}" if job_id else ""
 
 
 def job_of(run: Run) -> str:
     """Return the scheduler's job a run works in, '' if none."""
-    return f"{run.cluster}/{run.job_id}" if run.job_id else ""
+    return _job(run.cluster, run.job_id)
 
 
 def keys_asked(parts: Parts, work: Work) -> list[tuple[Tier, int]]:
@@ -86,8 +104,9 @@ def candidates(lab: Lab, keys: Sequence[tuple[Tier, int]]) -> set[int]:
 
 def pasts(lab: Lab, run_ids: Iterable[int], ignored: Collection[str]) -> list[Past]:
     """Return past runs with what is compared of them. One query."""
-    found = Fingerprint.objects.filter(run_id__in=list(run_ids), run__lab=lab)
-    return [past_of(row, ignored) for row in found.select_related("run__parent").only(*_PARTS, *_KEPT)]
+    of_run = [f"run__{name}" for name in (*_OF_RUN, "parent__uuid")]
+    found = Fingerprint.objects.filter(run_id__in=list(run_ids), run__lab=lab).values(*_PARTS, *of_run)
+    return [_past({name.removeprefix("run__"): row[name] for name in of_run}, _work(row, ignored)) for row in found]
 
 
 def run_of_external(lab: Lab, external: tuple[str, str] | None) -> Past | None:
@@ -97,7 +116,7 @@ def run_of_external(lab: Lab, external: tuple[str, str] | None) -> Past | None:
     found = ExternalId.objects.filter(lab=lab, tool=external[0], value=external[1]).select_related("run__parent").first()
     if found is None:
         return None
-    return replace(past_of(Fingerprint(run=found.run), ()), external=frozenset({external}))
+    return replace(past_of(found.run, Work()), external=frozenset({external}))
 
 
 def series_of(run_ids: Iterable[int]) -> dict[int, str]:

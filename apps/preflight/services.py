@@ -38,9 +38,11 @@ class Asked:
     external: tuple[str, str] | None = None
 
 
-@transaction.atomic
 def ask(*, lab: Lab, asked: Asked, asker: Asker, node_uuid: UUID | None, now: int) -> dict[str, Any]:
-    """Answer a question and keep it. The number of statements depends neither on the number of runs nor of matches."""
+    """Answer a question and keep it. The number of statements depends neither on the number of runs nor of matches.
+
+    One row is written, last: on SQLite a transaction around the reading would hold everybody up who writes.
+    """
     project = project_by_slug(lab, asked.project) if asked.project else None
     ignored = ignored_in(project.pk if project else None)
     row = row_told(asked.fingerprint)

@@ -23,7 +23,7 @@ from apps.preflight.words import message, metric_shown, opening
 from apps.runs.models import Metric, Run
 
 TOLD = 5
-MOST_ALIKE = 20
+MOST_ALIKE = 10
 _AFTER = 16  # differences in a sentence would hide the sentence
 YOU = "you"
 _STATES = {"running": "still running", "failed": "failed", "killed": "killed", "lost": "lost", "finished": "finished"}

@@ -182,7 +182,7 @@ def _sweep(question: Question, matches: Sequence[Match]) -> Found | None:
     siblings = [match for match in matches if _sibling(question, match)]
     varied = frozenset().union(*(match.relation.changed or () for match in siblings))
     found = len(siblings) >= SIBLINGS and len(varied) <= SIBLING_KEYS
-    if not found and not _declared_sweep(question):
+    if not _declared_sweep(question) and (not found or any(_unseeded(match) for match in matches)):
         return None
     return _said(Verdict.SWEEP, siblings, Level.SILENT) or Found(Verdict.SWEEP)
 
@@ -196,10 +196,15 @@ def _sibling(question: Question, match: Match) -> bool:
     return near_code and question.now - match.past.started_us <= SIBLING_US
 
 
+def _unseeded(match: Match) -> bool:
+    """Return whether the same work was done, or is being done, without a seed."""
+    return match.kind == Kind.F1 and match.relation.seeds == Seeds.UNSET and match.past.state in DONE_OR_ON
+
+
 def _replicate(question: Question, matches: Sequence[Match]) -> Found | None:
     """Other seeds are silent up to five; a repeat without a seed is told from the first on."""
     done = [match for match in matches if match.past.state in DONE_OR_ON]
-    unseeded = [match for match in done if match.kind == Kind.F1 and match.relation.seeds == Seeds.UNSET]
+    unseeded = [match for match in done if _unseeded(match)]
     if unseeded:
         return _said(Verdict.REPLICATE, unseeded, Level.INFORM)
     other = [match for match in done if match.kind == Kind.F2]

@@ -100,6 +100,7 @@ WARNED: list[Case] = [
     # Repeats without a seed, and more than five seeds
     ("no seed on either side", question(work=UNSEEDED), [past(work=UNSEEDED)], "replicate", "inform", "verified"),
     ("no seed, running", question(work=UNSEEDED), [past(work=UNSEEDED, state="running")], "replicate", "inform", "verified"),
+    ("no seed, among siblings of a day", question(work=UNSEEDED), [past(work=UNSEEDED), *(past(lr, hours_ago=3, work=work(argv(lr=lr, seed=None))) for lr in ("0.2", "0.3", "0.4"))], "replicate", "inform", "verified"),
     ("a sixth seed", question(), [_seeded(seed) for seed in range(2, 7)], "replicate", "inform", "verified"),
 ]  # fmt: skip
 
@@ -130,6 +131,7 @@ SILENT: list[Case] = [
     ("a seed where none was", question(), [past(work=UNSEEDED)], "replicate", "silent", "verified"),
     ("another seed failed in the code", question(), [_seeded(2, **FAILED)], "none", "silent", "verified"),
     ("another seed left a checkpoint", question(), [_seeded(2, state="killed", has_checkpoint=True)], "none", "silent", "verified"),
+    ("no seed, within a declared sweep", question(work=UNSEEDED, sweep="s1"), [past(work=UNSEEDED)], "sweep", "silent", "verified"),
     ("a grid over two keys", question(work=work(argv(lr="0.3", wd="0"))), _siblings(), "sweep", "silent", "verified"),
     ("a sweep's id, first of it", question(sweep="s1"), [], "sweep", "silent", "verified"),
     ("a declared sweep", question(work=work(argv(lr="0.2")), intent="sweep"), [past()], "sweep", "silent", "verified"),
