@@ -94,6 +94,7 @@ TEMPLATES = [
 _SQLITE = {
     "ENGINE": "django.db.backends.sqlite3",
     "NAME": DATA_DIR / "labcarbon.sqlite3",
+    "CONN_MAX_AGE": 60,  # the last one to close the file writes its log back, which each request would wait for
     "OPTIONS": {
         "timeout": 20,
         "transaction_mode": "IMMEDIATE",

@@ -62,6 +62,7 @@ def change_role(*, lab: Lab, person: User, role: str, by: User, now: int) -> Mem
     membership.save(update_fields=["role"])
     details = {"role": {"from": before, "to": role}, "invitations_ended": _end_what_was_offered(lab, person, role, now)}
     audit.record(lab=lab, by=by, action=Act.MEMBER_ROLE, subject=person.get_username(), details=details, now=now)
+    transaction.on_commit(forget_tokens)  # a tracker's token does no more than its maker's role allows
     return membership
 
 

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from apps.core.errors import InvalidInput
 from apps.core.jobs import request_job
+from apps.core.sql import rows, uuid_param
 from apps.trackers.choices import Door
 from apps.trackers.codecarbon.calc import hardware_signature, short_facts
-from apps.trackers.models import CodeCarbonPost, CodeCarbonRun, CodeCarbonSource
+from apps.trackers.models import CodeCarbonRun, CodeCarbonSource
 
 JOB = "trackers.codecarbon"
 
@@ -29,11 +30,16 @@ def take(*, source: CodeCarbonSource, door: Door, content: Mapping[str, Any], bo
     The id of a run of another token names no more than a run of this one: whose energy it is follows from the token alone.
     """
     uuid = _run_id(content)
-    told = CodeCarbonRun.objects.filter(source=source, uuid=uuid).first()
-    if told is None:
-        told = _made(source, uuid, content, now)
-    CodeCarbonPost.objects.create(told=told, door=door, body=body, received_us=now)
-    request_job(kind=JOB, key=str(told.pk))
+    params = [source.pk, uuid_param(uuid)]
+    known = next(rows("SELECT id FROM trackers_codecarbonrun WHERE source_id = %s AND uuid = %s", params), None)
+    told_id = known["id"] if known else _made(source, uuid, content, now).pk
+    with connection.cursor() as cursor:  # as a model's row it takes three times as long, and the client waits
+        cursor.execute(
+            "INSERT INTO trackers_codecarbonpost (told_id, door, body, received_us, worked, problem) "
+            "VALUES (%s, %s, %s, %s, %s, '')",
+            [told_id, int(door), body, now, False],
+        )
+    request_job(kind=JOB, key=str(told_id))
 
 
 def _made(source: CodeCarbonSource, uuid: UUID, content: Mapping[str, Any], now: int) -> CodeCarbonRun:

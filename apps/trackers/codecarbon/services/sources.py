@@ -110,5 +110,6 @@ def file_source(*, lab: Lab, project: Project, node: Node | None, site: Site | N
 
 
 def source_of(token: Token) -> CodeCarbonSource:
-    """Return what a CodeCarbon token stands for."""
-    return CodeCarbonSource.objects.get(token=token)
+    """Return what a CodeCarbon token stands for; asked once for each token that is remembered."""
+    source: CodeCarbonSource = token.codecarbon
+    return source
