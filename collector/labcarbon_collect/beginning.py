@@ -18,7 +18,7 @@ from labcarbon_collect.work_options import Work
 
 Facts = Callable[[run_daemon.Daemon, Mapping[str, Any]], Dict[str, Any]]
 _OUTCOME_S = 1.0
-_TO_START_S = 0.3
+_TO_START_S, _GPUS_S = 0.3, 0.3
 
 
 @dataclass
@@ -38,17 +38,25 @@ def begin(
     """Do all of it within ``budget``. ``facts``: the body of PUT, from the daemon's answer and the fingerprint."""
     survey = work.survey(min(DEFAULT_S, budget.left_s / 2))
     forwarded = facts(run_daemon.Daemon(), survey.wire) if login is None else None
-    registering = Looking(
-        "daemon", lambda: run_daemon.register(run, pid, facts=forwarded, patience_s=max(0.2, budget.left_s))
-    )
+    registering = Looking("daemon", lambda: _registered(run, pid, forwarded, budget))
     asking = asked(login, question_of(work, survey, run=run), budget) if login is not None and check else None
     daemon = registering.wait(budget) or run_daemon.Daemon(why=f"the daemon did not answer: {registering.why}")
+    gpus = run_daemon.gpu_names(daemon.gpus, os.environ)
+    if gpus:
+        survey.wire["hardware"] = {"gpus": gpus}
     begun = Beginning(daemon, survey)
     if asking is not None:
         begun.answer, begun.why = heard(asking, login.url if login else "", budget)
     elif check and daemon.url:
         begun.why = f"you are not logged in: labcarbon-collect login {daemon.url}"
     return begun
+
+
+def _registered(run: str, pid: int, facts: Optional[Mapping[str, Any]], budget: Budget) -> run_daemon.Daemon:
+    daemon = run_daemon.register(run, pid, facts=facts, patience_s=max(0.2, budget.left_s))
+    if daemon.client is not None:
+        run_daemon.look_at_gpus(daemon, patience_s=min(_GPUS_S, budget.left_s))
+    return daemon
 
 
 def patience(seconds: float) -> Budget:

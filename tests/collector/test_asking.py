@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from labcarbon_collect.preflight import NotAsked, read_answer
+from labcarbon_collect.run_daemon import gpu_names
 
 from tests.collector.processes import Collector, shell, wait_for
 from tests.fakes import labcarbon_server as fakes
@@ -380,3 +381,15 @@ def test_check_needs_a_command(person: Collector) -> None:
 def test_what_is_no_answer_is_none(body: Any) -> None:
     with pytest.raises(NotAsked):
         read_answer("http://server", body)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "visible", "said"),
+    [
+        (("A", "A"), None, "2 × A"), (("B", "A"), None, "1 × A, 1 × B"), ((), None, ""), (("A", "A", "A"), "1,2", "2 × A"),
+        (("A", "B"), "0", ""), (("A", "A"), "", ""), (("A", "A"), "-1", ""), (("A",), "0,1", "1 × A"),
+    ],
+)  # fmt: skip
+def test_gpus_are_named_where_it_is_known_which(gpus: tuple[str, ...], visible: str | None, said: str) -> None:
+    environ = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    assert gpu_names(gpus, environ) == said
