@@ -7,18 +7,18 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
-from labcarbon_collect import preflight, run_daemon, run_facts
+from labcarbon_collect import STARTED_S, preflight, run_daemon, run_facts
 from labcarbon_collect.config import Login
 from labcarbon_collect.fingerprint.budget import Budget, Looking
 from labcarbon_collect.fingerprint.surveys import DEFAULT_S, Survey
 from labcarbon_collect.preflight import Answer, NotAsked, Question
-from labcarbon_collect.registry import started_ticks
 from labcarbon_collect.users import own_name, own_names
 from labcarbon_collect.work_options import Work
 
 Facts = Callable[[run_daemon.Daemon, Mapping[str, Any]], Dict[str, Any]]
 _OUTCOME_S = 1.0
-_TO_START_S, _GPUS_S = 0.3, 0.3
+_TO_START_S = 0.1  # what Python needs before it comes to us
+_GPUS_S = 0.3
 
 
 @dataclass
@@ -61,11 +61,7 @@ def _registered(run: str, pid: int, facts: Optional[Mapping[str, Any]], budget: 
 
 def patience(seconds: float) -> Budget:
     """The time that the work may wait for us, counted from when our process began: Python takes its share to start."""
-    begun_ticks = started_ticks(os.getpid())
-    clock_s = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-    age_s = _TO_START_S if begun_ticks is None else clock_s - begun_ticks / os.sysconf("SC_CLK_TCK")
-    # A shell that became us by exec began long ago; that is none of our time.
-    return Budget(seconds - (age_s if 0 <= age_s < seconds / 2 else _TO_START_S))
+    return Budget(max(0.0, seconds - _TO_START_S - (time.monotonic() - STARTED_S)))
 
 
 def question_of(work: Work, survey: Survey, *, run: Optional[str] = None) -> Question:

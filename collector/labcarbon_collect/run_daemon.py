@@ -62,7 +62,7 @@ def look_at_gpus(daemon: Daemon, *, patience_s: float) -> None:
 
 
 def gpu_names(gpus: Tuple[str, ...], environ: Mapping[str, str]) -> str:
-    """``2 × NVIDIA A100``; fewer where the work may see fewer of one kind. "" where it is not known which, or there are none."""
+    """``2 × NVIDIA A100``; fewer where the work sees fewer of one kind. "" where there are none, or which is not known."""
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         seen = [each for each in visible.split(",") if each.strip() not in ("", "-1")]
