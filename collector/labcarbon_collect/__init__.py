@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 __version__ = "0.1.0"
+STARTED_S = time.monotonic()  # what a command may wait is counted from here
 
 
 def track(**told: Any) -> Any:

@@ -7,18 +7,18 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
-from labcarbon_collect import preflight, run_daemon, run_facts
+from labcarbon_collect import STARTED_S, preflight, run_daemon, run_facts
 from labcarbon_collect.config import Login
 from labcarbon_collect.fingerprint.budget import Budget, Looking
 from labcarbon_collect.fingerprint.surveys import DEFAULT_S, Survey
 from labcarbon_collect.preflight import Answer, NotAsked, Question
-from labcarbon_collect.registry import started_ticks
 from labcarbon_collect.users import own_name, own_names
 from labcarbon_collect.work_options import Work
 
 Facts = Callable[[run_daemon.Daemon, Mapping[str, Any]], Dict[str, Any]]
 _OUTCOME_S = 1.0
-_TO_START_S = 0.3
+_TO_START_S = 0.1  # what Python needs before it comes to us
+_GPUS_S = 0.3
 
 
 @dataclass
@@ -38,11 +38,12 @@ def begin(
     """Do all of it within ``budget``. ``facts``: the body of PUT, from the daemon's answer and the fingerprint."""
     survey = work.survey(min(DEFAULT_S, budget.left_s / 2))
     forwarded = facts(run_daemon.Daemon(), survey.wire) if login is None else None
-    registering = Looking(
-        "daemon", lambda: run_daemon.register(run, pid, facts=forwarded, patience_s=max(0.2, budget.left_s))
-    )
+    registering = Looking("daemon", lambda: _registered(run, pid, forwarded, budget))
     asking = asked(login, question_of(work, survey, run=run), budget) if login is not None and check else None
     daemon = registering.wait(budget) or run_daemon.Daemon(why=f"the daemon did not answer: {registering.why}")
+    gpus = run_daemon.gpu_names(daemon.gpus, os.environ)
+    if gpus:
+        survey.wire["hardware"] = {"gpus": gpus}
     begun = Beginning(daemon, survey)
     if asking is not None:
         begun.answer, begun.why = heard(asking, login.url if login else "", budget)
@@ -51,13 +52,16 @@ def begin(
     return begun
 
 
+def _registered(run: str, pid: int, facts: Optional[Mapping[str, Any]], budget: Budget) -> run_daemon.Daemon:
+    daemon = run_daemon.register(run, pid, facts=facts, patience_s=max(0.2, budget.left_s))
+    if daemon.client is not None:
+        run_daemon.look_at_gpus(daemon, patience_s=min(_GPUS_S, budget.left_s))
+    return daemon
+
+
 def patience(seconds: float) -> Budget:
     """The time that the work may wait for us, counted from when our process began: Python takes its share to start."""
-    begun_ticks = started_ticks(os.getpid())
-    clock_s = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-    age_s = _TO_START_S if begun_ticks is None else clock_s - begun_ticks / os.sysconf("SC_CLK_TCK")
-    # A shell that became us by exec began long ago; that is none of our time.
-    return Budget(seconds - (age_s if 0 <= age_s < seconds / 2 else _TO_START_S))
+    return Budget(max(0.0, seconds - _TO_START_S - (time.monotonic() - STARTED_S)))
 
 
 def question_of(work: Work, survey: Survey, *, run: Optional[str] = None) -> Question:

@@ -6,7 +6,7 @@ import json
 import os
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from labcarbon_collect.client import Client, NoDaemon, error_text
 from labcarbon_collect.config import client_sockets, is_uuid
@@ -25,6 +25,7 @@ class Daemon:
     url: str = ""
     user: Optional[str] = None  # what it tells instead of our name
     why: str = ""
+    gpus: Tuple[str, ...] = ()  # names of the GPUs that it measures
 
 
 def register(run: str, pid: int, *, facts: Optional[Mapping[str, Any]], patience_s: float = PATIENCE_S) -> Daemon:
@@ -45,6 +46,30 @@ def register(run: str, pid: int, *, facts: Optional[Mapping[str, Any]], patience
     return Daemon(
         client, node if is_uuid(node) else None, str(answer.get("url") or ""), user if isinstance(user, str) else None
     )
+
+
+def look_at_gpus(daemon: Daemon, *, patience_s: float) -> None:
+    """Ask which GPUs the machine has, over a connection of its own: a late answer must not be taken for another."""
+    try:
+        client = Client(client_sockets(os.environ), timeout_s=patience_s)
+        answer = client.call({"op": "status"}, timeout_s=max(0.05, patience_s))
+        client.close()
+    except NoDaemon:
+        return
+    devices = answer.get("devices")
+    found = [each for each in devices if isinstance(each, dict)] if isinstance(devices, list) else []
+    daemon.gpus = tuple(str(each.get("name"))[:100] for each in found if str(each.get("measurement")).startswith("nvml"))
+
+
+def gpu_names(gpus: Tuple[str, ...], environ: Mapping[str, str]) -> str:
+    """``2 × NVIDIA A100``; fewer where the work sees fewer of one kind. "" where there are none, or which is not known."""
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        seen = [each for each in visible.split(",") if each.strip() not in ("", "-1")]
+        if not seen or len(set(gpus)) != 1:
+            return ""
+        gpus = gpus[: len(seen)]
+    return ", ".join(f"{gpus.count(name)} × {name}" for name in sorted(set(gpus)))[:255]
 
 
 def end(

@@ -53,3 +53,20 @@ def node(tmp_path: Path) -> Iterator[Collector]:
     yield made
     if made.daemon is not None and made.daemon.poll() is None:
         made.stop(signal.SIGKILL)
+
+
+@pytest.fixture
+def person(tmp_path: Path, server: fakes.FakeServer) -> Collector:
+    """Somebody logged in, on a machine without a daemon."""
+    made = Collector(tmp_path)
+    made.log_in(server.url)
+    return made
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A script that trains at once."""
+    path = tmp_path / "work" / "train.py"
+    path.parent.mkdir()
+    path.write_text("print('trained', flush=True)\n")
+    return path

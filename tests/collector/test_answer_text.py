@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from labcarbon_collect.answer_text import WIDTH, lines
 from labcarbon_collect.preflight import LEVELS, VERDICTS, read_answer
 
-from tests.collector.test_asking import DUPLICATE, MATCH
+from tests.collector.asking import DUPLICATE, MATCH
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=200),

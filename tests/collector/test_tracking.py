@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +16,9 @@ from labcarbon_collect.config import Login
 from labcarbon_collect.metric_sender import MOST_POINTS, MetricSender, points_of
 from labcarbon_collect.tracking import exit_code, told_params
 
+from tests.collector.asking import DUPLICATE
 from tests.collector.processes import Collector, wait_for
-from tests.collector.test_asking import DUPLICATE
 from tests.fakes import labcarbon_server as fakes
-
-
-@pytest.fixture
-def server() -> Iterator[fakes.FakeServer]:
-    with fakes.running() as fake:
-        yield fake
-
-
-@pytest.fixture
-def person(tmp_path: Path, server: fakes.FakeServer) -> Collector:
-    made = Collector(tmp_path)
-    made.log_in(server.url)
-    return made
 
 
 def track(

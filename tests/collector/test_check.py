@@ -1,0 +1,100 @@
+"""``check`` asks whether a command's work was done before, and starts nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from labcarbon_collect.preflight import NotAsked, read_answer
+
+from tests.collector.asking import DUPLICATE, POSSIBLE, ask, outcomes
+from tests.collector.processes import Collector
+from tests.fakes import labcarbon_server as fakes
+
+
+def test_check_answers_and_starts_nothing(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+    server.preflight = POSSIBLE
+    done = ask(person, script, "check", "--project", "demo")
+    assert done.returncode == 0
+    assert "Ben did exactly this" in done.stdout
+    assert "not certain: data known by names, sizes and times only" in done.stdout
+    assert "the data are unknown: no argument is a path that exists" in done.stdout
+    assert "trained" not in done.stdout
+    assert server.sent("PUT", "runs/") == []
+    assert outcomes(server) == []
+    assert server.sent("POST", "preflight/")[0].body["run"] is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "options", "code"),
+    [
+        (DUPLICATE, ["--enforce"], 3),
+        (DUPLICATE, [], 0),
+        (POSSIBLE, ["--enforce"], 0),
+        (fakes.NOTHING_LIKE_IT, ["--enforce"], 0),
+    ],
+)
+def test_check_ends_with_3_only_when_asked_to_enforce_and_certain(
+    person: Collector, script: Path, server: fakes.FakeServer, answer: dict[str, Any], options: list[str], code: int
+) -> None:
+    server.preflight = answer
+    assert ask(person, script, "check", *options).returncode == code
+
+
+def test_check_says_that_nothing_like_it_was_run(person: Collector, script: Path) -> None:
+    done = ask(person, script, "check")
+    assert done.stdout.startswith("Nothing like it was run before.\n")
+
+
+def test_check_without_a_server_or_a_login_says_so_and_is_no_error(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
+    server.faults = [fakes.says(500)]
+    done = ask(person, script, "check", "--enforce")
+    assert done.returncode == 0
+    assert "nobody was asked whether this was run before" in done.stderr
+    stranger = Collector(person.root, {"XDG_CONFIG_HOME": str(person.root / "nobody")})
+    done = ask(stranger, script, "check")
+    assert done.returncode == 0
+    assert "labcarbon-collect login URL" in done.stderr
+
+
+def test_check_as_json(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+    server.preflight = DUPLICATE
+    told = json.loads(ask(person, script, "check", "--json").stdout)
+    assert told["answer"] == DUPLICATE
+    assert told["fingerprint"]["version"] == "lc1"
+    assert told["why"] == ""
+
+
+def test_check_hashes_all_data_first_on_request(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+    data = script.parent / "cats"
+    data.mkdir()
+    with (data / "large").open("wb") as file:
+        file.truncate(70_000_000)
+    command = ["--", "python3", "train.py", "--data", "cats"]
+    weak = person.call("check", *command, cwd=script.parent)
+    assert "the data are known by names, sizes and times only; with --digest by content" in weak.stdout
+    sure = person.call("check", "--digest", *command, cwd=script.parent)
+    assert "known by names" not in sure.stdout
+    first, second = (request.body["fingerprint"]["data"] for request in server.sent("POST", "preflight/"))
+    assert "verified" not in first
+    assert second["verified"]
+
+
+def test_check_needs_a_command(person: Collector) -> None:
+    done = person.call("check", "--project", "demo")
+    assert done.returncode == 1
+    assert "labcarbon-collect check -- python train.py" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "body",
+    [None, [], "x", 3, {}, {"verdict": "none"}, {**DUPLICATE, "verdict": ["none"]}, {**DUPLICATE, "message": None},
+     {**DUPLICATE, "level": {}}],
+)  # fmt: skip
+def test_what_is_no_answer_is_none(body: Any) -> None:
+    with pytest.raises(NotAsked):
+        read_answer("http://server", body)
