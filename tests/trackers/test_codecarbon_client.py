@@ -171,6 +171,12 @@ def _missing_j(told: dict[str, Any], books: dict[str, Any], pue: float = 1.0) ->
     return float(measured - sum(books["told"][f"{name}_mj"] for name in ("cpu", "gpu", "ram"))) / 1000
 
 
+def _not_sent_j(log: str) -> int:
+    """Return at most how many joules the client kept to itself: it drops each interval below a second (110 W here), of which
+    there are several where its posts were held up."""
+    return 110 * log.count("duration smaller than 1")
+
+
 def test_all_that_the_client_sends_is_counted(server: Server, tmp_path: Path) -> None:
     """The client sends no interval below a second: at its 110 W (times its PUE) that is the most that may miss."""
     told, log = codecarbon.end(_run(server, tmp_path / "home", token=server.token(1_600_000), pue="1.6"))
@@ -179,7 +185,7 @@ def test_all_that_the_client_sends_is_counted(server: Server, tmp_path: Path) ->
     assert books["problems"] == []
     delivered = log.count("Successful upload emission")
     assert 3 <= delivered <= books["posts"] <= delivered + log.count("Read timed out")
-    assert -0.001 <= _missing_j(told, books, pue=1.6) <= 110
+    assert -0.001 <= _missing_j(told, books, pue=1.6) <= _not_sent_j(log)
     assert books["ledger_mj"] == sum(books["told"][f"{name}_mj"] for name in ("cpu", "gpu", "ram"))
     assert books["told"]["client_ug"] > 0
     spans = books["spans"]
@@ -204,7 +210,7 @@ def test_a_server_that_takes_longer_than_the_client_waits_loses_nothing(server: 
     books = server.books()
     assert "Read timed out" in log
     assert books["problems"] == []
-    assert -0.001 <= _missing_j(told, books) <= 110, (told, books, log)
+    assert -0.001 <= _missing_j(told, books) <= _not_sent_j(log), (told, books, log)
 
 
 def test_a_server_that_was_killed_goes_on_with_the_same_run(server: Server, tmp_path: Path) -> None:
