@@ -10,6 +10,7 @@ from apps.assets.models import Asset, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
 from apps.catalog.models import EmbodiedFigure
 from apps.preflight.models import Preflight, Repeat
+from apps.runs.models import Run
 from tests.builders import SmallLab
 
 
@@ -64,6 +65,9 @@ def address(route: str, small: SmallLab, run: str) -> str:
     path = re.sub(r"<(?:\w+:)?(\w+)>", lambda match: filled.get(match[1], "x-1"), route)
     if path == "/explain/charges.csv":
         return path + QUERY.replace("energy_mj", "embodied_ug")
+    if path.startswith("/runs/compare"):
+        pair = [run, *Run.objects.filter(lab=small.lab).exclude(uuid=run).values_list("uuid", flat=True)[:1]]
+        return path + "?" + "&".join(f"run={uuid}" for uuid in pair)
     return path + (QUERY if path in NEEDS_QUERY else "")
 
 

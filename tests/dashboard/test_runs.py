@@ -66,7 +66,8 @@ def test_more_filters(lab: SmallLab, owner: Client) -> None:
     told = told_by_params({"lr": 0.1, "seed": 3})
     put_fingerprint(run=Run.objects.get(uuid=one), told=told)
     for query in ("intent=sweep", "sweep=lr", "host=gpu-7", "params=lr%3D0.10", "params=lr%3D1e-1%2C+seed%3D3", "mine=1",
-                  "to=2026-11-02", "from=2026-11-01&to=2026-11-03"):  # fmt: skip
+                  "to=2026-11-02",
+                  "from=2026-11-01T00:00Z&to=2026-11-03T00:00Z", "from=2026-11-01&to=2026-11-03"):  # fmt: skip
         page = text_of(owner.get(f"/runs/?{query}"))
         assert ("alpha</a>" in page, "beta</a>" in page) == (True, False), query
     assert "No run fits" in text_of(owner.get("/runs/?params=lr%3D0.2"))

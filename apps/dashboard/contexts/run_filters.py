@@ -1,7 +1,7 @@
 """What a visitor asks of the list of runs: filters, sort and days, as the address writes them."""
 
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from django.db.models import Q, QuerySet
@@ -54,10 +54,12 @@ def runs_filtered(lab: Lab, params: Mapping[str, str], sight: Sight) -> tuple[Qu
 
 
 def _day_us(text: str, name: str, zone: ZoneInfo, *, after: bool = False) -> int | None:
-    """Return the begin of a day in the lab's zone; ``after``: of the day after it."""
+    """Return the begin of a day in the lab's zone; ``after``: of the day after it. A moment with an hour is itself."""
     if not text:
         return None
     try:
+        if "T" in text:
+            return us_of(datetime.fromisoformat(text).astimezone(UTC))
         day = date.fromisoformat(text) + timedelta(days=1 if after else 0)
         return us_of(datetime(day.year, day.month, day.day, tzinfo=zone))
     except (ValueError, OverflowError) as error:
