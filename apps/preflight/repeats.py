@@ -13,7 +13,7 @@ from apps.preflight.selectors import work_of
 from apps.preflight.services import WITHDRAWN_WITHIN_US
 from apps.runs.choices import RunState
 from apps.runs.fingerprints import ignored_of
-from apps.runs.models import Fingerprint
+from apps.runs.models import Fingerprint, Run
 
 _RUNS = ("run__user", "run__charged_project", "run__node", "of__user", "of__charged_project", "of__node", "by")
 
@@ -39,6 +39,11 @@ def repeats_of(
 def repeat_of(lab: Lab, pk: int) -> Repeat | None:
     """Return the lab's finding, or None."""
     return Repeat.objects.filter(lab=lab, pk=pk).select_related(*_RUNS).first()
+
+
+def finding_of(run: Run) -> Repeat | None:
+    """Return what was found of a run, unless somebody said that it is no repeat. One query."""
+    return Repeat.objects.filter(run=run).exclude(state=RepeatState.DISMISSED).select_related("of").first()
 
 
 def counts(lab: Lab) -> dict[str, int]:

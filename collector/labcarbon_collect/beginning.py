@@ -12,6 +12,7 @@ from labcarbon_collect.config import Login
 from labcarbon_collect.fingerprint.budget import Budget, Looking
 from labcarbon_collect.fingerprint.surveys import DEFAULT_S, Survey
 from labcarbon_collect.preflight import Answer, NotAsked, Question
+from labcarbon_collect.slurm_facts import job_named
 from labcarbon_collect.users import own_name, own_names
 from labcarbon_collect.work_options import Work
 
@@ -70,7 +71,9 @@ def question_of(work: Work, survey: Survey, *, run: Optional[str] = None) -> Que
     told = run_facts.facts(
         command=work.command, project=work.project, name=work.name, params={}, node=None, started_us=0, user=user
     )
-    return Question(run_facts.fingerprint(survey.wire, user), told["name"], work.project, run, work.parent)
+    return Question(
+        run_facts.fingerprint(survey.wire, user), told["name"], work.project, run, work.parent, job_named(os.environ)
+    )
 
 
 def asked(login: Login, question: Question, budget: Budget) -> Looking[Union[Answer, NotAsked]]:

@@ -31,12 +31,13 @@ class Question:
     project: Optional[str] = None
     run: Optional[str] = None
     parent: Optional[str] = None
+    job: str = ""  # <cluster>/<id> of the scheduler's job: its ranks are one piece of work
 
     def body(self) -> Dict[str, Any]:
         """The body of ``POST preflight/``."""
         return {
             "fingerprint": dict(self.fingerprint), "project": self.project, "name": self.name, "run": self.run,
-            "parent": self.parent, "external": None,
+            "parent": self.parent, "external": None, "job": self.job,
         }  # fmt: skip
 
 

@@ -161,6 +161,12 @@ def run_name(job: JobFacts) -> str:
     return text[:200] or f"job {job.job_id}"
 
 
+def job_named(environ: Mapping[str, str]) -> str:
+    """``<cluster>/<id>`` of the job that a process works in, '' outside a job."""
+    job = job_of_environment(environ)
+    return f"{job['cluster']}/{job['id']}" if job else ""
+
+
 def job_of_environment(environ: Mapping[str, str]) -> Optional[Dict[str, Any]]:
     """The ``job`` object for a process's own environment, or None outside a job."""
     job_id = environ.get("SLURM_JOB_ID", "")

@@ -26,6 +26,7 @@ from labcarbon_collect.masking import MASK, masked_line, secret_name, secret_val
 from labcarbon_collect.metric_sender import MetricSender, points_of
 from labcarbon_collect.preflight import Answer, Question
 from labcarbon_collect.reporter import Reporter
+from labcarbon_collect.slurm_facts import job_named
 from labcarbon_collect.users import own_name, own_names
 
 PATIENCE_S = 2.0
@@ -159,7 +160,9 @@ class TrackedRun:
         budget = Budget(PATIENCE_S)
         facts = self._facts(self._wire())
         parent = self._beside.get("parent")
-        question = Question(facts.get("fingerprint", {}), facts["name"], self._project, self.uuid, parent)
+        question = Question(
+            facts.get("fingerprint", {}), facts["name"], self._project, self.uuid, parent, job_named(os.environ)
+        )
         answer, why = heard(asked(self._login, question, budget), self._login.url, budget)
         if answer is None:
             say(f"nobody was asked whether this was run before: {why}")

@@ -95,6 +95,16 @@ def test_intent_sweep_and_parent_are_told(person: Collector, script: Path, serve
     assert "is not the UUID of a run" in wrong.stderr
 
 
+def test_ranks_of_one_job_are_told_as_such(
+    person: Collector, script: Path, server: fakes.FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(person, script, "run")
+    monkeypatch.setenv("SLURM_JOB_ID", "4711")
+    monkeypatch.setenv("SLURM_CLUSTER_NAME", "HPC")
+    ask(person, script, "run")
+    assert [asked.body["job"] for asked in server.sent("POST", "preflight/")] == ["", "hpc/4711"]
+
+
 def silent_address() -> tuple[socket.socket, str]:
     """An address where connections are taken and nothing is ever said."""
     listener = socket.create_server(("127.0.0.1", 0))

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.test import Client
 
+from apps.preflight.models import Repeat
 from apps.runs.models import ExternalId, Fingerprint, Metric, MetricPoint, Run, TierKey
 from apps.runs.tiers import Parts, tier_keys
 from tests.builders import SmallLab
@@ -57,6 +58,19 @@ def test_metrics_tellers_and_parts(lab: SmallLab, owner: Client) -> None:
     ):  # fmt: skip
         assert words in page, words
     assert f'<a href="/runs/{uuid}/">train.py</a>' in text_of(owner.get(f"/runs/{part}/"))
+
+
+def test_a_finding_leads_to_both_side_by_side(lab: SmallLab, owner: Client) -> None:
+    first, second = use(lab, runs=2)
+    found = Repeat.objects.create(
+        lab=lab.lab, run=_run(second), of=_run(first), verdict="duplicate", certainty="possible", found_us=1
+    )
+    Fingerprint.objects.create(run=_run(second))
+    page = text_of(owner.get(f"/runs/{second}/"))
+    assert f'Repeats <a href="/runs/{first}/">' in page
+    assert f'<a href="/duplicates/{found.pk}/">Both side by side</a>' in page
+    Repeat.objects.update(state="dismissed", decided_us=2)
+    assert "Repeats <a" not in text_of(owner.get(f"/runs/{second}/"))
 
 
 def test_words_of_others_are_text(lab: SmallLab, owner: Client) -> None:

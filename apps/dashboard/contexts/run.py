@@ -20,6 +20,8 @@ from apps.dashboard.figures import Fig, Pair, pair, percent_fig
 from apps.dashboard.periods import Period
 from apps.ingest.choices import EnergyQuality
 from apps.ingest.selectors import run_windows
+from apps.preflight.models import Repeat
+from apps.preflight.repeats import finding_of
 from apps.runs.models import Run
 
 MOST_POINTS = 500
@@ -56,6 +58,7 @@ class RunPage:
     twin: Twin | None
     facts: RunFacts
     codecarbon: CodeCarbonTold | None
+    finding: Repeat | None
     command: str
 
 
@@ -149,5 +152,6 @@ def run_page(*, lab: Lab, run: Run, zone: Any, now: int, sight: Sight, metric: s
         twin=use_twin(use, [charge], period, [None] * len(period.buckets())) if use.parts else None,
         facts=run_facts(run, metric),
         codecarbon=codecarbon_told(run),
+        finding=finding_of(run),
         command=" ".join(str(word) for word in run.command),
     )
