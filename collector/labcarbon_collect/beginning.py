@@ -13,7 +13,7 @@ from labcarbon_collect.fingerprint.budget import Budget, Looking
 from labcarbon_collect.fingerprint.surveys import DEFAULT_S, Survey
 from labcarbon_collect.preflight import Answer, NotAsked, Question
 from labcarbon_collect.slurm_facts import job_named
-from labcarbon_collect.users import own_name, own_names
+from labcarbon_collect.users import DROPPED
 from labcarbon_collect.work_options import Work
 
 Facts = Callable[[run_daemon.Daemon, Mapping[str, Any]], Dict[str, Any]]
@@ -66,13 +66,13 @@ def patience(seconds: float) -> Budget:
 
 
 def question_of(work: Work, survey: Survey, *, run: Optional[str] = None) -> Question:
-    """What the server is asked of a piece of work."""
-    user = own_names(os.environ).told(own_name())
+    """What the server is asked of a piece of work. Our user's name stands nowhere in it: what is told instead, the daemon
+    says, and nobody waits for it before asking."""
     told = run_facts.facts(
-        command=work.command, project=work.project, name=work.name, params={}, node=None, started_us=0, user=user
+        command=work.command, project=work.project, name=work.name, params={}, node=None, started_us=0, user=DROPPED
     )
     return Question(
-        run_facts.fingerprint(survey.wire, user), told["name"], work.project, run, work.parent, job_named(os.environ)
+        run_facts.fingerprint(survey.wire, DROPPED), told["name"], work.project, run, work.parent, job_named(os.environ)
     )
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pynvml
 import pytest
+import rfc8785
 
 from tests.fakes.nvml_driver import FakeDriver, process
 from tests.faults.books import Books
@@ -110,6 +111,7 @@ def users() -> Iterator[Users]:
         base.chmod(0o755)
         shutil.copytree(ROOT / "collector/labcarbon_collect", base / "code/labcarbon_collect")
         shutil.copy(str(pynvml.__file__), base / "code/pynvml.py")
+        shutil.copytree(Path(rfc8785.__file__).parent, base / "code/rfc8785")
         shutil.copy(ROOT / "tests/faults/audited_daemon.py", base / "code/audited_daemon.py")
         (base / "nvml").mkdir()
         driver = FakeDriver(base / "nvml", ["hopper", "hopper"])

@@ -27,7 +27,8 @@ def test_no_zone_chosen_says_where_it_is_chosen(server: Installation, machine: C
         wait_until(lambda: _pushed(node), what="the first push", every=0.5)
         done = node.collect("run", "--", "python3", "-c", "sum(range(3000000))")
     assert done.returncode == 0
-    (line,) = done.stderr.strip().splitlines()
+    asked, line = done.stderr.strip().splitlines()
+    assert f"labcarbon-collect login {server.url}" in asked
     assert "no kg yet: choose the grid zone" in line
     assert f"{server.url}/nodes/ " in line
 

@@ -242,5 +242,5 @@ def test_a_wrong_token_tells_the_user_what_to_do(server: Server, tmp_path: Path)
     assert server.books()["runs"] == []
     server.stop()
     logged = server.installation.log("web").read_text()
-    assert f'"POST /codecarbon/{token[:14]}…/runs' in logged  # gunicorn's own line of an access
+    assert f'"POST /codecarbon/{token[:15]}…/runs' in logged  # gunicorn's own line of an access
     assert wrong[20:40] not in logged

@@ -34,7 +34,7 @@ def profile_choices(request: HttpRequest, lab: Lab) -> list[ProfileChoice]:
     """Return the switch: the same address read by each profile. A scope belongs to one profile, so it is left out."""
     asked = request.GET.get("profile")
     current = asked if asked in PROFILES else lab.profile
-    kept = [(name, str(value)) for name, value in request.GET.items() if name not in ("profile", "scope")]
+    kept = [(name, value) for name, values in request.GET.lists() for value in values if name not in ("profile", "scope")]
     return [
         ProfileChoice(key, PROFILE_NAMES[key], f"{request.path}?{urlencode([*kept, ('profile', key)])}", key == current)
         for key in PROFILES

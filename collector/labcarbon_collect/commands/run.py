@@ -172,7 +172,7 @@ def _close(
     figures = run_daemon.end(daemon, told.run, cpu_us=ended.cpu_us, closing=closing if reporter is None else None)
     if figures is not None:
         closing["energy_mj"] = int(figures["energy_mj"])
-    _tell_end(reporter, daemon, told, begun.survey.wire, closing)
+    _tell_end(reporter, begun, told, closing)
     if figures is not None and reporter is None and told.work.project and daemon.url:
         figures["warning"] = figures.get("warning") or run_daemon.heard(daemon, told.run)
     _say_closing(daemon, server, told.run, figures)
@@ -186,17 +186,16 @@ def _login() -> Optional[Login]:
         return None
 
 
-def _tell_end(
-    reporter: Optional[Reporter], daemon: Daemon, told: _Told, wire: Mapping[str, Any], closing: Mapping[str, Any]
-) -> None:
+def _tell_end(reporter: Optional[Reporter], begun: Beginning, told: _Told, closing: Mapping[str, Any]) -> None:
     """Tell the server the end; what it does not take now, the daemon forwards later."""
     if reporter is None:
         return
-    facts = told.facts(daemon, wire)
+    facts = told.facts(begun.daemon, begun.survey.wire)
     if reporter.finish(facts, closing):
         return
-    if run_daemon.tell_later(daemon, told.run, facts=facts, closing=closing):
-        _say(f"the server does not answer now; the daemon tells it later. ({reporter.why})")
+    if run_daemon.tell_later(begun.daemon, told.run, facts=facts, closing=closing):
+        if not begun.why:  # that the server does not answer was said at the start
+            _say(f"the server does not answer now; the daemon tells it later. ({reporter.why})")
     else:
         _say(f"the server does not know of this run: {reporter.why}")
 
