@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+from django.core.handlers.base import BaseHandler
 
 from apps.accounts.models import Membership, User
 from apps.accounts.services import issue_user_token
@@ -62,7 +64,19 @@ class Person:
 
 
 @pytest.fixture
-def people(live_server: Any, tmp_path: Path) -> tuple[Person, Person]:
+def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test's server shares one connection among its threads: two transactions at once would break each other's."""
+    lock, answer = threading.Lock(), BaseHandler.get_response
+
+    def alone(handler: BaseHandler, request: Any) -> Any:
+        with lock:
+            return answer(handler, request)
+
+    monkeypatch.setattr(BaseHandler, "get_response", alone)
+
+
+@pytest.fixture
+def people(one_at_a_time: None, live_server: Any, tmp_path: Path) -> tuple[Person, Person]:
     small = small_lab()
     ana = Person(tmp_path / "ana", small, live_server.url, "ana", "member")
     ben = Person(tmp_path / "ben", small, live_server.url, "ben", "admin")  # who may see names

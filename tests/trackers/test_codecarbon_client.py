@@ -72,6 +72,7 @@ class Server:
             )
         if name == "web server":
             wait_until(self._answers, what="the web server's first answer", seconds=120)
+            self._warm()
 
     def kill(self, name: str) -> None:
         self._processes[name].kill()
@@ -95,6 +96,13 @@ class Server:
             return False
         finally:
             connection.close()
+
+    def _warm(self) -> None:
+        """Let the server read its code: a client gives up on a new run after two seconds, and then begins another."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.installation.port, timeout=60)
+        connection.request("POST", "/codecarbon/nobody/runs", b"{}", {"Content-Type": "application/json"})
+        assert connection.getresponse().status == 401
+        connection.close()
 
     def token(self, pue_ppm: int = 1_000_000) -> str:
         return self.installation.shell(_TOKEN % pue_ppm).splitlines()[-1]

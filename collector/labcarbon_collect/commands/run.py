@@ -118,7 +118,8 @@ def _begin(told: _Told, job: Job, login: Optional[Login], budget: Budget, *, che
             facts = told.facts(Daemon(), begun.survey.wire) if login is None else None
             begun.daemon = run_daemon.register(told.run, job.pid, facts=facts)
         if begun.why:
-            _say(f"nobody was asked whether this was run before: {begun.why}")
+            later = " If it stays so, the daemon tells it later." if login and begun.daemon.client else ""
+            _say(f"nobody was asked whether this was run before: {begun.why}{later}")
         if begun.answer is not None:
             _show(answer_text.lines(begun.answer, colour=_colour()))
     except Exception as error:  # noqa: BLE001
