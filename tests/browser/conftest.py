@@ -2,26 +2,27 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 import pytest
 
+from tests.browser.addresses import found_from
+from tests.browser.visit import Visit
 from tests.environment import own_environment
 from tests.services.prepared import prepared
 from tests.services.process import dies_with_us, end, free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
-_LEFT_OUT = re.compile(r"^/(api|static|accounts)/|\.csv(\?|$)|^/(setup|signin|livez|readyz)")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -88,45 +89,17 @@ def browser(chromium_browser: Any) -> Any:
     return chromium_browser
 
 
-@dataclass
-class Visit:
-    """A page in the browser, and all it complained about or asked others for."""
-
-    page: Any
-    served: Served
-    complaints: list[str] = field(default_factory=list)
-    elsewhere: list[str] = field(default_factory=list)
-
-    def go(self, address: str, until: str = "") -> Any:
-        """Open an address of the site; wait until its charts are drawn, or as Playwright's ``until`` says."""
-        reply = self.page.goto(urljoin(self.served.url, address), wait_until=until or "load")
-        assert reply is not None
-        assert reply.status == 200, (address, reply.status)
-        if not until and self.page.locator("[data-chart]").count():
-            self.page.wait_for_load_state("networkidle")
-        return self.page
-
-
-@pytest.fixture
-def visit(browser: Any, served: Served) -> Iterator[Callable[..., Visit]]:
+@contextmanager
+def visiting(browser: Any, served: Served) -> Iterator[Callable[..., Visit]]:
+    """Lend a function that opens a window of the browser, signed in, with Playwright's options of a context."""
     contexts: list[Any] = []
 
     def make(**options: Any) -> Visit:
         context = browser.new_context(**options)
         contexts.append(context)
         context.add_cookies([{"name": "sessionid", "value": served.session, "url": served.url}])
-        page = context.new_page()
-        made = Visit(page, served)
-        page.on("console", lambda said: made.complaints.append(said.text) if said.type in {"error", "warning"} else None)
-        page.on("pageerror", lambda error: made.complaints.append(str(error)))
-        page.on(
-            "request",
-            lambda request: (
-                made.elsewhere.append(request.url)
-                if urlsplit(request.url).scheme not in {"data", "blob"} and not request.url.startswith(served.url + "/")
-                else None
-            ),
-        )
+        made = Visit(context.new_page(), served.url, served.run)
+        made.listen()
         return made
 
     yield make
@@ -134,14 +107,18 @@ def visit(browser: Any, served: Served) -> Iterator[Callable[..., Visit]]:
         context.close()
 
 
+@pytest.fixture
+def visit(browser: Any, served: Served) -> Iterator[Callable[..., Visit]]:
+    with visiting(browser, served) as make:
+        yield make
+
+
 @pytest.fixture(scope="session")
 def addresses(browser: Any, served: Served) -> list[str]:
-    """Every page that links lead to from the Overview, one for each form of address."""
+    """Every page that links lead to from the Overview and from these, one for each form of address."""
     context = browser.new_context()
     context.add_cookies([{"name": "sessionid", "value": served.session, "url": served.url}])
-    page = context.new_page()
-    found: dict[str, str] = {}
-    waiting = [
+    start = [
         "/",
         f"/runs/{served.run}/",
         f"/runs/compare/?run={served.run}&run={served.other}",
@@ -150,32 +127,13 @@ def addresses(browser: Any, served: Served) -> list[str]:
         f"/sites/{served.site}/",
         f"/nodes/{served.node}/move/?do=move&site={served.elsewhere}&when=always",
         f"/assets/{served.asset}/",
-        f"/assets/{served.asset}/?do=dispose&from_day=2026-11-01&counterpart=Recycler",
+        f"/assets/{served.asset}/?do=dispose&from_day={datetime.now(UTC):%Y-%m-%d}&counterpart=Recycler",
         "/assets/new/?kind=laptop&search=latitude",
         "/sites/",
         "/nodes/enrol/",
         "/scopes/?both=1",
         "/login-code/",
     ]
-    while waiting:
-        address = waiting.pop(0)
-        form = re.sub(r"=[^&]*", "=", re.sub(r"(?<=/)[^/]*\d[^/]*(?=/)", "#", address))
-        if form in found or len(found) > 60:
-            continue
-        found[form] = address
-        page.goto(urljoin(served.url, address))
-        for href in page.eval_on_selector_all("a[href]", "links => links.map(link => link.getAttribute('href'))"):
-            whole = urljoin(page.url, href)
-            path = whole.removeprefix(served.url).split("#")[0]
-            if whole.startswith(served.url) and path and not _LEFT_OUT.search(path):
-                waiting.append(path)
+    found = found_from(context, served.url, start)
     context.close()
-    return sorted(found.values())
-
-
-def pages_only(addresses: list[str]) -> list[str]:
-    """Return one address of each page: explanations and period choices are many, their page is one."""
-    by_path: dict[str, str] = {}
-    for address in addresses:
-        by_path.setdefault(re.sub(r"(?<=/)[0-9a-f]{8}-[0-9a-f-]{27}(?=/)", "#", urlsplit(address).path), address)
-    return sorted(by_path.values())
+    return found

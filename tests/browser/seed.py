@@ -104,7 +104,7 @@ def _assets(small: Any, begin: int) -> int:
     for entry in (
         Entry("move", bought_us, parent=server, site=small.site),
         Entry("transfer", begin - YEAR * US_PER_HOUR, project=atlas, evidence="Minutes of May"),
-        Entry("life_change", begin, life_end_us=begin + 3 * YEAR * US_PER_HOUR),
+        Entry("life_change", begin - 48 * US_PER_HOUR, life_end_us=begin + 3 * YEAR * US_PER_HOUR),
     ):
         record(asset=card, entry=entry, by=small.owner, now=now)
     gone = bought(small, name="A100 no. 2", at_us=bought_us, now=now)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tests.browser.conftest import Visit
+from tests.browser.visit import Visit
 
 
 def test_a_rule_is_previewed_made_withdrawn_and_restored(visit: Callable[..., Visit]) -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from tests.browser.conftest import Visit
+from tests.browser.visit import Visit
 
 NARROW = {"viewport": {"width": 320, "height": 700}, "has_touch": True}
 

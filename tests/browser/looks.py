@@ -1,0 +1,115 @@
+"""One long look at a page as it is drawn: what it says, what it asks others for, and who could not use it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+
+from tests.browser.visit import Visit
+
+# plotly.js tries eval once, is refused, and goes on without: docs/adr/0003-content-security-policy.md
+_PLOTLY_EVAL = ("Evaluating a string as JavaScript violates", "unsafe-eval")
+# A group of radio buttons is one stop of the tab key, at the chosen one; arrows go on from there.
+REACHABLE = (
+    "a[href]:visible, button:visible:enabled, select:visible:enabled, summary:visible, "
+    "input:not([type=radio]):visible:enabled, input[type=radio]:checked:visible:enabled"
+)
+STOPS = 60
+# Where the focus is: a number for the element, whether it can be seen there, and its beginning; null: nowhere.
+_FOCUSED = """() => { const e = document.activeElement, s = getComputedStyle(e);
+  if (e === document.body) return null;
+  e.dataset.reached ??= String(document.querySelectorAll('[data-reached]').length);
+  return [e.dataset.reached, s.outlineStyle !== 'none' || s.boxShadow !== 'none', e.outerHTML.slice(0, 120)]; }"""
+# A number with a unit of energy, power or carbon, in text that is neither a figure nor said to be something else.
+_LOOSE = """() => {
+  const unit = /[0-9][0-9.,\\u2009\\u202f\\u00a0 ]*([mkMG]?Wh|[mkMG]?J|[mµk]?g|t)(?: CO₂e)?(?![A-Za-z0-9_\\/-])/;
+  const allowed = '[data-figure],[data-explain-value],[data-coverage],[data-factor],[data-window],[data-entry],'
+    + '[data-part],[data-range],[data-rate],[data-would],[data-embodied],[data-quoted],#citation,'
+    + 'script,style,code,kbd,input,select,option,textarea,time,title,dialog,.js-plotly-plot';
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const loose = [];
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (element.closest(allowed) || !element.checkVisibility()) continue;
+    const block = element.closest('p,li,td,th,h1,h2,h3,dd,dt,figcaption,caption,span,div') ?? element;
+    const copy = block.cloneNode(true);
+    copy.querySelectorAll(allowed).forEach(part => part.remove());
+    if (copy.querySelectorAll('p,li,td,div').length) continue;
+    const text = copy.textContent.replace(/\\s+/g, ' ').trim();
+    if (unit.test(text)) loose.push(text.slice(0, 120));
+  }
+  return [...new Set(loose)];
+}"""
+
+
+@dataclass
+class Look:
+    """What was seen of one page. ``barriers`` has serious ones by colour scheme; ``unseen`` is focus that cannot be seen."""
+
+    address: str
+    complaints: list[str]
+    evals: int
+    elsewhere: list[str]
+    charts: int
+    drawn: int
+    chart_buttons: list[str]
+    chart_links: list[str]
+    loose: list[str]
+    barriers: dict[str, list[str]] = field(default_factory=dict)
+    wanted: int = 0
+    reached: int = 0
+    unseen: list[str] = field(default_factory=list)
+
+
+def look_at(visitor: Visit, address: str) -> Look:
+    """Look at a page in the dark at full width, by all rules; in the light for what differs there: colours."""
+    visitor.complaints.clear()
+    visitor.elsewhere.clear()
+    page = visitor.go(address)
+    evals = [text for text in visitor.complaints if any(part in text for part in _PLOTLY_EVAL)]
+    titles = "all => all.map(each => each.getAttribute('data-title') ?? '')"
+    look = Look(
+        address=address,
+        complaints=[text for text in visitor.complaints if text not in evals],
+        evals=len(evals),
+        elsewhere=list(visitor.elsewhere),
+        charts=page.locator("[data-chart]").count(),
+        drawn=page.locator(".js-plotly-plot").count(),
+        chart_buttons=page.eval_on_selector_all(".modebar-btn", titles),
+        chart_links=page.eval_on_selector_all(
+            ".js-plotly-plot a", "links => links.map(link => String(link.href.baseVal ?? link.href))"
+        ),
+        loose=page.evaluate(_LOOSE),
+    )
+    for scheme, rules in (("dark", None), ("light", ["color-contrast"])):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # no colour in passing
+        look.barriers[scheme] = serious(page, rules)
+    page.emulate_media(color_scheme="dark")
+    _walk(page, look)
+    return look
+
+
+def serious(page: Any, rules: list[str] | None = None) -> list[str]:
+    """Return what axe finds that keeps people out, by all its rules or by ``rules`` only."""
+    return [
+        f"{rule['id']}: {node['html'][:160]}"
+        for rule in Axe().run(page, options={"runOnly": rules} if rules else None).response["violations"]
+        if rule["impact"] in {"serious", "critical"}
+        for node in rule["nodes"][:4]
+    ]
+
+
+def _walk(page: Any, look: Look) -> None:
+    """Go through the page by the tab key."""
+    look.wanted = min(page.locator(REACHABLE).count(), STOPS)
+    page.evaluate("document.activeElement.blur()")
+    reached: set[str] = set()
+    for _ in range(look.wanted + 5):
+        page.keyboard.press("Tab")
+        told = page.evaluate(_FOCUSED)
+        if told is None:
+            continue
+        reached.add(told[0])
+        if not told[1]:
+            look.unseen.append(told[2])
+    look.reached = len(reached)

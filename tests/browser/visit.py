@@ -1,0 +1,42 @@
+"""A page in the browser, and what it said and asked for since it was opened."""
+
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+_ALL_DRAWN = "() => [...document.querySelectorAll('[data-chart]')].every(chart => chart.querySelector('.main-svg'))"
+
+
+@dataclass
+class Visit:
+    """A page in the browser, and all it complained about or asked others for."""
+
+    page: Any
+    url: str
+    run: str
+    complaints: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+
+    def go(self, address: str) -> Any:
+        """Open an address of the site, and wait until its charts are drawn."""
+        reply = self.page.goto(urljoin(self.url, address), wait_until="load")
+        assert reply is not None
+        assert reply.status == 200, (address, reply.status)
+        if self.page.locator("[data-chart]").count():
+            self.page.wait_for_function(_ALL_DRAWN)
+        return self.page
+
+    def listen(self) -> None:
+        """Note from now on what the page complains about and whom else it asks."""
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", self._asked)
+
+    def _said(self, message: Any) -> None:
+        if message.type in {"error", "warning"}:
+            self.complaints.append(message.text)
+
+    def _asked(self, request: Any) -> None:
+        own = urlsplit(request.url).scheme in {"data", "blob"} or request.url.startswith(self.url + "/")
+        if not own:
+            self.elsewhere.append(request.url)
