@@ -5,11 +5,11 @@ Every text that a person chose is escaped: Plotly reads a small HTML in labels.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
-from plotly.graph_objs.layout import Template  # type: ignore[attr-defined]
 
 GREY = "#7c837f"
 UNKNOWN = "#8b918d"
@@ -30,19 +30,6 @@ MARKS: Mapping[str, dict[str, Any]] = {
 _VALUE = "%{y:.3~g}"
 _LABEL_LENGTH, _LABEL_GAP_PX, _LABEL_PX = 14, 6, 7.5  # 12 px letters, the widest of common system fonts
 _AXIS = {"showline": False, "ticks": "", "zeroline": False, "zerolinewidth": 1, "gridcolor": "#e4e4de", "fixedrange": True}
-TEMPLATE = Template(  # type: ignore[no-untyped-call]
-    layout={
-        "font": {"family": "system-ui, sans-serif", "size": 12, "color": GREY},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "margin": {"l": 48, "r": 92, "t": 10, "b": 28},
-        "xaxis": {**_AXIS, "showgrid": False, "fixedrange": False, "ticklabelstandoff": 4},
-        "yaxis": {**_AXIS, "zeroline": True, "ticklabelstandoff": 6},
-        "hoverlabel": {"font": {"size": 12}},
-        "bargap": 0.3,
-        "dragmode": "zoom",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -121,8 +108,26 @@ def _json(figure: Any) -> dict[str, Any]:
     return made
 
 
+@cache
+def _template() -> Any:
+    """Return what all charts have in common, made with the first: Plotly takes longer to load than anything else here."""
+    return go.layout.Template(  # type: ignore[attr-defined]
+        layout={
+            "font": {"family": "system-ui, sans-serif", "size": 12, "color": GREY},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "margin": {"l": 48, "r": 92, "t": 10, "b": 28},
+            "xaxis": {**_AXIS, "showgrid": False, "fixedrange": False, "ticklabelstandoff": 4},
+            "yaxis": {**_AXIS, "zeroline": True, "ticklabelstandoff": 6},
+            "hoverlabel": {"font": {"size": 12}},
+            "bargap": 0.3,
+            "dragmode": "zoom",
+        }
+    )
+
+
 def _figure(**layout: Any) -> Any:
-    return go.Figure(layout={"template": TEMPLATE, **layout})  # type: ignore[attr-defined,no-untyped-call]
+    return go.Figure(layout={"template": _template(), **layout})  # type: ignore[attr-defined,no-untyped-call]
 
 
 # For figures that are built elsewhere.
