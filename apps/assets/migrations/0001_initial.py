@@ -125,6 +125,28 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(("name", ""), _negated=True), name="asset_has_a_name"),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("price_ucurrency__isnull", True),
+                            models.Q(("price_ucurrency__gte", 0), models.Q(("currency", ""), _negated=True)),
+                            _connector="OR",
+                        ),
+                        name="asset_price_has_a_currency",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("tag", ""), _negated=True), fields=("lab", "tag"), name="asset_tag_once_per_lab"
+                    ),
+                ],
+                "indexes": [
+                    models.Index(fields=["lab", "kind", "state"], name="assets_of_lab"),
+                    models.Index(
+                        condition=models.Q(("serial", ""), _negated=True), fields=["lab", "serial"], name="assets_by_serial"
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="AssetMeter",
@@ -178,6 +200,20 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("withdrawn_us__isnull", True)),
+                        fields=("asset", "from_hour"),
+                        name="asset_meter_once_per_hour",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("device__isnull", True), ("node__isnull", True), _connector="OR"),
+                        name="asset_meter_is_one",
+                    ),
+                    models.CheckConstraint(condition=models.Q(("from_hour__gte", 0)), name="asset_meter_not_before_time"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="DeviceDay",
@@ -194,6 +230,15 @@ class Migration(migrations.Migration):
                 ("lab", models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to="accounts.lab")),
                 ("node", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="fleet.node")),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("device", "node", "from_hour"), name="device_day_once"),
+                    models.CheckConstraint(
+                        condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="device_day_not_empty"
+                    ),
+                ],
+                "indexes": [models.Index(fields=["lab", "from_hour"], name="device_days_of_lab")],
+            },
         ),
         migrations.CreateModel(
             name="EmbodiedCharge",
@@ -236,6 +281,19 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("asset", "from_hour", "to_hour", "kind", "project"),
+                        name="embodied_charge_once",
+                        nulls_distinct=False,
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="embodied_charge_not_empty"
+                    ),
+                ],
+                "indexes": [models.Index(fields=["lab", "from_hour", "to_hour"], name="embodied_charges_of_lab")],
+            },
         ),
         migrations.CreateModel(
             name="LifecycleEvent",
@@ -354,6 +412,32 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(("hour__gte", 0)), name="event_not_before_time"),
+                    models.CheckConstraint(
+                        condition=models.Q(("total_ug__isnull", True), ("total_ug__gte", 0), _connector="OR"),
+                        name="event_total_not_negative",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("end_of_life_ug__isnull", True), ("total_ug__isnull", False), _connector="OR"),
+                        name="event_part_has_a_whole",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("kind", "reversal"), ("reverses__isnull", False)),
+                            models.Q(models.Q(("kind", "reversal"), _negated=True), ("reverses__isnull", True)),
+                            _connector="OR",
+                        ),
+                        name="event_reverses_if_reversal",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("life_hours__isnull", True), ("life_hours__gt", 0), _connector="OR"),
+                        name="event_life_not_empty",
+                    ),
+                ],
+                "indexes": [models.Index(fields=["asset", "hour"], name="events_of_asset")],
+            },
         ),
         migrations.CreateModel(
             name="StoredVolume",
@@ -400,144 +484,17 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-        ),
-        migrations.AddIndex(
-            model_name="asset",
-            index=models.Index(fields=["lab", "kind", "state"], name="assets_of_lab"),
-        ),
-        migrations.AddIndex(
-            model_name="asset",
-            index=models.Index(
-                condition=models.Q(("serial", ""), _negated=True), fields=["lab", "serial"], name="assets_by_serial"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="asset",
-            constraint=models.CheckConstraint(condition=models.Q(("name", ""), _negated=True), name="asset_has_a_name"),
-        ),
-        migrations.AddConstraint(
-            model_name="asset",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("price_ucurrency__isnull", True),
-                    models.Q(("price_ucurrency__gte", 0), models.Q(("currency", ""), _negated=True)),
-                    _connector="OR",
-                ),
-                name="asset_price_has_a_currency",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="asset",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("tag", ""), _negated=True), fields=("lab", "tag"), name="asset_tag_once_per_lab"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="assetmeter",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("withdrawn_us__isnull", True)),
-                fields=("asset", "from_hour"),
-                name="asset_meter_once_per_hour",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="assetmeter",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("device__isnull", True), ("node__isnull", True), _connector="OR"),
-                name="asset_meter_is_one",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="assetmeter",
-            constraint=models.CheckConstraint(condition=models.Q(("from_hour__gte", 0)), name="asset_meter_not_before_time"),
-        ),
-        migrations.AddIndex(
-            model_name="deviceday",
-            index=models.Index(fields=["lab", "from_hour"], name="device_days_of_lab"),
-        ),
-        migrations.AddConstraint(
-            model_name="deviceday",
-            constraint=models.UniqueConstraint(fields=("device", "node", "from_hour"), name="device_day_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="deviceday",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="device_day_not_empty"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="embodiedcharge",
-            index=models.Index(fields=["lab", "from_hour", "to_hour"], name="embodied_charges_of_lab"),
-        ),
-        migrations.AddConstraint(
-            model_name="embodiedcharge",
-            constraint=models.UniqueConstraint(
-                fields=("asset", "from_hour", "to_hour", "kind", "project"),
-                name="embodied_charge_once",
-                nulls_distinct=False,
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="embodiedcharge",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="embodied_charge_not_empty"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="lifecycleevent",
-            index=models.Index(fields=["asset", "hour"], name="events_of_asset"),
-        ),
-        migrations.AddConstraint(
-            model_name="lifecycleevent",
-            constraint=models.CheckConstraint(condition=models.Q(("hour__gte", 0)), name="event_not_before_time"),
-        ),
-        migrations.AddConstraint(
-            model_name="lifecycleevent",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("total_ug__isnull", True), ("total_ug__gte", 0), _connector="OR"),
-                name="event_total_not_negative",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="lifecycleevent",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("end_of_life_ug__isnull", True), ("total_ug__isnull", False), _connector="OR"),
-                name="event_part_has_a_whole",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="lifecycleevent",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("kind", "reversal"), ("reverses__isnull", False)),
-                    models.Q(models.Q(("kind", "reversal"), _negated=True), ("reverses__isnull", True)),
-                    _connector="OR",
-                ),
-                name="event_reverses_if_reversal",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="lifecycleevent",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("life_hours__isnull", True), ("life_hours__gt", 0), _connector="OR"),
-                name="event_life_not_empty",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="storedvolume",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("withdrawn_us__isnull", True)),
-                fields=("asset", "project", "from_hour"),
-                name="volume_once_per_hour",
-                nulls_distinct=False,
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="storedvolume",
-            constraint=models.CheckConstraint(condition=models.Q(("gigabytes__gte", 0)), name="volume_not_negative"),
-        ),
-        migrations.AddConstraint(
-            model_name="storedvolume",
-            constraint=models.CheckConstraint(condition=models.Q(("from_hour__gte", 0)), name="volume_not_before_time"),
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("withdrawn_us__isnull", True)),
+                        fields=("asset", "project", "from_hour"),
+                        name="volume_once_per_hour",
+                        nulls_distinct=False,
+                    ),
+                    models.CheckConstraint(condition=models.Q(("gigabytes__gte", 0)), name="volume_not_negative"),
+                    models.CheckConstraint(condition=models.Q(("from_hour__gte", 0)), name="volume_not_before_time"),
+                ],
+            },
         ),
     ]

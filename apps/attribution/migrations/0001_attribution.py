@@ -72,6 +72,36 @@ class Migration(migrations.Migration):
                     models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, to="fleet.site"),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("to_hour__isnull", True), ("to_hour__gt", models.F("from_hour")), _connector="OR"
+                        ),
+                        name="rule_not_empty",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("project__isnull", False), ("person__isnull", False), _connector="OR"),
+                        name="rule_has_a_target",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("node__isnull", False),
+                            ("site__isnull", False),
+                            models.Q(("os_user", ""), _negated=True),
+                            models.Q(("account", ""), _negated=True),
+                            models.Q(("namespace", ""), _negated=True),
+                            models.Q(("path_prefix", ""), _negated=True),
+                            _connector="OR",
+                        ),
+                        name="rule_asks_for_something",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("account", ""), ("cluster__gt", ""), ("namespace", ""), _negated=True),
+                        name="cluster_with_account",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Claim",
@@ -121,6 +151,16 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="claim_not_empty"
+                    ),
+                    models.UniqueConstraint(
+                        fields=("act", "consumer", "node"), name="claim_once_per_act", nulls_distinct=False
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Attribution",
@@ -193,63 +233,13 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-        ),
-        migrations.AddConstraint(
-            model_name="attributionrule",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("to_hour__isnull", True), ("to_hour__gt", models.F("from_hour")), _connector="OR"),
-                name="rule_not_empty",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="attributionrule",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("project__isnull", False), ("person__isnull", False), _connector="OR"),
-                name="rule_has_a_target",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="attributionrule",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("node__isnull", False),
-                    ("site__isnull", False),
-                    models.Q(("os_user", ""), _negated=True),
-                    models.Q(("account", ""), _negated=True),
-                    models.Q(("namespace", ""), _negated=True),
-                    models.Q(("path_prefix", ""), _negated=True),
-                    _connector="OR",
-                ),
-                name="rule_asks_for_something",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="attributionrule",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("account", ""), ("cluster__gt", ""), ("namespace", ""), _negated=True),
-                name="cluster_with_account",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="claim",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="claim_not_empty"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="claim",
-            constraint=models.UniqueConstraint(
-                fields=("act", "consumer", "node"), name="claim_once_per_act", nulls_distinct=False
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="attribution",
-            constraint=models.UniqueConstraint(fields=("consumer", "node", "from_hour"), name="attribution_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="attribution",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="attribution_not_empty"
-            ),
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("consumer", "node", "from_hour"), name="attribution_once"),
+                    models.CheckConstraint(
+                        condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="attribution_not_empty"
+                    ),
+                ],
+            },
         ),
     ]

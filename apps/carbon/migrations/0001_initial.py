@@ -35,6 +35,14 @@ class Migration(migrations.Migration):
                     models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, to="accounts.lab"),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("zone", "basis", "resolution", "year", "edition"), name="factor_edition_once"
+                    ),
+                    models.CheckConstraint(condition=models.Q(("ug_per_kwh__gt", 0)), name="factor_not_zero"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="AppliedFactor",
@@ -57,25 +65,13 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-        ),
-        migrations.AddConstraint(
-            model_name="emissionfactor",
-            constraint=models.UniqueConstraint(
-                fields=("zone", "basis", "resolution", "year", "edition"), name="factor_edition_once"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="emissionfactor",
-            constraint=models.CheckConstraint(condition=models.Q(("ug_per_kwh__gt", 0)), name="factor_not_zero"),
-        ),
-        migrations.AddConstraint(
-            model_name="appliedfactor",
-            constraint=models.UniqueConstraint(fields=("node", "basis", "from_hour"), name="applied_factor_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="appliedfactor",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="applied_factor_not_empty"
-            ),
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("node", "basis", "from_hour"), name="applied_factor_once"),
+                    models.CheckConstraint(
+                        condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="applied_factor_not_empty"
+                    ),
+                ],
+            },
         ),
     ]

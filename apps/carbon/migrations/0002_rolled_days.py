@@ -44,6 +44,14 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("lab", "what", "from_hour"), name="rolled_day_once"),
+                    models.CheckConstraint(
+                        condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="rolled_day_not_empty"
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="MeterDay",
@@ -71,6 +79,9 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [models.Index(fields=["day", "device_id"], name="meter_days")],
+            },
         ),
         migrations.CreateModel(
             name="EmbodiedDay",
@@ -129,6 +140,9 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [models.Index(fields=["lab", "what", "from_hour"], name="stale_spans_of_lab")],
+            },
         ),
         migrations.CreateModel(
             name="UseDay",
@@ -173,24 +187,6 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-        ),
-        migrations.AddConstraint(
-            model_name="rolledday",
-            constraint=models.UniqueConstraint(fields=("lab", "what", "from_hour"), name="rolled_day_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="rolledday",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="rolled_day_not_empty"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="meterday",
-            index=models.Index(fields=["day", "device_id"], name="meter_days"),
-        ),
-        migrations.AddIndex(
-            model_name="stalespan",
-            index=models.Index(fields=["lab", "what", "from_hour"], name="stale_spans_of_lab"),
         ),
         migrations.RunPython(ask, migrations.RunPython.noop),
     ]

@@ -83,6 +83,60 @@ class Migration(migrations.Migration):
                 ("uploaded_us", models.BigIntegerField()),
                 ("superseded_us", models.BigIntegerField(blank=True, null=True)),
             ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("high_ug__gte", models.F("total_ug")), ("low_ug__gte", 0), ("low_ug__lte", models.F("total_ug"))
+                        ),
+                        name="figure_within_its_range",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("manufacture_ug__isnull", True), ("manufacture_ug__gte", 0), _connector="OR"),
+                        name="figure_manufacture_ug_not_negative",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("transport_ug__isnull", True), ("transport_ug__gte", 0), _connector="OR"),
+                        name="figure_transport_ug_not_negative",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("end_of_life_ug__isnull", True), ("end_of_life_ug__gte", 0), _connector="OR"),
+                        name="figure_end_of_life_ug_not_negative",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("manufacture_ug__isnull", True), ("manufacture_ug__lte", models.F("total_ug")), _connector="OR"
+                        ),
+                        name="figure_manufacture_ug_in_the_whole",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("transport_ug__isnull", True), ("transport_ug__lte", models.F("total_ug")), _connector="OR"
+                        ),
+                        name="figure_transport_ug_in_the_whole",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("end_of_life_ug__isnull", True), ("end_of_life_ug__lte", models.F("total_ug")), _connector="OR"
+                        ),
+                        name="figure_end_of_life_ug_in_the_whole",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("end_of_life_ug__isnull", True),
+                            models.Q(("includes_end_of_life", True), ("includes_end_of_life__isnull", False)),
+                            _connector="OR",
+                        ),
+                        name="end_of_life_part_is_inside",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("source", ""), _negated=True), models.Q(("licence", ""), _negated=True)
+                        ),
+                        name="figure_has_source_and_licence",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Evidence",
@@ -93,6 +147,11 @@ class Migration(migrations.Migration):
                 ("sha256", models.CharField(max_length=64)),
                 ("content", models.BinaryField()),
             ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(("size_bytes__gt", 0)), name="evidence_not_empty")
+                ],
+            },
         ),
         migrations.CreateModel(
             name="HardwareAlias",
@@ -285,87 +344,8 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="embodiedfigure",
             constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("high_ug__gte", models.F("total_ug")), ("low_ug__gte", 0), ("low_ug__lte", models.F("total_ug"))
-                ),
-                name="figure_within_its_range",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="embodiedfigure",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("manufacture_ug__isnull", True), ("manufacture_ug__gte", 0), _connector="OR"),
-                name="figure_manufacture_ug_not_negative",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="embodiedfigure",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("transport_ug__isnull", True), ("transport_ug__gte", 0), _connector="OR"),
-                name="figure_transport_ug_not_negative",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="embodiedfigure",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("end_of_life_ug__isnull", True), ("end_of_life_ug__gte", 0), _connector="OR"),
-                name="figure_end_of_life_ug_not_negative",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="embodiedfigure",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("manufacture_ug__isnull", True), ("manufacture_ug__lte", models.F("total_ug")), _connector="OR"
-                ),
-                name="figure_manufacture_ug_in_the_whole",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="embodiedfigure",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("transport_ug__isnull", True), ("transport_ug__lte", models.F("total_ug")), _connector="OR"
-                ),
-                name="figure_transport_ug_in_the_whole",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="embodiedfigure",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("end_of_life_ug__isnull", True), ("end_of_life_ug__lte", models.F("total_ug")), _connector="OR"
-                ),
-                name="figure_end_of_life_ug_in_the_whole",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="embodiedfigure",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("end_of_life_ug__isnull", True),
-                    models.Q(("includes_end_of_life", True), ("includes_end_of_life__isnull", False)),
-                    _connector="OR",
-                ),
-                name="end_of_life_part_is_inside",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="embodiedfigure",
-            constraint=models.CheckConstraint(
                 condition=models.Q(("lab__isnull", True), ("pack", ""), _connector="OR"), name="own_figure_in_no_pack"
             ),
-        ),
-        migrations.AddConstraint(
-            model_name="embodiedfigure",
-            constraint=models.CheckConstraint(
-                condition=models.Q(models.Q(("source", ""), _negated=True), models.Q(("licence", ""), _negated=True)),
-                name="figure_has_source_and_licence",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="evidence",
-            constraint=models.CheckConstraint(condition=models.Q(("size_bytes__gt", 0)), name="evidence_not_empty"),
         ),
         migrations.AddConstraint(
             model_name="hardwarealias",

@@ -30,6 +30,14 @@ class Migration(migrations.Migration):
                     models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="nodes", to="accounts.lab"),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("static_power_mw__isnull", True), ("static_power_mw__gte", 0), _connector="OR"),
+                        name="static_power_not_negative",
+                    )
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Device",
@@ -65,6 +73,9 @@ class Migration(migrations.Migration):
                     models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="devices", to="fleet.node"),
                 ),
             ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("lab", "key"), name="device_key_once_per_lab")],
+            },
         ),
         migrations.CreateModel(
             name="Site",
@@ -89,6 +100,9 @@ class Migration(migrations.Migration):
                     models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="sites", to="accounts.lab"),
                 ),
             ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("lab", "name"), name="site_name_once_per_lab")],
+            },
         ),
         migrations.CreateModel(
             name="Placement",
@@ -109,6 +123,19 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("to_hour__isnull", True), ("to_hour__gt", models.F("from_hour")), _connector="OR"
+                        ),
+                        name="placement_not_empty",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("to_hour__isnull", True)), fields=("node",), name="one_open_placement_per_node"
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="SitePue",
@@ -122,41 +149,11 @@ class Migration(migrations.Migration):
                     models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="pues", to="fleet.site"),
                 ),
             ],
-        ),
-        migrations.AddConstraint(
-            model_name="node",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("static_power_mw__isnull", True), ("static_power_mw__gte", 0), _connector="OR"),
-                name="static_power_not_negative",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="device",
-            constraint=models.UniqueConstraint(fields=("lab", "key"), name="device_key_once_per_lab"),
-        ),
-        migrations.AddConstraint(
-            model_name="site",
-            constraint=models.UniqueConstraint(fields=("lab", "name"), name="site_name_once_per_lab"),
-        ),
-        migrations.AddConstraint(
-            model_name="placement",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("to_hour__isnull", True), ("to_hour__gt", models.F("from_hour")), _connector="OR"),
-                name="placement_not_empty",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="placement",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("to_hour__isnull", True)), fields=("node",), name="one_open_placement_per_node"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="sitepue",
-            constraint=models.UniqueConstraint(fields=("site", "from_hour"), name="pue_once_per_hour"),
-        ),
-        migrations.AddConstraint(
-            model_name="sitepue",
-            constraint=models.CheckConstraint(condition=models.Q(("pue_ppm__gte", 1000000)), name="pue_at_least_one"),
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("site", "from_hour"), name="pue_once_per_hour"),
+                    models.CheckConstraint(condition=models.Q(("pue_ppm__gte", 1000000)), name="pue_at_least_one"),
+                ],
+            },
         ),
     ]

@@ -57,6 +57,13 @@ class Migration(migrations.Migration):
                 ("ucurrency_per_kwh", models.BigIntegerField()),
                 ("currency", models.CharField(max_length=3)),
             ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(("from_hour__gte", 0)), name="price_not_before_time"),
+                    models.CheckConstraint(condition=models.Q(("ucurrency_per_kwh__gte", 0)), name="price_not_negative"),
+                    models.CheckConstraint(condition=models.Q(("currency", ""), _negated=True), name="price_has_a_currency"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="SiteZone",
@@ -67,6 +74,12 @@ class Migration(migrations.Migration):
                 ("withdrawn_us", models.BigIntegerField(blank=True, null=True)),
                 ("zone", models.CharField(max_length=40)),
             ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(("from_hour__gte", 0)), name="zone_not_before_time"),
+                    models.CheckConstraint(condition=models.Q(("zone", ""), _negated=True), name="zone_not_empty"),
+                ],
+            },
         ),
         migrations.RemoveConstraint(
             model_name="placement",
@@ -232,32 +245,10 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.AddConstraint(
-            model_name="siteprice",
-            constraint=models.CheckConstraint(condition=models.Q(("from_hour__gte", 0)), name="price_not_before_time"),
-        ),
-        migrations.AddConstraint(
-            model_name="siteprice",
-            constraint=models.CheckConstraint(condition=models.Q(("ucurrency_per_kwh__gte", 0)), name="price_not_negative"),
-        ),
-        migrations.AddConstraint(
-            model_name="siteprice",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("currency", ""), _negated=True), name="price_has_a_currency"
-            ),
-        ),
-        migrations.AddConstraint(
             model_name="sitezone",
             constraint=models.UniqueConstraint(
                 condition=models.Q(("withdrawn_us__isnull", True)), fields=("site", "from_hour"), name="zone_once_per_hour"
             ),
-        ),
-        migrations.AddConstraint(
-            model_name="sitezone",
-            constraint=models.CheckConstraint(condition=models.Q(("from_hour__gte", 0)), name="zone_not_before_time"),
-        ),
-        migrations.AddConstraint(
-            model_name="sitezone",
-            constraint=models.CheckConstraint(condition=models.Q(("zone", ""), _negated=True), name="zone_not_empty"),
         ),
         migrations.RunSQL(ZONES_BECOME_HISTORIES, LATEST_ZONES),
         migrations.RunSQL(migrations.RunSQL.noop, ENDS),

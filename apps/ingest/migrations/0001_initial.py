@@ -28,6 +28,9 @@ class Migration(migrations.Migration):
                     models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="batches", to="fleet.node"),
                 ),
             ],
+            options={
+                "indexes": [models.Index(fields=["node", "received_us"], name="batch_of_node")],
+            },
         ),
         migrations.CreateModel(
             name="Consumer",
@@ -38,6 +41,9 @@ class Migration(migrations.Migration):
                 ("run_uuid", models.UUIDField(blank=True, db_index=True, null=True)),
                 ("lab", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="accounts.lab")),
             ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("lab", "key"), name="consumer_key_once_per_lab")],
+            },
         ),
         migrations.CreateModel(
             name="DeclaredGap",
@@ -52,6 +58,14 @@ class Migration(migrations.Migration):
                     models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="gaps", to="fleet.device"),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("device", "epoch_key", "from_us"), name="gap_once"),
+                    models.CheckConstraint(
+                        condition=models.Q(("to_us__gte", models.F("from_us"))), name="gap_not_backwards"
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="DirtyHour",
@@ -76,6 +90,9 @@ class Migration(migrations.Migration):
                     models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="epochs", to="fleet.device"),
                 ),
             ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("device", "key"), name="epoch_once_per_device")],
+            },
         ),
         migrations.CreateModel(
             name="EnergyWindow",
@@ -148,6 +165,15 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("device", "start_us"), name="window_start_once_per_device"),
+                    models.CheckConstraint(
+                        condition=models.Q(("end_us__gt", models.F("start_us"))), name="window_not_empty"
+                    ),
+                    models.CheckConstraint(condition=models.Q(("energy_mj__gte", 0)), name="window_energy_not_negative"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="QuarantinedWindow",
@@ -168,6 +194,11 @@ class Migration(migrations.Migration):
                 ),
                 ("node", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="fleet.node")),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("device", "epoch_key", "sequence", "digest"), name="quarantined_once")
+                ],
+            },
         ),
         migrations.CreateModel(
             name="WindowShare",
@@ -183,51 +214,10 @@ class Migration(migrations.Migration):
                 ("consumer", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="ingest.consumer")),
                 ("epoch", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="ingest.epoch")),
             ],
-        ),
-        migrations.AddIndex(
-            model_name="batch",
-            index=models.Index(fields=["node", "received_us"], name="batch_of_node"),
-        ),
-        migrations.AddConstraint(
-            model_name="consumer",
-            constraint=models.UniqueConstraint(fields=("lab", "key"), name="consumer_key_once_per_lab"),
-        ),
-        migrations.AddConstraint(
-            model_name="declaredgap",
-            constraint=models.UniqueConstraint(fields=("device", "epoch_key", "from_us"), name="gap_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="declaredgap",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("to_us__gte", models.F("from_us"))), name="gap_not_backwards"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="epoch",
-            constraint=models.UniqueConstraint(fields=("device", "key"), name="epoch_once_per_device"),
-        ),
-        migrations.AddConstraint(
-            model_name="energywindow",
-            constraint=models.UniqueConstraint(fields=("device", "start_us"), name="window_start_once_per_device"),
-        ),
-        migrations.AddConstraint(
-            model_name="energywindow",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("end_us__gt", models.F("start_us"))), name="window_not_empty"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="energywindow",
-            constraint=models.CheckConstraint(condition=models.Q(("energy_mj__gte", 0)), name="window_energy_not_negative"),
-        ),
-        migrations.AddConstraint(
-            model_name="quarantinedwindow",
-            constraint=models.UniqueConstraint(
-                fields=("device", "epoch_key", "sequence", "digest"), name="quarantined_once"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="windowshare",
-            constraint=models.CheckConstraint(condition=models.Q(("energy_mj__gte", 0)), name="share_not_negative"),
+            options={
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(("energy_mj__gte", 0)), name="share_not_negative")
+                ],
+            },
         ),
     ]

@@ -90,6 +90,9 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [models.Index(fields=["lab", "-at_us"], name="preflight_by_time")],
+            },
         ),
         migrations.CreateModel(
             name="Avoided",
@@ -119,6 +122,9 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [models.Index(fields=["lab", "-at_us"], name="avoided_by_time")],
+            },
         ),
         migrations.CreateModel(
             name="Repeat",
@@ -187,34 +193,21 @@ class Migration(migrations.Migration):
                     models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name="repeat", to="runs.run"),
                 ),
             ],
-        ),
-        migrations.AddIndex(
-            model_name="preflight",
-            index=models.Index(fields=["lab", "-at_us"], name="preflight_by_time"),
-        ),
-        migrations.AddIndex(
-            model_name="avoided",
-            index=models.Index(fields=["lab", "-at_us"], name="avoided_by_time"),
-        ),
-        migrations.AddIndex(
-            model_name="repeat",
-            index=models.Index(fields=["lab", "state", "-found_us"], name="repeat_by_state"),
-        ),
-        migrations.AddConstraint(
-            model_name="repeat",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("run", models.F("of")), _negated=True), name="repeat_of_another"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="repeat",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("decided_us__isnull", True), ("state", "open")),
-                    models.Q(models.Q(("state", "open"), _negated=True), ("decided_us__isnull", False)),
-                    _connector="OR",
-                ),
-                name="repeat_decided_at_a_time",
-            ),
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("run", models.F("of")), _negated=True), name="repeat_of_another"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("decided_us__isnull", True), ("state", "open")),
+                            models.Q(models.Q(("state", "open"), _negated=True), ("decided_us__isnull", False)),
+                            _connector="OR",
+                        ),
+                        name="repeat_decided_at_a_time",
+                    ),
+                ],
+                "indexes": [models.Index(fields=["lab", "state", "-found_us"], name="repeat_by_state")],
+            },
         ),
     ]

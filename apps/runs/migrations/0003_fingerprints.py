@@ -159,6 +159,9 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("lab", "normal"), name="code_text_once_per_lab")],
+            },
         ),
         migrations.CreateModel(
             name="CodeBand",
@@ -176,6 +179,9 @@ class Migration(migrations.Migration):
                     models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="bands", to="runs.codetext"),
                 ),
             ],
+            options={
+                "indexes": [models.Index(fields=["lab", "band", "-text"], name="code_band_lookup")],
+            },
         ),
         migrations.CreateModel(
             name="ExternalId",
@@ -191,6 +197,9 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("lab", "tool", "value"), name="external_id_once_per_lab")],
+            },
         ),
         migrations.CreateModel(
             name="IgnoredParameter",
@@ -215,6 +224,9 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("project", "name"), name="ignored_parameter_once")],
+            },
         ),
         migrations.CreateModel(
             name="Metric",
@@ -231,6 +243,9 @@ class Migration(migrations.Migration):
                     models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="metrics", to="runs.run"),
                 ),
             ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("run", "name"), name="metric_once_per_run")],
+            },
         ),
         migrations.CreateModel(
             name="MetricPoint",
@@ -247,6 +262,9 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("metric", "step"), name="metric_point_once_per_step")],
+            },
         ),
         migrations.CreateModel(
             name="TierKey",
@@ -283,33 +301,8 @@ class Migration(migrations.Migration):
                     models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="tier_keys", to="runs.run"),
                 ),
             ],
-        ),
-        migrations.AddConstraint(
-            model_name="codetext",
-            constraint=models.UniqueConstraint(fields=("lab", "normal"), name="code_text_once_per_lab"),
-        ),
-        migrations.AddIndex(
-            model_name="codeband",
-            index=models.Index(fields=["lab", "band", "-text"], name="code_band_lookup"),
-        ),
-        migrations.AddConstraint(
-            model_name="externalid",
-            constraint=models.UniqueConstraint(fields=("lab", "tool", "value"), name="external_id_once_per_lab"),
-        ),
-        migrations.AddConstraint(
-            model_name="ignoredparameter",
-            constraint=models.UniqueConstraint(fields=("project", "name"), name="ignored_parameter_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="metric",
-            constraint=models.UniqueConstraint(fields=("run", "name"), name="metric_once_per_run"),
-        ),
-        migrations.AddConstraint(
-            model_name="metricpoint",
-            constraint=models.UniqueConstraint(fields=("metric", "step"), name="metric_point_once_per_step"),
-        ),
-        migrations.AddIndex(
-            model_name="tierkey",
-            index=models.Index(fields=["lab", "tier", "key", "-run"], name="tier_key_lookup"),
+            options={
+                "indexes": [models.Index(fields=["lab", "tier", "key", "-run"], name="tier_key_lookup")],
+            },
         ),
     ]

@@ -34,6 +34,15 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("signature", ""), _negated=True),
+                        fields=["signature"],
+                        name="codecarbon_signature",
+                    )
+                ],
+            },
         ),
         migrations.CreateModel(
             name="CodeCarbonPost",
@@ -63,6 +72,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(condition=models.Q(("worked", False)), fields=["told", "id"], name="codecarbon_waiting"),
+                    models.Index(fields=["told", "received_us"], name="codecarbon_post_of_run"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="CodeCarbonInterval",
@@ -89,6 +104,29 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("told", "at_us", "energy_mj"), name="codecarbon_interval_once"),
+                    models.CheckConstraint(
+                        condition=models.Q(("end_us__gt", models.F("start_us"))), name="codecarbon_interval_not_empty"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "energy_mj",
+                                django.db.models.expressions.CombinedExpression(
+                                    django.db.models.expressions.CombinedExpression(
+                                        models.F("gpu_mj"), "+", models.F("cpu_mj")
+                                    ),
+                                    "+",
+                                    models.F("ram_mj"),
+                                ),
+                            )
+                        ),
+                        name="codecarbon_interval_sums",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="CodeCarbonSource",
@@ -114,6 +152,18 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("client_pue_ppm__gte", 1000000)), name="codecarbon_pue_at_least_one"
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("token__isnull", True)),
+                        fields=("lab", "project", "node"),
+                        name="codecarbon_file_source_once",
+                    ),
+                ],
+            },
         ),
         migrations.AddField(
             model_name="codecarbonrun",
@@ -143,67 +193,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-        ),
-        migrations.AddIndex(
-            model_name="codecarbonpost",
-            index=models.Index(condition=models.Q(("worked", False)), fields=["told", "id"], name="codecarbon_waiting"),
-        ),
-        migrations.AddIndex(
-            model_name="codecarbonpost",
-            index=models.Index(fields=["told", "received_us"], name="codecarbon_post_of_run"),
-        ),
-        migrations.AddConstraint(
-            model_name="codecarboninterval",
-            constraint=models.UniqueConstraint(fields=("told", "at_us", "energy_mj"), name="codecarbon_interval_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="codecarboninterval",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("end_us__gt", models.F("start_us"))), name="codecarbon_interval_not_empty"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="codecarboninterval",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    (
-                        "energy_mj",
-                        django.db.models.expressions.CombinedExpression(
-                            django.db.models.expressions.CombinedExpression(models.F("gpu_mj"), "+", models.F("cpu_mj")),
-                            "+",
-                            models.F("ram_mj"),
-                        ),
-                    )
-                ),
-                name="codecarbon_interval_sums",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="codecarbonsource",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("client_pue_ppm__gte", 1000000)), name="codecarbon_pue_at_least_one"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="codecarbonsource",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("token__isnull", True)),
-                fields=("lab", "project", "node"),
-                name="codecarbon_file_source_once",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="codecarbonrun",
-            index=models.Index(
-                condition=models.Q(("signature", ""), _negated=True), fields=["signature"], name="codecarbon_signature"
-            ),
+            options={
+                "constraints": [models.UniqueConstraint(fields=("first", "again"), name="codecarbon_same_machine_once")],
+            },
         ),
         migrations.AddConstraint(
             model_name="codecarbonrun",
             constraint=models.UniqueConstraint(fields=("source", "uuid"), name="codecarbon_run_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="samemachine",
-            constraint=models.UniqueConstraint(fields=("first", "again"), name="codecarbon_same_machine_once"),
         ),
     ]
