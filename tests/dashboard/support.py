@@ -10,6 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import Project
+from apps.core.jobs import work_until_empty
 from apps.core.units import US_PER_HOUR
 from apps.runs.services import RunFacts, put_run
 from tests.builders import MINUTE, T0, SmallLab, W, push
@@ -24,7 +25,15 @@ def gpu(i: int = 0) -> str:
     return f"gpu:GPU-0000-{i:04d}"
 
 
-def use(lab: SmallLab, *, runs: int = 1, project: str | None = "demo", name: str = "train.py", first: int = 0) -> list[UUID]:
+def use(
+    lab: SmallLab,
+    *,
+    runs: int = 1,
+    project: str | None = "demo",
+    name: str = "train.py",
+    first: int = 0,
+    settle: bool = True,
+) -> list[UUID]:
     """Push one minute of use per run: 60 % the run's, 40 % idle; a run an hour."""
     uuids = [uuid4() for _ in range(runs)]
     for i, uuid in enumerate(uuids):
@@ -50,6 +59,7 @@ def use(lab: SmallLab, *, runs: int = 1, project: str | None = "demo", name: str
             )
             for i, uuid in enumerate(uuids)
         ],
+        settle=settle,
     )
     return uuids
 
@@ -58,7 +68,8 @@ def many_projects(lab: SmallLab, number: int, first: int = 1) -> None:
     """Make projects, each with one run of a minute."""
     for i in range(first, first + number):
         Project.objects.create(lab=lab.lab, slug=f"p-{i}", name=f"Project {i}", created_us=T0)
-        use(lab, project=f"p-{i}", first=i)
+        use(lab, project=f"p-{i}", first=i, settle=False)
+    work_until_empty(worker="test")
 
 
 def text_of(response: Any) -> str:

@@ -31,9 +31,9 @@ from tests.dashboard.support import (
 LIST = f"/nodes/?{PERIOD}"
 
 
-def _node(lab: SmallLab, i: int) -> Node:
+def _node(lab: SmallLab, i: int, *, settle: bool = True) -> Node:
     node = register_node(lab=lab.lab, uuid=uuid4(), hostname=f"gpu-{i:02d}", facts={}, site=lab.site, now=T0)
-    push(node, [W(gpu(i), 50_000 + i)], health={"source": {"nvml": {"ok": 60, "failed": 2, "ms": 4}}})
+    push(node, [W(gpu(i), 50_000 + i)], settle=settle, health={"source": {"nvml": {"ok": 60, "failed": 2, "ms": 4}}})
     return node
 
 
@@ -168,7 +168,8 @@ def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:
     _node(lab, 1)
     one = queries(owner, LIST)
     for i in range(2, 51):
-        _node(lab, i)
+        _node(lab, i, settle=False)
+    work_until_empty(worker="test")
     assert queries(owner, LIST) == one
     single = queries(owner, f"/nodes/{lab.node.uuid}/?{PERIOD}")
     push(lab.node, [W(gpu(100 + i), 50) for i in range(50)])
