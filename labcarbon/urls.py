@@ -10,7 +10,11 @@ from django.urls import include, path
 from django.views.decorators.cache import never_cache
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from apps.accounts import oidc, second_factor
+from apps.accounts import (
+    oidc,
+    schema,  # noqa: F401 - how the API's schema names tokens
+    second_factor,
+)
 
 # What anybody may read is shown whatever token comes along.
 ANYBODY: dict[str, list[Any]] = {"authentication_classes": [], "permission_classes": []}

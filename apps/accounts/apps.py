@@ -3,6 +3,3 @@ from django.apps import AppConfig
 
 class AccountsConfig(AppConfig):
     name = "apps.accounts"
-
-    def ready(self) -> None:
-        from apps.accounts import schema  # noqa: F401

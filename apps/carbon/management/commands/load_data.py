@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from apps.carbon.services import load_factors
 from apps.catalog.services import load_catalogue
 from apps.core.clock import now_us
+from apps.core.commands import PlainCommand
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = "Load the shipped hardware models, embodied figures and factors; a changed figure supersedes the old. Idempotent."
 
     def handle(self, *args: Any, **options: Any) -> None:

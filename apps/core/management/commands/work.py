@@ -7,9 +7,10 @@ import socket
 import threading
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.db import InterfaceError, OperationalError, connection
 
+from apps.core.commands import PlainCommand
 from apps.core.jobs import take_back_from_the_dead, work_until_empty
 
 log = logging.getLogger(__name__)
@@ -17,7 +18,7 @@ log = logging.getLogger(__name__)
 _DATABASE_PAUSE_S = 1.0
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = "Work on jobs (settling the ledger, deriving factors) until stopped."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -3,17 +3,18 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from apps.accounts.choices import CodePurpose
 from apps.accounts.selectors import set_up
 from apps.accounts.services import issue_code
 from apps.core.clock import now_us
+from apps.core.commands import PlainCommand
 from apps.core.errors import LabCarbonError
 from apps.dashboard.services import SITE_KINDS, SetUp, add_lab
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = "Add a further lab to this server: its first admin, its site, the project demo. Labs see nothing of each other."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -3,17 +3,18 @@
 import getpass
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from apps.accounts.models import Lab
 from apps.carbon.selectors import zones
 from apps.carbon.services import load_factors
 from apps.core.clock import now_us
+from apps.core.commands import PlainCommand
 from apps.core.errors import LabCarbonError
 from apps.dashboard.services import SITE_KINDS, set_up
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = "Set up the lab: its first user, its site, the project demo. Again with the same lab: changes nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
