@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export LABCARBON_DATA ?= $(CURDIR)/var
 export LABCARBON_PORT ?= 8000
 
-.PHONY: help run setup test packages lint format lock schema pictures audit soak image clean
+.PHONY: help run setup test packages environments lint format lock schema pictures audit soak image clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -19,8 +19,12 @@ setup: $(VENV)/.installed ## set up without a browser: make setup LAB="Cell Lab"
 	@$(BIN)/python manage.py setup_lab --lab "$(LAB)" --zone "$(ZONE)" --site-kind "$(or $(SITE_KIND),workstation)" \
 	  $(if $(TIME_ZONE),--time-zone "$(TIME_ZONE)") $(if $(SITE_USER),--user "$(SITE_USER)")
 
-test: packages $(VENV)/.installed-dev $(VENV)/.installed-codecarbon $(VENV)/.installed-mlflow lint ## check and test everything, from nothing
+test: packages ## check and test everything, from nothing
+	@$(MAKE) --no-print-directory --jobs=3 environments
+	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m tests.run $(TESTS)
+
+environments: $(VENV)/.installed-dev $(VENV)/.installed-codecarbon $(VENV)/.installed-mlflow
 
 packages: # what the tests need from Debian, installed where that is allowed
 	@scripts/debian_packages.sh tests/debian-packages.txt
@@ -69,17 +73,15 @@ $(VENV)/.installed: requirements.txt collector/pyproject.toml scripts/make_venv.
 	@scripts/make_venv.sh "$(PYTHON)" "$(VENV)" requirements.txt
 	@touch $@
 
-$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
-	@scripts/make_venv.sh "$(PYTHON)" "$(VENV)" requirements.txt requirements-dev.txt
-	@touch $@
+# With all that `make run` needs, so that the two agree.
+$(VENV)/.installed-dev: requirements.txt requirements-dev.txt collector/pyproject.toml scripts/make_venv.sh scripts/install_locked.sh
+	@scripts/make_venv.sh "$(PYTHON)" "$(VENV)"
+	@scripts/install_locked.sh "$(VENV)" "$(VENV)" requirements.txt requirements-dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable collector
+	@touch $(VENV)/.installed $@
 
 # The clients of trackers that the tests speak with: each in an environment of its own, as on a researcher's machine.
-$(VENV)/.installed-codecarbon: requirements-codecarbon.txt $(VENV)/.installed-dev
-	@test -x $(VENV)/codecarbon/bin/python || $(BIN)/python -m venv $(VENV)/codecarbon
-	@$(VENV)/codecarbon/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
-	@touch $@
-
-$(VENV)/.installed-mlflow: requirements-mlflow.txt $(VENV)/.installed-dev
-	@test -x $(VENV)/mlflow/bin/python || $(BIN)/python -m venv $(VENV)/mlflow
-	@$(VENV)/mlflow/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+$(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed-dev
+	@test -x $(VENV)/$*/bin/python || $(BIN)/python -m venv $(VENV)/$*
+	@scripts/install_locked.sh "$(VENV)/$*" "$(VENV)" $<
 	@touch $@

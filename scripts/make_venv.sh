@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the virtual environment: make_venv.sh PYTHON VENV REQUIREMENTS...
+# Makes the virtual environment: make_venv.sh PYTHON VENV REQUIREMENTS... (without requirements: an empty one)
 set -eu
 python=$1 venv=$2
 shift 2
@@ -24,6 +24,7 @@ if [ ! -x "$venv/bin/python" ]; then
   fi
   rm -f "$venv.log"
 fi
+[ $# -gt 0 ] || exit 0
 files=""
 for file in "$@"; do files="$files -r $file"; done
 echo "Installing what LabCarbon needs (a minute the first time)"
