@@ -19,7 +19,7 @@ setup: $(VENV)/.installed ## set up without a browser: make setup LAB="Cell Lab"
 	@$(BIN)/python manage.py setup_lab --lab "$(LAB)" --zone "$(ZONE)" --site-kind "$(or $(SITE_KIND),workstation)" \
 	  $(if $(TIME_ZONE),--time-zone "$(TIME_ZONE)") $(if $(SITE_USER),--user "$(SITE_USER)")
 
-test: packages $(VENV)/.installed-dev $(VENV)/.installed-codecarbon lint ## check and test everything, from nothing
+test: packages $(VENV)/.installed-dev $(VENV)/.installed-codecarbon $(VENV)/.installed-mlflow lint ## check and test everything, from nothing
 	@$(BIN)/python -m tests.run $(TESTS)
 
 packages: # what the tests need from Debian, installed where that is allowed
@@ -42,6 +42,8 @@ lock: $(VENV)/.installed-dev ## lock the requirements with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements-dev.in -o requirements-dev.txt \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements-codecarbon.in -o requirements-codecarbon.txt \
+	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements-mlflow.in -o requirements-mlflow.txt \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 
 schema: $(VENV)/.installed-dev ## write the API's schema to docs/api/openapi.yaml
@@ -75,4 +77,9 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 $(VENV)/.installed-codecarbon: requirements-codecarbon.txt $(VENV)/.installed-dev
 	@test -x $(VENV)/codecarbon/bin/python || $(BIN)/python -m venv $(VENV)/codecarbon
 	@$(VENV)/codecarbon/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+$(VENV)/.installed-mlflow: requirements-mlflow.txt $(VENV)/.installed-dev
+	@test -x $(VENV)/mlflow/bin/python || $(BIN)/python -m venv $(VENV)/mlflow
+	@$(VENV)/mlflow/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@

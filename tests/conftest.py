@@ -38,6 +38,7 @@ LONG = (
     "faults/test_launch.py",
     "slurm/",
     "trackers/test_codecarbon_client",
+    "trackers/test_mlflow_client",
     "mistakes/",
     "faults/test_uids.py",
     "signin/test_at",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.services import chromium, codecarbon, postgres, redis, slurm
+from tests.services import chromium, codecarbon, mlflow, postgres, redis, slurm
 
 PREFIX = "left out: "
 
@@ -28,6 +28,8 @@ def _missing() -> dict[str, str]:
         missing["slurm"] = slurm.missing()
     if codecarbon.missing():
         missing["codecarbon"] = codecarbon.missing()
+    if mlflow.missing():
+        missing["mlflow"] = mlflow.missing()
     if not _on_postgres():
         missing["postgres"] = (
             "PostgreSQL is not installed (apt-get install postgresql)"
