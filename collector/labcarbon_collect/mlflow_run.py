@@ -13,6 +13,7 @@ from typing import Any, Dict, Mapping, Optional
 from labcarbon_collect import answer_text, failure, going_on, ranks, run_daemon, run_facts, this_process
 from labcarbon_collect.beginning import IN_VAIN, Beginning, begin, tell_outcome
 from labcarbon_collect.config import Login
+from labcarbon_collect.digest_job import DigestJob
 from labcarbon_collect.figures import closing_line
 from labcarbon_collect.fingerprint.budget import Budget, Looking
 from labcarbon_collect.fingerprint.surveys import Survey, survey
@@ -58,7 +59,7 @@ class MlflowRun:
         self._told = ToldRun(str(uuid.uuid4()), _work(name, os.environ, known), time.time_ns() // 1000)
         self._begun = Beginning(Daemon(), Survey({}))
         self._reporter: Optional[Reporter] = None
-        self._digest: Any = None
+        self._digest: Optional[DigestJob] = None
         self._closing: Optional[Looking[None]] = None
         self._left = threading.Event()  # the daemon counts no more for it
         self._figures: Optional[Dict[str, Any]] = None
@@ -113,7 +114,7 @@ class MlflowRun:
             self._reporter.start(self._told.facts(self._begun.daemon, self._begun.survey.wire))
             if answer is not None:
                 tell_outcome(self._login, answer, WENT_ON, wait=False)
-        self._digest = hash_the_rest(self._told, self._begun, self._reporter)
+        self._digest = hash_the_rest(self._told, self._begun, self._reporter, apart=True)
 
     @property
     def is_closing(self) -> bool:
@@ -180,7 +181,10 @@ class MlflowRun:
         failed = failure.told_of(error, this_process.folder())
         if failed:
             closing["failure"] = failed
-        self._closing = Looking("closing", lambda: self._tell_end(closing))
+        try:
+            self._closing = Looking("closing", lambda: self._tell_end(closing))
+        except RuntimeError:  # an interpreter that ends starts no thread: Python 3.12.0 and 3.12.1, already here
+            self._tell_end(closing)
 
     def _tell_end(self, closing: Dict[str, Any]) -> None:
         forwarded = closing if self._reporter is None else None
@@ -193,8 +197,11 @@ class MlflowRun:
         if self._reporter is None:
             return
         facts = self._told.facts(self._begun.daemon, self._begun.survey.wire)
-        if self._reporter.finish(facts, closing):
-            return
+        try:
+            if self._reporter.finish(facts, closing):
+                return
+        except RuntimeError:
+            self._reporter.why = "this Python starts no thread when it ends"
         if not run_daemon.tell_later(self._begun.daemon, self.uuid, facts=facts, closing=closing):
             say(f"the server does not know of this run: {self._reporter.why}")
 

@@ -38,8 +38,13 @@ class ToldRun:
         return {**told, "job": job} if job else told
 
 
-def hash_the_rest(told: ToldRun, begun: Beginning, reporter: Optional[Reporter]) -> Optional[DigestJob]:
-    """Hash what is too large to wait for, beside the work; None where there is nothing, or nobody to hear of it."""
+def hash_the_rest(
+    told: ToldRun, begun: Beginning, reporter: Optional[Reporter], *, apart: bool = False
+) -> Optional[DigestJob]:
+    """Hash what is too large to wait for, beside the work; None where there is nothing, or nobody to hear of it.
+
+    ``apart``: this very process is the work.
+    """
     if not begun.survey.data and not begun.survey.start:
         return None
     if reporter is None and begun.daemon.client is None:
@@ -53,6 +58,6 @@ def hash_the_rest(told: ToldRun, begun: Beginning, reporter: Optional[Reporter])
             run_daemon.tell_apart(told.run, closing={"fingerprint": told_so})
 
     try:
-        return DigestJob(begun.survey, os.environ, ready)
+        return DigestJob(begun.survey, os.environ, ready, apart=apart)
     except OSError:
         return None

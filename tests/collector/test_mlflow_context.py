@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,49 @@ def test_what_was_said_beside_the_script(scripts: Scripts, server: fakes.FakeSer
     wrong = scripts.run(environ={"LABCARBON_INTENT": "fun"})
     assert "LABCARBON_INTENT=fun is none of train, replicate" in wrong.said
     assert server.runs[wrong.created[0][RUN]]["intent"] == "train"
+
+
+def test_the_digest_of_large_data_follows_and_the_script_has_no_child_of_ours(
+    scripts: Scripts, server: fakes.FakeServer
+) -> None:
+    scripts.folder.mkdir()
+    (scripts.folder / "cats").mkdir()
+    with (scripts.folder / "cats" / "large").open("wb") as file:
+        file.truncate(70_000_000)
+    wait = (
+        "import os, time\nmlflow.start_run()\nuntil = time.monotonic() + 20\n"
+        "while time.monotonic() < until and not os.path.exists('stop'): time.sleep(0.05)\n"
+        "try:\n    os.wait()\nexcept ChildProcessError:\n    print('childless')"
+    )
+    with ThreadPoolExecutor() as beside:
+        running = beside.submit(scripts.run, wait)
+        better = wait_for(lambda: [r.body for r in server.sent("PATCH", "runs/") if "fingerprint" in r.body])
+        (scripts.folder / "stop").touch()
+        done = running.result()
+    assert done.output == "childless"
+    assert better[0]["fingerprint"]["data"]["verified"]
+    assert "verified" not in server.sent("PUT", "runs/")[0].body["fingerprint"]["data"]
+
+
+def test_a_python_that_starts_no_thread_at_its_end_leaves_it_to_the_daemon(
+    scripts: Scripts, server: fakes.FakeServer
+) -> None:
+    """Python 3.12.0: as if all that is threading's were over."""
+    late = (
+        "import threading\ndef none(self):\n    raise RuntimeError('no')\nmlflow.start_run()\n"
+        "threading._register_atexit(lambda: setattr(threading.Thread, 'start', none))"
+    )
+    alone = scripts.run(late)
+    assert (alone.code, len(alone.ours)) == (0, 1)
+    assert "the server does not know of this run: this Python starts no thread when it ends" in alone.said
+    scripts.person.enrol(server.url)
+    scripts.person.start()
+    try:
+        done = scripts.run(late)
+        assert done.code == 0
+        assert told_by_daemon(server, done.created[0][RUN])["state"] == "finished"
+    finally:
+        scripts.person.stop()
 
 
 def test_it_can_be_turned_off(scripts: Scripts, server: fakes.FakeServer) -> None:
