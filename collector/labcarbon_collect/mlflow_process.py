@@ -25,11 +25,12 @@ _lock = threading.Lock()
 
 class _Process:
     """What this process has told. ``run``: the last run it began; ``left``: those before it that are still being closed;
-    ``claimed``: runs that a run of MLflow is already."""
+    ``untold``: why of each the server does not know; ``claimed``: runs that a run of MLflow is already."""
 
     def __init__(self) -> None:
         self.run: Optional[MlflowRun] = None
         self.left: List[MlflowRun] = []
+        self.untold: List[str] = []
         self.runs = 0
         self.claimed: set[str] = set()
         self.nobody = False  # neither a login nor a daemon: it was looked for once
@@ -116,9 +117,11 @@ def _begun(given: Mapping[str, Any], begun_s: float) -> Dict[str, str]:
 def _leave(run: MlflowRun) -> None:
     """Close a run beside the next one; with a server that is slow, wait a little rather than let them pile up."""
     run.leave()
-    _here.left = [each for each in (*_here.left, run) if each.is_closing]
+    _here.left.append(run)
     if len(_here.left) > _MOST_LEFT:
         _here.left[0].wait(Budget(_LEAVE_S))
+    _here.untold += [each.untold for each in _here.left if not each.is_closing and each.untold]
+    _here.left = [each for each in _here.left if each.is_closing]
 
 
 def _login() -> Optional[Login]:
@@ -151,6 +154,10 @@ def _end() -> None:
         patience = Budget(_END_S)
         for each in (*_here.left, run):
             each.wait(patience)
+        _here.untold += [each.untold for each in (*_here.left, run) if each.untold]
+        if _here.untold:
+            which = "this run" if _here.runs == 1 else f"{len(_here.untold)} of this process's {_here.runs} runs"
+            say(f"the server does not know of {which}: {_here.untold[-1]}")
         if _here.runs == 1:
             run.say_figures()
     except Exception as wrong:  # noqa: BLE001 - the script ends as it ends

@@ -63,6 +63,7 @@ class MlflowRun:
         self._closing: Optional[Looking[None]] = None
         self._left = threading.Event()  # the daemon counts no more for it
         self._figures: Optional[Dict[str, Any]] = None
+        self.untold = ""  # why neither server nor daemon know how it ended
 
     @property
     def uuid(self) -> str:
@@ -110,7 +111,8 @@ class MlflowRun:
             return
         going_on.begin(self.uuid, going_on.MLFLOW)
         if self._login is not None:
-            self._reporter = Reporter(self._login, self.uuid, say=say, patience_s=PATIENCE_S)
+            heard = say if self._first else _said_before
+            self._reporter = Reporter(self._login, self.uuid, say=heard, patience_s=PATIENCE_S)
             self._reporter.start(self._told.facts(self._begun.daemon, self._begun.survey.wire))
             if answer is not None:
                 tell_outcome(self._login, answer, WENT_ON, wait=False)
@@ -203,7 +205,7 @@ class MlflowRun:
         except RuntimeError:
             self._reporter.why = "this Python starts no thread when it ends"
         if not run_daemon.tell_later(self._begun.daemon, self.uuid, facts=facts, closing=closing):
-            say(f"the server does not know of this run: {self._reporter.why}")
+            self.untold = self._reporter.why
 
 
 _UNKNOWN_YET = ("  Parameters that MLflow is told of later are not known yet: compared are code, command line and data.",)
@@ -222,6 +224,10 @@ def shown(wire: Mapping[str, Any]) -> str:
 def say(text: str) -> None:
     """One line to the person at the terminal."""
     print(f"labcarbon: {text}", file=sys.stderr, flush=True)
+
+
+def _said_before(warning: str) -> None:
+    """What the server says of a later run (there is no such project) it said of the first."""
 
 
 def _state(part: object) -> str:

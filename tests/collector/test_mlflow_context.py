@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 import re
 import socket
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from labcarbon_collect import ranks
 from labcarbon_collect.mlflow_run import shown
 
 from tests.collector.asking import ASKED, DUPLICATE, POSSIBLE, outcomes
@@ -197,6 +199,35 @@ def test_below_run_it_is_the_run_that_is_there(scripts: Scripts, server: fakes.F
     assert PART in done.created[1]
     assert facts["name"] == "outer"
     assert len(questions(server)) == 1
+
+
+def test_a_further_rank_below_run_is_a_part_of_it(scripts: Scripts, server: fakes.FakeServer) -> None:
+    before = (sys.executable, "-m", "labcarbon_collect", "run", "--")
+    done = scripts.run(before=before, environ={"RANK": "1"})
+    assert done.created == [{PART: next(iter(server.runs))}]
+
+
+def test_the_ranks_of_a_machine_descend_from_torchruns_agent() -> None:
+    assert ranks.root_pid({}) == os.getpid()
+    assert ranks.root_pid({"TORCHELASTIC_RUN_ID": "none"}) == os.getppid()
+
+
+def test_what_a_person_types_is_not_asked_about(scripts: Scripts, server: fakes.FakeServer) -> None:
+    """A notebook's code is not known, and its cells are run again and again."""
+    prompt = "import sys\nsys.ps1 = '>>> '\nmlflow.start_run()\nmlflow.end_run()"
+    uuid = "55555555-5555-4555-8555-555555555555"
+    loaded = f"from labcarbon_collect import going_on\ngoing_on.begin('{uuid}', going_on.NOTEBOOK)\nmlflow.start_run()"
+    done = scripts.run(f"{prompt}\n{loaded}")
+    assert (done.created, done.said, server.requests) == ([{}, {PART: uuid}], "", [])
+
+
+def test_what_the_server_says_of_each_run_is_said_once(scripts: Scripts, server: fakes.FakeServer) -> None:
+    three = "for number in range(3):\n    with mlflow.start_run():\n        pass"
+    done = scripts.run(three, environ={"LABCARBON_PROJECT": "nowhere"})
+    assert done.ours == ["labcarbon: There is no project 'nowhere'."]
+    away = scripts.run(three, environ={"LABCARBON_URL": "http://127.0.0.1:9"})
+    assert [UNASKED in line for line in away.ours] == [True, False]
+    assert "the server does not know of 3 of this process's 3 runs" in away.ours[1]
 
 
 def test_with_track_around_or_within_it_is_one_run(scripts: Scripts, server: fakes.FakeServer) -> None:
