@@ -16,6 +16,7 @@ from labcarbon_collect.config import Login
 from labcarbon_collect.digest_job import DigestJob
 from labcarbon_collect.figures import closing_line
 from labcarbon_collect.fingerprint.budget import Budget, Looking
+from labcarbon_collect.fingerprint.shown import shown
 from labcarbon_collect.fingerprint.surveys import Survey, survey
 from labcarbon_collect.preflight import STOPPED, WENT_ON, Answer
 from labcarbon_collect.reporter import Reporter
@@ -211,16 +212,6 @@ class MlflowRun:
 _UNKNOWN_YET = ("  Parameters that MLflow is told of later are not known yet: compared are code, command line and data.",)
 
 
-def shown(wire: Mapping[str, Any]) -> str:
-    """A fingerprint as its tag shows it: ``lc1 code=verified params=command data=weak start=verified seeds=known``."""
-    told = {
-        "code": str(wire.get("code", {}).get("state", "unknown")), "params": "command" if "params" in wire else "unknown",
-        "data": _state(wire.get("data")), "start": _state(wire.get("start")),
-        "seeds": "unknown" if "seeds" not in wire else "known" if wire["seeds"] else "unset",
-    }  # fmt: skip
-    return " ".join([str(wire.get("version", "lc1")), *(f"{part}={state}" for part, state in told.items())])
-
-
 def say(text: str) -> None:
     """One line to the person at the terminal."""
     print(f"labcarbon: {text}", file=sys.stderr, flush=True)
@@ -228,12 +219,6 @@ def say(text: str) -> None:
 
 def _said_before(warning: str) -> None:
     """What the server says of a later run (there is no such project) it said of the first."""
-
-
-def _state(part: object) -> str:
-    if not isinstance(part, Mapping):
-        return "unknown"
-    return next((state for state in ("verified", "weak") if part.get(state)), "unknown")
 
 
 def _work(name: Optional[str], environ: Mapping[str, str], known: Optional[Survey]) -> _ThisWork:

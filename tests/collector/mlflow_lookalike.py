@@ -9,9 +9,10 @@ _FILES = {
     "mlflow/tracking/__init__.py": "",
     "mlflow/tracking/context/__init__.py": "",
     "mlflow/tracking/context/registry.py": """
-from labcarbon_collect.mlflow_context import RunContext
+import importlib
 
-_providers = [RunContext()]
+_found = ["labcarbon_collect.mlflow_context"]  # by name, as an entry point tells it: no import that a script's code has
+_providers = [importlib.import_module(name).RunContext() for name in _found]
 
 
 def resolve_tags(tags=None):

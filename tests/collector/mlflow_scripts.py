@@ -7,10 +7,14 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.collector.mlflow_lookalike import write
 from tests.collector.processes import Collector
+from tests.fakes import labcarbon_server as fakes
 
+RUN, PART = "labcarbon.run_uuid", "labcarbon.part_of"
+UNASKED = "nobody was asked whether this was run before"
 ONE_RUN = "with mlflow.start_run():\n    print('trained')"
 DATA = ("--data", "cats")
 WORDS = ("--lr", "0.1", "--seed", "1")
@@ -62,6 +66,11 @@ class Scripts:
         created = [json.loads(line.removeprefix("CREATED ")) for line in lines if line.startswith("CREATED ")]
         rest = "\n".join(line for line in lines if not line.startswith("CREATED "))
         return Done(done.returncode, created, rest, done.stderr)
+
+
+def questions(server: fakes.FakeServer) -> list[Any]:
+    """What was asked."""
+    return [request.body for request in server.requests if request.path == "/api/v1/preflight/"]
 
 
 def _path(libraries: Path) -> str:
