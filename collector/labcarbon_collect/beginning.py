@@ -17,6 +17,7 @@ from labcarbon_collect.users import DROPPED
 from labcarbon_collect.work_options import Work
 
 Facts = Callable[[run_daemon.Daemon, Mapping[str, Any]], Dict[str, Any]]
+IN_VAIN = 3  # exit code of what is kept back since it would be in vain
 _OUTCOME_S = 1.0
 _TO_START_S = 0.1  # what Python needs before it comes to us
 _GPUS_S = 0.3

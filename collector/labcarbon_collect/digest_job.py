@@ -16,6 +16,8 @@ from labcarbon_collect.lc1 import VERSION
 BYTES_PER_S, MOST_BYTES = 200_000_000, 200_000_000_000
 _NEARLY, _NEARLY_S = 0.9, 1.0
 _UNBOUNDED = 1 << 62
+# A shell that starts it and ends: whoever waits for any child of this process must not come upon one of ours.
+_APART = ("sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "sh")
 
 
 class DigestJob:
@@ -29,8 +31,11 @@ class DigestJob:
         *,
         progress: Optional[Callable[[int, int], None]] = None,
         unbounded: bool = False,
+        apart: bool = False,
     ) -> None:
-        """``unbounded``: as fast as it goes and however much; somebody waits for it. Raises OSError."""
+        """``unbounded``: as fast as it goes and however much; somebody waits for it. ``apart``: this process is somebody's
+        work, and gets no child. Raises OSError.
+        """
         self._ready, self._progress = ready, progress
         self._fraction, self.why = 0.0, ""
         asked = {
@@ -39,8 +44,9 @@ class DigestJob:
         }  # fmt: skip
         # A session of its own: what the terminal sends is meant for the work. It ends when our end of the pipe closes.
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "labcarbon_collect.fingerprint.digest_child"], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, env=_environment(environ),
+            [*(_APART if apart else ()), sys.executable, "-m", "labcarbon_collect.fingerprint.digest_child"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+            env=_environment(environ),
         )  # fmt: skip
         assert self._child.stdin is not None
         try:
@@ -48,6 +54,8 @@ class DigestJob:
             self._child.stdin.flush()
         except OSError:
             self.why = "it could not be started"
+        if apart:
+            self._child.wait()
         self._thread = threading.Thread(target=self._listen, name="digest", daemon=True)
         self._thread.start()
 
@@ -62,10 +70,10 @@ class DigestJob:
         if self._child.poll() is None:
             self._child.kill()
         self._child.wait()
-        self._thread.join(_NEARLY_S)
         if self._child.stdin is not None:
             with suppress(OSError):
-                self._child.stdin.close()
+                self._child.stdin.close()  # which ends one that is apart
+        self._thread.join(_NEARLY_S)
 
     def _listen(self) -> None:
         assert self._child.stdout is not None

@@ -8,7 +8,7 @@ import re
 import signal
 import traceback
 from pathlib import Path
-from typing import Optional
+from typing import Dict, Optional
 
 HOST_MEMORY = "host_memory"
 _USER_ERRORS = (
@@ -84,3 +84,11 @@ def point_of(error: BaseException, root: str) -> str:
         if path.startswith(below) and "site-packages" not in path:
             digest.update(f"{path[len(below) :]}:{frame.f_code.co_name}\0".encode("utf-8", "replace"))
     return digest.hexdigest()
+
+
+def told_of(error: Optional[BaseException], root: str, *, nan_seen: bool = False) -> Dict[str, str]:
+    """``failure`` as the server is told it, of the error that ended a run; empty where it ended without or on request."""
+    if error is None or isinstance(error, (SystemExit, KeyboardInterrupt, GeneratorExit)):
+        return {}
+    kind, point = class_of(error, nan_seen=nan_seen), point_of(error, root)
+    return {"class": kind, "point": point} if kind else {"point": point}

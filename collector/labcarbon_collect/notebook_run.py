@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import Any, Dict, Mapping, Optional
 
-from labcarbon_collect import run_facts
+from labcarbon_collect import going_on, run_facts
 from labcarbon_collect.client import Client, NoDaemon, error_text
 from labcarbon_collect.config import Login, client_sockets, is_uuid, user_login
 from labcarbon_collect.figures import closing_line
@@ -64,6 +64,7 @@ class NotebookRun:
         if "why" in answer:
             return f"this notebook is not measured: {answer['why']}"
         self.registered = True
+        going_on.begin(self._run, going_on.NOTEBOOK)
         node, user = answer.get("node"), answer.get("user")
         self._node, self._user = node if is_uuid(node) else None, user if isinstance(user, str) else None
         self._server = self._login.url if self._login else str(answer.get("url") or "")
@@ -93,6 +94,7 @@ class NotebookRun:
         if not self.registered:
             return ""
         self.registered = False
+        going_on.end(self._run)
         request: Dict[str, Any] = {"op": "end", "run": self._run, "children_cpu_us": 0, "goes_on": goes_on}
         if self._reporter is None:
             request["closing"] = self._closing(None)

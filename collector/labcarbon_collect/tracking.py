@@ -1,7 +1,8 @@
 """A training script that tells of itself: ``with labcarbon_collect.track(project="vision", params=vars(args)) as run``.
 
 Beginning makes the script wait for half a second at most, ending for a few; nothing here makes it fail. Below
-``labcarbon-collect run`` it is the run that is there already; of several ranks only the first tells anything.
+``labcarbon-collect run``, or within a run of MLflow that is told, it is the run that is there already; of several ranks only
+the first tells anything.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import threading
 import time
 import uuid
 from types import TracebackType
-from typing import Any, Dict, List, Mapping, Optional, Type, Union
+from typing import Any, Dict, Mapping, Optional, Type, Union
 
-from labcarbon_collect import answer_text, failure, run_daemon, run_facts
+from labcarbon_collect import answer_text, failure, going_on, ranks, run_daemon, run_facts, this_process
 from labcarbon_collect.beginning import asked, heard
-from labcarbon_collect.config import RUN_VARIABLE, Login, is_uuid, user_login
+from labcarbon_collect.config import Login, user_login
 from labcarbon_collect.figures import closing_line
 from labcarbon_collect.fingerprint.budget import Budget, Looking
 from labcarbon_collect.fingerprint.surveys import Survey, survey
@@ -27,11 +28,11 @@ from labcarbon_collect.metric_sender import MetricSender, points_of
 from labcarbon_collect.preflight import Answer, Question
 from labcarbon_collect.reporter import Reporter
 from labcarbon_collect.slurm_facts import job_named
+from labcarbon_collect.this_process import exit_code
 from labcarbon_collect.users import own_name, own_names
 
 PATIENCE_S = 2.0
 _BEGIN_S = 0.5
-_RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 Paths = Union[None, str, "os.PathLike[str]", Mapping[str, Union[str, "os.PathLike[str]"]]]
 
 
@@ -50,11 +51,12 @@ class TrackedRun:
         sweep: str = "",
         parent: Optional[str] = None,
     ) -> None:
-        outer = os.environ.get(RUN_VARIABLE, "")
-        self.joined = is_uuid(outer)  # ``labcarbon-collect run`` began it and ends it
-        self.uuid = outer if self.joined else str(uuid.uuid4())
-        self.quiet = any(os.environ.get(rank, "0") not in ("", "0") for rank in _RANKS)
-        self._command = command_of_this()
+        outer = going_on.run_here(os.environ)
+        joined = outer is not None and outer.by in (going_on.WRAPPED, going_on.MLFLOW)
+        self.joined = joined  # ``labcarbon-collect run``, or MLflow, began it and ends it
+        self.uuid = outer.uuid if outer is not None and joined else str(uuid.uuid4())
+        self.quiet = not ranks.is_first(os.environ)
+        self._command = this_process.command()
         self._params = told_params(params if isinstance(params, Mapping) else vars(params) if params else {})
         self._project, self._name = project, name
         self._beside = {"intent": intent}
@@ -111,6 +113,7 @@ class TrackedRun:
         if self.joined:
             self._ready.set()
             return
+        going_on.begin(self.uuid, going_on.TRACKED)
         self._looking = Looking("this", self._survey)
         registering = Looking("daemon", lambda: run_daemon.register(self.uuid, os.getpid(), facts=self._forwarded()))
         self._daemon = registering.wait(Budget(_BEGIN_S)) or run_daemon.Daemon(why="the daemon took too long")
@@ -121,8 +124,8 @@ class TrackedRun:
 
     def _survey(self) -> Survey:
         return survey(
-            self._command, cwd=os.getcwd(), environ=os.environ, declared_params=self._params, declared_data=self._data,
-            declared_start=self._start, intent=self._intent, sweep=self._sweep, seconds=PATIENCE_S,
+            self._command, cwd=this_process.folder(), environ=os.environ, declared_params=self._params,
+            declared_data=self._data, declared_start=self._start, intent=self._intent, sweep=self._sweep, seconds=PATIENCE_S,
         )  # fmt: skip
 
     def _tell(self) -> None:
@@ -182,6 +185,8 @@ class TrackedRun:
         if self.quiet or self._ended or os.getpid() != self._pid:
             return  # a fork of the script ends, not the script
         self._ended = True
+        if not self.joined:
+            going_on.end(self.uuid)
         closing = self._closing(error)
         if self._telling is not None:
             self._telling.wait(Budget(PATIENCE_S))
@@ -201,14 +206,11 @@ class TrackedRun:
             self._say_figures(figures)
 
     def _closing(self, error: Optional[BaseException]) -> Dict[str, Any]:
-        code = exit_code(error)
-        killed = isinstance(error, KeyboardInterrupt)
-        closing = run_facts.closing(exit_code=code, killed=killed, ended_us=time.time_ns() // 1000)
-        if error is not None and not isinstance(error, (SystemExit, KeyboardInterrupt, GeneratorExit)):
-            told = {"point": failure.point_of(error, os.getcwd())}
-            kind = failure.class_of(error, nan_seen=self._nan_since is not None)
-            closing["failure"] = {"class": kind, **told} if kind else told
-        return closing
+        closing = run_facts.closing(
+            exit_code=exit_code(error), killed=isinstance(error, KeyboardInterrupt), ended_us=time.time_ns() // 1000
+        )
+        failed = failure.told_of(error, os.getcwd(), nan_seen=self._nan_since is not None)
+        return {**closing, "failure": failed} if failed else closing
 
     def _tell_end(self, closing: Mapping[str, Any]) -> None:
         if self._login is None:
@@ -231,12 +233,6 @@ class TrackedRun:
         print(line, file=sys.stderr, flush=True)
 
 
-def command_of_this() -> List[str]:
-    """How this process was started."""
-    given = getattr(sys, "orig_argv", None)
-    return list(given) if given else [sys.executable or "python", *sys.argv]
-
-
 def told_params(params: Mapping[str, Any]) -> Dict[str, Any]:
     """Parameters as they may be told: flat, plain values, without what looks like a secret."""
     told: Dict[str, Any] = {}
@@ -254,15 +250,6 @@ def paths_of(data: Paths) -> Dict[str, str]:
     if isinstance(data, Mapping):
         return {str(role): os.fspath(path) for role, path in data.items()}
     return {"data": os.fspath(data)}
-
-
-def exit_code(error: Optional[BaseException]) -> int:
-    """What the interpreter will end with."""
-    if error is None:
-        return 0
-    if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else 0 if error.code is None else 1
-    return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
 def say(text: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.collector.mlflow_scripts import Scripts
 from tests.collector.nvml_support import Bench
 from tests.collector.processes import Collector
 from tests.fakes import labcarbon_server as fakes
@@ -70,3 +71,9 @@ def script(tmp_path: Path) -> Path:
     path.parent.mkdir()
     path.write_text("print('trained', flush=True)\n")
     return path
+
+
+@pytest.fixture
+def scripts(person: Collector) -> Scripts:
+    """Scripts of somebody logged in, which use MLflow."""
+    return Scripts(person)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,12 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
-from django.core.handlers.base import BaseHandler
 
 from apps.accounts.models import Membership, User
 from apps.accounts.services import issue_user_token
 from apps.core.clock import now_us
 from apps.runs.models import Fingerprint, Metric, Run
+from tests.alone import answer_one_at_a_time
 from tests.builders import SmallLab, small_lab
 from tests.collector.processes import Collector, wait_for
 
@@ -65,14 +64,7 @@ class Person:
 
 @pytest.fixture
 def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test's server shares one connection among its threads: two transactions at once would break each other's."""
-    lock, answer = threading.Lock(), BaseHandler.get_response
-
-    def alone(handler: BaseHandler, request: Any) -> Any:
-        with lock:
-            return answer(handler, request)
-
-    monkeypatch.setattr(BaseHandler, "get_response", alone)
+    answer_one_at_a_time(monkeypatch)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 from labcarbon_collect import answer_text, run_facts, work_options
-from labcarbon_collect.beginning import asked, heard, question_of
+from labcarbon_collect.beginning import IN_VAIN, asked, heard, question_of
 from labcarbon_collect.config import Login, user_login
 from labcarbon_collect.digest_job import DigestJob
 from labcarbon_collect.fingerprint.budget import Budget
@@ -23,7 +23,6 @@ from labcarbon_collect.preflight import Answer
 from labcarbon_collect.progress import Progress
 from labcarbon_collect.work_options import Work
 
-IN_VAIN = 3
 _LOOK_S, _ASK_S = 10.0, 10.0  # nothing waits for us here but a person
 _USAGE = "labcarbon-collect check -- python train.py"
 

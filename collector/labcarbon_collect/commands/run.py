@@ -13,14 +13,12 @@ import subprocess
 import sys
 import time
 import uuid
-from dataclasses import dataclass
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Mapping, Optional
 
 from labcarbon_collect import answer_text, run_daemon, run_facts, work_options
-from labcarbon_collect.beginning import Beginning, begin, patience, tell_outcome
+from labcarbon_collect.beginning import IN_VAIN, Beginning, begin, patience, tell_outcome
 from labcarbon_collect.client import Client, NoDaemon
 from labcarbon_collect.config import RUN_VARIABLE, Login, client_sockets, collector_home, daemon_socket, user_login
-from labcarbon_collect.digest_job import DigestJob
 from labcarbon_collect.failure import OomKills, failure_class
 from labcarbon_collect.figures import closing_line
 from labcarbon_collect.fingerprint.budget import Budget
@@ -31,11 +29,9 @@ from labcarbon_collect.masking import MASK
 from labcarbon_collect.preflight import STOPPED, WENT_ON
 from labcarbon_collect.reporter import Reporter
 from labcarbon_collect.run_daemon import PATIENCE_S, Daemon
-from labcarbon_collect.slurm_facts import job_of_environment
-from labcarbon_collect.users import own_name, own_names
+from labcarbon_collect.told_run import ToldRun, hash_the_rest
 from labcarbon_collect.work_options import Work
 
-IN_VAIN = 3
 _LOCAL_START_S = 8.0
 _USAGE = "labcarbon-collect run --project NAME -- python train.py"
 
@@ -62,7 +58,7 @@ def carry_out(options: argparse.Namespace) -> int:
     if options.local:
         _start_local_daemon()
         budget = Budget(PATIENCE_S)
-    told = _Told(str(uuid.uuid4()), work, time.time_ns() // 1000)
+    told = ToldRun(str(uuid.uuid4()), work, time.time_ns() // 1000)
     kills = OomKills()
     os.environ[RUN_VARIABLE] = told.run  # for labcarbon_collect.track in the work
     job = Job(work.command)
@@ -75,7 +71,7 @@ def carry_out(options: argparse.Namespace) -> int:
         reporter.start(told.facts(begun.daemon, begun.survey.wire))
     if login and begun.answer is not None:
         tell_outcome(login, begun.answer, WENT_ON, wait=False)
-    digest = _hash_the_rest(told, begun, reporter)
+    digest = hash_the_rest(told, begun, reporter)
     ended = job.wait()
     try:
         if digest is not None:
@@ -86,29 +82,7 @@ def carry_out(options: argparse.Namespace) -> int:
     return ended.exit_code
 
 
-@dataclass(frozen=True)
-class _Told:
-    """What is told of this run."""
-
-    run: str
-    work: Work
-    started_us: int
-
-    def facts(self, daemon: Daemon, wire: Mapping[str, Any]) -> Dict[str, Any]:
-        """As the daemon names us; as this machine's setting says where it does not."""
-        user = own_names(os.environ).told(own_name()) if daemon.user is None else daemon.user
-        told = run_facts.facts(
-            command=self.work.command, project=self.work.project, name=self.work.name, params=self.work.params,
-            node=daemon.node, started_us=self.started_us, user=user, whole=self.work.tell_all,
-        )  # fmt: skip
-        told.update(self.work.beside())
-        if wire:
-            told["fingerprint"] = run_facts.fingerprint(wire, user)
-        job = job_of_environment(os.environ)
-        return {**told, "job": job} if job else told
-
-
-def _begin(told: _Told, job: Job, login: Optional[Login], budget: Budget, *, check: bool, local: bool) -> Beginning:
+def _begin(told: ToldRun, job: Job, login: Optional[Login], budget: Budget, *, check: bool, local: bool) -> Beginning:
     """Look, register, ask, and say what the server says. Whatever is wrong with us, the work begins."""
     try:
         begun = begin(told.work, run=told.run, pid=job.pid, login=login, budget=budget, facts=told.facts, check=check)
@@ -127,7 +101,7 @@ def _begin(told: _Told, job: Job, login: Optional[Login], budget: Budget, *, che
     return begun
 
 
-def _stop(told: _Told, job: Job, begun: Beginning, login: Optional[Login]) -> int:
+def _stop(told: ToldRun, job: Job, begun: Beginning, login: Optional[Login]) -> int:
     """Keep the work back; the server counts what was not spent."""
     job.abandon()
     _say(f"not started, since it would be in vain (--enforce); to run it anyway: {_anyway(told.work)}")
@@ -141,28 +115,8 @@ def _anyway(work: Work) -> str:
     return "without --enforce, or with --intent replicate" if work.intent == "train" else "without --enforce"
 
 
-def _hash_the_rest(told: _Told, begun: Beginning, reporter: Optional[Reporter]) -> Optional[DigestJob]:
-    """Hash what is too large to wait for, beside the work."""
-    if not begun.survey.data and not begun.survey.start:
-        return None
-    if reporter is None and begun.daemon.client is None:
-        return None  # nobody would hear of it
-
-    def ready(better: Dict[str, Any]) -> None:
-        told_so = run_facts.fingerprint(better, begun.daemon.user)
-        if reporter is not None:
-            reporter.better(told_so)
-        else:
-            run_daemon.tell_apart(told.run, closing={"fingerprint": told_so})
-
-    try:
-        return DigestJob(begun.survey, os.environ, ready)
-    except OSError:
-        return None
-
-
 def _close(
-    told: _Told, begun: Beginning, reporter: Optional[Reporter], ended: Ended, kills: OomKills, *, server: str
+    told: ToldRun, begun: Beginning, reporter: Optional[Reporter], ended: Ended, kills: OomKills, *, server: str
 ) -> None:
     """Ask what it took, tell the server, say it."""
     daemon = begun.daemon
@@ -187,7 +141,7 @@ def _login() -> Optional[Login]:
         return None
 
 
-def _tell_end(reporter: Optional[Reporter], begun: Beginning, told: _Told, closing: Mapping[str, Any]) -> None:
+def _tell_end(reporter: Optional[Reporter], begun: Beginning, told: ToldRun, closing: Mapping[str, Any]) -> None:
     """Tell the server the end; what it does not take now, the daemon forwards later."""
     if reporter is None:
         return

@@ -43,6 +43,11 @@ class Looking(Generic[Found]):
         self._thread = threading.Thread(target=self._run, name=f"look-{what}", daemon=True)
         self._thread.start()
 
+    @property
+    def is_done(self) -> bool:
+        """Whether it came to an end, well or not."""
+        return not self._thread.is_alive()
+
     def wait(self, budget: Budget) -> Optional[Found]:
         """What was found; None where it failed or took too long, and ``why`` says it."""
         self._thread.join(budget.left_s)

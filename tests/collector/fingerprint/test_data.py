@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from labcarbon_collect.fingerprint.digests import verified
 from labcarbon_collect.fingerprint.manifests import manifest
 
 from tests.collector.fingerprint.support import Folder
+from tests.collector.processes import wait_for
 
 COMMAND = ("python", "train.py", "--data", "cats")
 
@@ -145,6 +147,27 @@ def test_the_child_ends_when_its_parent_is_killed(cats: Folder, large: None) -> 
     assert job._child.stdin is not None
     job._child.stdin.close()  # what the kernel does when we die
     assert job._child.wait(20) == 0
+
+
+def of_session(session: int) -> list[int]:
+    """The processes of a session."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append(int(stat.parent.name))
+    return found
+
+
+def test_one_that_is_apart_is_no_child_and_ends_with_us_as_well(cats: Folder, large: None) -> None:
+    with (cats.root / "cats/huge").open("wb") as file:
+        file.truncate(20_000_000_000)
+    job = DigestJob(cats.look(*COMMAND, seconds=5), cats.environ, lambda better: None, apart=True)
+    (pid,) = wait_for(lambda: of_session(job._child.pid))
+    assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] != str(os.getpid())
+    job.end()
+    assert wait_for(lambda: not of_session(job._child.pid))
 
 
 def test_more_than_the_cap_is_not_read(cats: Folder, large: None, monkeypatch: Any) -> None:

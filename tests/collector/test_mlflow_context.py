@@ -1,0 +1,167 @@
+"""What MLflow's context plugin asks, tells and tags before a run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import socket
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from labcarbon_collect.fingerprint.shown import shown
+
+from tests.collector.asking import ASKED, DUPLICATE, POSSIBLE, outcomes
+from tests.collector.mlflow_scripts import DATA, ONE_RUN, RUN, WORDS, Scripts, questions
+from tests.fakes import labcarbon_server as fakes
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_what_mlflow_loads_is_there_and_loads_nothing_more() -> None:
+    told = tomllib.loads((ROOT / "collector" / "pyproject.toml").read_text())
+    module, _, name = told["project"]["entry-points"]["mlflow.run_context_provider"]["labcarbon"].partition(":")
+    assert callable(getattr(importlib.import_module(module), name))
+
+
+def test_importing_mlflow_loads_two_small_files_of_ours(scripts: Scripts) -> None:
+    done = scripts.run("import sys\nprint(sorted(name for name in sys.modules if name.startswith('labcarbon')))")
+    assert done.output == "['labcarbon_collect', 'labcarbon_collect.mlflow_context']"
+
+
+def test_the_answer_is_said_before_the_run_is_created(scripts: Scripts, server: fakes.FakeServer) -> None:
+    server.preflight = DUPLICATE
+    done = scripts.run("with mlflow.start_run(run_name='mine'):\n    print('trained')")
+    assert (done.code, done.output) == (0, "trained")
+    assert "Ben did exactly this" in done.said
+    assert "Parameters that MLflow is told of later are not known yet" in done.said
+    (tags,) = done.created
+    assert (tags["labcarbon.verdict_at_start"], tags["labcarbon.asked"]) == ("duplicate", ASKED)
+    (asked,) = questions(server)
+    assert asked["run"] == tags[RUN]
+    assert asked["fingerprint"]["params"].keys() == {"lr"}
+    facts = server.runs[tags[RUN]]
+    assert (facts["name"], facts["fingerprint"]) == ("mine", asked["fingerprint"])
+    assert (facts["state"], facts["exit_code"]) == ("finished", None)
+    assert outcomes(server) == [{"outcome": "went_on"}]
+
+
+def fingerprint(scripts: Scripts, server: fakes.FakeServer, body: str = ONE_RUN) -> dict[str, Any]:
+    """What is asked of a script. A busy machine may leave no time to look at its code: then once more."""
+    for _ in range(4):
+        scripts.run(body)
+        asked: dict[str, Any] = questions(server)[-1]["fingerprint"]
+        if asked.get("code", {}).get("hash") and "data" in asked:
+            return asked
+    raise AssertionError(asked)
+
+
+def test_its_fingerprint_is_that_of_the_same_command(scripts: Scripts, server: fakes.FakeServer) -> None:
+    here = fingerprint(scripts, server)
+    check = [sys.executable, "-m", "labcarbon_collect", "check", "--json", "--", sys.executable, "train.py", *DATA, *WORDS]
+    there = json.loads(scripts.call(check, {}).output)["fingerprint"]
+    for part in ("entry", "params", "seeds", "start"):
+        assert here[part] == there[part]
+    assert here["code"]["hash"] == there["code"]["hash"]
+    assert here["data"]["weak"] == there["data"]["weak"]
+
+
+def test_nothing_is_said_where_there_is_nothing_to_say(scripts: Scripts) -> None:
+    done = scripts.run()
+    assert (done.code, done.said) == (0, "")
+    assert done.created[0]["labcarbon.verdict_at_start"] == "none"
+
+
+def test_the_tags_are_hashes_of_nothing_and_names_of_nobody(scripts: Scripts, server: fakes.FakeServer) -> None:
+    done = scripts.run(ONE_RUN, "--lr", "0.1", "--comment", "a-word-of-mine")
+    (tags,) = done.created
+    assert tags.keys() == {
+        RUN, "labcarbon.host", "labcarbon.fingerprint", "labcarbon.verdict_at_start", "labcarbon.asked"
+    }  # fmt: skip
+    assert tags["labcarbon.host"] == socket.gethostname()
+    assert re.fullmatch(r"lc1( (code|params|data|start|seeds)=[a-z]+){5}", tags["labcarbon.fingerprint"])
+    assert not any(b"a-word-of-mine" in request.content for request in server.requests)
+
+
+@pytest.mark.parametrize(
+    ("wire", "text"),
+    [
+        ({}, "lc1 code=unknown params=unknown data=unknown start=unknown seeds=unknown"),
+        ({"version": "lc1", "code": {"state": "verified"}, "params": {}, "data": {"weak": "a"}, "seeds": {},
+          "start": {"weak": "a", "verified": "b"}}, "lc1 code=verified params=command data=weak start=verified seeds=unset"),
+        ({"code": {"state": "unknown"}, "seeds": {"seed": "a"}, "data": {"items": []}},
+         "lc1 code=unknown params=unknown data=unknown start=unknown seeds=known"),
+    ],
+)  # fmt: skip
+def test_how_well_each_part_is_known_in_words(wire: dict[str, Any], text: str) -> None:
+    assert shown(wire) == text
+
+
+@pytest.mark.parametrize("verdict", ["duplicate", "concurrent", "will_fail"])
+def test_enforce_stops_before_the_run_is_created(scripts: Scripts, server: fakes.FakeServer, verdict: str) -> None:
+    server.preflight = {**DUPLICATE, "verdict": verdict}
+    done = scripts.run(environ={"LABCARBON_ENFORCE": "1"})
+    assert (done.code, done.created, done.output) == (3, [], "")
+    assert "not started, since it would be in vain (LABCARBON_ENFORCE)" in done.said
+    assert outcomes(server) == [{"outcome": "stopped"}]
+    assert server.runs == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "enforce"),
+    [(POSSIBLE, "1"), ({**DUPLICATE, "verdict": "near"}, "1"), (fakes.NOTHING_LIKE_IT, "1"), (DUPLICATE, "0")],
+)
+def test_enforce_stops_nothing_less(
+    scripts: Scripts, server: fakes.FakeServer, answer: dict[str, Any], enforce: str
+) -> None:
+    server.preflight = answer
+    done = scripts.run(environ={"LABCARBON_ENFORCE": enforce})
+    assert (done.code, done.output) == (0, "trained")
+
+
+def test_what_was_said_beside_the_script(scripts: Scripts, server: fakes.FakeServer) -> None:
+    said = {"LABCARBON_PROJECT": "demo", "LABCARBON_INTENT": "replicate", "LABCARBON_SWEEP": "grid-1"}
+    facts = server.runs[scripts.run(environ=said).created[0][RUN]]
+    assert (facts["project"], facts["intent"], facts["sweep"]) == ("demo", "replicate", "grid-1")
+    (asked,) = questions(server)
+    assert (asked["project"], asked["fingerprint"]["intent"]) == ("demo", "replicate")
+    wrong = scripts.run(environ={"LABCARBON_INTENT": "fun"})
+    assert "LABCARBON_INTENT=fun is none of train, replicate" in wrong.said
+    assert server.runs[wrong.created[0][RUN]]["intent"] == "train"
+
+
+def test_it_can_be_turned_off(scripts: Scripts, server: fakes.FakeServer) -> None:
+    done = scripts.run(environ={"LABCARBON_MLFLOW": "off"})
+    assert (done.created, done.said, server.requests) == ([{}], "", [])
+
+
+def test_a_script_that_goes_elsewhere_is_still_found(scripts: Scripts, server: fakes.FakeServer) -> None:
+    stays = fingerprint(scripts, server)
+    goes, again = (fingerprint(scripts, server, f"import os\nos.chdir('/')\n{ONE_RUN}") for _ in range(2))
+    assert stays["entry"] == goes["entry"]
+    assert stays["data"]["weak"] == goes["data"]["weak"]
+    assert goes["code"]["hash"] == again["code"]["hash"] != stays["code"]["hash"]
+
+
+def test_the_code_of_an_installed_command_is_unknown(scripts: Scripts, server: fakes.FakeServer) -> None:
+    """Its file only imports what it runs: two versions of that would be told as the same work."""
+    from labcarbon_collect import this_process
+
+    scripts.folder.mkdir()
+    environment = scripts.person.root / "environment"
+    done = scripts.call([sys.executable, "-m", "venv", "--without-pip", str(environment)], {})
+    assert done.code == 0, done.said
+    command = environment / "bin" / "train"
+    command.write_text(f"#!{environment}/bin/python\nimport mlflow\nmlflow.start_run()\n")
+    command.chmod(0o755)
+    site = Path(this_process.__file__).parents[1]
+    packages = ":".join(
+        [str(scripts.person.root / "libraries"), str(site), *(path for path in sys.path if "site-packages" in path)]
+    )
+    done = scripts.call([str(command), "--lr", "0.1"], {"PYTHONPATH": packages})
+    assert done.code == 0, done.said
+    (asked,) = questions(server)
+    assert (asked["name"], asked["fingerprint"]["code"]) == ("train", {"state": "unknown"})
