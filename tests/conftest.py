@@ -1,6 +1,9 @@
 """What every test shares."""
 
+import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ from hypothesis import settings as hypothesis_settings
 
 from apps.accounts.authentication import forget_tokens
 from tests.services import chromium
+from tests.services.prepared import migrated
 
 hypothesis_settings.register_profile(
     "labcarbon", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
@@ -49,6 +53,22 @@ LONG = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order tests by how long their files take; those of one file stay in order."""
     items.sort(key=lambda item: next((i for i, part in enumerate(LONG) if part in item.nodeid), len(LONG)))
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None, django_db_blocker: Any) -> Iterator[None]:
+    """Have each worker's database copied from one that was migrated once in a run: its own ``migrate`` has nothing to do."""
+    from django.db import connection
+
+    with ExitStack() as stack, django_db_blocker.unblock():
+        if connection.vendor == "sqlite":
+            name = connection.creation._get_test_db_name()
+            memory = stack.enter_context(closing(sqlite3.connect(name, uri=True)))  # lives as long as this connection
+            with closing(sqlite3.connect(migrated())) as made:
+                made.backup(memory)
+        elif template := os.environ.get("LABCARBON_TEST_TEMPLATE"):
+            connection.settings_dict["TEST"]["TEMPLATE"] = template
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -5,37 +5,47 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.environment import own_environment
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = (
-    ("migrate", "--no-input", "--verbosity", "0"),
-    ("load_data",),
-    ("collectstatic", "--no-input", "--verbosity", "0"),
-)
+_MIGRATE = ("migrate", "--no-input", "--verbosity", "0")
+_FILL = (("load_data",), ("collectstatic", "--no-input", "--verbosity", "0"))
+COMMANDS = (_MIGRATE, *_FILL)
+_DATABASE = "labcarbon.sqlite3"
 
 
 def prepared(data_dir: Path) -> None:
     """Put a migrated SQLite database with all that is shipped, and the static files, into ``data_dir``."""
-    source = _made(Path(os.environ["LABCARBON_TEST_SHARED"]))
+    source = _once("prepared", _fill)
     data_dir.mkdir(parents=True, exist_ok=True)
-    shutil.copy(source / "labcarbon.sqlite3", data_dir)
+    shutil.copy(source / _DATABASE, data_dir)
     shutil.copytree(source / "static", data_dir / "static")
 
 
-def _made(shared: Path) -> Path:
-    """Return the directory to copy; whoever comes first makes it, the others wait."""
-    made = shared / "prepared"
-    with (shared / "prepared.lock").open("w") as lock:
+def migrated() -> Path:
+    """Return a SQLite database that was migrated and has nothing in it yet. It is copied, never used."""
+    return _once("migrated", lambda making: _manage(making, *_MIGRATE)) / _DATABASE
+
+
+def _fill(making: Path) -> None:
+    shutil.copy(migrated(), making)
+    for command in _FILL:
+        _manage(making, *command)
+
+
+def _once(name: str, make: Callable[[Path], None]) -> Path:
+    """Return a directory of this run; whoever comes first makes it, the others wait."""
+    shared = Path(os.environ["LABCARBON_TEST_SHARED"])
+    made, making = shared / name, shared / f"{name}.making"
+    with (shared / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
-            making = shared / "making"
             shutil.rmtree(making, ignore_errors=True)
             making.mkdir()
-            for command in COMMANDS:
-                _manage(making, *command)
+            make(making)
             making.rename(made)
     return made
 
