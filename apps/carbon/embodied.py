@@ -210,21 +210,20 @@ def charge_rows(
 def coverage(lab: Lab, query: FigureQuery, now: int) -> Coverage:
     """Return of how many assets held in the period a figure is known: of the subject's, or (lab, project) of the lab's."""
     start, end = query.from_hour, end_hour(query, now)
-    only, params = "", [lab.pk, lab.pk]
+    only, params = "", [lab.pk]
     if query.subject_kind == "asset":
-        only = "AND o.asset_id = %s"
+        only = "AND v.id = %s"
         params.append(int(query.subject_key))
     elif query.subject_kind in {"node", "device"}:
         stood = standing_by(lab, query.subject_kind, query.subject_key)
         ids = sorted({s.asset_id for s in stood if s.within(start, end) is not None})
-        only = f"AND o.asset_id IN ({', '.join(str(int(pk)) for pk in ids) or '0'})"
+        only = f"AND v.id IN ({', '.join(str(int(pk)) for pk in ids) or '0'})"
     row = next(
         rows(
-            f"{_UNDONE} SELECT COUNT(*) AS assets, SUM(CASE WHEN o.total_ug IS NULL THEN 0 ELSE 1 END) AS known "
-            "FROM assets_lifecycleevent o JOIN assets_asset v ON v.id = o.asset_id "
-            f"WHERE v.lab_id = %s AND o.kind IN ({_OPENINGS}) AND {_HOLDS.format('o')} AND o.hour < {end} {only} "
-            "AND NOT EXISTS (SELECT 1 FROM assets_lifecycleevent d WHERE d.asset_id = o.asset_id "
-            f"AND d.kind = '{EventKind.DISPOSE.value}' AND d.hour < {start} AND {_HOLDS.format('d')})",
+            "SELECT COUNT(*) AS assets, "
+            "SUM(CASE WHEN v.brought_ug IS NULL OR v.brought_at_least THEN 0 ELSE 1 END) AS known "
+            f"FROM assets_asset v WHERE v.lab_id = %s AND v.bought_hour < {end} {only} "
+            f"AND (v.gone_hour IS NULL OR v.gone_hour >= {start})",
             params,
         )
     )

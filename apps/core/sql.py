@@ -37,6 +37,13 @@ def second_sum_sql(column: str) -> str:
     return f"(SELECT COALESCE(SUM(json_extract(pair.value, '$[1]')), 0) FROM json_each({column}) pair)"
 
 
+def square_sum_sql(column: str) -> str:
+    """Return SQL for the sum of the squares of integers, in whatever size; NULL of none. Take it with int()."""
+    if connection.vendor == "postgresql":
+        return f"SUM(({column})::numeric * ({column}))"
+    return f"square_sum({column})"
+
+
 def split_sql(value: str, low: str, high: str, total: str) -> str:
     """Return SQL for the part ``[low, high)`` of ``total`` of an integer ≥ 0; the parts of one value sum to it exactly."""
     if connection.vendor == "postgresql":
@@ -68,7 +75,7 @@ def prorated_sql(amount: str, from_hour: str, to_hour: str, start: str = "%s", e
     return f"prorated({amount}, {from_hour}, {to_hour}, {start}, {end})"
 
 
-_IN_64_BITS = 10**12  # µg: times the hours of END_HOUR it stays below 2**63
+_INT64_MAX = 2**63 - 1
 
 
 def prorated_inline_sql(amount: str, from_hour: str, to_hour: str, start: str, end: str) -> str:
@@ -78,7 +85,7 @@ def prorated_inline_sql(amount: str, from_hour: str, to_hour: str, start: str, e
     whole = f"({to_hour} - {from_hour})"
     return (
         f"CASE WHEN {start} <= {from_hour} AND {to_hour} <= {end} THEN {amount} "
-        f"WHEN {amount} BETWEEN 0 AND {_IN_64_BITS} THEN {amount} * {high} / {whole} - {amount} * {low} / {whole} "
+        f"WHEN {amount} BETWEEN 0 AND {_INT64_MAX} / {whole} THEN {amount} * {high} / {whole} - {amount} * {low} / {whole} "
         f"ELSE {prorated_sql(amount, from_hour, to_hour, start, end)} END"
     )
 
