@@ -23,6 +23,9 @@ _LIVED = ("brought_ug", "brought_low_ug", "brought_high_ug", "brought_at_least",
           "in_use_hour", "life_end_hour", "gone_hour")  # fmt: skip
 
 
+SETTLED = ("settled_hour", "settled_ug", "settled_off_ug")
+
+
 class Book(NamedTuple):
     """An asset at an hour: its embodied carbon in µg and the hours of its life.
 
@@ -60,17 +63,18 @@ def through(now: int) -> int:
 def books_of(assets: QuerySet[Asset], hour: int) -> dict[int, Book]:
     """Return the book of each of ``assets`` up to ``hour``. One query, whatever the number of assets; two where an entry of
     any of them holds from ``hour`` on or later."""
-    wanted, params = ids_sql(assets)
+    wanted, params = columns_sql(assets, "id", "told_to_hour", *SETTLED, *_LIVED)
+    told = ", ".join(f"a.{name}" for name in _LIVED)
     found = _fetched(
-        f"SELECT a.id, a.told_to_hour, {charged_sql(hour)}, {', '.join(f'a.{name}' for name in _LIVED)} "
-        f"FROM assets_asset a LEFT JOIN ({open_sql(wanted, hour)}) o ON o.asset_id = a.id WHERE a.id IN ({wanted})",
-        [*params, *params],
+        f"WITH w AS ({wanted}) SELECT a.id, a.told_to_hour, {charged_sql(hour)}, {told} "
+        f"FROM w a LEFT JOIN ({open_sql('w', hour)}) o ON o.asset_id = a.id",
+        params,
     )
     earlier = lived_before([row[0] for row in found if row[1] > hour], hour)
     books = {}
     for pk, _, charged_ug, off_ug, *kept in found:
-        told = [getattr(earlier[pk], name) for name in _LIVED] if pk in earlier else kept
-        books[pk] = _book(told, charged_ug, off_ug)
+        held = [getattr(earlier[pk], name) for name in _LIVED] if pk in earlier else kept
+        books[pk] = _book(held, charged_ug, off_ug)
     return {pk: book for pk, book in books.items() if book.bought_hour is not None}
 
 
@@ -79,12 +83,12 @@ def _book(told: Sequence[Any], charged_ug: int, written_off_ug: int) -> Book:
     return Book(total, low, high, charged_ug, written_off_ug, bool(at_least), figure, bought, in_use, end, gone)
 
 
-def ids_sql(assets: QuerySet[Asset]) -> tuple[str, tuple[Any, ...]]:
-    """Return SQL for the ids of assets, and its parameters."""
+def columns_sql(assets: QuerySet[Asset], *columns: str) -> tuple[str, tuple[Any, ...]]:
+    """Return SQL for columns of assets, and its parameters."""
     try:
-        return assets.order_by().values("pk").query.sql_with_params()
+        return assets.order_by().values(*columns).query.sql_with_params()
     except EmptyResultSet:  # the database need not be asked: none fits
-        return "SELECT 0 WHERE 1 = 0", ()
+        return f"SELECT {', '.join(f'0 AS {name}' for name in columns)} WHERE 1 = 0", ()
 
 
 def lived_before(asset_ids: Sequence[int], hour: int) -> dict[int, Lived]:
@@ -104,15 +108,14 @@ def charged_sql(hour: int) -> str:
     )
 
 
-def open_sql(wanted: str, hour: int, within: str = "") -> str:
-    """Return SQL for (asset_id, charged_ug, written_off_ug): what the charges of assets ``wanted`` (SQL of their ids) that
-    are not settled put into the time up to ``hour``. ``within`` is SQL before the last condition, on charges ``c``."""
+def open_sql(assets: str, hour: int, before: str = "") -> str:
+    """Return SQL for (asset_id, charged_ug, written_off_ug): what the charges that are not settled put into the time up to
+    ``hour``. ``assets`` names the rows with their ids and SETTLED, ``before`` is a condition on charges ``c`` with AND."""
     return (
         "SELECT asset_id, CAST(SUM(CASE WHEN kind = 'written_off' THEN 0 ELSE part END) AS bigint) AS charged_ug, "
         "CAST(SUM(CASE WHEN kind = 'written_off' THEN part ELSE 0 END) AS bigint) AS written_off_ug "
         f"FROM (SELECT c.asset_id, c.kind, {_part_sql(0, hour)} AS part "
-        "FROM assets_embodiedcharge c JOIN assets_asset s ON s.id = c.asset_id "
-        f"WHERE c.asset_id IN ({wanted}) AND c.from_hour < {int(hour)} {within}"
+        f"FROM assets_embodiedcharge c JOIN {assets} s ON s.id = c.asset_id WHERE {before}c.from_hour < {int(hour)} "
         f"AND (c.to_hour > s.settled_hour OR s.settled_hour > {int(hour)})) borne GROUP BY asset_id"
     )
 
@@ -165,7 +168,7 @@ def charged_by(
     pieces = ", ".join(f"({i}, {int(low)}, {int(high)})" for i, (low, high) in enumerate(pairwise(cuts)))
     heads = [("piece", "p.i")] if edges else []
     heads += [(name, GROUPS[name]) for name in group_by]
-    ids, params = ("", ()) if assets is None else ids_sql(assets)
+    ids, params = ("", ()) if assets is None else columns_sql(assets, "id")
     sql = (
         f"WITH piece(i, low, high) AS (VALUES {pieces}) "
         f"SELECT {''.join(f'{column} AS {name}, ' for name, column in heads)}SUM({_part_sql('p.low', 'p.high')}) AS part "

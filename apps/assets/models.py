@@ -123,7 +123,10 @@ class LifecycleEvent(models.Model):
             ),
             models.CheckConstraint(condition=Q(life_hours__isnull=True) | Q(life_hours__gt=0), name="event_life_not_empty"),
         ]
-        indexes = [models.Index(fields=["asset", "hour"], name="events_of_asset")]
+        indexes = [
+            models.Index(fields=["asset", "hour"], name="events_of_asset"),
+            models.Index(fields=["hour"], condition=Q(total_ug__isnull=False), name="events_that_bring"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()}: {self.asset_id}"

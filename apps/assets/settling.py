@@ -6,6 +6,8 @@ off apart. Exact at every moment: whoever turns charges says so here, in the sam
 
 from collections.abc import Collection, Mapping, Sequence
 
+from django.db import connection
+
 from apps.assets.calc import Charge
 from apps.assets.choices import ChargeKind
 from apps.assets.models import Asset
@@ -14,14 +16,14 @@ from apps.core.sql import as_int, rows
 from apps.core.units import hour_of
 
 EVERY_HOURS = 24  # the hour moves on once a day: what ended since is little to add
-_COLUMNS = ["settled_ug", "settled_off_ug", "settled_hour"]
+_UPDATE = "UPDATE assets_asset SET settled_ug = %s, settled_off_ug = %s, settled_hour = %s WHERE id = %s"
 
 Turned = Mapping[int, tuple[Collection[Charge], Collection[Charge]]]
 
 
 def settle(held: Sequence[Asset], turned: Turned) -> None:
-    """Keep the sums of assets whose rows are locked: ``turned`` tells the charges of each that went and came. At most three
-    queries."""
+    """Keep the sums of assets whose rows are locked: ``turned`` tells the charges of each that went and came. At most
+    three statements."""
     changed = {asset.pk: asset for asset in held if _turn(asset, *turned[asset.pk])}
     hour = hour_of(now_us())
     behind = {asset.pk: asset for asset in held if hour >= asset.settled_hour + EVERY_HOURS}
@@ -35,7 +37,9 @@ def settle(held: Sequence[Asset], turned: Turned) -> None:
     if still:
         Asset.objects.filter(pk__in=still).update(settled_hour=hour)
     if changed:
-        Asset.objects.bulk_update(changed.values(), _COLUMNS)
+        told = [(asset.settled_ug, asset.settled_off_ug, asset.settled_hour, asset.pk) for asset in changed.values()]
+        with connection.cursor() as cursor:
+            cursor.executemany(_UPDATE, told)
 
 
 def _turn(asset: Asset, gone: Collection[Charge], new: Collection[Charge]) -> bool:

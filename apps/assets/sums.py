@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Max, Min, QuerySet
 
 from apps.accounts.models import Lab
-from apps.assets.books import charged_sql, ids_sql, lived_before, open_sql
+from apps.assets.books import SETTLED, charged_sql, columns_sql, lived_before, open_sql
 from apps.assets.lived import Lived
 from apps.assets.models import Asset
 from apps.core.sql import as_int, rows, square_sum_sql
@@ -52,16 +52,19 @@ class Sums:
 
 
 class Books:
-    """Books of ``assets`` of a lab up to ``hour``, that stay in the database. Two queries to begin with."""
+    """Books of ``assets`` of a lab up to ``hour``, that stay in the database. One query to begin with; two more where an
+    entry of any of the lab's holds from ``hour`` on or later."""
 
     def __init__(self, lab: Lab, assets: QuerySet[Asset], hour: int) -> None:
         self._hour = int(hour)
-        self._wanted, self._params = ids_sql(assets)
-        settled = Asset.objects.filter(lab=lab).aggregate(first=Min("settled_hour"), last=Max("settled_hour"))
-        since = int(settled["first"]) if settled["last"] is not None and settled["last"] <= hour else 0
-        self._open = f"AND c.lab_id = {int(lab.pk)} AND c.to_hour > {since} "
+        self._assets, self._params = columns_sql(assets, "id", "name", "kind", *SETTLED, *_TOLD)
+        bounds = Asset.objects.filter(lab=lab).aggregate(
+            first=Min("settled_hour"), last=Max("settled_hour"), told=Max("told_to_hour")
+        )
+        since = int(bounds["first"]) if bounds["last"] is not None and bounds["last"] <= hour else 0
+        self._open = f"c.lab_id = {int(lab.pk)} AND c.to_hour > {since} AND "
         late = assets.order_by().filter(told_to_hour__gt=hour).values_list("pk", flat=True)
-        self._earlier = lived_before(list(late), hour)
+        self._earlier = lived_before(list(late) if (bounds["told"] or 0) > hour else [], hour)
 
     def whole(self) -> Sums:
         """Return the sums of all. One query."""
@@ -142,16 +145,14 @@ class Books:
     def _source(self, *, charged: bool) -> tuple[str, tuple[Any, ...]]:
         """Return SQL for the books (id, name, kind, what entries told, and if asked for what was charged), and its
         parameters."""
-        columns, joined, params = self._told(), "", self._params
+        columns, joined = f"a.id, a.name, a.kind, {self._told()}", ""
         if charged:
             columns += f", {charged_sql(self._hour)}"
-            joined = f" LEFT JOIN ({open_sql(self._wanted, self._hour, self._open)}) o ON o.asset_id = a.id"
-            params = (*params, *params)
+            joined = f" LEFT JOIN ({open_sql('w', self._hour, self._open)}) o ON o.asset_id = a.id"
         if self._earlier:
-            joined += (
-                f" LEFT JOIN (VALUES {', '.join(_values(*each) for each in self._earlier.items())}) v ON v.column1 = a.id"
-            )
-        return f"SELECT a.id, a.name, a.kind, {columns} FROM assets_asset a{joined} WHERE a.id IN ({self._wanted})", params
+            values = ", ".join(_values(*each) for each in self._earlier.items())
+            joined += f" LEFT JOIN (VALUES {values}) v ON v.column1 = a.id"
+        return f"WITH w AS ({self._assets}) SELECT {columns} FROM w a{joined}", self._params
 
     def _told(self) -> str:
         if not self._earlier:

@@ -31,9 +31,10 @@ WITH RECURSIVE chain(event_id, tip_id, depth) AS (
 _HOLDS = "{0}.kind <> 'reversal' AND {0}.id NOT IN (SELECT event_id FROM undone)"
 # What an entry books: TE as :func:`apps.assets.calc.brought_ug` sums it, the end of life as it was less the modelled part.
 _BROUGHT = f"""
-CASE WHEN e.kind <> '{EventKind.DISPOSE.value}' THEN e.total_ug
-  WHEN o.includes_end_of_life IS NULL OR (o.includes_end_of_life AND COALESCE(o.end_of_life_ug, 0) = 0) THEN 0
-  ELSE e.total_ug - COALESCE(o.end_of_life_ug, 0) END
+CASE WHEN e.kind <> '{EventKind.DISPOSE.value}' THEN e.total_ug ELSE (
+  SELECT CASE WHEN o.includes_end_of_life IS NULL OR (o.includes_end_of_life AND COALESCE(o.end_of_life_ug, 0) = 0) THEN 0
+    ELSE e.total_ug - COALESCE(o.end_of_life_ug, 0) END
+  FROM assets_lifecycleevent o WHERE o.asset_id = e.asset_id AND o.kind IN ({_OPENINGS}) AND {_HOLDS.format("o")}) END
 """
 _OWNER = f"""
 (SELECT t.project_id FROM assets_lifecycleevent t WHERE t.asset_id = e.asset_id
@@ -102,7 +103,6 @@ def _inventory(lab: Lab, query: FigureQuery, now: int, places: Sequence[Standing
         f"SELECT e.id, e.asset_id, e.kind, {_OWNER} AS project_id, e.hour AS from_hour, e.hour + 1 AS to_hour, "
         f"{_BROUGHT} AS amount_ug, {_BROUGHT} AS part_ug "
         "FROM assets_lifecycleevent e JOIN assets_asset v ON v.id = e.asset_id "
-        f"JOIN assets_lifecycleevent o ON o.asset_id = e.asset_id AND o.kind IN ({_OPENINGS}) AND {_HOLDS.format('o')} "
         f"WHERE v.lab_id = %s AND e.hour >= {query.from_hour} AND e.hour < {end_hour(query, now)} "
         f"AND e.total_ug IS NOT NULL AND e.kind IN ({bringing}) AND {_HOLDS.format('e')} {at}"
     )

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from importlib import import_module
 from math import isqrt
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -334,7 +335,7 @@ def test_assets_that_were_there_before_get_their_books(lab: SmallLab) -> None:
     right = Asset.objects.values(*KEPT).get(pk=asset.pk)
     Asset.objects.update(**{name: Asset._meta.get_field(name).get_default() for name in KEPT}, settled_hour=0)
     assert differing(lab=lab.lab, mend=False) == [asset.pk]
-    import_module("apps.assets.migrations.0003_kept_books").keep(apps, None)
+    import_module("apps.assets.migrations.0003_kept_books").keep(apps, SimpleNamespace(connection=connection))
     assert Asset.objects.values(*KEPT).get(pk=asset.pk) == right
     assert (right["brought_ug"], right["life_end_hour"]) == (121 * KG, H0 + 4 * YEAR)
 

@@ -14,6 +14,7 @@ TOLD = (
     "id", "hour", "kind", "total_ug", "end_of_life_ug", "includes_end_of_life", "life_hours", "life_end_hour",
     "amortisation", "project_id", "low_ug", "high_ug", "figure_id",
 )  # fmt: skip
+UPDATE = f"UPDATE assets_asset SET {', '.join(f'{name} = %s' for name in KEPT)} WHERE id = %s"
 
 
 def keep(apps: Any, schema_editor: Any) -> None:
@@ -27,8 +28,9 @@ def keep(apps: Any, schema_editor: Any) -> None:
         lives: dict[int, list[tuple[Event, int | None]]] = defaultdict(list)
         for row in event.objects.filter(asset_id__in=part).values("asset_id", "reverses_id", *TOLD):
             lives[row["asset_id"]].append((Event(**{name: row[name] for name in TOLD}), row["reverses_id"]))
-        kept = [asset(pk=pk, **vars(lived(standing(events)))) for pk, events in lives.items()]
-        asset.objects.bulk_update(kept, KEPT, batch_size=100)
+        kept = [vars(lived(standing(events))) | {"pk": pk} for pk, events in lives.items()]
+        with schema_editor.connection.cursor() as cursor:  # one statement, many times: a fifth of the ORM's time
+            cursor.executemany(UPDATE, [[told[name] for name in (*KEPT, "pk")] for told in kept])
     for lab in asset.objects.order_by().values_list("lab_id", flat=True).distinct():
         asked = job.objects.filter(kind="assets.charge", key=str(lab)).update(requested=models.F("requested") + 1)
         if not asked:
@@ -69,6 +71,10 @@ class Migration(migrations.Migration):
         migrations.RemoveIndex("embodiedcharge", "embodied_charges_of_lab"),
         migrations.AddIndex(
             "embodiedcharge", models.Index(fields=["lab", "to_hour", "from_hour"], name="embodied_charges_of_lab")
+        ),
+        migrations.AddIndex(
+            "lifecycleevent",
+            models.Index(condition=models.Q(("total_ug__isnull", False)), fields=["hour"], name="events_that_bring"),
         ),
         migrations.RunPython(keep, migrations.RunPython.noop),
     ]
