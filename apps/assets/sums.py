@@ -14,14 +14,13 @@ from apps.assets.models import Asset
 from apps.core.sql import as_int, rows, square_sum_sql
 
 YEAR_HOURS = 8_760
-_TOLD = ("brought_ug", "brought_low_ug", "brought_high_ug", "figure_id", "bought_hour", "life_end_hour")
-_BALANCE = "b.brought_ug - b.charged_ug - b.written_off_ug"
+# By what books are sorted: what of a life it needs, and its value.
 COLUMNS = {
-    "age": "-b.bought_hour",
-    "embodied": "b.brought_ug",
-    "charged": "CASE WHEN b.brought_ug IS NULL THEN NULL ELSE b.charged_ug END",
-    "balance": _BALANCE,
-    "end": "b.life_end_hour",
+    "age": ("bought_hour", "-b.bought_hour"),
+    "embodied": ("brought_ug", "b.brought_ug"),
+    "charged": ("brought_ug", "CASE WHEN b.brought_ug IS NULL THEN NULL ELSE b.charged_ug END"),
+    "balance": ("brought_ug", "b.brought_ug - b.charged_ug - b.written_off_ug"),
+    "end": ("life_end_hour", "b.life_end_hour"),
 }
 
 
@@ -57,7 +56,7 @@ class Books:
 
     def __init__(self, lab: Lab, assets: QuerySet[Asset], hour: int) -> None:
         self._hour = int(hour)
-        self._assets, self._params = columns_sql(assets, "id", "name", "kind", *SETTLED, *_TOLD)
+        self._assets = assets
         bounds = Asset.objects.filter(lab=lab).aggregate(
             first=Min("settled_hour"), last=Max("settled_hour"), told=Max("told_to_hour")
         )
@@ -82,7 +81,7 @@ class Books:
             "written_off_ug": f"SUM({known.format('b.written_off_ug')})", "largest_ug": "MAX(b.brought_ug)",
         }  # fmt: skip
         told = [f"{sql} AS {name}" for name, sql in [*zip(names, heads, strict=True), *sums.items()]]
-        source, params = self._source(charged=True)
+        source, params = self._source("brought_ug", "bought_hour", "life_end_hour", plain=("kind",), charged=True)
         grouped = f" GROUP BY {', '.join(heads)}" if heads else ""
         return {
             tuple(row[name] for name in names): Sums(**{name: as_int(row[name]) for name in sums})
@@ -94,7 +93,7 @@ class Books:
 
         What rests on one figure of the catalogue errs together and adds; different sources combine in quadrature.
         """
-        source, params = self._source(charged=False)
+        source, params = self._source("brought_ug", "brought_low_ug", "brought_high_ug", "figure_id")
         found = next(
             rows(
                 f"SELECT {square_sum_sql('d.less')} AS less, {square_sum_sql('d.more')} AS more FROM ("
@@ -109,8 +108,8 @@ class Books:
 
     def sorted(self, column: str, *, falling: bool, limit: int, offset: int) -> list[int]:
         """Return ids in the order of one of COLUMNS, what has no value last, by name. One query."""
-        value, way = COLUMNS[column], " DESC" if falling else ""
-        source, params = self._source(charged=column in ("charged", "balance"))
+        (needed, value), way = COLUMNS[column], " DESC" if falling else ""
+        source, params = self._source(needed, plain=("name",), charged=column in ("charged", "balance"))
         empty = f"CASE WHEN ({value}) IS NULL THEN {{}} END"
         found = rows(
             f"SELECT b.id FROM ({source}) b ORDER BY ({value}) IS NULL, {value}{way}, {empty.format('b.name')}, "
@@ -128,13 +127,13 @@ class Books:
 
     def bought(self) -> tuple[int, int] | None:
         """Return the hours of the first purchase and the last; None: nothing was bought. One query."""
-        source, params = self._source(charged=False)
+        source, params = self._source("bought_hour")
         found = next(rows(f"SELECT MIN(b.bought_hour) AS low, MAX(b.bought_hour) AS high FROM ({source}) b", params))
         return None if found["low"] is None else (found["low"], found["high"])
 
     def ending(self, from_hour: int, to_hour: int, limit: int) -> list[int]:
         """Return ids of lives with their planned end in ``[from_hour, to_hour)``, the first first. One query."""
-        source, params = self._source(charged=False)
+        source, params = self._source("life_end_hour")
         found = rows(
             f"SELECT b.id FROM ({source}) b WHERE {_ends(from_hour, to_hour)} ORDER BY b.life_end_hour, b.id "
             f"LIMIT {int(limit)}",
@@ -142,29 +141,27 @@ class Books:
         )
         return [row["id"] for row in found]
 
-    def _source(self, *, charged: bool) -> tuple[str, tuple[Any, ...]]:
-        """Return SQL for the books (id, name, kind, what entries told, and if asked for what was charged), and its
-        parameters."""
-        columns, joined = f"a.id, a.name, a.kind, {self._told()}", ""
+    def _source(self, *names: str, plain: Sequence[str] = (), charged: bool = False) -> tuple[str, tuple[Any, ...]]:
+        """Return SQL for the books (id, ``names`` of what entries told, ``plain`` columns of the asset, and if asked for
+        what was charged), and its parameters. No more is read than is needed: 20 000 rows fit the database's memory."""
+        columns, joined = [f"a.{name}" for name in ("id", *plain)], ""
         if charged:
-            columns += f", {charged_sql(self._hour)}"
+            columns.append(charged_sql(self._hour))
             joined = f" LEFT JOIN ({open_sql('w', self._hour, self._open)}) o ON o.asset_id = a.id"
+        one = "a.{0}"
         if self._earlier:
-            values = ", ".join(_values(*each) for each in self._earlier.items())
+            values = ", ".join(_values(pk, told, names) for pk, told in self._earlier.items())
             joined += f" LEFT JOIN (VALUES {values}) v ON v.column1 = a.id"
-        return f"WITH w AS ({self._assets}) SELECT {columns} FROM w a{joined}", self._params
-
-    def _told(self) -> str:
-        if not self._earlier:
-            return ", ".join(f"a.{name}" for name in _TOLD)
-        one = "CASE WHEN v.column1 IS NULL THEN a.{0} ELSE CAST(v.column{1} AS bigint) END AS {0}"
-        return ", ".join(one.format(name, i) for i, name in enumerate(_TOLD, start=2))
+            one = "CASE WHEN v.column1 IS NULL THEN a.{0} ELSE CAST(v.column{1} AS bigint) END AS {0}"
+        columns += [one.format(name, i) for i, name in enumerate(names, start=2)]
+        assets, params = columns_sql(self._assets, "id", *plain, *(SETTLED if charged else ()), *names)
+        return f"WITH w AS ({assets}) SELECT {', '.join(columns)} FROM w a{joined}", params
 
 
 def _ends(from_hour: int, to_hour: int) -> str:
     return f"b.life_end_hour >= {int(from_hour)} AND b.life_end_hour < {int(to_hour)}"
 
 
-def _values(pk: int, told: Lived) -> str:
-    values: Sequence[int | None] = [pk, *(getattr(told, name) for name in _TOLD)]
+def _values(pk: int, told: Lived, names: Sequence[str]) -> str:
+    values: Sequence[int | None] = [pk, *(getattr(told, name) for name in names)]
     return f"({', '.join('NULL' if value is None else str(int(value)) for value in values)})"

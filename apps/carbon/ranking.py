@@ -4,6 +4,7 @@ over the hours in which it was used."""
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from django.db.models import Sum
@@ -46,8 +47,9 @@ class Ranked:
     charged_ug: int | None = None
     bought_hour: int = 0
 
-    @property
+    @cached_property
     def use(self) -> Figure:
+        """Return the sum of ``uses``, once all are told."""
         return sum((figure for _, figure in self.uses), Figure())
 
     @property
