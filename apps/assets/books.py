@@ -86,9 +86,10 @@ def _book(told: Sequence[Any], charged_ug: int, written_off_ug: int) -> Book:
 def columns_sql(assets: QuerySet[Asset], *columns: str) -> tuple[str, tuple[Any, ...]]:
     """Return SQL for columns of assets, and its parameters."""
     try:
-        return assets.order_by().values(*columns).query.sql_with_params()
+        sql, params = assets.order_by().values(*columns).query.sql_with_params()
     except EmptyResultSet:  # the database need not be asked: none fits
         return f"SELECT {', '.join(f'0 AS {name}' for name in columns)} WHERE 1 = 0", ()
+    return str(sql), tuple(params)
 
 
 def lived_before(asset_ids: Sequence[int], hour: int) -> dict[int, Lived]:

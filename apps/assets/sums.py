@@ -45,9 +45,8 @@ class Sums:
         return self.total_ug - self.charged_ug - self.written_off_ug
 
     def __add__(self, other: "Sums") -> "Sums":
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        *sums, _ = (one + more for one, more in pairs)
-        return Sums(*sums, max(self.largest_ug, other.largest_ug))
+        added = {name: value + getattr(other, name) for name, value in vars(self).items()}
+        return Sums(**{**added, "largest_ug": max(self.largest_ug, other.largest_ug)})
 
 
 class Books:

@@ -62,7 +62,7 @@ class FleetPage:
     unit: str
     heads: list[str]
     rows: list[YearRow]
-    sums: list[tuple[int, Amount]]
+    sums: list[tuple[int, Amount | None]]
     ending: list[EndRow]
     ending_more: int
     over: list[EndRow]
