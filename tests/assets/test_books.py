@@ -130,7 +130,7 @@ def test_sums_and_orders_are_those_of_the_books(lab: SmallLab, clock: Clock) -> 
     owners: list[Project | None] = [None, create_project(lab=lab.lab, slug="vision", name="Vision", now=T0), None]
     other = small_lab(name="Other")
 
-    @settings(max_examples=25)
+    @settings(max_examples=15)
     @given(st.lists(steps, min_size=2, max_size=3), st.lists(st.integers(-10, 6 * YEAR), max_size=2), st.booleans())
     def check(lives: list[list[tuple[str, int, int, int, int]]], hours: list[int], past: bool) -> None:
         with transaction.atomic():
