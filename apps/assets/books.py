@@ -3,31 +3,27 @@
 Every sum ends with the hour at hand at the latest: what is to come is not charged yet.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from math import isqrt
 from typing import Any, NamedTuple
 
+from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
 from apps.assets.calc import Account
+from apps.assets.charging import events_of
+from apps.assets.lived import Lived, lived
 from apps.assets.models import Asset
 from apps.core.sql import as_int, prorated_inline_sql, rows
 from apps.core.units import hour_of
 
-_FIRST = "e.kind IN ('purchase', 'second_hand')"
-_BRINGS = "e.kind IN ('purchase', 'second_hand', 'repair')"
-_FACTS = f"""SELECT e.asset_id,
-MIN(CASE WHEN {_FIRST} THEN e.hour END), MIN(CASE WHEN {_FIRST} THEN e.life_hours END),
-MIN(CASE WHEN e.kind = 'deploy' THEN e.hour END), MIN(CASE WHEN e.kind = 'dispose' THEN e.hour END),
-CAST(SUM(CASE WHEN {_FIRST} THEN e.total_ug END) AS bigint),
-CAST(SUM(CASE WHEN e.kind = 'repair' THEN e.total_ug END) AS bigint),
-CAST(SUM(CASE WHEN {_BRINGS} THEN COALESCE(e.low_ug, e.total_ug) END) AS bigint),
-CAST(SUM(CASE WHEN {_BRINGS} THEN COALESCE(e.high_ug, e.total_ug) END) AS bigint),
-MIN(CASE WHEN {_FIRST} THEN e.figure_id END)"""
+_LIVED = ("brought_ug", "brought_low_ug", "brought_high_ug", "brought_at_least", "figure_id", "bought_hour",
+          "in_use_hour", "life_end_hour", "gone_hour")  # fmt: skip
+
+
+SETTLED = ("settled_hour", "settled_ug", "settled_off_ug")
 
 
 class Book(NamedTuple):
@@ -65,18 +61,64 @@ def through(now: int) -> int:
 
 
 def books_of(assets: QuerySet[Asset], hour: int) -> dict[int, Book]:
-    """Return the book of each of ``assets`` up to ``hour``. Four queries, whatever the number of assets."""
-    wanted, params = assets.order_by().values("pk").query.sql_with_params()
-    standing = _standing(wanted, params, hour)
-    facts = _fetched(f"{_FACTS} {standing} GROUP BY e.asset_id", params)
-    changes = _fetched(
-        f"SELECT e.asset_id, e.hour, e.life_end_hour {standing} AND e.kind IN ('life_change', 'repurpose') "
-        "AND e.life_end_hour IS NOT NULL ORDER BY e.hour, e.id",
+    """Return the book of each of ``assets`` up to ``hour``. One query, whatever the number of assets; two where an entry of
+    any of them holds from ``hour`` on or later."""
+    wanted, params = columns_sql(assets, "id", "told_to_hour", *SETTLED, *_LIVED)
+    told = ", ".join(f"a.{name}" for name in _LIVED)
+    found = _fetched(
+        f"WITH w AS ({wanted}) SELECT a.id, a.told_to_hour, {charged_sql(hour)}, {told} "
+        f"FROM w a LEFT JOIN ({open_sql('w', hour)}) o ON o.asset_id = a.id",
         params,
     )
-    ends = {asset_id: (said, end) for asset_id, said, end in changes}
-    borne = {asset_id: (used, off, actual) for asset_id, used, off, actual in _fetched(_borne_sql(wanted, hour), params)}
-    return {row[0]: _book(row, ends.get(row[0]), borne.get(row[0], (0, 0, 0))) for row in facts}
+    earlier = lived_before([row[0] for row in found if row[1] > hour], hour)
+    books = {}
+    for pk, _, charged_ug, off_ug, *kept in found:
+        held = [getattr(earlier[pk], name) for name in _LIVED] if pk in earlier else kept
+        books[pk] = _book(held, charged_ug, off_ug)
+    return {pk: book for pk, book in books.items() if book.bought_hour is not None}
+
+
+def _book(told: Sequence[Any], charged_ug: int, written_off_ug: int) -> Book:
+    total, low, high, at_least, figure, bought, in_use, end, gone = told
+    return Book(total, low, high, charged_ug, written_off_ug, bool(at_least), figure, bought, in_use, end, gone)
+
+
+def columns_sql(assets: QuerySet[Asset], *columns: str) -> tuple[str, tuple[Any, ...]]:
+    """Return SQL for columns of assets, and its parameters."""
+    try:
+        sql, params = assets.order_by().values(*columns).query.sql_with_params()
+    except EmptyResultSet:  # the database need not be asked: none fits
+        return f"SELECT {', '.join(f'0 AS {name}' for name in columns)} WHERE 1 = 0", ()
+    return str(sql), tuple(params)
+
+
+def lived_before(asset_ids: Sequence[int], hour: int) -> dict[int, Lived]:
+    """Return what entries before ``hour`` come to, of assets with an entry that is later: what is kept with them does not
+    hold then. One query, none for none."""
+    if not asset_ids:
+        return {}
+    return {pk: lived([event for event in events if event.hour < hour]) for pk, events in events_of(asset_ids).items()}
+
+
+def charged_sql(hour: int) -> str:
+    """Return SQL for what was charged and written off up to ``hour``, of an asset ``a`` with its open charges ``o``."""
+    settled = f"CASE WHEN a.settled_hour <= {int(hour)} THEN {{}} ELSE 0 END"
+    return (
+        f"{settled.format('a.settled_ug')} + COALESCE(o.charged_ug, 0) AS charged_ug, "
+        f"{settled.format('a.settled_off_ug')} + COALESCE(o.written_off_ug, 0) AS written_off_ug"
+    )
+
+
+def open_sql(assets: str, hour: int, before: str = "") -> str:
+    """Return SQL for (asset_id, charged_ug, written_off_ug): what the charges that are not settled put into the time up to
+    ``hour``. ``assets`` names the rows with their ids and SETTLED, ``before`` is a condition on charges ``c`` with AND."""
+    return (
+        "SELECT asset_id, CAST(SUM(CASE WHEN kind = 'written_off' THEN 0 ELSE part END) AS bigint) AS charged_ug, "
+        "CAST(SUM(CASE WHEN kind = 'written_off' THEN part ELSE 0 END) AS bigint) AS written_off_ug "
+        f"FROM (SELECT c.asset_id, c.kind, {_part_sql(0, hour)} AS part "
+        f"FROM assets_embodiedcharge c JOIN {assets} s ON s.id = c.asset_id WHERE {before}c.from_hour < {int(hour)} "
+        f"AND (c.to_hour > s.settled_hour OR s.settled_hour > {int(hour)})) borne GROUP BY asset_id"
+    )
 
 
 def _fetched(sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -85,90 +127,9 @@ def _fetched(sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall())
 
 
-def _standing(wanted: str, params: Sequence[Any], hour: int) -> str:
-    """Return the FROM and WHERE of the entries ``e`` that hold. One query: which entries reverse which.
-
-    An entry is undone where the entries that reverse one another behind it are odd in number.
-    """
-    found = _fetched(
-        "SELECT r.reverses_id, r.id FROM assets_lifecycleevent r "
-        f"WHERE r.reverses_id IS NOT NULL AND r.asset_id IN ({wanted})",
-        params,
-    )
-    reversal_of, undone = dict(found), []
-    for first in reversal_of.keys() - set(reversal_of.values()):
-        last, times = first, 0
-        while last in reversal_of:
-            last, times = reversal_of[last], times + 1
-        if times % 2:
-            undone.append(str(int(first)))
-    without = f" AND e.id NOT IN ({', '.join(undone)})" if undone else ""
-    return (
-        f"FROM assets_lifecycleevent e WHERE e.asset_id IN ({wanted}) AND e.reverses_id IS NULL "
-        f"AND e.hour < {int(hour)}{without}"
-    )
-
-
-def _borne_sql(wanted: str, hour: int) -> str:
-    return (
-        "SELECT asset_id, CAST(SUM(CASE WHEN kind = 'written_off' THEN 0 ELSE part END) AS bigint), "
-        "CAST(SUM(CASE WHEN kind = 'written_off' THEN part ELSE 0 END) AS bigint), "
-        "CAST(SUM(CASE WHEN kind = 'end_of_life' THEN part ELSE 0 END) AS bigint) "
-        f"FROM (SELECT c.asset_id, c.kind, {_part_sql(0, hour)} AS part FROM assets_embodiedcharge c "
-        f"WHERE c.asset_id IN ({wanted}) AND c.from_hour < {int(hour)}) borne GROUP BY asset_id"
-    )
-
-
 def _part_sql(from_hour: int | str, to_hour: int | str) -> str:
     """Return SQL for the part of a charge in a period; one that lies in it whole is not divided."""
     return prorated_inline_sql("c.amount_ug", "c.from_hour", "c.to_hour", str(from_hour), str(to_hour))
-
-
-def _book(row: tuple[Any, ...], change: tuple[int, int] | None, borne: tuple[int, int, int]) -> Book:
-    _, bought, life_hours, in_use, gone, first, later, low, high, figure = row
-    charged, written_off, actual = borne  # actual: the end of life as it was, against the estimate
-    known = first is not None or later is not None or actual != 0
-    return Book(
-        (first or 0) + (later or 0) + actual if known else None,
-        (low or 0) + actual,
-        (high or 0) + actual,
-        charged,
-        written_off,
-        first is None and known,
-        figure,
-        bought,
-        in_use,
-        planned_end(in_use, life_hours, change),
-        gone,
-    )
-
-
-def planned_end(in_use_hour: int | None, life_hours: int | None, change: tuple[int, int] | None) -> int | None:
-    """Return the planned end of a life put to use in ``in_use_hour``; ``change`` is the last (hour, new end) said of it.
-
-    Said before its first use, an end tells how long it will serve from then on, not when it ends.
-    """
-    if in_use_hour is None:
-        return None
-    if change is None:
-        return in_use_hour + max(1, life_hours or 0)
-    said, end = change
-    return end if in_use_hour <= said else in_use_hour + max(1, end - said)
-
-
-def spread_of(books: Mapping[int, Book]) -> tuple[int, int]:
-    """Return by how much the embodied carbon of assets together may be less and more than its sum, µg.
-
-    What rests on one figure of the catalogue errs together and adds; different sources combine in quadrature.
-    """
-    less: dict[int, int] = defaultdict(int)
-    more: dict[int, int] = defaultdict(int)
-    for asset_id, book in books.items():
-        if book.total_ug is not None:
-            source = book.figure_id or -asset_id
-            less[source] += book.total_ug - book.low_ug
-            more[source] += book.high_ug - book.total_ug
-    return isqrt(sum(part * part for part in less.values())), isqrt(sum(part * part for part in more.values()))
 
 
 def accounts_of(asset_ids: Iterable[int], hour: int) -> dict[int, Account]:
@@ -208,7 +169,7 @@ def charged_by(
     pieces = ", ".join(f"({i}, {int(low)}, {int(high)})" for i, (low, high) in enumerate(pairwise(cuts)))
     heads = [("piece", "p.i")] if edges else []
     heads += [(name, GROUPS[name]) for name in group_by]
-    ids, params = ("", ()) if assets is None else assets.order_by().values("pk").query.sql_with_params()
+    ids, params = ("", ()) if assets is None else columns_sql(assets, "id")
     sql = (
         f"WITH piece(i, low, high) AS (VALUES {pieces}) "
         f"SELECT {''.join(f'{column} AS {name}, ' for name, column in heads)}SUM({_part_sql('p.low', 'p.high')}) AS part "

@@ -13,6 +13,7 @@ from apps.assets.calc import Charge, Spread, Use
 from apps.assets.choices import Amortisation
 from apps.assets.history import Event, standing
 from apps.assets.models import Asset, AssetMeter, DeviceDay, EmbodiedCharge, LifecycleEvent, StoredVolume
+from apps.assets.settling import settle
 from apps.assets.signals import charged
 from apps.assets.use import MS_PER_HOUR
 from apps.core.clock import now_us
@@ -30,7 +31,8 @@ def as_event(row: LifecycleEvent) -> tuple[Event, int | None]:
         Event(
             id=row.pk, hour=row.hour, kind=row.kind, total_ug=row.total_ug, end_of_life_ug=row.end_of_life_ug,
             includes_end_of_life=row.includes_end_of_life, life_hours=row.life_hours, life_end_hour=row.life_end_hour,
-            amortisation=row.amortisation, project_id=row.project_id,
+            amortisation=row.amortisation, project_id=row.project_id, low_ug=row.low_ug, high_ug=row.high_ug,
+            figure_id=row.figure_id,
         ),
         row.reverses_id,
     )  # fmt: skip
@@ -65,6 +67,7 @@ def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
     uses = _stored(ids) | metered
     gone: list[int] = []
     new: list[EmbodiedCharge] = []
+    turned: dict[int, tuple[set[Charge], set[Charge]]] = {}
     changed: set[tuple[int, int]] = set()
     differing = 0
     for asset_id in ids:
@@ -72,6 +75,7 @@ def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
             events[asset_id], uses.get(asset_id, []), spreads, metered=asset_id in metered, since=begins[asset_id]
         )
         old, now = kept[asset_id], set(wanted)
+        turned[asset_id] = old.keys() - now, now - old.keys()
         differing += old.keys() != now
         gone += [pk for charge, pk in old.items() if charge not in now]
         new += [_row(lab, asset_id, charge) for charge in wanted if charge not in old]
@@ -79,6 +83,7 @@ def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
     for start in range(0, len(gone), 5_000):
         EmbodiedCharge.objects.filter(pk__in=gone[start : start + 5_000]).delete()
     EmbodiedCharge.objects.bulk_create(new, batch_size=500)
+    settle(held, turned)
     if changed:
         charged.send(sender=EmbodiedCharge, lab=lab, from_hour=min(changed)[0], to_hour=max(end for _, end in changed))
     return differing

@@ -10,7 +10,8 @@ from apps.core.units import END_HOUR
 @dataclass(frozen=True)
 class Event:
     """A standing event as the calculation takes it. ``total_ug``: what it brings (None: nothing), or how much its end of
-    life really was. ``project_id``: new owner or borrower, None the lab (or somebody outside)."""
+    life really was. ``project_id``: new owner or borrower, None the lab (or somebody outside). ``low_ug``, ``high_ug``,
+    ``figure_id``: the range of what it brings, and the catalogue's figure behind it."""
 
     id: int
     hour: int
@@ -22,6 +23,9 @@ class Event:
     life_end_hour: int | None = None
     amortisation: str = ""
     project_id: int | None = None
+    low_ug: int | None = None
+    high_ug: int | None = None
+    figure_id: int | None = None
 
 
 def standing(events: Sequence[tuple[Event, int | None]]) -> list[Event]:

@@ -17,6 +17,10 @@ class Asset(models.Model):
 
     ``state``, ``parent``, ``site``, ``owner`` and ``borrower`` follow from the events (see ``services.refreshed``): they
     are kept so that lists can be filtered. ``owner`` null: the lab itself. ``parent``: the machine that it is built into.
+
+    What all standing events come to is kept too (see ``lived.Lived``), so that sums over many need not read them; it holds
+    for books from ``told_to_hour`` on. ``settled_ug`` and ``settled_off_ug`` are what was charged and written off by the
+    charges that end by ``settled_hour``: sums read only those that reach beyond it.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="assets")
@@ -38,6 +42,19 @@ class Asset(models.Model):
     site = models.ForeignKey(Site, on_delete=models.SET_NULL, null=True, blank=True, related_name="assets")
     owner = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="assets")
     borrower = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    brought_ug = models.BigIntegerField(null=True, blank=True)
+    brought_low_ug = models.BigIntegerField(default=0)
+    brought_high_ug = models.BigIntegerField(default=0)
+    brought_at_least = models.BooleanField(default=False)
+    figure = models.ForeignKey(EmbodiedFigure, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    bought_hour = models.BigIntegerField(null=True, blank=True)
+    in_use_hour = models.BigIntegerField(null=True, blank=True)
+    life_end_hour = models.BigIntegerField(null=True, blank=True)
+    gone_hour = models.BigIntegerField(null=True, blank=True)
+    told_to_hour = models.BigIntegerField(default=0)
+    settled_hour = models.BigIntegerField(default=0)
+    settled_ug = models.BigIntegerField(default=0)
+    settled_off_ug = models.BigIntegerField(default=0)
 
     class Meta:
         constraints = [
@@ -106,7 +123,10 @@ class LifecycleEvent(models.Model):
             ),
             models.CheckConstraint(condition=Q(life_hours__isnull=True) | Q(life_hours__gt=0), name="event_life_not_empty"),
         ]
-        indexes = [models.Index(fields=["asset", "hour"], name="events_of_asset")]
+        indexes = [
+            models.Index(fields=["asset", "hour"], name="events_of_asset"),
+            models.Index(fields=["hour"], condition=Q(total_ug__isnull=False), name="events_that_bring"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()}: {self.asset_id}"
@@ -204,7 +224,7 @@ class EmbodiedCharge(models.Model):
             ),
             models.CheckConstraint(condition=Q(to_hour__gt=F("from_hour")), name="embodied_charge_not_empty"),
         ]
-        indexes = [models.Index(fields=["lab", "from_hour", "to_hour"], name="embodied_charges_of_lab")]
+        indexes = [models.Index(fields=["lab", "to_hour", "from_hour"], name="embodied_charges_of_lab")]
 
     def __str__(self) -> str:
         return f"{self.asset_id}: {self.amount_ug} µg"

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Lab
-from apps.assets.books import Book, accounts_of, books_of, charged_by, planned_end, spread_of, through
+from apps.assets.books import Book, accounts_of, books_of, charged_by, through
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset, AssetMeter, LifecycleEvent, StoredVolume
+from apps.assets.sums import Books, Sums
 from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
 from apps.core.text import unstorable
@@ -15,8 +16,8 @@ from apps.fleet.choices import DeviceKind, SiteKind
 from apps.fleet.models import STANDING, Device, Node
 
 __all__ = [
-    "Book", "Filters", "accounts_of", "asset_of", "assets_of", "books_of", "charged_by", "entries_of", "free_meters",
-    "matching", "meters_of", "planned_end", "spread_of", "through", "volumes_of",
+    "Book", "Books", "Filters", "Sums", "accounts_of", "asset_of", "assets_of", "books_of", "charged_by", "entries_of",
+    "free_meters", "matching", "meters_of", "through", "volumes_of",
 ]  # fmt: skip
 
 LAB_ITSELF = "~lab"  # no project's slug: an owner in addresses

@@ -31,9 +31,10 @@ WITH RECURSIVE chain(event_id, tip_id, depth) AS (
 _HOLDS = "{0}.kind <> 'reversal' AND {0}.id NOT IN (SELECT event_id FROM undone)"
 # What an entry books: TE as :func:`apps.assets.calc.brought_ug` sums it, the end of life as it was less the modelled part.
 _BROUGHT = f"""
-CASE WHEN e.kind <> '{EventKind.DISPOSE.value}' THEN e.total_ug
-  WHEN o.includes_end_of_life IS NULL OR (o.includes_end_of_life AND COALESCE(o.end_of_life_ug, 0) = 0) THEN 0
-  ELSE e.total_ug - COALESCE(o.end_of_life_ug, 0) END
+CASE WHEN e.kind <> '{EventKind.DISPOSE.value}' THEN e.total_ug ELSE (
+  SELECT CASE WHEN o.includes_end_of_life IS NULL OR (o.includes_end_of_life AND COALESCE(o.end_of_life_ug, 0) = 0) THEN 0
+    ELSE e.total_ug - COALESCE(o.end_of_life_ug, 0) END
+  FROM assets_lifecycleevent o WHERE o.asset_id = e.asset_id AND o.kind IN ({_OPENINGS}) AND {_HOLDS.format("o")}) END
 """
 _OWNER = f"""
 (SELECT t.project_id FROM assets_lifecycleevent t WHERE t.asset_id = e.asset_id
@@ -102,7 +103,6 @@ def _inventory(lab: Lab, query: FigureQuery, now: int, places: Sequence[Standing
         f"SELECT e.id, e.asset_id, e.kind, {_OWNER} AS project_id, e.hour AS from_hour, e.hour + 1 AS to_hour, "
         f"{_BROUGHT} AS amount_ug, {_BROUGHT} AS part_ug "
         "FROM assets_lifecycleevent e JOIN assets_asset v ON v.id = e.asset_id "
-        f"JOIN assets_lifecycleevent o ON o.asset_id = e.asset_id AND o.kind IN ({_OPENINGS}) AND {_HOLDS.format('o')} "
         f"WHERE v.lab_id = %s AND e.hour >= {query.from_hour} AND e.hour < {end_hour(query, now)} "
         f"AND e.total_ug IS NOT NULL AND e.kind IN ({bringing}) AND {_HOLDS.format('e')} {at}"
     )
@@ -210,21 +210,20 @@ def charge_rows(
 def coverage(lab: Lab, query: FigureQuery, now: int) -> Coverage:
     """Return of how many assets held in the period a figure is known: of the subject's, or (lab, project) of the lab's."""
     start, end = query.from_hour, end_hour(query, now)
-    only, params = "", [lab.pk, lab.pk]
+    only, params = "", [lab.pk]
     if query.subject_kind == "asset":
-        only = "AND o.asset_id = %s"
+        only = "AND v.id = %s"
         params.append(int(query.subject_key))
     elif query.subject_kind in {"node", "device"}:
         stood = standing_by(lab, query.subject_kind, query.subject_key)
         ids = sorted({s.asset_id for s in stood if s.within(start, end) is not None})
-        only = f"AND o.asset_id IN ({', '.join(str(int(pk)) for pk in ids) or '0'})"
+        only = f"AND v.id IN ({', '.join(str(int(pk)) for pk in ids) or '0'})"
     row = next(
         rows(
-            f"{_UNDONE} SELECT COUNT(*) AS assets, SUM(CASE WHEN o.total_ug IS NULL THEN 0 ELSE 1 END) AS known "
-            "FROM assets_lifecycleevent o JOIN assets_asset v ON v.id = o.asset_id "
-            f"WHERE v.lab_id = %s AND o.kind IN ({_OPENINGS}) AND {_HOLDS.format('o')} AND o.hour < {end} {only} "
-            "AND NOT EXISTS (SELECT 1 FROM assets_lifecycleevent d WHERE d.asset_id = o.asset_id "
-            f"AND d.kind = '{EventKind.DISPOSE.value}' AND d.hour < {start} AND {_HOLDS.format('d')})",
+            "SELECT COUNT(*) AS assets, "
+            "SUM(CASE WHEN v.brought_ug IS NULL OR v.brought_at_least THEN 0 ELSE 1 END) AS known "
+            f"FROM assets_asset v WHERE v.lab_id = %s AND v.bought_hour < {end} {only} "
+            f"AND (v.gone_hour IS NULL OR v.gone_hour >= {start})",
             params,
         )
     )

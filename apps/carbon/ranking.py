@@ -4,12 +4,13 @@ over the hours in which it was used."""
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from django.db.models import Sum
 
 from apps.accounts.models import Lab
-from apps.assets.charging import as_charge, events_of
+from apps.assets.charging import as_charge
 from apps.assets.choices import ChargeKind
 from apps.assets.models import Asset, AssetMeter, EmbodiedCharge
 from apps.assets.use import MS_PER_HOUR
@@ -46,8 +47,9 @@ class Ranked:
     charged_ug: int | None = None
     bought_hour: int = 0
 
-    @property
+    @cached_property
     def use(self) -> Figure:
+        """Return the sum of ``uses``, once all are told."""
         return sum((figure for _, figure in self.uses), Figure())
 
     @property
@@ -179,17 +181,17 @@ def _times(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]) ->
 
 
 def _add_charges(lab: Lab, found: dict[int, Ranked], start: int, end: int) -> None:
-    """Add what was charged of their making, and when they were bought. Three queries."""
-    for asset_id, events in events_of(list(found)).items():
-        found[asset_id].bought_hour = events[0].hour
-        found[asset_id].charged_ug = None if events[0].total_ug is None else 0
+    """Add what was charged of their making, and when they were bought. Two queries."""
+    for row in found.values():
+        unknown = row.asset.brought_ug is None or row.asset.brought_at_least
+        row.bought_hour, row.charged_ug = row.asset.bought_hour or 0, None if unknown else 0
     charges = EmbodiedCharge.objects.filter(lab=lab, asset_id__in=list(found), from_hour__lt=end, to_hour__gt=start)
     charges = charges.exclude(kind__in=ONCE)
     inside = charges.filter(from_hour__gte=start, to_hour__lte=end)
     for asset_id, amount_ug in inside.values_list("asset_id").annotate(Sum("amount_ug")).order_by("asset_id"):
         _charge(found[asset_id], int(amount_ug))
-    for row in charges.exclude(from_hour__gte=start, to_hour__lte=end):
-        _charge(found[row.asset_id], as_charge(row).within(start, end))
+    for part in charges.exclude(from_hour__gte=start, to_hour__lte=end):
+        _charge(found[part.asset_id], as_charge(part).within(start, end))
 
 
 def _charge(row: Ranked, amount_ug: int) -> None:

@@ -14,6 +14,20 @@ def _strict(function: Any) -> Any:
     return lambda *values: None if None in values else function(*values)
 
 
+class _SquareSum:
+    """The sum of squares as text: it may pass 64 bits. NULL of nothing."""
+
+    def __init__(self) -> None:
+        self.total: int | None = None
+
+    def step(self, value: int | None) -> None:
+        if value is not None:
+            self.total = (self.total or 0) + value * value
+
+    def finalize(self) -> str | None:
+        return None if self.total is None else str(self.total)
+
+
 def teach_sqlite(sender: Any, connection: Any, **kwargs: Any) -> None:
     """Register the integer functions on a new SQLite connection."""
     if connection.vendor != "sqlite":
@@ -22,6 +36,7 @@ def teach_sqlite(sender: Any, connection: Any, **kwargs: Any) -> None:
     raw.create_function("emission_ug", 3, _strict(emission_ug), deterministic=True)
     raw.create_function("facility_mj", 2, _strict(facility_mj), deterministic=True)
     raw.create_function("prorated", 5, _strict(prorated), deterministic=True)
+    raw.create_aggregate("square_sum", 1, _SquareSum)
 
 
 def without_jit(sender: Any, connection: Any, **kwargs: Any) -> None:

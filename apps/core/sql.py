@@ -7,19 +7,24 @@ from uuid import UUID
 
 from django.db import connection
 
+_INT64_MAX = 2**63 - 1
+
 
 def emission_sql(energy: str, pue: str, factor: str) -> str:
     """Return SQL for µg CO2e of three columns: exact, half up. Same integers as :func:`units.emission_ug`."""
     if connection.vendor == "postgresql":
-        # div() truncates towards zero; energies below zero (overhead findings) need floor.
-        return f"floor_div({energy}::numeric * {pue} * {factor} + 1800000000000000, 3600000000000000)"
+        # div() truncates towards zero; energies below zero (overhead findings) need floor, at three times the price.
+        parts = f"({energy}::numeric * {pue} * {factor} + 1800000000000000, 3600000000000000)"
+        return f"CASE WHEN {energy} >= 0 THEN div{parts} ELSE floor_div{parts} END"
     return f"emission_ug({energy}, {pue}, {factor})"
 
 
 def facility_sql(energy: str, pue: str) -> str:
     """Return SQL for facility energy in mJ. Same integers as :func:`units.facility_mj`."""
     if connection.vendor == "postgresql":
-        return f"floor_div({energy}::numeric * {pue} + 500000, 1000000)"
+        fits = f"{energy} BETWEEN 0 AND {_INT64_MAX - 500_000} / {pue}"
+        exact = f"floor_div({energy}::numeric * {pue} + 500000, 1000000)"
+        return f"CASE WHEN {fits} THEN ({energy} * {pue} + 500000) / 1000000 ELSE {exact} END"
     return f"facility_mj({energy}, {pue})"
 
 
@@ -35,6 +40,13 @@ def second_sum_sql(column: str) -> str:
     if connection.vendor == "postgresql":
         return f"(SELECT COALESCE(SUM((pair->>1)::bigint), 0) FROM jsonb_array_elements({column}) pair)"
     return f"(SELECT COALESCE(SUM(json_extract(pair.value, '$[1]')), 0) FROM json_each({column}) pair)"
+
+
+def square_sum_sql(column: str) -> str:
+    """Return SQL for the sum of the squares of integers, in whatever size; NULL of none. Take it with int()."""
+    if connection.vendor == "postgresql":
+        return f"SUM(({column})::numeric * ({column}))"
+    return f"square_sum({column})"
 
 
 def split_sql(value: str, low: str, high: str, total: str) -> str:
@@ -68,9 +80,6 @@ def prorated_sql(amount: str, from_hour: str, to_hour: str, start: str = "%s", e
     return f"prorated({amount}, {from_hour}, {to_hour}, {start}, {end})"
 
 
-_IN_64_BITS = 10**12  # µg: times the hours of END_HOUR it stays below 2**63
-
-
 def prorated_inline_sql(amount: str, from_hour: str, to_hour: str, start: str, end: str) -> str:
     """Return SQL for the same integers as :func:`prorated_sql`, ten times as fast where the product fits 64 bits. No
     argument holds a parameter: each stands several times."""
@@ -78,8 +87,8 @@ def prorated_inline_sql(amount: str, from_hour: str, to_hour: str, start: str, e
     whole = f"({to_hour} - {from_hour})"
     return (
         f"CASE WHEN {start} <= {from_hour} AND {to_hour} <= {end} THEN {amount} "
-        f"WHEN {amount} BETWEEN 0 AND {_IN_64_BITS} THEN {amount} * {high} / {whole} - {amount} * {low} / {whole} "
-        f"ELSE {prorated_sql(amount, from_hour, to_hour, start, end)} END"
+        f"WHEN {amount} BETWEEN 0 AND {_INT64_MAX} / {whole} THEN {amount} * {high} / {whole} - {amount} * {low} / {whole} "
+        f"ELSE CAST({prorated_sql(amount, from_hour, to_hour, start, end)} AS bigint) END"
     )
 
 

@@ -1,9 +1,15 @@
 """Sums that the database makes of lives and charges are those of the pure calculation, at any hour, for any history."""
 
 from collections import defaultdict
+from collections.abc import Mapping
+from importlib import import_module
+from math import isqrt
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.apps import apps
+from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from hypothesis import given, settings
@@ -12,12 +18,16 @@ from hypothesis import strategies as st
 from apps.accounts.models import Project
 from apps.accounts.services import create_project
 from apps.assets import calc
-from apps.assets.charging import as_charge, events_of
+from apps.assets.charging import as_charge, events_of, recharge_lab
 from apps.assets.choices import OPENING, ChargeKind, EventKind
 from apps.assets.history import Event
+from apps.assets.lived import KEPT
 from apps.assets.models import Asset, EmbodiedCharge, LifecycleEvent
-from apps.assets.selectors import Book, Filters, accounts_of, assets_of, books_of, charged_by, matching, spread_of
-from apps.assets.services import Embodied, Entry, record, reverse, store
+from apps.assets.selectors import Book, Books, Filters, Sums, accounts_of, assets_of, books_of, charged_by, matching
+from apps.assets.services import Draft, Embodied, Entry, Facts, record, register, register_many, reverse, store
+from apps.assets.services.keeping import differing
+from apps.assets.sums import COLUMNS, YEAR_HOURS
+from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.units import US_PER_HOUR
 from tests.assets.support import H0, KG, YEAR, bought
@@ -51,8 +61,22 @@ def _entry(kind: str, hour: int, amount: int, project: Project | None, end: int)
     return Entry(kind, T0 + hour * US_PER_HOUR, **takes.get(kind, {}))
 
 
-def _lived(asset: Asset, lab: SmallLab, told: list[tuple[str, int, int, int, int]], owners: list[Project | None]) -> None:
+class Clock:
+    """What time it is for what is settled."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.hour = H0
+        monkeypatch.setattr("apps.assets.settling.now_us", lambda: self.hour * US_PER_HOUR)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def _lived(asset: Asset, told: list[tuple[str, int, int, int, int]], owners: list[Project | None], clock: Clock) -> None:
     for kind, hour, amount, who, end in told:
+        clock.hour = max(clock.hour, H0 + end)
         try:
             with transaction.atomic():
                 if kind == "undo":  # of anything but how it was bought, reversals among them
@@ -72,7 +96,7 @@ def _planned_end(events: list[Event]) -> int | None:
     return life.end_hour if life.begun else None
 
 
-def test_books_are_those_of_the_calculation(lab: SmallLab) -> None:
+def test_books_are_those_of_the_calculation(lab: SmallLab, clock: Clock) -> None:
     owners = [None, create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)]
     owners.append(create_project(lab=lab.lab, slug="nlp", name="NLP", now=T0))
 
@@ -80,8 +104,10 @@ def test_books_are_those_of_the_calculation(lab: SmallLab) -> None:
     @given(steps, st.booleans(), st.lists(st.integers(-10, 6 * YEAR), max_size=3), st.one_of(st.none(), st.integers(0, 999)))
     def check(told: list[tuple[str, int, int, int, int]], used: bool, hours: list[int], kg: int | None) -> None:
         with transaction.atomic():
+            clock.hour = H0
             asset = bought(lab, kg=kg, now=NOW, deployed=used)
-            _lived(asset, lab, told, owners)
+            _lived(asset, told, owners, clock)
+            assert differing(lab=lab.lab, mend=False) == []
             charges = [as_charge(row) for row in EmbodiedCharge.objects.filter(asset=asset)]
             events = events_of([asset.pk])[asset.pk]
             for hour in (*(H0 + each for each in hours), END):
@@ -98,6 +124,95 @@ def test_books_are_those_of_the_calculation(lab: SmallLab) -> None:
             transaction.set_rollback(True)
 
     check()
+
+
+def test_sums_and_orders_are_those_of_the_books(lab: SmallLab, clock: Clock) -> None:
+    owners: list[Project | None] = [None, create_project(lab=lab.lab, slug="vision", name="Vision", now=T0), None]
+    other = small_lab(name="Other")
+
+    @settings(max_examples=15)
+    @given(st.lists(steps, min_size=2, max_size=3), st.lists(st.integers(-10, 6 * YEAR), max_size=2), st.booleans())
+    def check(lives: list[list[tuple[str, int, int, int, int]]], hours: list[int], past: bool) -> None:
+        with transaction.atomic():
+            clock.hour = H0 - 5 * YEAR if past else H0
+            bought(other, kg=9)
+            for i, told in enumerate(lives):
+                at_us = T0 + i * 3_000 * US_PER_HOUR
+                thing = bought(
+                    lab, name=f"Thing {9 - i}", kind="gpu" if i else "server", kg=i * 70 or None, at_us=at_us, now=NOW
+                )
+                _lived(thing, told, owners, clock)
+            assert differing(lab=lab.lab, mend=False) == []
+            for hour in (*(H0 + each for each in hours), END):
+                _as_the_books(lab, hour)
+            recharge_lab(lab=lab.lab)
+            assert differing(lab=lab.lab, mend=False) == []
+            _as_the_books(lab, END)
+            transaction.set_rollback(True)
+
+    check()
+
+
+def _as_the_books(lab: SmallLab, hour: int) -> None:
+    assets = assets_of(lab.lab)
+    books, every = books_of(assets, hour), Books(lab.lab, assets, hour)
+    there = {pk: (kind, books.get(pk, Book())) for pk, kind in assets.values_list("pk", "kind")}
+    assert every.whole() == _summed([book for _, book in there.values()], hour)
+    assert every.spread() == _spread(books)
+    starts = [H0 + 1_000, H0 + 5_000]
+    cells: dict[tuple[str, int | None], list[Book]] = defaultdict(list)
+    for kind, book in there.values():
+        place = None if book.bought_hour is None else sum(start <= book.bought_hour for start in starts)
+        cells[kind, place].append(book)
+    assert every.by_kind_and_year(starts) == {key: _summed(listed, hour) for key, listed in cells.items()}
+    bought_in = [book.bought_hour for book in books.values() if book.bought_hour is not None]
+    assert every.bought() == ((min(bought_in), max(bought_in)) if bought_in else None)
+    for column in COLUMNS:
+        for falling in (False, True):
+            wanted = _in_order(lab, {pk: book for pk, (_, book) in there.items()}, column, falling)
+            assert every.sorted(column, falling=falling, limit=2, offset=0) == wanted[:2], column
+            assert every.sorted(column, falling=falling, limit=2, offset=2) == wanted[2:4], column
+    ends = sorted((book.life_end_hour, pk) for pk, book in books.items() if book.life_end_hour is not None)
+    assert every.ending(H0 + YEAR, END, 1) == [pk for end, pk in ends if H0 + YEAR <= end < END][:1]
+
+
+def _summed(books: list[Book], hour: int) -> Sums:
+    known = [book for book in books if book.total_ug is not None]
+    ends = [book.life_end_hour for book in books if book.life_end_hour is not None]
+    totals = [book.total_ug or 0 for book in known]
+    return Sums(
+        len(books), len(known), len(ends), sum(end < hour for end in ends),
+        sum(hour <= end < hour + YEAR_HOURS for end in ends), sum(totals), sum(book.charged_ug for book in known),
+        sum(book.written_off_ug for book in known), max(totals, default=0),
+    )  # fmt: skip
+
+
+def _in_order(lab: SmallLab, books: Mapping[int, Book], column: str, falling: bool) -> list[int]:
+    """Return ids by a column, those without a value last, by name."""
+    names = dict(assets_of(lab.lab).values_list("pk", "name"))
+
+    def value(book: Book) -> int | None:
+        if column == "age":
+            return None if book.bought_hour is None else -book.bought_hour
+        if column == "end":
+            return book.life_end_hour
+        told = {"embodied": book.total_ug, "charged": book.charged_ug, "balance": book.balance_ug}[column]
+        return None if book.total_ug is None else told
+
+    found = {pk: value(book) for pk, book in books.items()}
+    told = sorted(((number, pk) for pk, number in found.items() if number is not None), reverse=falling)
+    return [*(pk for _, pk in told), *sorted((pk for pk in found if found[pk] is None), key=lambda pk: (names[pk], pk))]
+
+
+def _spread(books: Mapping[int, Book]) -> tuple[int, int]:
+    """What rests on one figure adds; different sources combine in quadrature."""
+    less: dict[int, int] = defaultdict(int)
+    more: dict[int, int] = defaultdict(int)
+    for asset_id, book in books.items():
+        if book.total_ug is not None:
+            less[book.figure_id or -asset_id] += book.total_ug - book.low_ug
+            more[book.figure_id or -asset_id] += book.high_ug - book.total_ug
+    return isqrt(sum(part * part for part in less.values())), isqrt(sum(part * part for part in more.values()))
 
 
 def _sums(lab: SmallLab, charges: list[calc.Charge], hours: list[int]) -> None:
@@ -142,13 +257,29 @@ def test_what_is_to_come_is_not_charged_yet_and_the_hour_at_hand_is(lab: SmallLa
     assert charged_by(other.lab, from_hour=0, to_hour=H0 + YEAR, now=NOW) == {}
 
 
-def test_ranges_of_one_figure_add_and_of_different_ones_combine() -> None:
-    def book(figure: int | None) -> Book:
-        return Book(total_ug=100, low_ug=70, high_ug=140, figure_id=figure)
+def test_ranges_of_one_figure_add_and_of_different_ones_combine(lab: SmallLab) -> None:
+    def ranged(*figures: EmbodiedFigure | None) -> tuple[int, int]:
+        with transaction.atomic():
+            for figure in figures:
+                opening = Entry("purchase", T0, Embodied(100 * KG, 70 * KG, 140 * KG, figure=figure), life_hours=YEAR)
+                register(lab=lab.lab, draft=Draft(Facts("GPU", "gpu"), opening), by=None, now=NOW)
+            bought(lab, kg=None)
+            found = Books(lab.lab, assets_of(lab.lab), END).spread()
+            transaction.set_rollback(True)
+        return found[0] // KG, found[1] // KG
 
-    assert spread_of({1: book(7), 2: book(7)}) == (60, 80)
-    assert spread_of({1: book(None), 2: book(None)}) == (42, 56), "two values of one's own are two sources"
-    assert spread_of({1: book(7), 2: book(8), 3: Book()}) == (42, 56)
+    model = HardwareModel.objects.create(kind="gpu", name="X100", match_key="x100", source="s", licence="l")
+    one, two = (
+        EmbodiedFigure.objects.create(
+            model=model, method=method, total_ug=100 * KG, low_ug=70 * KG, high_ug=140 * KG, source="A study", licence="l",
+            confidence="read", uploaded_us=T0,
+        )
+        for method in ("lca", "pcf")
+    )  # fmt: skip
+    assert ranged(one, one) == (60, 80)
+    assert ranged(None, None) == (42, 56), "two values of one's own are two sources"
+    assert ranged(one, two) == (42, 56)
+    assert ranged() == (0, 0)
 
 
 def test_what_is_not_known_is_no_zero(lab: SmallLab) -> None:
@@ -170,4 +301,66 @@ def test_the_number_of_queries_does_not_grow(lab: SmallLab) -> None:
     first = queries()
     for i in range(9):
         bought(lab, name=f"GPU {i}")
-    assert queries() == first == 4
+    assert queries() == first == 1
+
+
+def test_what_differs_is_told_and_mended(lab: SmallLab, clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    asset, fine = bought(lab, years=1), bought(lab, name="fine")
+    clock.hour = H0 + 2 * YEAR
+    recharge_lab(lab=lab.lab)
+    asset.refresh_from_db()
+    right = {name: getattr(asset, name) for name in (*KEPT, "settled_ug", "settled_off_ug")}
+    assert right["settled_ug"] == right["brought_ug"] == 120 * KG
+    call_command("derive_books", "--check")
+    assert "All books are" in capsys.readouterr().out
+    for name, value in (("brought_ug", 1), ("life_end_hour", None), ("settled_ug", 5)):
+        Asset.objects.filter(pk=asset.pk).update(**{name: value})
+        with pytest.raises(CommandError, match="The books of 1 assets"):
+            call_command("derive_books", "--check")
+        assert f"assets {asset.pk}\n" in capsys.readouterr().out
+        call_command("derive_books")
+        assert "1 are mended" in capsys.readouterr().out
+        asset.refresh_from_db()
+        assert {name: getattr(asset, name) for name in right} == right
+    fine.refresh_from_db()
+    assert fine.brought_ug == 120 * KG
+
+
+def test_assets_that_were_there_before_get_their_books(lab: SmallLab) -> None:
+    vision = create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
+    asset = bought(lab, opening={"project": vision})
+    undone = record(asset=asset, entry=Entry("life_change", T0, life_end_us=NOW), by=None, now=NOW)
+    reverse(event=undone, by=None, now=NOW)
+    record(asset=asset, entry=Entry("repair", T0, embodied=Embodied(KG)), by=None, now=NOW)
+    right = Asset.objects.values(*KEPT).get(pk=asset.pk)
+    Asset.objects.update(**{name: Asset._meta.get_field(name).get_default() for name in KEPT}, settled_hour=0)
+    assert differing(lab=lab.lab, mend=False) == [asset.pk]
+    import_module("apps.assets.migrations.0003_kept_books").keep(apps, SimpleNamespace(connection=connection))
+    assert Asset.objects.values(*KEPT).get(pk=asset.pk) == right
+    assert (right["brought_ug"], right["life_end_hour"]) == (121 * KG, H0 + 4 * YEAR)
+
+
+def test_an_entry_of_the_coming_hour_is_in_no_book_yet(lab: SmallLab) -> None:
+    asset = bought(lab, now=NOW)
+    record(asset=asset, entry=Entry("repair", NOW + US_PER_HOUR, embodied=Embodied(KG)), by=None, now=NOW)
+    hour = NOW // US_PER_HOUR + 1
+    assert books_of(assets_of(lab.lab), hour)[asset.pk].total_ug == 120 * KG
+    assert Books(lab.lab, assets_of(lab.lab), hour).whole().total_ug == 120 * KG
+    assert Books(lab.lab, assets_of(lab.lab), hour + 1).whole().total_ug == 121 * KG
+
+
+def test_what_is_over_is_added_once_and_not_read_again(lab: SmallLab, clock: Clock) -> None:
+    asset = bought(lab, years=1)
+    clock.hour = H0 + 2 * YEAR
+    recharge_lab(lab=lab.lab)
+    EmbodiedCharge.objects.filter(asset=asset).update(amount_ug=1)  # by hand: nobody said so
+    assert books_of(assets_of(lab.lab), clock.hour)[asset.pk].charged_ug == 120 * KG
+    assert books_of(assets_of(lab.lab), clock.hour - 1)[asset.pk].charged_ug == 1, "of an earlier hour all is read"
+
+
+def test_assets_that_are_registered_together_have_books_before_they_are_charged(lab: SmallLab) -> None:
+    entry = Entry("purchase", T0, embodied=Embodied(10 * KG), life_hours=YEAR)
+    register_many(lab=lab.lab, drafts=[Draft(Facts("GPU", "gpu"), entry, deployed_us=T0)] * 3, by=None, now=NOW)
+    assert differing(lab=lab.lab, mend=False) == []
+    found = Books(lab.lab, assets_of(lab.lab), END).whole()
+    assert (found.assets, found.total_ug, found.balance_ug) == (3, 30 * KG, 30 * KG)

@@ -50,6 +50,8 @@ def test_the_database_computes_the_same_integers_as_python() -> None:
     @example(-1, 1_000_000, 1)
     @example(-1_800_000_001, 1_000_000, 1_000_000)
     @example(INT64, 3_000_000, 1)
+    @example((INT64 - 500_000) // 1_560_000, 1_560_000, 400_000)  # the largest whose product fits 64 bits
+    @example((INT64 - 500_000) // 1_560_000 + 1, 1_560_000, 400_000)
     def check(energy_mj: int, pue_ppm: int, factor: int) -> None:
         emission, facility = emission_ug(energy_mj, pue_ppm, factor), facility_mj(energy_mj, pue_ppm)
         assume(abs(emission) <= INT64 and abs(facility) <= INT64)  # what a ledger entry's figures may hold

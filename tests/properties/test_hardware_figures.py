@@ -12,6 +12,7 @@ from apps.assets.calc import Charge, Spread, Use, brought_ug, charges
 from apps.assets.choices import ChargeKind, EventKind
 from apps.assets.history import Event, standing
 from apps.assets.models import Asset, EmbodiedCharge, LifecycleEvent
+from apps.assets.services.keeping import differing
 from apps.carbon.answers import answer, answers_by, groups_of
 from apps.carbon.calc import ALLOCATION, INVENTORY, NOT_TOLD, FigureQuery
 from apps.carbon.embodied import GROUPS, charge_rows, coverage, embodied, embodied_by
@@ -51,6 +52,7 @@ def written(lab: SmallLab, projects: list[int], found: Lives, reversals: list[in
             )
             for one in borne
         )  # fmt: skip
+    differing(lab=lab.lab, mend=True)
     return result
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from apps.assets.calc import Charge
 from apps.core.sql import prorated_inline_sql, prorated_sql
-from apps.core.units import END_HOUR, prorated
+from apps.core.units import END_HOUR, INT64_MAX, prorated
 
 MOST = 10**15
 amounts = st.one_of(st.integers(-MOST, MOST), st.integers(-5, 5))  # an end of life may cost less than was modelled
@@ -27,8 +27,8 @@ def test_the_database_prorates_to_the_same_integers_as_python() -> None:
     @given(amounts, st.tuples(hours, hours), st.tuples(hours, hours))
     @example(MOST, (0, 10**6), (1, 999_999))  # the product passes 64 bits
     @example(MOST - 1, (0, END_HOUR), (7, END_HOUR - 7))
-    @example(10**12, (0, END_HOUR), (7, END_HOUR - 7))  # the largest that is not past them
-    @example(10**12 + 1, (0, END_HOUR), (7, END_HOUR - 7))
+    @example(INT64_MAX // (END_HOUR + 1), (0, END_HOUR), (7, END_HOUR - 7))  # the largest that is not past them
+    @example(INT64_MAX // (END_HOUR + 1) + 1, (0, END_HOUR), (7, END_HOUR - 7))
     @example(-1, (0, 3), (1, 2))  # floor, not towards zero
     @example(7, (10, 20), (0, 5))
     @example(7, (10, 20), (25, 30))

@@ -11,6 +11,7 @@ from apps.accounts.models import User
 from apps.assets import history
 from apps.assets.charging import as_event, recharge
 from apps.assets.choices import OPENING, EventKind
+from apps.assets.lived import KEPT, lived
 from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.services.drafts import Entry, checked_entry, event_row
 from apps.core.errors import Conflict, InvalidInput
@@ -31,7 +32,10 @@ def standing_rows(asset: Asset) -> list[LifecycleEvent]:
 
 def refresh(asset: Asset, rows: Sequence[LifecycleEvent]) -> None:
     """Set what follows from standing events, in order."""
-    asset.state = history.state_of([as_event(row)[0] for row in rows])
+    events = [as_event(row)[0] for row in rows]
+    asset.state = history.state_of(events)
+    for name, value in vars(lived(events)).items():
+        setattr(asset, name, value)
     asset.owner = asset.borrower = asset.parent = asset.site = None
     for row in rows:
         if row.kind in (*OPENING, EventKind.TRANSFER):
@@ -78,7 +82,7 @@ def _follow(asset: Asset) -> None:
     if reason:
         raise Conflict(reason)
     refresh(asset, rows)
-    asset.save(update_fields=["state", "owner", "borrower", "parent", "site"])
+    asset.save(update_fields=["state", "owner", "borrower", "parent", "site", *KEPT])
     recharge(lab=asset.lab, asset_ids=[asset.pk])
 
 

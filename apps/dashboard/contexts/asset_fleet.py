@@ -1,7 +1,6 @@
 """The fleet by age: what was bought when, what serves longer than planned, and which lives end soon."""
 
-from bisect import bisect_right
-from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -9,7 +8,8 @@ from zoneinfo import ZoneInfo
 from apps.accounts.models import Lab
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset
-from apps.assets.selectors import Book, assets_of, books_of, through
+from apps.assets.selectors import Book, Books, Sums, assets_of, books_of, through
+from apps.assets.sums import YEAR_HOURS
 from apps.catalog.choices import HardwareKind
 from apps.core.intervals import us_of
 from apps.core.units import US_PER_HOUR
@@ -19,7 +19,6 @@ from apps.dashboard.charts import Chart
 from apps.dashboard.contexts.embodied import METRIC, Amount, amount, column_unit, us, years
 from apps.dashboard.periods import local
 
-YEAR_HOURS = 8_760
 MOST_ENDS = 50
 COLOURS = dict(
     zip(HardwareKind.values, ("s1", "s2", "s3", "s4", "s5", "s6", "s-unattributed", "s-overhead", "s-idle"), strict=True)
@@ -63,7 +62,7 @@ class FleetPage:
     unit: str
     heads: list[str]
     rows: list[YearRow]
-    sums: list[tuple[int, Amount]]
+    sums: list[tuple[int, Amount | None]]
     ending: list[EndRow]
     ending_more: int
     over: list[EndRow]
@@ -73,81 +72,71 @@ class FleetPage:
 def fleet_page(*, lab: Lab, now: int) -> FleetPage:
     """Return the fleet by age. The number of queries does not depend on the number of rows."""
     hour = through(now)
-    here = assets_of(lab).exclude(state=AssetState.DISPOSED)
-    kinds = dict(here.values_list("pk", "kind"))
-    books = {pk: book for pk, book in books_of(here, hour).items() if pk in kinds}
-    known = [book for book in books.values() if book.total_ug is not None]
-    begun = {pk: book.life_end_hour for pk, book in books.items() if book.life_end_hour is not None}
-    over = sorted((end, pk) for pk, end in begun.items() if end < hour)
-    soon = sorted((end, pk) for pk, end in begun.items() if hour <= end < hour + YEAR_HOURS)
-    shown = assets_of(lab).select_related("owner").in_bulk([pk for _, pk in (*soon[:MOST_ENDS], *over[:MOST_ENDS])])
-    present = [kind for kind in HardwareKind if kind in set(kinds.values())]
-    years_, cells = _years(lab, books, kinds)
-    by_kind: dict[str, list[Book]] = defaultdict(list)
-    for pk, book in books.items():
-        by_kind[kinds[pk]].append(book)
-    unit = column_unit(book.total_ug or 0 for book in known)
-    rows = [_year(year, present, cells, unit) for year in reversed(years_)]
+    every = Books(lab, assets_of(lab).exclude(state=AssetState.DISPOSED), hour)
+    names, starts = _years(lab, every)
+    found = every.by_kind_and_year(starts)
+    cells = {(names[place], kind): sums for (kind, place), sums in found.items() if place is not None}
+    present = [kind for kind in HardwareKind if kind in {kind for kind, _ in found}]
+    whole = sum(found.values(), Sums())
+    unit = column_unit([whole.largest_ug])
+    over, soon = every.ending(0, hour, MOST_ENDS), every.ending(hour, hour + YEAR_HOURS, MOST_ENDS)
+    shown = assets_of(lab).select_related("owner").in_bulk([*soon, *over])
+    books = books_of(assets_of(lab).filter(pk__in=list(shown)), hour)
     return FleetPage(
-        number=len(kinds),
-        unknown=len(kinds) - len(known),
-        total=amount(sum(book.total_ug or 0 for book in known)),
-        total_column=amount(sum(book.total_ug or 0 for book in known), unit),
-        balance=amount(sum(book.balance_ug for book in known)),
-        begun=len(begun),
-        past=len(over),
-        past_share=percent(len(over), len(begun)),
-        chart=_chart(years_, present, cells) if known else None,
+        number=whole.assets,
+        unknown=whole.assets - whole.known,
+        total=amount(whole.total_ug),
+        total_column=amount(whole.total_ug, unit),
+        balance=amount(whole.balance_ug),
+        begun=whole.begun,
+        past=whole.past,
+        past_share=percent(whole.past, whole.begun),
+        chart=_chart(names, present, cells) if whole.known else None,
         unit=unit.name,
         heads=[kind.label for kind in present],
-        rows=rows,
-        sums=[_sum(by_kind[kind], unit) for kind in present],
+        rows=[_year(year, present, cells, unit) for year in reversed(names)],
+        sums=[_cell(_together(cells, kinds=[kind]), unit) for kind in present],
         ending=_ends(soon, shown, books, hour),
-        ending_more=max(0, len(soon) - MOST_ENDS),
+        ending_more=max(0, whole.soon - MOST_ENDS),
         over=_ends(over, shown, books, hour),
-        over_more=max(0, len(over) - MOST_ENDS),
+        over_more=max(0, whole.past - MOST_ENDS),
     )
 
 
-Cells = dict[tuple[str, str], list[Book]]
+Cells = dict[tuple[str, str], Sums]
 
 
-def _years(lab: Lab, books: dict[int, Book], kinds: dict[int, str]) -> tuple[list[str], Cells]:
-    """Return all years from the first purchase to the last, and books by (year, kind)."""
+def _years(lab: Lab, every: Books) -> tuple[list[str], list[int]]:
+    """Return all years from the first purchase to the last, and the first hour of each but the first."""
     zone = ZoneInfo(lab.time_zone)
-    cells: Cells = defaultdict(list)
-    hours = [book.bought_hour for book in books.values() if book.bought_hour is not None]
-    if not hours:
-        return [], cells
-    first, last = local(min(hours), zone).year, local(max(hours), zone).year
-    # Searching among the starts of years is a tenth of asking the time zone for each of many assets.
+    bounds = every.bought()
+    if bounds is None:
+        return [], []
+    first, last = (local(hour, zone).year for hour in bounds)
     starts = [-(-us_of(datetime(year, 1, 1, tzinfo=zone)) // US_PER_HOUR) for year in range(first + 1, last + 1)]
-    names = [str(year) for year in range(first, last + 1)]
-    for pk, book in books.items():
-        if book.bought_hour is not None:
-            cells[names[bisect_right(starts, book.bought_hour)], kinds[pk]].append(book)
-    return names, cells
+    return [str(year) for year in range(first, last + 1)], starts
 
 
-def _sum(listed: list[Book], unit: Unit) -> tuple[int, Amount]:
-    known = [book.total_ug for book in listed if book.total_ug is not None]
-    return len(listed), amount(sum(known) if known else None, unit)
+def _together(cells: Cells, *, years: Sequence[str] = (), kinds: Sequence[str] = ()) -> Sums:
+    """Return the sum of the cells of these years, or of these kinds."""
+    return sum((part for (year, kind), part in cells.items() if year in years or kind in kinds), Sums())
+
+
+def _cell(sums: Sums, unit: Unit) -> tuple[int, Amount | None]:
+    if not sums.assets:
+        return 0, None
+    return sums.assets, amount(sums.total_ug if sums.known else None, unit)
 
 
 def _year(year: str, present: list[HardwareKind], cells: Cells, unit: Unit) -> YearRow:
-    every = [book for kind in present for book in cells.get((year, kind), [])]
-    told = []
-    for kind in present:
-        listed = cells.get((year, kind), [])
-        known = [book.total_ug for book in listed if book.total_ug is not None]
-        told.append((len(listed), amount(sum(known), unit) if known else amount(None) if listed else None))
-    known = [book.total_ug for book in every if book.total_ug is not None]
-    return YearRow(year, told, len(every), len(every) - len(known), amount(sum(known), unit))
+    every = _together(cells, years=[year])
+    told = [_cell(cells.get((year, kind), Sums()), unit) for kind in present]
+    return YearRow(year, told, every.assets, every.assets - every.known, amount(every.total_ug, unit))
 
 
 def _chart(years_: list[str], present: list[HardwareKind], cells: Cells) -> Chart:
     def total(year: str, kind: str) -> int:
-        return sum(book.total_ug or 0 for book in cells.get((year, kind), []))
+        return cells.get((year, kind), Sums()).total_ug
 
     heights = [sum(total(year, kind) for kind in present) for year in years_]
     unit = unit_for(METRIC, heights)
@@ -161,7 +150,7 @@ def _chart(years_: list[str], present: list[HardwareKind], cells: Cells) -> Char
     series = [
         (
             kind.label, COLOURS[kind], [total(year, kind) / unit.divisor for year in years_],
-            [len(cells.get((year, kind), [])) for year in years_],
+            [cells.get((year, kind), Sums()).assets for year in years_],
         )
         for kind in present
     ]  # fmt: skip
@@ -177,13 +166,13 @@ def _days(hours: int) -> str:
     return f"{days} day{'' if days == 1 else 's'}"
 
 
-def _ends(listed: list[tuple[int, int]], shown: dict[int, Asset], books: dict[int, Book], hour: int) -> list[EndRow]:
+def _ends(listed: list[int], shown: dict[int, Asset], books: dict[int, Book], hour: int) -> list[EndRow]:
     rows = []
-    for end, pk in listed[:MOST_ENDS]:
-        if pk not in shown:
+    for pk in listed:
+        end = books[pk].life_end_hour if pk in books else None
+        if pk not in shown or end is None:
             continue
-        book = books[pk]
         when = _ago(hour - end) if end < hour else f"in {_days(end - hour)}"
-        balance = None if book.total_ug is None else amount(book.balance_ug)
+        balance = None if books[pk].total_ug is None else amount(books[pk].balance_ug)
         rows.append(EndRow(shown[pk], us(end) or 0, when, balance))
     return rows

@@ -1,14 +1,17 @@
 """The list of assets: filtered, sorted, paged; its totals are those of all that the filters leave."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from django.db.models import QuerySet
+
 from apps.accounts.models import Lab
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset
-from apps.assets.selectors import LAB_ITSELF, NOWHERE, Book, Filters, assets_of, books_of, matching, spread_of, through
+from apps.assets.selectors import LAB_ITSELF, NOWHERE, Book, Books, Filters, Sums, assets_of, books_of, matching, through
+from apps.assets.sums import COLUMNS
 from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
 from apps.dashboard.calc import Unit
@@ -22,14 +25,7 @@ MOST_MACHINES = 500
 DEFAULT_SORT = "name"
 EMPTY = Book()
 BY_COLUMN = {"name": "name", "kind": "kind", "state": "state", "owner": "owner__name"}
-BY_BOOK: Mapping[str, Callable[[Book], int | None]] = {
-    "age": lambda book: None if book.bought_hour is None else -book.bought_hour,
-    "embodied": lambda book: book.total_ug,
-    "charged": lambda book: None if book.total_ug is None else book.charged_ug,
-    "balance": lambda book: None if book.total_ug is None else book.balance_ug,
-    "end": lambda book: book.life_end_hour,
-}
-SORTS = (*BY_COLUMN, *BY_BOOK)
+SORTS = (*BY_COLUMN, *COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -89,41 +85,28 @@ def _page_number(text: str) -> int:
     return int(text)
 
 
-def _sorted(listed: Sequence[tuple[int, Any]], books: dict[int, Book], sort: str) -> list[int]:
-    """Return asset ids in order; what has no value comes last, either way."""
+def _known_sort(sort: str) -> str:
+    """Return the column that is sorted by. Raises InvalidInput for what is none."""
     column = sort.removeprefix("-")
     if column not in SORTS:
         known = ", ".join(SORTS)
         raise InvalidInput(f"{sort[:40]!r} is not a sort.", field="sort", hint=f"Use one of {known}, with - for descending.")
-    keys: list[tuple[Any, int]]
-    if column in BY_BOOK:
-        keys = [(BY_BOOK[column](books.get(pk, EMPTY)), pk) for pk, _ in listed]
-    else:
-        keys = [((text or "").casefold(), pk) for pk, text in listed]
-    told = sorted((key for key in keys if key[0] is not None), reverse=sort.startswith("-"))
-    return [pk for _, pk in [*told, *(key for key in keys if key[0] is None)]]
+    return column
 
 
-def summed(books: Mapping[int, Book]) -> tuple[Book, int]:
-    """Return the sums of books as one, its range combined, and how many have known carbon."""
-    known = [book for book in books.values() if book.total_ug is not None]
-    whole, (less, more) = sum(book.total_ug or 0 for book in known), spread_of(books)
-    sums = Book(
-        total_ug=whole,
-        low_ug=whole - less,
-        high_ug=whole + more,
-        charged_ug=sum(book.charged_ug for book in known),
-        written_off_ug=sum(book.written_off_ug for book in known),
-    )
-    return sums, len(known)
+def _by_text(found: QuerySet[Asset], column: str, *, falling: bool) -> list[int]:
+    """Return the ids of all in the order of a text, whatever its case."""
+    keys = [((text or "").casefold(), pk) for pk, text in found.order_by().values_list("pk", BY_COLUMN[column])]
+    return [pk for _, pk in sorted(keys, reverse=falling)]
 
 
-def totals_of(sums: Book, known: int, number: int, unit: Unit | None = None) -> Totals:
-    """Return sums as shown, of ``number`` assets in all, ``known`` of them with known carbon."""
+def totals_of(sums: Sums, spread: tuple[int, int], unit: Unit | None = None) -> Totals:
+    """Return sums as shown; all may be less and more by ``spread``."""
+    less, more = spread
     return Totals(
-        number=number,
-        unknown=number - known,
-        total=amount(sums.total_ug, unit, low=sums.low_ug, high=sums.high_ug),
+        number=sums.assets,
+        unknown=sums.assets - sums.known,
+        total=amount(sums.total_ug, unit, low=sums.total_ug - less, high=sums.total_ug + more),
         charged=amount(sums.charged_ug, unit),
         balance=amount(sums.balance_ug, unit),
         written_off=amount(sums.written_off_ug, unit),
@@ -135,15 +118,17 @@ def assets_page(*, lab: Lab, params: Mapping[str, str], now: int, may_keep: bool
     filters = Filters(**{name: params.get(name, "").strip() for name in Filters.__dataclass_fields__})
     sort, hour = params.get("sort", DEFAULT_SORT), through(now)
     number = _page_number(params.get("page", "1"))
+    column, before = _known_sort(sort), (number - 1) * PAGE_ROWS
     found = matching(lab, filters)
-    column = BY_COLUMN.get(sort.removeprefix("-"), "name")
-    listed = list(found.order_by("name", "pk").values_list("pk", column))
-    books = books_of(found, hour)
-    ids = _sorted(listed, books, sort)
-    shown = ids[(number - 1) * PAGE_ROWS : number * PAGE_ROWS]
+    every = Books(lab, found, hour)
+    sums, spread = every.whole(), every.spread()
+    if column in COLUMNS:
+        shown = every.sorted(column, falling=sort.startswith("-"), limit=PAGE_ROWS, offset=before)
+    else:
+        shown = _by_text(found, column, falling=sort.startswith("-"))[before : before + PAGE_ROWS]
     by_id = assets_of(lab).select_related("model", "owner", "site", "parent").in_bulk(shown)
-    unit = column_unit(books[pk].total_ug or 0 for pk in shown if pk in books)
-    sums, known = summed(books)
+    books = books_of(assets_of(lab).filter(pk__in=shown), hour)
+    unit = column_unit(book.total_ug or 0 for book in books.values())
     given = {name: value for name, value in vars(filters).items() if value}
     kept = given | ({"sort": sort} if sort != DEFAULT_SORT else {})
 
@@ -156,8 +141,8 @@ def assets_page(*, lab: Lab, params: Mapping[str, str], now: int, may_keep: bool
     return AssetsPage(
         rows=[_row(by_id[pk], books.get(pk, EMPTY), unit, hour) for pk in shown if pk in by_id],
         unit=unit.name,
-        headline=totals_of(sums, known, len(listed)) if listed else None,
-        totals=totals_of(sums, known, len(listed), unit) if listed else None,
+        headline=totals_of(sums, spread) if sums.assets else None,
+        totals=totals_of(sums, spread, unit) if sums.assets else None,
         filters=filters,
         sort=sort,
         sorts={name: _sort(name, sort, address) for name in SORTS},
@@ -165,15 +150,15 @@ def assets_page(*, lab: Lab, params: Mapping[str, str], now: int, may_keep: bool
         states=list(AssetState.choices),
         owners=[(LAB_ITSELF, "The lab"), *projects],
         sites=[*((str(site.pk), site.name) for site in places), (NOWHERE, "No site said")],
-        machines=list(machines[:MOST_MACHINES]) if may_keep else [],
+        machines=list(machines.only("name")[:MOST_MACHINES]) if may_keep else [],
         move_sites=places,
-        first=(number - 1) * PAGE_ROWS + 1,
-        last=(number - 1) * PAGE_ROWS + len(shown),
+        first=before + 1,
+        last=before + len(shown),
         before=address(page=str(number - 1)) if number > 1 else "",
-        after=address(page=str(number + 1)) if len(ids) > number * PAGE_ROWS else "",
+        after=address(page=str(number + 1)) if sums.assets > number * PAGE_ROWS else "",
         csv="/assets.csv" + (f"?{urlencode(given)}" if given else ""),
         here=address(page=str(number)) if number > 1 else address(),
-        any_assets=bool(listed) or assets_of(lab).exists(),
+        any_assets=bool(sums.assets) or assets_of(lab).exists(),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from apps.accounts.models import Lab
@@ -36,11 +37,11 @@ class Caused:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a lab (or a project) caused by use and hardware, by charge. ``bought``: the other ledger, never added;
-    None: nothing was bought."""
+    """What a lab (or a project) caused by use and hardware; ``cells``: by stretch of time, its number, and charge.
+    ``bought``: the other ledger, never added; None: nothing was bought."""
 
     query: FigureQuery
-    by_charge: dict[str, Embodied]
+    cells: dict[tuple[int, str], Embodied]
     covered: Coverage
     unit: Unit
     whole: Caused
@@ -48,21 +49,29 @@ class Hardware:
     bought: Fig | None
     known: str
 
+    @cached_property
+    def by_charge(self) -> dict[str, Embodied]:
+        found: dict[str, Embodied] = defaultdict(Embodied)
+        for (_, charge), part in self.cells.items():
+            found[charge] += part
+        return dict(found)
 
-def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int) -> Hardware | None:
-    """Return the hardware beside a use, None where the lab has no asset. Four queries."""
+
+def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int, period: Period | None = None) -> Hardware | None:
+    """Return the hardware beside a use, by the bars of a chart of ``period`` if there is one; None where the lab has no
+    asset. Four queries."""
     if not lab.assets.exists():
         return None
     asked = query.but(metric=ALLOCATION)
-    by_charge = {charge: part for (_, charge), part in embodied_in(lab, asked, asked.hours, now).items()}
+    cells = embodied_in(lab, asked, _edges(period) if period else asked.hours, now)
     covered = coverage(lab, asked, now)
-    whole = sum(by_charge.values(), Embodied())
+    whole = sum(cells.values(), Embodied())
     unit = unit_for(TOGETHER, [used.emission_ug + whole.embodied_ug], column=True)
     bought = query.but(metric=INVENTORY)
 
     return Hardware(
         query=query,
-        by_charge=by_charge,
+        cells=cells,
         covered=covered,
         unit=unit,
         whole=_caused(query, used, whole, covered, unit),
@@ -123,29 +132,28 @@ def _charge(hardware: Hardware, key: str, name: str, colour: str, note: str, hre
     return Charge(key, name, colour, note, href, charge_query(hardware.query, key), Figure())
 
 
-Cells = dict[tuple[int, str], Embodied]
-
-
-def _cells(lab: Lab, hardware: Hardware, period: Period, now: int) -> tuple[Cells, Unit]:
-    """Return hardware by (bar, charge), and the unit that fits the highest bar. One query."""
+def _edges(period: Period) -> list[int]:
     buckets = period.buckets()
-    edges = [*(bucket.from_hour for bucket in buckets), buckets[-1].to_hour]
-    cells = embodied_in(lab, hardware.query.but(metric=ALLOCATION), edges, now)
+    return [*(bucket.from_hour for bucket in buckets), buckets[-1].to_hour]
+
+
+def _unit(hardware: Hardware) -> Unit:
+    """Return the unit that fits the highest bar."""
     heights: dict[int, int] = defaultdict(int)
-    for (place, _), part in cells.items():
+    for (place, _), part in hardware.cells.items():
         heights[place] += part.embodied_ug
-    return cells, unit_for(ALLOCATION, heights.values())
+    return unit_for(ALLOCATION, heights.values())
 
 
 def _bearing(hardware: Hardware, listed: list[Charge]) -> list[Charge]:
     return [charge for charge in listed if charge.key in hardware.by_charge]
 
 
-def hardware_chart(lab: Lab, hardware: Hardware | None, listed: list[Charge], period: Period, now: int) -> Chart | None:
-    """Return the chart of hardware by project; None where nothing is borne. One query."""
+def hardware_chart(hardware: Hardware | None, listed: list[Charge], period: Period) -> Chart | None:
+    """Return the chart of the hardware of ``period`` by project; None where nothing is borne."""
     if hardware is None or not hardware.by_charge:
         return None
-    cells, unit = _cells(lab, hardware, period, now)
+    cells, unit = hardware.cells, _unit(hardware)
     bearing, buckets = _bearing(hardware, listed), period.buckets()
     top = max(bearing, key=lambda charge: hardware.by_charge[charge.key].embodied_ug)
     series = [
@@ -167,9 +175,9 @@ def hardware_chart(lab: Lab, hardware: Hardware | None, listed: list[Charge], pe
     )
 
 
-def hardware_twin(lab: Lab, hardware: Hardware, listed: list[Charge], period: Period, now: int) -> Twin:
-    """Return the table twin of that chart. One query."""
-    cells, unit = _cells(lab, hardware, period, now)
+def hardware_twin(hardware: Hardware, listed: list[Charge], period: Period) -> Twin:
+    """Return the table twin of that chart."""
+    cells, unit = hardware.cells, _unit(hardware)
     bearing = _bearing(hardware, listed)
     whole = hardware.query.but(metric=ALLOCATION)
     asked = [charge_query(whole, charge.key) for charge in bearing]

@@ -121,7 +121,7 @@ def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> O
     unknown = unknown_shares(lab, period, times, now)
     units = column_units([use.whole])
     whole = use.whole
-    hardware = hardware_of(lab, use.query, whole, now)
+    hardware = hardware_of(lab, use.query, whole, now, period)
     bearing = all_charges(lab, hardware, listed, period)
     return OverviewPage(
         period=period,
@@ -140,7 +140,7 @@ def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> O
         chart=use_chart("energy-by-project", use, listed, period, unknown, chart_summary(use, listed, period)),
         unknown_drawn=any(share is not None and share > 0.005 for share in unknown),
         hardware=hardware,
-        hardware_chart=hardware_chart(lab, hardware, bearing, period, now),
+        hardware_chart=hardware_chart(hardware, bearing, period),
         heading=_heading(listed),
     )
 
@@ -165,10 +165,10 @@ def overview_twin(*, lab: Lab, period: Period, now: int) -> Twin:
 def overview_hardware_twin(*, lab: Lab, period: Period, now: int) -> Twin | None:
     """Return the table twin of the Overview's chart of hardware; None where nothing is borne."""
     use = use_of(lab, lab_query(lab, period), period.stretch)
-    hardware = hardware_of(lab, use.query, use.whole, now)
+    hardware = hardware_of(lab, use.query, use.whole, now, period)
     if hardware is None or not hardware.by_charge:
         return None
-    return hardware_twin(lab, hardware, all_charges(lab, hardware, charges(lab, use, period), period), period, now)
+    return hardware_twin(hardware, all_charges(lab, hardware, charges(lab, use, period), period), period)
 
 
 def overview_rows(*, lab: Lab, period: Period) -> tuple[Use, list[Charge]]:
