@@ -32,7 +32,7 @@ def one_pass(name: str, arguments: list[str], environment: dict[str, str]) -> in
     """Run pytest once, tell how long it took, and return its exit code."""
     print(f"== tests on {name}", flush=True)
     begun = time.monotonic()
-    command = [sys.executable, "-m", "pytest", *WORKERS, "--durations=10", *arguments]
+    command = [sys.executable, "-m", "pytest", *WORKERS, "--durations=25", *arguments]
     code = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}).returncode
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and arguments:  # what was asked for belongs to the other pass
         code = 0
