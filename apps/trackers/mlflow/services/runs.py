@@ -1,0 +1,248 @@
+"""From a run as MLflow tells it to a run here: made, renewed, or added to where somebody else told of it already."""
+
+from typing import Any
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from django.db import transaction
+from msgspec import structs
+
+from apps.accounts.models import Project
+from apps.core.errors import LabCarbonError
+from apps.core.units import US_PER_HOUR
+from apps.runs.choices import RunState, Teller
+from apps.runs.fingerprint_parsing import FingerprintIn
+from apps.runs.fingerprints import told_by_tracker, typed_params
+from apps.runs.known import External, Known, first_of, hear, keep_known
+from apps.runs.models import Fingerprint, Run
+from apps.runs.services import RunFacts, put_run
+from apps.trackers.mlflow.calc import HOST, US_PER_MS, ToldRun, from_scratch, kept_params, kept_tags
+from apps.trackers.models import MlflowRun, MlflowSource
+
+TOOL = "mlflow"
+FUTURE_US = 24 * US_PER_HOUR
+_MAX_ANCESTORS = 64
+
+
+@transaction.atomic
+def take_run(*, source: MlflowSource, told: ToldRun, experiment: str, project: Project, now: int) -> MlflowRun:
+    """Store what MLflow tells of a run; return it locked, its ``run`` null and ``problem`` set where it cannot be taken."""
+    row, _ = MlflowRun.objects.select_for_update(of=("self",)).get_or_create(
+        source=source, mlflow_id=told.run_id, defaults={"seen_us": now}
+    )
+    row.is_open, row.seen_us = True, now  # until all of its metrics are read
+    if row.run is not None and row.facts_digest == told.facts_digest:
+        _hear(row.run, told, now)
+        row.save()
+        return row
+    row.parent, row.quiet, row.node_uuid = told.parent, told.is_quiet, told.node_uuid
+    row.problem = _impossible(told, now)
+    if row.problem == "":
+        try:
+            with transaction.atomic():
+                _take(source, row, told, experiment, project, now)
+        except LabCarbonError as error:
+            row.problem = f"{error.message} {error.hint}".strip()[:300]
+    row.facts_digest = told.facts_digest
+    row.save()
+    return row
+
+
+def _hear(run: Run, told: ToldRun, now: int) -> None:
+    """Note a sign of life of a run that goes on; it revives one that was given up."""
+    heard_us = min(told.heard_us, now)
+    if told.is_over or run.state not in (RunState.RUNNING, RunState.LOST) or heard_us <= (run.seen_us or 0):
+        return
+    hear(run, heard_us)
+    run.save(update_fields=["seen_us", "state"])
+
+
+def _impossible(told: ToldRun, now: int) -> str:
+    if not told.start_ms:
+        return "MLflow tells no start of it, so it cannot be placed in time."
+    if told.start_ms * US_PER_MS > now + FUTURE_US:
+        return "It starts more than a day ahead: the clock of its machine is wrong."
+    return ""
+
+
+def _take(source: MlflowSource, row: MlflowRun, told: ToldRun, experiment: str, project: Project, now: int) -> None:
+    is_new = row.run is None
+    place = _Place(source, row, told, project)
+    row.problem = place.problem
+    if place.refused:
+        return
+    row.joined = place.joined
+    row.run = _added_to(place.run, told, now) if place.joined and place.run else _made(place, told, experiment, now)
+    if is_new:
+        _adopt(row)
+
+
+class _Place:
+    """Which run of ours a run of MLflow is. ``uuid``: of the one to make, where ``run`` is None.
+
+    ``by_tag``: the UUID is its process's word, whose collector may tell of the same run, before or after.
+    """
+
+    def __init__(self, source: MlflowSource, row: MlflowRun, told: ToldRun, project: Project) -> None:
+        self.source, self.project, self.row, self.told = source, project, row, told
+        self.problem, self.refused = "", False
+        self.part_of = told.part_of
+        self.uuid = uuid5(NAMESPACE_URL, f"labcarbon:mlflow:{source.lab_id}:{source.pk}:{told.run_id}")
+        self.run: Run | None = row.run
+        self.joined = row.joined
+        self.by_tag = row.run is not None and row.run.uuid != self.uuid and not row.joined
+        if self.by_tag and row.run is not None and (row.run.node_id or row.run.command):
+            self.joined = True  # its collector told of it meanwhile, and knows better
+        if row.run is None and not self._by_id():
+            self._by_tag()
+
+    def _by_id(self) -> bool:
+        """The same id of the same tool is the same run."""
+        self.run = first_of(self.source.lab, External(TOOL, self.told.run_id))
+        if self.run is None:
+            return False
+        self.joined = True
+        if not self._is_of_project(self.run):
+            self.refused, self.problem = True, "It is known already as a run of another project, and was left there."
+        return True
+
+    def _by_tag(self) -> None:
+        """Its process said which run of ours it is: believed for a run of the same lab and project, or of none yet."""
+        uuid = self.told.run_uuid
+        if uuid is None:
+            return
+        there = Run.objects.select_for_update(of=("self",)).filter(lab=self.source.lab, uuid=uuid).first()
+        if there is None:  # it comes later, from a collector that was away: then it is renewed, not made again
+            self.uuid, self.by_tag = uuid, True
+        elif not self._is_of_project(there):
+            self.problem = "Its tag labcarbon.run_uuid names a run of another project: they were kept apart."
+        elif there.mlflow.exclude(source=self.source, mlflow_id=self.told.run_id).exists():
+            self.part_of = uuid  # of several that say so the first is the run
+        else:
+            self.run, self.joined = there, True
+
+    def _is_of_project(self, run: Run) -> bool:
+        charged: set[int | None] = {run.charged_project_id, run.project_id} - {None}
+        return not charged or self.project.pk in charged
+
+    @property
+    def parent(self) -> UUID | None:
+        if self.told.parent:
+            above = self.source.runs.filter(mlflow_id=self.told.parent, run__isnull=False).exclude(pk=self.row.pk)
+            found = above.values_list("run__uuid", flat=True).first()
+            if found is not None:
+                return found
+        return self.part_of
+
+
+def _made(place: _Place, told: ToldRun, experiment: str, now: int) -> Run:
+    """Make or renew a run of which MLflow alone tells. Called where its facts are new."""
+    source = place.source
+    there = place.run
+    started_us, heard_us = told.start_ms * US_PER_MS, min(told.heard_us, now)
+    news = there is None or heard_us > (there.seen_us or 0)
+    node = None if place.by_tag else source.node  # a collector that tells of it later says on which machine
+    facts = RunFacts(
+        name=told.name or told.run_id,
+        started_us=started_us,
+        project=place.project.slug,
+        params=typed_params(kept_params(told.params)),
+        os_user=told.user,
+        host=told.tags.get(HOST, "")[:255] or (source.node.hostname if source.bound and node else ""),
+        node_uuid=node.uuid if node else None,
+        known=Known(
+            fingerprint=_fingerprint(told), parent=place.parent, tags=kept_tags(told.tags, experiment),
+            external=External(TOOL, told.run_id),
+        ),
+    )  # fmt: skip
+    if there is not None and there.ended_us is not None and there.ended_us < started_us:
+        Run.objects.filter(pk=there.pk).update(ended_us=None)  # told anew with a later start
+    uuid = there.uuid if there is not None else place.uuid
+    run, _ = put_run(lab=source.lab, uuid=uuid, facts=facts, by=None, bound_node=None, teller=Teller.MLFLOW,
+                     now=heard_us if news and not told.is_over else None)  # fmt: skip
+    return _stands(run, told)
+
+
+def _stands(run: Run, told: ToldRun) -> Run:
+    """Bring state and end up to date: MLflow's word, but for a run that is lost and of which nothing new is heard."""
+    state, ended_us = run.state, None
+    if told.is_over and told.state is not None:
+        state = told.state.value
+        ended_us = max(told.end_ms * US_PER_MS if told.end_ms else told.heard_us, run.started_us)
+    elif run.state != RunState.LOST:
+        state = RunState.RUNNING.value
+    if (state, ended_us) != (run.state, run.ended_us):
+        run.state, run.ended_us = state, ended_us
+        run.save(update_fields=["state", "ended_us"])
+    return run
+
+
+def _fingerprint(told: ToldRun) -> FingerprintIn:
+    return told_by_tracker(
+        told.counted_params,
+        commit=told.tags.get("mlflow.source.git.commit", ""),
+        entry=told.tags.get("mlflow.source.name", "").replace("\\", "/").rpartition("/")[2],
+        datasets=told.datasets,
+        from_scratch=from_scratch(told.counted_params),
+    )
+
+
+def _added_to(run: Run, told: ToldRun, now: int) -> Run:
+    """Add what a run lacks that somebody else told of: the id, parameters, parts of its fingerprint that are unknown."""
+    params = typed_params(kept_params(told.params))
+    lacking = {name: value for name, value in params.items() if name not in run.params}
+    if lacking:
+        run.params = {**run.params, **lacking}
+        run.save(update_fields=["params"])
+    _hear(run, told, now)
+    there = Fingerprint.objects.filter(run=run).first()
+    known = Known(fingerprint=_lacking(there, _fingerprint(told)), external=External(TOOL, told.run_id))
+    keep_known(run, known)
+    return _ended(run, told)
+
+
+def _ended(run: Run, told: ToldRun) -> Run:
+    """Take MLflow's word on how a run ended where nobody saw its exit code: from inside a process it cannot be seen."""
+    if not told.is_over or told.state is None or run.exit_code is not None or run.scheduler:
+        return run
+    ended_us = max(told.end_ms * US_PER_MS if told.end_ms else told.heard_us, run.started_us)
+    if run.ended_us is not None and run.state != RunState.LOST:
+        ended_us = run.ended_us
+    if (run.state, run.ended_us) != (told.state.value, ended_us):
+        run.state, run.ended_us = told.state.value, ended_us
+        run.save(update_fields=["state", "ended_us"])
+    return run
+
+
+def _lacking(there: Fingerprint | None, told: FingerprintIn) -> FingerprintIn | None:
+    """Return of a fingerprint the parts that the stored one does not know; None: there are none.
+
+    Parameters are one part: those of a command line are not mixed with those that were logged, or the next start, which is
+    asked about by its command line again, would not match.
+    """
+    if there is None:
+        return told
+    new: dict[str, Any] = {
+        "entry": "" if there.entry else told.entry,
+        "entry_name": "" if there.entry else told.entry_name,
+        "code": None if there.code or there.code_weak else told.code,
+        "data": None if there.data or there.data_weak else told.data,
+        "start": None if there.start or there.start_weak else told.start,
+        "seeds": None if there.seeds is not None else told.seeds,
+    }
+    if there.params is not None:
+        new |= {"params": None, "told": None, "dropped": None}
+    added = structs.replace(told, **new)
+    return added if any(getattr(added, name) for name in (*new, "params")) else None
+
+
+def _adopt(row: MlflowRun) -> None:
+    """Make a run that is new here the parent of those nested in it that came before it; nobody becomes his own ancestor."""
+    run = row.run
+    if run is None:
+        return
+    above, pk = {run.pk}, run.parent_id
+    while pk is not None and pk not in above and len(above) < _MAX_ANCESTORS:
+        above.add(pk)
+        pk = Run.objects.filter(pk=pk).values_list("parent_id", flat=True).first()
+    nested = row.source.runs.filter(parent=row.mlflow_id, run__isnull=False, joined=False).values("run")
+    Run.objects.filter(pk__in=nested, parent__isnull=True).exclude(pk__in=above).update(parent=run)
