@@ -127,7 +127,8 @@ class _Door(BaseHTTPRequestHandler):
         else:
             query = {name: values[0] for name, values in parse_qs(address.query).items()}
             found = self.fake.answer(path, body, query)
-            self._send(200 if found is not None else 404, {}, json.dumps(found).encode())
+            gone = {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "Not found"}
+            self._send(200 if found is not None else 404, {}, json.dumps(gone if found is None else found).encode())
 
     def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.send_response(status)

@@ -27,15 +27,15 @@ POINTS = 1000  # of one page of a history, and of one transaction
 class MlflowProblem(Exception):
     """Why a server's answer cannot be used; ``words`` is a sentence for the page. ``wait_s``: it asked for so much patience.
 
-    ``too_large``: fewer things at once may do. ``gone``: what was asked for is not there.
+    ``too_large``: fewer things at once may do. ``of_one``: it may be the fault of what was asked for, not of the server.
     """
 
-    def __init__(self, words: str, *, wait_s: int = 0, too_large: bool = False, gone: bool = False) -> None:
+    def __init__(self, words: str, *, wait_s: int = 0, too_large: bool = False, of_one: bool = False) -> None:
         super().__init__(words)
         self.words = words
         self.wait_s = wait_s
         self.too_large = too_large
-        self.gone = gone
+        self.of_one = of_one
 
 
 class OutOfTime(Exception):
@@ -174,8 +174,8 @@ class Server:
         if status == 404:
             gone = b"RESOURCE_DOES_NOT_EXIST" in reply.body
             words = f"It is not there{said}." if gone else f"{self.where} has no MLflow API under this address (404)."
-            return MlflowProblem(words, gone=gone)
-        return MlflowProblem(f"{self.where} answers {status}{said}.")
+            return MlflowProblem(words, of_one=gone)
+        return MlflowProblem(f"{self.where} answers {status}{said}.", of_one=status in (400, 500))
 
 
 def _list(page: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

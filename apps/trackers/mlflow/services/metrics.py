@@ -3,7 +3,6 @@
 from django.db import transaction
 
 from apps.core.errors import LabCarbonError
-from apps.core.text import unstorable
 from apps.runs.metric_parsing import Point, as_points
 from apps.runs.metrics import add_points
 from apps.runs.models import Metric
@@ -15,6 +14,7 @@ from apps.trackers.models import MlflowRun, MlflowSeries
 
 SYSTEM = "system/"  # of MLflow's own measurements only the watts are read
 _NAME = 200
+_REPLACED = "\ufffd"  # what stood there cannot be stored, and MLflow knows no metric of this name
 
 
 def read_metrics(*, server: Server, told: MlflowRun, run: ToldRun, now: int) -> None:
@@ -23,7 +23,7 @@ def read_metrics(*, server: Server, told: MlflowRun, run: ToldRun, now: int) -> 
     watts = counts_watts(told)
     for name, latest in sorted(run.latest.items()):
         gpu = gpu_of(name)
-        if (name.startswith(SYSTEM) and gpu is None) or len(name) > _NAME or unstorable(name):
+        if (name.startswith(SYSTEM) and gpu is None) or len(name) > _NAME or _REPLACED in name:
             continue
         series = known.get(name) or MlflowSeries(told=told, name=name)
         if series.pk is None and not gpu and Metric.objects.filter(run=told.run, name=name).exists():

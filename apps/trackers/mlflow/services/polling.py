@@ -16,7 +16,7 @@ from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.trackers.mlflow.calc import ToldRun, project_for, read_run
 from apps.trackers.mlflow.server import MlflowProblem, OutOfTime, Server
 from apps.trackers.mlflow.services.metrics import read_metrics
-from apps.trackers.mlflow.services.runs import take_run
+from apps.trackers.mlflow.services.runs import METRICS, take_run
 from apps.trackers.mlflow.services.sources import server_of
 from apps.trackers.mlflow.services.telling import tell_verdicts
 from apps.trackers.models import MlflowRun, MlflowSource
@@ -26,14 +26,17 @@ LONGEST_WAIT_US = US_PER_HOUR
 OVERLAP_MS = 3_600_000
 ALL_EVERY_US = 24 * US_PER_HOUR
 SLICE_S = 12.0  # the embedded worker does nothing else meanwhile
+MOST_PASSED_OVER = 3  # more of them are the server's fault
 _AT_ONCE = 50  # ids in one question
 
 
 @dataclass
 class Slice:
-    """What one slice did. ``more``: it stopped for its time. ``problem``: why it ended, '' if it went well."""
+    """What one slice did. ``more``: it stopped for its time. ``problem``: why it ended, '' if it went well. ``passed_over``:
+    runs whose metrics could not be read, which hold up nobody else."""
 
     runs: int = 0
+    passed_over: int = 0
     more: bool = False
     problem: str = ""
 
@@ -185,8 +188,15 @@ def _read_run(source: MlflowSource, server: Server, taken: dict[str, _Experiment
     now = now_us()
     if row is None or not known:
         row = take_run(source=source, told=told, experiment=experiment.name, project=experiment.project, now=now)
-    if row.run is not None:
-        read_metrics(server=server, told=row, run=told, now=now)
+    try:
+        if row.run is not None:
+            read_metrics(server=server, told=row, run=told, now=now)
+    except MlflowProblem as problem:
+        if not problem.of_one or done.passed_over >= MOST_PASSED_OVER:
+            raise
+        done.passed_over += 1
+        MlflowRun.objects.filter(pk=row.pk).update(problem=f"{METRICS}{problem.words}"[:300], is_open=True, seen_us=now)
+        return
     digest = told.digest if row.run is not None else ""
     MlflowRun.objects.filter(pk=row.pk).update(digest=digest, is_open=not told.is_over, seen_us=now)
     done.runs += not known

@@ -20,6 +20,7 @@ from apps.trackers.models import MlflowRun, MlflowSource
 
 TOOL = "mlflow"
 FUTURE_US = 24 * US_PER_HOUR
+METRICS = "Its metrics: "  # begins a problem that the next reading may mend
 _MAX_ANCESTORS = 64
 
 
@@ -32,6 +33,7 @@ def take_run(*, source: MlflowSource, told: ToldRun, experiment: str, project: P
     row.is_open, row.seen_us = True, now  # until all of its metrics are read
     if row.run is not None and row.facts_digest == told.facts_digest:
         _hear(row.run, told, now)
+        row.problem = "" if row.problem.startswith(METRICS) else row.problem
         row.save()
         return row
     row.parent, row.quiet, row.node_uuid = told.parent, told.is_quiet, told.node_uuid
@@ -140,12 +142,13 @@ def _made(place: _Place, told: ToldRun, experiment: str, now: int) -> Run:
     there = place.run
     started_us, heard_us = told.start_ms * US_PER_MS, min(told.heard_us, now)
     news = there is None or heard_us > (there.seen_us or 0)
+    params = typed_params(kept_params(told.params))
     node = None if place.by_tag else source.node  # a collector that tells of it later says on which machine
     facts = RunFacts(
         name=told.name or told.run_id,
         started_us=started_us,
         project=place.project.slug,
-        params=typed_params(kept_params(told.params)),
+        params=params if told.counted_params else {},
         os_user=told.user,
         host=told.tags.get(HOST, "")[:255] or (source.node.hostname if source.bound and node else ""),
         node_uuid=node.uuid if node else None,
@@ -159,6 +162,9 @@ def _made(place: _Place, told: ToldRun, experiment: str, now: int) -> Run:
     uuid = there.uuid if there is not None else place.uuid
     run, _ = put_run(lab=source.lab, uuid=uuid, facts=facts, by=None, bound_node=None, teller=Teller.MLFLOW,
                      now=heard_us if news and not told.is_over else None)  # fmt: skip
+    if run.params != params:  # too many to be compared: a part of them would match what differs; shown all the same
+        run.params = params
+        run.save(update_fields=["params"])
     return _stands(run, told)
 
 

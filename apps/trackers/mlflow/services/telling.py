@@ -49,7 +49,7 @@ def tell_verdicts(*, source: MlflowSource, server: Server | None = None) -> int:
             break
         except MlflowProblem as problem:
             _put_off(told, problem)
-            if not problem.gone:
+            if not problem.of_one:
                 break  # what holds for one most likely holds for the next
     return written
 
