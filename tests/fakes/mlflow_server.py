@@ -171,7 +171,7 @@ class _Door(BaseHTTPRequestHandler):
         del self.fake.wrong["/runs/search"]
         self.huge()
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *args: object) -> None:
         pass
 
 

@@ -41,7 +41,7 @@ def source(fake: FakeMlflow, lab: SmallLab) -> MlflowSource:
         ((403, {}, b"Invalid Host header"), "--allowed-hosts"),
         ((404, {}, b"nothing"), "no MLflow API under this address"),
         ((500, {}, b'{"message": "boom <script>"}'), "answers 500, “boom <script>”"),
-        ((302, {"Location": "https://other.example/login?next=x"}, b""), "sends on to https://other.example. Redirects are not"),
+        ((302, {"Location": "https://other.example/in?x=y"}, b""), "sends on to https://other.example. Redirects are not"),
         ((200, {}, HTML), "web page, not with MLflow's API"),
         ((200, {}, b"hello"), "not JSON"),
         ((200, {}, b"[1]"), "not JSON"),
