@@ -96,7 +96,8 @@ def _server(small: Any, run: uuid.UUID, now: int) -> None:
     from apps.trackers.models import MlflowRun, MlflowSource
 
     project = Project.objects.get(lab=small.lab, slug="demo")
-    told = SourceIn(name="MLflow of the lab", address="http://127.0.0.1:9", patterns=(("cells-*", project),), project=project,
+    told = SourceIn(name="MLflow of the lab", address="http://127.0.0.1:9",
+                    patterns=(("cells-*", project),), project=project,
                     site=small.site)  # fmt: skip
     source = add_source(lab=small.lab, told=told, by=small.owner, now=now)
     away = {"problem": "127.0.0.1:9 refuses the connection: is the server running?", "failures": 3, "version": "3.4.0"}

@@ -21,9 +21,10 @@ def demo(lab: SmallLab, slug: str = "demo") -> Project:
     return Project.objects.get(lab=lab.lab, slug=slug)
 
 
-def source_at(fake: FakeMlflow, lab: SmallLab, *, node: Node | None = None, **more: Any) -> MlflowSource:
+def source_at(server: FakeMlflow | str, lab: SmallLab, *, node: Node | None = None, **more: Any) -> MlflowSource:
     """Return a server of the lab that is polled, its watts at ``node`` or else at the lab's site."""
-    told = {"name": "MLflow", "address": fake.address, "project": demo(lab), "node": node,
+    address = server if isinstance(server, str) else server.address
+    told = {"name": "MLflow", "address": address, "project": demo(lab), "node": node,
             "site": None if node else lab.site, **more}  # fmt: skip
     return add_source(lab=lab.lab, told=SourceIn(**told), by=lab.owner, now=now_us())
 
