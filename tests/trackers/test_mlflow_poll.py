@@ -394,3 +394,28 @@ def test_questions_to_the_database_do_not_grow_with_runs_that_are_known(fake: Fa
     poll(source)
     settle()
     assert asked() <= few + 8  # one for each run: whether it is unchanged
+
+
+def test_two_that_read_at_once_count_nothing_twice(fake: FakeMlflow, source: MlflowSource) -> None:
+    """One stands still between asking for a page and storing it; the other reads on to the end meanwhile."""
+    from apps.trackers.mlflow.server import Server
+
+    run = training(fake, "a1", over=False)
+    watts(run, 100.0, seconds=90)
+    asked, history = [], Server.history
+
+    def slow(self: Server, *args: str) -> object:
+        found = history(self, *args)
+        if not asked:
+            asked.append(args)
+            run.status, run.end_ms = "FINISHED", MS + 91_000
+            poll(source)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Server, "history", slow)
+        poll(source)
+    poll(source)
+    assert _ledger_mj() == 90 * 100_000
+    assert MetricPoint.objects.count() == 5
+    assert not EnergyWindow.objects.exclude(measurement=8).exists()

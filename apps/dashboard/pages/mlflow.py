@@ -114,7 +114,7 @@ def _told(data: QueryDict, visitor: Visitor, *, address: str = "") -> SourceIn:
         user=data.get("user", ""),
         secret=data.get("secret") or None,
         patterns=_patterns(data.get("patterns", ""), visitor),
-        project=_project(data["project"], visitor, "project") if data.get("project") else None,
+        project=_project(slug, visitor, "project") if (slug := data.get("project", "")) else None,
         node=node,
         site=None if node else _site(data, visitor),
         tells_verdicts="verdicts" in data,

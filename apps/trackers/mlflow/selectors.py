@@ -34,9 +34,9 @@ def problems_of(source: MlflowSource, limit: int) -> QuerySet[MlflowRun]:
     return found.select_related("run").order_by("-seen_us", "-pk")[:limit]
 
 
-def watched(lab: Lab) -> QuerySet[MlflowSource]:
-    """Return the servers that are polled and did not answer when they were asked last."""
-    return MlflowSource.objects.filter(lab=lab, removed_us=None, on=True).exclude(problem="").order_by("name", "pk")
+def unanswering(lab: Lab) -> QuerySet[MlflowSource]:
+    """Return the servers that are polled and did not answer the last three times (14 minutes)."""
+    return MlflowSource.objects.filter(lab=lab, removed_us=None, on=True, failures__gte=3).order_by("name", "pk")
 
 
 @dataclass(frozen=True)

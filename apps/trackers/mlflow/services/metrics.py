@@ -39,6 +39,7 @@ def _read_series(
     server: Server, told: MlflowRun, series: MlflowSeries, latest: Latest, *, over: bool, counts: bool, now: int
 ) -> None:
     """Read one history from where it stands; once a run is over, once more from its beginning: what came late is there."""
+    standing = _standing(series)
     if over and not series.whole:
         series.token, series.points = "", 0
     token, before = series.token, series.points
@@ -48,6 +49,8 @@ def _read_series(
         values = read_points(rows)
         with transaction.atomic():
             MlflowRun.objects.select_for_update().get(pk=told.pk)
+            if _moved(series, standing):
+                return  # somebody else reads it just now, and went on from here
             if gpu_of(series.name):
                 waiting = _take_watts(told, series, [*waiting, *values], over=over and not following, counts=counts, now=now)
             else:
@@ -57,9 +60,20 @@ def _read_series(
             if not following:
                 series.seen, series.whole = str(latest), over
             series.save()
+            standing = _standing(series)
         if not following:
             return
         token, before = following, before + len(values)
+
+
+def _standing(series: MlflowSeries) -> tuple[object, ...]:
+    return series.token, series.seen, series.whole, series.until_us
+
+
+def _moved(series: MlflowSeries, standing: tuple[object, ...]) -> bool:
+    """Return whether a series stands elsewhere than when it was read. Its run's row is locked."""
+    there = MlflowSeries.objects.filter(told_id=series.told_id, name=series.name).first()
+    return (there is not None or series.pk is not None) and (there is None or _standing(there) != standing)
 
 
 def _take_values(told: MlflowRun, series: MlflowSeries, values: list[tuple[int, int, float | str]], before: int) -> None:
