@@ -9,6 +9,7 @@ from apps.core import outbound
 from apps.core.addresses import Inside, ip_of, parse_address, why_not
 from apps.core.errors import InvalidInput
 from apps.core.outbound import OutboundProblem, ask
+from labcarbon.environment import EnvironmentProblem, read_environment
 
 NOTHING = Inside()
 
@@ -57,6 +58,14 @@ def test_a_network_opens_what_is_in_it() -> None:
     assert why_not(address, ip_of("10.2.3.4"), inside) == ""
     assert why_not(address, ip_of("::ffff:10.2.3.4"), inside) == ""
     assert why_not(address, ip_of("10.3.0.1"), inside)
+
+
+def test_what_is_named_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABCARBON_TRACKER_HOSTS", "mlflow.lab:5000, 10.2.0.0/16")
+    assert read_environment().tracker_hosts == ["mlflow.lab:5000", "10.2.0.0/16"]
+    monkeypatch.setenv("LABCARBON_TRACKER_HOSTS", "10.2.0.0/99")
+    with pytest.raises(EnvironmentProblem, match=r"LABCARBON_TRACKER_HOSTS: .*10\.2\.0\.0/99"):
+        read_environment()
 
 
 @pytest.mark.parametrize("ip", NEVER)

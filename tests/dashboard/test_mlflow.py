@@ -95,6 +95,7 @@ def test_experiments_by_name(lab: SmallLab, owner: Client, fake: FakeMlflow) -> 
         ({"sign_in": "password", "user": ""}, "belongs to a user"),
         ({"sign_in": "token"}, "password or token is missing"),
         ({"sign_in": "token", "secret": "a\nb"}, "no password or token"),
+        ({"sign_in": "token", "secret": "tökén"}, "A token has plain letters"),
         ({"project": ""}, "No experiment would be read"),
         ({"project": "nope"}, "no project &#x27;nope&#x27;"),
         ({"patterns": "vision"}, "Line 1 of the experiments"),

@@ -49,6 +49,9 @@ for turn in (0, 1):
             mlflow.log_metric("accuracy", value)
             time.sleep(0.01)
         mlflow.log_metric("bad", float("nan"))
+        for start in range(0, 2500, 500):
+            many = [Metric("long", i + turn, now_ms + i, i) for i in range(start, start + 500)]
+            MlflowClient().log_batch(run.info.run_id, metrics=many)
         if turn == 0:
             watts = [Metric("system/gpu_%d_power_usage_watts" % gpu, power, now_ms - 600_000 + i * 10_000, i)
                      for gpu, power in ((0, 100.0), (1, 61.3)) for i in range(13)]
@@ -116,6 +119,8 @@ def test_what_was_logged_is_here_and_a_repeat_is_told_there(served: tuple[mlflow
         (0, 0.5),
         (1, 0.75),
     ]
+    long = one.metrics.get(name="long")
+    assert (long.count, long.last_step, long.greatest) == (2500, 2499, 2499.0)  # three pages
     assert one.metrics.get(name="bad").points.get().word == "NaN"
     assert not Metric.objects.filter(name__startswith="system/").exists()
 

@@ -1,6 +1,7 @@
 """A repeat is told in MLflow as a tag: when it is found, when it changes, and again later where that failed."""
 
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 
@@ -9,10 +10,13 @@ from apps.preflight.choices import RepeatState
 from apps.preflight.findings import decide
 from apps.preflight.models import Repeat
 from apps.runs.choices import RunState
+from apps.runs.known import Known
 from apps.runs.models import Run
+from apps.runs.services import RunFacts, put_run
 from apps.trackers.models import MlflowRun, MlflowSource
 from tests.builders import SmallLab
 from tests.fakes.mlflow_server import FakeMlflow, fake_mlflow
+from tests.runs.fingerprints import parsed
 from tests.trackers.mlflow_support import MS, poll, settle, source_at, training, watts
 
 HOUR_MS = 3_600_000
@@ -45,6 +49,32 @@ def test_a_repeat_is_told_with_a_link_and_no_name(fake: FakeMlflow, source: Mlfl
     assert tags["labcarbon.link"] == f"http://127.0.0.1:8000/runs/{run.uuid}/"
     assert Repeat.objects.get().run == run
     assert "labcarbon.verdict" not in fake.runs["a1"].tags
+
+
+def _asked_before_its_start(lab: SmallLab, started_us: int) -> Run:
+    """Store a run as MLflow's client with the collector tells it: all is known but the parameters that it will log."""
+    known = Known(fingerprint=parsed(params=None, told=None, dropped=None))
+    facts = RunFacts(name="train.py", started_us=started_us, project="demo", node_uuid=lab.node.uuid, known=known)
+    run, _ = put_run(lab=lab.lab, uuid=uuid4(), facts=facts, by=lab.owner, bound_node=None, now=now_us())
+    return run
+
+
+@pytest.mark.parametrize(("lr", "told"), [("0.10", "duplicate: This was done already: "), ("0.2", None)])
+def test_with_the_collector_beside_the_client_it_is_certain(
+    fake: FakeMlflow, source: MlflowSource, lab: SmallLab, lr: str, told: str | None
+) -> None:
+    """Its parameters are known with the first that were logged, and complete what its client told at the start."""
+    for name, at_ms, rate in (("a1", MS - 2 * HOUR_MS, "1e-1"), ("a2", MS, lr)):
+        run = _asked_before_its_start(lab, at_ms * 1000)
+        fake.add(
+            name, start_ms=at_ms, status="FINISHED" if name == "a1" else "RUNNING", params={"lr": rate, "epochs": "3"},
+            end_ms=at_ms + 60_000 if name == "a1" else None, tags={"labcarbon.run_uuid": str(run.uuid)},
+        )  # fmt: skip
+    poll(source)
+    assert Run.objects.count() == 2
+    said = fake.runs["a2"].tags.get("labcarbon.verdict")
+    assert said is None if told is None else (said or "").startswith(told)
+    assert [repeat.certainty for repeat in Repeat.objects.all()] == (["verified"] if told else [])
 
 
 def test_what_is_new_is_not_told(fake: FakeMlflow, source: MlflowSource) -> None:

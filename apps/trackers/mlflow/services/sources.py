@@ -117,6 +117,8 @@ def _checked(lab: Lab, told: SourceIn) -> SourceIn:
         raise InvalidInput("A password belongs to a user, whose name has no colon.", field="user")
     if told.secret is not None and (len(told.secret) > 2000 or not told.secret.isprintable()):
         raise InvalidInput("This is no password or token: at most 2000 printable characters.", field="secret")
+    if told.sign_in == SignIn.TOKEN and not (told.secret or "").isascii():
+        raise InvalidInput("A token has plain letters, digits and signs only.", field="secret", hint="Copy it once more.")
     return replace(told, name=name, address=str(address), user=told.user.strip() if told.sign_in == SignIn.PASSWORD else "")
 
 
