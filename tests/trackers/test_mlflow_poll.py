@@ -290,6 +290,28 @@ def test_of_two_that_say_they_are_one_run_the_first_is_it(fake: FakeMlflow, sour
     assert {row.run.parent_id for row in MlflowRun.objects.exclude(mlflow_id="a1") if row.run} == {run.pk}
 
 
+@pytest.mark.parametrize("tag", ["labcarbon.part_of", "mlflow.parentRunId"])
+def test_a_part_is_on_the_machine_of_its_whole(fake: FakeMlflow, source: MlflowSource, lab: SmallLab, tag: str) -> None:
+    run = _known(lab)
+    training(fake, "whole").tags["labcarbon.run_uuid"] = str(run.uuid)
+    part = training(fake, "z-part")
+    part.tags[tag] = str(run.uuid) if tag == "labcarbon.part_of" else "whole"
+    watts(part, 100.0, seconds=120)
+    push(lab.node, [W("gpu:GPU-1", 7_000_000, start_us=T0, end_us=T0 + MINUTE)])
+    poll(source)
+    stored = Run.objects.get(external_ids__value="z-part")
+    assert (stored.node, stored.host, stored.parent) == (lab.node, "ws-1", run)
+    assert _ledger_mj() == 7_000_000 + 60 * 100_000
+
+
+def test_a_run_names_its_machine(fake: FakeMlflow, source: MlflowSource, lab: SmallLab) -> None:
+    training(fake, "a1").tags["labcarbon.node"] = str(lab.node.uuid)
+    training(fake, "a2").tags["labcarbon.node"] = str(uuid4())
+    poll(source)
+    nodes = {row.mlflow_id: row.run.node for row in MlflowRun.objects.all() if row.run}
+    assert nodes == {"a1": lab.node, "a2": source.node}
+
+
 def test_the_same_id_told_over_the_api_is_the_same_run(fake: FakeMlflow, source: MlflowSource, lab: SmallLab) -> None:
     run = _known(lab)
     ExternalId.objects.create(lab=lab.lab, run=run, tool="mlflow", value="a1")

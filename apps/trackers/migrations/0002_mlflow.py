@@ -75,6 +75,20 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("lab", "address"), name="mlflow_source_once_per_lab"),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("sign_in", "none"),
+                            models.Q(("secret", ""), _negated=True),
+                            ("removed_us__isnull", False),
+                            _connector="OR",
+                        ),
+                        name="mlflow_source_signs_in",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="MlflowRun",
@@ -115,6 +129,20 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(condition=models.Q(("is_open", True)), fields=["source", "id"], name="mlflow_open"),
+                    models.Index(
+                        condition=models.Q(("parent", ""), _negated=True), fields=["source", "parent"], name="mlflow_nested"
+                    ),
+                    models.Index(
+                        condition=models.Q(("verdict", models.F("told_verdict")), _negated=True),
+                        fields=["source", "due_us"],
+                        name="mlflow_to_tell",
+                    ),
+                ],
+                "constraints": [models.UniqueConstraint(fields=("source", "mlflow_id"), name="mlflow_run_once")],
+            },
         ),
         migrations.CreateModel(
             name="MlflowExperiments",
@@ -136,6 +164,9 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("source", "position"), name="mlflow_pattern_position_once")],
+            },
         ),
         migrations.CreateModel(
             name="MlflowSeries",
@@ -172,47 +203,5 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [models.UniqueConstraint(fields=("told", "name"), name="mlflow_series_once")],
             },
-        ),
-        migrations.AddConstraint(
-            model_name="mlflowsource",
-            constraint=models.UniqueConstraint(fields=("lab", "address"), name="mlflow_source_once_per_lab"),
-        ),
-        migrations.AddConstraint(
-            model_name="mlflowsource",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("sign_in", "none"),
-                    models.Q(("secret", ""), _negated=True),
-                    ("removed_us__isnull", False),
-                    _connector="OR",
-                ),
-                name="mlflow_source_signs_in",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="mlflowrun",
-            index=models.Index(condition=models.Q(("is_open", True)), fields=["source", "id"], name="mlflow_open"),
-        ),
-        migrations.AddIndex(
-            model_name="mlflowrun",
-            index=models.Index(
-                condition=models.Q(("parent", ""), _negated=True), fields=["source", "parent"], name="mlflow_nested"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="mlflowrun",
-            index=models.Index(
-                condition=models.Q(("verdict", models.F("told_verdict")), _negated=True),
-                fields=["source", "due_us"],
-                name="mlflow_to_tell",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="mlflowrun",
-            constraint=models.UniqueConstraint(fields=("source", "mlflow_id"), name="mlflow_run_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="mlflowexperiments",
-            constraint=models.UniqueConstraint(fields=("source", "position"), name="mlflow_pattern_position_once"),
         ),
     ]

@@ -9,6 +9,8 @@ from msgspec import structs
 from apps.accounts.models import Project
 from apps.core.errors import LabCarbonError
 from apps.core.units import US_PER_HOUR
+from apps.fleet.models import Node
+from apps.fleet.selectors import TRACKER, measured_nodes
 from apps.runs.choices import RunState, Teller
 from apps.runs.fingerprint_parsing import FingerprintIn
 from apps.runs.fingerprints import told_by_tracker, typed_params
@@ -135,6 +137,18 @@ class _Place:
                 return found
         return self.part_of
 
+    @property
+    def node(self) -> Node | None:
+        """Its machine: the one it named, else that of what it is a part of, else the server's. None: its collector says."""
+        if self.by_tag:
+            return None
+        lab, named = self.source.lab, None
+        if self.told.node_uuid is not None:
+            named = measured_nodes(lab).filter(uuid=self.told.node_uuid).first()
+        if named is None and self.parent is not None:
+            named = Node.objects.filter(lab=lab, runs__lab=lab, runs__uuid=self.parent).first()
+        return named or self.source.node
+
 
 def _made(place: _Place, told: ToldRun, experiment: str, now: int) -> Run:
     """Make or renew a run of which MLflow alone tells. Called where its facts are new."""
@@ -143,14 +157,14 @@ def _made(place: _Place, told: ToldRun, experiment: str, now: int) -> Run:
     started_us, heard_us = told.start_ms * US_PER_MS, min(told.heard_us, now)
     news = there is None or heard_us > (there.seen_us or 0)
     params = typed_params(kept_params(told.params))
-    node = None if place.by_tag else source.node  # a collector that tells of it later says on which machine
+    node = place.node
     facts = RunFacts(
         name=told.name or told.run_id,
         started_us=started_us,
         project=place.project.slug,
         params=params if told.counted_params else {},
         os_user=told.user,
-        host=told.tags.get(HOST, "")[:255] or (source.node.hostname if source.bound and node else ""),
+        host=told.tags.get(HOST, "")[:255] or ("" if node is None or TRACKER in node.facts else node.hostname),
         node_uuid=node.uuid if node else None,
         known=Known(
             fingerprint=_fingerprint(told), parent=place.parent, tags=kept_tags(told.tags, experiment),
