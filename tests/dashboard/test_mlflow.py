@@ -222,3 +222,14 @@ def test_a_runs_page_says_what_mlflow_told(lab: SmallLab, owner: Client, fake: F
     for words in ("Told by MLflow", "alone tells of this run", "of 1 card, sampled", "Nobody told on which machine"):
         assert words in page
     assert "6,000,000" in page or "1.67" in page
+
+
+def test_a_server_that_stays_away_stands_on_the_overview(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+    source = source_at(fake, lab)
+    fake.wrong["*"] = (500, {}, b"")
+    for failures in (1, 2, 3):
+        poll(source)
+        assert ("MLflow does not answer" in text_of(owner.get("/"))) == (failures == 3)
+    fake.wrong.clear()
+    poll(source)
+    assert "MLflow does not answer" not in text_of(owner.get("/"))
