@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from apps.core.addresses import inside_of
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 
@@ -29,6 +31,18 @@ def _packs() -> list[str] | None:
     if words == ["all"]:
         return None
     return [] if words == ["none"] else words
+
+
+def _tracker_hosts() -> list[str]:
+    """Return the hosts and networks of the inside that trackers' servers may stand at."""
+    words = _words("LABCARBON_TRACKER_HOSTS")
+    try:
+        inside_of(words, loopback=False)
+    except ValueError as error:
+        raise EnvironmentProblem(
+            f"LABCARBON_TRACKER_HOSTS: {error}. Write host names, host:port or networks such as 10.2.0.0/16, with commas."
+        ) from error
+    return words
 
 
 def _oidc_secret() -> str:
@@ -96,6 +110,7 @@ class Environment:
     oidc: Oidc = field(default_factory=Oidc)
     email_url: str = ""
     data_packs: list[str] | None = None
+    tracker_hosts: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -153,4 +168,5 @@ def read_environment() -> Environment:
             name=os.environ.get("LABCARBON_OIDC_NAME", "").strip(),
         ),
         data_packs=_packs(),
+        tracker_hosts=_tracker_hosts(),
     )

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 import dj_database_url
 from csp.constants import NONE, SELF
 
+from apps.core.addresses import inside_of
 from labcarbon.environment import BASE_DIR, read_environment
 
 ENVIRONMENT = read_environment()
@@ -14,6 +15,8 @@ SECRET_KEY = ENVIRONMENT.secret_key or "unset-and-refused-by-check-labcarbon.E00
 TOKEN_PEPPERS = ENVIRONMENT.token_peppers
 SITE_URL = ENVIRONMENT.url
 DATA_PACKS = ENVIRONMENT.data_packs
+# A server on one's own machine may ask what runs on that machine.
+TRACKER_INSIDE = inside_of(ENVIRONMENT.tracker_hosts, loopback=ENVIRONMENT.loopback_only)
 _HOST = urlsplit(SITE_URL).hostname or "127.0.0.1"
 ALLOWED_HOSTS = sorted(
     {_HOST, *ENVIRONMENT.allowed_hosts, *(["127.0.0.1", "localhost", "[::1]"] if ENVIRONMENT.loopback_only else [])}

@@ -4,8 +4,6 @@ Added to the library: secrets are encrypted in the database; one code opens one 
 the cache is emptied; whoever has just proved the app need not prove it again to see the recovery codes.
 """
 
-import base64
-import hmac
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,7 +19,6 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value, yield_hotp_counters_from_time
 from allauth.mfa.totp.views import ActivateTOTPView
 from allauth.socialaccount.models import SocialAccount
-from cryptography.fernet import Fernet, InvalidToken
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ValidationError
@@ -29,13 +26,10 @@ from django.db import transaction
 from django.forms import Form
 from django.http import HttpResponse
 
+from apps.accounts.sealing import CannotOpen, opened, seal
+
+_PURPOSE = "labcarbon second factor"
 _SPENT = "last_counter"  # in an app's data: the 30 s step of the last code that it opened a door with
-
-
-def _box(number: int) -> Fernet:
-    """Return the box of a token pepper (settings.TOKEN_PEPPERS), which no backup of the database holds."""
-    key = hmac.digest(settings.TOKEN_PEPPERS[number], b"labcarbon second factor", "sha256")
-    return Fernet(base64.urlsafe_b64encode(key))
 
 
 class SecondFactor(DefaultMFAAdapter):
@@ -53,15 +47,12 @@ class SecondFactor(DefaultMFAAdapter):
         return user.get_username()
 
     def encrypt(self, text: str) -> str:
-        """Return ``<number of the pepper>:<sealed text>``: the highest pepper seals, all open."""
-        number = max(settings.TOKEN_PEPPERS)
-        return f"{number}:{_box(number).encrypt(text.encode()).decode()}"
+        return seal(_PURPOSE, text)
 
     def decrypt(self, encrypted_text: str) -> str:
-        number, _, sealed = encrypted_text.partition(":")
         try:
-            return _box(int(number)).decrypt(sealed.encode()).decode()
-        except (KeyError, ValueError, InvalidToken) as error:
+            return opened(_PURPOSE, encrypted_text)
+        except CannotOpen as error:
             raise ValidationError(
                 "Your second factor cannot be read any more: the server's token peppers were changed. "
                 "Ask an admin of the server to run `manage.py remove_second_factor` for you."

@@ -16,6 +16,7 @@ from apps.preflight.choices import KEPT, Act, RepeatState, Verdict
 from apps.preflight.models import Repeat
 from apps.preflight.selectors import candidates, job_of, keys_asked, past_of, pasts, series_of, work_of
 from apps.preflight.services import withdraw_avoided
+from apps.preflight.trackers import tell_trackers
 from apps.preflight.verdicts import SERIES_US, Found, judge
 from apps.runs.choices import RunState
 from apps.runs.fingerprints import ignored_of, parts_of
@@ -45,7 +46,10 @@ def judge_run(*, run: Run, now: int) -> Repeat | None:
         sweep=run.sweep,
     )  # fmt: skip
     question, before = _with_curves(run, question, before)
-    return _renewed(run, judge(question, before), itself, now)
+    found = judge(question, before)
+    repeat = _renewed(run, found, itself, now)
+    tell_trackers(run=run, question=question, found=found, repeat=repeat)
+    return repeat
 
 
 def _with_curves(run: Run, question: Question, before: list[Past]) -> tuple[Question, list[Past]]:
@@ -112,6 +116,7 @@ def decide(
     for repeat in found:
         repeat.state, repeat.reason, repeat.by, repeat.decided_us = state, reason, by, now
         repeat.save(update_fields=["state", "reason", "by", "decided_us"])
+        request_job(kind="preflight.judge", key=str(repeat.run_id))  # trackers say what was decided
     details = {"state": state.value, "reason": reason, "runs": [str(repeat.run.uuid) for repeat in found]}
     audit.record(lab=lab, by=by, action=Act.DECIDED, subject=_subject(found), details=details, now=now)
     return found

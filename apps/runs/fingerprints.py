@@ -3,17 +3,18 @@
 The one place of the server that computes with ``lc1``; docs/fingerprint.md says what is compared with what.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 from django.db import transaction
-from labcarbon_collect.lc1 import left_out, param_hash, recipe, seeds_hash, sort_params
+from labcarbon_collect.lc1 import left_out, param_hash, part_hash, recipe, seeds_hash, sort_params, typed
 
 from apps.core.errors import InvalidInput
 from apps.core.sql import bulk_insert
 from apps.runs.code_texts import keep_code_text
-from apps.runs.fingerprint_parsing import VERSION, CodeIn, DataIn, FingerprintIn, StartIn
+from apps.runs.fingerprint_parsing import VERSION, CodeIn, DataIn, FingerprintIn, ItemIn, StartIn, unstorable_part
 from apps.runs.models import Fingerprint, IgnoredParameter, Run, TierKey
 from apps.runs.tiers import Parts, tier_keys
 
@@ -33,6 +34,42 @@ def told_by_params(params: Mapping[str, Any]) -> FingerprintIn:
         dropped=sorted(found.dropped),
         seeds={name: param_hash(name, value) for name, value in found.seeds.items()} or None,
     )
+
+
+def told_by_tracker(
+    params: Mapping[str, Any], *, commit: str, entry: str, datasets: Collection[tuple[str, str, str]], from_scratch: bool
+) -> FingerprintIn:
+    """Return the fingerprint of a run that a tracker tells of, which sees neither changes to the code nor contents.
+
+    Code (by its commit), data (by the tracker's own short digests: (role, name, digest)) and start are weak therefore; what
+    it does not tell is unknown. ``from_scratch``: parameters are known and none names what the run begins from.
+    """
+    found = told_by_params(params) if params else FingerprintIn(version=VERSION)
+    if found.told is not None:
+        found.told = {name: value for name, value in found.told.items() if _may_stand(value)}
+    named = re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)
+    if named:
+        found.code = CodeIn(state="weak", weak=part_hash("commit", commit), commit=commit)
+    if entry:
+        found.entry, found.entry_name = part_hash("entry", entry), entry[:255]
+    if datasets:
+        listed = sorted([role, name, digest] for role, name, digest in datasets)
+        items = [ItemIn(role=role, name=name, state="weak") for role, name, _ in listed[:100]]
+        found.data = DataIn(weak=part_hash("tracker's data", listed), items=items)
+    if params and from_scratch:
+        found.start = StartIn(weak=part_hash("start", "scratch"), name="scratch")
+    return found
+
+
+def typed_params(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return parameters that were told as text with their types, as they are shown; what a column cannot hold stays text."""
+    found = {name: typed(text) for name, text in given.items()}
+    plain = {name: not isinstance(value, list | dict) and _may_stand(value) for name, value in found.items()}
+    return {name: value if plain[name] else given[name] for name, value in found.items()}
+
+
+def _may_stand(value: Any) -> bool:
+    return not unstorable_part(value) and len(str(value)) <= 256
 
 
 @transaction.atomic

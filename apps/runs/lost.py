@@ -1,8 +1,8 @@
 """Runs of which nothing is heard any more: given up after a while, and revived by any word of them.
 
 A run that goes on shows in the windows of its node. Where the node went on for LOST_AFTER_US without it, it is lost. A node
-that is silent altogether loses no run: nobody knows. A run of no node, or of a scheduler, which tells of its end itself, is
-lost when neither a word of it nor a window of any node came for SILENT_AFTER_US.
+that is silent altogether loses no run: nobody knows. A run of no node, or of a scheduler or MLflow, which tell of its end,
+is lost when neither a word of it nor a window of any node came for SILENT_AFTER_US.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from apps.core.sql import rows
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.fleet.models import Node
 from apps.ingest.models import Consumer
-from apps.runs.choices import RunState
+from apps.runs.choices import RunState, Teller
 from apps.runs.models import Run
 
 LOST_AFTER_US = 15 * 60 * US_PER_S
@@ -41,7 +41,7 @@ def look_for_lost(*, lab: Lab, now: int) -> None:
 
 def _look_at(lab: Lab, runs: list[Run], now: int) -> None:
     consumers = dict(Consumer.objects.filter(lab=lab, run_uuid__in=[run.uuid for run in runs]).values_list("run_uuid", "pk"))
-    with_node = [run for run in runs if run.node_id is not None and not run.scheduler]
+    with_node = [run for run in runs if run.node_id is not None and not run.scheduler and run.teller != Teller.MLFLOW]
     shown: dict[UUID, int] = {}
     reached: dict[int, int] = {}
     for node in Node.objects.filter(pk__in={run.node_id for run in with_node}):

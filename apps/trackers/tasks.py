@@ -1,8 +1,14 @@
 """Jobs of trackers."""
 
-from apps.core.jobs import handles
+from apps.core.jobs import handles, request_job
 from apps.trackers.codecarbon.services.intake import JOB
 from apps.trackers.codecarbon.services.working import QUIET, end_quiet_run_now, work_on_run
+from apps.trackers.mlflow.services.polling import poll_source
+from apps.trackers.mlflow.services.sources import POLL
+from apps.trackers.mlflow.services.telling import TELL, tell_verdicts
+from apps.trackers.models import MlflowSource
+
+POLL_AGAIN = "trackers.mlflow_again"
 
 
 @handles(JOB)
@@ -15,3 +21,27 @@ def codecarbon_job(key: str) -> None:
 def quiet_job(key: str) -> None:
     """Take run ``key`` for over if nothing is heard of it any more."""
     end_quiet_run_now(pk=int(key))
+
+
+@handles(POLL)
+def poll_job(key: str) -> None:
+    """Read a slice of MLflow server ``key``, and see to the next one. A server that is off or removed is asked no more."""
+    source = MlflowSource.objects.select_related("lab", "node", "project").filter(pk=int(key), on=True).first()
+    if source is None or source.removed_us is not None:
+        return
+    poll_source(source=source)
+    request_job(kind=POLL_AGAIN, key=key, due_us=source.due_us)
+
+
+@handles(POLL_AGAIN)
+def poll_again_job(key: str) -> None:
+    """Ask for the next slice. A kind of its own, since it waits: a job that asks for itself is due at once."""
+    request_job(kind=POLL, key=key)
+
+
+@handles(TELL)
+def tell_job(key: str) -> None:
+    """Write the verdicts that wait to MLflow server ``key``; what fails is tried again with the polls that follow."""
+    source = MlflowSource.objects.filter(pk=int(key), on=True, removed_us=None).first()
+    if source is not None:
+        tell_verdicts(source=source)

@@ -22,6 +22,7 @@ from apps.catalog.services import add_figure, add_model
 from apps.catalog.services.own import Document
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
+from apps.core.models import Job
 from apps.fleet.models import Device
 from apps.fleet.services import register_node
 from apps.ingest.models import Consumer
@@ -31,6 +32,8 @@ from apps.preflight.models import Avoided, Preflight, Repeat
 from apps.runs.fingerprints import put_fingerprint
 from apps.runs.models import Run
 from apps.runs.services import RunFacts, put_run
+from apps.trackers.mlflow.services.sources import SourceIn, add_source
+from apps.trackers.models import MlflowRun, MlflowSource
 from tests.api.conftest import add_person
 from tests.assets.support import bought
 from tests.attacks.routes import PROJECT
@@ -89,6 +92,7 @@ def fill(
     _catalogue(small, name)
     _register(small, name)
     _repeat(small, UUID(run), name)
+    _server(small, UUID(run), name)
 
 
 def _attribute(small: SmallLab, name: str) -> None:
@@ -143,6 +147,18 @@ def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:
         certainty="verified", level="warn", matches=[str(run.uuid)], outcome="stopped",
     )  # fmt: skip
     Avoided.objects.create(lab=small.lab, preflight=asked, run=run, f1=1, at_us=T0)
+
+
+def _server(small: SmallLab, uuid: UUID, name: str) -> None:
+    """Give a lab an MLflow server that told of a run, and is not asked."""
+    told = SourceIn(name=name[:100], address="http://127.0.0.1:9", project=Project.objects.filter(lab=small.lab)[0],
+                    site=small.site, patterns=((name[:200], Project.objects.filter(lab=small.lab)[0]),))  # fmt: skip
+    source = add_source(lab=small.lab, told=told, by=small.owner, now=now_us())
+    Job.objects.filter(kind="trackers.mlflow").delete()
+    MlflowSource.objects.filter(pk=source.pk).update(problem=name[:400], version=name[:40])
+    run = Run.objects.get(lab=small.lab, uuid=uuid)
+    said = {"problem": name[:300], "tell_problem": name[:300], "verdict": name[:500], "told_verdict": name[:500]}
+    MlflowRun.objects.create(source=source, mlflow_id="a1", run=run, seen_us=T0, **said)
 
 
 @dataclass

@@ -11,6 +11,7 @@ from apps.attribution.models import AttributionRule, Claim
 from apps.catalog.models import EmbodiedFigure
 from apps.preflight.models import Preflight, Repeat
 from apps.runs.models import Run
+from apps.trackers.models import MlflowSource
 from tests.builders import SmallLab
 
 
@@ -44,6 +45,8 @@ def address(route: str, small: SmallLab, run: str) -> str:
     }
     if "/rules/" in route:
         filled["pk"] = str(AttributionRule.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
+    if "/mlflow/" in route:
+        filled["pk"] = str(MlflowSource.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
     if "/claims/" in route:
         filled["act"] = str(Claim.objects.filter(lab=small.lab).values_list("act", flat=True).first())
     if "/duplicates/" in route:

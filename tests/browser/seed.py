@@ -75,6 +75,7 @@ def main() -> None:
     session["_auth_user_backend"] = "django.contrib.auth.backends.ModelBackend"
     session["_auth_user_hash"] = small.owner.get_session_auth_hash()
     session.create()
+    _server(small, runs[0], now)
     told = {
         "session": session.session_key,
         "run": str(runs[0]),
@@ -85,6 +86,35 @@ def main() -> None:
         "asset": asset,
     }
     print(json.dumps(told))
+
+
+def _server(small: Any, run: uuid.UUID, now: int) -> None:
+    """Add an MLflow server that is away, of which one run was taken and one was not."""
+    from apps.accounts.models import Project
+    from apps.runs.models import Run
+    from apps.trackers.mlflow.services.sources import SourceIn, add_source
+    from apps.trackers.models import MlflowRun, MlflowSource
+
+    project = Project.objects.get(lab=small.lab, slug="demo")
+    told = SourceIn(name="MLflow of the lab", address="http://127.0.0.1:9",
+                    patterns=(("cells-*", project),), project=project,
+                    site=small.site)  # fmt: skip
+    source = add_source(lab=small.lab, told=told, by=small.owner, now=now)
+    away = {"problem": "127.0.0.1:9 refuses the connection: is the server running?", "failures": 3, "version": "3.4.0"}
+    MlflowSource.objects.filter(pk=source.pk).update(
+        asked_us=now, answered_us=now, due_us=now, experiments=12, experiments_taken=7, skew_us=420_000_000, **away
+    )
+    said = {"verdict": "possible duplicate: This may have been done already.", "seen_us": now}
+    MlflowRun.objects.create(
+        source=source, mlflow_id="a" * 32, run=Run.objects.get(lab=small.lab, uuid=run), joined=True, **said,
+        told_verdict=said["verdict"],
+    )  # fmt: skip
+    MlflowRun.objects.create(
+        source=source,
+        mlflow_id="b" * 32,
+        seen_us=now,
+        problem="MLflow tells no start of it, so it cannot be placed in time.",
+    )
 
 
 def _assets(small: Any, begin: int) -> int:

@@ -11,6 +11,7 @@ from apps.dashboard.figures import Fig, fig
 from apps.fleet.models import Node
 from apps.fleet.selectors import SILENT_AFTER_US, measured_nodes, sites_without_zone
 from apps.ingest.selectors import quarantined
+from apps.trackers.mlflow.selectors import unanswering
 
 REASONS = {
     "conflict": "other content under a key that is taken",
@@ -54,7 +55,7 @@ def _silent(node: Node, now: int) -> Need:
 
 
 def needs_of(lab: Lab, charges: list[Charge], now: int) -> list[Need]:
-    """Return what needs a person, most pressing first. Four queries."""
+    """Return what needs a person, most pressing first. Five queries."""
     needs = [
         Need(
             f"No grid zone is chosen for {site.name}",
@@ -65,6 +66,10 @@ def needs_of(lab: Lab, charges: list[Charge], now: int) -> list[Need]:
         for site in sites_without_zone(lab).exclude(kind="declared").order_by("name")[:_MOST]
     ]
     needs += _nodes(lab, now)
+    needs += [
+        Need(f"{server.name} does not answer", server.problem, f"/trackers/mlflow/{server.pk}/", "See")
+        for server in unanswering(lab)[:_MOST]
+    ]
     for charge in charges:
         if charge.key == "~unattributed" and charge.figure.energy_mj:
             text = "Claim what is past; a rule for a user, an account or a machine decides what comes."

@@ -14,6 +14,7 @@ from apps.dashboard.charts import Chart, power
 from apps.dashboard.contexts.pricing import Pricing
 from apps.dashboard.contexts.run_codecarbon import CodeCarbonTold, codecarbon_told
 from apps.dashboard.contexts.run_facts import RunFacts, run_facts
+from apps.dashboard.contexts.run_mlflow import MlflowTold, mlflow_told
 from apps.dashboard.contexts.runs import run_hours, took
 from apps.dashboard.contexts.use import Charge, Twin, merged, priced_use, use_twin
 from apps.dashboard.figures import Fig, Pair, pair, percent_fig
@@ -58,6 +59,7 @@ class RunPage:
     twin: Twin | None
     facts: RunFacts
     codecarbon: CodeCarbonTold | None
+    mlflow: MlflowTold | None
     finding: Repeat | None
     command: str
 
@@ -152,6 +154,7 @@ def run_page(*, lab: Lab, run: Run, zone: Any, now: int, sight: Sight, metric: s
         twin=use_twin(use, [charge], period, [None] * len(period.buckets())) if use.parts else None,
         facts=run_facts(run, metric),
         codecarbon=codecarbon_told(run),
+        mlflow=mlflow_told(run),
         finding=finding_of(run),
         command=" ".join(str(word) for word in run.command),
     )

@@ -1,0 +1,54 @@
+"""Reads MLflow servers now, in the foreground."""
+
+import time
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from apps.trackers.mlflow.services.polling import poll_source
+from apps.trackers.models import MlflowSource
+
+PAUSE_S = 5.0
+
+
+class Command(BaseCommand):
+    help = (
+        "Read the MLflow servers that are switched on, and say how it went. The server's worker does so by itself every "
+        "minute; both at once do no harm. Without --once it goes on until it is interrupted."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--source", help="name or address of one server; all if left out")
+        parser.add_argument("--once", action="store_true", help="read what is there now and end; exit code 1 if one failed")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            while True:
+                failed = [source for source in self._sources(options["source"]) if not self._poll(source)]
+                if options["once"]:
+                    break
+                time.sleep(PAUSE_S)
+        except KeyboardInterrupt:
+            return
+        if failed:
+            raise CommandError(f"{len(failed)} could not be read.")
+
+    def _sources(self, named: str | None) -> list[MlflowSource]:
+        found = MlflowSource.objects.select_related("lab", "node", "project").filter(on=True, removed_us=None).order_by("pk")
+        chosen = [source for source in found if named in (None, source.name, source.address)]
+        if not chosen:
+            known = ", ".join(source.name for source in found)
+            raise CommandError(
+                f"There is no server {named!r} that is on. Known: {known}."
+                if known
+                else "No MLflow server is on: see /trackers/mlflow/."
+            )
+        return chosen
+
+    def _poll(self, source: MlflowSource) -> bool:
+        runs, more = 0, True
+        while more:  # until it is read whole
+            done = poll_source(source=source)
+            runs, more = runs + done.runs, done.more
+        self.stdout.write(f"{source.name}: {done.problem or f'{runs} runs with news'}")
+        return not done.problem

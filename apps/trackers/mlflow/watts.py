@@ -1,0 +1,115 @@
+"""GPU watts as MLflow's system metrics tell them, as windows of energy. Pure.
+
+A value logged at a moment is the mean of what was sampled since the value before it (``mlflow/system_metrics``: sampled each
+10 s, then logged), so it holds backwards: W × time since the value before. What lies between two values further apart than
+``GAP_US`` is not bridged: unknown, not zero; so is what was before the first one.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from apps.core.units import US_PER_S
+
+US_PER_MINUTE = 60 * US_PER_S
+GAP_US = 300 * US_PER_S
+MOST_MW = 3_000_000  # of one card: what is above it was not drawn by one
+NJ_PER_MJ = 1_000_000
+_NAME = re.compile(r"system/(?:(?P<node>[^/]{1,128})/)?gpu_(?P<number>\d{1,3})_power_usage_watts")
+
+
+@dataclass(frozen=True, order=True)
+class Sample:
+    """Mean power until a moment: mW, µs UTC."""
+
+    at_us: int
+    power_mw: int
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far energy was placed: until ``until_us``; ``held_us`` is the newest sample not after it (both None: nothing
+    yet); ``carry_nj`` what is left of a millijoule."""
+
+    until_us: int | None = None
+    held_us: int | None = None
+    carry_nj: int = 0
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Energy of ``[start_us, end_us)``, mJ."""
+
+    start_us: int
+    end_us: int
+    energy_mj: int
+
+
+def gpu_of(name: str) -> str | None:
+    """Return which GPU a metric tells the watts of: its number, after the node where MLflow was told one; None: it does
+    not."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    return f"{found['node']}/{found['number']}" if found["node"] else found["number"]
+
+
+def sample_of(at_us: int, watts: float) -> Sample | None:
+    """Return a value as a sample; None for one that no card draws (not a number, below zero, above ``MOST_MW``)."""
+    if not 0 <= watts * 1000 <= MOST_MW:  # not a number fits neither
+        return None
+    return Sample(at_us, int(Fraction(watts) * 1000 + Fraction(1, 2)))
+
+
+def placed(standing: Standing, samples: Iterable[Sample], *, over: bool) -> tuple[list[Piece], Standing]:
+    """Return the windows that are known for good, one for each UTC minute, and how far they reach.
+
+    A minute is known once a sample lies beyond it; ``over``: no more will come, so the rest is known too. In whatever parts
+    the samples come in order of time, the windows are the same: their nanojoules are those of the samples, none lost.
+    Of two samples of one moment the greater counts; samples before ``held_us`` were used already.
+    """
+    fresh = _fresh(standing, samples)
+    if not fresh:
+        return [], standing
+    newest = fresh[-1].at_us
+    held, until = standing.held_us, standing.until_us
+    pieces: list[Piece] = []
+    carry = standing.carry_nj
+    for start_us, end_us, energy_nj in _minutes(held, until, fresh):
+        if not over and newest < start_us // US_PER_MINUTE * US_PER_MINUTE + US_PER_MINUTE:
+            break
+        energy_mj, carry = divmod(energy_nj + carry, NJ_PER_MJ)
+        pieces.append(Piece(start_us, end_us, energy_mj))
+    if not pieces:
+        return [], standing
+    until = pieces[-1].end_us
+    held = max((sample.at_us for sample in fresh if sample.at_us <= until), default=held)
+    return pieces, replace(standing, until_us=until, held_us=held, carry_nj=carry)
+
+
+def _fresh(standing: Standing, samples: Iterable[Sample]) -> list[Sample]:
+    at: dict[int, Sample] = {}
+    for sample in samples:
+        if standing.held_us is None or sample.at_us > standing.held_us:
+            at[sample.at_us] = max(sample, at.get(sample.at_us, sample))
+    return [at[moment] for moment in sorted(at)]
+
+
+def _minutes(held: int | None, until: int | None, fresh: Sequence[Sample]) -> list[tuple[int, int, int]]:
+    """Return (start, end, nJ) of stretches without a gap, cut at whole UTC minutes, in order of time."""
+    found: list[tuple[int, int, int]] = []
+    before = held
+    for sample in fresh:
+        start = sample.at_us if before is None or sample.at_us - before > GAP_US else max(before, until or before)
+        before = sample.at_us
+        while start < sample.at_us:
+            end = min(sample.at_us, (start // US_PER_MINUTE + 1) * US_PER_MINUTE)
+            energy_nj = sample.power_mw * (end - start)
+            last = found[-1] if found else None
+            if last and last[1] == start and start % US_PER_MINUTE:
+                found[-1] = (last[0], end, last[2] + energy_nj)
+            else:
+                found.append((start, end, energy_nj))
+            start = end
+    return found

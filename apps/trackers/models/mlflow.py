@@ -1,0 +1,141 @@
+"""MLflow servers that are polled: which, how far, and what each of their runs became."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from apps.accounts.models import Lab, Project, User
+from apps.fleet.models import Device, Node
+from apps.runs.models import Run
+from apps.trackers.choices import SignIn
+
+
+class MlflowSource(models.Model):
+    """One MLflow server of a lab. ``secret`` is sealed (apps/accounts/sealing.py). ``removed_us``: nobody asks it any more.
+
+    ``node``: where GPU watts are put that no run's own machine is known for; ``bound``: it is a machine of the lab, whose
+    collector comes first, else it stands for machines nobody named. ``project`` is charged for experiments that no
+    pattern names; null: those are left out.
+
+    How far it was read: ``new_from_ms`` the start of the newest run seen, ``all_from_ms`` that of the pass over all runs
+    (null: none is under way), ``all_done_us`` when the last such pass ended.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=100)
+    address = models.CharField(max_length=300)
+    sign_in = models.CharField(max_length=8, choices=SignIn, default=SignIn.NONE)
+    user = models.CharField(max_length=200, blank=True, default="")
+    secret = models.TextField(blank=True, default="")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="+")
+    bound = models.BooleanField()
+    tells_verdicts = models.BooleanField(default=True)
+    on = models.BooleanField(default=True)
+    made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    made_us = models.BigIntegerField()
+    removed_us = models.BigIntegerField(null=True, blank=True)
+
+    asked_us = models.BigIntegerField(null=True, blank=True)
+    answered_us = models.BigIntegerField(null=True, blank=True)
+    problem = models.CharField(max_length=400, blank=True, default="")
+    failures = models.IntegerField(default=0)
+    due_us = models.BigIntegerField(default=0)
+    version = models.CharField(max_length=40, blank=True, default="")
+    experiments = models.IntegerField(null=True, blank=True)
+    experiments_taken = models.IntegerField(null=True, blank=True)
+    skew_us = models.BigIntegerField(null=True, blank=True)
+    new_from_ms = models.BigIntegerField(default=0)
+    all_from_ms = models.BigIntegerField(null=True, blank=True)
+    all_done_us = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "address"], name="mlflow_source_once_per_lab"),
+            models.CheckConstraint(condition=Q(sign_in="none") | ~Q(secret="") | Q(removed_us__isnull=False),
+                                   name="mlflow_source_signs_in"),
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class MlflowExperiments(models.Model):
+    """Experiments whose name fits ``pattern`` (``*`` and ``?``) are charged to ``project``; the first that fits holds."""
+
+    source = models.ForeignKey(MlflowSource, on_delete=models.CASCADE, related_name="patterns", db_index=False)
+    position = models.SmallIntegerField()
+    pattern = models.CharField(max_length=200)
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["source", "position"], name="mlflow_pattern_position_once")]
+
+    def __str__(self) -> str:
+        return f"{self.pattern} = {self.project_id}"
+
+
+class MlflowRun(models.Model):
+    """A run of MLflow. ``run``: what it is here, null where it was not taken (``problem`` says why). ``joined``: somebody
+    else told of that run, MLflow only adds to it.
+
+    ``digest``: of what was read of it whole, so that nothing is asked again while it stays; ``facts_digest``: of all
+    but its metrics. ``is_open``: it goes on in MLflow, or is not read whole. ``parent``: the id of the run it is nested in,
+    ''. ``node_uuid``: the machine that its process named. ``quiet``: it is a part of another piece of work, and no verdict
+    is written.
+    ``verdict`` is what MLflow should say of it and ``told_verdict`` what it says; ``tries`` and ``due_us``: of writing it.
+    """
+
+    source = models.ForeignKey(MlflowSource, on_delete=models.CASCADE, related_name="runs", db_index=False)
+    mlflow_id = models.CharField(max_length=64)
+    parent = models.CharField(max_length=64, blank=True, default="")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, blank=True, related_name="mlflow")
+    node_uuid = models.UUIDField(null=True, blank=True)
+    joined = models.BooleanField(default=False)
+    quiet = models.BooleanField(default=False)
+    is_open = models.BooleanField(default=True)
+    digest = models.CharField(max_length=64, blank=True, default="")
+    facts_digest = models.CharField(max_length=64, blank=True, default="")
+    problem = models.CharField(max_length=300, blank=True, default="")
+    seen_us = models.BigIntegerField()
+    verdict = models.CharField(max_length=500, blank=True, default="")
+    told_verdict = models.CharField(max_length=500, blank=True, default="")
+    tell_problem = models.CharField(max_length=300, blank=True, default="")
+    tries = models.IntegerField(default=0)
+    due_us = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["source", "mlflow_id"], name="mlflow_run_once")]
+        indexes = [
+            models.Index(fields=["source", "id"], name="mlflow_open", condition=Q(is_open=True)),
+            models.Index(fields=["source", "parent"], name="mlflow_nested", condition=~Q(parent="")),
+            models.Index(fields=["source", "due_us"], name="mlflow_to_tell", condition=~Q(verdict=F("told_verdict"))),
+        ]
+
+    def __str__(self) -> str:
+        return self.mlflow_id
+
+
+class MlflowSeries(models.Model):
+    """How far one metric of a run was read: up to the page ``token``, before which ``points`` stand; ``seen`` is its newest
+    value then, ``whole`` that it was read from its beginning after the run had ended.
+
+    Of GPU watts: ``device`` stands for the GPU, energy is placed until ``until_us``, ``held_us`` is the newest sample not
+    after that, and ``carry_nj`` what is left of a millijoule.
+    """
+
+    told = models.ForeignKey(MlflowRun, on_delete=models.CASCADE, related_name="series", db_index=False)
+    name = models.CharField(max_length=250)
+    token = models.CharField(max_length=500, blank=True, default="")
+    points = models.BigIntegerField(default=0)
+    seen = models.CharField(max_length=100, blank=True, default="")
+    whole = models.BooleanField(default=False)
+    device = models.ForeignKey(Device, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    until_us = models.BigIntegerField(null=True, blank=True)
+    held_us = models.BigIntegerField(null=True, blank=True)
+    carry_nj = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["told", "name"], name="mlflow_series_once")]
+
+    def __str__(self) -> str:
+        return self.name

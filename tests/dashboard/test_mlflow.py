@@ -1,0 +1,235 @@
+"""/trackers/mlflow/: servers that are polled, added, tried, changed, switched and removed."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.test import Client
+
+from apps.accounts.choices import Role
+from apps.accounts.models import AuditEntry, Membership, Project, User
+from apps.core.models import Job
+from apps.runs.models import Run
+from apps.trackers.models import MlflowRun, MlflowSource
+from tests.builders import T0, SmallLab
+from tests.dashboard.support import (
+    assert_each_figure_explains_itself,
+    assert_needs_sign_in,
+    assert_only,
+    queries,
+    text_of,
+    without_secrets,
+)
+from tests.fakes.mlflow_server import FakeMlflow, fake_mlflow
+from tests.trackers.mlflow_support import poll, source_at, training, watts
+
+PAGE = "/trackers/mlflow/"
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeMlflow]:
+    with fake_mlflow() as server:
+        yield server
+
+
+def _form(lab: SmallLab, at: str, **more: str) -> dict[str, str]:
+    told = {"name": "Our MLflow", "address": at, "sign_in": "none", "user": "", "secret": "", "patterns": "",
+            "project": "demo", "node": "", "site": str(lab.site.pk), "verdicts": "on", **more}  # fmt: skip
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def test_a_server_is_added_and_tried_at_once(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+    fake.experiments = {str(i): f"e{i}" for i in range(12)}
+    page = text_of(owner.post(PAGE, _form(lab, fake.address), follow=True))
+    assert "Reached, MLflow 3.4.0, 12 experiments." in page
+    assert "has not answered yet" in page
+    assert "export MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING=true" in page
+    assert f"export MLFLOW_TRACKING_URI={fake.address}" in page
+    assert "pip install labcarbon-collect" in page
+    assert Job.objects.filter(kind="trackers.mlflow").exists()
+    assert "Our MLflow" in text_of(owner.get(PAGE))
+    assert AuditEntry.objects.filter(action="tracker.added").exists()
+
+
+def test_what_it_says_of_a_server_that_is_wrong(lab: SmallLab, owner: Client) -> None:
+    page = text_of(owner.post(PAGE, _form(lab, "http://127.0.0.1:1"), follow=True))
+    assert "127.0.0.1:1 refuses the connection: is the server running?" in page
+
+
+def test_a_password_is_sealed_and_never_shown(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+    told = _form(lab, fake.address, sign_in="password", user="ada", secret="hunter2-hunter2")
+    page = text_of(owner.post(PAGE, told, follow=True))
+    source = MlflowSource.objects.get()
+    for text in (page, text_of(owner.get(PAGE)), source.secret, str(list(AuditEntry.objects.values()))):
+        assert "hunter2" not in text
+    assert fake.seen[-1]["Authorization"].startswith("Basic ")
+    # an error shows what was typed, but not the password
+    wrong = text_of(owner.post(PAGE, {**told, "name": ""}))
+    assert "hunter2" not in wrong
+    assert "ada" in wrong
+    # left empty, it stays
+    owner.post(f"{PAGE}{source.pk}/", {**told, "do": "save", "secret": "", "name": "Renamed"})
+    after = MlflowSource.objects.get()
+    assert (after.name, after.secret) == ("Renamed", source.secret)
+
+
+def test_experiments_by_name(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+    Project.objects.create(lab=lab.lab, slug="nlp", name="NLP", created_us=T0)
+    page = text_of(
+        owner.post(PAGE, _form(lab, fake.address, patterns="vision-* = demo\n\n a=b = nlp\n", project=""), follow=True)
+    )
+    assert "vision-* = demo\na=b = nlp" in page
+    source = MlflowSource.objects.get()
+    assert [(row.pattern, row.project.slug) for row in source.patterns.order_by("position")] == [
+        ("vision-*", "demo"),
+        ("a=b", "nlp"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"name": ""}, "needs a name"),
+        ({"address": "mlflow.example.org"}, "begins with https://"),
+        ({"address": "https://ada:pw@mlflow.example.org"}, "do not belong into the address"),
+        ({"sign_in": "magic"}, "no way to sign in"),
+        ({"sign_in": "password", "user": ""}, "belongs to a user"),
+        ({"sign_in": "token"}, "password or token is missing"),
+        ({"sign_in": "token", "secret": "a\nb"}, "no password or token"),
+        ({"sign_in": "token", "secret": "tökén"}, "A token has plain letters"),
+        ({"project": ""}, "No experiment would be read"),
+        ({"project": "nope"}, "no project &#x27;nope&#x27;"),
+        ({"patterns": "vision"}, "Line 1 of the experiments"),
+        ({"patterns": "vision = nope"}, "no project"),
+        ({"patterns": "\n".join(f"e{i} = demo" for i in range(60))}, "At most 50 lines"),
+        ({"node": "nope"}, "no such machine"),
+        ({"site": ""}, "Say where its runs compute"),
+        ({"site": "99999"}, "no such site"),
+        ({"name": "a\x00b"}, "cannot be stored"),
+    ],
+)
+def test_a_mistake_is_told_and_makes_nothing(lab: SmallLab, owner: Client, change: dict[str, str], words: str) -> None:
+    response = owner.post(PAGE, _form(lab, "http://127.0.0.1:1", **change))
+    assert response.status_code == 400
+    assert words in text_of(response)
+    assert MlflowSource.objects.count() == 0
+
+
+def test_the_same_server_twice_is_a_mistake(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+    source_at(fake, lab)
+    response = owner.post(PAGE, _form(lab, fake.address + "/"))
+    assert (response.status_code, "is there already" in text_of(response)) == (400, True)
+
+
+def test_what_was_read_and_what_was_not(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+    source = source_at(fake, lab)
+    training(fake, "a1")
+    fake.add("a2", start_ms=0)
+    poll(source)
+    page = text_of(owner.get(f"{PAGE}{source.pk}/"))
+    assert "1 run taken" in page
+    assert "1 read, of 1" in page
+    assert "tells no start of it" in page
+    fake.wrong["*"] = (401, {}, b"")
+    poll(source)
+    page = text_of(owner.get(f"{PAGE}{source.pk}/"))
+    assert "wants a user and password or a token" in page
+    assert "Nothing is lost: it is asked again" in page
+    assert "does not answer" in text_of(owner.get(PAGE))
+
+
+def test_its_clock_is_told(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+    source = source_at(fake, lab)
+    MlflowSource.objects.update(skew_us=7 * 60_000_000)
+    assert "7 minutes behind this server&#x27;s" in text_of(owner.get(f"{PAGE}{source.pk}/")).replace("'", "&#x27;")
+    MlflowSource.objects.update(skew_us=-7 * 60_000_000)
+    assert "7 minutes ahead of" in text_of(owner.get(f"{PAGE}{source.pk}/"))
+
+
+def test_test_read_switch_and_remove(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+    source = source_at(fake, lab)
+    here = f"{PAGE}{source.pk}/"
+    assert "Reached, MLflow" in text_of(owner.post(here, {"do": "test"}, follow=True))
+    Job.objects.all().delete()
+    assert "read in a moment" in text_of(owner.post(here, {"do": "read"}, follow=True))
+    assert Job.objects.get().kind == "trackers.mlflow"
+    assert "switched off" in text_of(owner.post(here, {"do": "off"}, follow=True))
+    assert "read every minute" not in text_of(owner.get(here))
+    assert "switched on" in text_of(owner.post(here, {"do": "on"}, follow=True))
+    assert "Remove it" in text_of(owner.get(f"{here}?remove=1"))
+    assert "Remove it" not in text_of(owner.get(here))
+    assert "is removed" in text_of(owner.post(here, {"do": "remove"}, follow=True))
+    assert owner.get(here).status_code == 404
+    response = owner.post(PAGE, {"do": "x"})
+    assert response.status_code == 400
+
+
+def test_an_unknown_act_is_told(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+    response = owner.post(f"{PAGE}{source_at(fake, lab).pk}/", {"do": "explode"})
+    assert (response.status_code, "cannot be done to a server" in text_of(response)) == (400, True)
+
+
+def test_viewers_and_members_look_and_change_nothing(lab: SmallLab, viewer: Client, fake: FakeMlflow) -> None:
+    source = source_at(fake, lab)
+    member = Client()
+    user = User.objects.create_user(username="member")
+    Membership.objects.create(lab=lab.lab, user=user, role=Role.MEMBER)
+    member.force_login(user)
+    for client in (viewer, member):
+        for address in (PAGE, f"{PAGE}{source.pk}/"):
+            page = without_secrets(text_of(client.get(address)))
+            assert 'name="do"' not in page
+            assert "Add a server" not in page
+            assert client.post(address, {**_form(lab, "http://127.0.0.1:1"), "do": "remove"}).status_code == 403
+    assert MlflowSource.objects.filter(removed_us=None).count() == 1
+
+
+def test_another_labs_server_is_not_there(lab: SmallLab, outsider: Client, fake: FakeMlflow) -> None:
+    source = source_at(fake, lab, name="our secret server")
+    assert "our secret server" not in text_of(outsider.get(PAGE))
+    assert outsider.get(f"{PAGE}{source.pk}/").status_code == 404
+    assert outsider.post(f"{PAGE}{source.pk}/", {"do": "remove"}).status_code == 404
+    for choice in ({"node": str(lab.node.uuid)}, {"site": str(lab.site.pk)}):
+        told = {**_form(lab, "http://127.0.0.1:1"), "project": "", "patterns": "x = default", "site": "", **choice}
+        assert outsider.post(PAGE, told).status_code == 400
+
+
+def test_it_needs_a_session_and_answers_get_and_post(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+    here = f"{PAGE}{source_at(fake, lab).pk}/"
+    for address in (PAGE, here):
+        assert_needs_sign_in(address)
+        assert_only(owner, address, "GET", "POST")
+    assert owner.get(f"{PAGE}{2**70}/").status_code == 404
+
+
+def test_the_queries_do_not_grow(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+    source = source_at(fake, lab)
+    fake.add("a0", start_ms=0)
+    poll(source)
+    few, one = queries(owner, PAGE), queries(owner, f"{PAGE}{source.pk}/")
+    for i in range(4):
+        source_at(fake, lab, address=f"{fake.address}/{i}")
+        fake.add(f"b{i}", start_ms=0)
+    poll(source)
+    assert MlflowRun.objects.count() == 5
+    assert (queries(owner, PAGE), queries(owner, f"{PAGE}{source.pk}/")) == (few, one)
+
+
+def test_a_runs_page_says_what_mlflow_told(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+    watts(training(fake, "a1"), 100.0)
+    poll(source_at(fake, lab))
+    page = text_of(owner.get(f"/runs/{Run.objects.get().uuid}/"))
+    assert assert_each_figure_explains_itself(owner, page) > 0
+    for words in ("Told by MLflow", "alone tells of this run", "of 1 card, sampled", "Nobody told on which machine"):
+        assert words in page
+    assert "6,000,000" in page or "1.67" in page
+
+
+def test_a_server_that_stays_away_stands_on_the_overview(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+    source = source_at(fake, lab)
+    fake.wrong["*"] = (500, {}, b"")
+    for failures in (1, 2, 3):
+        poll(source)
+        assert ("MLflow does not answer" in text_of(owner.get("/"))) == (failures == 3)
+    fake.wrong.clear()
+    poll(source)
+    assert "MLflow does not answer" not in text_of(owner.get("/"))

@@ -1,0 +1,192 @@
+"""An MLflow server in this process: enough of its REST API 2.0 to be polled, and every way in which one can go wrong.
+
+The shapes are those of MLflow 3 (tests/trackers/test_mlflow_real.py asks the real one the same questions).
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+API = "/api/2.0/mlflow"
+
+
+@dataclass
+class FakeRun:
+    """A run as MLflow keeps it. ``metrics``: name → (ms, step, value)."""
+
+    run_id: str
+    experiment_id: str = "1"
+    name: str = "kind-ant-7"
+    status: str = "RUNNING"
+    start_ms: int = 0
+    end_ms: int | None = None
+    params: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, list[tuple[int, int, Any]]] = field(default_factory=dict)
+    datasets: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def told(self) -> dict[str, Any]:
+        info = {
+            "run_id": self.run_id, "run_uuid": self.run_id, "run_name": self.name, "experiment_id": self.experiment_id,
+            "status": self.status, "start_time": self.start_ms, "lifecycle_stage": "active", "user_id": "",
+            **({"end_time": self.end_ms} if self.end_ms else {}),
+        }  # fmt: skip
+        latest = {name: max(points) for name, points in self.metrics.items() if points}
+        return {
+            "info": info,
+            "data": {
+                "metrics": [{"key": k, "value": v, "timestamp": t, "step": s} for k, (t, s, v) in latest.items()],
+                "params": [{"key": k, "value": v} for k, v in self.params.items()],
+                "tags": [{"key": k, "value": v} for k, v in self.tags.items()],
+            },
+            "inputs": {"dataset_inputs": [
+                {"dataset": {"name": name, "digest": digest}, "tags": [{"key": "mlflow.data.context", "value": role}]}
+                for role, name, digest in self.datasets
+            ]},
+        }  # fmt: skip
+
+
+@dataclass
+class FakeMlflow:
+    """``wrong``: path → what happens there instead of an answer: (status, headers, body), or a name of ``_Door``."""
+
+    experiments: dict[str, str] = field(default_factory=lambda: {"1": "vision"})
+    runs: dict[str, FakeRun] = field(default_factory=dict)
+    password: str = ""
+    version: str = "3.4.0"
+    page: int = 1000
+    wrong: dict[str, Any] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    seen: list[dict[str, str]] = field(default_factory=list)
+    address: str = ""
+
+    def add(self, run_id: str, **facts: Any) -> FakeRun:
+        self.runs[run_id] = FakeRun(run_id, **facts)
+        return self.runs[run_id]
+
+    def answer(self, path: str, body: dict[str, Any], query: dict[str, str]) -> Any:
+        if path == "/experiments/search":
+            return {"experiments": [{"experiment_id": i, "name": name} for i, name in self.experiments.items()]}
+        if path == "/runs/search":
+            found = [run.told() for run in sorted(self.runs.values(), key=lambda run: (run.start_ms, run.run_id))
+                     if run.experiment_id in body["experiment_ids"] and _fits(run, body["filter"])]  # fmt: skip
+            return self._paged("runs", found, body.get("page_token", ""), min(self.page, int(body["max_results"])))
+        if path == "/metrics/get-history":
+            points = sorted(self.runs[query["run_id"]].metrics[query["metric_key"]])
+            rows = [{"key": query["metric_key"], "value": v, "timestamp": t, "step": s} for t, s, v in points]
+            return self._paged("metrics", rows, query.get("page_token", ""), min(self.page, int(query["max_results"])))
+        if path == "/runs/set-tag":
+            self.runs[body["run_id"]].tags[body["key"]] = body["value"]
+            return {}
+        return None
+
+    def _paged(self, name: str, rows: list[Any], token: str, size: int) -> dict[str, Any]:
+        start = int(token or 0)
+        more = {"next_page_token": str(start + size)} if start + size < len(rows) else {}
+        return {name: rows[start : start + size], **more}
+
+
+def _fits(run: FakeRun, condition: str) -> bool:
+    name, _, rest = condition.partition(" ")
+    if name == "attributes.start_time":
+        return run.start_ms >= int(rest.removeprefix(">= "))
+    assert name == "attributes.run_id", condition
+    return f"'{run.run_id}'" in rest
+
+
+class _Door(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    fake: FakeMlflow
+
+    def do_GET(self) -> None:
+        self._take({})
+
+    def do_POST(self) -> None:
+        self._take(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+    def _take(self, body: dict[str, Any]) -> None:
+        address = urlsplit(self.path)
+        path = address.path.removeprefix(API)
+        self.fake.asked.append(path)
+        self.fake.seen.append(dict(self.headers))
+        wrong = self.fake.wrong.get(path, self.fake.wrong.get("*"))
+        if isinstance(wrong, str):
+            getattr(self, wrong)()
+        elif wrong is not None:
+            self._send(*wrong)
+        elif self.fake.password and self.headers.get("Authorization") != self.fake.password:
+            self._send(401, {}, b"You are not authenticated.")
+        elif path == "/version":
+            self._send(200, {"Content-Type": "text/plain"}, self.fake.version.encode())
+        else:
+            query = {name: values[0] for name, values in parse_qs(address.query).items()}
+            found = self.fake.answer(path, body, query)
+            gone = {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "Not found"}
+            self._send(200 if found is not None else 404, {}, json.dumps(gone if found is None else found).encode())
+
+    def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def half(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        self.wfile.write(b'{"runs": [')
+        self.close_connection = True
+
+    def drips(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "100000")
+        self.end_headers()
+        try:
+            while True:
+                self.wfile.write(b" ")
+                time.sleep(0.05)
+        except OSError:
+            self.close_connection = True
+
+    def huge(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        try:
+            for _ in range(64):
+                self.wfile.write(b" " * (1 << 20))
+        except OSError:
+            pass
+        self.close_connection = True
+
+    def huge_pages(self) -> None:
+        """Too large while more than ten runs are asked for at once."""
+        self.fake.page = min(self.fake.page, 10)
+        del self.fake.wrong["/runs/search"]
+        self.huge()
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def fake_mlflow() -> Iterator[FakeMlflow]:
+    """Run a fake server on loopback."""
+    fake = FakeMlflow()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Door", (_Door,), {"fake": fake}))
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    fake.address = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield fake
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

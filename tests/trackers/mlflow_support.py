@@ -1,0 +1,62 @@
+"""What tests of a polled MLflow server share."""
+
+from typing import Any
+
+from apps.accounts.models import Project
+from apps.core.clock import now_us
+from apps.core.jobs import work_until_empty
+from apps.fleet.models import Node
+from apps.trackers.mlflow.services.polling import Slice, poll_source
+from apps.trackers.mlflow.services.sources import SourceIn, add_source
+from apps.trackers.models import MlflowSource
+from tests.builders import T0, SmallLab
+from tests.fakes.mlflow_server import FakeMlflow, FakeRun
+
+MS = T0 // 1000
+WATTS = "system/gpu_{}_power_usage_watts"
+COMMIT = "c0ffee" + "0" * 34
+
+
+def demo(lab: SmallLab, slug: str = "demo") -> Project:
+    return Project.objects.get(lab=lab.lab, slug=slug)
+
+
+def source_at(server: FakeMlflow | str, lab: SmallLab, *, node: Node | None = None, **more: Any) -> MlflowSource:
+    """Return a server of the lab that is polled, its watts at ``node`` or else at the lab's site."""
+    address = server if isinstance(server, str) else server.address
+    told = {"name": "MLflow", "address": address, "project": demo(lab), "node": node,
+            "site": None if node else lab.site, **more}  # fmt: skip
+    return add_source(lab=lab.lab, told=SourceIn(**told), by=lab.owner, now=now_us())
+
+
+def poll(source: MlflowSource) -> Slice:
+    """Read the server once, and do what follows from it (but no further poll)."""
+    source = MlflowSource.objects.select_related("lab", "node", "project").get(pk=source.pk)
+    done = poll_source(source=source, seconds=30)
+    settle()
+    return done
+
+
+def settle() -> None:
+    """Do the jobs that are due, polls aside."""
+    from apps.core.models import Job
+
+    Job.objects.filter(kind__in=("trackers.mlflow", "trackers.mlflow_again")).delete()
+    work_until_empty(worker="test")
+
+
+def watts(run: FakeRun, power: float, *, gpu: int = 0, start_ms: int = MS, seconds: int = 60, every: int = 10) -> None:
+    """Log a GPU's watts as MLflow's monitor does: one value each ten seconds."""
+    points = run.metrics.setdefault(WATTS.format(gpu), [])
+    points += [(start_ms + i * 1000, len(points) + i // every, power) for i in range(0, seconds + 1, every)]
+
+
+def training(fake: FakeMlflow, run_id: str, *, start_ms: int = MS, over: bool = True, **params: str) -> FakeRun:
+    """Add a run of which everything is told that makes it comparable."""
+    return fake.add(
+        run_id, start_ms=start_ms, status="FINISHED" if over else "RUNNING", end_ms=start_ms + 60_000 if over else None,
+        params={"lr": "0.1", "epochs": "3", "seed": "7", **params},
+        tags={"mlflow.user": "ada", "mlflow.source.name": "/home/ada/train.py", "mlflow.source.git.commit": COMMIT},
+        datasets=[("training", "cats", "d1f2")],
+        metrics={"loss": [(start_ms + 1000 * i, i, 1 / (i + 1)) for i in range(5)]},
+    )  # fmt: skip
