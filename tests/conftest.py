@@ -43,6 +43,7 @@ LONG = (
     "slurm/",
     "trackers/test_codecarbon_client",
     "trackers/test_mlflow_client",
+    "trackers/test_mlflow_real",
     "mistakes/",
     "faults/test_uids.py",
     "signin/test_at",

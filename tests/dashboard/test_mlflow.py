@@ -44,7 +44,7 @@ def test_a_server_is_added_and_tried_at_once(lab: SmallLab, owner: Client, fake:
     assert "has not answered yet" in page
     assert "export MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING=true" in page
     assert f"export MLFLOW_TRACKING_URI={fake.address}" in page
-    assert "pip install labcarbon-collect" in page
+    assert "pip install ./collector" in page
     assert Job.objects.filter(kind="trackers.mlflow").exists()
     assert "Our MLflow" in text_of(owner.get(PAGE))
     assert AuditEntry.objects.filter(action="tracker.added").exists()

@@ -194,7 +194,7 @@ def test_all_that_the_client_sends_is_counted(server: Server, tmp_path: Path) ->
     assert books["problems"] == []
     delivered = log.count("Successful upload emission")
     assert 3 <= delivered <= books["posts"] <= delivered + log.count("Read timed out")
-    assert -0.001 <= _missing_j(told, books, pue=1.6) <= _not_sent_j(log)
+    assert -0.001 <= _missing_j(told, books, pue=1.6) <= _not_sent_j(log) + 0.001  # each interval is rounded to mJ
     assert books["ledger_mj"] == sum(books["told"][f"{name}_mj"] for name in ("cpu", "gpu", "ram"))
     assert books["told"]["client_ug"] > 0
     spans = books["spans"]

@@ -126,7 +126,7 @@ def typed_of(source: MlflowSource) -> dict[str, str]:
 def client_lines(address: str) -> str:
     """Return what a researcher writes once, in the environment in which their script runs."""
     return (
-        "pip install labcarbon-collect psutil nvidia-ml-py\n"
+        "pip install ./collector psutil nvidia-ml-py  # in the folder of LabCarbon\n"
         f"labcarbon-collect login {settings.SITE_URL}\n"
         f"export MLFLOW_TRACKING_URI={address}\n"
         "export MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING=true\n"
