@@ -158,10 +158,7 @@ def spans(
     where no zone is known. The last at or before an hour holds, and before the first the first holds. Neighbours with the
     same PUE and factor are one span.
     """
-    years = range(
-        datetime.fromtimestamp(from_hour * 3600, tz=UTC).year,
-        datetime.fromtimestamp((to_hour - 1) * 3600, tz=UTC).year + 1,
-    )
+    years = {factor.year for _, told in factors for factor in told}  # between them nothing changes
     cuts = {from_hour, to_hour} | {hour for hour, _ in (*pues, *factors)} | {year_start_hour(year) for year in years}
     edges = sorted(cut for cut in cuts if from_hour <= cut <= to_hour)
     result: list[Span] = []

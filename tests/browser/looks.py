@@ -15,11 +15,12 @@ REACHABLE = (
     "input:not([type=radio]):visible:enabled, input[type=radio]:checked:visible:enabled"
 )
 STOPS = 60
-# Where the focus is: a number for the element, whether it can be seen there, and its beginning; null: nowhere.
-_FOCUSED = """() => { const e = document.activeElement, s = getComputedStyle(e);
-  if (e === document.body) return null;
-  e.dataset.reached ??= String(document.querySelectorAll('[data-reached]').length);
-  return [e.dataset.reached, s.outlineStyle !== 'none' || s.boxShadow !== 'none', e.outerHTML.slice(0, 120)]; }"""
+# Notes each element that gets the focus: its number, whether it can be seen there, and its beginning.
+_WATCH = """() => { window.reached = new Map(); document.activeElement.blur();
+  document.addEventListener('focusin', ({target: e}) => { const s = getComputedStyle(e);
+    const seen = s.outlineStyle !== 'none' || s.boxShadow !== 'none';
+    window.reached.set(e, seen ? '' : e.outerHTML.slice(0, 120)); }); }"""
+_REACHED = "() => [window.reached.size, [...window.reached.values()].filter(unseen => unseen)]"
 # A number with a unit of energy, power or carbon, in text that is neither a figure nor said to be something else.
 _LOOSE = """() => {
   const unit = /[0-9][0-9.,\\u2009\\u202f\\u00a0 ]*([mkMG]?Wh|[mkMG]?J|[mµk]?g|t)(?: CO₂e)?(?![A-Za-z0-9_\\/-])/;
@@ -102,14 +103,7 @@ def serious(page: Any, rules: list[str] | None = None) -> list[str]:
 def _walk(page: Any, look: Look) -> None:
     """Go through the page by the tab key."""
     look.wanted = min(page.locator(REACHABLE).count(), STOPS)
-    page.evaluate("document.activeElement.blur()")
-    reached: set[str] = set()
+    page.evaluate(_WATCH)
     for _ in range(look.wanted + 5):
         page.keyboard.press("Tab")
-        told = page.evaluate(_FOCUSED)
-        if told is None:
-            continue
-        reached.add(told[0])
-        if not told[1]:
-            look.unseen.append(told[2])
-    look.reached = len(reached)
+    look.reached, look.unseen = page.evaluate(_REACHED)

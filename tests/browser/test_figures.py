@@ -59,7 +59,7 @@ def test_every_figure_is_clicked_and_explained_down_to_its_readings(
 
 def _explained(told: Any, query: str, value: str, address: str) -> None:
     """Check that an explanation shows the figure that was clicked, and goes down to readings and factor."""
-    told.wait_for_load_state("domcontentloaded")
+    told.wait_for_function("() => document.readyState !== 'loading' && document.querySelector('[data-explain-value]')")
     where = (address, told.url)
     assert unquote(told.url.split("?", 1)[1]) == unquote(query), where
     shown, entries, reading, factor = told.evaluate(WALK)

@@ -12,7 +12,7 @@ from tests.browser.visit import Visit
 NARROW = {"viewport": {"width": 320, "height": 700}, "has_touch": True}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # tests of other files may come in between
 def looks(browser: object, served: Served, addresses: list[str]) -> list[Look]:
     with visiting(browser, served) as visit:
         visitor = visit(color_scheme="dark")
