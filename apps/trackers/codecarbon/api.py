@@ -12,6 +12,7 @@ from django.views.decorators.csrf import csrf_exempt
 from apps.accounts.authentication import BadToken, tracker_token
 from apps.core.clock import now_us
 from apps.core.errors import Forbidden, LabCarbonError, NotFound, NotSignedIn, TooLarge
+from apps.core.turns import in_turn
 from apps.trackers.choices import Door
 from apps.trackers.codecarbon.calc import parsed
 from apps.trackers.codecarbon.services.intake import begin_run, take
@@ -60,9 +61,10 @@ def _answer(request: HttpRequest, words: list[str]) -> HttpResponse:
     source = _source(words[0] if len(words) == 2 else request.headers.get("x-api-token", ""))
     body = _body(request)
     content = parsed(body)
-    if door in RUNS:
-        return JsonResponse({"id": str(begin_run(source=source, content=content, now=now_us()))}, status=201)
-    take(source=source, door=DOORS[door], content=content, body=body, now=now_us())
+    with in_turn():
+        if door in RUNS:
+            return JsonResponse({"id": str(begin_run(source=source, content=content, now=now_us()))}, status=201)
+        take(source=source, door=DOORS[door], content=content, body=body, now=now_us())
     return HttpResponse(status=201)
 
 
