@@ -77,7 +77,7 @@ $(VENV)/.installed: requirements.txt collector/pyproject.toml scripts/make_venv.
 $(VENV)/.installed-dev: requirements.txt requirements-dev.txt collector/pyproject.toml scripts/make_venv.sh scripts/install_locked.sh
 	@scripts/make_venv.sh "$(PYTHON)" "$(VENV)"
 	@scripts/install_locked.sh "$(VENV)" "$(VENV)" requirements.txt requirements-dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable collector
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable collector
 	@touch $(VENV)/.installed $@
 
 # The clients of trackers that the tests speak with: each in an environment of its own, as on a researcher's machine.

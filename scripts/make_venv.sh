@@ -30,4 +30,4 @@ for file in "$@"; do files="$files -r $file"; done
 echo "Installing what LabCarbon needs (a minute the first time)"
 # shellcheck disable=SC2086
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes $files
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable collector
+PYTHONWARNINGS=ignore "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable collector
