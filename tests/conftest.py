@@ -52,7 +52,11 @@ LONG = (
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order tests by how long their files take; those of one file stay in order."""
+    """Order tests by how long their files take; those of one file stay in order. Groups must reach pytest-xdist, or each
+    worker would start browsers, servers and clusters of its own."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        grouped = [item for item in items if item.get_closest_marker("xdist_group")]
+        assert all("@" in item.nodeid for item in grouped), "this pytest keeps xdist_group from pytest-xdist"
     items.sort(key=lambda item: next((i for i, part in enumerate(LONG) if part in item.nodeid), len(LONG)))
 
 
