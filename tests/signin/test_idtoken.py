@@ -76,6 +76,7 @@ def test_a_good_token_is_believed(token: str) -> None:
         ("", "sent no identity token"), (None, "sent no identity token"), (7, "sent no identity token"),
         ("a.b.c", "cannot be read"), ("é" * 50, "cannot be read"),
     ],
+    ids=[f"token {i}" for i in range(19)],  # each worker signs them anew
 )  # fmt: skip
 def test_anything_else_is_refused_with_the_reason(token: object, why: str) -> None:
     with pytest.raises(NotBelieved, match=why):
