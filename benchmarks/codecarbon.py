@@ -99,7 +99,7 @@ def main() -> None:
     options = parser.parse_args()
     from tests.faults.installation import ROOT, Installation
     from tests.services.postgres import Postgres
-    from tests.services.process import dies_with_us, end, wait_until
+    from tests.services.process import answers, dies_with_us, end, wait_until
 
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-")))
@@ -115,7 +115,7 @@ def main() -> None:
         with here.log("web").open("ab") as log:
             web = subprocess.Popen(dies_with_us(command), env=here.environ, cwd=ROOT, stdout=log, stderr=log)
         stack.callback(end, web)
-        wait_until(lambda: _answers(here.port), what="the first answer", seconds=60)
+        wait_until(lambda: answers(f"http://127.0.0.1:{here.port}/livez"), what="the first answer", seconds=60)
         volley(here.port, tokens, 20, 0)  # what is loaded at first is not measured
         most, _, failed = volley(here.port, tokens, options.each, 0)
         _, waits, failed_too = volley(here.port, tokens, options.each, MARK_PER_S)
@@ -129,17 +129,6 @@ def main() -> None:
         print(f"answers other than 201  {failed + failed_too:8d}")
         kept, problems, work_s = here.shell(_WORK).splitlines()[-1].split()
         print(f"work afterwards         {int(kept) / float(work_s):8.0f} emissions/s by one worker; {problems} not counted")
-
-
-def _answers(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", "/livez")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.environment import own_environment
 from tests.services.postgres import Postgres
-from tests.services.process import end, free_port, wait_until
+from tests.services.process import answers, end, free_port, wait_until
 
 MARK_MS = 100.0
 ROOT = Path(__file__).resolve().parent.parent
@@ -146,20 +146,10 @@ def serving(folder: str) -> Iterator[int]:
     with (Path(folder) / "web.log").open("wb") as log:
         web = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
         try:
-            wait_until(lambda: answers(port), what="the web server's first answer", seconds=60)
+            wait_until(lambda: answers(f"http://127.0.0.1:{port}/livez"), what="the web server's first answer", seconds=60)
             yield port
         finally:
             end(web)
-
-
-def answers(port: int) -> bool:
-    """Return whether somebody listens."""
-    try:
-        link = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
-        link.request("GET", "/livez")
-        return link.getresponse().status == 200
-    except OSError:
-        return False
 
 
 def ask(port: int, token: str, fingerprint: dict[str, Any], samples: int) -> tuple[list[float], dict[str, Any]]:

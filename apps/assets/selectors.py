@@ -11,7 +11,7 @@ from apps.assets.models import Asset, AssetMeter, LifecycleEvent, StoredVolume
 from apps.assets.sums import Books, Sums
 from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
-from apps.core.text import unstorable
+from apps.core.text import number_of, unstorable
 from apps.fleet.choices import DeviceKind, SiteKind
 from apps.fleet.models import STANDING, Device, Node
 
@@ -72,9 +72,10 @@ def matching(lab: Lab, filters: Filters) -> QuerySet[Asset]:
 def _at(site: str) -> Q:
     if site == NOWHERE:
         return Q(site=None)
-    if not (site.isascii() and site.isdecimal() and len(site) < 19):
+    number = number_of(site)
+    if number is None:
         raise InvalidInput(f"{site[:40]!r} is no site.", field="site", hint="Choose one of the list.")
-    return Q(site_id=int(site))
+    return Q(site_id=number)
 
 
 def entries_of(asset: Asset) -> list[LifecycleEvent]:

@@ -1,4 +1,5 @@
-"""Text that a database can hold: PostgreSQL refuses NUL, UTF-8 refuses lone surrogates. Pure."""
+"""Text that a database can hold (PostgreSQL refuses NUL, UTF-8 refuses lone surrogates), and numbers of records in text.
+Pure."""
 
 import re
 from typing import Any
@@ -9,6 +10,14 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 def unstorable(text: str) -> bool:
     """Return whether ``text`` holds a NUL or a lone surrogate."""
     return _UNSTORABLE.search(text) is not None
+
+
+def number_of(text: str) -> int | None:
+    """Return the number of a record that a form or an address names in ASCII digits; None where it names none.
+
+    Up to 18 digits always fit into a database's 64 bits.
+    """
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
 def storable(value: Any) -> Any:

@@ -2,14 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from importlib import import_module
 from math import isqrt
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.apps import apps
-from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from hypothesis import given, settings
@@ -19,81 +15,21 @@ from apps.accounts.models import Project
 from apps.accounts.services import create_project
 from apps.assets import calc
 from apps.assets.charging import as_charge, events_of, recharge_lab
-from apps.assets.choices import OPENING, ChargeKind, EventKind
-from apps.assets.history import Event
-from apps.assets.lived import KEPT
-from apps.assets.models import Asset, EmbodiedCharge, LifecycleEvent
+from apps.assets.choices import ChargeKind
+from apps.assets.models import EmbodiedCharge
 from apps.assets.selectors import Book, Books, Filters, Sums, accounts_of, assets_of, books_of, charged_by, matching
-from apps.assets.services import Draft, Embodied, Entry, Facts, record, register, register_many, reverse, store
+from apps.assets.services import Draft, Embodied, Entry, Facts, record, register, store
 from apps.assets.services.keeping import differing
 from apps.assets.sums import COLUMNS, YEAR_HOURS
 from apps.catalog.models import EmbodiedFigure, HardwareModel
-from apps.core.errors import Conflict, InvalidInput
 from apps.core.units import US_PER_HOUR
+from tests.assets.histories import Clock, lived, planned_end, steps
 from tests.assets.support import H0, KG, YEAR, bought
 from tests.builders import T0, SmallLab, small_lab
 
 pytestmark = pytest.mark.django_db
 NOW = T0 + 5 * YEAR * US_PER_HOUR
 END = H0 + 5 * YEAR
-
-kinds = st.sampled_from([kind.value for kind in EventKind if kind not in (*OPENING, EventKind.REVERSAL)])
-steps = st.lists(
-    st.tuples(
-        st.one_of(kinds, st.just("undo")), st.integers(0, 5 * YEAR - 1), st.integers(0, 10**12), st.integers(0, 2),
-        st.integers(1, 6 * YEAR),
-    ),
-    max_size=9,
-)  # fmt: skip
-
-
-@pytest.fixture
-def lab() -> SmallLab:
-    return small_lab()
-
-
-def _entry(kind: str, hour: int, amount: int, project: Project | None, end: int) -> Entry:
-    takes: dict[str, dict[str, Any]] = {
-        "transfer": {"project": project}, "lend": {"project": project, "counterpart": "" if project else "Ministry"},
-        "repair": {"embodied": Embodied(amount, amount // 2, amount * 2)}, "dispose": {"embodied": Embodied(amount)},
-        "life_change": {"life_end_us": T0 + end * US_PER_HOUR}, "repurpose": {"life_end_us": T0 + end * US_PER_HOUR},
-    }  # fmt: skip
-    return Entry(kind, T0 + hour * US_PER_HOUR, **takes.get(kind, {}))
-
-
-class Clock:
-    """What time it is for what is settled."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.hour = H0
-        monkeypatch.setattr("apps.assets.settling.now_us", lambda: self.hour * US_PER_HOUR)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
-
-
-def _lived(asset: Asset, told: list[tuple[str, int, int, int, int]], owners: list[Project | None], clock: Clock) -> None:
-    for kind, hour, amount, who, end in told:
-        clock.hour = max(clock.hour, H0 + end)
-        try:
-            with transaction.atomic():
-                if kind == "undo":  # of anything but how it was bought, reversals among them
-                    rows = LifecycleEvent.objects.filter(asset=asset).exclude(kind__in=OPENING).order_by("pk")
-                    if rows:
-                        reverse(event=rows[hour % len(rows)], by=None, now=NOW)
-                else:
-                    record(asset=asset, entry=_entry(kind, hour, amount, owners[who], end), by=None, now=NOW)
-        except (Conflict, InvalidInput):
-            continue
-
-
-def _planned_end(events: list[Event]) -> int | None:
-    life = calc._Life()
-    for event in events:
-        calc._applied(life, event)
-    return life.end_hour if life.begun else None
 
 
 def test_books_are_those_of_the_calculation(lab: SmallLab, clock: Clock) -> None:
@@ -106,7 +42,7 @@ def test_books_are_those_of_the_calculation(lab: SmallLab, clock: Clock) -> None
         with transaction.atomic():
             clock.hour = H0
             asset = bought(lab, kg=kg, now=NOW, deployed=used)
-            _lived(asset, told, owners, clock)
+            lived(asset, told, owners, clock)
             assert differing(lab=lab.lab, mend=False) == []
             charges = [as_charge(row) for row in EmbodiedCharge.objects.filter(asset=asset)]
             events = events_of([asset.pk])[asset.pk]
@@ -119,7 +55,7 @@ def test_books_are_those_of_the_calculation(lab: SmallLab, clock: Clock) -> None
                 assert found is not None
                 assert found.account == calc.account(events, charges, hour)
                 assert accounts_of([asset.pk], hour) == {asset.pk: found.account}
-                assert found.life_end_hour == _planned_end(before)
+                assert found.life_end_hour == planned_end(before)
             _sums(lab, charges, sorted(H0 + each for each in hours))
             transaction.set_rollback(True)
 
@@ -141,7 +77,7 @@ def test_sums_and_orders_are_those_of_the_books(lab: SmallLab, clock: Clock) -> 
                 thing = bought(
                     lab, name=f"Thing {9 - i}", kind="gpu" if i else "server", kg=i * 70 or None, at_us=at_us, now=NOW
                 )
-                _lived(thing, told, owners, clock)
+                lived(thing, told, owners, clock)
             assert differing(lab=lab.lab, mend=False) == []
             for hour in (*(H0 + each for each in hours), END):
                 _as_the_books(lab, hour)
@@ -302,65 +238,3 @@ def test_the_number_of_queries_does_not_grow(lab: SmallLab) -> None:
     for i in range(9):
         bought(lab, name=f"GPU {i}")
     assert queries() == first == 1
-
-
-def test_what_differs_is_told_and_mended(lab: SmallLab, clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    asset, fine = bought(lab, years=1), bought(lab, name="fine")
-    clock.hour = H0 + 2 * YEAR
-    recharge_lab(lab=lab.lab)
-    asset.refresh_from_db()
-    right = {name: getattr(asset, name) for name in (*KEPT, "settled_ug", "settled_off_ug")}
-    assert right["settled_ug"] == right["brought_ug"] == 120 * KG
-    call_command("derive_books", "--check")
-    assert "All books are" in capsys.readouterr().out
-    for name, value in (("brought_ug", 1), ("life_end_hour", None), ("settled_ug", 5)):
-        Asset.objects.filter(pk=asset.pk).update(**{name: value})
-        with pytest.raises(CommandError, match="The books of 1 assets"):
-            call_command("derive_books", "--check")
-        assert f"assets {asset.pk}\n" in capsys.readouterr().out
-        call_command("derive_books")
-        assert "1 are mended" in capsys.readouterr().out
-        asset.refresh_from_db()
-        assert {name: getattr(asset, name) for name in right} == right
-    fine.refresh_from_db()
-    assert fine.brought_ug == 120 * KG
-
-
-def test_assets_that_were_there_before_get_their_books(lab: SmallLab) -> None:
-    vision = create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
-    asset = bought(lab, opening={"project": vision})
-    undone = record(asset=asset, entry=Entry("life_change", T0, life_end_us=NOW), by=None, now=NOW)
-    reverse(event=undone, by=None, now=NOW)
-    record(asset=asset, entry=Entry("repair", T0, embodied=Embodied(KG)), by=None, now=NOW)
-    right = Asset.objects.values(*KEPT).get(pk=asset.pk)
-    Asset.objects.update(**{name: Asset._meta.get_field(name).get_default() for name in KEPT}, settled_hour=0)
-    assert differing(lab=lab.lab, mend=False) == [asset.pk]
-    import_module("apps.assets.migrations.0003_kept_books").keep(apps, SimpleNamespace(connection=connection))
-    assert Asset.objects.values(*KEPT).get(pk=asset.pk) == right
-    assert (right["brought_ug"], right["life_end_hour"]) == (121 * KG, H0 + 4 * YEAR)
-
-
-def test_an_entry_of_the_coming_hour_is_in_no_book_yet(lab: SmallLab) -> None:
-    asset = bought(lab, now=NOW)
-    record(asset=asset, entry=Entry("repair", NOW + US_PER_HOUR, embodied=Embodied(KG)), by=None, now=NOW)
-    hour = NOW // US_PER_HOUR + 1
-    assert books_of(assets_of(lab.lab), hour)[asset.pk].total_ug == 120 * KG
-    assert Books(lab.lab, assets_of(lab.lab), hour).whole().total_ug == 120 * KG
-    assert Books(lab.lab, assets_of(lab.lab), hour + 1).whole().total_ug == 121 * KG
-
-
-def test_what_is_over_is_added_once_and_not_read_again(lab: SmallLab, clock: Clock) -> None:
-    asset = bought(lab, years=1)
-    clock.hour = H0 + 2 * YEAR
-    recharge_lab(lab=lab.lab)
-    EmbodiedCharge.objects.filter(asset=asset).update(amount_ug=1)  # by hand: nobody said so
-    assert books_of(assets_of(lab.lab), clock.hour)[asset.pk].charged_ug == 120 * KG
-    assert books_of(assets_of(lab.lab), clock.hour - 1)[asset.pk].charged_ug == 1, "of an earlier hour all is read"
-
-
-def test_assets_that_are_registered_together_have_books_before_they_are_charged(lab: SmallLab) -> None:
-    entry = Entry("purchase", T0, embodied=Embodied(10 * KG), life_hours=YEAR)
-    register_many(lab=lab.lab, drafts=[Draft(Facts("GPU", "gpu"), entry, deployed_us=T0)] * 3, by=None, now=NOW)
-    assert differing(lab=lab.lab, mend=False) == []
-    found = Books(lab.lab, assets_of(lab.lab), END).whole()
-    assert (found.assets, found.total_ug, found.balance_ug) == (3, 30 * KG, 30 * KG)

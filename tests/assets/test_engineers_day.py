@@ -24,18 +24,13 @@ from apps.fleet.models import Device
 from apps.runs.services import RunFacts, put_run
 from tests.assets.gpus import own_csv
 from tests.assets.support import YEAR
-from tests.builders import T0, SmallLab, W, push, small_lab
+from tests.builders import T0, SmallLab, W, push
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import assert_each_figure_explains_itself, text_of
 from tests.shipped import shipped_catalogue
 
 pytestmark = pytest.mark.django_db
 HOUR = US_PER_HOUR
-
-
-@pytest.fixture
-def lab() -> SmallLab:
-    return small_lab()
 
 
 def imported(lab: SmallLab, client: Client) -> list[Asset]:

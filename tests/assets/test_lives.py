@@ -30,11 +30,6 @@ pytestmark = pytest.mark.django_db
 NOW = T0 + 5 * YEAR * US_PER_HOUR
 
 
-@pytest.fixture
-def lab() -> SmallLab:
-    return small_lab()
-
-
 def project(lab: SmallLab, slug: str) -> Project:
     return create_project(lab=lab.lab, slug=slug, name=slug.title(), now=T0)
 

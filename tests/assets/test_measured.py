@@ -7,17 +7,12 @@ from apps.assets.services import set_meter
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
 from tests.assets.support import H0, bought
-from tests.builders import T0, SmallLab, W, push, small_lab
+from tests.builders import T0, SmallLab, W, push
 
 pytestmark = pytest.mark.django_db
 HOUR = US_PER_HOUR
 NOW = T0 + 365 * 24 * HOUR
 A, B = "gpu:GPU-000A", "gpu:GPU-000B"
-
-
-@pytest.fixture
-def lab() -> SmallLab:
-    return small_lab()
 
 
 def hours(lab: SmallLab, gpu: str, watts: dict[int, tuple[str, int]]) -> None:

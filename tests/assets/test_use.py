@@ -27,18 +27,13 @@ from apps.ingest.models import Consumer
 from apps.runs.models import Run
 from apps.runs.services import RunFacts, put_run
 from tests.assets.support import KG, borne, bought
-from tests.builders import T0, SmallLab, W, push, small_lab
+from tests.builders import T0, SmallLab, W, push
 
 pytestmark = pytest.mark.django_db
 HOUR = US_PER_HOUR
 D0 = T0 - 9 * HOUR  # a day of the lab (Europe/Berlin): 2026-11-01T23:00Z
 NOW = T0 + 365 * 24 * HOUR
 GPU = "gpu:GPU-1"
-
-
-@pytest.fixture
-def lab() -> SmallLab:
-    return small_lab()
 
 
 def day(lab: SmallLab, hours: dict[int, tuple[tuple[str, int], ...]], gpu: str = GPU) -> None:

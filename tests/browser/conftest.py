@@ -5,8 +5,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from tests.browser.addresses import found_from
 from tests.browser.visit import Visit
 from tests.environment import own_environment
 from tests.services.prepared import prepared
-from tests.services.process import dies_with_us, end, free_port, wait_until
+from tests.services.process import answers, dies_with_us, end, free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,14 +45,6 @@ class Served:
     asset: int
 
 
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=2) as reply:
-            return bool(reply.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
-
-
 @pytest.fixture(scope="session")
 def served() -> Iterator[Served]:
     with tempfile.TemporaryDirectory(prefix="labcarbon-browser-") as directory:
@@ -78,7 +68,7 @@ def served() -> Iterator[Served]:
         with (Path(directory) / "web.log").open("wb") as log:
             web = subprocess.Popen(dies_with_us(command), cwd=ROOT, env=environment, stdout=log, stderr=log)
         try:
-            wait_until(lambda: _answers(url), what="the web server's first answer", seconds=60)
+            wait_until(lambda: answers(f"{url}/readyz"), what="the web server's first answer", seconds=60)
             yield Served(url, **seeded)
         finally:
             end(web)

@@ -80,7 +80,7 @@ def test_it_is_ended_on_tokens(lab: SmallLab, owner: Client) -> None:
         ({"node": "nope"}, "no such machine"),
         ({"node": "7f1d3b52-2222-4333-8444-555566667777"}, "no such machine"),
         ({"site": ""}, "at which site"),
-        ({"site": "99999"}, "at which site"),
+        ({"site": "99999"}, "no such site"),
         ({"client_pue": "0.9"}, "between 1 and 10"),
         ({"client_pue": "NaN"}, "between 1 and 10"),
         ({"client_pue": "much"}, "is no PUE"),

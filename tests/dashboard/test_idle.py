@@ -39,7 +39,7 @@ def test_recording_spreads_and_withdrawing_shows_idle_again(lab: SmallLab, owner
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [({"policy": "gone"}, "is not a policy"), ({"from_day": "soon"}, "is not a day"), ({"withdraw": "x"}, "no such policy"),
-     ({"from_day": "9999-12-31"}, "out of range")],
+     ({"withdraw": "9" * 18}, "no such policy"), ({"from_day": "9999-12-31"}, "out of range")],
 )  # fmt: skip
 def test_mistakes_are_told(lab: SmallLab, owner: Client, wrong: dict[str, str], words: str) -> None:
     answer = owner.post("/idle/", {**FORM, **wrong})

@@ -202,7 +202,9 @@ def test_an_outsider_sees_their_own_lab_only(filled: SmallLab, outsider: Client)
     page = text_of(outsider.get(PAGE))
     assert "Room 1" not in page
     assert all(value == 0 for _, value in figures_on(page))
-    assert outsider.post(PAGE, {"site": filled.site.pk, "control": "cloud"}).status_code == 404
+    refused = outsider.post(PAGE, {"site": filled.site.pk, "control": "cloud"})
+    assert refused.status_code == 400
+    assert "no such site in your lab" in text_of(refused)
 
 
 def test_anonymous_wrong_method_and_bad_input(lab: SmallLab, owner: Client) -> None:

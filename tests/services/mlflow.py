@@ -13,7 +13,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from tests.services.process import dies_with_us, free_port, wait_until
+from tests.services.process import answers, dies_with_us, free_port, wait_until
 
 PYTHON = Path(sys.prefix) / "mlflow" / "bin" / "python"
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,17 +50,6 @@ class Server:
         found = self.ask("runs/search", **asked).get("runs", [])
         return [_plain(run) for run in found]
 
-    def answers(self) -> bool:
-        """Return whether it is up."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=5)
-        try:
-            connection.request("GET", "/health")
-            return connection.getresponse().status == 200
-        except OSError:
-            return False
-        finally:
-            connection.close()
-
     def _call(self, method: str, path: str, body: bytes) -> dict[str, Any]:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
@@ -90,7 +79,10 @@ def running(folder: Path) -> Iterator[Server]:
         )  # fmt: skip
     try:
         wait_until(
-            lambda: process.poll() is not None or server.answers(), what="MLflow's first answer", seconds=180, every=0.2
+            lambda: process.poll() is not None or answers(f"{server.url}/health"),
+            what="MLflow's first answer",
+            seconds=180,
+            every=0.2,
         )
         assert process.poll() is None, server.log
         yield server

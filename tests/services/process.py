@@ -6,6 +6,8 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from http.client import HTTPConnection, HTTPException
+from urllib.parse import urlsplit
 
 
 class ServiceFailed(Exception):
@@ -17,6 +19,19 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def answers(url: str) -> bool:
+    """Return whether a server of ours answers 200 at ``url``."""
+    parts = urlsplit(url)
+    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=5)
+    try:
+        connection.request("GET", parts.path)
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def dies_with_us(command: list[str]) -> list[str]:

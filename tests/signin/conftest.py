@@ -5,8 +5,6 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.faults.installation import ROOT, Installation, plain_environ
-from tests.services.process import dies_with_us, end, free_port, wait_until
+from tests.services.process import answers, dies_with_us, end, free_port, wait_until
 from tests.signin.browser import Browser
 from tests.signin.go_between import GoBetween
 from tests.signin.provider.people import CLIENT_ID, CLIENT_SECRET
@@ -74,14 +72,6 @@ class SignIn(Installation):
         """Return all that could be left behind by a sign-in."""
         tables = ("accounts_user", "socialaccount_socialaccount", "account_emailaddress", "accounts_membership")
         return [(table, self.rows(f"SELECT count(*) FROM {table}")[0][0]) for table in tables]
-
-
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as reply:
-            return bool(reply.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
 
 
 def serve(module: str, port: int, environ: dict[str, str], log: Path, *more: str) -> subprocess.Popen[bytes]:

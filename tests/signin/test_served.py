@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.services.postgres import Postgres, programs
-from tests.services.process import end, wait_until
+from tests.services.process import answers, end, wait_until
 from tests.signin.browser import Browser
-from tests.signin.conftest import SignIn, answers, serve
+from tests.signin.conftest import SignIn, serve
 
 PROCESSES = 3
 TOO_MANY = "Too many failed login attempts"

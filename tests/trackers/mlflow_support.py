@@ -2,9 +2,12 @@
 
 from typing import Any
 
+from django.db.models import Sum
+
 from apps.accounts.models import Project
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
+from apps.energy.models import LedgerEntry
 from apps.fleet.models import Node
 from apps.trackers.mlflow.services.polling import Slice, poll_source
 from apps.trackers.mlflow.services.sources import SourceIn, add_source
@@ -43,6 +46,11 @@ def settle() -> None:
 
     Job.objects.filter(kind__in=("trackers.mlflow", "trackers.mlflow_again")).delete()
     work_until_empty(worker="test")
+
+
+def ledger_mj() -> int:
+    """Return the energy in the whole ledger (mJ)."""
+    return LedgerEntry.objects.aggregate(mj=Sum("energy_mj"))["mj"] or 0
 
 
 def watts(run: FakeRun, power: float, *, gpu: int = 0, start_ms: int = MS, seconds: int = 60, every: int = 10) -> None:

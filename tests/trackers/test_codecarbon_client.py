@@ -18,7 +18,7 @@ import pytest
 
 from tests.faults.installation import ROOT, Installation
 from tests.services import codecarbon
-from tests.services.process import dies_with_us, end, free_port, wait_until
+from tests.services.process import answers, dies_with_us, end, free_port, wait_until
 
 pytestmark = pytest.mark.codecarbon
 
@@ -71,7 +71,7 @@ class Server:
                 stderr=log,
             )
         if name == "web server":
-            wait_until(self._answers, what="the web server's first answer", seconds=120)
+            wait_until(lambda: answers(f"{self.installation.url}/livez"), what="the web server's first answer", seconds=120)
             self._warm()
 
     def kill(self, name: str) -> None:
@@ -86,16 +86,6 @@ class Server:
     def stop(self) -> None:
         for process in self._processes.values():
             end(process)
-
-    def _answers(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self.installation.port, timeout=5)
-        try:
-            connection.request("GET", "/livez")
-            return connection.getresponse().status == 200
-        except OSError:
-            return False
-        finally:
-            connection.close()
 
     def _warm(self) -> None:
         """Let the server read its code: a client gives up on a new run after two seconds, and then begins another."""

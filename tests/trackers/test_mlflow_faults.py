@@ -2,7 +2,6 @@
 
 import base64
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,21 +15,10 @@ from apps.trackers.mlflow import server as asking
 from apps.trackers.mlflow.services.sources import SourceIn, change_source, remove_source, switch_source, try_source
 from apps.trackers.models import MlflowRun, MlflowSource
 from tests.builders import SmallLab
-from tests.fakes.mlflow_server import FakeMlflow, fake_mlflow
+from tests.fakes.mlflow_server import FakeMlflow
 from tests.trackers.mlflow_support import MS, demo, poll, source_at, training
 
 HTML = b"<!DOCTYPE html><html><body>Sign in</body></html>"
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeMlflow]:
-    with fake_mlflow() as server:
-        yield server
-
-
-@pytest.fixture
-def source(fake: FakeMlflow, lab: SmallLab) -> MlflowSource:
-    return source_at(fake, lab)
 
 
 @pytest.mark.parametrize(

@@ -1,35 +1,17 @@
 """Runs of MLflow that belong to others: nested, parts, told by their machine as well; energy that must not count twice."""
 
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
-from django.db.models import Sum
 
 from apps.accounts.models import Project
 from apps.core.clock import now_us
-from apps.energy.models import LedgerEntry
 from apps.runs.models import ExternalId, Fingerprint, Run
 from apps.runs.services import RunFacts, put_run
 from apps.trackers.models import MlflowRun, MlflowSource
 from tests.builders import MINUTE, T0, SmallLab, W, push
-from tests.fakes.mlflow_server import FakeMlflow, fake_mlflow
-from tests.trackers.mlflow_support import MS, poll, source_at, training, watts
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeMlflow]:
-    with fake_mlflow() as server:
-        yield server
-
-
-@pytest.fixture
-def source(fake: FakeMlflow, lab: SmallLab) -> MlflowSource:
-    return source_at(fake, lab)
-
-
-def _ledger_mj() -> int:
-    return LedgerEntry.objects.aggregate(mj=Sum("energy_mj"))["mj"] or 0
+from tests.fakes.mlflow_server import FakeMlflow
+from tests.trackers.mlflow_support import MS, ledger_mj, poll, source_at, training, watts
 
 
 def _known(lab: SmallLab, *, project: str | None = "demo") -> Run:
@@ -48,7 +30,7 @@ def test_a_nested_run_is_part_of_its_parent_whichever_is_seen_first(fake: FakeMl
     poll(source)
     runs = {row.mlflow_id: row.run for row in MlflowRun.objects.select_related("run__parent")}
     assert sum(run is not None and run.parent is not None for run in runs.values()) == 1
-    assert _ledger_mj() in (0, 60 * 100_000)
+    assert ledger_mj() in (0, 60 * 100_000)
 
 
 def test_the_watts_of_a_nested_run_are_its_parents(fake: FakeMlflow, source: MlflowSource) -> None:
@@ -58,7 +40,7 @@ def test_the_watts_of_a_nested_run_are_its_parents(fake: FakeMlflow, source: Mlf
     watts(parent, 100.0)
     watts(child, 100.0)
     poll(source)
-    assert _ledger_mj() == 60 * 100_000
+    assert ledger_mj() == 60 * 100_000
     assert Run.objects.get(external_ids__value="child").parent == Run.objects.get(external_ids__value="parent")
 
 
@@ -67,7 +49,7 @@ def test_two_runs_on_one_machine_count_a_card_once(fake: FakeMlflow, lab: SmallL
     for name in ("a1", "a2"):
         watts(training(fake, name), 100.0)
     poll(source)
-    assert _ledger_mj() == 60 * 100_000
+    assert ledger_mj() == 60 * 100_000
     assert "told by another run on ws-1 already" in MlflowRun.objects.get(mlflow_id="a2").problem
 
 
@@ -76,7 +58,7 @@ def test_what_a_collector_measured_comes_first(fake: FakeMlflow, lab: SmallLab) 
     push(lab.node, [W("gpu:GPU-1", 7_000_000, start_us=T0, end_us=T0 + MINUTE)])
     watts(training(fake, "a1"), 100.0, seconds=120)
     poll(source)
-    assert _ledger_mj() == 7_000_000 + 60 * 100_000
+    assert ledger_mj() == 7_000_000 + 60 * 100_000
 
 
 def test_a_run_that_its_collector_told_of_is_added_to(fake: FakeMlflow, source: MlflowSource, lab: SmallLab) -> None:
@@ -91,7 +73,7 @@ def test_a_run_that_its_collector_told_of_is_added_to(fake: FakeMlflow, source: 
     assert stored.params == {"lr": 0.5, "epochs": 3, "seed": 7}
     assert stored.external_ids.get().value == "a1"
     assert stored.metrics.get().count == 5
-    assert _ledger_mj() == 7_000_000 + 60 * 100_000  # the second minute nobody else measured
+    assert ledger_mj() == 7_000_000 + 60 * 100_000  # the second minute nobody else measured
 
 
 def test_parameters_of_a_command_line_are_not_mixed_with_logged_ones(
@@ -152,7 +134,7 @@ def test_a_part_is_on_the_machine_of_its_whole(fake: FakeMlflow, source: MlflowS
     poll(source)
     stored = Run.objects.get(external_ids__value="z-part")
     assert (stored.node, stored.host, stored.parent) == (lab.node, "ws-1", run)
-    assert _ledger_mj() == 7_000_000 + 60 * 100_000
+    assert ledger_mj() == 7_000_000 + 60 * 100_000
 
 
 def test_a_run_names_its_machine(fake: FakeMlflow, source: MlflowSource, lab: SmallLab) -> None:

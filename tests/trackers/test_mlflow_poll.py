@@ -1,9 +1,6 @@
 """What an MLflow server tells becomes runs, metrics and energy: once, whole, and in whatever parts it is read."""
 
-from collections.abc import Iterator
-
 import pytest
-from django.db.models import Sum
 
 from apps.accounts.models import Project
 from apps.energy.models import LedgerEntry
@@ -13,23 +10,8 @@ from apps.runs.models import ExternalId, Fingerprint, MetricPoint, Run
 from apps.trackers.mlflow.services import polling
 from apps.trackers.models import MlflowRun, MlflowSource
 from tests.builders import MINUTE, T0, SmallLab, W, push
-from tests.fakes.mlflow_server import FakeMlflow, fake_mlflow
-from tests.trackers.mlflow_support import MS, demo, poll, settle, source_at, training, watts
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeMlflow]:
-    with fake_mlflow() as server:
-        yield server
-
-
-@pytest.fixture
-def source(fake: FakeMlflow, lab: SmallLab) -> MlflowSource:
-    return source_at(fake, lab)
-
-
-def _ledger_mj() -> int:
-    return LedgerEntry.objects.aggregate(mj=Sum("energy_mj"))["mj"] or 0
+from tests.fakes.mlflow_server import FakeMlflow
+from tests.trackers.mlflow_support import MS, demo, ledger_mj, poll, settle, source_at, training, watts
 
 
 def test_a_run_with_all_that_is_told_of_it(fake: FakeMlflow, source: MlflowSource, lab: SmallLab) -> None:
@@ -94,7 +76,7 @@ def test_watts_become_energy_to_the_millijoule(fake: FakeMlflow, source: MlflowS
     for gpu, power in ((0, 100.0), (1, 61.3)):
         watts(run, power, gpu=gpu, seconds=90)
     poll(source)
-    assert _ledger_mj() == 90 * (100_000 + 61_300)
+    assert ledger_mj() == 90 * (100_000 + 61_300)
     window = EnergyWindow.objects.order_by("start_us", "pk").first()
     assert window is not None
     assert (window.get_energy_quality_display(), window.get_share_quality_display()) == ("SAMPLED", "SPLIT")
@@ -108,16 +90,16 @@ def test_a_history_that_grows_is_extended_and_never_counted_twice(fake: FakeMlfl
     run = training(fake, "a1", over=False)
     watts(run, 100.0, seconds=30)
     poll(source)
-    assert _ledger_mj() == 0  # the minute is not over
+    assert ledger_mj() == 0  # the minute is not over
     for start in (40, 80, 120):
         watts(run, 100.0, start_ms=MS + start * 1000, seconds=30)
         poll(source)
-    assert _ledger_mj() == 120 * 100_000
+    assert ledger_mj() == 120 * 100_000
     run.status, run.end_ms = "FINISHED", MS + 151_000
     poll(source)
-    assert _ledger_mj() == 150 * 100_000
+    assert ledger_mj() == 150 * 100_000
     poll(source)
-    assert _ledger_mj() == 150 * 100_000
+    assert ledger_mj() == 150 * 100_000
     assert Run.objects.get().state == RunState.FINISHED
 
 
@@ -162,7 +144,7 @@ def test_a_run_that_goes_on_after_its_end(fake: FakeMlflow, source: MlflowSource
     assert (stored.state, stored.ended_us) == ("running", None)
     run.status, run.end_ms = "FINISHED", MS + 55_000
     poll(source)
-    assert _ledger_mj() == 50 * 100_000
+    assert ledger_mj() == 50 * 100_000
 
 
 def test_experiments_are_charged_as_their_names_say(fake: FakeMlflow, lab: SmallLab) -> None:
@@ -194,7 +176,7 @@ def test_a_slice_that_ends_early_is_taken_up_again(
     assert slices > 2
     assert Run.objects.count() == 12
     assert MetricPoint.objects.count() == 60
-    assert _ledger_mj() == 12 * 60 * 100_000
+    assert ledger_mj() == 12 * 60 * 100_000
     assert not MlflowRun.objects.filter(is_open=True).exists()
 
 
@@ -283,6 +265,6 @@ def test_two_that_read_at_once_count_nothing_twice(fake: FakeMlflow, source: Mlf
         patch.setattr(Server, "history", slow)
         poll(source)
     poll(source)
-    assert _ledger_mj() == 90 * 100_000
+    assert ledger_mj() == 90 * 100_000
     assert MetricPoint.objects.count() == 5
     assert not EnergyWindow.objects.exclude(measurement=8).exists()

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db.models import Sum
 from django.test import Client
 
 from apps.energy.models import LedgerEntry
@@ -22,7 +21,7 @@ from tests.builders import SmallLab, small_lab
 from tests.dashboard.support import assert_each_figure_explains_itself, text_of
 from tests.services import mlflow
 from tests.services.process import dies_with_us
-from tests.trackers.mlflow_support import demo, poll, source_at
+from tests.trackers.mlflow_support import demo, ledger_mj, poll, source_at
 
 # The database is the fake servers' matter (both passes): here it is the real server that counts.
 pytestmark = [pytest.mark.mlflow, pytest.mark.sqlite, pytest.mark.xdist_group("mlflow")]
@@ -123,7 +122,7 @@ def test_what_was_logged_is_here_and_a_repeat_is_told_there(served: tuple[mlflow
     assert one.metrics.get(name="bad").points.get().word == "NaN"
     assert not Metric.objects.filter(name__startswith="system/").exists()
 
-    assert LedgerEntry.objects.aggregate(mj=Sum("energy_mj"))["mj"] == 120 * (100_000 + 61_300)
+    assert ledger_mj() == 120 * (100_000 + 61_300)
     assert set(LedgerEntry.objects.values_list("consumer__run_uuid", flat=True)) == {one.uuid}
     client = Client()
     client.force_login(lab.owner)

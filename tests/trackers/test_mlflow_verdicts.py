@@ -1,6 +1,5 @@
 """A repeat is told in MLflow as a tag: when it is found, when it changes, and again later where that failed."""
 
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
@@ -15,22 +14,11 @@ from apps.runs.models import Run
 from apps.runs.services import RunFacts, put_run
 from apps.trackers.models import MlflowRun, MlflowSource
 from tests.builders import SmallLab
-from tests.fakes.mlflow_server import FakeMlflow, fake_mlflow
+from tests.fakes.mlflow_server import FakeMlflow
 from tests.runs.fingerprints import parsed
 from tests.trackers.mlflow_support import MS, poll, settle, source_at, training, watts
 
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeMlflow]:
-    with fake_mlflow() as server:
-        yield server
-
-
-@pytest.fixture
-def source(fake: FakeMlflow, lab: SmallLab) -> MlflowSource:
-    return source_at(fake, lab)
 
 
 def _two(fake: FakeMlflow, source: MlflowSource, *, over: bool = True, **params: str) -> None:

@@ -1,6 +1,5 @@
 """manage.py poll_mlflow: what is on is read now, and how it went is said."""
 
-from collections.abc import Iterator
 from io import StringIO
 
 import pytest
@@ -9,14 +8,8 @@ from django.core.management import CommandError, call_command
 from apps.runs.models import Run
 from apps.trackers.models import MlflowSource
 from tests.builders import SmallLab
-from tests.fakes.mlflow_server import FakeMlflow, fake_mlflow
+from tests.fakes.mlflow_server import FakeMlflow
 from tests.trackers.mlflow_support import source_at, training
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeMlflow]:
-    with fake_mlflow() as server:
-        yield server
 
 
 def _said(*arguments: str) -> str:

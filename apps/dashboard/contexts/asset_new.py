@@ -10,6 +10,7 @@ from apps.assets.services.drafts import LIFE_YEARS
 from apps.catalog.choices import FigureUnit, HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.catalog.selectors import best_figures, models_of, suggest
+from apps.core.text import number_of
 from apps.dashboard.contexts.embodied import Amount, amount
 from apps.fleet.models import Device, Node, Site
 from apps.fleet.selectors import sites_of
@@ -67,8 +68,9 @@ def offers(*, lab: Lab, kind: str, name: str, chosen: str = "") -> Offers:
     queries."""
     kind = kind if kind in HardwareKind.values else ""
     models = suggest(kind, name, 10, lab) if name.strip() and "\x00" not in name else []
-    if chosen.isascii() and chosen.isdecimal() and len(chosen) < 19 and int(chosen) not in {model.pk for model in models}:
-        models = [*models_of(lab).filter(pk=int(chosen)), *models]
+    number = number_of(chosen)
+    if number is not None and number not in {model.pk for model in models}:
+        models = [*models_of(lab).filter(pk=number), *models]
     figures = best_figures([model.pk for model in models], lab)
     return Offers([offer_of(model, figures.get(model.pk)) for model in models], name.strip(), chosen)
 

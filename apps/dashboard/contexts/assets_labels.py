@@ -13,6 +13,7 @@ from apps.assets.choices import AssetState
 from apps.assets.models import Asset
 from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
+from apps.core.text import number_of
 
 MOST = 200
 QUIET = 4  # modules of white around a code, as ISO/IEC 18004 asks
@@ -47,9 +48,10 @@ def labels_page(*, lab: Lab, ids: Sequence[str], kind: str = "", state: str = ""
             raise InvalidInput(f"{text[:40]!r} is no {field}.", field=field, hint=f"Use one of {', '.join(known)}.")
     found = Asset.objects.filter(lab=lab).order_by("name", "pk")
     if ids:
-        if not all(text.isascii() and text.isdecimal() and len(text) < 19 for text in ids):
+        numbers = [number for text in ids if (number := number_of(text)) is not None]
+        if len(numbers) < len(ids):
             raise InvalidInput("There is no such asset.", field="id", hint="Tick assets at /assets/.")
-        found = found.filter(pk__in=[int(text) for text in ids[:1000]])
+        found = found.filter(pk__in=numbers[:1000])
     if kind:
         found = found.filter(kind=kind)
     found = found.filter(state=state) if state else found.exclude(state=AssetState.DISPOSED)

@@ -11,6 +11,7 @@ from apps.carbon.calc import ALLOCATION, INVENTORY, FigureQuery
 from apps.carbon.embodied import charge_rows, embodied_by, end_hour
 from apps.catalog.packs import Pack, notices
 from apps.core.errors import InvalidInput
+from apps.core.text import number_of
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.calc import grouped
 from apps.dashboard.contexts.explain import page_number
@@ -81,9 +82,10 @@ def _chosen(params: Mapping[str, str], rows: list[dict[str, Any]]) -> tuple[int,
     """Return the asset and charge to look into: those asked for, else the first listed."""
     asset, row = params.get("asset", ""), params.get("row", "")
     if asset or row:
-        if not (asset.isascii() and asset.isdecimal() and len(asset) <= 18 and len(row) <= 60):
+        number = number_of(asset)
+        if number is None or len(row) > 60:
             raise InvalidInput("A charge is asked for with asset and row.", field="asset", hint="&asset=<number>&row=…")
-        return int(asset), row
+        return number, row
     return (rows[0]["asset_id"], _row_key(rows[0])) if rows else None
 
 

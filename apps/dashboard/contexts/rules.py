@@ -18,6 +18,7 @@ from apps.carbon.selectors import Figure, hours_of_consumers
 from apps.carbon.sight import Sight
 from apps.core.errors import InvalidInput
 from apps.core.intervals import us_of
+from apps.core.text import number_of
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.calc import shown, unit_for
 from apps.dashboard.figures import total
@@ -148,16 +149,12 @@ def _chosen(rows: Any, field: str, value: str, name: str) -> Any:
     if not value:
         return None
     try:
-        found = rows.filter(**{field: value}).first() if field != "pk" or _is_key(value) else None
+        found = rows.filter(**{field: value}).first() if field != "pk" or number_of(value) is not None else None
     except ValidationError:  # not a UUID
         found = None
     if found is None:
         raise InvalidInput(f"There is no such {name} in this lab.", field=name, hint="Choose one of the list.")
     return found
-
-
-def _is_key(value: str) -> bool:
-    return value.isascii() and value.isdecimal() and len(value) < 18
 
 
 def _day(text: str, field: str, zone: ZoneInfo) -> int | None:

@@ -23,6 +23,7 @@ from apps.assets.services import (
 )
 from apps.core.days import midnight_hour
 from apps.core.errors import Conflict, InvalidInput
+from apps.core.text import number_of
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.access import Visitor
 from apps.dashboard.pages.asset_forms import (
@@ -34,9 +35,9 @@ from apps.dashboard.pages.asset_forms import (
     own_value,
     owner,
     part_draft,
-    place,
     thing,
 )
+from apps.dashboard.pages.choosing import site_if_chosen
 from apps.dashboard.pages.dated import from_us
 
 
@@ -78,7 +79,10 @@ def _text(data: QueryDict, name: str) -> str:
 Parts = Callable[[QueryDict, Visitor, Asset], dict[str, Any]]
 ENTRIES: dict[str, Parts] = {
     EventKind.DEPLOY: _nothing,
-    EventKind.MOVE: lambda data, visitor, _: {"parent": thing(data, visitor, "parent"), "site": place(data, visitor)},
+    EventKind.MOVE: lambda data, visitor, _: {
+        "parent": thing(data, visitor, "parent"),
+        "site": site_if_chosen(data, visitor),
+    },
     EventKind.TRANSFER: lambda data, visitor, _: {"project": owner(data, visitor)},
     EventKind.REPURPOSE: _life,
     EventKind.REPAIR: _repair,
@@ -117,9 +121,7 @@ def _upgrade(data: QueryDict, visitor: Visitor, asset: Asset, who: dict[str, Any
 
 
 def _reverse(data: QueryDict, visitor: Visitor, asset: Asset, who: dict[str, Any]) -> Change:
-    text = data.get("entry", "")
-    number_ = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
-    event = LifecycleEvent.objects.filter(asset=asset, pk=number_).first()
+    event = LifecycleEvent.objects.filter(asset=asset, pk=number_of(data.get("entry", "")) or 0).first()
     if event is None:
         raise Conflict("This entry is not there.", hint="Load the page again to see the entries as they are now.")
     again = event.reverses_id is not None

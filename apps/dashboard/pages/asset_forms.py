@@ -19,10 +19,11 @@ from apps.catalog.choices import HardwareKind
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import best_figure, match, model_of, models_of, suggest
 from apps.core.errors import InvalidInput
-from apps.core.text import unstorable
+from apps.core.text import number_of, unstorable
 from apps.dashboard.access import Visitor
-from apps.dashboard.pages.dated import chosen_site, from_us
-from apps.fleet.models import Device, Node, Site
+from apps.dashboard.pages.choosing import site_if_chosen
+from apps.dashboard.pages.dated import from_us
+from apps.fleet.models import Device, Node
 
 MOST_KG = 1_000_000
 WAYS = {
@@ -74,15 +75,11 @@ def thing(data: Mapping[str, str], visitor: Visitor, name: str) -> Asset | None:
     text = data.get(name, "")
     if not text:
         return None
-    found = asset_of(visitor.lab, int(text)) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+    number_ = number_of(text)
+    found = None if number_ is None else asset_of(visitor.lab, number_)
     if found is None:
         raise InvalidInput("There is no such asset in your lab.", field=name, hint="Choose one of the list.")
     return found
-
-
-def place(data: Mapping[str, str], visitor: Visitor) -> Site | None:
-    """Return the site that a form names, None for none."""
-    return chosen_site(data, visitor) if data.get("site") else None
 
 
 def meter(data: Mapping[str, str], visitor: Visitor, asset: Asset | None = None) -> tuple[Device | None, Node | None]:
@@ -112,8 +109,7 @@ def model_of_form(data: Mapping[str, str], visitor: Visitor, kind: str) -> Hardw
     text = data.get("model", "")
     if not text:
         return None
-    number_ = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
-    model = models_of(visitor.lab).filter(pk=number_).first()
+    model = models_of(visitor.lab).filter(pk=number_of(text) or 0).first()
     if model is None:
         raise InvalidInput("There is no such model.", field="model", hint="Search again, or give a value of your own.")
     return model
@@ -204,7 +200,7 @@ def opening(data: Mapping[str, str], visitor: Visitor, kind: str) -> Entry:
     return Entry(
         EventKind.SECOND_HAND if used else EventKind.PURCHASE, from_us(data, visitor), embodied=what, life_hours=life_hours,
         amortisation=data.get("amortisation", ""), project=owner(data, visitor), parent=thing(data, visitor, "parent"),
-        site=place(data, visitor), counterpart=data.get("counterpart", "").strip(),
+        site=site_if_chosen(data, visitor), counterpart=data.get("counterpart", "").strip(),
         evidence=data.get("evidence", "").strip(), note=data.get("note", "").strip(),
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.selectors import asset_of, assets_of, entries_of, through
 from apps.assets.services import Entry, record, register, reverse
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError
+from apps.core.text import number_of
 from apps.dashboard.access import KEEPERS, Visitor, found, page
 from apps.dashboard.contexts.asset import asset_page, told_life
 from apps.dashboard.contexts.asset_effects import LifeEffect, effect_of
@@ -23,7 +24,8 @@ from apps.dashboard.contexts.assets import PAGE_ROWS, assets_page
 from apps.dashboard.contexts.period import chosen_period, period_menu
 from apps.dashboard.csvs import csv_response
 from apps.dashboard.pages.asset_entries import change_of, described
-from apps.dashboard.pages.asset_forms import WAYS, draft, owner, place, thing
+from apps.dashboard.pages.asset_forms import WAYS, draft, owner, thing
+from apps.dashboard.pages.choosing import site_if_chosen
 from apps.dashboard.pages.dated import from_us
 from apps.dashboard.periods import local, preset_period
 
@@ -52,12 +54,13 @@ def _today(visitor: Visitor) -> dict[str, str]:
 
 def _ticked(data: QueryDict, visitor: Visitor) -> list[Asset]:
     texts = data.getlist("line")
-    if not texts or not all(text.isascii() and text.isdecimal() and len(text) < 19 for text in texts):
+    numbers = [number for text in texts if (number := number_of(text)) is not None]
+    if not texts or len(numbers) < len(texts):
         raise InvalidInput("Nothing was ticked.", field="line", hint="Tick at least one asset.")
     if len(texts) > PAGE_ROWS:
         raise InvalidInput("Too many at once.", field="line", hint=f"At most {PAGE_ROWS}: one page.")
-    listed = list(assets_of(visitor.lab).select_related("lab").filter(pk__in={int(text) for text in texts}).order_by("pk"))
-    if len(listed) != len(set(texts)):
+    listed = list(assets_of(visitor.lab).select_related("lab").filter(pk__in=numbers).order_by("pk"))
+    if len(listed) != len(set(numbers)):
         raise Conflict("Some of these assets are not there any more.", hint="Load the page again.")
     return listed
 
@@ -91,7 +94,7 @@ def _recorded(data: QueryDict, visitor: Visitor, listed: list[Asset]) -> list[Li
             raise InvalidInput("To whom?", field="owner", hint="Choose a project, or the lab itself.")
         more = {"project": owner(data, visitor)}
     elif do == EventKind.MOVE:
-        more = {"parent": thing(data, visitor, "parent"), "site": place(data, visitor)}
+        more = {"parent": thing(data, visitor, "parent"), "site": site_if_chosen(data, visitor)}
         if not any(more.values()):
             raise InvalidInput("Where to?", field="site", hint="Choose a site, a machine, or both.")
     entry = Entry(do, from_us(data, visitor), **more)
@@ -107,8 +110,8 @@ def _recorded(data: QueryDict, visitor: Visitor, listed: list[Asset]) -> list[Li
 
 @transaction.atomic
 def _undone(data: QueryDict, visitor: Visitor) -> int:
-    texts = [text for text in data.get("entries", "").split(".") if text.isascii() and text.isdecimal() and len(text) < 19]
-    events = LifecycleEvent.objects.filter(asset__lab=visitor.lab, pk__in=texts[:PAGE_ROWS]).select_related("asset__lab")
+    numbers = [number for text in data.get("entries", "").split(".") if (number := number_of(text)) is not None]
+    events = LifecycleEvent.objects.filter(asset__lab=visitor.lab, pk__in=numbers[:PAGE_ROWS]).select_related("asset__lab")
     for event in events.order_by("pk"):
         reverse(event=event, by=visitor.user, now=visitor.now)
     return len(events)

@@ -1,7 +1,6 @@
 """CodeCarbon: making a token for its unmodified client, and the lines to copy."""
 
 from decimal import Decimal, InvalidOperation
-from uuid import UUID
 
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
@@ -14,9 +13,9 @@ from apps.core.text import unstorable
 from apps.core.units import PPM
 from apps.dashboard.access import WRITERS, Visitor, page
 from apps.dashboard.contexts.codecarbon import codecarbon_page, snippets
+from apps.dashboard.pages.choosing import chosen_site, node_if_chosen
 from apps.dashboard.pages.settings import DAY_US, LIVES
-from apps.fleet.models import Node, Site
-from apps.fleet.selectors import node_of, site_of
+from apps.fleet.models import Site
 from apps.trackers.codecarbon.services.sources import create_codecarbon_token
 
 
@@ -43,7 +42,7 @@ def _made(request: HttpRequest, visitor: Visitor) -> str:
     days = request.POST.get("days", "")
     if days not in dict(LIVES):
         raise InvalidInput(f"{days[:40]!r} is no choice of a life.", field="days", hint="Use 30, 90, 365 or nothing.")
-    node = _node(request, visitor)
+    node = node_if_chosen(request.POST, visitor)
     _, text = create_codecarbon_token(
         lab=visitor.lab,
         name=request.POST.get("name", ""),
@@ -66,29 +65,14 @@ def _project(request: HttpRequest, visitor: Visitor) -> Project:
     return found
 
 
-def _node(request: HttpRequest, visitor: Visitor) -> Node | None:
-    text = request.POST.get("node", "")
-    if not text:
-        return None
-    try:
-        found = node_of(visitor.lab, UUID(text))
-    except ValueError:
-        found = None
-    if found is None:
-        raise InvalidInput("There is no such machine in your lab.", field="node", hint="Choose one of the list, or none.")
-    return found
-
-
 def _site(request: HttpRequest, visitor: Visitor) -> Site:
-    text = request.POST.get("site", "")
-    found = site_of(visitor.lab, int(text)) if text.isascii() and text.isdigit() and len(text) < 19 else None
-    if found is None:
+    if not request.POST.get("site"):
         raise InvalidInput(
             "Without a machine, say at which site it runs.",
             field="site",
             hint="Its grid zone and PUE make carbon of energy.",
         )
-    return found
+    return chosen_site(request.POST, visitor)
 
 
 def _pue_ppm(text: str) -> int:

@@ -1,4 +1,4 @@
-"""What forms of dated facts say: since when, and which site."""
+"""What forms of dated facts say: since when."""
 
 from collections.abc import Mapping
 from datetime import date, datetime, time
@@ -7,8 +7,6 @@ from apps.core.days import midnight_hour
 from apps.core.errors import InvalidInput
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.access import Visitor
-from apps.fleet.models import Site
-from apps.fleet.selectors import site_of
 
 
 def always(data: Mapping[str, str]) -> bool:
@@ -38,12 +36,3 @@ def from_us(data: Mapping[str, str], visitor: Visitor) -> int:
             "The day is missing or no day.", field="from_day", hint="Choose the first day it holds, and a time as 14:00."
         ) from error
     return hour * US_PER_HOUR
-
-
-def chosen_site(data: Mapping[str, str], visitor: Visitor) -> Site:
-    """Return the lab's site that a form names."""
-    text = data.get("site", "")
-    site = site_of(visitor.lab, int(text)) if text.isdecimal() and len(text) < 20 else None
-    if site is None:
-        raise InvalidInput("There is no such site in your lab.", field="site", hint="Choose one of the list.")
-    return site

@@ -9,7 +9,7 @@ from django.shortcuts import render
 
 from apps.carbon.sight import sight_of
 from apps.core.errors import InvalidInput, LabCarbonError
-from apps.core.text import unstorable
+from apps.core.text import number_of, unstorable
 from apps.dashboard.access import KEEPERS, WRITERS, Visitor, found, page
 from apps.dashboard.contexts.duplicates import CSV_HEAD, duplicates_page, line_of, repeat_rows, repeats_filtered
 from apps.dashboard.contexts.finding import finding_page
@@ -45,9 +45,10 @@ def duplicates(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 
 def _chosen(lines: list[str]) -> list[int]:
-    if not all(line.isascii() and line.isdecimal() and len(line) <= 18 for line in lines):
+    numbers = [number for line in lines if (number := number_of(line)) is not None]
+    if len(numbers) < len(lines):
         raise InvalidInput("There is no such line.", field="line", hint="Open /duplicates/ again.")
-    return [int(line) for line in lines]
+    return numbers
 
 
 def _decided(request: HttpRequest, visitor: Visitor, chosen: list[int]) -> str:

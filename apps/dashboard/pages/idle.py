@@ -8,6 +8,7 @@ from django.shortcuts import render
 
 from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.intervals import us_of
+from apps.core.text import number_of
 from apps.core.units import hour_of
 from apps.dashboard.access import KEEPERS, Visitor, page
 from apps.dashboard.contexts.idle import idle_page
@@ -34,9 +35,10 @@ def idle(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 def _change(request: HttpRequest, visitor: Visitor) -> str:
     withdrawn = request.POST.get("withdraw", "")
     if withdrawn:
-        if not withdrawn.isascii() or not withdrawn.isdecimal() or len(withdrawn) > 9:
+        from_hour = number_of(withdrawn)
+        if from_hour is None:
             raise InvalidInput("There is no such policy.", field="withdraw", hint="Use one of the buttons.")
-        withdraw_idle_policy(lab=visitor.lab, from_hour=int(withdrawn), by=visitor.user, now=visitor.now)
+        withdraw_idle_policy(lab=visitor.lab, from_hour=from_hour, by=visitor.user, now=visitor.now)
         return "The policy is withdrawn; the one before it holds on."
     text = request.POST.get("from_day", "")
     try:

@@ -1,7 +1,5 @@
 """MLflow servers that are polled: the list with its form, and one server's state, form and removal."""
 
-from uuid import UUID
-
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
@@ -14,8 +12,7 @@ from apps.core.jobs import request_job
 from apps.core.text import unstorable
 from apps.dashboard.access import KEEPERS, Visitor, found, page
 from apps.dashboard.contexts.mlflow import choices, client_lines, server_page, server_rows
-from apps.fleet.models import Node, Site
-from apps.fleet.selectors import node_of, site_of
+from apps.dashboard.pages.choosing import node_if_chosen, site_if_chosen
 from apps.trackers.choices import SignIn
 from apps.trackers.mlflow.selectors import server_at
 from apps.trackers.mlflow.services.sources import (
@@ -106,7 +103,7 @@ def _told(data: QueryDict, visitor: Visitor, *, address: str = "") -> SourceIn:
         raise InvalidInput(f"{sign_in[:40]!r} is no way to sign in.", field="sign_in", hint="Choose one of the list.")
     if unstorable("".join(data.get(name, "") for name in ("name", "address", "user", "secret", "patterns", "project"))):
         raise InvalidInput("NUL and half characters cannot be stored.")
-    node = _node(data, visitor)
+    node = node_if_chosen(data, visitor)
     return SourceIn(
         name=data.get("name", ""),
         address=address or data.get("address", ""),
@@ -116,7 +113,7 @@ def _told(data: QueryDict, visitor: Visitor, *, address: str = "") -> SourceIn:
         patterns=_patterns(data.get("patterns", ""), visitor),
         project=_project(slug, visitor, "project") if (slug := data.get("project", "")) else None,
         node=node,
-        site=None if node else _site(data, visitor),
+        site=None if node else site_if_chosen(data, visitor),
         tells_verdicts="verdicts" in data,
     )
 
@@ -143,26 +140,3 @@ def _project(slug: str, visitor: Visitor, field: str) -> Project:
         known = ", ".join(visitor.lab.projects.order_by("slug").values_list("slug", flat=True)[:20])
         raise InvalidInput(f"There is no project {slug[:60]!r}.", field=field, hint=f"Known: {known}.")
     return project
-
-
-def _node(data: QueryDict, visitor: Visitor) -> Node | None:
-    text = data.get("node", "")
-    if not text:
-        return None
-    try:
-        node = node_of(visitor.lab, UUID(text))
-    except ValueError:
-        node = None
-    if node is None:
-        raise InvalidInput("There is no such machine in your lab.", field="node", hint="Choose one of the list, or none.")
-    return node
-
-
-def _site(data: QueryDict, visitor: Visitor) -> Site | None:
-    text = data.get("site", "")
-    if not text:
-        return None
-    site = site_of(visitor.lab, int(text)) if text.isascii() and text.isdigit() and len(text) < 19 else None
-    if site is None:
-        raise InvalidInput("There is no such site in your lab.", field="site", hint="Choose one of the list.")
-    return site

@@ -19,7 +19,8 @@ from apps.dashboard.contexts.effects import Effect, effect_of, places_if
 from apps.dashboard.contexts.moves import move_page
 from apps.dashboard.contexts.nodes import node_page, nodes_page
 from apps.dashboard.contexts.period import chosen_period, period_menu
-from apps.dashboard.pages.dated import always, chosen_site, from_us
+from apps.dashboard.pages.choosing import chosen_site
+from apps.dashboard.pages.dated import always, from_us
 from apps.fleet.models import Node
 from apps.fleet.selectors import node_of, sites_of, stays_of
 from apps.fleet.services import correct_place, issue_enrolment_code, move_node, set_static_power, undo_move

@@ -6,12 +6,12 @@ from django.shortcuts import render
 
 from apps.carbon.calc import ALLOCATION
 from apps.core.errors import InvalidInput, LabCarbonError
-from apps.dashboard.access import KEEPERS, Visitor, found, page
+from apps.dashboard.access import KEEPERS, Visitor, page
 from apps.dashboard.contexts.period import chosen_period, period_menu
 from apps.dashboard.contexts.profile import chosen_profile
 from apps.dashboard.contexts.scopes import LEDGERS, scope_rows, scopes_page
 from apps.dashboard.csvs import csv_response
-from apps.fleet.models import Site
+from apps.dashboard.pages.choosing import chosen_site
 from apps.fleet.services import set_control
 
 
@@ -31,7 +31,7 @@ def scopes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if request.method == "POST":
         visitor.needs(KEEPERS)
         try:
-            site = _site(request, visitor)
+            site = chosen_site(request.POST, visitor)
             set_control(site=site, control=request.POST.get("control", ""), by=visitor.user, now=visitor.now)
             messages.success(request, f"Who controls the electricity of {site.name} is recorded; no total changes.")
             return HttpResponseRedirect(request.get_full_path())
@@ -50,14 +50,6 @@ def scopes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     )
     context = {"page": shown, "menu": period_menu(request, period), "error": error}
     return render(request, "pages/scopes.html", context, status=error.status if error else 200)
-
-
-def _site(request: HttpRequest, visitor: Visitor) -> Site:
-    text = request.POST.get("site", "")
-    if not (text.isascii() and text.isdecimal() and len(text) <= 18):
-        raise InvalidInput("No site was chosen.", field="site", hint="Choose one of the list.")
-    asked: Site = found(Site.objects.filter(lab=visitor.lab, pk=int(text)).first(), "site", "/scopes/")
-    return asked
 
 
 @page()

@@ -17,7 +17,7 @@ from apps.accounts.tokens import create_token, revoke_token
 from apps.carbon.scopes import PROFILE_NAMES
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput, LabCarbonError
-from apps.core.text import unstorable
+from apps.core.text import number_of, unstorable
 from apps.dashboard.access import ADMINS, KEEPERS, Visitor, page
 from apps.dashboard.contexts.people import POLICY_WORDS
 from apps.dashboard.contexts.settings import audit_page, tokens_page
@@ -118,9 +118,10 @@ def _action(request: HttpRequest) -> str:
 def _number(text: str) -> int:
     if not text:
         return 0
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
+    number = number_of(text)
+    if number is None:
         raise InvalidInput(f"{text[:40]!r} is no number of a row.", field="before", hint="Leave it out for the newest.")
-    return int(text)
+    return number
 
 
 @page()

@@ -11,6 +11,7 @@ from django.shortcuts import render
 
 from apps.carbon.selectors import zones
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError
+from apps.core.text import number_of
 from apps.core.units import PPM
 from apps.dashboard.access import KEEPERS, Visitor, found, page
 from apps.dashboard.contexts.effects import Effect, effect_of, places_if
@@ -172,10 +173,11 @@ def _price(data: QueryDict, visitor: Visitor, asked: Site, who: dict[str, Any]) 
 def _withdrawn(data: QueryDict, asked: Site, who: dict[str, Any]) -> Change:
     """Return the withdrawal of one of the site's own facts."""
     kind, text = data.get("kind", ""), data.get("fact", "")
-    if kind not in FACTS or not text.isdecimal() or len(text) > 18:
+    number = number_of(text)
+    if kind not in FACTS or number is None:
         raise InvalidInput("There is no such entry.", field="fact", hint="Choose one of the histories below.")
     name = FACTS[kind]
-    fact = site_fact(asked, kind, int(text))
+    fact = site_fact(asked, kind, number)
     if fact is None:
         raise Conflict("This entry is not there any more.", hint="Load the page again to see the history as it is now.")
     return partial(withdraw_site_fact, fact=fact, **who), f"The latest {name} is withdrawn. {AGAIN}"
