@@ -16,7 +16,7 @@ from django.db import connection, models, transaction
 from apps.accounts.models import Lab, Project
 from apps.core.clock import now_us
 from apps.runs.choices import RunState, Tier
-from apps.runs.models import Fingerprint, Run, TierKey
+from apps.runs.models import Fingerprint, Run
 
 PARAMS, SEEDS, RECIPES, FAMILY, CHUNK = 20, 5, 4, 200, 20_000
 _MINUTE_US = 60_000_000
@@ -36,19 +36,20 @@ def fill(lab: Lab, project: Project | None, count: int) -> int:
     """Add ``count`` finished runs to a lab, a minute apart until now; return the id of the first. Indexes of the keys are
     built afterwards."""
     first = (Run.objects.aggregate(last=models.Max("pk"))["last"] or 0) + 1
-    key_id = (TierKey.objects.aggregate(last=models.Max("pk"))["last"] or 0) + 1
     begun = now_us() - count * _MINUTE_US
     indexes = _drop_indexes("runs_tierkey")
+    _stage_keys()
     for start in range(0, count, CHUNK):
         numbers = np.arange(start, min(start + CHUNK, count))
         with transaction.atomic():
             _without_checks()
             _insert(Run, _runs(lab, project, numbers, first, begun))
             _insert(Fingerprint, _fingerprints(numbers, first))
-            key_id += _insert_keys(lab.pk, numbers, first, key_id)
+            _insert_keys(lab.pk, numbers, first)
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute("SET maintenance_work_mem = '1GB'")
+        _keep_staged(cursor)
         for statement in indexes:
             cursor.execute(statement)
     _advance_sequences()
@@ -131,29 +132,43 @@ def _stored(field: Any, value: Any) -> Any:
     return value
 
 
-def _insert_keys(lab_id: int, numbers: Any, first: int, key_id: int) -> int:
-    """Insert the keys of runs, with ids from ``key_id`` on; return how many there were."""
+def _stage_keys() -> None:
+    """Make a table that keys wait in: put into the real one in the order of its key, they are appended, not scattered."""
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE staged (lab_id bigint, run_id bigint, tier smallint, key bigint)")
+
+
+def _insert_keys(lab_id: int, numbers: Any, first: int) -> None:
+    """Let the keys of runs wait."""
     parts = list(_keys(numbers))
     tiers = np.tile(np.array([tier.value for tier, _ in parts], dtype=np.int64), len(numbers))
     keys = np.stack([keys for _, keys in parts], axis=1).ravel()
     runs = np.repeat(numbers + first, len(parts))
-    ids = np.arange(key_id, key_id + len(keys))
-    if connection.vendor == "postgresql":
-        kind = [("n", ">i2"), ("l1", ">i4"), ("id", ">i8"), ("l2", ">i4"), ("lab", ">i8"), ("l3", ">i4"), ("run", ">i8"),
-                ("l4", ">i4"), ("tier", ">i2"), ("l5", ">i4"), ("key", ">i8")]  # fmt: skip
-        packed = np.zeros(len(keys), dtype=kind)
-        for name, value in (("n", 5), ("l1", 8), ("id", ids), ("l2", 8), ("lab", lab_id), ("l3", 8), ("run", runs),
-                            ("l4", 2), ("tier", tiers), ("l5", 8), ("key", keys)):  # fmt: skip
-            packed[name] = value
-        header = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)
-        with connection.cursor() as cursor:
-            with cursor.copy("COPY runs_tierkey (id, lab_id, run_id, tier, key) FROM STDIN (FORMAT binary)") as copy:
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            kind = [("n", ">i2"), ("l2", ">i4"), ("lab", ">i8"), ("l3", ">i4"), ("run", ">i8"), ("l4", ">i4"),
+                    ("tier", ">i2"), ("l5", ">i4"), ("key", ">i8")]  # fmt: skip
+            packed = np.zeros(len(keys), dtype=kind)
+            for name, value in (("n", 4), ("l2", 8), ("lab", lab_id), ("l3", 8), ("run", runs), ("l4", 2), ("tier", tiers),
+                                ("l5", 8), ("key", keys)):  # fmt: skip
+                packed[name] = value
+            header = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)
+            with cursor.copy("COPY staged (lab_id, run_id, tier, key) FROM STDIN (FORMAT binary)") as copy:
                 copy.write(header + packed.tobytes() + struct.pack("!h", -1))
-    else:
-        rows = zip(ids.tolist(), [lab_id] * len(keys), runs.tolist(), tiers.tolist(), keys.tolist(), strict=True)
-        with connection.cursor() as cursor:
-            cursor.executemany("INSERT INTO runs_tierkey (id, lab_id, run_id, tier, key) VALUES (%s, %s, %s, %s, %s)", rows)
-    return len(keys)
+        else:
+            rows = zip([lab_id] * len(keys), runs.tolist(), tiers.tolist(), keys.tolist(), strict=True)
+            cursor.executemany("INSERT INTO staged (lab_id, run_id, tier, key) VALUES (%s, %s, %s, %s)", rows)
+
+
+def _keep_staged(cursor: Any) -> None:
+    """Move what waits into the table of keys."""
+    columns = "lab_id, run_id, tier, key"
+    with transaction.atomic():
+        _without_checks()
+        cursor.execute(
+            f"INSERT INTO runs_tierkey ({columns}) SELECT {columns} FROM staged ORDER BY lab_id, tier, key, run_id"
+        )
+        cursor.execute("DROP TABLE staged")
 
 
 def _without_checks() -> None:
@@ -184,7 +199,5 @@ def _drop_indexes(table: str) -> list[str]:
 def _advance_sequences() -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            for table in ("runs_run", "runs_tierkey"):
-                cursor.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT MAX(id) FROM {table}))")
-                cursor.execute(f"ANALYZE {table}")
-            cursor.execute("ANALYZE runs_fingerprint")
+            cursor.execute("SELECT setval(pg_get_serial_sequence('runs_run', 'id'), (SELECT MAX(id) FROM runs_run))")
+            cursor.execute("ANALYZE runs_run, runs_tierkey, runs_fingerprint")

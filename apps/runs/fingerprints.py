@@ -168,7 +168,7 @@ def write_keys(pairs: Iterable[tuple[Run, Fingerprint]], *, ignored: Collection[
     tiers: list[int] = []
     keys: list[int] = []
     for run, row in pairs:
-        for tier, key in tier_keys(parts_of(row, ignored=ignored)):
+        for tier, key in dict.fromkeys(tier_keys(parts_of(row, ignored=ignored))):
             lab_ids.append(run.lab_id)
             run_ids.append(run.pk)
             tiers.append(tier.value)

@@ -133,15 +133,16 @@ class Fingerprint(models.Model):
 
 
 class TierKey(models.Model):
-    """One of the keys of a run: the first 63 bits of SHA-256 over the tier's parts. Equal keys are looked at whole."""
+    """One of the keys of a run: the first 63 bits of SHA-256 over the tier's parts. Equal keys are looked at whole.
 
+    Runs are found by the primary key, in the order of its parts.
+    """
+
+    pk = models.CompositePrimaryKey("lab", "tier", "key", "run")
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tier_keys")
     tier = models.SmallIntegerField(choices=Tier)
     key = models.BigIntegerField()
-
-    class Meta:
-        indexes = [models.Index(fields=["lab", "tier", "key", "-run"], name="tier_key_lookup")]
 
     def __str__(self) -> str:
         return f"{self.tier} {self.key}"
