@@ -82,6 +82,8 @@ def prepare(data_dir: Path) -> None:
     import django
     from django.core.management import CommandError, call_command
 
+    from labcarbon.staticfiles import collect
+
     with (data_dir / "logs" / "prepare.log").open("a", encoding="utf-8") as output, redirect_stdout(output):
         django.setup()
         try:
@@ -90,7 +92,7 @@ def prepare(data_dir: Path) -> None:
             raise CannotStart(str(error)) from error
         call_command("migrate", interactive=False, verbosity=1)
         call_command("load_data")
-        call_command("collectstatic", interactive=False, verbosity=0)
+        collect()
 
 
 def children(data_dir: Path, port: int) -> list[Child]:

@@ -28,7 +28,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "whitenoise.runserver_nostatic",
-    "django.contrib.staticfiles",
+    "labcarbon.staticfiles.UsedStaticFiles",
     "django.contrib.humanize",
     "rest_framework",
     "drf_spectacular",

@@ -1,20 +1,35 @@
-"""Serves plotly.js from the installed `plotly` package, so that no browser library is pasted into the project."""
+"""Static files: plotly.js from the installed `plotly` package, what pages use, collected again only where it changed."""
 
+import hashlib
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
-import plotly
-from django.contrib.staticfiles.finders import BaseFinder
+from django.conf import settings
+from django.contrib.staticfiles.apps import StaticFilesConfig
+from django.contrib.staticfiles.finders import BaseFinder, get_finders
 from django.core.files.storage import FileSystemStorage, Storage
+from django.core.management import call_command
 
 _BUNDLE = "plotly.min.js"
+# Folders of packages that no page of ours uses: a second viewer of the API's schema, its browsable pages, htmx's extensions.
+UNUSED = ["redoc", "rest_framework", "ext"]
+
+
+class UsedStaticFiles(StaticFilesConfig):
+    """Leaves out what no page uses when static files are collected."""
+
+    ignore_patterns = [*StaticFilesConfig.ignore_patterns, *UNUSED]
 
 
 class PlotlyFinder(BaseFinder):
     """Finds one file, ``plotly.min.js``."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        self.storage = FileSystemStorage(location=Path(plotly.__file__).parent / "package_data")
+        package = find_spec("plotly")  # found, not imported: every command loads this module
+        assert package is not None
+        assert package.origin is not None
+        self.storage = FileSystemStorage(location=Path(package.origin).parent / "package_data")
         self.storage.prefix = "plotly"  # type: ignore[attr-defined]
 
     def find(  # type: ignore[override]
@@ -25,3 +40,27 @@ class PlotlyFinder(BaseFinder):
 
     def list(self, ignore_patterns: object) -> Iterator[tuple[str, Storage]]:
         yield _BUNDLE, self.storage
+
+
+def collect() -> bool:
+    """Collect and compress static files where their content is not what was collected last; return whether it was done."""
+    root = Path(settings.STATIC_ROOT)
+    note = root.with_name(f"{root.name}.collected")
+    wanted = _digest()
+    if (root / "staticfiles.json").exists() and note.exists() and note.read_text(encoding="ascii") == wanted:
+        return False
+    note.unlink(missing_ok=True)
+    call_command("collectstatic", interactive=False, verbosity=0)
+    note.write_text(wanted, encoding="ascii")
+    return True
+
+
+def _digest() -> str:
+    """Return the SHA-256 over names and contents of all sources, in the order in which finders find them."""
+    found = hashlib.sha256()
+    for finder in get_finders():
+        for path, storage in finder.list(UsedStaticFiles.ignore_patterns):
+            found.update(f"{getattr(storage, 'prefix', '')}/{path}\0".encode())
+            with storage.open(path) as file:
+                found.update(hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()

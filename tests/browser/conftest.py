@@ -23,6 +23,7 @@ from tests.services.process import answers, dies_with_us, end, free_port, wait_u
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Browser tests share a server and a browser: they run on one worker; those that click every figure on another."""
     for item in items:

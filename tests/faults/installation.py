@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labcarbon.launch import children, make_data_dir
-from tests.services.prepared import COMMANDS, prepared
+from tests.services.prepared import COMMANDS, prepared, static_files
 from tests.services.process import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,6 +79,7 @@ class Installation:
             return
         for command in COMMANDS:
             self.manage(*command)
+        static_files(self.data_dir)
 
     def codes(self, count: int = 1, *, zone: str = "DE") -> list[str]:
         """Return enrolment codes of the lab, which is made if there is none."""

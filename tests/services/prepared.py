@@ -12,17 +12,24 @@ from tests.environment import own_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 _MIGRATE = ("migrate", "--no-input", "--verbosity", "0")
-_FILL = (("load_data",), ("collectstatic", "--no-input", "--verbosity", "0"))
-COMMANDS = (_MIGRATE, *_FILL)
+_LOAD = ("load_data",)
+COMMANDS = (_MIGRATE, _LOAD)
+_COLLECT = "import django; django.setup(); from labcarbon.staticfiles import collect; collect()"
 _DATABASE = "labcarbon.sqlite3"
 
 
 def prepared(data_dir: Path) -> None:
     """Put a migrated SQLite database with all that is shipped, and the static files, into ``data_dir``."""
-    source = _once("prepared", _fill)
+    static_files(data_dir)
+    shutil.copy(_once("prepared", _fill) / _DATABASE, data_dir)
+
+
+def static_files(data_dir: Path) -> None:
+    """Put the static files, collected and compressed, into ``data_dir``."""
+    source = _once("static", _collect)
     data_dir.mkdir(parents=True, exist_ok=True)
-    shutil.copy(source / _DATABASE, data_dir)
     shutil.copytree(source / "static", data_dir / "static")
+    shutil.copy(source / "static.collected", data_dir)
 
 
 def migrated() -> Path:
@@ -32,8 +39,11 @@ def migrated() -> Path:
 
 def _fill(making: Path) -> None:
     shutil.copy(migrated(), making)
-    for command in _FILL:
-        _manage(making, *command)
+    _manage(making, *_LOAD)
+
+
+def _collect(making: Path) -> None:
+    _python(making, "-c", _COLLECT)
 
 
 def _once(name: str, make: Callable[[Path], None]) -> Path:
@@ -51,9 +61,13 @@ def _once(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def _manage(data_dir: Path, *arguments: str) -> None:
+    _python(data_dir, "manage.py", *arguments)
+
+
+def _python(data_dir: Path, *arguments: str) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
+    environ = {**kept, **own_environment(str(data_dir)), "DJANGO_SETTINGS_MODULE": "labcarbon.settings"}
     told = subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        cwd=ROOT, env={**kept, **own_environment(str(data_dir))}, capture_output=True, text=True, timeout=180,
+        [sys.executable, *arguments], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=180
     )  # fmt: skip
     assert told.returncode == 0, told.stderr

@@ -45,6 +45,7 @@ for name in ("ada", "bob", "cleo", "dan", "hal", "iris", "jon"):
 """
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All tests over HTTP share one installation: they run on one worker."""
     for item in items:

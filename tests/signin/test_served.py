@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.services.postgres import Postgres, programs
+from tests.services.prepared import static_files
 from tests.services.process import answers, end, wait_until
 from tests.signin.browser import Browser
 from tests.signin.conftest import SignIn, serve
@@ -40,7 +41,7 @@ def test_five_wrong_passwords_are_five_whichever_process_hears_them(tmp_path: Pa
     with Postgres() as server:
         ours = SignIn(tmp_path, database_url=server.url)
         ours.manage("migrate", "--no-input", "--verbosity", "0")
-        ours.manage("collectstatic", "--no-input", "--verbosity", "0")
+        static_files(tmp_path)
         ours.shell("from apps.accounts.models import User; User.objects.create_user('ada', password='right')")
         log = ours.log("web")
         more = ("--workers", str(PROCESSES), "--access-logfile", "-", "--access-logformat", "answered by %(p)s")
