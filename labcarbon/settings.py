@@ -51,6 +51,7 @@ INSTALLED_APPS = [
     "apps.assets",
     "apps.carbon",
     "apps.activity",
+    "apps.artifacts",
     "apps.trackers",
     "apps.preflight",
     "apps.dashboard",

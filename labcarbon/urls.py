@@ -26,6 +26,7 @@ api = [
     path("", include("apps.runs.urls")),
     path("", include("apps.assets.urls")),
     path("", include("apps.carbon.urls")),
+    path("", include("apps.artifacts.urls")),
     path("", include("apps.preflight.urls")),
 ]
 

@@ -12,6 +12,7 @@ from apps.accounts.members import remove_member
 from apps.accounts.models import Lab, Project, Token, User
 from apps.accounts.services import issue_node_token, issue_user_token
 from apps.accounts.tokens import create_token
+from apps.artifacts.models import Artifact
 from apps.assets.services.imports import bring
 from apps.assets.sheets.drafting import Options
 from apps.attribution.calc import Stretch
@@ -35,8 +36,10 @@ from apps.runs.services import RunFacts, put_run
 from apps.trackers.mlflow.services.sources import SourceIn, add_source
 from apps.trackers.models import MlflowRun, MlflowSource
 from tests.api.conftest import add_person
+from tests.artifacts.support import edge, row
+from tests.artifacts.support import told as artifacts_told
 from tests.assets.support import bought
-from tests.attacks.routes import PROJECT
+from tests.attacks.routes import ARTIFACT, PROJECT
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
 from tests.runs.fingerprints import a_run, parsed
 
@@ -93,6 +96,7 @@ def fill(
     _register(small, name)
     _repeat(small, UUID(run), name)
     _server(small, UUID(run), name)
+    _artifact(small, run, name)
 
 
 def _attribute(small: SmallLab, name: str) -> None:
@@ -159,6 +163,16 @@ def _server(small: SmallLab, uuid: UUID, name: str) -> None:
     run = Run.objects.get(lab=small.lab, uuid=uuid)
     said = {"problem": name[:300], "tell_problem": name[:300], "verdict": name[:500], "told_verdict": name[:500]}
     MlflowRun.objects.create(source=source, mlflow_id="a1", run=run, seen_us=T0, **said)
+
+
+def _artifact(small: SmallLab, run: str, name: str) -> None:
+    """Give a lab a model that the run made, and a copy of it."""
+    told = {"name": name[:255], "licence": name[:100], "user": name[:100], "tags": {name[:100]: name[:300]},
+            "facts": {name[:100]: name[:300]}}  # fmt: skip
+    copies = [{"path": f"/data/{name}"[:4096], "medium": "ssd"}]
+    answers = artifacts_told(small, row(ARTIFACT, **told, copies=copies, runs=[edge(run)]))
+    assert answers == [["created"]], answers
+    Artifact.objects.filter(lab=small.lab).update(note=name[:1000])
 
 
 @dataclass

@@ -12,6 +12,7 @@ from apps.catalog.models import EmbodiedFigure
 from apps.preflight.models import Preflight, Repeat
 from apps.runs.models import Run
 from apps.trackers.models import MlflowSource
+from tests.artifacts.support import digest
 from tests.builders import SmallLab
 
 
@@ -42,6 +43,7 @@ def address(route: str, small: SmallLab, run: str) -> str:
         "pk": str(small.site.pk),
         "person": str(small.owner.pk),
         "key": DEVICE,
+        "digest": digest(ARTIFACT),
     }
     if "/rules/" in route:
         filled["pk"] = str(AttributionRule.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
@@ -74,7 +76,7 @@ def address(route: str, small: SmallLab, run: str) -> str:
     return path + (QUERY if path in NEEDS_QUERY else "")
 
 
-PROJECT = "ours-only"
+PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"
 QUERY = "?metric=energy_mj&from=2026-11-02T00:00Z&to=2026-11-03T00:00Z"
 NEEDS_QUERY = frozenset({"/explain/", "/explain/ledger.csv", "/api/v1/figures/", "/api/v1/explain/"})

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from dataclasses import dataclass, field
 from typing import List, Sequence, Set, Tuple
 
 from labcarbon_collect.fingerprint.budget import Budget, OutOfBudget
+from labcarbon_collect.lc1 import manifest_hash, summed
 
 MOST_FILES, _DEEPEST = 2_000_000, 64
 
@@ -41,11 +41,11 @@ class Manifest:
 
     def weak(self) -> str:
         """SHA-256 over name, size and time of change of each."""
-        return _summed((file.name, b"%d %d" % (file.size, file.mtime_ns)) for file in self.files)
+        return summed((file.name, b"%d %d" % (file.size, file.mtime_ns)) for file in self.files)
 
     def verified(self, digests: Sequence[bytes]) -> str:
         """SHA-256 over name, size and content's digest of each; ``digests`` in the order of ``files``."""
-        return _summed((file.name, b"%d %s" % (file.size, digest)) for file, digest in zip(self.files, digests))
+        return manifest_hash((file.name, file.size, digest) for file, digest in zip(self.files, digests))
 
 
 def manifest(role: str, path: str, budget: Budget, *, most_files: int = MOST_FILES) -> Manifest:
@@ -100,10 +100,3 @@ def _list(
 
 def _file(name: bytes, path: bytes, about: os.stat_result) -> File:
     return File(name, path, about.st_size, about.st_mtime_ns, about.st_dev, about.st_ino, about.st_ctime_ns)
-
-
-def _summed(rows: object) -> str:
-    digest = hashlib.sha256()
-    for name, content in rows:  # type: ignore[attr-defined]
-        digest.update(b"%d:%s %s\n" % (len(name), name, content))
-    return digest.hexdigest()

@@ -6,7 +6,7 @@ import os
 from typing import Any, Dict, Optional, Sequence, Tuple
 
 from labcarbon_collect.fingerprint.manifests import Manifest
-from labcarbon_collect.lc1 import part_hash
+from labcarbon_collect.lc1 import part_hash, role_hash
 from labcarbon_collect.masking import masked_line
 
 _MOST_ITEMS = 100
@@ -42,11 +42,6 @@ def from_scratch() -> Dict[str, Any]:
     """``start`` of a run that was given no checkpoint."""
     hashed = part_hash("start", SCRATCH)
     return {"weak": hashed, "verified": hashed, "name": SCRATCH}
-
-
-def role_hash(part: str, hashes: Sequence[Tuple[str, str]]) -> str:
-    """One hash for all roles of a part, whatever their order."""
-    return part_hash(part, sorted([role, each] for role, each in hashes))
 
 
 def shown_name(path: str) -> str:

@@ -1,0 +1,142 @@
+"""Artifacts over the API: told in bulk, found, one with its copies and runs, its lineage."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import QueryDict
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, inline_serializer
+from rest_framework import serializers
+from rest_framework.pagination import CursorPagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.models import Lab
+from apps.accounts.permissions import caller, require
+from apps.artifacts.choices import ArtifactState, CopyState, Kind
+from apps.artifacts.models import Artifact
+from apps.artifacts.parsing import parse_artifacts, parse_gone
+from apps.artifacts.replies import artifact_detail, artifact_row, lineage_reply
+from apps.artifacts.selectors import Wanted, artifact_of, artifacts_of, lineage
+from apps.artifacts.services.copies import note_found
+from apps.artifacts.services.registering import node_told, register
+from apps.core.clock import now_us
+from apps.core.errors import InvalidInput, NotFound
+from apps.core.text import unstorable
+from apps.ingest.api import RawParser
+
+FILTERS = ("digest", "text", "kind", "state", "file_format", "project", "copies")
+_CHOICES = {"kind": Kind.values, "state": ArtifactState.values, "copies": [*CopyState.values, "twice"]}
+
+
+class ByRegistration(CursorPagination):
+    """Pages, the latest first."""
+
+    page_size = 50
+    page_size_query_param = "page_size"
+    max_page_size = 500
+    ordering = ("-registered_us", "-id")
+
+
+class ArtifactsView(APIView):
+    parser_classes = (RawParser,)
+
+    def get_permissions(self) -> list[Any]:
+        return [require("runs:read" if self.request.method == "GET" else "runs:write")()]
+
+    @extend_schema(
+        request=OpenApiTypes.OBJECT,
+        responses=inline_serializer(
+            "ArtifactsTold",
+            {
+                "results": serializers.ListField(
+                    child=serializers.ListField(child=serializers.CharField()),
+                    help_text="one answer a row, in order: created, changed, unchanged or refused, and a word where needed",
+                )
+            },
+        ),
+        operation_id="artifacts_tell",
+    )
+    def post(self, request: Request) -> Response:
+        """Tell of up to 1000 artifacts, where they lie and which runs made or read them (docs/artifacts.md). Idempotent."""
+        who = caller(request)
+        body: Any = request.data
+        node, rows = parse_artifacts(body or b"")  # DRF makes a dict of an empty body
+        answers = register(lab=who.lab, rows=rows, node_uuid=node, by=who.user, bound_node=who.node_uuid, now=now_us())
+        return Response({"results": answers})
+
+    @extend_schema(
+        parameters=[OpenApiParameter(name, OpenApiTypes.STR) for name in FILTERS],
+        responses=OpenApiTypes.OBJECT,
+        operation_id="artifacts_list",
+    )
+    def get(self, request: Request) -> Response:
+        """Return artifacts, the latest first, in pages by cursor. ``digest``: SHA-256, a payload's, MD5 or XXH3-128."""
+        found = _asked(caller(request).lab, request.query_params)
+        pages = ByRegistration()
+        page = pages.paginate_queryset(found, request, view=self) or []
+        return Response({
+            "next": pages.get_next_link(), "previous": pages.get_previous_link(),
+            "results": [artifact_row(each) for each in page],
+        })  # fmt: skip
+
+
+class ArtifactView(APIView):
+    permission_classes = (require("runs:read"),)
+
+    @extend_schema(responses=OpenApiTypes.OBJECT, operation_id="artifact")
+    def get(self, request: Request, digest: str) -> Response:
+        """Return one artifact with its copies and the runs that made or read it."""
+        return Response(artifact_detail(_found(request, digest)))
+
+
+class LineageView(APIView):
+    permission_classes = (require("runs:read"),)
+
+    @extend_schema(responses=OpenApiTypes.OBJECT, operation_id="artifact_lineage")
+    def get(self, request: Request, digest: str) -> Response:
+        """Return what an artifact came of and what came of it: runs, artifacts, edges."""
+        return Response(lineage_reply(lineage(_found(request, digest))))
+
+
+class CopiesView(APIView):
+    permission_classes = (require("runs:write"),)
+    parser_classes = (RawParser,)
+
+    @extend_schema(
+        request=OpenApiTypes.OBJECT,
+        responses=inline_serializer("CopiesTold", {"changed": serializers.IntegerField()}),
+        operation_id="artifacts_copies",
+    )
+    def post(self, request: Request) -> Response:
+        """Tell that copies are missing, corrupt or there again, as a scan found them."""
+        who = caller(request)
+        body: Any = request.data
+        told = parse_gone(body or b"")
+        node = node_told(who.lab, told.node, who.node_uuid)
+        return Response({"changed": note_found(lab=who.lab, node=node, rows=told.copies, now=now_us())})
+
+
+def _found(request: Request, digest: str) -> Artifact:
+    artifact = artifact_of(caller(request).lab, digest)
+    if artifact is None:
+        raise NotFound("There is no such artifact in this lab.", hint="GET artifacts/?text=<words of its name>")
+    return artifact
+
+
+def _asked(lab: Lab, params: QueryDict) -> QuerySet[Artifact]:
+    unknown = sorted(set(params) - {*FILTERS, "cursor", "page_size"})
+    if unknown:
+        raise InvalidInput(f"{unknown[0]!r} is not a filter.", field=unknown[0], hint=f"Known: {', '.join(FILTERS)}.")
+    for name, value in params.items():
+        if unstorable(str(value)):
+            raise InvalidInput("A filter holds a character that no artifact can.", field=name)
+        if name in _CHOICES and value and value not in _CHOICES[name]:
+            raise InvalidInput(f"{value[:40]!r} is no {name}.", field=name, hint=f"Use one of {', '.join(_CHOICES[name])}.")
+    text, kind, state, form, project, copies = (params.get(name, "") for name in FILTERS[1:])
+    found = artifacts_of(lab, Wanted(text, kind, state, form, project, copies))
+    if digest := params.get("digest", ""):
+        one = artifact_of(lab, digest)
+        found = found.filter(pk=one.pk if one else 0)
+    return found

@@ -1,0 +1,8 @@
+from django.apps import AppConfig
+
+
+class ArtifactsConfig(AppConfig):
+    name = "apps.artifacts"
+
+    def ready(self) -> None:
+        from apps.artifacts import listening, tasks  # noqa: F401

@@ -1,0 +1,73 @@
+"""Words of artifacts."""
+
+from django.db.models import TextChoices
+
+
+class Kind(TextChoices):
+    CHECKPOINT = "checkpoint", "Checkpoint"
+    MODEL = "model", "Model"
+    DATASET = "dataset", "Dataset"
+    LOG = "log", "Log"
+    OTHER = "other", "Other"
+
+
+class Form(TextChoices):
+    FILE = "file", "File"
+    FOLDER = "folder", "Folder"
+
+
+class ArtifactState(TextChoices):
+    """How far an artifact is in its life. What scans found of its copies stands with the copies."""
+
+    REGISTERED = "registered", "Registered"  # told of; nobody has seen its bytes
+    STORED = "stored", "Stored"  # a copy was hashed
+    CANDIDATE = "candidate", "Candidate"  # the best of its run
+    PROMOTED = "promoted", "Promoted"  # cited, deployed
+    ARCHIVED = "archived", "Archived"
+    SCHEDULED = "scheduled", "Scheduled"  # in a plan whose grace goes on; its owner was told
+    TOMBSTONE = "tombstone", "Tombstone"  # its bytes are gone by a plan; what is known of it stays
+
+
+class CopyState(TextChoices):
+    PRESENT = "present", "Present"
+    MISSING = "missing", "Missing"  # a scan did not find it any more
+    CORRUPT = "corrupt", "Corrupt"  # its content is not what was hashed, though nobody wrote it
+    TRASHED = "trashed", "In the trash"  # a plan moved it; it can come back until the grace ends
+    DELETED = "deleted", "Deleted"  # by a plan
+
+
+class Role(TextChoices):
+    """What a run has to do with an artifact."""
+
+    PRODUCED = "produced", "produced"
+    USED = "used", "used"
+    INITIALISED_FROM = "initialised_from", "initialised from"
+    DISTILLED_FROM = "distilled_from", "distilled from"
+
+
+INPUTS = (Role.USED, Role.INITIALISED_FROM, Role.DISTILLED_FROM)
+
+
+class Way(TextChoices):
+    """How it is known."""
+
+    TOLD = "told", "told by the run"
+    FINGERPRINT = "fingerprint", "by the fingerprint's content"
+
+
+class Medium(TextChoices):
+    HDD = "hdd", "Hard disk"
+    SSD = "ssd", "Solid state"
+    OBJECT = "object", "Object storage"
+    TAPE = "tape", "Tape, offline"
+    UNKNOWN = "unknown", "Unknown"
+
+
+class Algorithm(TextChoices):
+    """Other digests that the same content is found by."""
+
+    MD5 = "md5", "MD5"
+    XXH128 = "xxh128", "XXH3-128"
+
+
+HEX_DIGITS = {Algorithm.MD5: 32, Algorithm.XXH128: 32}

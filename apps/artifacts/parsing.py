@@ -1,0 +1,135 @@
+"""Artifacts as they come over the wire: one flat check a row, an answer a row. Pure."""
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+
+from apps.artifacts.choices import HEX_DIGITS, Algorithm, CopyState, Form, Kind, Medium, Role
+from apps.core.errors import InvalidInput
+from apps.core.text import storable, unstorable
+from apps.core.units import INT64_MAX
+
+MAX_ROWS = 1000
+MAX_PATH = 4096
+_MAX_FACTS = 64
+
+Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Size = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
+Short = Annotated[str, msgspec.Meta(max_length=100)]
+Path = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_PATH)]
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+Fact = Annotated[str, msgspec.Meta(max_length=300)] | int | float | bool | None
+
+
+class CopyRow(msgspec.Struct, forbid_unknown_fields=True):
+    """A place where the content was read."""
+
+    path: Path
+    medium: Medium = Medium.UNKNOWN
+    modified_at: Moment | None = None
+
+
+class EdgeRow(msgspec.Struct, forbid_unknown_fields=True):
+    """A run that has to do with it."""
+
+    run: UUID
+    role: Role
+
+
+class ArtifactRow(msgspec.Struct, forbid_unknown_fields=True):
+    """One artifact."""
+
+    digest: Digest
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+    bytes: Size
+    form: Form = Form.FILE
+    files: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 1
+    kind: Kind = Kind.OTHER
+    format: Annotated[str, msgspec.Meta(max_length=32, pattern=r"^[a-z0-9_.-]*\Z")] = ""
+    payload: Digest | None = None
+    licence: Short = ""
+    user: Short = ""
+    project: Annotated[str, msgspec.Meta(max_length=60)] = ""
+    aliases: dict[Algorithm, str] = {}
+    tags: Annotated[dict[Short, Annotated[str, msgspec.Meta(max_length=300)]], msgspec.Meta(max_length=_MAX_FACTS)] = {}
+    facts: Annotated[dict[Short, Fact], msgspec.Meta(max_length=_MAX_FACTS)] = {}
+    copies: Annotated[list[CopyRow], msgspec.Meta(max_length=100)] = []
+    runs: Annotated[list[EdgeRow], msgspec.Meta(max_length=100)] = []
+
+
+class Body(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of POST artifacts/."""
+
+    artifacts: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_ROWS)]
+    node: UUID | None = None
+
+
+class GoneRow(msgspec.Struct, forbid_unknown_fields=True):
+    """A copy that a scan did not find as it was."""
+
+    path: Path
+    state: CopyState
+
+
+class GoneBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of POST artifacts/copies/."""
+
+    copies: Annotated[list[GoneRow], msgspec.Meta(max_length=10 * MAX_ROWS)]
+    node: UUID | None = None
+
+
+_BODY, _GONE, _ROW = msgspec.json.Decoder(Body), msgspec.json.Decoder(GoneBody), msgspec.json.Decoder(ArtifactRow)
+_SHAPE = '{"artifacts": [{"digest": "<64 hex>", "name": "best.safetensors", "bytes": 4, "kind": "model"}]}'
+_GONE_SHAPE = '{"node": "<uuid>", "copies": [{"path": "/data/best.safetensors", "state": "missing"}]}'
+
+
+def parse_artifacts(body: bytes) -> tuple[UUID | None, list[ArtifactRow | str]]:
+    """Return the node that copies lie on and the rows; of a row that cannot be stored, what is wrong with it.
+
+    Raises InvalidInput where the whole is none.
+    """
+    told: Body = _decoded(_BODY, body, "artifacts", _SHAPE)
+    return told.node, [_row(raw) for raw in told.artifacts]
+
+
+def parse_gone(body: bytes) -> GoneBody:
+    """Return what a scan says of copies that it knew. Raises InvalidInput."""
+    told: GoneBody = _decoded(_GONE, body, "copies", _GONE_SHAPE)
+    allowed = (CopyState.MISSING, CopyState.CORRUPT, CopyState.PRESENT)
+    for number, row in enumerate(told.copies):
+        if row.state not in allowed:
+            hint = f"A scan finds {', '.join(allowed)}."
+            raise InvalidInput(f"{row.state.value!r} is nothing a scan finds.", field=f"copies[{number}].state", hint=hint)
+        if unstorable(row.path):
+            raise InvalidInput("A path holds NUL or half a character.", field=f"copies[{number}].path")
+    return told
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes, field: str, shape: str) -> Any:
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        text, _, where = str(error).partition(" - at `$.")
+        raise InvalidInput(f"{text}.", field=where.strip("`") or field, hint=shape) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidInput("The body must be JSON.", code="parse_error", hint=shape) from error
+
+
+def _row(raw: msgspec.Raw) -> ArtifactRow | str:
+    try:
+        row = _ROW.decode(raw)
+    except msgspec.ValidationError as error:
+        return str(error).replace("`$.", "`")
+    except (msgspec.DecodeError, RecursionError):
+        return "It is no JSON object."
+    told = msgspec.to_builtins(row)
+    if told != storable(told):
+        return "NUL and half characters cannot be stored."
+    for algorithm, value in row.aliases.items():
+        if len(value) != HEX_DIGITS[algorithm] or set(value) - set("0123456789abcdef"):
+            return f"An {algorithm.value} has {HEX_DIGITS[algorithm]} hex digits in small letters."
+    if row.form == Form.FILE and row.files != 1:
+        return "A file is one file."
+    return row

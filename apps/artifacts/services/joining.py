@@ -1,0 +1,54 @@
+"""Runs that began from an artifact, or read it, are found by the content that their fingerprints name."""
+
+from collections.abc import Iterable, Iterator
+
+from django.db import transaction
+from django.db.models import Q
+
+from apps.accounts.models import Lab
+from apps.artifacts.choices import Role, Way
+from apps.artifacts.models import Artifact
+from apps.artifacts.services.registering import keep_edges
+from apps.runs.models import Fingerprint, Run
+
+_AT_ONCE = 1000
+
+
+def join_new(*, lab: Lab, now: int) -> int:
+    """Join artifacts that are new with the runs that were there before them; return how many edges were looked at.
+
+    Runs that come later are joined as they come. Each thousand artifacts read the lab's fingerprints once.
+    """
+    count = 0
+    while part := list(Artifact.objects.filter(lab=lab, joined=False).order_by("pk")[:_AT_ONCE]):
+        starts, data = {each.start_key: each.pk for each in part}, {each.data_key: each.pk for each in part}
+        rows = Fingerprint.objects.filter(Q(start__in=starts) | Q(data__in=data), run__lab=lab)
+        edges = list(_edges(rows.values_list("run_id", "start", "data"), starts, data))
+        with transaction.atomic():
+            keep_edges(lab=lab, edges=edges, now=now)
+            Artifact.objects.filter(pk__in=[each.pk for each in part]).update(joined=True)
+        count += len(edges)
+    return count
+
+
+def join_run(*, run: Run, fingerprint: Fingerprint, now: int) -> None:
+    """Join a run with the artifacts whose content its fingerprint names."""
+    keys = [key for key in (fingerprint.start, fingerprint.data) if key]
+    if not keys:
+        return
+    found = Artifact.objects.filter(Q(start_key__in=keys) | Q(data_key__in=keys), lab_id=run.lab_id)
+    rows = list(found.order_by("pk").values_list("pk", "start_key", "data_key"))
+    if rows:
+        starts, data = {key: pk for pk, key, _ in rows}, {key: pk for pk, _, key in rows}
+        edges = _edges([(run.pk, fingerprint.start, fingerprint.data)], starts, data)
+        keep_edges(lab=run.lab, edges=edges, now=now)
+
+
+def _edges(
+    rows: Iterable[tuple[int, str, str]], starts: dict[str, int], data: dict[str, int]
+) -> Iterator[tuple[int, int, str, str]]:
+    for run_id, start, read in rows:
+        if start in starts:
+            yield run_id, starts[start], Role.INITIALISED_FROM.value, Way.FINGERPRINT.value
+        if read in data:
+            yield run_id, data[read], Role.USED.value, Way.FINGERPRINT.value

@@ -1,0 +1,13 @@
+"""Jobs of artifacts."""
+
+from apps.accounts.models import Lab
+from apps.artifacts.services.joining import join_new
+from apps.artifacts.services.registering import JOIN
+from apps.core.clock import now_us
+from apps.core.jobs import handles
+
+
+@handles(JOIN)
+def join_job(key: str) -> None:
+    """Join new artifacts of lab ``key`` with the runs that name their content."""
+    join_new(lab=Lab.objects.get(pk=int(key)), now=now_us())

@@ -1,0 +1,10 @@
+"""A small lab."""
+
+import pytest
+
+from tests.builders import SmallLab, small_lab
+
+
+@pytest.fixture
+def lab(db: None) -> SmallLab:
+    return small_lab()
