@@ -71,3 +71,23 @@ class Algorithm(TextChoices):
 
 
 HEX_DIGITS = {Algorithm.MD5: 32, Algorithm.XXH128: 32}
+
+
+class PlanState(TextChoices):
+    DRAFT = "draft", "Draft"
+    TOLD = "told", "Owners told"  # they may object until the grace ends
+    APPROVED = "approved", "Approved"
+    APPLIED = "applied", "Applied"  # what went is in the trash, or gone
+    WITHDRAWN = "withdrawn", "Withdrawn"
+
+
+OPEN_PLANS = (PlanState.DRAFT, PlanState.TOLD, PlanState.APPROVED)
+
+
+class LineOutcome(TextChoices):
+    """What became of a line where the plan was carried out."""
+
+    TRASHED = "trashed", "In the trash"
+    REFUSED = "refused", "Left where it was"
+    RESTORED = "restored", "Back from the trash"
+    DELETED = "deleted", "Deleted"

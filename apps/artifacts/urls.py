@@ -1,10 +1,13 @@
 from django.urls import path
 
 from apps.artifacts.api import ArtifactsView, ArtifactView, CopiesView, LineageView
+from apps.artifacts.api_plans import OutcomesView, PlanView
 
 urlpatterns = [
     path("artifacts/", ArtifactsView.as_view(), name="api-artifacts"),
     path("artifacts/copies/", CopiesView.as_view(), name="api-artifact-copies"),
+    path("artifacts/plans/<uuid:uuid>/", PlanView.as_view(), name="api-artifact-plan"),
+    path("artifacts/plans/<uuid:uuid>/outcomes/", OutcomesView.as_view(), name="api-artifact-plan-outcomes"),
     path("artifacts/<str:digest>/", ArtifactView.as_view(), name="api-artifact"),
     path("artifacts/<str:digest>/lineage/", LineageView.as_view(), name="api-artifact-lineage"),
 ]

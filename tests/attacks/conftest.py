@@ -12,7 +12,7 @@ from apps.accounts.members import remove_member
 from apps.accounts.models import Lab, Project, Token, User
 from apps.accounts.services import issue_node_token, issue_user_token
 from apps.accounts.tokens import create_token
-from apps.artifacts.models import Artifact
+from apps.artifacts.models import Artifact, Copy, Plan, PlanLine
 from apps.assets.services.imports import bring
 from apps.assets.sheets.drafting import Options
 from apps.attribution.calc import Stretch
@@ -173,6 +173,12 @@ def _artifact(small: SmallLab, run: str, name: str) -> None:
     answers = artifacts_told(small, row(ARTIFACT, **told, copies=copies, runs=[edge(run)]))
     assert answers == [["created"]], answers
     Artifact.objects.filter(lab=small.lab).update(note=name[:1000])
+    plan = Plan.objects.create(lab=small.lab, node=small.node, made_by=small.owner, made_us=now_us())
+    copy = Copy.objects.get(lab=small.lab)
+    PlanLine.objects.create(
+        plan=plan, copy=copy, artifact=copy.artifact, kept="intermediate", is_last_copy=True, due_us=T0, chosen=True,
+        objection=name[:300], word=name[:300],
+    )  # fmt: skip
 
 
 @dataclass

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.models import Invitation, Token
+from apps.artifacts.models import Plan
 from apps.assets.models import Asset, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
 from apps.catalog.models import EmbodiedFigure
@@ -45,16 +47,9 @@ def address(route: str, small: SmallLab, run: str) -> str:
         "key": DEVICE,
         "digest": digest(ARTIFACT),
     }
-    if "/rules/" in route:
-        filled["pk"] = str(AttributionRule.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
-    if "/mlflow/" in route:
-        filled["pk"] = str(MlflowSource.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
-    if "/claims/" in route:
-        filled["act"] = str(Claim.objects.filter(lab=small.lab).values_list("act", flat=True).first())
-    if "/duplicates/" in route:
-        filled["pk"] = str(Repeat.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
-    if "/preflight/" in route:
-        filled["uuid"] = str(Preflight.objects.filter(lab=small.lab).values_list("uuid", flat=True).first())
+    for part, (name, model) in FIRST_OF.items():
+        if part in route:
+            filled[name] = str(model.objects.filter(lab=small.lab).values_list(name, flat=True).first())
     if "/catalog/" in route:
         own = EmbodiedFigure.objects.filter(lab=small.lab).order_by("pk")[0]
         filled.update(pk=str(own.model_id), model=str(own.model_id), figure=str(own.pk))
@@ -76,6 +71,11 @@ def address(route: str, small: SmallLab, run: str) -> str:
     return path + (QUERY if path in NEEDS_QUERY else "")
 
 
+# Parts of routes whose parameter is that of the lab's first thing of a kind.
+FIRST_OF: dict[str, tuple[str, Any]] = {
+    "/rules/": ("pk", AttributionRule), "/mlflow/": ("pk", MlflowSource), "/plans/": ("uuid", Plan),
+    "/claims/": ("act", Claim), "/duplicates/": ("pk", Repeat), "/preflight/": ("uuid", Preflight),
+}  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"
 QUERY = "?metric=energy_mj&from=2026-11-02T00:00Z&to=2026-11-03T00:00Z"

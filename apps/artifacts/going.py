@@ -1,0 +1,50 @@
+"""Which lines of a plan may go now: what was approved, less what was pinned, promoted, used or lost other copies since."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import Count
+
+from apps.artifacts.choices import CopyState, LineOutcome, PlanState
+from apps.artifacts.models import Copy, Plan, PlanLine
+from apps.artifacts.proposing import kept_as
+from apps.artifacts.retention import NEVER
+
+
+@dataclass(frozen=True)
+class Going:
+    """A line, and why it stays ('': it may go)."""
+
+    line: PlanLine
+    stays: str
+
+
+def going(plan: Plan) -> list[Going]:
+    """Return all lines of a plan that is approved, or was carried out, with why each stays."""
+    lines = list(plan.lines.select_related("artifact", "copy").order_by("pk"))
+    kept = kept_as(plan.lab, {line.artifact_id: line.artifact for line in lines})
+    there = _there(line.artifact_id for line in lines)
+    found = []
+    for line in lines:
+        if plan.state not in (PlanState.APPROVED, PlanState.APPLIED):
+            why = f"the plan is {plan.get_state_display().lower()}"
+        elif not line.chosen:
+            why = line.objection or "it is not ticked"
+        elif kept[line.artifact_id] in NEVER:
+            why = kept[line.artifact_id].label
+        elif not line.is_last_copy and there.get(line.artifact_id, 0) <= _own(line):
+            why = "it was to go as one of several copies, and is the last by now"
+        else:
+            why = ""
+        found.append(Going(line, why))
+    return found
+
+
+def _own(line: PlanLine) -> int:
+    """Return how many of the copies that are there are this line's: one, or none once it is in the trash."""
+    return 0 if line.outcome in (LineOutcome.TRASHED, LineOutcome.DELETED) else 1
+
+
+def _there(artifacts: Iterable[int]) -> dict[int, int]:
+    rows = Copy.objects.filter(artifact__in=list(artifacts), state=CopyState.PRESENT).values("artifact")
+    return dict(rows.annotate(many=Count("pk")).values_list("artifact", "many"))

@@ -1,0 +1,6 @@
+"""Artifacts, and the plans by which some of them are let go."""
+
+from apps.artifacts.models.artifacts import Alias, Artifact, Copy, LineageEdge, Pin
+from apps.artifacts.models.plans import Plan, PlanLine, RetentionDays
+
+__all__ = ("Alias", "Artifact", "Copy", "LineageEdge", "Pin", "Plan", "PlanLine", "RetentionDays")

@@ -1,0 +1,214 @@
+"""Which copies on a node may go: what is known of each artifact, put into its class, and what its going would save."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from django.db.models import Count, Q
+
+from apps.accounts.models import Lab, Project
+from apps.artifacts.calc import HOURS_A_YEAR, POWER, storage_mj
+from apps.artifacts.choices import INPUTS, ArtifactState, CopyState, Kind, Medium, Role
+from apps.artifacts.models import Artifact, Copy, LineageEdge, Pin, RetentionDays
+from apps.artifacts.retention import (
+    DEFAULT_DAYS,
+    REVIEWED,
+    Known,
+    Made,
+    Origin,
+    Retention,
+    classes_of_run,
+    due_us,
+    retention,
+    won_sweeps,
+)
+from apps.artifacts.selectors import ancestors_of
+from apps.carbon.selectors import figures_of_runs
+from apps.core.units import PPM, hour_of
+from apps.fleet.calc import holding
+from apps.fleet.models import Node
+from apps.fleet.selectors import places_of
+from apps.runs.models import Run
+
+T = TypeVar("T")
+_BEST = re.compile(r"(?<![a-z])best(?![a-z])")
+_AT_ONCE = 500
+_NAMED = (ArtifactState.CANDIDATE, ArtifactState.PROMOTED)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A copy that may go. ``storage_mj``: a year of keeping it, None where its medium is unknown; ``retrain_mj``: what the
+    run that made it took, None where nobody measured that; ``is_ticked``: whether it goes unless somebody says otherwise."""
+
+    copy: Copy
+    kept: Retention
+    due_us: int
+    is_last_copy: bool
+    storage_mj: int | None
+    retrain_mj: int | None
+
+    @property
+    def is_ticked(self) -> bool:
+        return self.kept not in REVIEWED
+
+
+def days_of(lab: Lab, project: Project | None) -> dict[Retention, int | None]:
+    """Return for how many days each class is kept: as the project says, else the lab, else what is usual."""
+    found: dict[Retention, int | None] = dict(DEFAULT_DAYS)
+    rows = (
+        RetentionDays.objects.filter(Q(project=None) | Q(project=project), lab=lab)
+        if project
+        else (RetentionDays.objects.filter(lab=lab, project=None))
+    )
+    for row in sorted(rows, key=lambda row: row.project_id is not None):
+        found[Retention(row.kept)] = row.days
+    return found
+
+
+def proposals(lab: Lab, node: Node, *, project: Project | None = None, now: int) -> list[Proposal]:
+    """Return the copies on a node (of a project) that are due, the largest first."""
+    copies = Copy.objects.filter(lab=lab, node=node, state=CopyState.PRESENT).select_related("artifact__project", "node")
+    if project is not None:
+        copies = copies.filter(artifact__project=project)
+    listed = list(copies.order_by("pk"))
+    found = kept_as(lab, {copy.artifact_id: copy.artifact for copy in listed})
+    days: dict[int | None, Mapping[Retention, int | None]] = {}
+    due = []
+    for copy in listed:
+        whose = copy.artifact.project
+        told = days.get(copy.artifact.project_id) or days_of(lab, whose)
+        days[copy.artifact.project_id] = told
+        at_us = due_us(found[copy.artifact_id], told, max(copy.modified_us or 0, copy.first_us))
+        if at_us is not None and at_us <= now:
+            due.append((copy, found[copy.artifact_id], at_us))
+    return _with_costs(lab, node, due, now)
+
+
+def kept_as(lab: Lab, artifacts: Mapping[int, Artifact]) -> dict[int, Retention]:
+    """Return the class of each artifact (by number). The number of queries grows with hundreds of artifacts only."""
+    made = _made_as(lab, artifacts)
+    pinned = set(Pin.objects.filter(artifact__lab=lab, ended_us=None).values_list("artifact_id", flat=True))
+    promoted = set(Artifact.objects.filter(lab=lab, state=ArtifactState.PROMOTED).values_list("pk", flat=True))
+    ancestors = ancestors_of(pinned | promoted)
+    referenced = _referenced(artifacts)
+    return {
+        pk: retention(
+            Known(each.kind, each.state, pk in pinned, pk in ancestors, pk in referenced), made.get(pk, ())
+        )
+        for pk, each in artifacts.items()
+    }  # fmt: skip
+
+
+def _made_as(lab: Lab, artifacts: Mapping[int, Artifact]) -> dict[int, list[Retention]]:
+    """Return what each run that made an artifact made of it, by artifact. All that these runs made is looked at."""
+    runs: set[int] = set()
+    for part in _parts(artifacts):
+        runs.update(LineageEdge.objects.filter(artifact__in=part, role=Role.PRODUCED).values_list("run_id", flat=True))
+    edges: list[tuple[int, Artifact]] = []
+    for part in _parts(runs):
+        rows = LineageEdge.objects.filter(run__in=part, role=Role.PRODUCED).select_related("artifact").order_by("pk")
+        edges.extend((row.run_id, row.artifact) for row in rows)
+    origins = _origins(lab, runs)
+    of_run: dict[int, list[Made]] = defaultdict(list)
+    for run, each in edges:
+        if each.kind in (Kind.CHECKPOINT, Kind.MODEL):
+            of_run[run].append(_made(each))
+    found: dict[int, list[Retention]] = defaultdict(list)
+    for run, made in of_run.items():
+        for pk, kept in classes_of_run(made, origins[run]).items():
+            found[pk].append(kept)
+    return found
+
+
+def _made(artifact: Artifact) -> Made:
+    told = next((artifact.facts.get(name) for name in ("step", "global_step", "epoch") if name in artifact.facts), None)
+    step = float(told) if isinstance(told, (int, float)) and not isinstance(told, bool) else -1.0
+    best = artifact.state in _NAMED or artifact.facts.get("best") is True or bool(_BEST.search(artifact.name.lower()))
+    return Made(artifact.pk, (step, artifact.registered_us), best)
+
+
+def _origins(lab: Lab, runs: Iterable[int]) -> dict[int, Origin]:
+    rows: list[tuple[int, str, str]] = []
+    for part in _parts(runs):
+        rows += Run.objects.filter(lab=lab, pk__in=part).values_list("pk", "state", "sweep")
+    won = _won(lab, {sweep for _, _, sweep in rows if sweep})
+    return {pk: Origin(state, sweep, won.get(pk)) for pk, state, sweep in rows}
+
+
+def _won(lab: Lab, sweeps: set[str]) -> dict[int, bool]:
+    """Return which runs of sweeps won, where somebody named a best. All runs of a sweep are looked at: the one that won may
+    have made nothing on this node."""
+    rows: list[tuple[int, str, int | None]] = []
+    for part in _parts(sweeps):
+        rows += Run.objects.filter(lab=lab, sweep__in=part).values_list("pk", "sweep", "project_id")
+    named: set[int] = set()
+    for some in _parts(pk for pk, _, _ in rows):
+        made = LineageEdge.objects.filter(run__in=some, role=Role.PRODUCED, artifact__state__in=_NAMED)
+        named.update(made.values_list("run_id", flat=True))
+    return won_sweeps((pk, f"{project}/{sweep}", pk in named) for pk, sweep, project in rows)
+
+
+def _referenced(artifacts: Iterable[int]) -> set[int]:
+    """Return the artifacts that a run began from or read which did not make them."""
+    found: set[int] = set()
+    for part in _parts(artifacts):
+        edges = LineageEdge.objects.filter(artifact__in=part).values_list("artifact_id", "run_id", "role")
+        listed = list(edges)
+        made = {(artifact, run) for artifact, run, role in listed if role == Role.PRODUCED}
+        found.update(artifact for artifact, run, role in listed if role in INPUTS and (artifact, run) not in made)
+    return found
+
+
+def _with_costs(lab: Lab, node: Node, due: Sequence[tuple[Copy, Retention, int]], now: int) -> list[Proposal]:
+    pue = _pue_ppm(lab, node, now)
+    alone = _copies_there(lab, {copy.artifact_id for copy, _, _ in due})
+    retrain = _retrain_mj(lab, {copy.artifact_id for copy, _, _ in due})
+    found = [
+        Proposal(copy, kept, at_us, alone[copy.artifact_id] == 1, _year_mj(copy, pue), retrain.get(copy.artifact_id))
+        for copy, kept, at_us in due
+    ]
+    return sorted(found, key=lambda each: (-each.copy.artifact.bytes, each.copy.pk))
+
+
+def _year_mj(copy: Copy, pue_ppm: int) -> int | None:
+    power = POWER.get(Medium(copy.medium))
+    return None if power is None else storage_mj(copy.artifact.bytes, HOURS_A_YEAR, power.uwh, pue_ppm)
+
+
+def _pue_ppm(lab: Lab, node: Node, now: int) -> int:
+    """Return the PUE that holds at a node now; 1 where it stands nowhere."""
+    places, hour = places_of(lab), hour_of(now)
+    site = holding(places.stood.get(node.pk, ()), hour)
+    return PPM if site is None else holding(places.pues.get(site, ()), hour) or PPM
+
+
+def _copies_there(lab: Lab, artifacts: Iterable[int]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for part in _parts(artifacts):
+        rows = Copy.objects.filter(lab=lab, artifact__in=part, state=CopyState.PRESENT).values("artifact")
+        found.update(rows.annotate(many=Count("pk")).values_list("artifact", "many"))
+    return found
+
+
+def _retrain_mj(lab: Lab, artifacts: Iterable[int]) -> dict[int, int]:
+    """Return what the runs that made each artifact took: of several the one that took least, as one would do."""
+    makers: dict[int, list[Run]] = defaultdict(list)
+    for part in _parts(artifacts):
+        for edge in LineageEdge.objects.filter(artifact__in=part, role=Role.PRODUCED).select_related("run"):
+            makers[edge.artifact_id].append(edge.run)
+    figures = figures_of_runs(lab, sorted({run.uuid for runs in makers.values() for run in runs}))
+    found = {}
+    for pk, runs in makers.items():
+        took = [figures[run.uuid].energy_mj for run in runs if run.uuid in figures]
+        if took:
+            found[pk] = min(took)
+    return found
+
+
+def _parts(values: Iterable[T]) -> Iterator[list[T]]:
+    """Yield some hundred values at a time."""
+    listed = list(values)
+    yield from (listed[start : start + _AT_ONCE] for start in range(0, len(listed), _AT_ONCE))
