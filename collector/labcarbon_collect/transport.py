@@ -137,7 +137,11 @@ class Transport:
         connection = self._connect()
         alarm = threading.Timer(self._deadline_s, _cut, (connection.sock,))
         alarm.daemon = True
-        alarm.start()
+        try:
+            alarm.start()
+        except RuntimeError as error:  # in a thread that is still at it when the interpreter ends
+            self.close()
+            raise Unreachable("this Python starts no thread when it ends", sent=False) from error
         try:
             connection.request(method, f"{self._path}/api/v1/{path}", payload, dict(headers))
             return self._receive(connection.getresponse())

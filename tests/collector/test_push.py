@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from email.utils import formatdate
@@ -298,3 +299,16 @@ def test_codes_are_not_sent_twice(server: FakeServer) -> None:
     with pytest.raises(Unreachable):
         transport.call("POST", "enrol/", {"code": "x"})
     assert len(server.sent("POST", "enrol/")) == 1
+
+
+def test_an_interpreter_that_ends_and_starts_no_thread_is_no_traceback(
+    server: fakes.FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Since Python 3.12 a thread that still sends when the script is over cannot start the alarm of its deadline."""
+
+    def none(self: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", none)
+    with pytest.raises(Unreachable, match="this Python starts no thread when it ends"):
+        connect(server.url).call("GET", "config/")
