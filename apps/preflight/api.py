@@ -95,6 +95,19 @@ class MatchReply(serializers.Serializer[Any]):
     )
 
 
+class ReuseReply(serializers.Serializer[Any]):
+    digest = serializers.CharField()
+    name = serializers.CharField()
+    url = serializers.CharField()
+    why = serializers.CharField(help_text="what it shares with the work asked about")
+    who = serializers.CharField(allow_null=True, help_text="whose run made it; null: no run is known")
+    licence = serializers.CharField(allow_null=True)
+    bytes = serializers.IntegerField()
+    metric = Metric(allow_null=True)
+    energy_mj = serializers.IntegerField(allow_null=True, help_text="what making it took; null: not measured")
+    emission_ug = serializers.IntegerField(allow_null=True)
+
+
 class Answer(serializers.Serializer[Any]):
     verdict = serializers.ChoiceField(choices=Verdict.choices)
     certainty = serializers.ChoiceField(choices=Certainty.choices)
@@ -113,6 +126,7 @@ class Answer(serializers.Serializer[Any]):
         },
         allow_null=True,
     )
+    reuse = ReuseReply(many=True, help_text="models that could be adapted instead of training anew")
 
 
 class PreflightView(APIView):

@@ -14,6 +14,7 @@ from apps.core.units import US_PER_HOUR
 from apps.preflight.calc import Question
 from apps.preflight.choices import SAVING, Certainty, Outcome
 from apps.preflight.models import Avoided, Preflight
+from apps.preflight.reuse import told_reuse
 from apps.preflight.selectors import candidates, keys_asked, pasts, run_of_external, work_of
 from apps.preflight.telling import Asker, sentence, told, told_match
 from apps.preflight.verdicts import Found, judge
@@ -66,6 +67,7 @@ def ask(*, lab: Lab, asked: Asked, asker: Asker, node_uuid: UUID | None, now: in
         "asked": str(kept.uuid),
         "matches": [told_match(each, asker) for each in listed],
         "estimate": estimate,
+        "reuse": told_reuse(lab, row, found, asker, {}),
     }
 
 

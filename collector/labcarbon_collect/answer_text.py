@@ -30,6 +30,8 @@ def lines(answer: Answer, *, colour: bool = False, prefix: str = "labcarbon: ") 
     """The answer, no line longer than 100 columns but for an address; empty where there is nothing worth saying."""
     if not answer.worth_saying:
         return []
+    if answer.verdict == "none":
+        return _offers(answer.reuse, colour=colour, prefix=prefix)
     head = _wrapped(prefix + plain(answer.message), "  ")
     code = _COLOURS.get(answer.level)
     if colour and code:
@@ -136,6 +138,42 @@ def _difference(differs: Mapping[str, Any]) -> str:
 
 def _value(value: object) -> str:
     return "not told" if value is None else plain(value, 40)
+
+
+def _offers(offers: Sequence[Mapping[str, Any]], *, colour: bool, prefix: str) -> List[str]:
+    """What could be adapted instead: which, how good, what making it took, under which licence, and where it is."""
+    head = _wrapped(
+        f"{prefix}nothing like this was run before, but you may adapt what is there instead of training anew:", "  "
+    )
+    told = [f"\x1b[{_COLOURS['inform']}m{line}\x1b[0m" for line in head] if colour else head
+    for offer in offers:
+        about = [
+            plain(offer.get("name"), 80),
+            _size(offer.get("bytes")),
+            plain(offer.get("licence") or "licence not told", 60),
+        ]
+        told += _wrapped(f"  - {', '.join(part for part in about if part)}: {plain(offer.get('why'), 200)}", "    ")
+        told += _wrapped("    " + " · ".join(part for part in _spared(offer) if part), "    ")
+        if isinstance(offer.get("url"), str) and offer["url"]:
+            told.append(f"    {plain(offer['url'], 300)}")
+    return told
+
+
+def _spared(offer: Mapping[str, Any]) -> List[str]:
+    energy = (
+        "energy not measured" if _whole(offer.get("energy_mj")) is None else f"{_energy(offer)} that need not be spent again"
+    )
+    return [_metric(offer.get("metric")), f"made by {plain(offer['who'], 80)}" if offer.get("who") else "", energy]
+
+
+def _size(count: object) -> str:
+    size = _whole(count)
+    if size is None:
+        return ""
+    for unit, power in (("TB", 12), ("GB", 9), ("MB", 6), ("kB", 3)):
+        if size >= 10**power:
+            return f"{size / 10**power:.3g} {unit}"
+    return f"{size} B"
 
 
 def _estimate(estimate: Optional[Mapping[str, Any]]) -> List[str]:

@@ -15,7 +15,7 @@ LEVELS = ("silent", "inform", "warn", "loud")
 STOPPED, WENT_ON = "stopped", "went_on"
 # What --enforce stops: all of it is certain to be in vain.
 _IN_VAIN = frozenset(("duplicate", "concurrent", "will_fail"))
-_MOST_MATCHES = 50
+_MOST_MATCHES, _MOST_OFFERS = 50, 3
 
 
 class NotAsked(Exception):
@@ -62,7 +62,14 @@ class Answer:
     @property
     def worth_saying(self) -> bool:
         """Whether a person should read it."""
-        return self.verdict != "none" and self.level != "silent"
+        return bool(self.reuse) or (self.verdict != "none" and self.level != "silent")
+
+    @property
+    def reuse(self) -> List[Mapping[str, Any]]:
+        """Models that could be adapted instead of training anew."""
+        told = self.body.get("reuse")
+        found: List[Mapping[str, Any]] = [each for each in told if isinstance(each, dict)] if isinstance(told, list) else []
+        return found[:_MOST_OFFERS]
 
 
 def ask(login: Login, question: Question, *, deadline_s: float) -> Answer:

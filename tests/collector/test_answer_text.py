@@ -80,3 +80,33 @@ def test_colour_is_for_terminals_only() -> None:
 
 def test_a_name_cannot_repaint_the_terminal() -> None:
     assert "\x1b" not in text(message="\x1b[2J" + "x", matches=[{**MATCH, "who": "\x1b]0;owned\x07", "host": "a\nb"}])
+
+
+OFFER = {
+    "digest": "a" * 64, "name": "cats.safetensors", "url": "http://server/artifacts/aaaa/", "licence": "Apache-2.0",
+    "why": "data of a like name (cat)", "who": "ada", "bytes": 98_000_000, "metric": {"name": "val/acc", "value": 0.914},
+    "energy_mj": 7_200_000_000, "emission_ug": 5,
+}  # fmt: skip
+NONE = {"verdict": "none", "level": "silent", "message": "", "matches": [], "estimate": None}
+
+
+def test_what_may_be_adapted_is_told_with_what_it_spares() -> None:
+    assert text(**NONE, reuse=[OFFER]).splitlines() == [
+        "labcarbon: nothing like this was run before, but you may adapt what is there instead of training",
+        "  anew:",
+        "  - cats.safetensors, 98 MB, Apache-2.0: data of a like name (cat)",
+        "    val/acc 0.914 · made by ada · 2.00 kWh that need not be spent again",
+        "    http://server/artifacts/aaaa/",
+    ]
+    unknown = text(**NONE, reuse=[{**OFFER, "energy_mj": None, "licence": None, "metric": None, "who": None}])
+    assert "licence not told" in unknown
+    assert unknown.splitlines()[3] == "    energy not measured"
+    assert text(**NONE) == ""
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(OFFER, JSON)), max_size=5))
+def test_whatever_is_offered_is_printable_and_narrow(offers: list[Any]) -> None:
+    for line in lines(read_answer("http://server", {**DUPLICATE, **NONE, "reuse": offers})):
+        assert line.isprintable()
+        assert len(line) <= WIDTH or line.startswith("    ")

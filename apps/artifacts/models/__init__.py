@@ -2,5 +2,6 @@
 
 from apps.artifacts.models.artifacts import Alias, Artifact, Copy, LineageEdge, Pin
 from apps.artifacts.models.plans import Plan, PlanLine, RetentionDays
+from apps.artifacts.models.reuse import ReuseTerm
 
-__all__ = ("Alias", "Artifact", "Copy", "LineageEdge", "Pin", "Plan", "PlanLine", "RetentionDays")
+__all__ = ("Alias", "Artifact", "Copy", "LineageEdge", "Pin", "Plan", "PlanLine", "RetentionDays", "ReuseTerm")

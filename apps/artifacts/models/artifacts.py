@@ -37,7 +37,7 @@ class Artifact(models.Model):
     start_key = models.CharField(max_length=64)
     data_key = models.CharField(max_length=64)
     registered_us = models.BigIntegerField()
-    joined = models.BooleanField(default=False)  # with the runs that were there before it
+    joined = models.BooleanField(default=False)  # with the runs that were there when it was last told of
 
     class Meta:
         constraints = [

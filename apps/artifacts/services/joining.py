@@ -8,6 +8,7 @@ from django.db.models import Q
 from apps.accounts.models import Lab
 from apps.artifacts.choices import Role, Way
 from apps.artifacts.models import Artifact
+from apps.artifacts.reusing import keep_terms
 from apps.artifacts.services.registering import keep_edges
 from apps.runs.models import Fingerprint, Run
 
@@ -15,7 +16,8 @@ _AT_ONCE = 1000
 
 
 def join_new(*, lab: Lab, now: int) -> int:
-    """Join artifacts that are new with the runs that were there before them; return how many edges were looked at.
+    """Join artifacts that are new, or were told of anew, with the runs that were there before them, and keep what they have
+    in common with work to come; return how many edges were looked at.
 
     Runs that come later are joined as they come. Each thousand artifacts read the lab's fingerprints once.
     """
@@ -26,6 +28,7 @@ def join_new(*, lab: Lab, now: int) -> int:
         edges = list(_edges(rows.values_list("run_id", "start", "data"), starts, data))
         with transaction.atomic():
             keep_edges(lab=lab, edges=edges, now=now)
+            keep_terms(lab, part)
             Artifact.objects.filter(pk__in=[each.pk for each in part]).update(joined=True)
         count += len(edges)
     return count

@@ -89,6 +89,7 @@ class _Registering:
         self._runs = self._runs_named(good)
         self._copies = Copies(lab=lab, node=node, rows=good, now=now)
         self._taken: list[ArtifactRow] = []
+        self._news: list[Artifact] = []  # to be joined with runs, and compared with work to come
 
     def done(self) -> list[Answer]:
         answers = [self._answer(row) for row in self._rows]
@@ -112,6 +113,8 @@ class _Registering:
         self._taken.append(row)
         moved = self._copies.take(kept.artifact, row.copies)
         result = "created" if is_new else "changed" if moved or before != _content(kept.artifact) else "unchanged"
+        if row.runs or is_new or before != _content(kept.artifact):
+            self._news.append(kept.artifact)
         return [result, *words]
 
     def _problem(self, row: ArtifactRow) -> str:
@@ -160,7 +163,8 @@ class _Registering:
             for row, each in told for edge in row.runs if edge.run in self._runs
         ]  # fmt: skip
         keep_edges(lab=self._lab, edges=edges, now=self._now)
-        if new:
+        if self._news:
+            Artifact.objects.filter(pk__in=[each.pk for each in self._news], joined=True).update(joined=False)
             request_job(kind=JOIN, key=str(self._lab.pk), due_us=self._now + JOIN_AFTER_US)
 
 
