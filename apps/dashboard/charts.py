@@ -214,7 +214,13 @@ def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str]
         )
     figure.update_layout(
         yaxis={"rangemode": "tozero", "nticks": 5, "ticksuffix": " W"},
-        xaxis={"type": "date", "nticks": 6, "fixedrange": True, "tickformat": "%H:%M\n%-d %b"},
+        xaxis={
+            "type": "date",
+            "nticks": 6,
+            "fixedrange": True,
+            "tickformat": "%H:%M\n%-d %b",
+            "tickformatstops": [{"dtickrange": [None, 59_000], "value": "%H:%M:%S\n%-d %b"}],
+        },
         dragmode=False,
         showlegend=False,
         margin={"l": 58, "r": 14, "b": 44},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from datetime import datetime, timezone
-from typing import Any, List, Mapping, Optional, Sequence
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.figures import MJ_PER_KWH, three_digits
 from labcarbon_collect.preflight import Answer
@@ -16,7 +16,8 @@ WIDTH = 100
 _SHOWN_MATCHES, _SHOWN_DIFFERENCES = 3, 5
 _COLOURS = {"loud": "31;1", "warn": "33;1", "inform": "36"}
 _MOST = 1 << 63
-_UG_PER_KG = 1_000_000_000
+_ENERGY = ((MJ_PER_KWH, "kWh"), (3_600_000, "Wh"), (3_600, "mWh"))
+_MASS = ((1_000_000_000, "kg"), (1_000_000, "g"), (1_000, "mg"))
 _ENDED = {
     "finished": "finished",
     "failed": "failed",
@@ -97,12 +98,18 @@ def _moment(text: object) -> Optional[datetime]:
 
 def _energy(told: Mapping[str, Any]) -> str:
     energy_mj = _whole(told.get("energy_mj"))
-    return "energy not measured" if energy_mj is None else f"{three_digits(energy_mj / MJ_PER_KWH)} kWh"
+    return "energy not measured" if energy_mj is None else _scaled(energy_mj, _ENERGY)
 
 
 def _carbon(told: Mapping[str, Any]) -> str:
     emission_ug = _whole(told.get("emission_ug"))
-    return "" if emission_ug is None else f"{three_digits(emission_ug / _UG_PER_KG)} kg CO2e"
+    return "" if emission_ug is None else f"{_scaled(emission_ug, _MASS)} CO2e"
+
+
+def _scaled(value: int, scales: Sequence[Tuple[int, str]]) -> str:
+    """A figure with three digits in the largest unit of which it is one at least; nought in the first."""
+    size, unit = next((scale for scale in scales if value >= scale[0]), scales[-1]) if value else scales[0]
+    return f"{three_digits(value / size)} {unit}"
 
 
 def _metric(metric: object) -> str:
@@ -180,10 +187,13 @@ def _estimate(estimate: Optional[Mapping[str, Any]]) -> List[str]:
     energy_mj = _whole((estimate or {}).get("energy_mj"))
     if estimate is None or energy_mj is None:
         return []
-    text = f"  By {_whole(estimate.get('runs')) or 0} runs like it, it takes about {_energy(estimate)}"
+    runs = _whole(estimate.get("runs")) or 0
+    text = f"  By {runs} {'run' if runs == 1 else 'runs'} like it, it takes about {_energy(estimate)}"
     low_mj, high_mj = _whole(estimate.get("low_mj")), _whole(estimate.get("high_mj"))
-    if low_mj is not None and high_mj is not None:
-        text += f" ({three_digits(low_mj / MJ_PER_KWH)} to {three_digits(high_mj / MJ_PER_KWH)})"
+    if low_mj is not None and high_mj is not None and low_mj < high_mj:
+        low, high = _scaled(low_mj, _ENERGY), _scaled(high_mj, _ENERGY)
+        units = {each.partition(" ")[2] for each in (low, high, _energy(estimate))}
+        text += f" ({low.partition(' ')[0]} to {high.partition(' ')[0]})" if len(units) == 1 else f" ({low} to {high})"
     carbon = _carbon(estimate)
     return _wrapped(f"{text}, {carbon}." if carbon else f"{text}.", "  ")
 

@@ -110,3 +110,12 @@ def test_whatever_is_offered_is_printable_and_narrow(offers: list[Any]) -> None:
     for line in lines(read_answer("http://server", {**DUPLICATE, **NONE, "reuse": offers})):
         assert line.isprintable()
         assert len(line) <= WIDTH or line.startswith("    ")
+
+
+def test_small_figures_have_small_units_and_one_run_is_no_range() -> None:
+    found = text(
+        matches=[{**MATCH, "energy_mj": 4_428, "emission_ug": 1_460}],
+        estimate={"runs": 1, "energy_mj": 4_428_000, "low_mj": 4_428_000, "high_mj": 4_428_000, "emission_ug": 1_460_000},
+    )
+    assert "1.23 mWh · 1.46 mg CO2e" in found
+    assert "By 1 run like it, it takes about 1.23 Wh, 1.46 g CO2e." in " ".join(found.split())

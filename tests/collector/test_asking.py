@@ -132,13 +132,13 @@ def waited(person: Collector, script: Path, *options: str) -> tuple[float, subpr
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (fakes.trickles, "did not answer within 1."), (fakes.hangs_up, "nobody was asked"),
+        (fakes.trickles, "did not answer within "), (fakes.hangs_up, "nobody was asked"),
         (fakes.cuts_the_reply, "was cut off"), (fakes.answers(200, b"<html>no</html>"), "gave no answer that this"),
         (fakes.answers(200, {"verdict": "duplicate"}), "gave no answer that this collector"),
         (fakes.answers(200, []), "gave no answer"), (fakes.answers(200, {**DUPLICATE, "level": "purple"}), "gave no answer"),
         (fakes.says(401, "It has expired."), "labcarbon-collect login"), (fakes.says(404), "older than this collector"),
         (fakes.says(500), "answered 500"), (fakes.answers(302, b"", Location="http://127.0.0.1:1/"), "answered 302"),
-        ("silent", "did not answer within 1."), ("refused", "nothing answers there"),
+        ("silent", "did not answer within "), ("refused", "nothing answers there"),
     ],
 )  # fmt: skip
 def test_the_work_begins_within_two_and_a_half_seconds_with_one_line(
