@@ -5,6 +5,7 @@ Every text that a person chose is escaped: Plotly reads a small HTML in labels.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import cache
 from html import escape
 from typing import Any
@@ -198,6 +199,14 @@ def stacked(
     return Chart(name, summary, _json(figure), [(colour, text) for text, colour in legend.items()], len(names) <= 5, unit)
 
 
+def _clock(times: Sequence[str]) -> dict[str, Any]:
+    """Return the ticks of an axis of moments (ISO 8601): by the second where all is within some minutes."""
+    told = [datetime.fromisoformat(time) for time in times]
+    if told and max(told) - min(told) < timedelta(minutes=5):
+        return {"nticks": 3, "tickformat": "%H:%M:%S\n%-d %b", "tickangle": 0}
+    return {"nticks": 6, "tickformat": "%H:%M\n%-d %b"}
+
+
 def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str], Sequence[float | None]]]) -> Chart:
     """Return the power of a run per device over time (W); a gap in the readings stays a gap."""
     figure = _figure()
@@ -214,13 +223,7 @@ def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str]
         )
     figure.update_layout(
         yaxis={"rangemode": "tozero", "nticks": 5, "ticksuffix": " W"},
-        xaxis={
-            "type": "date",
-            "nticks": 6,
-            "fixedrange": True,
-            "tickformat": "%H:%M\n%-d %b",
-            "tickformatstops": [{"dtickrange": [None, 59_000], "value": "%H:%M:%S\n%-d %b"}],
-        },
+        xaxis={"type": "date", "fixedrange": True, **_clock([time for _, times, _ in devices for time in times])},
         dragmode=False,
         showlegend=False,
         margin={"l": 58, "r": 14, "b": 44},
