@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from rensa import RMinHash
 
 from apps.accounts.models import Lab
-from apps.core.sql import bulk_insert
+from apps.core.sql import bulk_insert, rows
 from apps.runs.models import CodeText
 
 PERMUTATIONS, BANDS, ROWS = 128, 16, 8
@@ -24,14 +24,18 @@ def keep_code_text(*, lab: Lab, normal: str, shingles: Iterable[str]) -> None:
     lines = sorted({int(each, 16) for each in shingles})
     if not normal or not lines or CodeText.objects.filter(lab=lab, normal=normal).exists():
         return
-    CodeText.objects.bulk_create([CodeText(lab=lab, normal=normal, shingles=packed(lines))], ignore_conflicts=True)
-    text = CodeText.objects.get(lab=lab, normal=normal)
+    made = list(rows(
+        "INSERT INTO runs_codetext (lab_id, normal, shingles) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING RETURNING id",
+        [lab.pk, normal, packed(lines)],
+    ))  # fmt: skip
+    if not made:
+        return  # somebody kept it at the same moment
     bands = bands_of(lines)
     bulk_insert(
         "runs_codeband",
         {
             "lab_id": ("bigint", [lab.pk] * len(bands)),
-            "text_id": ("bigint", [text.pk] * len(bands)),
+            "text_id": ("bigint", [made[0]["id"]] * len(bands)),
             "band": ("bigint", bands),
         },
     )

@@ -10,6 +10,7 @@ from apps.artifacts.choices import Role, Way
 from apps.artifacts.models import Artifact
 from apps.artifacts.reusing import keep_terms
 from apps.artifacts.services.registering import keep_edges
+from apps.core.sql import rows
 from apps.runs.models import Fingerprint, Run
 
 _AT_ONCE = 1000
@@ -24,8 +25,8 @@ def join_new(*, lab: Lab, now: int) -> int:
     count = 0
     while part := list(Artifact.objects.filter(lab=lab, joined=False).order_by("pk")[:_AT_ONCE]):
         starts, data = {each.start_key: each.pk for each in part}, {each.data_key: each.pk for each in part}
-        rows = Fingerprint.objects.filter(Q(start__in=starts) | Q(data__in=data), run__lab=lab)
-        edges = list(_edges(rows.values_list("run_id", "start", "data"), starts, data))
+        told = Fingerprint.objects.filter(Q(start__in=starts) | Q(data__in=data), run__lab=lab)
+        edges = list(_edges(told.values_list("run_id", "start", "data"), starts, data))
         with transaction.atomic():
             keep_edges(lab=lab, edges=edges, now=now)
             keep_terms(lab, part)
@@ -35,22 +36,22 @@ def join_new(*, lab: Lab, now: int) -> int:
 
 
 def join_run(*, run: Run, fingerprint: Fingerprint, now: int) -> None:
-    """Join a run with the artifacts whose content its fingerprint names."""
-    keys = [key for key in (fingerprint.start, fingerprint.data) if key]
-    if not keys:
+    """Join a run with the artifacts whose content its fingerprint names. Each run that is registered comes by here."""
+    if not fingerprint.start and not fingerprint.data:
         return
-    found = Artifact.objects.filter(Q(start_key__in=keys) | Q(data_key__in=keys), lab_id=run.lab_id)
-    rows = list(found.order_by("pk").values_list("pk", "start_key", "data_key"))
-    if rows:
-        starts, data = {key: pk for pk, key, _ in rows}, {key: pk for pk, _, key in rows}
+    one = "SELECT id, start_key, data_key FROM artifacts_artifact WHERE lab_id = %s AND {0} = %s AND {0} <> ''"
+    params = [run.lab_id, fingerprint.start, run.lab_id, fingerprint.data]
+    found = list(rows(f"{one.format('start_key')} UNION {one.format('data_key')}", params))
+    if found:
+        starts, data = {row["start_key"]: row["id"] for row in found}, {row["data_key"]: row["id"] for row in found}
         edges = _edges([(run.pk, fingerprint.start, fingerprint.data)], starts, data)
         keep_edges(lab=run.lab, edges=edges, now=now)
 
 
 def _edges(
-    rows: Iterable[tuple[int, str, str]], starts: dict[str, int], data: dict[str, int]
+    runs: Iterable[tuple[int, str, str]], starts: dict[str, int], data: dict[str, int]
 ) -> Iterator[tuple[int, int, str, str]]:
-    for run_id, start, read in rows:
+    for run_id, start, read in runs:
         if start in starts:
             yield run_id, starts[start], Role.INITIALISED_FROM.value, Way.FINGERPRINT.value
         if read in data:
