@@ -1,5 +1,6 @@
 """Artifacts: keys that join them with fingerprints, the energy that keeping them takes, when keeping pays. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -65,3 +66,54 @@ def break_even(storage_mj_a_year: int, retrain_mj: int) -> Fraction | None:
     """Return the chance of reuse within a year above which keeping takes less energy than making it again; None where
     making it takes nothing that is known of."""
     return Fraction(storage_mj_a_year, retrain_mj) if retrain_mj > 0 else None
+
+
+@dataclass(frozen=True)
+class Lying:
+    """Bytes that lie on a medium. ``pue_ppm``: of the building they lie in, None where nobody knows it."""
+
+    medium: str
+    bytes: int
+    pue_ppm: int | None = None
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What keeping bytes for a time takes, mJ, with its range. ``unknown_bytes`` lie on a medium that nobody named and are
+    in no sum; ``without_pue_bytes`` are in it by what they draw themselves."""
+
+    energy_mj: int = 0
+    low_mj: int = 0
+    high_mj: int = 0
+    unknown_bytes: int = 0
+    without_pue_bytes: int = 0
+
+    def __add__(self, other: "Keeping") -> "Keeping":
+        return Keeping(
+            self.energy_mj + other.energy_mj,
+            self.low_mj + other.low_mj,
+            self.high_mj + other.high_mj,
+            self.unknown_bytes + other.unknown_bytes,
+            self.without_pue_bytes + other.without_pue_bytes,
+        )
+
+    @property
+    def known(self) -> bool:
+        """Return whether anything of it is known."""
+        return self.high_mj > 0 or not self.unknown_bytes
+
+
+def keeping(lying: Lying, hours: int = HOURS_A_YEAR) -> Keeping:
+    """Return what keeping one lot of bytes takes for ``hours``; its range is the medium's."""
+    power = POWER.get(Medium(lying.medium))
+    if power is None:
+        return Keeping(unknown_bytes=lying.bytes)
+    pue = _PPM if lying.pue_ppm is None else lying.pue_ppm
+    energy, low, high = (storage_mj(lying.bytes, hours, uwh, pue) for uwh in (power.uwh, power.low_uwh, power.high_uwh))
+    return Keeping(energy, low, high, without_pue_bytes=lying.bytes if lying.pue_ppm is None else 0)
+
+
+def kept(lots: Iterable[Lying], hours: int = HOURS_A_YEAR) -> Keeping:
+    """Return what keeping all of ``lots`` takes: the sum of what each takes, exactly. Ranges of one table of media are
+    taken to err together, so their ends add."""
+    return sum((keeping(lot, hours) for lot in lots), Keeping())

@@ -91,3 +91,14 @@ class LineOutcome(TextChoices):
     REFUSED = "refused", "Left where it was"
     RESTORED = "restored", "Back from the trash"
     DELETED = "deleted", "Deleted"
+
+
+class Act(TextChoices):
+    """What the audit log records of artifacts."""
+
+    PINNED = "artifact.pinned", "Artifact pinned"
+    UNPINNED = "artifact.unpinned", "Pin taken away"
+    PROMOTED = "artifact.promoted", "Artifact promoted"
+    TAKEN_BACK = "artifact.taken_back", "Promotion taken back"
+    DESCRIBED = "artifact.described", "Artifact described anew"
+    RESTORED = "artifact.restored", "Description of an artifact taken back"

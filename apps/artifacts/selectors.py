@@ -1,18 +1,20 @@
 """Reads of artifacts: lists, one, what it came of and what came of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet
 
 from apps.accounts.models import Lab
-from apps.artifacts.choices import INPUTS, ArtifactState, CopyState, Role
+from apps.artifacts.choices import INPUTS, CopyState, Role
 from apps.artifacts.models import Artifact, Copy, LineageEdge
+from apps.core.sql import rows
 from apps.core.text import unstorable
 from apps.runs.models import Run
 
 MOST_LINEAGE = 2000
+_EDGES_EACH = 10  # that a run or artifact of a lineage has on average, at most
 _HEX = frozenset("0123456789abcdef")
 
 
@@ -76,70 +78,79 @@ def artifact_of(lab: Lab, digest: str) -> Artifact | None:
     return others[0] if len(others) == 1 else None
 
 
-@dataclass(frozen=True)
-class Held:
-    """How much a lab keeps: ``bytes`` counts each content once, ``copy_bytes`` every copy that is there."""
-
-    artifacts: int
-    bytes: int
-    copies: int
-    copy_bytes: int
-
-
-def held(lab: Lab) -> Held:
-    """Return how much a lab keeps."""
-    copies = Copy.objects.filter(lab=lab, state=CopyState.PRESENT)
-    each = Artifact.objects.filter(lab=lab, pk__in=copies.values("artifact"))
-    return Held(
-        Artifact.objects.filter(lab=lab).exclude(state=ArtifactState.TOMBSTONE).count(),
-        each.aggregate(sum=Sum("bytes"))["sum"] or 0,
-        copies.count(),
-        copies.aggregate(sum=Sum("artifact__bytes"))["sum"] or 0,
-    )
-
-
 @dataclass
 class Lineage:
-    """What an artifact came of and what came of it. ``edges``: of runs and artifacts, by number."""
+    """What an artifact came of and what came of it. ``edges``: of runs and artifacts, by number. ``makers``: the runs that
+    made it and all that it came of."""
 
     artifacts: dict[int, Artifact] = field(default_factory=dict)
     runs: dict[int, Run] = field(default_factory=dict)
     edges: list[LineageEdge] = field(default_factory=list)
+    makers: set[int] = field(default_factory=set)
     is_cut: bool = False
 
 
 def lineage(artifact: Artifact, *, most: int = MOST_LINEAGE) -> Lineage:
-    """Return the ancestors and descendants of an artifact, up to ``most`` runs and artifacts: two queries a generation."""
-    found = Lineage(artifacts={artifact.pk: artifact})
-    seen: set[int] = set()
+    """Return the ancestors and descendants of an artifact, up to ``most`` runs and artifacts, the nearest first. Eight
+    queries, however deep it goes."""
+    found = Lineage()
+    numbers, edges = [artifact.pk], dict[int, LineageEdge]()
     for up in (True, False):
-        wave = {artifact.pk}
-        while wave and not found.is_cut:
-            wave = _generation(found, wave, seen, up=up, most=most)
+        reached = _reached([artifact.pk], up=up, most=most + 1)
+        near, far = _roles(up)
+        close = _edges(most, artifact__in=reached, role__in=near)
+        runs = {edge.run_id for edge in close}
+        beyond = _edges(most, run__in=runs, artifact__in=reached, role__in=far)
+        found.is_cut |= max(len(reached), len(runs)) > most or max(len(close), len(beyond)) >= most * _EDGES_EACH
+        found.makers |= runs if up else set()
+        numbers += reached
+        edges |= {edge.pk: edge for edge in (*close, *beyond)}
+    _load(found, numbers, edges.values(), most)
     return found
 
 
-def _generation(found: Lineage, wave: Iterable[int], seen: set[int], *, up: bool, most: int) -> set[int]:
-    """Add the runs next to artifacts, up the runs that made them, and the artifacts behind; return these."""
-    near, far = ([Role.PRODUCED], INPUTS) if up else (INPUTS, [Role.PRODUCED])
-    edges = _new_edges(found, LineageEdge.objects.filter(artifact__in=wave, role__in=near), seen)
-    runs = {edge.run_id for edge in edges}
-    beyond = _new_edges(found, LineageEdge.objects.filter(run__in=runs, role__in=far), seen)
-    next_wave = {edge.artifact_id for edge in beyond} - set(found.artifacts)
-    for edge in (*edges, *beyond):
-        found.runs[edge.run_id] = edge.run
-        found.artifacts.setdefault(edge.artifact_id, edge.artifact)
-    if len(found.runs) + len(found.artifacts) > most:
-        found.is_cut = True
-    return next_wave
+def _roles(up: bool) -> tuple[Sequence[str], Sequence[str]]:
+    """Return what joins artifacts with the runs next to them, and these with the artifacts behind."""
+    made = [Role.PRODUCED]
+    return (made, INPUTS) if up else (INPUTS, made)
 
 
-def _new_edges(found: Lineage, edges: QuerySet[LineageEdge], seen: set[int]) -> list[LineageEdge]:
-    rows = edges.select_related("run__project", "run__charged_project", "artifact__project").order_by("pk")
-    fresh = [edge for edge in rows[: MOST_LINEAGE + 1] if edge.pk not in seen]
-    seen.update(edge.pk for edge in fresh)
-    found.edges.extend(fresh)
-    return fresh
+def _edges(most: int, **wanted: Any) -> list[LineageEdge]:
+    return list(LineageEdge.objects.filter(**wanted).order_by("pk")[: most * _EDGES_EACH])
+
+
+def _load(found: Lineage, numbers: Sequence[int], edges: Iterable[LineageEdge], most: int) -> None:
+    """Put the first ``most`` artifacts and runs into ``found``, with the edges between them."""
+    listed = list(dict.fromkeys(numbers))
+    runs = list(dict.fromkeys(edge.run_id for edge in edges))
+    found.is_cut |= len(listed) + len(runs) > most
+    listed = listed[: max(most - len(runs), most // 2)]
+    runs = runs[: most - len(listed)]
+    heavy = ("params", "tags", "command", "job_facts", "failure_text")
+    kept_artifacts = Artifact.objects.filter(pk__in=listed).select_related("project", "owner").defer("facts", "tags", "note")
+    kept_runs = Run.objects.filter(pk__in=runs).select_related("project", "charged_project").defer(*heavy)
+    found.artifacts = {each.pk: each for each in kept_artifacts}
+    found.runs = {each.pk: each for each in kept_runs}
+    found.edges = [edge for edge in edges if edge.run_id in found.runs and edge.artifact_id in found.artifacts]
+    found.makers &= set(found.runs)
+
+
+def _reached(artifacts: Sequence[int], *, up: bool, most: int) -> list[int]:
+    """Return the numbers of artifacts and all they came of (``up``), or all that came of them; the nearest first, at most
+    ``most``. One query, however long the way."""
+    near, far = _roles(up)
+    found = rows(
+        f"WITH RECURSIVE reached(id) AS (SELECT id FROM artifacts_artifact WHERE id IN ({_marks(artifacts)}) UNION "
+        "SELECT beyond.artifact_id FROM reached JOIN artifacts_lineageedge here ON here.artifact_id = reached.id AND "
+        f"here.role IN ({_marks(near)}) JOIN artifacts_lineageedge beyond ON beyond.run_id = here.run_id AND "
+        f"beyond.role IN ({_marks(far)})) SELECT id FROM reached LIMIT %s",
+        [*artifacts, *near, *far, most],
+    )
+    return [row["id"] for row in found]
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join(["%s"] * len(values))
 
 
 def ancestors_of(artifacts: Iterable[int]) -> set[int]:

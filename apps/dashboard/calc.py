@@ -74,6 +74,25 @@ def shown(value: int, unit: Unit) -> str:
     return significant(Decimal(value) / unit.divisor)
 
 
+BYTES = tuple(Unit(name, 1000**power) for power, name in enumerate(("B", "kB", "MB", "GB", "TB", "PB", "EB")))
+
+
+def size_unit(values: Iterable[int]) -> Unit:
+    """Return the decimal unit of bytes in which the largest of ``values`` reads well."""
+    largest = max(values, default=0)
+    return [unit for unit in BYTES if largest >= unit.divisor or unit.divisor == 1][-1]
+
+
+def size(number: int) -> str:
+    """Return a number of bytes in decimal units, three significant digits: 91.2 MB."""
+    return f"{sized(number, size_unit([number]))} {size_unit([number]).name}"
+
+
+def sized(number: int, unit: Unit) -> str:
+    """Return a number of bytes in ``unit``: single bytes have no decimals."""
+    return grouped(number) if unit.divisor == 1 else shown(number, unit)
+
+
 def exact(value: int, metric: str) -> str:
     """Return the stored integer with its unit, as told on hover."""
     return f"{grouped(value)} {STORED[metric]}"

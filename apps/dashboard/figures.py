@@ -179,6 +179,12 @@ def would_be(query: FigureQuery, found: Figure, unit: Unit | None = None) -> Wou
     return WouldBe(shown_as.number, shown_as.unit, shown_as.exact, shown_as.missing, shown_as.at_least)
 
 
+def estimated(value: int, metric: str = "energy_mj", unit: Unit | None = None, *, at_least: bool = False) -> WouldBe:
+    """Return an amount that was computed on the page at hand, whose parts stand beside it."""
+    unit = unit or unit_for(metric, [value])
+    return WouldBe(shown(value, unit), unit.name, exact(value, metric), "", at_least)
+
+
 @dataclass(frozen=True)
 class EmbodiedFig:
     """An amount of the catalogue, in kg CO2e: its explanation is the figure's entry with source and licence."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from apps.dashboard.calc import size
 from apps.dashboard.charts import Chart, metric_curve
 from apps.runs.curves import thinned
 from apps.runs.differences import code_text, hidden, said, value_text
@@ -145,15 +146,7 @@ def _data(kept: Fingerprint) -> str:
 def _item(item: Mapping[str, Any]) -> str:
     name = f"{item.get('role', 'data')} {item.get('name', '')}".strip()
     files = item.get("files")
-    return name if files is None else f"{name} ({files} file{'' if files == 1 else 's'}, {_size(item.get('bytes', 0))})"
-
-
-def _size(number: int) -> str:
-    """Return a number of bytes in decimal units."""
-    for unit, divisor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if number >= divisor:
-            return f"{number / divisor:.3g} {unit}"
-    return f"{number} B"
+    return name if files is None else f"{name} ({files} file{'' if files == 1 else 's'}, {size(item.get('bytes', 0))})"
 
 
 def _params(run: Run, kept: Fingerprint | None) -> list[tuple[str, str]]:

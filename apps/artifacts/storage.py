@@ -1,0 +1,84 @@
+"""Reads of where bytes lie: what a lab keeps, on which medium, under which PUE. Counted in SQL, whatever the number."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from apps.accounts.models import Lab
+from apps.artifacts.calc import Lying
+from apps.artifacts.choices import ArtifactState, CopyState
+from apps.artifacts.models import Artifact, Copy
+from apps.core.sql import rows
+from apps.fleet.calc import holding
+from apps.fleet.selectors import places_of
+
+# Bytes are summed in two parts: sums of what anybody may tell would pass 64 bits.
+_PART = 10**6
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a kind for a project (None: none). ``bytes`` counts each content once, ``copy_bytes`` every copy that
+    is there."""
+
+    kind: str
+    project_id: int | None
+    artifacts: int
+    bytes: int
+    copies: int
+    copy_bytes: int
+
+
+def kept_by(lab: Lab) -> list[Kept]:
+    """Return what a lab keeps by kind and project: artifacts with a copy that is there. One query."""
+    found = rows(
+        "SELECT a.kind, a.project_id, COUNT(*) AS artifacts, SUM(c.copies) AS copies, "
+        f"SUM(a.bytes / {_PART}) AS high, SUM(a.bytes %% {_PART}) AS low, "
+        f"SUM(a.bytes / {_PART} * c.copies) AS copy_high, SUM(a.bytes %% {_PART} * c.copies) AS copy_low "
+        "FROM (SELECT artifact_id, COUNT(*) AS copies FROM artifacts_copy WHERE lab_id = %s AND state = %s "
+        "GROUP BY artifact_id) c JOIN artifacts_artifact a ON a.id = c.artifact_id GROUP BY a.kind, a.project_id "
+        "ORDER BY a.kind, a.project_id",
+        [lab.pk, CopyState.PRESENT.value],
+    )
+    return [
+        Kept(
+            row["kind"], row["project_id"], row["artifacts"], row["high"] * _PART + row["low"], int(row["copies"]),
+            row["copy_high"] * _PART + row["copy_low"],
+        )
+        for row in found
+    ]  # fmt: skip
+
+
+def known(lab: Lab) -> int:
+    """Return how many artifacts a lab knows of whose bytes no plan took away."""
+    return Artifact.objects.filter(lab=lab).exclude(state=ArtifactState.TOMBSTONE).count()
+
+
+def pues_of(lab: Lab, hour: int) -> dict[int, int]:
+    """Return {node id: PUE (ppm) of the site it stands at in a UTC hour}; a node without one is left out. Three queries."""
+    places = places_of(lab)
+    at_site = {site: pue for site, history in places.pues.items() if (pue := holding(history, hour)) is not None}
+    sites = {node: holding(history, hour) for node, history in places.stood.items()}
+    return {node: at_site[site] for node, site in sites.items() if site is not None and site in at_site}
+
+
+def lying_of(lab: Lab, hour: int) -> list[Lying]:
+    """Return where a lab's bytes lie, by medium and PUE of a UTC hour: every copy that is there. Four queries."""
+    pues = pues_of(lab, hour)
+    found = rows(
+        f"SELECT c.medium, c.node_id, SUM(a.bytes / {_PART}) AS high, SUM(a.bytes %% {_PART}) AS low "
+        "FROM artifacts_copy c JOIN artifacts_artifact a ON a.id = c.artifact_id WHERE c.lab_id = %s AND c.state = %s "
+        "GROUP BY c.medium, c.node_id ORDER BY c.medium, c.node_id",
+        [lab.pk, CopyState.PRESENT.value],
+    )
+    return [Lying(row["medium"], row["high"] * _PART + row["low"], pues.get(row["node_id"])) for row in found]
+
+
+def lying_each(artifact: Artifact, copies: Iterable[Copy], hour: int) -> list[Lying | None]:
+    """Return how each copy of an artifact lies in a UTC hour; None for one that is not there. Three queries."""
+    pues = pues_of(artifact.lab, hour)
+    return [
+        Lying(copy.medium, artifact.bytes, pues.get(copy.node_id) if copy.node_id else None)
+        if copy.state == CopyState.PRESENT
+        else None
+        for copy in copies
+    ]

@@ -1,0 +1,35 @@
+"""Chart figures of artifacts, built here as those of energy are (charts.py): bytes by kind and project."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from apps.dashboard.charts import SERIES, Chart, figure_as_json, label, new_figure
+
+
+@dataclass(frozen=True)
+class BytesOf:
+    """What a project keeps of each kind, in the chart's unit. ``colour``: a key of SERIES."""
+
+    name: str
+    colour: str
+    href: str
+    values: Sequence[float]
+
+
+def kept_bars(*, name: str, summary: str, kinds: Sequence[str], projects: Sequence[BytesOf], unit: str) -> Chart:
+    """Return bars of bytes per kind, stacked by project, from zero."""
+    figure = new_figure(barmode="stack")
+    for part in projects:
+        figure.add_bar(
+            x=list(range(len(kinds))), y=list(part.values), name=label(part.name), meta=part.href,
+            marker={"color": SERIES[part.colour], "line": {"width": 0}}, customdata=[escape(kind) for kind in kinds],
+            hovertemplate=f"%{{customdata}}<br>%{{fullData.name}}: %{{y:.3~g}} {unit}<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(
+        xaxis={"tickvals": list(range(len(kinds))), "ticktext": [label(kind) for kind in kinds], "fixedrange": True,
+               "range": [-0.5, len(kinds) - 0.5]},
+        yaxis={"rangemode": "tozero", "nticks": 5, "ticksuffix": f" {unit}", "exponentformat": "none"},
+        dragmode=False, showlegend=False, margin={"l": 66, "r": 10, "t": 10, "b": 30},
+    )  # fmt: skip
+    return Chart(name, summary, figure_as_json(figure), [(part.colour, part.name) for part in projects], False, unit)

@@ -1,0 +1,156 @@
+"""The lineage of an artifact as a drawing: generations from left to right, what is nearest first. Pure layout, no script."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from apps.artifacts.choices import Role, Way
+from apps.artifacts.models import Artifact, LineageEdge
+from apps.artifacts.selectors import Lineage
+
+MOST_GENERATIONS, MOST_IN_ONE = 6, 8
+WIDTH, HEIGHT, ACROSS, DOWN = 178, 44, 226, 58
+Key = tuple[str, int]  # 'artifact' or 'run', number
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A run or an artifact, and where it stands."""
+
+    kind: str
+    href: str
+    name: str
+    words: str
+    x: int
+    y: int
+    is_it: bool
+
+    @property
+    def middle(self) -> int:
+        return self.y + HEIGHT // 2
+
+
+@dataclass(frozen=True)
+class Line:
+    """From one to the next: a path, what it is drawn like, what it says."""
+
+    path: str
+    look: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A drawing. ``steps``: the same from top to bottom, for narrow screens. ``left_out``: how many are not drawn."""
+
+    nodes: list[Drawn]
+    lines: list[Line]
+    steps: list[list[Drawn]]
+    width: int
+    height: int
+    left_out: int
+
+
+@dataclass
+class _Net:
+    """Who comes before and after whom."""
+
+    before: dict[Key, list[Key]] = field(default_factory=dict)
+    after: dict[Key, list[Key]] = field(default_factory=dict)
+
+    def add(self, first: Key, then: Key) -> None:
+        self.after.setdefault(first, []).append(then)
+        self.before.setdefault(then, []).append(first)
+
+
+def graph_of(artifact: Artifact, found: Lineage) -> Graph | None:
+    """Return the drawing, None for an artifact that no run made or read."""
+    if not found.edges:
+        return None
+    start: Key = ("artifact", artifact.pk)
+    columns = _columns(start, _net(found.edges))
+    least = min(columns.values())
+    steps: list[list[Key]] = [[] for _ in range(max(columns.values()) - least + 1)]
+    for key, column in columns.items():
+        steps[column - least].append(key)
+    tallest = max(map(len, steps))
+    placed = {
+        key: _drawn(found, key, key == start, 1 + ACROSS * i, 1 + DOWN * j + DOWN * (tallest - len(step)) // 2)
+        for i, step in enumerate(steps)
+        for j, key in enumerate(step)
+    }
+    return Graph(
+        nodes=list(placed.values()),
+        lines=[line for edge in found.edges if (line := _line(edge, placed))],
+        steps=[[placed[key] for key in step] for step in steps],
+        width=ACROSS * (len(steps) - 1) + WIDTH + 2,
+        height=DOWN * (tallest - 1) + HEIGHT + 2,
+        left_out=len(found.artifacts) + len(found.runs) - len(placed),
+    )
+
+
+def _ends(edge: LineageEdge) -> tuple[Key, Key]:
+    run, artifact = ("run", edge.run_id), ("artifact", edge.artifact_id)
+    return (run, artifact) if edge.role == Role.PRODUCED else (artifact, run)
+
+
+def _net(edges: Iterable[LineageEdge]) -> _Net:
+    net = _Net()
+    for edge in edges:
+        net.add(*_ends(edge))
+    return net
+
+
+def _columns(start: Key, net: _Net) -> dict[Key, int]:
+    """Return in which column each that is drawn stands: left of ``start`` what came before it."""
+    after = _levels(start, net.after)
+    before = _levels(start, net.before)
+    return {**after, **{key: -level for key, level in before.items()}}
+
+
+def _levels(start: Key, nexts: Mapping[Key, list[Key]]) -> dict[Key, int]:
+    """Return how many steps each is from ``start``, by the longest way among those that are drawn; of a circle the
+    shortest."""
+    near = _nearest(start, nexts)
+    drawn = {key: [each for each in nexts.get(key, []) if each in near and each != start] for key in near}
+    waiting = Counter(each for listed in drawn.values() for each in listed)
+    levels, queue = {start: 0}, [start]
+    while queue:
+        key = queue.pop(0)
+        for each in drawn[key]:
+            levels[each] = max(levels.get(each, 0), levels[key] + 1)
+            waiting[each] -= 1
+            if not waiting[each]:
+                queue.append(each)
+    return {key: levels.get(key, distance) for key, distance in near.items()}
+
+
+def _nearest(start: Key, nexts: Mapping[Key, list[Key]]) -> dict[Key, int]:
+    """Return the distance of those that are drawn: the first few of each generation."""
+    near, wave = {start: 0}, [start]
+    for distance in range(1, MOST_GENERATIONS + 1):
+        fresh = dict.fromkeys(each for key in wave for each in nexts.get(key, []) if each not in near)
+        wave = list(fresh)[:MOST_IN_ONE]
+        near.update(dict.fromkeys(wave, distance))
+    return near
+
+
+def _drawn(found: Lineage, key: Key, is_it: bool, x: int, y: int) -> Drawn:
+    kind, number = key
+    if kind == "run":
+        run = found.runs[number]
+        return Drawn(kind, f"/runs/{run.uuid}/", run.name, f"run, {run.get_state_display().lower()}", x, y, is_it)
+    artifact = found.artifacts[number]
+    words = f"{artifact.get_kind_display().lower()}{', promoted' if artifact.state == 'promoted' else ''}"
+    return Drawn(kind, f"/artifacts/{artifact.digest}/", artifact.name, words, x, y, is_it)
+
+
+def _line(edge: LineageEdge, placed: Mapping[Key, Drawn]) -> Line | None:
+    first, then = (placed.get(key) for key in _ends(edge))
+    if first is None or then is None:
+        return None
+    start, end = first.x + WIDTH, then.x
+    bend = max(24, abs(end - start) // 2)
+    path = f"M{start} {first.middle}C{start + bend} {first.middle} {end - bend} {then.middle} {end} {then.middle}"
+    known = "" if edge.way == Way.TOLD else f", {edge.get_way_display()}"
+    return Line(path, edge.role.replace("_", "-"), f"{edge.get_role_display()}{known}")

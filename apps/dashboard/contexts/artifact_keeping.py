@@ -1,0 +1,50 @@
+"""What keeping takes, in words: energy of a year with its range, what is not in it, and when keeping pays."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from apps.artifacts.calc import Keeping
+from apps.dashboard.calc import shown, significant, size, unit_for
+from apps.dashboard.figures import WouldBe, estimated
+
+
+@dataclass(frozen=True)
+class KeepingShown:
+    """``energy`` is None where nothing of it is known. ``left_out``: what the sum does not hold, in words."""
+
+    energy: WouldBe | None
+    range_text: str
+    left_out: list[str]
+
+
+def keeping_shown(it: Keeping) -> KeepingShown:
+    """Return the energy of a year of keeping as a page shows it."""
+    left_out = []
+    if it.unknown_bytes:
+        left_out.append(f"{size(it.unknown_bytes)} on unknown medium: not counted")
+    if it.without_pue_bytes:
+        left_out.append(f"{size(it.without_pue_bytes)} where no PUE is known: counted without the building's share")
+    if not it.known:
+        return KeepingShown(None, "", left_out)
+    unit = unit_for("energy_mj", [it.high_mj])
+    return KeepingShown(
+        estimated(it.energy_mj, unit=unit, at_least=bool(it.unknown_bytes or it.without_pue_bytes)),
+        f"{shown(it.low_mj, unit)}–{shown(it.high_mj, unit)} {unit.name}",
+        left_out,
+    )
+
+
+def reuse_words(chance: Fraction) -> str:
+    """Return the chance of reuse within a year above which keeping takes less than making again, in a sentence."""
+    if chance > 1:
+        times = significant(Decimal(chance.numerator) / chance.denominator)
+        return f"Keeping it for a year takes {times} times the energy of making it again: keep it for other reasons only."
+    if chance == 0:
+        return "Keeping it takes nothing that is known of: it need not be used again to pay."
+    years = Fraction(1) / chance
+    if years > 1000:
+        return "Keeping pays if it saves making it again even once in 1 000 years: a chance below 0.1 % a year."
+    in_words = significant(Decimal(years.numerator) / years.denominator).removesuffix(".0")
+    percent = significant(Decimal(chance.numerator) * 100 / chance.denominator)
+    return f"Keeping pays if it saves making it again at least once in {in_words} years: a chance of {percent} % a year."
