@@ -3,6 +3,7 @@
 from django.urls import path
 
 from apps.dashboard.pages import (
+    artifacts,
     assets,
     assets_register,
     attribution,
@@ -56,6 +57,11 @@ urlpatterns = [
     path("assets/import/<uuid:uuid>/", assets_register.assets_import_read, name="asset-import"),
     path("assets/discovered/", assets_register.assets_discovered, name="assets-discovered"),
     path("assets/labels/", assets_register.assets_labels, name="assets-labels"),
+    path("artifacts/", artifacts.artifacts, name="artifacts"),
+    path("artifacts.csv", artifacts.artifacts_csv),
+    path("artifacts/<str:digest>/", artifacts.artifact, name="artifact"),
+    path("artifacts/<str:digest>/lineage.csv", artifacts.lineage_csv),
+    path("artifacts/<str:digest>/card.md", artifacts.card),
     path("nodes/", nodes.nodes, name="nodes"),
     path("nodes/enrol/", nodes.enrol, name="enrol"),
     path("nodes/<uuid:uuid>/", nodes.node, name="node"),

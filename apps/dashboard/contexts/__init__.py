@@ -14,6 +14,7 @@ RAIL = (
     ("Runs", "/runs/", "runs"),
     ("Assets", "/assets/", "assets"),
     ("Nodes", "/nodes/", "nodes"),
+    ("Artifacts", "/artifacts/", "artifacts"),
 )
 
 

@@ -34,8 +34,8 @@ class WouldPair:
 
 @dataclass(frozen=True)
 class Life:
-    """``total`` is the sum of all runs, where one explanation takes them; else ``summed``. ``rest``: of the runs that are not
-    among ``rows``. ``is_cut``: the lineage is longer than what was read."""
+    """``total`` is the sum of all runs, where one explanation takes them; else ``summed``. ``rest``: of the runs that are
+    not among ``rows``. ``is_cut``: the lineage is longer than what was read."""
 
     rows: list[LifeRow]
     units: Units
@@ -70,7 +70,7 @@ def life_of(lab: Lab, found: Lineage, own: set[int], spans: Spans) -> Life:
         runs=len(makers),
         unmeasured=len(makers) - len(measured),
         more=len(makers) - len(shown),
-        total=pair(_together(lab, measured, spans), total(_figures(measured, spans))) if measured and one_answer else None,
+        total=pair(together(lab, measured, spans), total(_figures(measured, spans))) if measured and one_answer else None,
         summed=None if one_answer else _summed(measured, spans),
         rest=_summed(rest, spans, units) if rest else None,
         is_cut=found.is_cut,
@@ -91,8 +91,8 @@ def _row(lab: Lab, run: Run, made_it: bool, spans: Spans, units: Units) -> LifeR
     return LifeRow(run, made_it, pair(run_query(lab, run.uuid, span), span[0], units) if span else None)
 
 
-def _together(lab: Lab, runs: Sequence[Run], spans: Spans) -> FigureQuery:
-    """Return the query that explains runs together."""
+def together(lab: Lab, runs: Sequence[Run], spans: Spans) -> FigureQuery:
+    """Return the query that explains up to MOST_RUNS measured runs together."""
     told = [spans[run.uuid] for run in runs]
     start, end = min(start for _, start, _ in told), max(end for _, _, end in told)
     key = ",".join(sorted(str(run.uuid) for run in runs))

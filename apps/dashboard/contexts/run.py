@@ -12,6 +12,7 @@ from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.dashboard.calc import duration
 from apps.dashboard.charts import Chart, power
 from apps.dashboard.contexts.pricing import Pricing
+from apps.dashboard.contexts.run_artifacts import RunArtifacts, run_artifacts
 from apps.dashboard.contexts.run_codecarbon import CodeCarbonTold, codecarbon_told
 from apps.dashboard.contexts.run_facts import RunFacts, run_facts
 from apps.dashboard.contexts.run_mlflow import MlflowTold, mlflow_told
@@ -61,6 +62,7 @@ class RunPage:
     codecarbon: CodeCarbonTold | None
     mlflow: MlflowTold | None
     finding: Repeat | None
+    artifacts: RunArtifacts
     command: str
 
 
@@ -156,5 +158,6 @@ def run_page(*, lab: Lab, run: Run, zone: Any, now: int, sight: Sight, metric: s
         codecarbon=codecarbon_told(run),
         mlflow=mlflow_told(run),
         finding=finding_of(run),
+        artifacts=run_artifacts(run),
         command=" ".join(str(word) for word in run.command),
     )

@@ -22,24 +22,19 @@ class RunArtifact:
 
 @dataclass(frozen=True)
 class RunArtifacts:
-    """``number`` in all; the first MOST of them are in ``made`` and ``read``."""
+    """The latest MOST of ``number``, what it made first."""
 
-    made: list[RunArtifact]
-    read: list[RunArtifact]
+    rows: list[RunArtifact]
     number: int
 
 
 def run_artifacts(run: Run) -> RunArtifacts:
-    """Return what a run made and read. Two queries."""
-    edges = LineageEdge.objects.filter(run=run)
-    listed = list(edges.select_related("artifact").order_by("-artifact__registered_us", "-pk")[:MOST])
+    """Return what a run made and read. At most three queries."""
+    edges = LineageEdge.objects.filter(run=run).select_related("artifact").order_by("-artifact__registered_us", "-pk")
+    listed = list(edges.filter(role=Role.PRODUCED)[:MOST])
+    listed += edges.exclude(role=Role.PRODUCED)[: MOST - len(listed)] if len(listed) < MOST else []
     number = edges.count() if len(listed) == MOST else len(listed)
-    shown = [(edge, _shown(edge)) for edge in listed]
-    return RunArtifacts(
-        made=[each for edge, each in shown if edge.role == Role.PRODUCED],
-        read=[each for edge, each in shown if edge.role != Role.PRODUCED],
-        number=number,
-    )
+    return RunArtifacts([_shown(edge) for edge in listed], number)
 
 
 def _shown(edge: LineageEdge) -> RunArtifact:

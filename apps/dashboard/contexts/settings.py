@@ -9,13 +9,17 @@ from django.db.models import Q
 from apps.accounts.choices import SCOPES_OF_ROLE, Act, Scope, TokenKind
 from apps.accounts.models import AuditEntry, Lab, Token
 from apps.accounts.selectors import tokens_of
+from apps.artifacts.choices import Act as ArtifactAct
 from apps.core.clock import utc
 from apps.core.units import PPM, US_PER_HOUR
 from apps.dashboard.access import Visitor
 from apps.fleet.models import Node
+from apps.preflight.choices import Act as RepeatAct
+from apps.trackers.choices import Act as TrackerAct
 
 AUDIT_PAGE = 100
 ENDED_SHOWN_US = 30 * 86_400_000_000
+_ACTS = {value: str(words) for kind in (Act, ArtifactAct, RepeatAct, TrackerAct) for value, words in kind.choices}
 
 
 @dataclass(frozen=True)
@@ -96,8 +100,8 @@ class AuditPage:
 
 
 def act_words(action: str) -> str:
-    """Return an act in words; one of another app as it is written."""
-    return str(Act(action).label) if action in Act.values else action
+    """Return an act in words; one that is none any more as it is written."""
+    return _ACTS.get(action, action)
 
 
 def audit_page(*, lab: Lab, action: str, before: int) -> AuditPage:

@@ -1,0 +1,146 @@
+"""One artifact: what it is, where it lies, what keeping it takes, what it came of and what came of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.accounts.models import AuditEntry, Lab
+from apps.artifacts.calc import break_even, keeping, kept
+from apps.artifacts.choices import Act, CopyState, Kind, Role
+from apps.artifacts.models import Artifact, Copy, LineageEdge, Pin
+from apps.artifacts.selectors import lineage
+from apps.artifacts.storage import lying_each
+from apps.core.units import hour_of
+from apps.dashboard.calc import grouped, pue, size
+from apps.dashboard.contexts.artifact_graph import Graph, graph_of
+from apps.dashboard.contexts.artifact_keeping import KeepingShown, keeping_shown, reuse_words
+from apps.dashboard.contexts.artifact_life import Life, Spans, life_of, run_query, spans_of
+from apps.dashboard.contexts.artifact_runs import RunLines, edges_of, run_lines
+from apps.dashboard.figures import Fig, WouldBe, estimated, fig
+from apps.runs.models import Run
+
+MOST_COPIES = 100
+
+
+@dataclass(frozen=True)
+class CopyLine:
+    """A copy, and what keeping it for a year takes (None: nobody knows). ``pue``: '' where none is known."""
+
+    copy: Copy
+    energy: WouldBe | None
+    pue: str
+
+
+@dataclass(frozen=True)
+class Again:
+    """What making an artifact again would take: what the run took that made it last."""
+
+    run: Run
+    energy: Fig
+    value_mj: int
+    made: int  # artifacts that the run made
+
+
+@dataclass(frozen=True)
+class ArtifactPage:
+    """One artifact."""
+
+    artifact: Artifact
+    size: str
+    aliases: list[tuple[str, str]]
+    facts: list[tuple[str, str]]
+    tags: list[tuple[str, str]]
+    tags_text: str
+    pin: Pin | None
+    copies: list[CopyLine]
+    copies_more: int
+    present: int
+    keeping: KeepingShown
+    again: Again | None
+    reuse: str
+    runs: RunLines
+    graph: Graph | None
+    life: Life | None
+    kinds: list[tuple[str, str]]
+    projects: list[tuple[str, str]]
+    undo: AuditEntry | None
+
+
+def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -> ArtifactPage:
+    """Return one artifact. The number of queries does not depend on its copies, and on its lineage only by one more for
+    each 500 runs that led to it. ``done``: the entry of the audit log that a visitor may take back."""
+    found = lineage(artifact)
+    edges, number = edges_of(artifact)
+    makers = [found.runs[pk] for pk in found.makers]
+    spans = spans_of(lab, list({run.uuid: run for run in (*makers, *(edge.run for edge in edges))}.values()))
+    own = {edge.run_id for edge in edges if edge.role == Role.PRODUCED}
+    copies, present, it = _copies(artifact, hour_of(now))
+    again = _again(lab, edges, spans)
+    chance = break_even(it.energy_mj, again.value_mj) if again and present and it.known else None
+    return ArtifactPage(
+        artifact=artifact,
+        size=size(artifact.bytes),
+        aliases=_aliases(artifact),
+        facts=[(name.replace("_", " "), _fact(value)) for name, value in sorted(artifact.facts.items())],
+        tags=sorted((str(name), str(value)) for name, value in artifact.tags.items()),
+        tags_text="\n".join(f"{name}={value}" for name, value in sorted(artifact.tags.items())),
+        pin=artifact.pins.filter(ended_us=None).select_related("by").first(),
+        copies=copies[:MOST_COPIES],
+        copies_more=max(0, len(copies) - MOST_COPIES),
+        present=present,
+        keeping=keeping_shown(it),
+        again=again,
+        reuse=reuse_words(chance) if chance is not None else "",
+        runs=run_lines(lab, edges, number, spans),
+        graph=graph_of(artifact, found),
+        life=life_of(lab, found, own, spans) if found.makers else None,
+        kinds=list(Kind.choices),
+        projects=list(lab.projects.order_by("name", "pk").values_list("slug", "name")),
+        undo=_undo(artifact, done),
+    )
+
+
+def _aliases(artifact: Artifact) -> list[tuple[str, str]]:
+    """Return the digests that find it, with what they are of."""
+    whole = "SHA-256" if artifact.form == "file" else "SHA-256 of the list of its files"
+    payload = [("SHA-256 of the weights alone", artifact.payload)] if artifact.payload else []
+    others = [(str(each.get_algorithm_display()), each.value) for each in artifact.aliases.order_by("algorithm")]
+    return [(whole, artifact.digest), *payload, *others]
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "not known"}[value]
+    return grouped(value) if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _copies(artifact: Artifact, hour: int) -> tuple[list[CopyLine], int, Any]:
+    """Return the copies, those that are there first, how many are there, and what keeping them takes: the sum of theirs."""
+    listed = list(Copy.objects.filter(artifact=artifact).select_related("node").order_by("path", "pk"))
+    listed.sort(key=lambda copy: copy.state != CopyState.PRESENT)
+    lots = lying_each(artifact, listed, hour)
+    lines = []
+    for copy, lot in zip(listed, lots, strict=True):
+        year = keeping(lot) if lot else None
+        energy = estimated(year.energy_mj) if year is not None and year.known else None
+        lines.append(CopyLine(copy, energy, pue(lot.pue_ppm) if lot and lot.pue_ppm is not None else ""))
+    there = [lot for lot in lots if lot is not None]
+    return lines, len(there), kept(there)
+
+
+def _again(lab: Lab, edges: Sequence[LineageEdge], spans: Spans) -> Again | None:
+    """Return what making it again would take; None where no run that made it was measured."""
+    makers = [edge.run for edge in edges if edge.role == Role.PRODUCED and edge.run.uuid in spans]
+    if not makers:
+        return None
+    last = max(makers, key=lambda run: (run.started_us, run.pk))
+    span = spans[last.uuid]
+    made = LineageEdge.objects.filter(run=last, role=Role.PRODUCED).count()
+    return Again(last, fig(run_query(lab, last.uuid, span), span[0]), span[0].energy_mj, made)
+
+
+def _undo(artifact: Artifact, done: int | None) -> AuditEntry | None:
+    if done is None:
+        return None
+    asked: Mapping[str, Any] = {"lab": artifact.lab, "action": Act.DESCRIBED, "subject": artifact.digest}
+    return AuditEntry.objects.filter(pk=done, **asked).first()
