@@ -18,18 +18,19 @@ class BytesOf:
 
 
 def kept_bars(*, name: str, summary: str, kinds: Sequence[str], projects: Sequence[BytesOf], unit: str) -> Chart:
-    """Return bars of bytes per kind, stacked by project, from zero."""
+    """Return a bar of bytes per kind, stacked by project, from zero: lying, so that names fit beside them on any screen."""
     figure = new_figure(barmode="stack")
     for part in projects:
         figure.add_bar(
-            x=list(range(len(kinds))), y=list(part.values), name=label(part.name), meta=part.href,
+            y=list(range(len(kinds))), x=list(part.values), orientation="h", name=label(part.name), meta=part.href,
             marker={"color": SERIES[part.colour], "line": {"width": 0}}, customdata=[escape(kind) for kind in kinds],
-            hovertemplate=f"%{{customdata}}<br>%{{fullData.name}}: %{{y:.3~g}} {unit}<extra></extra>",
+            hovertemplate=f"%{{customdata}}<br>%{{fullData.name}}: %{{x:.3~g}} {unit}<extra></extra>",
         )  # fmt: skip
     figure.update_layout(
-        xaxis={"tickvals": list(range(len(kinds))), "ticktext": [label(kind) for kind in kinds], "fixedrange": True,
-               "range": [-0.5, len(kinds) - 0.5]},
-        yaxis={"rangemode": "tozero", "nticks": 5, "ticksuffix": f" {unit}", "exponentformat": "none"},
-        dragmode=False, showlegend=False, margin={"l": 66, "r": 10, "t": 10, "b": 30},
+        yaxis={"tickvals": list(range(len(kinds))), "ticktext": [label(kind) for kind in kinds], "fixedrange": True,
+               "range": [len(kinds) - 0.5, -0.5], "showgrid": False, "zeroline": False},
+        xaxis={"rangemode": "tozero", "nticks": 5, "ticksuffix": f" {unit}", "exponentformat": "none", "showgrid": True,
+               "fixedrange": True},
+        dragmode=False, showlegend=False, margin={"l": 82, "r": 10, "t": 10, "b": 30},
     )  # fmt: skip
     return Chart(name, summary, figure_as_json(figure), [(part.colour, part.name) for part in projects], False, unit)

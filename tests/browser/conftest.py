@@ -44,6 +44,7 @@ class Served:
     site: int
     elsewhere: int
     asset: int
+    artifact: str
 
 
 @pytest.fixture(scope="session")
@@ -120,6 +121,8 @@ def addresses(browser: Any, served: Served) -> list[str]:
         f"/assets/{served.asset}/",
         f"/assets/{served.asset}/?do=dispose&from_day={datetime.now(UTC):%Y-%m-%d}&counterpart=Recycler",
         "/assets/new/?kind=laptop&search=latitude",
+        f"/artifacts/{served.artifact}/",
+        "/artifacts/?copies=twice&sort=-bytes",
         "/sites/",
         "/nodes/enrol/",
         "/scopes/?both=1",

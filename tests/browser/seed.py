@@ -8,7 +8,7 @@ import django
 
 
 def main() -> None:
-    """Make the lab and print {session, run, other, node, site, elsewhere, asset} as JSON."""
+    """Make the lab and print {session, run, other, node, site, elsewhere, asset, artifact} as JSON."""
     django.setup()
     from django.contrib.sessions.backends.db import SessionStore
 
@@ -76,6 +76,7 @@ def main() -> None:
     session["_auth_user_hash"] = small.owner.get_session_auth_hash()
     session.create()
     _server(small, runs[0], now)
+    model = _artifacts(small, runs, now)
     told = {
         "session": session.session_key,
         "run": str(runs[0]),
@@ -84,6 +85,7 @@ def main() -> None:
         "site": small.site.pk,
         "elsewhere": nowhere.pk,
         "asset": asset,
+        "artifact": model,
     }
     print(json.dumps(told))
 
@@ -115,6 +117,45 @@ def _server(small: Any, run: uuid.UUID, now: int) -> None:
         seen_us=now,
         problem="MLflow tells no start of it, so it cannot be placed in time.",
     )
+
+
+def _artifacts(small: Any, runs: list[uuid.UUID], now: int) -> str:
+    """Tell of a data set, a model made from it in two steps, checkpoints; return the model's digest."""
+    from apps.artifacts.models import Artifact, Copy
+    from apps.artifacts.services.acts import pin, promote
+    from tests.artifacts.support import digest, edge, row, told
+
+    def at(*paths: str, medium: str = "ssd") -> list[dict[str, str]]:
+        return [{"path": path, "medium": medium} for path in paths]
+
+    first, second, third = runs
+    cells = row(
+        "cells-2026", kind="dataset", format="webdataset", bytes=2_400_000_000_000, form="folder", files=812,
+        project="cell-atlas", copies=at("/data/cells", "/backup/cells", medium="hdd"),
+        runs=[edge(first, "used"), edge(second, "used")],
+    )  # fmt: skip
+    base = row(
+        "base.safetensors", kind="model", format="safetensors", bytes=91_234_567, payload=digest("tensors"), licence="MIT",
+        facts={"parameters": 22_700_000, "architecture": "resnet50"}, tags={"task": "cells"},
+        aliases={"md5": "0" * 32}, copies=[*at("/m/base.safetensors"), *at("s3://lab/base.safetensors", medium="object")],
+        runs=[edge(first), edge(second, "initialised_from")],
+    )  # fmt: skip
+    tuned = row(
+        "tuned-on-a-rather-long-name-of-cells.safetensors", kind="model", format="safetensors", bytes=91_234_999,
+        copies=at("/m/tuned.safetensors", "/m/copy.safetensors"), runs=[edge(second), edge(third, "distilled_from")],
+    )  # fmt: skip
+    steps = [
+        row(f"step-{i}.ckpt", kind="checkpoint", format="torch", bytes=10_000_000 * i, runs=[edge(first)],
+            copies=at(f"/c/{i}", medium="unknown"))
+        for i in range(1, 61)
+    ]  # fmt: skip
+    told(small, cells, base, tuned, *steps, row("log.txt", kind="log", bytes=12), now=now, by=small.owner)
+    Copy.objects.filter(path="/m/copy.safetensors").update(state="corrupt")
+    Copy.objects.filter(path="/backup/cells").update(state="missing")
+    pin(artifact=Artifact.objects.get(name="cells-2026"), reason="Cited in the paper of May", by=small.owner, now=now)
+    made = Artifact.objects.get(name=tuned["name"])
+    promote(artifact=made, by=small.owner, now=now)
+    return made.digest
 
 
 def _assets(small: Any, begin: int) -> int:

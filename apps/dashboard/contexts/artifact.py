@@ -13,7 +13,7 @@ from apps.artifacts.storage import lying_each
 from apps.core.units import hour_of
 from apps.dashboard.calc import grouped, pue, size
 from apps.dashboard.contexts.artifact_graph import Graph, graph_of
-from apps.dashboard.contexts.artifact_keeping import KeepingShown, keeping_shown, reuse_words
+from apps.dashboard.contexts.artifact_keeping import KeepingShown, MediumShown, keeping_shown, media, reuse_words
 from apps.dashboard.contexts.artifact_life import Life, Spans, life_of, run_query, spans_of
 from apps.dashboard.contexts.artifact_runs import RunLines, edges_of, run_lines
 from apps.dashboard.figures import Fig, WouldBe, estimated, fig
@@ -58,8 +58,10 @@ class ArtifactPage:
     keeping: KeepingShown
     again: Again | None
     reuse: str
+    media: list[MediumShown]
     runs: RunLines
     graph: Graph | None
+    is_cut: bool
     life: Life | None
     kinds: list[tuple[str, str]]
     projects: list[tuple[str, str]]
@@ -91,8 +93,10 @@ def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -
         keeping=keeping_shown(it),
         again=again,
         reuse=reuse_words(chance) if chance is not None else "",
+        media=media(),
         runs=run_lines(lab, edges, number, spans),
         graph=graph_of(artifact, found),
+        is_cut=found.is_cut,
         life=life_of(lab, found, own, spans) if found.makers else None,
         kinds=list(Kind.choices),
         projects=list(lab.projects.order_by("name", "pk").values_list("slug", "name")),

@@ -112,8 +112,8 @@ def _emissions(lab: Lab, made: _Made) -> dict[str, Any]:
     lower = made.whole.without_factor_mj or len(made.measured) < len(made.runs)
     places = sorted({factor.zone_name for factor, _, _ in factors_used(lab, query) if factor is not None})
     devices = figures_by(lab, query, ["device"])
-    named = Device.objects.filter(lab=lab, key__in=[key for (key,) in devices]).values_list("name", "kind")
-    counted = Counter(_line(name) or str(kind) for name, kind in named)
+    named = Device.objects.filter(lab=lab, key__in=[key for (key,) in devices]).only("name", "kind")
+    counted = Counter(_line(device.name) or str(device.get_kind_display()) for device in named)
     told = {
         "emissions": float(round(Decimal(made.whole.emission_ug) / UG_PER_G, 3)),
         "source": "LabCarbon: metered energy × PUE × grid factor, location-based"

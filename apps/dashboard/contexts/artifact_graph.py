@@ -9,7 +9,7 @@ from apps.artifacts.models import Artifact, LineageEdge
 from apps.artifacts.selectors import Lineage
 
 MOST_GENERATIONS, MOST_IN_ONE = 6, 8
-WIDTH, HEIGHT, ACROSS, DOWN = 178, 44, 226, 58
+WIDTH, HEIGHT, ACROSS, DOWN = 172, 44, 206, 58
 Key = tuple[str, int]  # 'artifact' or 'run', number
 
 
@@ -126,11 +126,11 @@ def _levels(start: Key, nexts: Mapping[Key, list[Key]]) -> dict[Key, int]:
 
 
 def _nearest(start: Key, nexts: Mapping[Key, list[Key]]) -> dict[Key, int]:
-    """Return the distance of those that are drawn: the first few of each generation."""
+    """Return the distance of those that are drawn: a few of each generation, first those from which it goes on."""
     near, wave = {start: 0}, [start]
     for distance in range(1, MOST_GENERATIONS + 1):
         fresh = dict.fromkeys(each for key in wave for each in nexts.get(key, []) if each not in near)
-        wave = list(fresh)[:MOST_IN_ONE]
+        wave = sorted(fresh, key=lambda each: not nexts.get(each))[:MOST_IN_ONE]
         near.update(dict.fromkeys(wave, distance))
     return near
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from apps.artifacts.calc import Keeping
+from apps.artifacts.calc import POWER, Keeping
 from apps.dashboard.calc import shown, significant, size, unit_for
 from apps.dashboard.figures import WouldBe, estimated
 
@@ -16,6 +16,28 @@ class KeepingShown:
     energy: WouldBe | None
     range_text: str
     left_out: list[str]
+
+
+@dataclass(frozen=True)
+class MediumShown:
+    """What a medium draws, Wh per TB-hour, and who says so."""
+
+    name: str
+    wh: str
+    range: str
+    source: str
+
+
+def media() -> list[MediumShown]:
+    """Return what each medium draws."""
+
+    def told(uwh: int) -> str:
+        return significant(Decimal(uwh) / 10**6)
+
+    return [
+        MediumShown(str(medium.label), told(it.uwh), f"{told(it.low_uwh)} – {told(it.high_uwh)}", it.source)
+        for medium, it in POWER.items()
+    ]
 
 
 def keeping_shown(it: Keeping) -> KeepingShown:

@@ -1,0 +1,139 @@
+"""Pins, promotions and descriptions: who may, what is refused, that the audit log has each and an undo takes it back."""
+
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from apps.accounts.models import AuditEntry, Project, User
+from apps.artifacts.choices import ArtifactState
+from apps.artifacts.models import Artifact, Pin
+from apps.artifacts.services import acts
+from apps.core.errors import Conflict, Forbidden, InvalidInput
+from tests.artifacts.support import artifact
+from tests.builders import T0, SmallLab
+
+
+def logged() -> list[tuple[str, dict[str, Any]]]:
+    found = AuditEntry.objects.filter(action__startswith="artifact.").order_by("sequence")
+    return list(found.values_list("action", "details"))
+
+
+def said(**more: Any) -> acts.Description:
+    return acts.Description(**{"kind": "model", "licence": "", "note": "", "tags": {}, "project": None, **more})
+
+
+def test_a_pin_holds_until_it_is_taken_away(lab: SmallLab) -> None:
+    it = artifact(lab, "m")
+    made = acts.pin(artifact=it, reason="  Cited ", by=lab.owner, now=T0)
+    assert (made.reason, made.by, made.from_us, made.ended_us) == ("Cited", lab.owner, T0, None)
+    with pytest.raises(Conflict, match="pinned already"):
+        acts.pin(artifact=it, reason="again", by=lab.owner, now=T0)
+    acts.unpin(artifact=it, by=lab.owner, keeper=False, now=T0 + 5)
+    assert Pin.objects.values_list("ended_us", "ended_by").get() == (T0 + 5, lab.owner.pk)
+    with pytest.raises(Conflict, match="not pinned"):
+        acts.unpin(artifact=it, by=lab.owner, keeper=True, now=T0 + 6)
+    acts.pin(artifact=it, reason="anew", by=lab.owner, now=T0 + 7)
+    assert [action for action, _ in logged()] == ["artifact.pinned", "artifact.unpinned", "artifact.pinned"]
+    assert logged()[0][1] == {"name": "m", "reason": "Cited"}
+
+
+def test_two_pins_at_once_cannot_be(lab: SmallLab) -> None:
+    it = artifact(lab, "m")
+    Pin.objects.create(artifact=it, reason="a", from_us=T0)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Pin.objects.create(artifact=it, reason="b", from_us=T0)
+
+
+def test_anothers_pin_is_taken_away_by_keepers_only(lab: SmallLab) -> None:
+    other = User.objects.create_user(username="bob")
+    it = artifact(lab, "m")
+    acts.pin(artifact=it, reason="mine", by=lab.owner, now=T0)
+    with pytest.raises(Forbidden, match="Somebody else"):
+        acts.unpin(artifact=it, by=other, keeper=False, now=T0)
+    acts.unpin(artifact=it, by=other, keeper=True, now=T0)
+    assert not it.pins.filter(ended_us=None).exists()
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "x" * 301, "a\x00b", "\ud800"])
+def test_a_pin_needs_a_reason_that_can_be_kept(lab: SmallLab, reason: str) -> None:
+    with pytest.raises(InvalidInput) as told:
+        acts.pin(artifact=artifact(lab, "m"), reason=reason, by=lab.owner, now=T0)
+    assert told.value.field == "reason"
+    assert logged() == []
+
+
+def test_promoted_and_taken_back(lab: SmallLab) -> None:
+    copied, heard_of = artifact(lab, "m", copies=[{"path": "/m"}]), artifact(lab, "n")
+    for it, before in ((copied, "stored"), (heard_of, "registered")):
+        assert acts.promote(artifact=it, by=lab.owner, now=T0).state == "promoted"
+        with pytest.raises(Conflict, match="promoted already"):
+            acts.promote(artifact=it, by=lab.owner, now=T0)
+        assert acts.take_back(artifact=it, by=lab.owner, now=T0).state == before
+        with pytest.raises(Conflict, match="not promoted"):
+            acts.take_back(artifact=it, by=lab.owner, now=T0)
+    assert logged()[0] == ("artifact.promoted", {"name": "m", "state": {"from": "stored", "to": "promoted"}})
+    assert len(logged()) == 4
+
+
+@pytest.mark.parametrize(("state", "words"), [("scheduled", "in a plan"), ("tombstone", "gone")])
+def test_what_a_plan_took_is_not_promoted(lab: SmallLab, state: str, words: str) -> None:
+    it = artifact(lab, "m")
+    Artifact.objects.update(state=state)
+    with pytest.raises(Conflict, match=words):
+        acts.promote(artifact=it, by=lab.owner, now=T0)
+    assert Artifact.objects.get().state == state
+
+
+def test_what_is_gone_is_not_pinned(lab: SmallLab) -> None:
+    it = artifact(lab, "m")
+    Artifact.objects.update(state=ArtifactState.TOMBSTONE)
+    with pytest.raises(Conflict, match="nothing to keep"):
+        acts.pin(artifact=it, reason="x", by=lab.owner, now=T0)
+
+
+def test_described_and_taken_back(lab: SmallLab) -> None:
+    demo = Project.objects.get(lab=lab.lab, slug="demo")
+    it = artifact(lab, "m", kind="model", tags={"task": "cats"})
+    told = said(licence=" MIT ", note="Good.", tags={"task": "dogs", "size": ""}, project=demo)
+    entry = acts.describe(artifact=it, told=told, by=lab.owner, now=T0)
+    assert entry is not None
+    it.refresh_from_db()
+    assert (it.licence, it.note, it.tags, it.project) == ("MIT", "Good.", {"task": "dogs", "size": ""}, demo)
+    assert entry.details["project"] == {"from": None, "to": "demo"}
+    assert set(entry.details) == {"licence", "note", "tags", "project"}
+    assert acts.describe(artifact=it, told=told, by=lab.owner, now=T0) is None
+    acts.restore(artifact=it, entry=entry, by=lab.owner, now=T0)
+    it.refresh_from_db()
+    assert (it.licence, it.note, it.tags, it.project) == ("", "", {"task": "cats"}, None)
+    assert [action for action, _ in logged()] == ["artifact.described", "artifact.restored"]
+    with pytest.raises(Conflict, match="anew since"):
+        acts.restore(artifact=it, entry=entry, by=lab.owner, now=T0)
+
+
+def test_only_what_was_said_of_it_is_taken_back(lab: SmallLab) -> None:
+    it, other = artifact(lab, "m"), artifact(lab, "n")
+    entry = acts.describe(artifact=other, told=said(note="x"), by=lab.owner, now=T0)
+    acts.promote(artifact=it, by=lab.owner, now=T0)
+    promoted = AuditEntry.objects.get(action="artifact.promoted")
+    for wrong in (entry, promoted):
+        assert wrong is not None
+        with pytest.raises(Conflict, match="something else"):
+            acts.restore(artifact=it, entry=wrong, by=lab.owner, now=T0)
+
+
+@pytest.mark.parametrize(
+    ("told", "field"),
+    [
+        ({"kind": "thing"}, "kind"), ({"licence": "x" * 101}, "licence"), ({"note": "x" * 1001}, "note"),
+        ({"note": "\x00"}, "note"), ({"tags": {"x" * 101: ""}}, "tags"), ({"tags": {"a": "x" * 301}}, "tags"),
+        ({"tags": {str(i): "" for i in range(65)}}, "tags"), ({"tags": {"a": "\ud800"}}, "tags"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_kept_is_refused_whole(lab: SmallLab, told: dict[str, Any], field: str) -> None:
+    it = artifact(lab, "m", kind="model", licence="MIT")
+    with pytest.raises(InvalidInput) as refused:
+        acts.describe(artifact=it, told=said(**told), by=lab.owner, now=T0)
+    assert refused.value.field == field
+    it.refresh_from_db()
+    assert it.licence == "MIT"

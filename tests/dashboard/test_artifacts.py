@@ -1,0 +1,189 @@
+"""/artifacts/ and /artifacts.csv ."""
+
+import csv
+import io
+import re
+
+import pytest
+from django.test import Client
+
+from apps.accounts.models import Project
+from apps.artifacts.calc import HOURS_A_YEAR, POWER, storage_mj
+from apps.artifacts.choices import Medium
+from apps.artifacts.models import Artifact, Copy
+from apps.artifacts.services.acts import pin
+from apps.core.clock import now_us
+from apps.core.units import INT64_MAX
+from apps.fleet.services import set_pue
+from tests.artifacts.support import a_run, artifact, digest, edge, row, told
+from tests.builders import T0, SmallLab
+from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
+
+TB = 10**12
+
+
+def on(*paths: str, medium: str = "hdd") -> list[dict[str, str]]:
+    return [{"path": path, "medium": medium} for path in paths]
+
+
+def names(page: str) -> list[str]:
+    """Return the artifacts of the table, in order."""
+    return re.findall(r'<td class="l"><a href="/artifacts/[0-9a-f]{64}/">([^<]*)</a>', page)
+
+
+def lines(client: Client, address: str = "/artifacts.csv") -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text_of(client.get(address)))))
+
+
+def test_an_empty_lab_is_told_the_next_step(lab: SmallLab, owner: Client) -> None:
+    page = text_of(owner.get("/artifacts/"))
+    assert "labcarbon-collect scan" in page
+    assert 'role="search"' not in page
+
+
+def test_what_is_kept_and_what_that_takes(lab: SmallLab, owner: Client) -> None:
+    set_pue(site=lab.site, pue_ppm=1_500_000, from_us=T0)
+    told(lab, row("twice", bytes=TB, kind="model", project="demo", copies=on("/a", "/b")))
+    told(lab, row("once", bytes=2 * TB, kind="dataset", copies=on("/c", medium="ssd")))
+    told(lab, row("nowhere", bytes=5 * TB), row("lost", bytes=7 * TB, copies=on("/lost")))
+    Copy.objects.filter(path="/lost").update(state="missing")
+    page = text_of(owner.get("/artifacts/"))
+    assert "2 artifacts take 3.00 TB, and 1.00 TB more in copies of the same." in page
+    assert "4 known in all" in page
+    parts = [(2 * TB, POWER[Medium.HDD]), (2 * TB, POWER[Medium.SSD])]
+    year = sum(storage_mj(size, HOURS_A_YEAR, power.uwh, 1_500_000) for size, power in parts)
+    assert f'title="{year:,} mJ exactly"'.replace(",", "\u202f") in page
+    low, high = (
+        sum(storage_mj(size, HOURS_A_YEAR, getattr(power, end), 1_500_000) for size, power in parts) / 3.6e9
+        for end in ("low_uwh", "high_uwh")
+    )
+    assert f"<span data-range>{low:.1f}–{high:.1f} kWh</span>" in page
+    assert ": not counted" not in page
+    twin = page.split("Kept in TB")[1].split("</table>")[0]
+    assert re.findall(r">([\d.]+)<", twin) == ["2.00", "2.00", "1.00", "1.00", "1.00", "2.00", "3.00"]
+
+
+def test_what_is_not_known_is_said_and_in_no_sum(lab: SmallLab, owner: Client) -> None:
+    told(lab, row("u", bytes=TB, copies=on("/u", medium="unknown")))
+    page = text_of(owner.get("/artifacts/"))
+    assert "What keeping it takes is not known" in page
+    assert "1.00 TB on unknown medium: not counted" in page
+    told(lab, row("o", bytes=TB, copies=on("s3://bucket/o", medium="object")))
+    page = text_of(owner.get("/artifacts/"))
+    assert "1.00 TB where no PUE is known" in page
+    assert re.search(r"data-would[^>]*>≥", page)
+
+
+def test_sums_of_whatever_anybody_tells_fit(lab: SmallLab, owner: Client) -> None:
+    for name in "abc":
+        told(lab, row(name, bytes=INT64_MAX, copies=on(f"/{name}", f"/{name}{name}")))
+    page = text_of(owner.get("/artifacts/"))
+    assert "3 artifacts take 27.7 EB, and 27.7 EB more in copies of the same." in page
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["other", "data", "model"]), ("kind=model", ["model"]), ("state=registered", ["other"]),
+        ("project=demo", ["data"]),
+        ("project=~none", ["other", "model"]), ("format=torch", ["model"]), ("text=DAT", ["data"]), ("text=mit", ["model"]),
+        (f"text={digest('model')[:10]}", ["model"]), ("copies=twice", ["data"]), ("copies=missing", ["model"]),
+        ("copies=corrupt", []), ("pinned=1", ["model"]), ("sort=name", ["data", "model", "other"]),
+        ("sort=-bytes", ["data", "model", "other"]), ("sort=bytes", ["other", "model", "data"]),
+        ("sort=-copies", ["data", "model", "other"]), ("sort=registered", ["model", "data", "other"]), ("page=2", []),
+    ],
+)  # fmt: skip
+def test_filters_and_sorts_live_in_the_address(lab: SmallLab, owner: Client, query: str, expected: list[str]) -> None:
+    told(lab, row("model", bytes=5, kind="model", format="torch", licence="MIT", copies=on("/m", "/gone")), now=T0)
+    told(lab, row("data", bytes=9, kind="dataset", project="demo", copies=on("/d", "/e")), now=T0 + 1)
+    told(lab, row("other", bytes=1), now=T0 + 2)
+    Copy.objects.filter(path="/gone").update(state="missing")
+    pin(artifact=Artifact.objects.get(name="model"), reason="cited", by=lab.owner, now=T0)
+    page = text_of(owner.get(f"/artifacts/?{query}"))
+    assert names(page) == expected
+    if not query.startswith("page"):
+        assert [line["name"] for line in lines(owner, f"/artifacts.csv?{query}")] == expected
+
+
+def test_marks_have_a_word(lab: SmallLab, owner: Client) -> None:
+    made = artifact(lab, "m", copies=on("/a", "/b", "/c"))
+    Copy.objects.filter(path="/a").update(state="missing")
+    Copy.objects.filter(path="/b").update(state="corrupt")
+    pin(artifact=made, reason="Cited in May", by=lab.owner, now=now_us())
+    page = text_of(owner.get("/artifacts/"))
+    assert "? 1 missing" in page
+    assert "✕ 1 corrupt" in page
+    assert 'title="Cited in May">◆ pinned' in page
+    (line,) = lines(owner)
+    assert [line[f"copies_{state}"] for state in ("present", "missing", "corrupt")] == ["1", "1", "1"]
+    assert line["pinned"] == "Cited in May"
+
+
+def test_of_one_run(lab: SmallLab, owner: Client) -> None:
+    run = a_run(lab)
+    told(lab, row("made", runs=[edge(run), edge(run, "used")]), row("alone"))
+    page = text_of(owner.get(f"/artifacts/?run={run.uuid}"))
+    assert names(page) == ["made"]
+    assert f'href="/runs/{run.uuid}/"' in page
+
+
+def test_pages_of_fifty(lab: SmallLab, owner: Client) -> None:
+    for i in range(60):
+        told(lab, row(f"a{i:02}"), now=T0 + i)
+    page = text_of(owner.get("/artifacts/?sort=name&kind=other"))
+    assert len(names(page)) == 50
+    assert "1–50 of 60" in page
+    address = re.search(r'href="(\?[^"]*)" rel="next"', page)
+    assert address
+    last = text_of(owner.get("/artifacts/" + address[1].replace("&amp;", "&")))
+    assert names(last) == [f"a{i}" for i in range(50, 60)]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("kind=thing", "is not known as kind"), ("state=nice", "is not known as state"),
+        ("copies=many", "not known as copies"),
+        ("sort=colour", "is not a sort"), ("page=0", "is not a page"), ("page=%C2%B2", "is not a page"),
+        ("text=%00", "a character that no artifact can"), ("run=x", "named by its UUID"), ("project=%00", "a character"),
+    ],
+)  # fmt: skip
+def test_bad_questions_are_refused_in_words(lab: SmallLab, owner: Client, query: str, words: str) -> None:
+    for address in ("/artifacts/", "/artifacts.csv"):
+        if address == "/artifacts.csv" and query.startswith("page"):
+            continue
+        reply = owner.get(f"{address}?{query}")
+        assert reply.status_code == 400
+        assert words in text_of(reply)
+
+
+def test_hostile_names_are_shown_as_they_are(lab: SmallLab, owner: Client) -> None:
+    Project.objects.create(lab=lab.lab, slug="p", name=HOSTILE[:100], created_us=T0)
+    told(lab, row(HOSTILE, format="x", licence=HOSTILE, project="p", copies=on("/" + HOSTILE)), row("=1+1", licence="@x"))
+    page = text_of(owner.get("/artifacts/"))
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+    assert {line["name"] for line in lines(owner)} == {HOSTILE, "'=1+1"}
+
+
+def test_who_may_look(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
+    told(lab, row("ours"))
+    assert names(text_of(viewer.get("/artifacts/"))) == ["ours"]
+    assert "ours" not in text_of(outsider.get("/artifacts/"))
+    assert lines(outsider) == []
+    for address in ("/artifacts/", "/artifacts.csv"):
+        assert_needs_sign_in(address)
+        assert_only(owner, address, "GET")
+
+
+def test_queries_do_not_grow(lab: SmallLab, owner: Client) -> None:
+    def more(start: int, count: int) -> None:
+        told(lab, *(
+            row(f"a{i}", project="demo" if i % 2 else "", kind="model" if i % 3 else "log", copies=on(f"/{i}", f"/b{i}"))
+            for i in range(start, start + count)
+        ))  # fmt: skip
+
+    more(0, 2)
+    before = {address: queries(owner, address) for address in ("/artifacts/", "/artifacts/?sort=-copies", "/artifacts.csv")}
+    more(2, 48)
+    assert {address: queries(owner, address) for address in before} == before
