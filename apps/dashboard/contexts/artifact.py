@@ -47,7 +47,7 @@ class ArtifactPage:
 
     artifact: Artifact
     size: str
-    aliases: list[tuple[str, str]]
+    aliases: list[tuple[str, str, str]]
     facts: list[tuple[str, str]]
     tags: list[tuple[str, str]]
     tags_text: str
@@ -104,12 +104,13 @@ def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -
     )
 
 
-def _aliases(artifact: Artifact) -> list[tuple[str, str]]:
-    """Return the digests that find it, with what they are of."""
+def _aliases(artifact: Artifact) -> list[tuple[str, str, str]]:
+    """Return the digests that find it, each with what it is of and a name on the page."""
     whole = "SHA-256" if artifact.form == "file" else "SHA-256 of the list of its files"
     payload = [("SHA-256 of the weights alone", artifact.payload)] if artifact.payload else []
     others = [(str(each.get_algorithm_display()), each.value) for each in artifact.aliases.order_by("algorithm")]
-    return [(whole, artifact.digest), *payload, *others]
+    listed = [(whole, artifact.digest), *payload, *others]
+    return [(words, f"digest-{i}", value) for i, (words, value) in enumerate(listed)]
 
 
 def _fact(value: Any) -> str:

@@ -152,8 +152,10 @@ def _facts(artifact: Artifact) -> list[tuple[str, str]]:
         ("Kind", artifact.get_kind_display()), ("Size", size(artifact.bytes)), ("Format", _safe(artifact.format)),
         ("Licence", _safe(artifact.licence)), (f"SHA-256 of the {artifact.form}", f"`{artifact.digest}`"),
     ]  # fmt: skip
-    told = [(_safe(name), _safe(grouped(value) if type(value) is int else str(value))) for name, value in
-            sorted(artifact.facts.items())]  # fmt: skip
+    told = [
+        (_safe(name), grouped(value) if type(value) is int else _safe(str(value)))
+        for name, value in sorted(artifact.facts.items())
+    ]
     return [(name, value) for name, value in (*facts, *told) if value]
 
 

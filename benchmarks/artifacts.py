@@ -1,0 +1,196 @@
+"""50 000 artifacts in 100 000 copies, and a lineage of 2 000 nodes: the pages against their mark."""
+
+import argparse
+import hashlib
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+import uuid
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.environment import own_environment
+from tests.services.postgres import Postgres
+
+PAGE_MARK_S = 0.4
+KINDS = ("checkpoint", "checkpoint", "checkpoint", "model", "dataset", "log")
+FORMATS = {"checkpoint": "torch", "model": "safetensors", "dataset": "parquet", "log": ""}
+MEDIA = ("hdd", "ssd", "object", "unknown")
+BOARD = (
+    "/artifacts/",
+    "/artifacts/?page=700",
+    "/artifacts/?sort=name",
+    "/artifacts/?sort=-bytes&page=20",
+    "/artifacts/?sort=-copies",
+    "/artifacts/?text=best&kind=model",
+    "/artifacts/?copies=twice",
+    "/artifacts/?copies=missing&project=p1",
+    "/artifacts.csv",
+)
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def fill(small: Any, number: int, now: int) -> None:
+    """Artifacts of 40 projects, two copies each on average, one in fifty pinned."""
+    from apps.accounts.services import create_project
+    from apps.artifacts.models import Artifact, Copy, Pin
+
+    dice = random.Random(50_000)
+    projects = [create_project(lab=small.lab, slug=f"p{i}", name=f"Project {i}", now=now) for i in range(40)]
+    made = []
+    for i in range(number):
+        kind = dice.choice(KINDS)
+        name = f"{dice.choice(('best', 'last', 'step'))}-{i}.{FORMATS[kind] or 'txt'}"
+        facts = {"parameters": dice.randrange(10**6, 10**10), "architecture": "resnet50", "tensors": 161}
+        made.append(
+            Artifact(
+                lab=small.lab, digest=digest(f"artifact {i}"), form="file", bytes=dice.randrange(10**6, 10**11), kind=kind,
+                format=FORMATS[kind], name=name, facts=facts, tags={"task": "cats"}, state="stored",
+                project=dice.choice([*projects, None]), owner=small.owner, registered_us=now - i * 10**9,
+                start_key=digest(f"start {i}"), data_key=digest(f"data {i}"), joined=True,
+            )
+        )  # fmt: skip
+    made = Artifact.objects.bulk_create(made, batch_size=1000)
+    copies = [
+        Copy(
+            lab=small.lab, artifact=each, node=small.node, path=f"/data/{i}/{each.name}", place=digest(f"{i} {each.pk}"),
+            medium=dice.choice(MEDIA), state=dice.choice(["present"] * 20 + ["missing", "corrupt"]),
+            first_us=now, seen_us=now, hashed_us=now,
+        )
+        for each in made for i in range(dice.choice((1, 2, 3)))
+    ]  # fmt: skip
+    Copy.objects.bulk_create(copies, batch_size=1000)
+    pinned = dice.sample(made, number // 50)
+    Pin.objects.bulk_create(Pin(artifact=each, by=small.owner, reason="Cited", from_us=now) for each in pinned)
+
+
+def family(small: Any, nodes: int, wide: int, name: str, now: int, *, measured: bool) -> str:
+    """Make a lineage of ``nodes`` runs and artifacts in generations of ``wide`` runs; return the last artifact's digest.
+
+    Each run reads three artifacts of the generation before it and makes one; of each, five hours were measured.
+    """
+    from apps.artifacts.models import Artifact, LineageEdge
+    from apps.core.units import hour_of
+    from apps.energy.models import LedgerEntry
+    from apps.fleet.models import Device
+    from apps.ingest.models import Consumer
+    from apps.runs.models import Run
+
+    dice = random.Random(nodes)
+    number = nodes // 2
+    made = Artifact.objects.bulk_create(
+        [
+            Artifact(
+                lab=small.lab, digest=digest(f"{name} {i}"), form="file", bytes=10**9, kind="model", name=f"{name}-{i}",
+                registered_us=now, start_key=digest(f"s {name} {i}"), data_key=digest(f"d {name} {i}"), joined=True,
+            )
+            for i in range(number)
+        ],
+        batch_size=1000,
+    )  # fmt: skip
+    started = now - 10**12
+    runs = Run.objects.bulk_create(
+        [
+            Run(lab=small.lab, uuid=uuid.uuid4(), name=f"{name} {i}", started_us=started, state="finished", ended_us=now)
+            for i in range(number)
+        ],
+        batch_size=1000,
+    )
+    edges = [LineageEdge(lab=small.lab, run=run, artifact=each, role="produced", told_us=now)
+             for run, each in zip(runs, made, strict=True)]  # fmt: skip
+    for i, run in enumerate(runs):
+        before = range(max(0, (i // wide - 1) * wide), i // wide * wide)
+        read = {i - wide, *dice.sample(before, min(2, len(before)))} if before else set[int]()
+        edges += [LineageEdge(lab=small.lab, run=run, artifact=made[j], role="used", told_us=now) for j in sorted(read)]
+    LineageEdge.objects.bulk_create(edges, batch_size=1000)
+    if measured:
+        device, _ = Device.objects.get_or_create(lab=small.lab, key="gpu:GPU-1", kind="gpu", node=small.node, name="A100")
+        users = Consumer.objects.bulk_create(
+            [Consumer(lab=small.lab, key=f"run:{run.uuid}", kind="run", run_uuid=run.uuid) for run in runs], batch_size=1000
+        )
+        quality = {"energy_quality": 1, "share_quality": 1, "placement_quality": 1}
+        LedgerEntry.objects.bulk_create(
+            [
+                LedgerEntry(lab=small.lab, device=device, node=small.node, hour=hour_of(started) + hour, consumer=user,
+                            energy_mj=dice.randrange(10**8, 10**9), **quality)
+                for user in users for hour in range(5)
+            ],
+            batch_size=1000,
+        )  # fmt: skip
+    return made[-1].digest
+
+
+def pages(small: Any, addresses: list[tuple[str, str]]) -> None:
+    """Print the median and the slowest of five readings of each page."""
+    from django.test import Client
+
+    import labcarbon.wsgi  # noqa: F401  # as a web process begins
+
+    client = Client(HTTP_HOST="localhost")
+    client.force_login(small.owner)
+    for words, address in addresses:
+        took = []
+        for _ in range(5):
+            begun = time.perf_counter()
+            answer = client.get(address)
+            assert answer.status_code == 200, (address, answer.status_code)
+            b"".join(answer.streaming_content) if answer.streaming else answer.content
+            took.append(time.perf_counter() - begun)
+        middle = statistics.median(took)
+        print(f"{words:48}{middle:8.3f} s, slowest {max(took):.3f} s   {middle / PAGE_MARK_S:5.2f} of the mark (0.4 s)")
+
+
+def run(artifacts: int, nodes: int) -> None:
+    """Build the lab and measure it."""
+    from django.core.management import call_command
+    from django.db import connection
+
+    from apps.core.clock import now_us
+    from tests.builders import small_lab
+
+    call_command("migrate", "--no-input", verbosity=0)
+    call_command("collectstatic", "--no-input", verbosity=0)
+    small, now = small_lab(name=f"Bench {uuid.uuid4().hex[:6]}"), now_us()
+    print(f"{connection.vendor}: {artifacts} artifacts, lineages of {nodes} nodes")
+    fill(small, artifacts, now)
+    deep = family(small, nodes, 1, "deep", now, measured=True)
+    wide = family(small, nodes, nodes // 20, "wide", now, measured=True)
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")
+    listed = [(address, address) for address in BOARD]
+    listed.append(("one artifact without a lineage", f"/artifacts/{digest('artifact 1')}/"))
+    for words, it in ((f"{nodes} nodes one after the other", deep), (f"{nodes} nodes in ten generations", wide)):
+        listed += [(f"{words}: {what or 'page'}", f"/artifacts/{it}/{what}") for what in ("", "card.md", "lineage.csv")]
+    pages(small, listed)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--postgres", action="store_true", help="on a private PostgreSQL instead of SQLite")
+    parser.add_argument("--artifacts", type=int, default=50_000)
+    parser.add_argument("--nodes", type=int, default=2_000)
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-"))
+        database = stack.enter_context(Postgres(durable=True)).url if options.postgres else ""
+        os.environ.update(own_environment(folder), DJANGO_SETTINGS_MODULE="labcarbon.settings")
+        if database:
+            os.environ["LABCARBON_DATABASE_URL"] = database
+        import django
+
+        django.setup()
+        run(options.artifacts, options.nodes)
+
+
+if __name__ == "__main__":
+    main()
