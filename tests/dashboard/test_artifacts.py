@@ -131,6 +131,7 @@ def test_pages_of_fifty(lab: SmallLab, owner: Client) -> None:
     for i in range(60):
         told(lab, row(f"a{i:02}"), now=T0 + i)
     page = text_of(owner.get("/artifacts/?sort=name&kind=other"))
+    assert "60 artifacts fit these filters" in page
     assert len(names(page)) == 50
     assert "1–50 of 60" in page
     address = re.search(r'href="(\?[^"]*)" rel="next"', page)

@@ -46,6 +46,8 @@ class Artifact(models.Model):
         ]
         indexes = [
             models.Index(fields=["lab", "kind", "-registered_us"], name="artifact_by_kind"),
+            models.Index(fields=["lab", "registered_us", "id"], name="artifact_by_registration"),
+            models.Index(fields=["lab", "name", "id"], name="artifact_by_name"),
             models.Index(fields=["lab", "start_key"], name="artifact_by_start"),
             models.Index(fields=["lab", "data_key"], name="artifact_by_data"),
             models.Index(fields=["lab", "payload"], name="artifact_by_payload", condition=~Q(payload="")),
@@ -93,6 +95,8 @@ class Copy(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["lab", "place"], name="one_artifact_at_a_place"),
         ]
+        # What a lab keeps is counted from this alone: paths are long.
+        indexes = [models.Index(fields=["lab", "state", "artifact", "medium", "node"], name="copy_by_state")]
 
     def __str__(self) -> str:
         return self.path

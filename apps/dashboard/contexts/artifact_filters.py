@@ -58,4 +58,10 @@ def _sorted(found: QuerySet[Artifact], sort: str) -> QuerySet[Artifact]:
             .order_by().values("artifact").annotate(many=Count("pk")).values("many")
         )  # fmt: skip
         found = found.annotate(present=Coalesce(Subquery(counted), 0))
-    return found.order_by(("-" if descending else "") + SORTS[column], "-pk")
+    sign = "-" if descending else ""
+    return found.order_by(f"{sign}{SORTS[column]}", f"{sign}pk")
+
+
+def is_narrowed(filters: Mapping[str, str], page: int) -> bool:
+    """Return whether somebody looks for something: any filter, another order, a page behind the first."""
+    return page > 1 or filters["sort"] != LATEST or any(filters[name] for name in FILTERS)
