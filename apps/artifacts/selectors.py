@@ -126,9 +126,9 @@ def _load(found: Lineage, numbers: Sequence[int], edges: Iterable[LineageEdge], 
     found.is_cut |= len(listed) + len(runs) > most
     listed = listed[: max(most - len(runs), most // 2)]
     runs = runs[: most - len(listed)]
-    heavy = ("params", "tags", "command", "job_facts", "failure_text")
     kept_artifacts = Artifact.objects.filter(pk__in=listed).select_related("project", "owner").defer("facts", "tags", "note")
-    kept_runs = Run.objects.filter(pk__in=runs).select_related("project", "charged_project").defer(*heavy)
+    kept_runs = Run.objects.filter(pk__in=runs).select_related("charged_project")
+    kept_runs = kept_runs.only("lab", "uuid", "name", "state", "started_us", "charged_project")
     found.artifacts = {each.pk: each for each in kept_artifacts}
     found.runs = {each.pk: each for each in kept_runs}
     found.edges = [edge for edge in edges if edge.run_id in found.runs and edge.artifact_id in found.artifacts]

@@ -37,8 +37,11 @@ def artifacts_filtered(lab: Lab, params: Mapping[str, str]) -> tuple[QuerySet[Ar
     if sort.removeprefix("-") not in SORTS:
         hint = f"Use one of {', '.join(SORTS)}, with - for descending."
         raise InvalidInput(f"{sort[:40]!r} is not a sort.", field="sort", hint=hint)
-    wanted = {**filters, "run": _run(filters["run"]), "pinned": bool(filters["pinned"])}
-    return _sorted(artifacts_of(lab, Wanted(**wanted)), sort), {**filters, "sort": sort}
+    wanted = Wanted(
+        text=filters["text"], kind=filters["kind"], state=filters["state"], format=filters["format"],
+        project=filters["project"], copies=filters["copies"], run=_run(filters["run"]), pinned=bool(filters["pinned"]),
+    )  # fmt: skip
+    return _sorted(artifacts_of(lab, wanted), sort), {**filters, "sort": sort}
 
 
 def _run(text: str) -> str:

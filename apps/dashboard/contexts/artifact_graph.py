@@ -9,7 +9,7 @@ from apps.artifacts.models import Artifact, LineageEdge
 from apps.artifacts.selectors import Lineage
 
 MOST_GENERATIONS, MOST_IN_ONE = 6, 8
-WIDTH, HEIGHT, ACROSS, DOWN = 172, 44, 206, 58
+WIDTH, HEIGHT, ACROSS, DOWN, UNDER = 172, 44, 206, 58, 48
 Key = tuple[str, int]  # 'artifact' or 'run', number
 
 
@@ -84,7 +84,7 @@ def graph_of(artifact: Artifact, found: Lineage) -> Graph | None:
         lines=[line for edge in found.edges if (line := _line(edge, placed))],
         steps=[[placed[key] for key in step] for step in steps],
         width=ACROSS * (len(steps) - 1) + WIDTH + 2,
-        height=DOWN * (tallest - 1) + HEIGHT + 2,
+        height=DOWN * (tallest - 1) + HEIGHT + UNDER // 2,
         left_out=len(found.artifacts) + len(found.runs) - len(placed),
     )
 
@@ -151,6 +151,8 @@ def _line(edge: LineageEdge, placed: Mapping[Key, Drawn]) -> Line | None:
         return None
     start, end = first.x + WIDTH, then.x
     bend = max(24, abs(end - start) // 2)
-    path = f"M{start} {first.middle}C{start + bend} {first.middle} {end - bend} {then.middle} {end} {then.middle}"
+    under = UNDER if abs(end - start) > ACROSS else 0  # past what stands between them, not behind it
+    curve = f"C{start + bend} {first.middle + under} {end - bend} {then.middle + under}"
+    path = f"M{start} {first.middle}{curve} {end} {then.middle}"
     known = "" if edge.way == Way.TOLD else f", {edge.get_way_display()}"
     return Line(path, edge.role.replace("_", "-"), f"{edge.get_role_display()}{known}")
