@@ -100,7 +100,7 @@ def lineage(artifact: Artifact, *, most: int = MOST_LINEAGE) -> Lineage:
         near, far = _roles(up)
         close = _edges(most, artifact__in=reached, role__in=near)
         runs = {edge.run_id for edge in close}
-        beyond = _edges(most, run__in=runs, artifact__in=reached, role__in=far)
+        beyond = _edges(most, run__in=runs, role__in=far)  # to what was reached, or it was cut
         found.is_cut |= max(len(reached), len(runs)) > most or max(len(close), len(beyond)) >= most * _EDGES_EACH
         found.makers |= runs if up else set()
         numbers += reached
