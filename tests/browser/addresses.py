@@ -5,9 +5,9 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-_LEFT_OUT = re.compile(r"^/(api|static|accounts)/|\.csv(\?|$)|^/(setup|signin|livez|readyz)")
+_LEFT_OUT = re.compile(r"^/(api|static|accounts)/|\.(csv|md)(\?|$)|^/(setup|signin|livez|readyz)")
 _UUID = re.compile(r"(?<=/)[0-9a-f]{8}-[0-9a-f-]{27}(?=/)")
-MOST = 60
+MOST = 60  # forms of addresses; beyond, only pages that none of them leads to
 
 
 class _Links(HTMLParser):
@@ -25,13 +25,15 @@ class _Links(HTMLParser):
 def found_from(context: Any, url: str, start: list[str]) -> list[str]:
     """Return every page of the site at ``url`` that can be reached from ``start``, one for each form of address."""
     found: dict[str, str] = {}
+    paths: set[str] = set()
     waiting = list(start)
     while waiting:
         address = waiting.pop(0)
         form = re.sub(r"=[^&]*", "=", re.sub(r"(?<=/)[^/]*\d[^/]*(?=/)", "#", address))
-        if form in found or len(found) > MOST:
+        if form in found or (len(found) > MOST and form.split("?")[0] in paths):
             continue
         found[form] = address
+        paths.add(form.split("?")[0])
         reply = context.request.get(urljoin(url, address))
         assert reply.status == 200, (address, reply.status)
         links = _Links()
