@@ -122,7 +122,9 @@ def _server(small: Any, run: uuid.UUID, now: int) -> None:
 def _artifacts(small: Any, runs: list[uuid.UUID], now: int) -> str:
     """Tell of a data set, a model made from it in two steps, checkpoints; return the model's digest."""
     from apps.artifacts.models import Artifact, Copy
+    from apps.artifacts.retention import DAY_US
     from apps.artifacts.services.acts import pin, promote
+    from apps.artifacts.services.plans import make_plan, object_to, tell_owners
     from tests.artifacts.support import digest, edge, row, told
 
     def at(*paths: str, medium: str = "ssd") -> list[dict[str, str]]:
@@ -149,12 +151,16 @@ def _artifacts(small: Any, runs: list[uuid.UUID], now: int) -> str:
             copies=at(f"/c/{i}", medium="unknown"))
         for i in range(1, 61)
     ]  # fmt: skip
-    told(small, cells, base, tuned, *steps, row("log.txt", kind="log", bytes=12), now=now, by=small.owner)
+    told(small, *steps, now=now - 60 * DAY_US, by=small.owner)
+    told(small, cells, base, tuned, row("log.txt", kind="log", bytes=12), now=now, by=small.owner)
     Copy.objects.filter(path="/m/copy.safetensors").update(state="corrupt")
     Copy.objects.filter(path="/backup/cells").update(state="missing")
     pin(artifact=Artifact.objects.get(name="cells-2026"), reason="Cited in the paper of May", by=small.owner, now=now)
     made = Artifact.objects.get(name=tuned["name"])
     promote(artifact=made, by=small.owner, now=now)
+    plan = make_plan(lab=small.lab, node=small.node, project=None, by=small.owner, now=now)
+    tell_owners(plan=plan, grace_days=14, trash_days=14, by=small.owner, now=now)
+    object_to(plan=plan, lines=[plan.lines.order_by("-pk")[0].pk], reason="In the thesis", by=small.owner, now=now)
     return made.digest
 
 

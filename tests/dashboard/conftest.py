@@ -33,6 +33,13 @@ def viewer(lab: SmallLab) -> Client:
 
 
 @pytest.fixture
+def member(lab: SmallLab) -> Client:
+    user = User.objects.create_user(username="member")
+    Membership.objects.create(lab=lab.lab, user=user, role=Role.MEMBER)
+    return client_of(user)
+
+
+@pytest.fixture
 def outsider(lab: SmallLab) -> Client:
     """The owner of another lab on the same server."""
     user = User.objects.create_user(username="charlie")

@@ -10,6 +10,7 @@ from apps.accounts import audit
 from apps.accounts.models import AuditEntry, Project, User
 from apps.artifacts.choices import Act, ArtifactState, CopyState, Kind
 from apps.artifacts.models import Artifact, Copy, Pin
+from apps.artifacts.services.plans import spare
 from apps.core.errors import Conflict, Forbidden, InvalidInput
 from apps.core.text import unstorable
 
@@ -40,6 +41,7 @@ def pin(*, artifact: Artifact, reason: str, by: User, now: int) -> Pin:
         raise Conflict("Its bytes are gone: there is nothing to keep.", hint="Tell of it anew where it is still copied.")
     if held.pins.filter(ended_us=None).exists():
         raise Conflict("It is pinned already.", hint="Take that pin away first.")
+    spare(artifact=held, reason=f"pinned: {reason}", by=by, now=now)
     made = Pin.objects.create(artifact=held, by=by, reason=reason, from_us=now)
     _record(held, by, Act.PINNED, {"name": held.name, "reason": reason}, now)
     return made

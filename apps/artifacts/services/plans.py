@@ -8,9 +8,8 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from apps.accounts import audit
-from apps.accounts.choices import Act
 from apps.accounts.models import Lab, Project, User
-from apps.artifacts.choices import OPEN_PLANS, ArtifactState, CopyState, LineOutcome, PlanState
+from apps.artifacts.choices import OPEN_PLANS, Act, ArtifactState, CopyState, LineOutcome, PlanState
 from apps.artifacts.models import Artifact, Copy, Plan, PlanLine
 from apps.artifacts.proposing import proposals
 from apps.artifacts.retention import DAY_US
@@ -103,6 +102,17 @@ def object_to(*, plan: Plan, lines: Collection[int], reason: str, by: User, now:
     if found:
         _record(plan, Act.PLAN_OBJECTION, by, now, {"lines": len(found), "reason": reason[:300]})
     return len(found)
+
+
+def spare(*, artifact: Artifact, reason: str, by: User, now: int) -> int:
+    """Take an artifact out of the plans that its owners were told of: somebody pinned or promoted it. Return how many lines
+    that are."""
+    plans = Plan.objects.filter(state__in=(PlanState.TOLD, PlanState.APPROVED), lines__artifact=artifact, lines__chosen=True)
+    count = 0
+    for plan in plans.distinct().order_by("pk"):
+        lines = plan.lines.filter(artifact=artifact, chosen=True, outcome="").values_list("pk", flat=True)
+        count += object_to(plan=plan, lines=list(lines), reason=reason, by=by, now=now)
+    return count
 
 
 @transaction.atomic

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("accounts", "0004_codecarbon_tokens"),
-        ("artifacts", "0001_initial"),
+        ("artifacts", "0003_reuse"),
         ("fleet", "0003_control_of_sites"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]

@@ -1,0 +1,182 @@
+"""/artifacts/plans/: what is due, told to owners, objected to, approved; for how long what is kept."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import time_machine
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from apps.accounts.models import AuditEntry, User
+from apps.artifacts.models import Artifact, Plan, RetentionDays
+from apps.artifacts.retention import DAY_US
+from apps.artifacts.services.plans import make_plan, tell_owners
+from apps.core.clock import now_us
+from apps.runs.models import Run
+from tests.artifacts.support import a_run, edge, row, told
+from tests.builders import T0, SmallLab
+from tests.dashboard.support import assert_needs_sign_in, assert_only, text_of
+
+PAGE = "/artifacts/plans/"
+
+
+@pytest.fixture
+def kept(lab: SmallLab) -> SmallLab:
+    """A finished run that left three checkpoints a year ago; the first two are due, the last for review."""
+    run = a_run(lab)
+    Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0)
+    rows = [
+        row(f"step{i}.pt", kind="checkpoint", facts={"step": i}, bytes=10**9 * (i + 1), runs=[edge(run)],
+            copies=[{"path": f"/ckpt/step{i}.pt", "medium": "hdd"}]) for i in range(3)
+    ]  # fmt: skip
+    told(lab, *rows, now=now_us() - 365 * DAY_US)
+    return lab
+
+
+@pytest.fixture
+def plan(kept: SmallLab) -> Plan:
+    return make_plan(lab=kept.lab, node=kept.node, project=None, by=kept.owner, now=now_us())
+
+
+def _address(plan: Plan, more: str = "") -> str:
+    return f"{PAGE}{plan.uuid}/{more}"
+
+
+def _post(client: Client, path: str, status: int = 302, **data: Any) -> str:
+    reply = client.post(path, data)
+    assert reply.status_code == status, text_of(reply)[:2000]
+    return text_of(reply) if status != 302 else text_of(client.get(reply["Location"]))
+
+
+def test_from_what_is_due_to_the_command(kept: SmallLab, owner: Client) -> None:
+    assert "No plan is open." in text_of(owner.get(PAGE))
+    page = _post(owner, PAGE, do="make", node=str(kept.node.uuid), project="")
+    plan = Plan.objects.get()
+    assert "3.00 GB may go from ws-1." in page
+    assert "2 of 3 lines ticked" in page
+    assert "an intermediate state of a run" in page
+    assert "not measured" in page
+    lines = list(plan.lines.order_by("pk"))
+    page = _post(owner, _address(plan), do="choose", shown=[line.pk for line in lines], line=[lines[0].pk, lines[2].pk])
+    assert "2 lines changed" in page or "1 line changed" in page
+    with time_machine.travel(now_us() / 1e6, tick=False):
+        page = _post(owner, _address(plan), do="tell", grace_days="7", trash_days="10")
+        assert "Owners may object until" in page
+        assert "The grace goes on" in _post(owner, _address(plan), 409, do="approve")
+    first = plan.lines.filter(chosen=True).order_by("pk")[0]
+    page = _post(owner, _address(plan), do="object", line=[first.pk], reason="my thesis")
+    assert "my thesis" in page
+    with time_machine.travel((now_us() + 7 * DAY_US) / 1e6, tick=True):
+        page = _post(owner, _address(plan), do="approve")
+    assert f"labcarbon-collect apply-plan http://127.0.0.1:8000{_address(plan)}" in page
+    acts = (
+        AuditEntry.objects.filter(lab=kept.lab, action__startswith="plan.").order_by("pk").values_list("action", flat=True)
+    )
+    assert list(acts) == ["plan.made", "plan.changed", "plan.told", "plan.objection", "plan.approved"]
+    head, *rows = text_of(owner.get(_address(plan).rstrip("/") + ".csv")).strip().splitlines()
+    assert head.startswith("artifact,digest,path,bytes,why")
+    assert len(rows) == 3
+    assert "1 plan is open." in text_of(owner.get(PAGE))
+
+
+def test_a_plan_is_withdrawn_after_asking(plan: Plan, owner: Client) -> None:
+    assert "Withdraw it?" in text_of(owner.get(_address(plan, "?withdraw=1")))
+    assert "was withdrawn: nothing went" in _post(owner, _address(plan), do="withdraw")
+    assert "This plan is withdrawn" in _post(owner, _address(plan), 409, do="withdraw")
+
+
+def test_owners_object_to_their_own_alone(plan: Plan, owner: Client, member: Client, lab: SmallLab) -> None:
+    tell_owners(plan=plan, grace_days=7, trash_days=14, by=lab.owner, now=now_us())
+    lines = list(plan.lines.filter(chosen=True).select_related("artifact").order_by("pk"))
+    mine = User.objects.get(pk=member.session["_auth_user_id"])
+    Artifact.objects.filter(pk=lines[0].artifact_id).update(owner=mine)
+    page = text_of(member.get(_address(plan)))
+    assert "1 of these is yours" in page
+    assert text_of(member.get(_address(plan, "?mine=1"))).count('name="line"') == 1
+    told_ = {"do": "object", "line": [lines[1].pk], "reason": "no"}
+    assert "Some of these are not yours" in _post(member, _address(plan), 400, **told_)
+    assert "Say why" in _post(member, _address(plan), 400, do="object", line=[lines[0].pk], reason="")
+    assert "1 line stays" in _post(member, _address(plan), do="object", line=[lines[0].pk], reason="a paper")
+    assert member.post(_address(plan), {"do": "approve"}).status_code == 403
+
+
+def test_days_of_the_lab_and_of_a_project(lab: SmallLab, owner: Client) -> None:
+    _post(owner, PAGE, **{"do": "days", "days:intermediate": "30", "days:final": "never", "days:sweep": ""})
+    assert dict(RetentionDays.objects.values_list("kept", "days")) == {"intermediate": 30, "final": None}
+    page = _post(owner, PAGE, **{"do": "days", "project": "demo", "days:intermediate": "3"})
+    assert 'name="days:intermediate" value="3"' in page
+    assert 'name="days:final" value="never"' in page
+    _post(owner, PAGE, **{"do": "days", "project": "demo", "days:intermediate": ""})
+    assert 'name="days:intermediate" value="30"' in text_of(owner.get(f"{PAGE}?project=demo"))
+    assert AuditEntry.objects.filter(action="retention.set").count() == 3
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"do": "make"}, "Choose the machine"), ({"do": "make", "node": "nope"}, "no such machine"),
+        ({"do": "make", "node": str(uuid4())}, "no such machine"), ({"do": "make", "project": "nope"}, "no such project"),
+        ({"do": "days", "days:intermediate": "soon"}, "neither a number of days nor never"),
+        ({"do": "days", "days:intermediate": "0"}, "neither a number of days nor never"),
+        ({"do": "days", "days:pinned": "3"}, "no class"), ({"do": "days", "project": "a\x00"}, "no such project"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told(lab: SmallLab, owner: Client, data: dict[str, str], words: str) -> None:
+    assert words in _post(owner, PAGE, 400, **data)
+    assert not RetentionDays.objects.exists()
+
+
+def test_nothing_due_and_a_plan_that_is_open(kept: SmallLab, owner: Client) -> None:
+    RetentionDays.objects.bulk_create(RetentionDays(lab=kept.lab, kept=name) for name in ("intermediate", "final"))
+    assert "Nothing on this machine is due" in _post(owner, PAGE, 400, do="make", node=str(kept.node.uuid))
+    RetentionDays.objects.all().delete()
+    _post(owner, PAGE, do="make", node=str(kept.node.uuid))
+    assert "A plan of this machine is open" in _post(owner, PAGE, 409, do="make", node=str(kept.node.uuid))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"do": "eat"}, "cannot be done to a plan"), ({"do": "choose", "shown": ["x"]}, "no such line"),
+        ({"do": "tell", "grace_days": "soon", "trash_days": "3"}, "number of days"),
+        ({"do": "tell", "grace_days": "0", "trash_days": "3"}, "0 days are not between"),
+        ({"do": "object"}, "Nothing was ticked"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_to_a_plan(plan: Plan, owner: Client, data: dict[str, Any], words: str) -> None:
+    assert words in _post(owner, _address(plan), 400, **data)
+
+
+def test_who_may(plan: Plan, viewer: Client, outsider: Client, owner: Client) -> None:
+    for path in (PAGE, _address(plan), _address(plan).rstrip("/") + ".csv"):
+        assert_needs_sign_in(path)
+        assert viewer.get(path).status_code == 200
+        assert_only(owner, path, *(["GET"] if path.endswith(".csv") else ["GET", "POST"]))
+    assert viewer.post(PAGE, {"do": "make"}).status_code == 403
+    assert viewer.post(_address(plan), {"do": "withdraw"}).status_code == 403
+    assert outsider.get(_address(plan)).status_code == 404
+    assert outsider.post(_address(plan), {"do": "withdraw"}).status_code == 404
+    assert "ws-1" not in text_of(outsider.get(PAGE)) or "No plan is open" in text_of(outsider.get(PAGE))
+    assert owner.get(_address(plan, "?page=x")).status_code == 400
+
+
+def test_queries_do_not_grow_with_rows(kept: SmallLab, plan: Plan, owner: Client) -> None:
+    def queries(path: str) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert owner.get(path).status_code == 200
+        return len(captured)
+
+    before = [queries(path) for path in (PAGE, _address(plan))]
+    plan.lines.all().delete()
+    Plan.objects.all().delete()
+    run = a_run(kept)
+    Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0)
+    rows = [
+        row(f"more{i}", kind="checkpoint", facts={"step": i}, runs=[edge(run)], copies=[{"path": f"/m/{i}"}])
+        for i in range(20)
+    ]
+    told(kept, *rows, now=now_us() - 365 * DAY_US)
+    plan = make_plan(lab=kept.lab, node=kept.node, project=None, by=kept.owner, now=now_us())
+    assert [queries(path) for path in (PAGE, _address(plan))] == before
