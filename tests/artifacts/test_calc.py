@@ -7,7 +7,18 @@ from hypothesis import strategies as st
 from labcarbon_collect.fingerprint.manifests import File, Manifest
 from labcarbon_collect.fingerprint.parts import data_part, start_part
 
-from apps.artifacts.calc import HOURS_A_YEAR, POWER, break_even, content_hash, data_key, start_key, storage_mj
+from apps.artifacts.calc import (
+    HOURS_A_YEAR,
+    POWER,
+    Lying,
+    break_even,
+    content_hash,
+    data_key,
+    keeping,
+    kept,
+    start_key,
+    storage_mj,
+)
 from apps.artifacts.choices import Medium
 from tests.artifacts.support import digest
 
@@ -43,3 +54,20 @@ def test_a_collectors_fingerprint_names_the_same_content() -> None:
     whole = folder.verified([content, bytes.fromhex(digest(""))])
     assert data_part([folder], [("data", whole)])["verified"] == data_key("folder", whole, 7)
     assert content_hash("folder", whole, 7) == whole
+
+
+@given(st.lists(st.tuples(st.sampled_from(list(Medium)), st.integers(0, 10**16), st.sampled_from([None, 10**6, 1_400_000]))))
+def test_what_keeping_takes_is_the_sum_of_its_lots(lots: list[tuple[Medium, int, int | None]]) -> None:
+    whole = kept(Lying(*lot) for lot in lots)
+    each = [keeping(Lying(*lot)) for lot in lots]
+    assert whole.energy_mj == sum(one.energy_mj for one in each)
+    assert whole.low_mj <= whole.energy_mj <= whole.high_mj
+    assert whole.unknown_bytes == sum(size for medium, size, _ in lots if medium == Medium.UNKNOWN)
+    assert whole.without_pue_bytes == sum(size for medium, size, pue in lots if medium != Medium.UNKNOWN and pue is None)
+
+
+def test_nothing_stands_in_for_what_is_unknown() -> None:
+    it = keeping(Lying(Medium.UNKNOWN, 10**12))
+    assert (it.energy_mj, it.high_mj, it.known) == (0, 0, False)
+    assert kept([]).known
+    assert keeping(Lying(Medium.HDD, 10**12, 1_400_000)).energy_mj == round(5_694 * WH_MJ * 1.4)

@@ -64,15 +64,12 @@ def unpin(*, artifact: Artifact, by: User, keeper: bool, now: int) -> Pin:
 
 @transaction.atomic
 def promote(*, artifact: Artifact, by: User, now: int) -> Artifact:
-    """Say that an artifact is cited or deployed: neither it nor what it came of is ever in a plan. Raises Conflict."""
+    """Say that an artifact is cited or deployed: neither it nor what it came of is ever in a plan. One that is in a plan
+    already stays: what may go is asked again before it goes. Raises Conflict."""
     held = _hold(artifact)
-    if held.state in (ArtifactState.PROMOTED, ArtifactState.SCHEDULED, ArtifactState.TOMBSTONE):
-        words = {
-            ArtifactState.PROMOTED: "It is promoted already.",
-            ArtifactState.SCHEDULED: "It is in a plan that was approved.",
-            ArtifactState.TOMBSTONE: "Its bytes are gone.",
-        }
-        raise Conflict(words[ArtifactState(held.state)], hint="Load the page again.")
+    if held.state in (ArtifactState.PROMOTED, ArtifactState.TOMBSTONE):
+        words = "Its bytes are gone." if held.state == ArtifactState.TOMBSTONE else "It is promoted already."
+        raise Conflict(words, hint="Load the page again.")
     return _into(held, ArtifactState.PROMOTED, Act.PROMOTED, by, now)
 
 

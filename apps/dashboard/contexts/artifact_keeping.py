@@ -60,13 +60,18 @@ def keeping_shown(it: Keeping) -> KeepingShown:
 def reuse_words(chance: Fraction) -> str:
     """Return the chance of reuse within a year above which keeping takes less than making again, in a sentence."""
     if chance > 1:
-        times = significant(Decimal(chance.numerator) / chance.denominator)
-        return f"Keeping it for a year takes {times} times the energy of making it again: keep it for other reasons only."
+        return f"Keeping it for a year takes {_plain(chance)} times the energy of making it again: keep it for other reasons only."
     if chance == 0:
         return "Keeping it takes nothing that is known of: it need not be used again to pay."
     years = Fraction(1) / chance
     if years > 1000:
         return "Keeping pays if it saves making it again even once in 1 000 years: a chance below 0.1 % a year."
-    in_words = significant(Decimal(years.numerator) / years.denominator).removesuffix(".0")
-    percent = significant(Decimal(chance.numerator) * 100 / chance.denominator)
-    return f"Keeping pays if it saves making it again at least once in {in_words} years: a chance of {percent} % a year."
+    in_words, percent = _plain(years), _plain(chance * 100)
+    often = "a year" if in_words == "1" else f"in {in_words} years"
+    return f"Keeping pays if it saves making it again at least once {often}: a chance of {percent} % a year."
+
+
+def _plain(value: Fraction) -> str:
+    """Return three significant digits without zeros at the end."""
+    text = significant(Decimal(value.numerator) / value.denominator)
+    return text.rstrip("0").rstrip(".") if "." in text else text
