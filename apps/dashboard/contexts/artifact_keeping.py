@@ -60,7 +60,8 @@ def keeping_shown(it: Keeping) -> KeepingShown:
 def reuse_words(chance: Fraction) -> str:
     """Return the chance of reuse within a year above which keeping takes less than making again, in a sentence."""
     if chance > 1:
-        return f"Keeping it for a year takes {_plain(chance)} times the energy of making it again: keep it for other reasons only."
+        times = _plain(chance)
+        return f"Keeping it for a year takes {times} times the energy of making it again: keep it for other reasons only."
     if chance == 0:
         return "Keeping it takes nothing that is known of: it need not be used again to pay."
     years = Fraction(1) / chance
