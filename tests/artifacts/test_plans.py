@@ -16,6 +16,7 @@ from apps.artifacts.models import Artifact, Copy, LineageEdge, Pin, Plan, Retent
 from apps.artifacts.proposing import proposals
 from apps.artifacts.retention import DAY_US
 from apps.artifacts.selectors import ancestors_of
+from apps.artifacts.services.acts import pin, promote
 from apps.artifacts.services.plans import (
     Outcome,
     approve,
@@ -159,6 +160,21 @@ def test_a_plan_that_is_withdrawn_leaves_nothing(lab: SmallLab, run: Run) -> Non
     with pytest.raises(Conflict, match="This plan is withdrawn"):
         withdraw(plan=plan, by=lab.owner, now=LATER)
     assert _plan(lab).pk != plan.pk
+
+
+@pytest.mark.parametrize("act", ["pin", "promote"])
+def test_who_pins_or_promotes_objects(lab: SmallLab, run: Run, act: str) -> None:
+    plan = _plan(lab)
+    tell_owners(plan=plan, grace_days=7, trash_days=14, by=lab.owner, now=LATER)
+    line = plan.lines.filter(chosen=True).order_by("pk")[0]
+    if act == "pin":
+        pin(artifact=line.artifact, reason="my thesis", by=lab.owner, now=LATER)
+    else:
+        promote(artifact=line.artifact, by=lab.owner, now=LATER)
+    line.refresh_from_db()
+    assert (line.chosen, line.objection) == (False, "pinned: my thesis" if act == "pin" else "promoted")
+    assert line.artifact.state == ("stored" if act == "pin" else "promoted")
+    assert plan.lines.filter(chosen=True).count() == 1
 
 
 @pytest.mark.parametrize("since", ["pinned", "promoted", "referenced", "ancestor"])

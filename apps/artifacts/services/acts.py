@@ -70,6 +70,7 @@ def promote(*, artifact: Artifact, by: User, now: int) -> Artifact:
     if held.state in (ArtifactState.PROMOTED, ArtifactState.TOMBSTONE):
         words = "Its bytes are gone." if held.state == ArtifactState.TOMBSTONE else "It is promoted already."
         raise Conflict(words, hint="Load the page again.")
+    spare(artifact=held, reason="promoted", by=by, now=now)
     return _into(held, ArtifactState.PROMOTED, Act.PROMOTED, by, now)
 
 
