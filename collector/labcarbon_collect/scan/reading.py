@@ -1,0 +1,219 @@
+"""Reads files: recognised by their first bytes, then hashed in the same read. In as many threads as are given."""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import threading
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import List, NamedTuple, Optional, Tuple, Union
+
+from labcarbon_collect.scan.about import About, Broken, one_line, unrecognised
+from labcarbon_collect.scan.formats import HEAD_BYTES, recognised
+from labcarbon_collect.scan.pace import Pace
+from labcarbon_collect.scan.places import Reader, Stamp, Stood, Tree
+
+_BLOCK, _FIRST = 1 << 20, 64 << 10
+_SETTLED_NS = 2_000_000_000
+_LONGEST_PATH = 4096  # characters, of the server
+
+
+class Task(NamedTuple):
+    """A file to read, as it was listed. ``link``: its inode where it has several names; ``of_run``: numbered alike."""
+
+    stamp: Stamp
+    link: Optional[str] = None
+    of_run: bool = False
+
+
+class Read(NamedTuple):
+    """What came of one. ``why``: why there is nothing to tell; ``fault``: gone, changed, unreadable, broken or empty."""
+
+    task: Task
+    digest: Optional[bytes] = None
+    about: Optional[About] = None
+    payload: Optional[str] = None
+    why: str = ""
+    fault: str = ""
+    settled: bool = True
+
+
+@dataclass
+class Batch:
+    """Files of one folder. ``is_member``: of a folder that is one artifact, so that they are not recognised."""
+
+    folder: int
+    path: bytes
+    medium: str
+    is_member: bool
+    tasks: List[Task] = field(default_factory=list)
+    size: int = 0
+
+
+Done = Tuple[Batch, List[Read]]
+
+
+class FileReader:
+    """Reads batches of files; used by several threads at once."""
+
+    def __init__(self, tree: Tree, pace: Pace, *, take_all: bool, is_dry: bool) -> None:
+        self._tree, self._pace, self._take_all, self._is_dry = tree, pace, take_all, is_dry
+        self._own = threading.local()
+
+    def read(self, batch: Batch) -> List[Read]:
+        """What each file of a batch is."""
+        return [self._read(batch.path + b"/" + task.stamp[0], task, batch.is_member) for task in batch.tasks]
+
+    def _read(self, path: bytes, task: Task, is_member: bool) -> Read:
+        try:
+            with closing(self._tree.opened(path, follow=is_member)) as file:
+                if file.stood() != Stood(task.stamp[1], task.stamp[2]):
+                    return _changed(task)
+                return self._opened(file, path, task, is_member)
+        except FileNotFoundError:
+            return Read(task, why="it went while it was read", fault="gone")
+        except Broken as broken:
+            return Read(task, why=str(broken), fault="broken")
+        except OSError as error:
+            return Read(task, why=f"it cannot be read: {error.strerror or error}", fault="unreadable")
+
+    def _opened(self, file: Reader, path: bytes, task: Task, is_member: bool) -> Read:
+        view = self._buffer()
+        size = task.stamp[1]
+        self._pace.take(min(size, _FIRST))
+        count = file.read_into(view[: min(size, _FIRST)]) if size else 0
+        about: Optional[About] = None
+        if not is_member:
+            name = task.stamp[0].decode("utf-8", "replace")
+            about = recognised(name, size, bytes(view[: min(count, HEAD_BYTES)]), file.at, of_run=task.of_run)
+            if about is None and not self._take_all:
+                return Read(task, settled=_is_settled(task.stamp))
+            about = about or unrecognised(name)
+            why = unregistrable(path)
+            if why:
+                return Read(task, why=why, fault="broken")
+        if self._is_dry:
+            return Read(task, about=about)
+        return self._hashed(file, task, about, view, count)
+
+    def _hashed(self, file: Reader, task: Task, about: Optional[About], view: memoryview, count: int) -> Read:
+        size = task.stamp[1]
+        whole = hashlib.sha256(view[:count])
+        payload = _Payload(about)
+        payload.update(view[:count], 0)
+        done = count
+        while count and done < size:
+            self._pace.take(min(size - done, _BLOCK))
+            count = file.read_into(view[: min(size - done, _BLOCK)])
+            whole.update(view[:count])
+            payload.update(view[:count], done)
+            done += count
+        if done != size or file.stood() != Stood(size, task.stamp[2]):
+            return _changed(task)
+        return Read(task, whole.digest(), about, payload.digest(), settled=_is_settled(task.stamp))
+
+    def _buffer(self) -> memoryview:
+        view: Optional[memoryview] = getattr(self._own, "view", None)
+        if view is None:
+            view = self._own.view = memoryview(bytearray(_BLOCK))
+        return view
+
+
+class Threads:
+    """Threads that read batches; what they did is taken by the one who gave them."""
+
+    def __init__(self, reader: FileReader, count: int) -> None:
+        self._reader, self._count = reader, count
+        self._given: queue.SimpleQueue[Optional[Batch]] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Union[Done, BaseException]] = queue.SimpleQueue()
+        self.under_way = 0
+        for number in range(count):
+            threading.Thread(target=self._work, name=f"scan-{number}", daemon=True).start()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether enough is given that no thread will stand idle."""
+        return self.under_way >= 4 * self._count
+
+    def give(self, batch: Batch) -> None:
+        """Have a batch read."""
+        self.under_way += 1
+        self._given.put(batch)
+
+    def take(self, *, wait_s: float = 0.0) -> Optional[Done]:
+        """A batch that was read; None if none is within ``wait_s``."""
+        try:
+            done = self._done.get(timeout=wait_s) if wait_s else self._done.get_nowait()
+        except queue.Empty:
+            return None
+        if isinstance(done, BaseException):
+            raise done
+        self.under_way -= 1
+        return done
+
+    def close(self) -> None:
+        """Have the threads end after what they read now."""
+        while self._drop():
+            continue
+        for _ in range(self._count):
+            self._given.put(None)
+
+    def _drop(self) -> bool:
+        try:
+            self._given.get_nowait()
+        except queue.Empty:
+            return False
+        return True
+
+    def _work(self) -> None:
+        while True:
+            batch = self._given.get()
+            if batch is None:
+                return
+            try:
+                self._done.put((batch, self._reader.read(batch)))
+            except BaseException as error:  # noqa: BLE001 - raised again where it is taken
+                self._done.put(error)
+
+
+class _Payload:
+    """SHA-256 of what stands behind a header of its own, if there is one."""
+
+    def __init__(self, about: Optional[About]) -> None:
+        self._at = about.payload_at if about is not None else None
+        self._digest = hashlib.sha256()
+
+    def update(self, block: memoryview, offset: int) -> None:
+        """Take a block of the file that begins at ``offset``."""
+        if self._at is not None and offset + len(block) > self._at:
+            self._digest.update(block[max(0, self._at - offset) :])
+
+    def digest(self) -> Optional[str]:
+        """64 hex digits; None where there is no such header."""
+        return self._digest.hexdigest() if self._at is not None else None
+
+
+def unregistrable(path: bytes) -> str:
+    """Why a path cannot be told; empty where it can."""
+    try:
+        text = path.decode("utf-8")
+    except UnicodeDecodeError:
+        return "its path is not UTF-8, which the server takes: rename it"
+    return f"its path is longer than {_LONGEST_PATH} characters" if len(text) > _LONGEST_PATH else ""
+
+
+def shown(path: Union[bytes, str]) -> str:
+    """A path as a terminal may show it: one line, nothing that moves the cursor."""
+    text = path.decode("utf-8", "backslashreplace") if isinstance(path, bytes) else path
+    return one_line("".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text), 300)
+
+
+def _changed(task: Task) -> Read:
+    return Read(task, why="it changed while it was read: scan again", fault="changed")
+
+
+def _is_settled(stamp: Stamp) -> bool:
+    """A file changed within the last two seconds may change again within a tick of its clock, unseen."""
+    return max(stamp[2], stamp[3]) < time.time_ns() - _SETTLED_NS
