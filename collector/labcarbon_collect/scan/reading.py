@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import queue
+import re
 import threading
 import time
 from contextlib import closing
@@ -14,16 +15,25 @@ from labcarbon_collect.scan.about import About, Broken, one_line, unrecognised
 from labcarbon_collect.scan.formats import HEAD_BYTES, recognised
 from labcarbon_collect.scan.pace import Pace
 from labcarbon_collect.scan.places import Reader, Stamp, Stood, Tree
+from labcarbon_collect.scan.safetensors import At
 
-_BLOCK, _FIRST = 1 << 20, 64 << 10
+_BLOCK, _GLANCE = 1 << 20, 16 << 10
+# Files of these names are most likely read to their end, so that their first read may be a long one.
+_LIKELY = re.compile(
+    rb"\.(?:pt|pth|ckpt|bin|safetensors|keras|h5|hdf5|onnx|gguf|parquet|npy|npz|arrow|tar|index|data-\d{5}-of-\d{5})$",
+    re.IGNORECASE,
+)
 _SETTLED_NS = 2_000_000_000
+_LONGEST_SHOWN = 300
 _LONGEST_PATH = 4096  # characters, of the server
 
 
 class Task(NamedTuple):
-    """A file to read, as it was listed. ``link``: its inode where it has several names; ``of_run``: numbered alike."""
+    """A file to read, as it was listed. ``is_new``: nothing is known of it; ``link``: its inode where it has several
+    names; ``of_run``: numbered alike."""
 
     stamp: Stamp
+    is_new: bool = False
     link: Optional[str] = None
     of_run: bool = False
 
@@ -82,12 +92,15 @@ class FileReader:
     def _opened(self, file: Reader, path: bytes, task: Task, is_member: bool) -> Read:
         view = self._buffer()
         size = task.stamp[1]
-        self._pace.take(min(size, _FIRST))
-        count = file.read_into(view[: min(size, _FIRST)]) if size else 0
+        whole = is_member or self._take_all or _LIKELY.search(task.stamp[0]) is not None
+        first = min(size, _BLOCK if whole else _GLANCE)
+        self._pace.take(first)
+        count = file.read_into(view[:first]) if size else 0
         about: Optional[About] = None
         if not is_member:
             name = task.stamp[0].decode("utf-8", "replace")
-            about = recognised(name, size, bytes(view[: min(count, HEAD_BYTES)]), file.at, of_run=task.of_run)
+            head, at = bytes(view[: min(count, HEAD_BYTES)]), _read_or_ask(view, count, file)
+            about = recognised(name, size, head, at, of_run=task.of_run)
             if about is None and not self._take_all:
                 return Read(task, settled=_is_settled(task.stamp))
             about = about or unrecognised(name)
@@ -195,6 +208,16 @@ class _Payload:
         return self._digest.hexdigest() if self._at is not None else None
 
 
+def _read_or_ask(view: memoryview, count: int, file: Reader) -> At:
+    """Bytes of a file: from what was read of it already, if they are in that."""
+
+    def at(offset: int, length: int) -> bytes:
+        inside = offset >= 0 and length >= 0 and offset + length <= count
+        return bytes(view[offset : offset + length]) if inside else file.at(offset, length)
+
+    return at
+
+
 def unregistrable(path: bytes) -> str:
     """Why a path cannot be told; empty where it can."""
     try:
@@ -207,7 +230,9 @@ def unregistrable(path: bytes) -> str:
 def shown(path: Union[bytes, str]) -> str:
     """A path as a terminal may show it: one line, nothing that moves the cursor."""
     text = path.decode("utf-8", "backslashreplace") if isinstance(path, bytes) else path
-    return one_line("".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text), 300)
+    if text.isprintable() and len(text) <= _LONGEST_SHOWN:
+        return text
+    return one_line("".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text), _LONGEST_SHOWN)
 
 
 def _changed(task: Task) -> Read:

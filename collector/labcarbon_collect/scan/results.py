@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Dict, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from labcarbon_collect.progress import amount
 from labcarbon_collect.scan.about import About
@@ -37,9 +37,11 @@ class Results:
         """``say``: a dry run, which says what it would tell, and hashes and keeps nothing."""
         self._state, self._tally, self._found, self._say = state, tally, found, say
         self._groups: Dict[int, Group] = {}
+        self._fresh: List[Entry] = []
 
     def take(self, batch: Batch, reads: Sequence[Read]) -> None:
         """Put down what came of a batch."""
+        self._fresh = []
         for read in reads:
             if read.digest is not None:
                 self._tally.read_files += 1
@@ -48,6 +50,10 @@ class Results:
                 self._member(batch, read)
             else:
                 self._file(batch, read)
+        if self._fresh:
+            self._state.put_new(batch.path, self._fresh)
+        if batch.is_member:
+            self._end_if_done(self._groups[batch.folder])
         self._state.keep(batch.size)
 
     def begin(self, group: Group) -> Group:
@@ -76,13 +82,13 @@ class Results:
 
     def _file(self, batch: Batch, read: Read) -> None:
         task, path = read.task, batch.path + b"/" + read.task.stamp[0]
-        old = self._state.entry(batch.folder, task.stamp[0])
+        old = None if task.is_new else self._state.entry(batch.folder, task.stamp[0])
         if read.fault:
             self._not_read(batch, read, path, old)
         elif read.about is None:
             if old is not None and old.what == ARTIFACT:
                 self.gone(self._state.forget(batch.folder, batch.path, [old.name]))
-            self._state.put(path, entry_of(batch.folder, NOTHING, task.stamp, None, settled=read.settled))
+            self._keep(path, old, entry_of(batch.folder, NOTHING, task.stamp, None, settled=read.settled))
         elif self._say is not None:
             self._say_found(path, read.about, task.stamp[1], old)
         else:
@@ -104,17 +110,25 @@ class Results:
 
     def _put(self, above: bytes, old: Optional[Entry], entry: Entry) -> None:
         path = above + b"/" + entry.name
-        is_new = old is None or old.what != entry.what
-        self._state.put(path, entry, came=is_new)
-        if is_new:
+        if old is not None and old.what != entry.what:
+            old = None  # what lay there was no artifact
+        self._keep(path, old, entry)
+        if old is None:
             self._tally.new += 1
-        elif old is not None and old.digest != entry.digest:
+        elif old.digest != entry.digest:
             self._tally.changed += 1
         else:
-            if old is not None and old.state == CORRUPT:
+            if old.state == CORRUPT:
                 self._state.tell(path, entry.folder, entry.name, "present")
             return
         self._found(above, entry)
+
+    def _keep(self, path: bytes, old: Optional[Entry], entry: Entry) -> None:
+        """Put a row down: at once where there was one, with those of its batch where there was none."""
+        if old is None:
+            self._fresh.append(entry)
+        else:
+            self._state.put(path, entry)
 
     def _member(self, batch: Batch, read: Read) -> None:
         group, name = self._groups[batch.folder], read.task.stamp[0]
@@ -122,14 +136,13 @@ class Results:
         if read.fault:
             group.why = group.why or f"{shown(name)} in it: {read.why}"
         elif read.digest is not None:
-            old = self._state.entry(batch.folder, name)
+            old = None if read.task.is_new else self._state.entry(batch.folder, name)
             entry = entry_of(batch.folder, MEMBER, read.task.stamp, read.digest, settled=read.settled)
             path = batch.path + b"/" + name
             if old is not None and _is_corrupt(old, entry):
                 self._state.mark_corrupt(path, entry)
             else:
-                self._state.put(path, entry)
-        self._end_if_done(group)
+                self._keep(path, old, entry)
 
     def _end_if_done(self, group: Group) -> None:
         if not group.is_walked or group.left:
@@ -155,7 +168,10 @@ class Results:
         if sums.is_corrupt and old is not None and old.what == FOLDER:
             self._state.mark_corrupt(group.path, entry)
         else:
+            self._fresh = []
             self._put(above, old, entry)
+            if self._fresh:
+                self._state.put_new(above, self._fresh)
 
     def _say_found(self, path: bytes, about: About, size: Optional[int], old: Optional[Entry]) -> None:
         if self._say is None:

@@ -23,6 +23,7 @@ NOTHING, ARTIFACT, MEMBER, FOLDER = 0, 1, 2, 3  # looked at and of no format; a 
 PRESENT, CORRUPT = 0, 1
 TOP = 0
 _COMMIT_S, _COMMIT_BYTES = 1.0, 256_000_000
+_JSON = json.JSONEncoder(separators=(",", ":"))
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS folder (
   id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name BLOB NOT NULL, UNIQUE (parent, name));
@@ -92,6 +93,7 @@ class State:
         self._is_dry = is_dry
         self._begun_s, self._waiting_bytes = time.monotonic(), 0
         self._execute("BEGIN IMMEDIATE")
+        self._has_news = self._one("SELECT 1 FROM news LIMIT 1", ()) is not None
 
     def close(self) -> None:
         """Keep what is not kept yet, and close."""
@@ -153,13 +155,20 @@ class State:
         rows = self._execute(f"SELECT name FROM entry WHERE folder=? AND what IN ({marks})", (folder, *whats))
         return [name for (name,) in rows]
 
-    def put(self, path: bytes, entry: Entry, *, came: bool = False) -> None:
-        """Keep a row. ``came``: an artifact that was not there before."""
+    def put(self, path: bytes, entry: Entry) -> None:
+        """Keep a row."""
         self._execute(_UPSERT, entry)
-        if came:
-            self._execute("INSERT INTO came VALUES (?)", (entry.digest,))
-        if entry.what in (ARTIFACT, FOLDER):
+        if entry.what in (ARTIFACT, FOLDER) and self._has_news:
             self._execute("DELETE FROM news WHERE path=?", (path,))
+
+    def put_new(self, path: bytes, entries: Sequence[Entry]) -> None:
+        """Keep rows of what was not there before, in the folder at ``path``."""
+        self.database.executemany(_UPSERT, entries)
+        came = [entry for entry in entries if entry.what in (ARTIFACT, FOLDER)]
+        self.database.executemany("INSERT INTO came VALUES (?)", [(entry.digest,) for entry in came])
+        if self._has_news:
+            places = [(path + b"/" + entry.name,) for entry in came]
+            self.database.executemany("DELETE FROM news WHERE path=?", places)
 
     def unsettle(self, folder: int, name: bytes) -> None:
         """What is known under a name must be found out again."""
@@ -183,6 +192,7 @@ class State:
 
     def tell(self, path: bytes, folder: int, name: bytes, word: str) -> None:
         """Have the servers told that know of what lies at a path: missing, corrupt or present."""
+        self._has_news = True
         self._execute(
             "INSERT OR REPLACE INTO news SELECT server, ?, ? FROM told WHERE folder=? AND name=?", (path, word, folder, name)
         )
@@ -247,7 +257,7 @@ def entry_of(
 ) -> Entry:  # fmt: skip
     """A row from what was read."""
     name, size, mtime_ns, ctime_ns = stamp
-    told = json.dumps(about.wire(payload), separators=(",", ":")) if about is not None else None
+    told = _JSON.encode(about.wire(payload)) if about is not None else None
     return Entry(
         folder, name, what, size, files, signed(mtime_ns), signed(ctime_ns), settled, PRESENT, digest, told, medium, link
     )

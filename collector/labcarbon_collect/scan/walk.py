@@ -87,8 +87,8 @@ class Walk:
         self._state.set_medium(here.number, medium)
         runs = numbered_tars(listing)
         batches = _Batches(here, medium, self._give, is_member=False)
-        for stamp in self._to_read(here, iter(listing.files), None):
-            batches.add(Task(stamp, listing.linked.get(stamp[0]), stamp[0] in runs))
+        for stamp, is_new in self._to_read(here, iter(listing.files), None):
+            batches.add(Task(stamp, is_new, listing.linked.get(stamp[0]), stamp[0] in runs))
         batches.flush()
         return [name for name in listing.folders if not (name == b"blobs" and there >= _HUB_CACHE)]
 
@@ -100,33 +100,38 @@ class Walk:
         group = self._results.begin(Group(here.path, here.number, here.parent, here.name, about, medium, not is_known))
         batches = _Batches(here, medium, self._give, is_member=True)
         try:
-            for stamp in self._to_read(here, self._tree.manifest(here.path), group):
+            for stamp, is_new in self._to_read(here, self._tree.manifest(here.path), group):
                 self._results.change(group)
                 group.left += 1
-                batches.add(Task(stamp))
+                batches.add(Task(stamp, is_new))
         except (OSError, LeadsOut, OutOfBudget) as error:
             group.why = str(getattr(error, "strerror", None) or error)
         batches.flush()
         self._results.walked(group)
 
-    def _to_read(self, here: Here, stamps: Iterator[Stamp], group: Optional[Group]) -> Iterator[Stamp]:
-        """The files that are new or not as they were; what is gone is forgotten. ``group``: of the folder as a whole."""
+    def _to_read(self, here: Here, stamps: Iterator[Stamp], group: Optional[Group]) -> Iterator[Tuple[Stamp, bool]]:
+        """The files that are new (True) or not as they were; what is gone is forgotten. ``group``: of the whole folder."""
         first, members = b"", group is not None
         for chunk, until in _chunks(stamps):
             fresh = set(chunk)
             self._tally.files += len(chunk)
             known = self._state.stamps(here.number, first, until, members=members)
-            there = {stamp[0] for stamp in chunk} if known - fresh else set()
-            gone = [stamp[0] for stamp in known - fresh if stamp[0] not in there]
+            left = {stamp[0] for stamp in known - fresh}  # gone, or not as they were
+            gone = left - {stamp[0] for stamp in chunk} if left else set()
             if gone and group is not None:
                 self._results.change(group)
             self._forget(here.number, here.path, gone)
-            if self._verify and not members:
-                known = self._state.stamps(here.number, first, until, members=False, unread=True)
-            changed = fresh if self._verify and members else fresh - known
-            if changed:
-                yield from (stamp for stamp in chunk if stamp in changed)
+            for stamp in sorted(self._of_interest(here, fresh, known, first, until, members)):
+                yield stamp, stamp not in known and stamp[0] not in left
             first = until or b""
+
+    def _of_interest(
+        self, here: Here, fresh: Set[Stamp], known: Set[Stamp], first: bytes, until: Optional[bytes], members: bool
+    ) -> Set[Stamp]:
+        """Which of some files are to be read: all that are not as they were, or all that may be something."""
+        if not self._verify:
+            return fresh - known
+        return fresh if members else fresh - self._state.stamps(here.number, first, until, members=False, unread=True)
 
     def _forget_folders(self, here: Here, there: Set[bytes]) -> None:
         """Forget the folders that are not in this one any more, or are part of it as a whole."""
