@@ -38,11 +38,20 @@ class Walk:
     """One walk over folders that are already known to exist."""
 
     def __init__(
-        self, tree: Tree, state: State, results: Results, tally: Tally, give: Give, *, verify: bool, medium: Optional[str]
+        self,
+        tree: Tree,
+        state: State,
+        results: Results,
+        tally: Tally,
+        give: Give,
+        *,
+        verify: bool,
+        take_all: bool,
+        medium: Optional[str],
     ) -> None:
         """``give`` has a batch of files read; called with None now and then, so that answers are taken."""
         self._tree, self._state, self._results, self._tally, self._give = tree, state, results, tally, give
-        self._verify, self._medium = verify, medium
+        self._verify, self._take_all, self._medium = verify, take_all, medium
         self.fraction = 0.0
 
     def go(self, top: Here) -> None:
@@ -129,9 +138,12 @@ class Walk:
         self, here: Here, fresh: Set[Stamp], known: Set[Stamp], first: bytes, until: Optional[bytes], members: bool
     ) -> Set[Stamp]:
         """Which of some files are to be read: all that are not as they were, or all that may be something."""
-        if not self._verify:
+        if members:
+            return fresh if self._verify else fresh - known
+        if not self._verify and not self._take_all:
             return fresh - known
-        return fresh if members else fresh - self._state.stamps(here.number, first, until, members=False, unread=True)
+        nothing = self._state.stamps(here.number, first, until, members=False, unread=True)
+        return (fresh if self._verify else fresh - (known - nothing)) - (set() if self._take_all else nothing)
 
     def _forget_folders(self, here: Here, there: Set[bytes]) -> None:
         """Forget the folders that are not in this one any more, or are part of it as a whole."""

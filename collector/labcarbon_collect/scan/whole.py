@@ -83,7 +83,14 @@ class Scan:
         reader = FileReader(tree, Pace(wanted.limit), take_all=wanted.take_all, is_dry=wanted.say is not None)
         threads = self._threads = Threads(reader, wanted.threads)
         self._walk = Walk(
-            tree, self._state, self._results, self.tally, self._give, verify=wanted.verify, medium=wanted.medium
+            tree,
+            self._state,
+            self._results,
+            self.tally,
+            self._give,
+            verify=wanted.verify,
+            take_all=wanted.take_all,
+            medium=wanted.medium,
         )
         try:
             self._walk.go(Here(place, number, parent, parts[-1], 0.0, 1.0))
