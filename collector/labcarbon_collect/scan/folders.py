@@ -27,7 +27,7 @@ _FRONT_KEYS = ("license", "base_model", "datasets", "pipeline_tag")
 
 def folder_about(name: str, listing: Listing, small: Small) -> Optional[About]:
     """What a folder is as a whole; None where it is a folder of several things. ``small`` reads a file in it."""
-    names = {each[0] for each in listing.files}
+    names = {each[0] for each in listing.files}.union(listing.links)
     if b"saved_model.pb" in names or b"saved_model.pbtxt" in names:
         return About(MODEL, "savedmodel")
     if names & {b"_CHECKPOINT_METADATA", b"_METADATA", b"manifest.ocdbt"}:

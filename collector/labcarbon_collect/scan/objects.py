@@ -87,6 +87,9 @@ class Objects:
         with _as_os_errors():
             return ObjectReader(self._files, self._key(path))
 
+    def stay(self, path: bytes) -> None:
+        """There are no links."""
+
     def _key(self, path: bytes) -> str:
         return str(self._strip(path.decode("utf-8", "surrogateescape")))
 

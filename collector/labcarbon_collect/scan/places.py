@@ -20,13 +20,13 @@ class LeadsOut(Exception):
 
 @dataclass
 class Listing:
-    """What a folder holds: plain files (sorted by name) and folders, hidden ones left out; how many links and pipes,
-    devices, sockets. ``linked``: name → key of the inode, of files with several names."""
+    """What a folder holds: plain files (sorted by name), folders and links, hidden ones left out; how many pipes,
+    devices and sockets. ``linked``: name → key of the inode, of files with several names."""
 
     files: List[Stamp] = field(default_factory=list)
     folders: List[bytes] = field(default_factory=list)
     linked: Dict[bytes, str] = field(default_factory=dict)
-    links: int = 0
+    links: List[bytes] = field(default_factory=list)
     special: int = 0
 
 
@@ -70,6 +70,9 @@ class Tree(Protocol):
 
     def opened(self, path: bytes, *, follow: bool = False) -> Reader:
         """Open a plain file; ``follow`` links, of a folder whose links were looked at."""
+
+    def stay(self, path: bytes) -> None:
+        """Raise LeadsOut if a path leads out of what is scanned."""
 
 
 class LocalReader:
@@ -125,14 +128,15 @@ class Local:
 
     def manifest(self, path: bytes) -> Iterator[Stamp]:
         """The files below a folder, as docs/artifacts.md counts them, sorted. Raises OSError, LeadsOut, OutOfBudget."""
-        found = manifest("artifact", os.fsdecode(path), Budget(float("inf")), follow=self._inside)
+        found = manifest("artifact", os.fsdecode(path), Budget(float("inf")), follow=self.stay)
         return iter([(file.name, file.size, file.mtime_ns, file.ctime_ns) for file in found.files])
 
     def opened(self, path: bytes, *, follow: bool = False) -> LocalReader:
         """Open a plain file; ``follow`` links, of a folder whose links were looked at. Raises OSError."""
         return LocalReader(path, follow=follow)
 
-    def _inside(self, path: bytes) -> None:
+    def stay(self, path: bytes) -> None:
+        """Raise LeadsOut if a path leads out of what is scanned."""
         aim = os.path.realpath(path)
         if not any(aim.startswith(root) for root in self._roots):
             raise LeadsOut(f"{os.fsdecode(os.path.basename(path))} in it is a link that leads out of what is scanned")
@@ -140,7 +144,7 @@ class Local:
 
 def _note(entry: os.DirEntry[bytes], found: Listing) -> None:
     if entry.is_symlink():
-        found.links += 1
+        found.links.append(entry.name)
     elif entry.is_dir(follow_symlinks=False):
         found.folders.append(entry.name)
     else:

@@ -75,7 +75,7 @@ class Walk:
         except OSError as error:
             self._tally.unreadable_folder(here.path, error.strerror or str(error))
             return []
-        self._tally.links += listing.links
+        self._tally.links += len(listing.links)
         self._tally.special += listing.special
         medium = self._medium or self._tree.medium(here.path)
         name = here.name.decode("utf-8", "replace")
@@ -156,11 +156,13 @@ class Walk:
         self._results.gone(self._state.forget(folder, path, names))
 
     def _card(self, folder: bytes, name: bytes) -> bytes:
-        """A small file of a folder; empty if it is large, a link or cannot be read."""
+        """A small file of a folder; empty if it is large, leads elsewhere or cannot be read."""
+        path = folder + b"/" + name
         try:
-            with closing(self._tree.opened(folder + b"/" + name)) as file:
+            self._tree.stay(path)
+            with closing(self._tree.opened(path, follow=True)) as file:
                 return bytes(file.at(0, MAX_CARD_BYTES)) if file.stood().size <= MAX_CARD_BYTES else b""
-        except OSError:
+        except (OSError, LeadsOut):
             return b""
 
 
