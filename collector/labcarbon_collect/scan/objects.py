@@ -151,8 +151,8 @@ def _mtime_ns(row: Dict[str, Any]) -> int:
     value = next((row[key] for key in _MTIME_KEYS if row.get(key)), None)
     if isinstance(value, datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
-        return round(aware.timestamp() * 1e6) * 1000
-    return round(value * 1e9) if isinstance(value, (int, float)) else 0
+        value = aware.timestamp()
+    return round(value * 1e6) * 1000 if isinstance(value, (int, float)) else 0
 
 
 def _mark(row: Dict[str, Any]) -> int:

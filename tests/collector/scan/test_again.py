@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -109,7 +110,7 @@ def test_other_content_under_unchanged_times_is_corrupt_until_it_is_touched(
 
 def test_verify_finds_what_no_time_tells(three: Disk, here: Any, server: FakeServer) -> None:
     """As when a disk forgets: neither time changes. What was hashed is changed instead of the disk."""
-    with sqlite3.connect(three.state) as database:
+    with closing(sqlite3.connect(three.state)) as database, database:
         database.execute("UPDATE entry SET digest=zeroblob(32) WHERE name=CAST('a.pt' AS BLOB)")
     assert here()[0] == 0
     code, out, _ = here("--verify")
