@@ -16,9 +16,9 @@ from labcarbon_collect.identity import Refused, node_identity
 from labcarbon_collect.lock import AlreadyRunning, take_scan
 from labcarbon_collect.progress import Progress
 from labcarbon_collect.scan.asked import Asked
+from labcarbon_collect.scan.named import shown
 from labcarbon_collect.scan.objects import NotInstalled, Objects, is_address
 from labcarbon_collect.scan.places import Local, Tree
-from labcarbon_collect.scan.reading import shown
 from labcarbon_collect.scan.state import State
 from labcarbon_collect.scan.tally import copies_lines, summary
 from labcarbon_collect.scan.telling import Teller

@@ -1,18 +1,18 @@
-"""Reads files: recognised by their first bytes, then hashed in the same read. In as many threads as are given."""
+"""Reads files: recognised by their first bytes, then hashed in the same read."""
 
 from __future__ import annotations
 
 import hashlib
-import queue
 import re
 import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import List, NamedTuple, Optional, Tuple, Union
+from typing import List, NamedTuple, Optional
 
-from labcarbon_collect.scan.about import About, Broken, one_line, unrecognised
+from labcarbon_collect.scan.about import About, Broken, unrecognised
 from labcarbon_collect.scan.formats import HEAD_BYTES, recognised
+from labcarbon_collect.scan.named import unregistrable
 from labcarbon_collect.scan.pace import Pace
 from labcarbon_collect.scan.places import Reader, Stamp, Stood, Tree
 from labcarbon_collect.scan.safetensors import At
@@ -24,8 +24,6 @@ _LIKELY = re.compile(
     re.IGNORECASE,
 )
 _SETTLED_NS = 2_000_000_000
-_LONGEST_SHOWN = 300
-_LONGEST_PATH = 4096  # characters, of the server
 
 
 class Task(NamedTuple):
@@ -60,9 +58,6 @@ class Batch:
     is_member: bool
     tasks: List[Task] = field(default_factory=list)
     size: int = 0
-
-
-Done = Tuple[Batch, List[Read]]
 
 
 class FileReader:
@@ -134,63 +129,6 @@ class FileReader:
         return view
 
 
-class Threads:
-    """Threads that read batches; what they did is taken by the one who gave them."""
-
-    def __init__(self, reader: FileReader, count: int) -> None:
-        self._reader, self._count = reader, count
-        self._given: queue.SimpleQueue[Optional[Batch]] = queue.SimpleQueue()
-        self._done: queue.SimpleQueue[Union[Done, BaseException]] = queue.SimpleQueue()
-        self.under_way = 0
-        for number in range(count):
-            threading.Thread(target=self._work, name=f"scan-{number}", daemon=True).start()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether enough is given that no thread will stand idle."""
-        return self.under_way >= 4 * self._count
-
-    def give(self, batch: Batch) -> None:
-        """Have a batch read."""
-        self.under_way += 1
-        self._given.put(batch)
-
-    def take(self, *, wait_s: float = 0.0) -> Optional[Done]:
-        """A batch that was read; None if none is within ``wait_s``."""
-        try:
-            done = self._done.get(timeout=wait_s) if wait_s else self._done.get_nowait()
-        except queue.Empty:
-            return None
-        if isinstance(done, BaseException):
-            raise done
-        self.under_way -= 1
-        return done
-
-    def close(self) -> None:
-        """Have the threads end after what they read now."""
-        while self._drop():
-            continue
-        for _ in range(self._count):
-            self._given.put(None)
-
-    def _drop(self) -> bool:
-        try:
-            self._given.get_nowait()
-        except queue.Empty:
-            return False
-        return True
-
-    def _work(self) -> None:
-        while True:
-            batch = self._given.get()
-            if batch is None:
-                return
-            try:
-                self._done.put((batch, self._reader.read(batch)))
-            except BaseException as error:  # noqa: BLE001 - raised again where it is taken
-                self._done.put(error)
-
-
 class _Payload:
     """SHA-256 of what stands behind a header of its own, if there is one."""
 
@@ -216,23 +154,6 @@ def _read_or_ask(view: memoryview, count: int, file: Reader) -> At:
         return bytes(view[offset : offset + length]) if inside else file.at(offset, length)
 
     return at
-
-
-def unregistrable(path: bytes) -> str:
-    """Why a path cannot be told; empty where it can."""
-    try:
-        text = path.decode("utf-8")
-    except UnicodeDecodeError:
-        return "its path is not UTF-8, which the server takes: rename it"
-    return f"its path is longer than {_LONGEST_PATH} characters" if len(text) > _LONGEST_PATH else ""
-
-
-def shown(path: Union[bytes, str]) -> str:
-    """A path as a terminal may show it: one line, nothing that moves the cursor."""
-    text = path.decode("utf-8", "backslashreplace") if isinstance(path, bytes) else path
-    if text.isprintable() and len(text) <= _LONGEST_SHOWN:
-        return text
-    return one_line("".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text), _LONGEST_SHOWN)
 
 
 def _changed(task: Task) -> Read:

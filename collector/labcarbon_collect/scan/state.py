@@ -6,42 +6,22 @@ Losing it costs time only: everything is hashed and told again, which changes no
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import time
 from pathlib import Path
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from labcarbon_collect.fingerprint.digest_cache import signed
-from labcarbon_collect.identity import Refused
 from labcarbon_collect.lc1 import manifest_hash
 from labcarbon_collect.scan.about import About
 from labcarbon_collect.scan.places import Stamp
+from labcarbon_collect.scan.state_file import FILE, opened
 
-FILE = "scan.db"
 NOTHING, ARTIFACT, MEMBER, FOLDER = 0, 1, 2, 3  # looked at and of no format; a file; in a folder that is one; such a folder
 PRESENT, CORRUPT = 0, 1
 TOP = 0
 _COMMIT_S, _COMMIT_BYTES = 1.0, 256_000_000
 _JSON = json.JSONEncoder(separators=(",", ":"))
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS folder (
-  id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name BLOB NOT NULL, UNIQUE (parent, name));
-CREATE TABLE IF NOT EXISTS entry (
-  folder INTEGER NOT NULL, name BLOB NOT NULL, what INTEGER NOT NULL, size INTEGER NOT NULL, files INTEGER NOT NULL,
-  mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, settled INTEGER NOT NULL, state INTEGER NOT NULL, digest BLOB,
-  about TEXT, medium TEXT, link TEXT, PRIMARY KEY (folder, name)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS told (
-  server INTEGER NOT NULL, folder INTEGER NOT NULL, name BLOB NOT NULL, digest BLOB NOT NULL, project TEXT NOT NULL,
-  medium TEXT NOT NULL, PRIMARY KEY (server, folder, name)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS server (id INTEGER PRIMARY KEY, address TEXT NOT NULL UNIQUE);
-CREATE TABLE IF NOT EXISTS news (
-  server INTEGER NOT NULL, path BLOB NOT NULL, state TEXT NOT NULL, PRIMARY KEY (server, path)) WITHOUT ROWID;
-CREATE TEMP TABLE came (digest BLOB NOT NULL);
-CREATE TEMP TABLE went (digest BLOB NOT NULL);
-CREATE TEMP TABLE sub (id INTEGER NOT NULL, path BLOB NOT NULL, only_name BLOB);
-CREATE INDEX temp.sub_by_id ON sub (id);
-"""
 _UPSERT = """
 INSERT INTO entry VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (folder, name) DO UPDATE SET
   what=excluded.what, size=excluded.size, files=excluded.files, mtime_ns=excluded.mtime_ns, ctime_ns=excluded.ctime_ns,
@@ -89,7 +69,7 @@ class State:
 
     def __init__(self, home: Path, *, is_dry: bool = False) -> None:
         """Open or make it in ``home``, a private folder. Raises Refused."""
-        self.database, self.set_aside = _opened(home / FILE)
+        self.database, self.set_aside = opened(home / FILE)
         self._is_dry = is_dry
         self._begun_s, self._waiting_bytes = time.monotonic(), 0
         self._execute("BEGIN IMMEDIATE")
@@ -261,35 +241,3 @@ def entry_of(
     return Entry(
         folder, name, what, size, files, signed(mtime_ns), signed(ctime_ns), settled, PRESENT, digest, told, medium, link
     )
-
-
-def _opened(path: Path) -> Tuple[sqlite3.Connection, str]:
-    """The database, and the name that a damaged one was given."""
-    if path.is_symlink():
-        raise Refused(f"{path} is a symbolic link: remove it")
-    try:
-        return _connected(path), ""
-    except sqlite3.OperationalError as error:
-        raise Refused(f"{path} cannot be used ({error}): name another data folder with LABCARBON_DATA=FOLDER") from error
-    except sqlite3.DatabaseError:
-        aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
-        for suffix in ("", "-wal", "-shm"):
-            part = path.with_name(path.name + suffix)
-            if part.exists():
-                os.replace(part, aside.with_name(aside.name + suffix))
-        return _connected(path), aside.name
-
-
-def _connected(path: Path) -> sqlite3.Connection:
-    if not path.exists():
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    database = sqlite3.connect(str(path), timeout=20, isolation_level=None)
-    try:
-        database.execute("PRAGMA journal_mode=WAL")
-        database.execute("PRAGMA synchronous=NORMAL")  # a kill loses nothing; a power cut the last second's hashing
-        database.execute("PRAGMA temp_store=FILE")
-        database.executescript(_SCHEMA)
-    except BaseException:
-        database.close()
-        raise
-    return database

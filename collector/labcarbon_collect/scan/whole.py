@@ -10,11 +10,12 @@ from labcarbon_collect.progress import Progress
 from labcarbon_collect.scan.asked import Asked, Whole
 from labcarbon_collect.scan.pace import Pace
 from labcarbon_collect.scan.places import Tree
-from labcarbon_collect.scan.reading import Batch, FileReader, Threads
+from labcarbon_collect.scan.reading import Batch, FileReader
 from labcarbon_collect.scan.results import Results
 from labcarbon_collect.scan.state import TOP, Entry, State
 from labcarbon_collect.scan.tally import Tally
 from labcarbon_collect.scan.telling import Teller
+from labcarbon_collect.scan.threads import Threads
 from labcarbon_collect.scan.walk import Here, Walk
 
 _WAIT_S = 0.2
