@@ -89,8 +89,8 @@ def generate(root: Path, files: int, total: int) -> Disk:
     return disk
 
 
-def in_threads(work: Callable[[Iterator[tuple[Path, int]]], None], disk: Disk, threads: int) -> float:
-    """Return the seconds that all files take."""
+def in_threads(work: Callable[[Iterator[tuple[Path, int]]], None], disk: Disk, threads: int) -> tuple[float, float]:
+    """Return the seconds that all files take, and of processor time."""
     waiting, lock = iter(disk.files), threading.Lock()
 
     def some() -> Iterator[tuple[Path, int]]:
@@ -101,11 +101,11 @@ def in_threads(work: Callable[[Iterator[tuple[Path, int]]], None], disk: Disk, t
                 return
             yield each
 
-    begun = time.perf_counter()
+    begun, cpu_begun_s = time.perf_counter(), time.process_time()
     with ThreadPoolExecutor(threads) as pool:
         for done in [pool.submit(work, some()) for _ in range(threads)]:
             done.result()
-    return time.perf_counter() - begun
+    return time.perf_counter() - begun, time.process_time() - cpu_begun_s
 
 
 def plain(hashing: bool) -> Callable[[Iterator[tuple[Path, int]]], None]:
@@ -128,6 +128,7 @@ class Done:
     """What one scan took and said."""
 
     seconds: float
+    cpu_s: float
     rss_mb: float
     said: str
 
@@ -138,13 +139,28 @@ def scan(disk: Disk, environ: dict[str, str], threads: int, *, kill_after_s: flo
     begun = time.perf_counter()
     with tempfile.TemporaryFile("w+") as out:
         process = subprocess.Popen(command, env=environ, stdout=out, stderr=subprocess.DEVNULL)
-        if kill_after_s is not None:
-            time.sleep(kill_after_s)
-            process.send_signal(signal.SIGKILL)
-        _, _, used = os.wait4(process.pid, 0)
+        rss_mb = 0.0
+        while True:
+            pid, _, used = os.wait4(process.pid, os.WNOHANG)
+            seconds = time.perf_counter() - begun
+            if pid:
+                break
+            rss_mb = max(rss_mb, highest_rss_mb(process.pid))
+            if kill_after_s is not None and seconds >= kill_after_s:
+                os.kill(process.pid, signal.SIGKILL)
+            time.sleep(0.02)
         process.returncode = 0
         out.seek(0)
-        return Done(time.perf_counter() - begun, used.ru_maxrss / 1000, out.read())
+        return Done(seconds, used.ru_utime + used.ru_stime, rss_mb, out.read())
+
+
+def highest_rss_mb(pid: int) -> float:
+    """Return the most memory that a process has held. wait4 tells of its parent's, too: it is counted from before exec."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return 0.0
+    return next((int(each.split()[1]) * 1024 / 1e6 for each in lines if each.startswith("VmHWM:")), 0.0)
 
 
 def hashed(data: Path) -> tuple[int, int]:
@@ -180,22 +196,26 @@ def measure(options: argparse.Namespace, folder: Path, server: fakes.FakeServer)
         "PYTHONPATH": str(ROOT / "collector"), "LABCARBON_DATA": str(folder / "first"), "HOME": str(folder),
         "XDG_CONFIG_HOME": str(folder / "config"),
     }  # fmt: skip
-    line("plain read", in_threads(plain(False), disk, options.threads), size)
-    before = in_threads(plain(True), disk, options.threads)
-    line("plain hash (the limit)", before, size)
+    line("plain read", in_threads(plain(False), disk, options.threads)[0], size)
+    before, cpu_s = in_threads(plain(True), disk, options.threads)
+    line("plain hash (the limit)", before, size, f"{cpu_s:.1f} CPU s")
     first = scan(disk, environ, options.threads)
-    after = in_threads(plain(True), disk, options.threads)
-    line("plain hash again", after, size)
+    asked = len(server.requests)
+    server.requests.clear()
+    after, cpu_s = in_threads(plain(True), disk, options.threads)
+    line("plain hash again", after, size, f"{cpu_s:.1f} CPU s")
     limit = (before + after) / 2
     share = limit / first.seconds
     line("first scan", first.seconds, size, mark(share >= MARK_SHARE, f"{share:.0%} of the limit, mark {MARK_SHARE:.0%}"))
+    print(f"{'':34}{first.cpu_s:.1f} CPU s: plain hashing takes {cpu_s / first.cpu_s:.0%} of it; {asked} requests")
     print(f"{'':34}{mark(first.rss_mb <= MARK_RSS_MB, f'{first.rss_mb:.0f} MB RSS, mark {MARK_RSS_MB}')}")
     print(first.said)
-    asked = len(server.requests)
     second = scan(disk, environ, options.threads)
     part = second.seconds / first.seconds
     line("second scan", second.seconds, size, mark(part <= MARK_SECOND, f"{part:.1%} of the first, mark {MARK_SECOND:.0%}"))
-    print(f"{'':34}{read_of(second.said)}; {len(server.requests) - asked} requests; {second.rss_mb:.0f} MB RSS")
+    print(
+        f"{'':34}{read_of(second.said)}; {len(server.requests)} requests, {second.cpu_s:.1f} CPU s; {second.rss_mb:.0f} MB RSS"
+    )
     environ["LABCARBON_DATA"] = str(folder / "killed")
     killed = scan(disk, environ, options.threads, kill_after_s=first.seconds / 2)
     files, kept = hashed(folder / "killed")
