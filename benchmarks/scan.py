@@ -213,9 +213,8 @@ def measure(options: argparse.Namespace, folder: Path, server: fakes.FakeServer)
     second = scan(disk, environ, options.threads)
     part = second.seconds / first.seconds
     line("second scan", second.seconds, size, mark(part <= MARK_SECOND, f"{part:.1%} of the first, mark {MARK_SECOND:.0%}"))
-    print(
-        f"{'':34}{read_of(second.said)}; {len(server.requests)} requests, {second.cpu_s:.1f} CPU s; {second.rss_mb:.0f} MB RSS"
-    )
+    used = f"{len(server.requests)} requests, {second.cpu_s:.1f} CPU s, {second.rss_mb:.0f} MB RSS"
+    print(f"{'':34}{read_of(second.said)}; {used}")
     environ["LABCARBON_DATA"] = str(folder / "killed")
     killed = scan(disk, environ, options.threads, kill_after_s=first.seconds / 2)
     files, kept = hashed(folder / "killed")
