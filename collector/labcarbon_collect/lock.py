@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
+from pathlib import Path
 
 
 class AlreadyRunning(Exception):
-    """Another daemon measures this node."""
+    """Another process of ours does this already."""
 
 
 def take(node: str) -> socket.socket:
@@ -27,6 +29,12 @@ def take_machine() -> socket.socket:
         "another labcarbon-collect daemon measures this machine already, from another data folder; see it with: "
         "labcarbon-collect status (a node that only simulates: set LABCARBON_NODE_ID to a UUID of its own)",
     )
+
+
+def take_scan(home: Path) -> socket.socket:
+    """Hold the lock of the scans of one data folder. Raises AlreadyRunning."""
+    mark = hashlib.sha256(str(home.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return _hold(f"labcarbon-collect-scan-{mark}", f"another scan with the data folder {home} goes on: wait for its end")
 
 
 def _hold(name: str, refusal: str) -> socket.socket:

@@ -20,14 +20,14 @@ class Progress:
         self._shown_s = self._begun_s if not self._terminal else -_PLAIN_EVERY_S
         self._wide = 0
 
-    def show(self, rows: int, fraction: float, *, last: bool = False) -> None:
-        """Show ``rows`` done and the ``fraction`` (0 to 1) of the whole."""
+    def show(self, rows: int, fraction: float, *, last: bool = False, read_bytes: Optional[int] = None) -> None:
+        """Show ``rows`` done, bytes read where they count, and the ``fraction`` (0 to 1) of the whole."""
         now_s = self._now()
         every_s = _TERMINAL_EVERY_S if self._terminal else _PLAIN_EVERY_S
         if not last and now_s - self._shown_s < every_s:
             return
         self._shown_s = now_s
-        text = self.text(rows, fraction, now_s - self._begun_s, done=last)
+        text = self.text(rows, fraction, now_s - self._begun_s, done=last, read_bytes=read_bytes)
         if not self._terminal:
             print(text, file=self._out, flush=True)
             return
@@ -37,15 +37,26 @@ class Progress:
         self._out.flush()
         self._wide = len(line)
 
-    def text(self, rows: int, fraction: float, elapsed_s: float, *, done: bool) -> str:
+    def text(self, rows: int, fraction: float, elapsed_s: float, *, done: bool, read_bytes: Optional[int] = None) -> str:
         """Rows, rate, and the time that is left."""
-        rate = rows / elapsed_s if elapsed_s > 0 else 0.0
-        parts = [f"{rows:,} {self._what}", f"{rate:,.0f}/s"]
+        rate = 1 / elapsed_s if elapsed_s > 0 else 0.0
+        if read_bytes is None:
+            parts = [f"{rows:,} {self._what}", f"{rows * rate:,.0f}/s"]
+        else:
+            parts = [f"{rows:,} {self._what}", f"{amount(read_bytes)} read", f"{amount(read_bytes * rate)}/s"]
         if done:
             parts.append(f"{elapsed_s:.0f} s")
         elif fraction > 0:
             parts.append(f"{fraction * 100:.0f} %, {_duration(elapsed_s / fraction - elapsed_s)} left")
         return ", ".join(parts)
+
+
+def amount(size: float) -> str:
+    """Bytes in decimal units, three digits: ``3.21 GB``."""
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= 0.9995 * unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size:.0f} B"
 
 
 def _duration(seconds: float) -> str:

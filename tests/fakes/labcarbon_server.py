@@ -44,6 +44,8 @@ class FakeServer:
     answer: Callable[[int, int], list[str]] | None = None  # (row, energy) → result, instead of storing
     config: dict[str, Any] = field(default_factory=dict)
     projects: tuple[str, ...] = ("demo",)
+    artifacts: dict[str, dict[str, Any]] = field(default_factory=dict)  # digest → as it was told last
+    copies: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)  # (node, path) → (digest, state)
     preflight: dict[str, Any] = field(default_factory=lambda: dict(NOTHING_LIKE_IT))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -55,6 +57,37 @@ class FakeServer:
     def sent(self, method: str, path: str) -> list[Request]:
         """The requests of one kind."""
         return [request for request in self.requests if request.method == method and path in request.path]
+
+    def present(self) -> dict[str, str]:
+        """Path → digest of what is there, as far as the server knows."""
+        return {path: digest for (_, path), (digest, state) in self.copies.items() if state == "present"}
+
+    def register(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Artifacts and where they lie; each row is answered."""
+        results = []
+        for row in body["artifacts"]:
+            known = self.artifacts.get(row["digest"])
+            if known is not None and known["bytes"] != row["bytes"]:
+                results.append(["refused", f"This digest is known as a file of {known['bytes']} bytes."])
+                continue
+            places = {("" if "://" in copy["path"] else body.get("node", ""), copy["path"]) for copy in row["copies"]}
+            moved = any(self.copies.get(place) != (row["digest"], "present") for place in places)
+            self.copies.update(dict.fromkeys(places, (row["digest"], "present")))
+            self.artifacts[row["digest"]] = row
+            project = row.get("project")
+            word = [] if project is None or project in self.projects else [f"There is no project {project!r}."]
+            results.append(["created" if known is None else "changed" if moved else "unchanged", *word])
+        return {"results": results}
+
+    def note_found(self, body: dict[str, Any]) -> dict[str, Any]:
+        """What a scan found of places it knew; others are passed over."""
+        changed = 0
+        for row in body["copies"]:
+            place = ("" if "://" in row["path"] else body.get("node", ""), row["path"])
+            if place in self.copies and self.copies[place][1] != row["state"]:
+                self.copies[place] = (self.copies[place][0], row["state"])
+                changed += 1
+        return {"changed": changed}
 
     def ingest(self, body: dict[str, Any]) -> dict[str, Any]:
         columns, shares = body["windows"], body["shares"]
@@ -119,6 +152,10 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, fake.preflight
         if path.startswith("preflight/"):
             return 200, {}
+        if path == "artifacts/":
+            return 200, fake.register(self.body)
+        if path == "artifacts/copies/":
+            return 200, fake.note_found(self.body)
         if path.endswith("/metrics/"):
             return 200, {"points": len(self.body["points"])}
         run = path.removeprefix("runs/").rstrip("/")

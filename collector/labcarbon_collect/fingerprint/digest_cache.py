@@ -72,10 +72,10 @@ class DigestCache:
 
 
 def _key(file: File) -> Tuple[int, ...]:
-    return tuple(_signed(each) for each in (file.device, file.inode, file.size, file.mtime_ns, file.ctime_ns))
+    return tuple(signed(each) for each in (file.device, file.inode, file.size, file.mtime_ns, file.ctime_ns))
 
 
-def _signed(value: int) -> int:
+def signed(value: int) -> int:
     """SQLite's integers have a sign; inodes of some file systems use all 64 bits."""
     return value - 2 * _INT64 if value >= _INT64 else value
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass, field
-from typing import List, Sequence, Set, Tuple
+from typing import Callable, List, Optional, Sequence, Set, Tuple
 
 from labcarbon_collect.fingerprint.budget import Budget, OutOfBudget
 from labcarbon_collect.lc1 import manifest_hash, summed
 
 MOST_FILES, _DEEPEST = 2_000_000, 64
+Follow = Callable[[bytes], None]
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,12 @@ class Manifest:
         return manifest_hash((file.name, file.size, digest) for file, digest in zip(self.files, digests))
 
 
-def manifest(role: str, path: str, budget: Budget, *, most_files: int = MOST_FILES) -> Manifest:
+def manifest(
+    role: str, path: str, budget: Budget, *, most_files: int = MOST_FILES, follow: Optional[Follow] = None
+) -> Manifest:
     """List a path. Hidden files, ``__pycache__``, pipes, devices and sockets are left out; times of folders do not count.
 
+    ``follow`` is shown each link below the path before it is followed, and may raise.
     Raises OutOfBudget, and OSError when a folder cannot be read: what is not seen is not known.
     """
     found = Manifest(role, path)
@@ -64,7 +68,7 @@ def manifest(role: str, path: str, budget: Budget, *, most_files: int = MOST_FIL
     while waiting:
         folder, name, depth = waiting.pop()
         budget.check()
-        _list(folder, name, depth, found.files, seen, waiting, budget)
+        _list(folder, name, depth, found.files, seen, waiting, budget, follow)
         if len(found.files) > most_files:
             raise OutOfBudget(f"it holds more than {most_files} files")
     found.files.sort(key=lambda file: file.name)
@@ -73,7 +77,7 @@ def manifest(role: str, path: str, budget: Budget, *, most_files: int = MOST_FIL
 
 def _list(
     folder: bytes, name: bytes, depth: int, files: List[File], seen: Set[Tuple[int, int]],
-    waiting: List[Tuple[bytes, bytes, int]], budget: Budget,
+    waiting: List[Tuple[bytes, bytes, int]], budget: Budget, follow: Optional[Follow],
 ) -> None:  # fmt: skip
     with os.scandir(folder) as entries:
         listed = [entry for entry in entries if not entry.name.startswith(b".") and entry.name != b"__pycache__"]
@@ -82,6 +86,8 @@ def _list(
     for number, entry in enumerate(listed):
         if number % 256 == 0:
             budget.check()
+        if follow is not None and entry.is_symlink():
+            follow(entry.path)
         try:
             about = entry.stat()
         except FileNotFoundError:

@@ -1,0 +1,242 @@
+"""What `labcarbon-collect scan` costs against plain reading and plain hashing of the same files with as many threads.
+
+200 000 generated files, sparse, 50 GB by default: loose checkpoints, folders of models, images, shards of datasets. The scan
+talks to a small server in this process. Then: killed half-way and gone on with, and a second pass over unchanged files.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.fakes import labcarbon_server as fakes
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCK = 1 << 20
+MARK_SHARE, MARK_RSS_MB, MARK_SECOND = 0.80, 150, 0.05
+
+
+@dataclass
+class Disk:
+    """The generated files. ``again``: bytes that a scan hashes twice (what stands behind a safetensors header)."""
+
+    root: Path
+    files: list[tuple[Path, int]] = field(default_factory=list)
+    again: int = 0
+
+    def put(self, name: str, head: bytes, size: int, tail: bytes = b"") -> None:
+        """Write a sparse file with a beginning and an end; its number in between, so that no two are the same."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        size = max(size, len(head) + 8 + len(tail))
+        with path.open("wb") as file:
+            file.write(head + len(self.files).to_bytes(8, "little"))
+            file.truncate(size)
+            file.seek(size - len(tail))
+            file.write(tail)
+        self.files.append((path, size))
+
+    def weights(self, name: str, size: int) -> None:
+        """A safetensors file of one tensor."""
+        shape = {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}
+        header = json.dumps({"weight": shape}).encode()
+        header += b" " * (-len(header) % 8)
+        self.put(name, len(header).to_bytes(8, "little") + header, 8 + len(header) + size)
+        self.again += size
+
+
+ZIP = b"PK\x03\x04" + bytes(22) + (16).to_bytes(2, "little") + bytes(2) + b"archive/data.pkl"
+ZIP_END = b"PK\x05\x06" + bytes(18)
+
+
+def generate(root: Path, files: int, total: int) -> Disk:
+    """Half of the bytes in few large files, half in many small ones, as a lab's disk is."""
+    disk = Disk(root)
+    large = max(8, files // 400)
+    small = files - large - 2 * (large // 8)
+    for number in range(large):
+        size = total // 2 // large
+        if number % 8 == 0:
+            disk.weights(f"models/m{number}/model.safetensors", size)
+            disk.put(f"models/m{number}/config.json", b'{"model_type": "bert"}', 0)
+            disk.put(f"models/m{number}/README.md", b"---\nlicense: mit\n---\n", 0)
+        elif number % 8 == 1:
+            disk.weights(f"runs/r{number % 50}/best-{number}.safetensors", size)
+        else:
+            disk.put(f"runs/r{number % 50}/epoch={number}.ckpt", ZIP, size, ZIP_END)
+    for number in range(small):
+        size = total // 2 // small
+        if number % 4 == 0:
+            disk.put(f"shards/s{number // 4000}/part-{number:06}.parquet", b"PAR1", size, b"PAR1")
+        elif number % 4 == 1:
+            disk.put(f"loose/l{number // 4000}/step-{number}.pt", ZIP, size, ZIP_END)
+        else:
+            disk.put(f"arrays/a{number // 4000}/{number}.npy", b"\x93NUMPY", size)
+    return disk
+
+
+def in_threads(work: Callable[[Iterator[tuple[Path, int]]], None], disk: Disk, threads: int) -> tuple[float, float]:
+    """Return the seconds that all files take, and of processor time."""
+    waiting, lock = iter(disk.files), threading.Lock()
+
+    def some() -> Iterator[tuple[Path, int]]:
+        while True:
+            with lock:
+                each = next(waiting, None)
+            if each is None:
+                return
+            yield each
+
+    begun, cpu_begun_s = time.perf_counter(), time.process_time()
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(work, some()) for _ in range(threads)]:
+            done.result()
+    return time.perf_counter() - begun, time.process_time() - cpu_begun_s
+
+
+def plain(hashing: bool) -> Callable[[Iterator[tuple[Path, int]]], None]:
+    """Read each file in blocks, and hash it: that of safetensors twice, as what stands behind the header is asked for."""
+
+    def work(files: Iterator[tuple[Path, int]]) -> None:
+        view = memoryview(bytearray(BLOCK))
+        for path, _ in files:
+            digests = [hashlib.sha256()] * hashing + [hashlib.sha256()] * (hashing and path.suffix == ".safetensors")
+            with path.open("rb", buffering=0) as file:
+                while count := file.readinto(view):
+                    for digest in digests:
+                        digest.update(view[:count])
+
+    return work
+
+
+@dataclass
+class Done:
+    """What one scan took and said."""
+
+    seconds: float
+    cpu_s: float
+    rss_mb: float
+    said: str
+
+
+def scan(disk: Disk, environ: dict[str, str], threads: int, *, kill_after_s: float | None = None) -> Done:
+    """Scan, and kill it after a while if that is asked."""
+    command = [sys.executable, "-m", "labcarbon_collect", "scan", "--threads", str(threads), str(disk.root)]
+    begun = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as out:
+        process = subprocess.Popen(command, env=environ, stdout=out, stderr=subprocess.DEVNULL)
+        rss_mb = 0.0
+        while True:
+            pid, _, used = os.wait4(process.pid, os.WNOHANG)
+            seconds = time.perf_counter() - begun
+            if pid:
+                break
+            rss_mb = max(rss_mb, highest_rss_mb(process.pid))
+            if kill_after_s is not None and seconds >= kill_after_s:
+                os.kill(process.pid, signal.SIGKILL)
+            time.sleep(0.02)
+        process.returncode = 0
+        out.seek(0)
+        return Done(seconds, used.ru_utime + used.ru_stime, rss_mb, out.read())
+
+
+def highest_rss_mb(pid: int) -> float:
+    """Return the most memory that a process has held. wait4 tells of its parent's, too: it is counted from before exec."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return 0.0
+    return next((int(each.split()[1]) * 1024 / 1e6 for each in lines if each.startswith("VmHWM:")), 0.0)
+
+
+def hashed(data: Path) -> tuple[int, int]:
+    """Return (files, bytes) that the state holds a digest of."""
+    with sqlite3.connect(data / "collector" / "scan.db") as database:
+        asked = "SELECT COUNT(*), COALESCE(SUM(size), 0) FROM entry WHERE digest IS NOT NULL AND what < 3"
+        files, size = database.execute(asked).fetchone()
+    return files, size
+
+
+def line(what: str, seconds: float, size: int, more: str = "") -> None:
+    """Print one row."""
+    print(f"{what:34}{seconds:8.1f} s{size / seconds / 1e6:9.0f} MB/s  {more}", flush=True)
+
+
+def mark(is_kept: bool, text: str) -> str:
+    """Return a figure with its mark, and whether it is kept."""
+    return f"{text}: {'kept' if is_kept else 'NOT KEPT'}"
+
+
+def read_of(said: str) -> str:
+    """Return the line of the summary that tells what was read."""
+    return next((each for each in said.splitlines() if "looked at" in each), "(no summary)")
+
+
+def measure(options: argparse.Namespace, folder: Path, server: fakes.FakeServer) -> None:
+    """Generate, measure, print."""
+    disk = generate(folder / "disk", options.files, int(options.gb * 1e9))
+    size = sum(each for _, each in disk.files)
+    print(f"{len(disk.files):,} files, {size / 1e9:.1f} GB, {options.threads} threads", flush=True)
+    environ = {
+        **os.environ, "LABCARBON_URL": server.url, "LABCARBON_TOKEN": "bench", "LABCARBON_NODE_ID": str(uuid.uuid4()),
+        "PYTHONPATH": str(ROOT / "collector"), "LABCARBON_DATA": str(folder / "first"), "HOME": str(folder),
+        "XDG_CONFIG_HOME": str(folder / "config"),
+    }  # fmt: skip
+    line("plain read", in_threads(plain(False), disk, options.threads)[0], size)
+    before, cpu_s = in_threads(plain(True), disk, options.threads)
+    line("plain hash (the limit)", before, size, f"{cpu_s:.1f} CPU s")
+    first = scan(disk, environ, options.threads)
+    asked = len(server.requests)
+    server.requests.clear()
+    after, cpu_s = in_threads(plain(True), disk, options.threads)
+    line("plain hash again", after, size, f"{cpu_s:.1f} CPU s")
+    limit = (before + after) / 2
+    share = limit / first.seconds
+    line("first scan", first.seconds, size, mark(share >= MARK_SHARE, f"{share:.0%} of the limit, mark {MARK_SHARE:.0%}"))
+    print(f"{'':34}{first.cpu_s:.1f} CPU s: plain hashing takes {cpu_s / first.cpu_s:.0%} of it; {asked} requests")
+    print(f"{'':34}{mark(first.rss_mb <= MARK_RSS_MB, f'{first.rss_mb:.0f} MB RSS, mark {MARK_RSS_MB}')}")
+    print(first.said)
+    second = scan(disk, environ, options.threads)
+    part = second.seconds / first.seconds
+    line("second scan", second.seconds, size, mark(part <= MARK_SECOND, f"{part:.1%} of the first, mark {MARK_SECOND:.0%}"))
+    used = f"{len(server.requests)} requests, {second.cpu_s:.1f} CPU s, {second.rss_mb:.0f} MB RSS"
+    print(f"{'':34}{read_of(second.said)}; {used}")
+    environ["LABCARBON_DATA"] = str(folder / "killed")
+    killed = scan(disk, environ, options.threads, kill_after_s=first.seconds / 2)
+    files, kept = hashed(folder / "killed")
+    line("killed half-way", killed.seconds, max(1, kept), f"{files:,} files, {kept / 1e9:.1f} GB kept")
+    rest = scan(disk, environ, options.threads)
+    line("gone on with", rest.seconds, size - kept, read_of(rest.said))
+    all_files, all_bytes = hashed(folder / "killed")
+    told = f"{all_files - files:,} files, {(all_bytes - kept) / 1e9:.1f} GB came to the state"
+    print(f"{'':34}{told}; what was read, less that: hashed twice")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=200_000)
+    parser.add_argument("--gb", type=float, default=50.0)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--folder", type=Path, help="where to write the files (sparse; a temporary folder by default)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="labcarbon-bench-", dir=options.folder) as folder, fakes.running() as server:
+        measure(options, Path(folder), server)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Finds artifacts in folders: walked, recognised by magic and names, hashed, kept, told. Nothing is unpacked or run."""

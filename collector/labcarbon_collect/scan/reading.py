@@ -1,0 +1,165 @@
+"""Reads files: recognised by their first bytes, then hashed in the same read."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import List, NamedTuple, Optional
+
+from labcarbon_collect.scan.about import About, Broken, unrecognised
+from labcarbon_collect.scan.formats import HEAD_BYTES, recognised
+from labcarbon_collect.scan.named import unregistrable
+from labcarbon_collect.scan.pace import Pace
+from labcarbon_collect.scan.places import Reader, Stamp, Stood, Tree
+from labcarbon_collect.scan.safetensors import At
+
+_BLOCK, _GLANCE = 1 << 20, 16 << 10
+# Files of these names are most likely read to their end, so that their first read may be a long one.
+_LIKELY = re.compile(
+    rb"\.(?:pt|pth|ckpt|bin|safetensors|keras|h5|hdf5|onnx|gguf|parquet|npy|npz|arrow|tar|index|data-\d{5}-of-\d{5})$",
+    re.IGNORECASE,
+)
+_SETTLED_NS = 2_000_000_000
+
+
+class Task(NamedTuple):
+    """A file to read, as it was listed. ``is_new``: nothing is known of it; ``link``: its inode where it has several
+    names; ``of_run``: numbered alike."""
+
+    stamp: Stamp
+    is_new: bool = False
+    link: Optional[str] = None
+    of_run: bool = False
+
+
+class Read(NamedTuple):
+    """What came of one. ``why``: why there is nothing to tell; ``fault``: gone, changed, unreadable, broken or empty."""
+
+    task: Task
+    digest: Optional[bytes] = None
+    about: Optional[About] = None
+    payload: Optional[str] = None
+    why: str = ""
+    fault: str = ""
+    settled: bool = True
+
+
+@dataclass
+class Batch:
+    """Files of one folder. ``is_member``: of a folder that is one artifact, so that they are not recognised."""
+
+    folder: int
+    path: bytes
+    medium: str
+    is_member: bool
+    tasks: List[Task] = field(default_factory=list)
+    size: int = 0
+
+
+class FileReader:
+    """Reads batches of files; used by several threads at once."""
+
+    def __init__(self, tree: Tree, pace: Pace, *, take_all: bool, is_dry: bool) -> None:
+        self._tree, self._pace, self._take_all, self._is_dry = tree, pace, take_all, is_dry
+        self._own = threading.local()
+
+    def read(self, batch: Batch) -> List[Read]:
+        """What each file of a batch is."""
+        return [self._read(batch.path + b"/" + task.stamp[0], task, batch.is_member) for task in batch.tasks]
+
+    def _read(self, path: bytes, task: Task, is_member: bool) -> Read:
+        try:
+            with closing(self._tree.opened(path, follow=is_member)) as file:
+                if file.stood() != Stood(task.stamp[1], task.stamp[2]):
+                    return _changed(task)
+                return self._opened(file, path, task, is_member)
+        except FileNotFoundError:
+            return Read(task, why="it went while it was read", fault="gone")
+        except Broken as broken:
+            return Read(task, why=str(broken), fault="broken")
+        except OSError as error:
+            return Read(task, why=f"it cannot be read: {error.strerror or error}", fault="unreadable")
+
+    def _opened(self, file: Reader, path: bytes, task: Task, is_member: bool) -> Read:
+        view = self._buffer()
+        size = task.stamp[1]
+        whole = is_member or self._take_all or _LIKELY.search(task.stamp[0]) is not None
+        first = min(size, _BLOCK if whole else _GLANCE)
+        self._pace.take(first)
+        count = file.read_into(view[:first]) if size else 0
+        about: Optional[About] = None
+        if not is_member:
+            name = task.stamp[0].decode("utf-8", "replace")
+            head, at = bytes(view[: min(count, HEAD_BYTES)]), _read_or_ask(view, count, file)
+            about = recognised(name, size, head, at, of_run=task.of_run)
+            if about is None and not self._take_all:
+                return Read(task, settled=_is_settled(task.stamp))
+            about = about or unrecognised(name)
+            why = unregistrable(path)
+            if why:
+                return Read(task, why=why, fault="broken")
+        if self._is_dry:
+            return Read(task, about=about)
+        return self._hashed(file, task, about, view, count)
+
+    def _hashed(self, file: Reader, task: Task, about: Optional[About], view: memoryview, count: int) -> Read:
+        size = task.stamp[1]
+        whole = hashlib.sha256(view[:count])
+        payload = _Payload(about)
+        payload.update(view[:count], 0)
+        done = count
+        while count and done < size:
+            self._pace.take(min(size - done, _BLOCK))
+            count = file.read_into(view[: min(size - done, _BLOCK)])
+            whole.update(view[:count])
+            payload.update(view[:count], done)
+            done += count
+        if done != size or file.stood() != Stood(size, task.stamp[2]):
+            return _changed(task)
+        return Read(task, whole.digest(), about, payload.digest(), settled=_is_settled(task.stamp))
+
+    def _buffer(self) -> memoryview:
+        view: Optional[memoryview] = getattr(self._own, "view", None)
+        if view is None:
+            view = self._own.view = memoryview(bytearray(_BLOCK))
+        return view
+
+
+class _Payload:
+    """SHA-256 of what stands behind a header of its own, if there is one."""
+
+    def __init__(self, about: Optional[About]) -> None:
+        self._at = about.payload_at if about is not None else None
+        self._digest = hashlib.sha256()
+
+    def update(self, block: memoryview, offset: int) -> None:
+        """Take a block of the file that begins at ``offset``."""
+        if self._at is not None and offset + len(block) > self._at:
+            self._digest.update(block[max(0, self._at - offset) :])
+
+    def digest(self) -> Optional[str]:
+        """64 hex digits; None where there is no such header."""
+        return self._digest.hexdigest() if self._at is not None else None
+
+
+def _read_or_ask(view: memoryview, count: int, file: Reader) -> At:
+    """Bytes of a file: from what was read of it already, if they are in that."""
+
+    def at(offset: int, length: int) -> bytes:
+        inside = offset >= 0 and length >= 0 and offset + length <= count
+        return bytes(view[offset : offset + length]) if inside else file.at(offset, length)
+
+    return at
+
+
+def _changed(task: Task) -> Read:
+    return Read(task, why="it changed while it was read: scan again", fault="changed")
+
+
+def _is_settled(stamp: Stamp) -> bool:
+    """A file changed within the last two seconds may change again within a tick of its clock, unseen."""
+    return max(stamp[2], stamp[3]) < time.time_ns() - _SETTLED_NS

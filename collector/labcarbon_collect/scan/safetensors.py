@@ -1,0 +1,108 @@
+"""The header of a safetensors file: eight bytes of length, JSON, then the tensors. Only the header is read."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from typing import Any, Callable, Dict, List, Tuple
+
+from labcarbon_collect.scan.about import CHECKPOINT, About, Broken, by_name, storable
+
+MAX_HEADER_BYTES = 100_000_000  # the format's own limit (safetensors, README "Format")
+MAX_PARSED_BYTES = 16 << 20  # a longer header is not looked into: its JSON would take too much memory
+_SHORTEST = 2
+_TOLD_METADATA = ("format", "license", "base_model", "modelspec.architecture", "modelspec.title")
+_OPTIMIZER = ("optimizer.", "exp_avg", "optim_state")
+_one_at_a_time = threading.Lock()
+At = Callable[[int, int], bytes]  # (offset, length) → bytes of the file
+
+
+def is_likely(head: bytes) -> bool:
+    """Whether a file may begin with such a header."""
+    return head[8:9] == b"{" and 0 < int.from_bytes(head[:8], "little") < 1 << 40
+
+
+def about(name: str, size: int, at: At) -> About:
+    """What the header tells. Raises Broken for one that the format does not allow, or that tells of more than there is."""
+    prefix = at(0, 9)
+    length = int.from_bytes(prefix[:8], "little")
+    if len(prefix) < 9 or length < _SHORTEST:
+        raise Broken("its safetensors header is cut off")
+    if length > MAX_HEADER_BYTES:
+        raise Broken(f"its safetensors header says it has {length} bytes; {MAX_HEADER_BYTES} is the most")
+    if 8 + length > size:
+        raise Broken(f"its safetensors header says it has {length} bytes; the file has {size}")
+    if prefix[8:9] != b"{":
+        raise Broken("its safetensors header is no JSON object")
+    kind, facts = by_name(name)
+    if length > MAX_PARSED_BYTES:
+        return About(kind, "safetensors", facts, payload_at=8 + length)
+    with _one_at_a_time:
+        header = _parsed(at(8, length))
+    told = _Header(header, size - 8 - length)
+    if told.holds_optimizer:
+        kind = CHECKPOINT
+    metadata = [(name, told.metadata[name]) for name in _TOLD_METADATA if name in told.metadata]
+    licence = next((str(value) for name, value in metadata if name == "license"), "")[:100]
+    return About(kind, "safetensors", storable([*facts.items(), *told.facts(), *metadata]), licence, 8 + length)
+
+
+class _Header:
+    """Sums over the tensors that a header lists."""
+
+    def __init__(self, pairs: List[Tuple[str, Any]], payload_bytes: int) -> None:
+        self.metadata: Dict[str, Any] = {}
+        self.tensors = self.parameters = 0
+        self.dtypes: Counter[str] = Counter()
+        self.holds_optimizer = False
+        for name, value in pairs:
+            if name == "__metadata__":
+                self.metadata = {key: text for key, text in _pairs(value) if isinstance(text, str)}
+            else:
+                self._take(name, value, payload_bytes)
+
+    def _take(self, name: str, value: Any, payload_bytes: int) -> None:
+        if not isinstance(value, tuple):
+            raise Broken("its safetensors header describes a tensor otherwise than the format does")
+        dtype, parameters, begin, end = value
+        if not 0 <= begin <= end <= payload_bytes:
+            raise Broken(f"its safetensors header tells of {end} bytes of tensors; {payload_bytes} are there")
+        self.tensors += 1
+        self.parameters += parameters
+        self.dtypes[dtype] += 1
+        self.holds_optimizer = self.holds_optimizer or any(word in name for word in _OPTIMIZER)
+
+    def facts(self) -> List[Tuple[str, Any]]:
+        dtypes = ", ".join(f"{name} {count}" for name, count in self.dtypes.most_common(8))
+        return [("tensors", self.tensors), ("parameters", self.parameters), ("dtypes", dtypes)]
+
+
+def _parsed(content: bytes) -> List[Tuple[str, Any]]:
+    """The header's pairs; each tensor as (dtype, parameters, begin, end), so that a long header takes little memory."""
+    try:
+        pairs = json.loads(content, object_pairs_hook=_tensor)
+    except (ValueError, RecursionError) as error:
+        raise Broken("its safetensors header is no JSON") from error
+    return _pairs(pairs)
+
+
+def _tensor(pairs: List[Tuple[str, Any]]) -> Any:
+    if len(pairs) != 3:
+        return pairs
+    told = dict(pairs)
+    dtype, shape, offsets = told.get("dtype"), told.get("shape"), told.get("data_offsets")
+    if not isinstance(dtype, str) or not isinstance(shape, list) or not isinstance(offsets, list) or len(offsets) != 2:
+        return pairs
+    if not all(type(number) is int and number >= 0 for number in (*shape, *offsets)) or len(shape) > 64:
+        return pairs
+    parameters = 1
+    for number in shape:
+        parameters = min(parameters * number, 1 << 63)
+    return dtype[:16], parameters, offsets[0], offsets[1]
+
+
+def _pairs(value: Any) -> List[Tuple[str, Any]]:
+    if not isinstance(value, list):
+        raise Broken("its safetensors header is no JSON object")
+    return value

@@ -1,0 +1,243 @@
+"""What scans know of this machine's files: what was hashed, what it is, what each server was told. One SQLite file.
+
+Losing it costs time only: everything is hashed and told again, which changes nothing there.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from labcarbon_collect.fingerprint.digest_cache import signed
+from labcarbon_collect.lc1 import manifest_hash
+from labcarbon_collect.scan.about import About
+from labcarbon_collect.scan.places import Stamp
+from labcarbon_collect.scan.state_file import FILE, opened
+
+NOTHING, ARTIFACT, MEMBER, FOLDER = 0, 1, 2, 3  # looked at and of no format; a file; in a folder that is one; such a folder
+PRESENT, CORRUPT = 0, 1
+TOP = 0
+_COMMIT_S, _COMMIT_BYTES = 1.0, 256_000_000
+_JSON = json.JSONEncoder(separators=(",", ":"))
+_UPSERT = """
+INSERT INTO entry VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (folder, name) DO UPDATE SET
+  what=excluded.what, size=excluded.size, files=excluded.files, mtime_ns=excluded.mtime_ns, ctime_ns=excluded.ctime_ns,
+  settled=excluded.settled, state=excluded.state, digest=excluded.digest, about=excluded.about, medium=excluded.medium,
+  link=excluded.link
+"""
+_BELOW = """
+WITH RECURSIVE below (id, path) AS (
+  VALUES (?, ?) UNION ALL
+  SELECT folder.id, CAST(below.path || '/' || folder.name AS BLOB) FROM folder JOIN below ON folder.parent = below.id)
+SELECT id, path FROM below
+"""
+
+
+class Entry(NamedTuple):
+    """A row of what is known. ``digest``: 32 bytes; ``about``: JSON of what is told beside it."""
+
+    folder: int
+    name: bytes
+    what: int
+    size: int
+    files: int
+    mtime_ns: int
+    ctime_ns: int
+    settled: bool
+    state: int
+    digest: Optional[bytes]
+    about: Optional[str]
+    medium: Optional[str]
+    link: Optional[str]
+
+
+class Sums(NamedTuple):
+    """A folder that is one artifact: its digest, bytes, how many files, the latest change of one, whether one is corrupt."""
+
+    digest: bytes
+    size: int
+    files: int
+    mtime_ns: int
+    is_corrupt: bool
+
+
+class State:
+    """One scan's hold on the file. ``is_dry``: whatever is written is forgotten at the end."""
+
+    def __init__(self, home: Path, *, is_dry: bool = False) -> None:
+        """Open or make it in ``home``, a private folder. Raises Refused."""
+        self.database, self.set_aside = opened(home / FILE)
+        self._is_dry = is_dry
+        self._begun_s, self._waiting_bytes = time.monotonic(), 0
+        self._execute("BEGIN IMMEDIATE")
+        self._has_news = self._one("SELECT 1 FROM news LIMIT 1", ()) is not None
+
+    def close(self) -> None:
+        """Keep what is not kept yet, and close."""
+        self._execute("ROLLBACK" if self._is_dry else "COMMIT")
+        self.database.close()
+
+    def keep(self, size: int, *, now: bool = False) -> None:
+        """Put on disk what is known, once a second or so of work or ``size`` bytes have come together."""
+        self._waiting_bytes += size
+        now_s = time.monotonic()
+        if self._is_dry or not (now or self._waiting_bytes >= _COMMIT_BYTES or now_s - self._begun_s >= _COMMIT_S):
+            return
+        self._execute("COMMIT")
+        self._execute("BEGIN IMMEDIATE")
+        self._begun_s, self._waiting_bytes = now_s, 0
+
+    def folder(self, parts: Sequence[bytes]) -> int:
+        """The number of a folder by the names of the way to it."""
+        number = TOP
+        for name in parts:
+            number = self.child(number, name)
+        return number
+
+    def child(self, parent: int, name: bytes) -> int:
+        """The number of a folder in a folder, made if need be."""
+        row = self._one("SELECT id FROM folder WHERE parent=? AND name=?", (parent, name))
+        if row is None:
+            return int(self._execute("INSERT INTO folder (parent, name) VALUES (?, ?)", (parent, name)).lastrowid or 0)
+        return int(row[0])
+
+    def children(self, folder: int) -> List[Tuple[int, bytes]]:
+        """The folders that were in a folder."""
+        return self.database.execute("SELECT id, name FROM folder WHERE parent=?", (folder,)).fetchall()
+
+    def stamps(
+        self, folder: int, first: bytes, until: Optional[bytes], *, members: bool, unread: bool = False
+    ) -> Set[Stamp]:
+        """How files of a folder, from one name to before another, were when they were looked at.
+
+        A file that may have changed since unseen has a time that no file has. ``unread``: only those of no format.
+        """
+        what = "what=2" if members else "what=0" if unread else "what<2"
+        end = "" if until is None else "AND name<?"
+        rows = self._execute(
+            "SELECT name, size, CASE WHEN settled THEN mtime_ns ELSE -1 END, ctime_ns FROM entry "
+            f"WHERE folder=? AND name>=? {end} AND {what}",
+            (folder, first) if until is None else (folder, first, until),
+        )
+        return set(rows)
+
+    def entry(self, folder: int, name: bytes) -> Optional[Entry]:
+        """What is known under a name."""
+        row = self._one("SELECT * FROM entry WHERE folder=? AND name=?", (folder, name))
+        return Entry(*row) if row else None
+
+    def names_of_kind(self, folder: int, *whats: int) -> List[bytes]:
+        """The names in a folder whose rows are of these kinds."""
+        marks = ",".join("?" * len(whats))
+        rows = self._execute(f"SELECT name FROM entry WHERE folder=? AND what IN ({marks})", (folder, *whats))
+        return [name for (name,) in rows]
+
+    def put(self, path: bytes, entry: Entry) -> None:
+        """Keep a row."""
+        self._execute(_UPSERT, entry)
+        if entry.what in (ARTIFACT, FOLDER) and self._has_news:
+            self._execute("DELETE FROM news WHERE path=?", (path,))
+
+    def put_new(self, path: bytes, entries: Sequence[Entry]) -> None:
+        """Keep rows of what was not there before, in the folder at ``path``."""
+        self.database.executemany(_UPSERT, entries)
+        came = [entry for entry in entries if entry.what in (ARTIFACT, FOLDER)]
+        self.database.executemany("INSERT INTO came VALUES (?)", [(entry.digest,) for entry in came])
+        if self._has_news:
+            places = [(path + b"/" + entry.name,) for entry in came]
+            self.database.executemany("DELETE FROM news WHERE path=?", places)
+
+    def unsettle(self, folder: int, name: bytes) -> None:
+        """What is known under a name must be found out again."""
+        self._execute("UPDATE entry SET settled=0 WHERE folder=? AND name=?", (folder, name))
+
+    def set_medium(self, folder: int, medium: str) -> None:
+        """Note the medium of the files in a folder."""
+        self._execute("UPDATE entry SET medium=? WHERE folder=? AND what=1 AND medium != ?", (medium, folder, medium))
+
+    def set_medium_of(self, folder: int, name: bytes, medium: str) -> None:
+        """Note the medium of a folder that is one artifact."""
+        self._execute("UPDATE entry SET medium=? WHERE folder=? AND name=? AND medium != ?", (medium, folder, name, medium))
+
+    def mark_corrupt(self, path: bytes, entry: Entry) -> None:
+        """Note that what lies at a path is not what was hashed there, for those servers that know of it."""
+        self._execute(
+            "UPDATE entry SET state=1, settled=1, ctime_ns=? WHERE folder=? AND name=?",
+            (entry.ctime_ns, entry.folder, entry.name),
+        )
+        self.tell(path, entry.folder, entry.name, "corrupt")
+
+    def tell(self, path: bytes, folder: int, name: bytes, word: str) -> None:
+        """Have the servers told that know of what lies at a path: missing, corrupt or present."""
+        self._has_news = True
+        self._execute(
+            "INSERT OR REPLACE INTO news SELECT server, ?, ? FROM told WHERE folder=? AND name=?", (path, word, folder, name)
+        )
+
+    def forget(self, folder: int, path: bytes, names: Iterable[bytes]) -> List[Tuple[bytes, int]]:
+        """Forget what is not in a folder any more; return (path, bytes) of the artifacts among it."""
+        gone = []
+        for name in names:
+            row = self._one("SELECT what, digest, size FROM entry WHERE folder=? AND name=?", (folder, name))
+            if row is None:
+                continue
+            what, digest, size = row
+            if what in (ARTIFACT, FOLDER):
+                place = path + b"/" + name
+                gone.append((place, size))
+                self._execute("INSERT INTO went VALUES (?)", (digest,))
+                self.tell(place, folder, name, "missing")
+                self._execute("DELETE FROM told WHERE folder=? AND name=?", (folder, name))
+            self._execute("DELETE FROM entry WHERE folder=? AND name=?", (folder, name))
+        return gone
+
+    def forget_tree(self, folder: int, path: bytes) -> List[Tuple[bytes, int]]:
+        """Forget a folder and all below it; return (path, bytes) of the artifacts that lay there."""
+        gone = []
+        for number, place in self._execute(_BELOW, (folder, path)).fetchall():
+            gone.extend(self.forget(number, place, self.names_of_kind(number, ARTIFACT, FOLDER)))
+            self._execute("DELETE FROM entry WHERE folder=?", (number,))
+            self._execute("DELETE FROM folder WHERE id=?", (number,))
+        return gone
+
+    def sums(self, folder: int) -> Sums:
+        """What a folder that is one artifact comes to, from its members."""
+        rows = self._execute("SELECT name, size, digest FROM entry WHERE folder=? AND what=2 ORDER BY name", (folder,))
+        digest = bytes.fromhex(manifest_hash(rows))
+        asked = "SELECT COALESCE(SUM(size), 0), COUNT(*), COALESCE(MAX(mtime_ns), 0), COALESCE(MAX(state), 0)"
+        size, files, mtime_ns, worst = self._execute(f"{asked} FROM entry WHERE folder=? AND what=2", (folder,)).fetchone()
+        return Sums(digest, size, files, mtime_ns, worst == CORRUPT)
+
+    def knows_any(self, folder: int) -> bool:
+        """Whether anything is known of a folder or below it."""
+        below = "SELECT 1 FROM entry WHERE folder=? UNION ALL SELECT 1 FROM folder WHERE parent=? LIMIT 1"
+        return self._one(below, (folder, folder)) is not None
+
+    def gather(self, folder: int, path: bytes, parent: int) -> None:
+        """Count a folder and all below it to what is asked for as a whole: its own row, if it is one artifact, too."""
+        rows = self._execute(_BELOW, (folder, path)).fetchall()
+        self.database.executemany("INSERT INTO sub VALUES (?, ?, NULL)", rows)
+        above, _, name = path.rpartition(b"/")
+        self._execute("INSERT INTO sub VALUES (?, ?, ?)", (parent, above, name))
+
+    def _one(self, statement: str, values: Sequence[object]) -> Optional[Tuple[Any, ...]]:
+        row: Optional[Tuple[Any, ...]] = self.database.execute(statement, values).fetchone()
+        return row
+
+    def _execute(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        return self.database.execute(statement, values)
+
+
+def entry_of(
+    folder: int, what: int, stamp: Stamp, digest: Optional[bytes], *, about: Optional[About] = None,
+    payload: Optional[str] = None, medium: str = "", link: Optional[str] = None, settled: bool = True, files: int = 1,
+) -> Entry:  # fmt: skip
+    """A row from what was read."""
+    name, size, mtime_ns, ctime_ns = stamp
+    told = _JSON.encode(about.wire(payload)) if about is not None else None
+    return Entry(
+        folder, name, what, size, files, signed(mtime_ns), signed(ctime_ns), settled, PRESENT, digest, told, medium, link
+    )

@@ -1,0 +1,63 @@
+"""The file that scans keep what they know in: its tables, opened, and set aside where it is damaged."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+from typing import Tuple
+
+from labcarbon_collect.identity import Refused
+
+FILE = "scan.db"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS folder (
+  id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name BLOB NOT NULL, UNIQUE (parent, name));
+CREATE TABLE IF NOT EXISTS entry (
+  folder INTEGER NOT NULL, name BLOB NOT NULL, what INTEGER NOT NULL, size INTEGER NOT NULL, files INTEGER NOT NULL,
+  mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, settled INTEGER NOT NULL, state INTEGER NOT NULL, digest BLOB,
+  about TEXT, medium TEXT, link TEXT, PRIMARY KEY (folder, name)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS told (
+  server INTEGER NOT NULL, folder INTEGER NOT NULL, name BLOB NOT NULL, digest BLOB NOT NULL, project TEXT NOT NULL,
+  medium TEXT NOT NULL, PRIMARY KEY (server, folder, name)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS server (id INTEGER PRIMARY KEY, address TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS news (
+  server INTEGER NOT NULL, path BLOB NOT NULL, state TEXT NOT NULL, PRIMARY KEY (server, path)) WITHOUT ROWID;
+CREATE TEMP TABLE came (digest BLOB NOT NULL);
+CREATE TEMP TABLE went (digest BLOB NOT NULL);
+CREATE TEMP TABLE sub (id INTEGER NOT NULL, path BLOB NOT NULL, only_name BLOB);
+CREATE INDEX temp.sub_by_id ON sub (id);
+"""
+
+
+def opened(path: Path) -> Tuple[sqlite3.Connection, str]:
+    """The database, and the name that a damaged one was given."""
+    if path.is_symlink():
+        raise Refused(f"{path} is a symbolic link: remove it")
+    try:
+        return _connected(path), ""
+    except sqlite3.OperationalError as error:
+        raise Refused(f"{path} cannot be used ({error}): name another data folder with LABCARBON_DATA=FOLDER") from error
+    except sqlite3.DatabaseError:
+        aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
+        for suffix in ("", "-wal", "-shm"):
+            part = path.with_name(path.name + suffix)
+            if part.exists():
+                os.replace(part, aside.with_name(aside.name + suffix))
+        return _connected(path), aside.name
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    if not path.exists():
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    database = sqlite3.connect(str(path), timeout=20, isolation_level=None)
+    try:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=NORMAL")  # a kill loses nothing; a power cut the last second's hashing
+        database.execute("PRAGMA temp_store=FILE")
+        database.executescript(_SCHEMA)
+    except BaseException:
+        database.close()
+        raise
+    return database

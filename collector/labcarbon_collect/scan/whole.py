@@ -1,0 +1,141 @@
+"""One scan from the first folder to the last: walk, read, take down, tell."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Callable, List, Optional, Sequence, Tuple
+
+from labcarbon_collect.progress import Progress
+from labcarbon_collect.scan.asked import Asked, Whole
+from labcarbon_collect.scan.pace import Pace
+from labcarbon_collect.scan.places import Tree
+from labcarbon_collect.scan.reading import Batch, FileReader
+from labcarbon_collect.scan.results import Results
+from labcarbon_collect.scan.state import TOP, Entry, State
+from labcarbon_collect.scan.tally import Tally
+from labcarbon_collect.scan.telling import Teller
+from labcarbon_collect.scan.threads import Threads
+from labcarbon_collect.scan.walk import Here, Walk
+
+_WAIT_S = 0.2
+# Who hashes needs the interpreter for moments only; waiting 5 ms for it each time would leave cores idle.
+_SWITCH_S = 0.0005
+_EMPTY = (
+    "it is empty, though artifacts are known in it: is it mounted? (if all of them were removed, scan the folder above it)"
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How to scan. ``medium``: named by who scans; ``limit``: bytes a second; ``say``: a dry run, and where it says."""
+
+    threads: int
+    limit: Optional[float] = None
+    medium: Optional[str] = None
+    verify: bool = False
+    take_all: bool = False
+    say: Optional[Callable[[str], None]] = None
+
+
+class Scan:
+    """What is under way."""
+
+    def __init__(self, state: State, wanted: Wanted, teller: Optional[Teller], progress: Progress) -> None:
+        self._state, self._wanted, self._teller, self._progress = state, wanted, teller, progress
+        self.tally = Tally()
+        self.asked = Asked(state)
+        self._results = Results(state, self.tally, found=self._found, say=wanted.say)
+        self._threads: Optional[Threads] = None
+        self._walk: Optional[Walk] = None
+        self._base, self._part = 0.0, 1.0
+
+    def run(self, tops: Sequence[Tuple[Tree, bytes]]) -> None:
+        """Scan folders, each with the tree that it belongs to. Raises PushEnded where the server says no."""
+        sys.setswitchinterval(_SWITCH_S)
+        for number, (tree, path) in enumerate(tops):
+            self._base, self._part = number / len(tops), 1 / len(tops)
+            self._one(tree, path)
+        if self._wanted.say is None:
+            self._state.keep(0, now=True)
+
+    def finish(self) -> Whole:
+        """Tell what is not told yet; return the sums. Raises PushEnded."""
+        try:
+            if self._teller is not None:
+                self._teller.finish()
+        finally:
+            self._show(last=True)
+        return self.asked.whole()
+
+    def _one(self, tree: Tree, path: bytes) -> None:
+        parts = tree.parts(path)
+        parent = self._state.folder(parts[:-1]) if len(parts) > 1 else TOP
+        number, place = self._state.child(parent, parts[-1]), b"/".join(parts)
+        try:
+            listing = tree.listing(place)
+        except OSError as error:
+            self.tally.unreadable_folder(place, error.strerror or str(error))
+            return
+        if not listing.files and not listing.folders and self._state.knows_any(number):
+            self.tally.unreadable_folder(place, _EMPTY)
+            return
+        wanted = self._wanted
+        reader = FileReader(tree, Pace(wanted.limit), take_all=wanted.take_all, is_dry=wanted.say is not None)
+        threads = self._threads = Threads(reader, wanted.threads)
+        self._walk = Walk(
+            tree,
+            self._state,
+            self._results,
+            self.tally,
+            self._give,
+            verify=wanted.verify,
+            take_all=wanted.take_all,
+            medium=wanted.medium,
+        )
+        try:
+            self._walk.go(Here(place, number, parent, parts[-1], 0.0, 1.0))
+            while threads.under_way:
+                self._take(_WAIT_S)
+        finally:
+            threads.close()
+        self._state.gather(number, place, parent)
+
+    def _give(self, batch: Optional[Batch]) -> None:
+        """Have a batch read, once there is room; take what was read meanwhile."""
+        threads = self._threads
+        if threads is None:
+            return
+        while self._take(_WAIT_S if batch is not None and threads.is_full else 0.0) or (
+            batch is not None and threads.is_full
+        ):
+            continue
+        if batch is not None:
+            threads.give(batch)
+
+    def _take(self, wait_s: float) -> bool:
+        done = self._threads.take(wait_s=wait_s) if self._threads is not None else None
+        if done is not None:
+            self._results.take(*done)
+        if self._teller is not None:
+            self._teller.poll()
+        self._show()
+        return done is not None
+
+    def _found(self, above: bytes, entry: Entry) -> None:
+        if self._teller is not None:
+            self._teller.found(above, entry)
+
+    def _show(self, *, last: bool = False) -> None:
+        within = self._walk.fraction if self._walk is not None else 0.0
+        fraction = 1.0 if last else self._base + self._part * within
+        self._progress.show(self.tally.files, fraction, last=last, read_bytes=self.tally.read_bytes)
+
+
+def outermost(paths: Sequence[bytes]) -> List[bytes]:
+    """Folders without those that lie in another of them."""
+    kept: List[bytes] = []
+    for path in sorted(set(paths)):
+        if not any(path.startswith(other.rstrip(b"/") + b"/") for other in kept):
+            kept.append(path)
+    return kept

@@ -1,0 +1,39 @@
+"""A disk to scan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.collector.processes import Collector
+from tests.collector.scan.support import Disk
+
+
+@pytest.fixture
+def disk(tmp_path: Path, person: Collector) -> Disk:
+    """An empty folder, on a machine where somebody is logged in."""
+    return Disk(tmp_path / "disk", person)
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scans of this process trust files that were just written, so that tests need not wait."""
+    monkeypatch.setattr("labcarbon_collect.scan.reading._SETTLED_NS", -(10**12))
+
+
+@pytest.fixture
+def here(disk: Disk, settled: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Scan in this process; return exit code, output and messages."""
+    for name, value in disk.machine.environ.items():
+        if name.startswith(("LABCARBON_", "XDG_", "HOME")):
+            monkeypatch.setenv(name, value)
+    from labcarbon_collect.cli import main
+
+    def scan(*options: str, dirs: tuple[str, ...] = ()) -> tuple[int, str, str]:
+        code = main(["scan", *options, *(dirs or (str(disk.root),))])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return scan
