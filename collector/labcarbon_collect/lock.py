@@ -29,6 +29,14 @@ def take_machine() -> socket.socket:
     )
 
 
+def take_plans(node: str) -> socket.socket:
+    """Hold the lock on carrying out plans on a node. Raises AlreadyRunning."""
+    return _hold(
+        f"labcarbon-collect-plans-{node}",
+        f"another labcarbon-collect apply-plan is at work on node {node}: wait for its end",
+    )
+
+
 def _hold(name: str, refusal: str) -> socket.socket:
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
