@@ -46,9 +46,9 @@ def carry_out_plan(work: Work, asked: Asked, *, begins: Callable[[int], None], e
     try:
         lines = _lines(work, asked)
         _show(work, asked, lines)
-        if lines or work.journal.last:
+        if lines or work.journal.last or any(line.outcome == "trashed" for line in work.plan.lines):
             _confirm(work, asked, lines)
-            begins(sum(line.bytes for line in lines) * (1 if not work.journal.last else 2))
+            begins(sum(line.bytes for line in lines))
             if not work.is_dry:
                 mend_all(work)
                 lines = _lines(work, asked)

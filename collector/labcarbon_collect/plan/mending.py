@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from labcarbon_collect.plan.emptying import gone
-from labcarbon_collect.plan.journal import DELETED, DELETING, HELD, MOVING, RESTORED, RESTORING, TRASHED
+from labcarbon_collect.plan.journal import DELETED, DELETING, HELD, MOVING, REFUSED, RESTORED, RESTORING, TRASHED
 from labcarbon_collect.plan.moving import mark, settle
 from labcarbon_collect.plan.places import Stays, folder_of, lies, on_disk, parts
 from labcarbon_collect.plan.restoring import back
@@ -14,6 +15,7 @@ from labcarbon_collect.plan.trash import clear_away, trash_in
 from labcarbon_collect.plan.work import Work, verified
 
 _OPEN = ("", MOVING, TRASHED, RESTORING, DELETING)
+_ENDED = (REFUSED, RESTORED, DELETED)
 
 
 def mend_all(work: Work) -> None:
@@ -22,6 +24,10 @@ def mend_all(work: Work) -> None:
         state = work.journal.state(line.number)
         if state in _OPEN and (state or line.outcome in ("trashed", "")):
             _mend(work, line, state)
+    ended = [line for line in work.plan.lines if work.journal.state(line.number) in _ENDED]
+    for line in {os.path.dirname(line.path): line for line in ended}.values():
+        with suppress(Stays), folder_of(line.path) as folder:
+            clear_away(folder, work.plan.uuid)
 
 
 def _mend(work: Work, line: Line, state: str) -> None:

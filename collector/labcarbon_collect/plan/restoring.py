@@ -22,7 +22,7 @@ def to_restore(work: Work, numbers: Collection[int]) -> List[Line]:
     lying = (TRASHED, HELD, RESTORING, DELETING)
     return [
         line for line in work.plan.lines
-        if (line.number in numbers if numbers else work.journal.state(line.number) in lying)
+        if (line.number in numbers if numbers else (work.journal.state(line.number) or line.outcome) in lying)
     ]  # fmt: skip
 
 
