@@ -94,7 +94,7 @@ def test_from_a_plan_to_tombstones(live_server: Any, tmp_path: Path, monkeypatch
     }  # fmt: skip
     assert Copy.objects.get(artifact=lines["step2"].artifact).state == "deleted"
     assert Plan.objects.get().state == "applied"
-    carried = AuditEntry.objects.filter(action="plan.carried_out").order_by("pk").values_list("by__username", flat=True)
+    carried = AuditEntry.objects.filter(action="plan.carried_out").order_by("pk").values_list("user__username", flat=True)
     assert list(carried) == ["eng"] * 3
 
 
