@@ -52,8 +52,10 @@ def carry_out_plan(work: Work, asked: Asked, *, begins: Callable[[int], None], e
             if not work.is_dry:
                 mend_all(work)
                 lines = _lines(work, asked)
-            _do(work, asked, lines)
-            ends()
+            try:
+                _do(work, asked, lines)
+            finally:
+                ends()
             if not work.is_dry:
                 work.tell()
     except NotAnswered as error:

@@ -92,10 +92,12 @@ def settle(work: Work, line: Line, folder: int, trash: int, seen: Optional[Listi
 def mark(work: Work, line: Line, folder: int, trash: int, at_us: int) -> str:
     """Note that it lies in the trash since ``at_us``, with its tombstone; return why there is none. Raises OSError."""
     word = ""
-    try:
+    try:  # with the tombstone both folders are on disk, before the journal says that it went
         put(folder, trash, tombstone(work.plan, line, by=work.by, page=work.server.page, moved_us=at_us))
     except (Stays, OSError) as error:
         word = f"no tombstone could be put in its place ({error}): the next call tries again"
+        on_disk(trash)
+        on_disk(folder)
     work.journal.note(line.number, TRASHED, at_us=at_us, path=line.path, is_marked=not word)
     return word
 
@@ -116,8 +118,6 @@ def _move(work: Work, line: Line, folder: int, name: str, seen: Listing) -> None
                 os.rename(name, slot, src_dir_fd=folder, dst_dir_fd=trash)
             except OSError as error:
                 raise Stays(f"it cannot be moved: {error.strerror}") from error
-            on_disk(trash)
-            on_disk(folder)
             settle(work, line, folder, trash, seen)
     except Stays:
         clear_away(folder, work.plan.uuid)
