@@ -285,8 +285,8 @@ def test_a_folder_that_may_not_be_written(world: World, monkeypatch: pytest.Monk
     assert world.outcomes() == ["refused"]
 
 
-@pytest.mark.parametrize("how", ["link", "open", "file"])
-def test_a_trash_that_is_not_ours_is_not_used(world: World, how: str) -> None:
+@pytest.mark.parametrize("how", ["link", "open", "file", "other"])
+def test_a_trash_that_is_not_ours_is_not_used(world: World, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     world.put("step1.pt", b"one")
     world.plan("step1.pt")
     trash = world.disk / TRASH
@@ -296,6 +296,9 @@ def test_a_trash_that_is_not_ours_is_not_used(world: World, how: str) -> None:
     elif how == "open":
         trash.mkdir()
         trash.chmod(0o777)
+    elif how == "other":
+        trash.mkdir(mode=0o700)
+        monkeypatch.setattr(os, "geteuid", lambda: trash.stat().st_uid + 1)
     else:
         trash.write_text("x")
     before = snapshot(world.disk)
@@ -318,6 +321,26 @@ def test_a_pin_while_it_is_read_keeps_it(world: World, monkeypatch: pytest.Monke
     assert world.carry_out() == 0
     assert path.exists()
     assert world.outcomes() == [""]
+
+
+def test_a_change_while_the_server_is_asked_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even one of the same size, under the same time."""
+    monkeypatch.setattr("labcarbon_collect.plan.work.FRESH_S", -1.0)
+    path = world.put("step1.pt", b"one")
+    world.plan("step1.pt")
+    asked = []
+
+    def before(method: str) -> None:
+        asked.append(method)
+        if len(asked) == 2:
+            about = path.stat()
+            path.write_bytes(b"ONE")
+            os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+
+    world.before = before
+    assert world.carry_out() == 1
+    assert path.read_bytes() == b"ONE"
+    assert world.outcomes() == ["refused"]
 
 
 def test_an_objection_just_before_it_is_told_brings_it_back(world: World) -> None:

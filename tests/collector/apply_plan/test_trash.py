@@ -188,6 +188,29 @@ def test_what_is_put_into_a_folder_while_it_is_deleted_is_left(went: World, monk
     assert went.outcomes() == ["deleted"] * 3
 
 
+def test_what_is_added_while_it_is_read_keeps_all_of_it(went: World) -> None:
+    went.days = 20
+    slot = went.slot("hf", 3)
+    went.hashed = lambda size: (slot / "x" / "new").touch()  # type: ignore[assignment,return-value]
+    assert went.carry_out(empty=True) == 1
+    assert snapshot(slot) == {"2": b"2", "x": None, "x/1": b"1", "x/new": b""}
+
+
+def test_what_is_changed_while_it_is_deleted_is_left(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    went.days = 20
+    unlink, slot = os.unlink, went.slot("hf", 3)
+
+    def late(name: str, **folders: int) -> None:
+        unlink(name, **folders)
+        if (slot / "x").exists() and not (slot / "2").exists():
+            (slot / "x" / "1").write_bytes(b"precious")
+
+    monkeypatch.setattr(os, "unlink", late)
+    assert went.carry_out(empty=True) == 1
+    assert went.carry_out(empty=True) == 1
+    assert snapshot(slot) == {"x": None, "x/1": b"precious"}
+
+
 def test_taken_out_of_the_trash_by_hand(went: World) -> None:
     went.slot("run/a.pt", 1).rename(went.disk / "run/a.pt")
     went.slot("run/b.pt", 2).unlink()

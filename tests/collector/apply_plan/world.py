@@ -105,6 +105,7 @@ class World:
     days: float = 0
     faults: list[Any] = field(default_factory=list)
     before: Callable[[str], None] = lambda method: None
+    hashed: Callable[[int], None] = lambda size: None
 
     def __post_init__(self) -> None:
         self.disk = self.root / "disk"
@@ -173,7 +174,7 @@ class World:
         server = PlanServer(transport, PLAN, say=lambda text: None, sleep=lambda seconds: None)  # type: ignore[arg-type]
         journal = Journal(self.root / "data" / "plans", PLAN)
         now_us = BEGIN_US + int(self.days * DAY_US)
-        work = Work(server, server.ask(), journal, by="ana", now=lambda: now_us, hashed=lambda size: None, is_dry=dry)
+        work = Work(server, server.ask(), journal, by="ana", now=lambda: now_us, hashed=self.hashed, is_dry=dry)
         try:
             asked = Asked(restore=restore, is_empty=empty, is_sure=sure)
             return carry_out_plan(settled(work), asked, begins=lambda size: None, ends=lambda: None)
