@@ -1,11 +1,12 @@
-"""Which lines of a plan may go now: what was approved, less what was pinned, promoted, used or lost other copies since."""
+"""Which lines of a plan may go now: what was approved, less what was pinned, promoted, used or lost other copies since, and
+less folders in which anything lies that does not go."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from django.db.models import Count
 
-from apps.artifacts.choices import CopyState, LineOutcome, PlanState
+from apps.artifacts.choices import CopyState, Form, LineOutcome, PlanState
 from apps.artifacts.models import Copy, Plan, PlanLine
 from apps.artifacts.proposing import kept_as
 from apps.artifacts.retention import NEVER
@@ -37,7 +38,34 @@ def going(plan: Plan) -> list[Going]:
         else:
             why = ""
         found.append(Going(line, why))
-    return found
+    return _less_what_holds_others(plan, found)
+
+
+def _less_what_holds_others(plan: Plan, found: list[Going]) -> list[Going]:
+    """A folder does not go while a known copy lies in it that does not go by the same plan: it would take that with it."""
+    folders = {each.line.copy.path for each in found if not each.stays and each.line.artifact.form == Form.FOLDER}
+    if not folders:
+        return found
+    go = {each.line.copy_id for each in found if not each.stays}
+    held: dict[str, str] = {}
+    others = Copy.objects.filter(node=plan.node, state=CopyState.PRESENT).order_by("pk")
+    for pk, path in others.values_list("pk", "path").iterator():
+        if pk not in go:
+            held.update(dict.fromkeys(folders.intersection(_above(path)), path))
+    return [
+        Going(each.line, f"{held[each.line.copy.path]} lies in it and does not go")
+        if not each.stays and each.line.copy.path in held
+        else each
+        for each in found
+    ]
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the folders that a path lies in."""
+    end = path.rfind("/")
+    while end > 0:
+        yield path[:end]
+        end = path.rfind("/", 0, end)
 
 
 def _own(line: PlanLine) -> int:

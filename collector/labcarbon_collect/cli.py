@@ -21,6 +21,7 @@ COMMANDS: Tuple[Tuple[str, str], ...] = (
     ("doctor", "say what can be measured here, what not, and what mends it"),
     ("epilog", "tell in one line what a Slurm job took: for the site's epilog"),
     ("scan", "find checkpoints, models and datasets in folders, hash them and tell the server"),
+    ("apply-plan", "carry out an approved plan of what may go: to the trash, back again, or away for good"),
     ("import-sacct", "bring the history of a Slurm cluster to the server"),
     ("push", "send what is in the spool now, without a daemon"),
 )

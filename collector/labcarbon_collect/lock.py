@@ -37,6 +37,14 @@ def take_scan(home: Path) -> socket.socket:
     return _hold(f"labcarbon-collect-scan-{mark}", f"another scan with the data folder {home} goes on: wait for its end")
 
 
+def take_plans(node: str) -> socket.socket:
+    """Hold the lock on carrying out plans on a node. Raises AlreadyRunning."""
+    return _hold(
+        f"labcarbon-collect-plans-{node}",
+        f"another labcarbon-collect apply-plan is at work on node {node}: wait for its end",
+    )
+
+
 def _hold(name: str, refusal: str) -> socket.socket:
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:

@@ -80,8 +80,18 @@ def is_loopback(host: str) -> bool:
 class Transport:
     """Requests to one server. Not for use by several threads at once."""
 
-    def __init__(self, url: str, token: Optional[str] = None, *, deadline_s: float = DEADLINE_S) -> None:
-        """``deadline_s`` bounds a whole request, however slowly the answer trickles. Raises BadAddress."""
+    def __init__(
+        self,
+        url: str,
+        token: Optional[str] = None,
+        *,
+        deadline_s: float = DEADLINE_S,
+        most_bytes: int = MAX_REPLY_BYTES,
+    ) -> None:
+        """``deadline_s`` bounds a whole request, however slowly the answer trickles; ``most_bytes`` a reply.
+
+        Raises BadAddress.
+        """
         parts = urlsplit(url.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise BadAddress(f"{url!r} is no server address: give one like https://labcarbon.example.org")
@@ -98,7 +108,7 @@ class Transport:
         self._scheme, self._host, self._port = parts.scheme, parts.hostname, parts.port
         self._path = parts.path.rstrip("/")
         self._token = token
-        self._deadline_s = deadline_s
+        self._deadline_s, self._most_bytes = deadline_s, most_bytes
         self._connection: Optional[http.client.HTTPConnection] = None
 
     def close(self) -> None:
@@ -171,10 +181,10 @@ class Transport:
         return self._connection
 
     def _receive(self, response: http.client.HTTPResponse) -> Reply:
-        """Read at most MAX_REPLY_BYTES; a longer reply is no reply of ours."""
-        content = response.read(MAX_REPLY_BYTES + 1)
-        if len(content) > MAX_REPLY_BYTES:
-            raise ValueError(f"the reply is larger than {MAX_REPLY_BYTES} bytes")
+        """Read at most ``most_bytes``; a longer reply is no reply of ours."""
+        content = response.read(self._most_bytes + 1)
+        if len(content) > self._most_bytes:
+            raise ValueError(f"the reply is larger than {self._most_bytes} bytes")
         expected = response.getheader("Content-Length")
         if expected is not None and expected.isdigit() and len(content) < int(expected):
             raise ValueError("the reply was cut off")

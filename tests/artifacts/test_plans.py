@@ -207,6 +207,21 @@ def test_the_last_copy_does_not_go_as_one_of_several(lab: SmallLab, run: Run) ->
     assert "the last by now" in stays[lines[1].pk]
 
 
+def test_a_folder_does_not_take_with_it_what_stays(lab: SmallLab, run: Run) -> None:
+    """A known copy in a folder may be pinned, promoted or in no plan at all."""
+    inner = _checkpoint(lab, run, 0, "/ckpt/hf/sub/best.pt")
+    told(lab, row("whole", form="folder", bytes=10, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
+                  facts={"step": 0}), now=T0)  # fmt: skip
+    _checkpoint(lab, run, 5, "/ckpt/hf2")  # the last: it stays, beside the folder and not in it
+    plan = _approved(lab)
+    assert {each.stays for each in going(Plan.objects.get(pk=plan.pk)) if each.line.chosen} == {""}
+    Pin.objects.create(artifact=inner, reason="thesis", from_us=LATER)
+    stays = {each.line.copy.path: each.stays for each in going(Plan.objects.get(pk=plan.pk)) if each.line.chosen}
+    assert stays.pop("/ckpt/hf/sub/best.pt") == "pinned"
+    assert stays.pop("/ckpt/hf") == "/ckpt/hf/sub/best.pt lies in it and does not go"
+    assert set(stays.values()) == {""}
+
+
 def test_the_number_of_queries_does_not_grow(lab: SmallLab, run: Run) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:

@@ -1,0 +1,121 @@
+"""Carry out an approved plan on this machine: what it lets go moves to a trash folder beside where it lies.
+
+Everything is read again first. What is not, to the last byte, what was registered is left where it is, and so is a folder
+that holds anything else, what has several names (hard links), and what a link leads to. What went can come back (--restore)
+until it is deleted (--empty), which is done only once it lay in the trash for the plan's days.
+
+The same command goes on after an interruption. It needs a person's login. Exit code 1: something was left, or not told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from typing import List
+
+from labcarbon_collect.answer_text import plain
+from labcarbon_collect.commands import Failed
+from labcarbon_collect.config import Login, collector_home, user_login
+from labcarbon_collect.identity import Refused
+from labcarbon_collect.lock import AlreadyRunning, take_plans
+from labcarbon_collect.plan.carrying import Asked, carry_out_plan, settled
+from labcarbon_collect.plan.here import nodes_here
+from labcarbon_collect.plan.journal import Journal
+from labcarbon_collect.plan.server import REPLY_BYTES, NotAnswered, Plan, PlanServer, plan_named
+from labcarbon_collect.plan.work import Work
+from labcarbon_collect.progress import Progress
+from labcarbon_collect.transport import BadAddress, Transport
+
+_DEADLINE_S = 120.0
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", metavar="PLAN", help="the plan's number (a UUID), or the address of its page")
+    parser.add_argument("--dry-run", action="store_true", help="read everything, say what would be done, do nothing")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--restore", nargs="*", type=int, metavar="LINE", help="bring back what lies in the trash, or only these lines of it"
+    )
+    which.add_argument("--empty", action="store_true", help="delete what lay in the trash for the plan's days")
+    parser.add_argument("--yes", action="store_true", help="do not ask before it begins")
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    try:
+        login = _login()
+        home = collector_home(os.environ)
+        nodes = nodes_here(home, os.environ)
+        named = plan_named(options.plan, login.url)
+        transport = Transport(login.url, login.token, deadline_s=_DEADLINE_S, most_bytes=REPLY_BYTES)
+        server = PlanServer(transport, named, say=_say)
+        plan = server.ask()
+        _may(plan, nodes)
+        lock = take_plans(plan.node)
+        journal = Journal(home / "plans", plan.uuid)
+    except (Refused, BadAddress, ValueError, NotAnswered, AlreadyRunning, OSError) as error:
+        raise Failed(str(error)) from error
+    try:
+        progress = _Read()
+        work = settled(Work(server, plan, journal, by=_who(login), now=_now_us, hashed=progress, is_dry=options.dry_run))
+        asked = Asked(restore=options.restore, is_empty=options.empty, is_sure=options.yes)
+        return carry_out_plan(work, asked, begins=progress.begins, ends=progress.ends)
+    finally:
+        transport.close()
+        journal.close()
+        lock.close()
+
+
+class _Read:
+    """Bytes read so far, on the terminal."""
+
+    def __init__(self) -> None:
+        self._read, self._whole, self._progress = 0, 0, Progress("MB read")
+
+    def begins(self, whole_bytes: int) -> None:
+        """So much is to be read."""
+        self._whole, self._progress = whole_bytes, Progress("MB read")
+
+    def __call__(self, size: int) -> None:
+        self._read += size
+        self._progress.show(self._read // 1_000_000, min(1.0, self._read / max(1, self._whole)))
+
+    def ends(self) -> None:
+        """Nothing more is read."""
+        self._progress.show(self._read // 1_000_000, 1.0, last=True)
+
+
+def _may(plan: Plan, nodes: List[str]) -> None:
+    if plan.node not in nodes:
+        raise ValueError(
+            f"this plan is for {plain(plan.hostname, 100)} (node {plain(plan.node, 40)}), this is node "
+            f"{' or '.join(nodes)}: run it there, or name the data folder of that node with LABCARBON_DATA=FOLDER"
+        )
+    if plan.state not in ("approved", "applied"):
+        raise ValueError(f"this plan is not approved (its state: {plan.state}): nothing is moved")
+
+
+def _login() -> Login:
+    login = user_login(os.environ)
+    if login is None:
+        raise Refused("nobody is logged in here, and a machine's own token carries out no plan: labcarbon-collect login URL")
+    return login
+
+
+def _who(login: Login) -> str:
+    try:
+        import pwd
+
+        local = pwd.getpwuid(os.geteuid()).pw_name
+    except (ImportError, KeyError):
+        local = f"uid {os.geteuid()}"
+    return f"{login.who} (as {local})" if login.who else local
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def _say(text: str) -> None:
+    print(f"labcarbon: {text}", file=sys.stderr, flush=True)

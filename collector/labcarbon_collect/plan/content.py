@@ -1,0 +1,260 @@
+"""What lies at a place: listed, then read. Anything that the digest would not cover is a reason to leave all of it.
+
+The digest is that of docs/artifacts.md: SHA-256 of a file, or of the sorted list of a folder's files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Callable, List, Tuple
+
+from labcarbon_collect.lc1 import manifest_hash
+from labcarbon_collect.plan.places import Stays, lies, mount_of, on_disk, open_file, open_folder, what
+
+FILE, FOLDER = "file", "folder"
+_BLOCK, _MOST_FILES, _DEEPEST = 1 << 20, 2_000_000, 64
+_UNREGISTERED = "it holds what was not registered"
+Hashed = Callable[[int], None]  # told of each block read, in bytes
+
+
+@dataclass(frozen=True)
+class File:
+    """A plain file. ``name``: its path below the folder, empty for a file by itself."""
+
+    name: bytes
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+@dataclass
+class Listing:
+    """What lies at a place. ``folders``: path below and inode of each, the deepest last; of a file none."""
+
+    form: str
+    device: int
+    files: List[File] = field(default_factory=list)
+    folders: List[Tuple[bytes, int]] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        """The sum of the files' sizes."""
+        return sum(file.size for file in self.files)
+
+    def same_after_a_move(self, other: Listing) -> bool:
+        """Whether ``other`` is the very same thing under another name. Moving changes the ctime of what is moved, not of
+        what lies in it."""
+        if self.form == FILE:
+            mine, others = ([(f.inode, f.size, f.mtime_ns) for f in each.files] for each in (self, other))
+            return mine == others and (self.form, self.device) == (other.form, other.device)
+        return self == other
+
+
+def listed(folder: int, name: str) -> Listing:
+    """List what lies at a place. Raises Stays for what is no plain file or folder of plain, visible files of its own."""
+    try:
+        about = os.lstat(name, dir_fd=folder)
+    except FileNotFoundError as error:
+        raise Stays("nothing lies there") from error
+    except OSError as error:
+        raise Stays(f"it cannot be looked at: {error.strerror}") from error
+    if about.st_dev != os.fstat(folder).st_dev:
+        raise Stays("a file system is mounted there")
+    if stat.S_ISREG(about.st_mode):
+        found = Listing(FILE, about.st_dev)
+        found.files.append(_file(b"", about))
+        return found
+    if not stat.S_ISDIR(about.st_mode):
+        raise Stays(f"it is {what(folder, name)}")
+    found = Listing(FOLDER, about.st_dev)
+    top = open_folder(folder, name)
+    try:
+        _list(top, b"", 0, mount_of(folder), found)
+    finally:
+        os.close(top)
+    found.files.sort(key=lambda file: file.name)
+    return found
+
+
+def digest_of(folder: int, name: str, listing: Listing, hashed: Hashed) -> str:
+    """Read all that was listed and return its digest. Raises Stays where anything is not as it was listed."""
+    if listing.form == FILE:
+        digest = _digest(folder, name, listing.files[0], mount_of(folder), hashed).hex()
+    else:
+        top = open_folder(folder, name)
+        try:
+            with closing(_Below(top)) as below:
+                mount = mount_of(folder)
+                rows = []
+                for file in listing.files:
+                    within, last = below.folder_of(file.name)
+                    rows.append((file.name, file.size, _digest(within, last, file, mount, hashed)))
+            digest = manifest_hash(rows)
+        finally:
+            os.close(top)
+    if listed(folder, name) != listing:
+        raise Stays("it changed while it was read")
+    return digest
+
+
+def delete(folder: int, name: str, listing: Listing) -> None:
+    """Delete exactly what was listed, through no link; what is gone already is no mistake. Raises Stays for what is left."""
+    if listing.form == FILE:
+        _unlink(folder, name, listing.files[0])
+        on_disk(folder)
+        return
+    if not lies(folder, name):
+        return
+    top, mount = open_folder(folder, name), mount_of(folder)
+    try:
+        if mount_of(top) != mount:
+            raise Stays("a file system is mounted there")
+        with closing(_Below(top)) as below:
+            for file in listing.files:
+                within, last = below.folder_of(file.name)
+                if within >= 0 and mount_of(within) != mount:
+                    raise Stays("a file system is mounted in it")
+                if within >= 0:
+                    _unlink(within, last, file)
+        with closing(_Below(top)) as below:
+            for path, _ in reversed(listing.folders[1:]):
+                within, last = below.folder_of(path)
+                if within >= 0:
+                    _rmdir(within, last)
+    finally:
+        os.close(top)
+    _rmdir(folder, name)
+    on_disk(folder)
+
+
+class _Below:
+    """Opens folders below one, part by part; the last one opened is kept, as files come sorted."""
+
+    def __init__(self, top: int) -> None:
+        self._top, self._path, self._open = top, b"", -1
+
+    def close(self) -> None:
+        """Let go of the last one."""
+        if self._open >= 0:
+            os.close(self._open)
+
+    def folder_of(self, path: bytes) -> Tuple[int, str]:
+        """The folder that a path below lies in (-1: it is gone), and its last part. Raises Stays."""
+        above, _, last = path.rpartition(b"/")
+        if not above:
+            return self._top, os.fsdecode(last)
+        if self._open < 0 or above != self._path:
+            fresh = self._opened(above)
+            if self._open >= 0:
+                os.close(self._open)
+            self._path, self._open = above, fresh
+        return self._open, os.fsdecode(last)
+
+    def _opened(self, path: bytes) -> int:
+        here = os.dup(self._top)
+        for part in path.split(b"/"):
+            try:
+                if not lies(here, os.fsdecode(part)):
+                    return -1
+                fresh = open_folder(here, os.fsdecode(part))
+            finally:
+                os.close(here)
+            here = fresh
+        return here
+
+
+def _list(folder: int, path: bytes, depth: int, mount: str, found: Listing) -> None:
+    if mount_of(folder) != mount:
+        raise Stays(f"a file system is mounted in it, at {os.fsdecode(path) or 'its top'}")
+    found.folders.append((path, os.fstat(folder).st_ino))
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(os.fsencode(entry.name) for entry in entries)
+    except OSError as error:
+        raise Stays(f"{os.fsdecode(path)} in it cannot be read: {error.strerror}") from error
+    for name in names:
+        below, shown = (path + b"/" + name if path else name), os.fsdecode(name)
+        if name.startswith(b".") or name == b"__pycache__":
+            raise Stays(f"{_UNREGISTERED}: {os.fsdecode(below)}")
+        try:
+            about = os.lstat(shown, dir_fd=folder)
+        except OSError as error:
+            raise Stays(f"{os.fsdecode(below)} in it cannot be looked at: {error.strerror}") from error
+        if about.st_dev != found.device:
+            raise Stays(f"a file system is mounted in it, at {os.fsdecode(below)}")
+        if stat.S_ISREG(about.st_mode):
+            found.files.append(_file(below, about))
+        elif stat.S_ISDIR(about.st_mode):
+            _into(folder, shown, below, depth, mount, found)
+        else:
+            raise Stays(f"{_UNREGISTERED}: {os.fsdecode(below)} is {what(folder, shown)}")
+        if len(found.files) > _MOST_FILES:
+            raise Stays(f"it holds more than {_MOST_FILES:,} files")
+
+
+def _into(folder: int, name: str, path: bytes, depth: int, mount: str, found: Listing) -> None:
+    if depth >= _DEEPEST:
+        raise Stays(f"it is more than {_DEEPEST} folders deep")
+    inner = open_folder(folder, name)
+    try:
+        _list(inner, path, depth + 1, mount, found)
+    finally:
+        os.close(inner)
+
+
+def _file(name: bytes, about: os.stat_result) -> File:
+    if about.st_nlink > 1:
+        whose = f"{os.fsdecode(name)} in it has" if name else "it has"
+        raise Stays(f"{whose} {about.st_nlink} names (hard links): taking one away would free nothing")
+    return File(name, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+
+
+def _digest(folder: int, name: str, file: File, mount: str, hashed: Hashed) -> bytes:
+    if folder < 0:
+        raise Stays("it changed while it was read")
+    digest, opened = hashlib.sha256(), open_file(folder, name)
+    try:
+        if mount_of(opened) != mount:
+            raise Stays(f"a file system is mounted at {name}")
+        before = os.fstat(opened)
+        while True:
+            block = os.read(opened, _BLOCK)
+            if not block:
+                break
+            digest.update(block)
+            hashed(len(block))
+        after = os.fstat(opened)
+    except OSError as error:
+        raise Stays(f"{name} cannot be read: {error.strerror}") from error
+    finally:
+        os.close(opened)
+    if any(_file(file.name, about) != file for about in (before, after)):
+        raise Stays("it changed while it was read")
+    return digest.digest()
+
+
+def _unlink(folder: int, name: str, file: File) -> None:
+    try:
+        about = os.lstat(name, dir_fd=folder)
+        as_listed = (about.st_ino, about.st_size, about.st_mtime_ns) == (file.inode, file.size, file.mtime_ns)
+        if not as_listed or not stat.S_ISREG(about.st_mode):
+            raise Stays(f"{name} is not what was to be deleted")
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise Stays(f"{name} cannot be deleted: {error.strerror}") from error
+
+
+def _rmdir(folder: int, name: str) -> None:
+    try:
+        os.rmdir(name, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise Stays(f"the folder {name} cannot be deleted: {error.strerror}") from error

@@ -1,0 +1,162 @@
+"""Moving what goes to the trash: read, asked about once more, looked at once more, noted, moved, looked at again."""
+
+from __future__ import annotations
+
+import os
+from typing import List, Optional, Set
+
+from labcarbon_collect.plan.content import Listing, listed
+from labcarbon_collect.plan.journal import HELD, MOVING, REFUSED, RESTORED, TRASHED, Journal
+from labcarbon_collect.plan.noreplace import move_anew
+from labcarbon_collect.plan.places import Stays, folder_of, lies, on_disk, parts
+from labcarbon_collect.plan.server import Line, Plan
+from labcarbon_collect.plan.tombstones import put, tombstone
+from labcarbon_collect.plan.trash import TRASH, clear_away, slot_path, trash_in
+from labcarbon_collect.plan.work import Work, verified
+
+
+def to_move(plan: Plan, journal: Journal) -> List[Line]:
+    """The lines that may go and were not dealt with, folders before what lies in them.
+
+    What was brought back stays for good. What was refused is tried again for as long as the plan is not closed.
+    """
+    found = []
+    for line in plan.lines:
+        state = journal.state(line.number)
+        is_new = (state or line.outcome) in ("", MOVING)
+        again = state in ("", REFUSED) and line.outcome in ("", "refused") and plan.state == "approved"
+        if not line.stays and (is_new or again):
+            found.append(line)
+    return sorted(found, key=lambda line: parts_of(line.path))
+
+
+def parts_of(path: str) -> List[str]:
+    """For sorting: a folder comes before what lies in it."""
+    return path.split("/")
+
+
+def move_all(work: Work) -> None:
+    """Move what goes. Raises NotAnswered, OSError for the journal.
+
+    Of the same content one copy goes at a time; the server is told and asked before the next: it knows which is the last.
+    """
+    tried: Set[int] = set()
+    while True:
+        batch = _one_of_each(to_move(work.plan, work.journal), tried)
+        if not batch:
+            return
+        for line in batch:
+            tried.add(line.number)
+            move(work, line)
+            if not work.is_dry:
+                work.tell_now_and_then()
+        if not work.is_dry and _one_of_each(to_move(work.plan, work.journal), tried):
+            work.tell()
+            work.ask()
+
+
+def move(work: Work, line: Line) -> None:
+    """Move one line, or say why not. Raises NotAnswered, OSError for the journal."""
+    try:
+        _beside(work, line)
+        with folder_of(line.path) as folder:
+            name = parts(line.path)[-1]
+            seen = verified(work, folder, name, line)
+            stays = "" if work.is_dry else work.stays(line)
+            if stays:
+                work.told.stays.append((line, stays))
+            elif work.is_dry:
+                work.told.done.append((line, ""))
+            else:
+                _move(work, line, folder, name, seen)
+    except Stays as why:
+        if work.journal.state(line.number) != HELD:
+            work.refuse(line, _went_with(work, line) or str(why))
+
+
+def settle(work: Work, line: Line, folder: int, trash: int, seen: Optional[Listing]) -> None:
+    """What was renamed to the trash is the very thing that was read, or it goes back. ``seen`` None: after a kill nobody
+    knows what was read, so it is read again. Raises Stays, OSError for the journal."""
+    slot = str(line.number)
+    try:
+        if seen is None:
+            verified(work, trash, slot, line)
+        elif not seen.same_after_a_move(listed(trash, slot)):
+            raise Stays("it was changed or swapped just before it was moved")
+    except Stays as why:
+        _put_back(work, line, folder, trash, str(why))
+        raise Stays(f"{why}; it was put back") from why
+    work.told.done.append((line, mark(work, line, folder, trash, work.now())))
+
+
+def mark(work: Work, line: Line, folder: int, trash: int, at_us: int) -> str:
+    """Note that it lies in the trash since ``at_us``, with its tombstone; return why there is none. Raises OSError."""
+    word = ""
+    try:  # with the tombstone both folders are on disk, before the journal says that it went
+        put(folder, trash, tombstone(work.plan, line, by=work.by, page=work.server.page, moved_us=at_us))
+    except (Stays, OSError) as error:
+        word = f"no tombstone could be put in its place ({error}): the next call tries again"
+        on_disk(trash)
+        on_disk(folder)
+    work.journal.note(line.number, TRASHED, at_us=at_us, path=line.path, is_marked=not word)
+    return word
+
+
+def _move(work: Work, line: Line, folder: int, name: str, seen: Listing) -> None:
+    slot = str(line.number)
+    try:
+        with trash_in(folder, work.plan.uuid, make=True) as trash:
+            if lies(trash, slot):
+                raise Stays(f"something lies at {slot_path(line.path, work.plan.uuid, line.number)} already")
+            if listed(folder, name) != seen:
+                raise Stays("it changed after it was read")
+            work.journal.note(
+                line.number, MOVING, at_us=work.now(), path=line.path, digest=line.digest, form=line.form, by=work.by,
+                lies_at=slot_path(line.path, work.plan.uuid, line.number),
+            )  # fmt: skip
+            try:
+                os.rename(name, slot, src_dir_fd=folder, dst_dir_fd=trash)
+            except OSError as error:
+                raise Stays(f"it cannot be moved: {error.strerror}") from error
+            settle(work, line, folder, trash, seen)
+    except Stays:
+        clear_away(folder, work.plan.uuid)
+        raise
+
+
+def _put_back(work: Work, line: Line, folder: int, trash: int, why: str) -> None:
+    where = slot_path(line.path, work.plan.uuid, line.number)
+    try:
+        move_anew(trash, str(line.number), folder, parts(line.path)[-1])
+    except OSError as error:
+        word = f"{why}; it cannot be put back ({error.strerror}): it lies at {where}"
+        work.journal.note(line.number, HELD, at_us=work.now(), path=line.path, word=word)
+        work.told.refused.append((line, word))
+        raise Stays(word) from error
+    on_disk(folder)
+
+
+def _beside(work: Work, line: Line) -> None:
+    """A folder does not take with it what stays."""
+    if TRASH in parts(line.path):
+        raise Stays("it lies in a trash")
+    for other in work.plan.inside(line.path):
+        stays = other.stays or ("it was brought back" if work.journal.state(other.number) == RESTORED else "")
+        if stays:
+            raise Stays(f"{other.path} in it stays ({stays})")
+
+
+def _went_with(work: Work, line: Line) -> str:
+    for other in work.plan.around(line.path):
+        if work.journal.state(other.number) == TRASHED:
+            return f"it went with {other.path} (line {other.number}), and comes back with it"
+    return ""
+
+
+def _one_of_each(lines: List[Line], tried: Set[int]) -> List[Line]:
+    found, digests = [], set()
+    for line in lines:
+        if line.number not in tried and line.digest not in digests:
+            digests.add(line.digest)
+            found.append(line)
+    return found

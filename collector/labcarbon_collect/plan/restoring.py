@@ -1,0 +1,81 @@
+"""Bringing back what lies in the trash: read again, and never over what lies there now."""
+
+from __future__ import annotations
+
+from typing import Collection, List
+
+from labcarbon_collect.plan.journal import DELETED, DELETING, HELD, REFUSED, RESTORED, RESTORING, TRASHED
+from labcarbon_collect.plan.noreplace import move_anew
+from labcarbon_collect.plan.places import Stays, folder_of, lies, on_disk, parts
+from labcarbon_collect.plan.server import Line
+from labcarbon_collect.plan.tombstones import take_away, tombstone
+from labcarbon_collect.plan.trash import clear_away, forget, trash_in
+from labcarbon_collect.plan.work import Work, verified
+
+
+def to_restore(work: Work, numbers: Collection[int]) -> List[Line]:
+    """The lines of these numbers, by default all that lie in the trash. Raises ValueError for a number of no line."""
+    known = {line.number for line in work.plan.lines}
+    for number in numbers:
+        if number not in known:
+            raise ValueError(f"line {number} is not in this plan")
+    lying = (TRASHED, HELD, RESTORING, DELETING)
+    return [
+        line for line in work.plan.lines
+        if (line.number in numbers if numbers else (work.journal.state(line.number) or line.outcome) in lying)
+    ]  # fmt: skip
+
+
+def restore_all(work: Work, lines: List[Line]) -> None:
+    """Bring lines back. Raises OSError for the journal."""
+    for line in lines:
+        bring_back(work, line)
+
+
+def bring_back(work: Work, line: Line) -> None:
+    """Bring one line back, or say why not: then it lies where it lay. Raises OSError for the journal."""
+    try:
+        with folder_of(line.path) as folder:
+            with trash_in(folder, work.plan.uuid) as trash:
+                _bring_back(work, line, folder, trash)
+            if not work.is_dry:
+                clear_away(folder, work.plan.uuid)
+        work.told.done.append((line, ""))
+    except Stays as why:
+        work.told.refused.append((line, str(why)))
+
+
+def back(work: Work, line: Line, folder: int, *, was_held: bool) -> None:
+    """It lies in its place again: its tombstone goes, and that is noted. Raises OSError for the journal."""
+    take_away(folder, tombstone(work.plan, line, by=work.by, page=work.server.page, moved_us=0))
+    word = "what lay in the trash was not what was approved, and is back" if was_held else ""
+    state = REFUSED if was_held else RESTORED
+    work.journal.note(line.number, state, at_us=work.now(), path=line.path, word=word, by=work.by)
+
+
+def _bring_back(work: Work, line: Line, folder: int, trash: int) -> None:
+    slot, name, state = str(line.number), parts(line.path)[-1], work.journal.state(line.number)
+    if trash < 0 or not lies(trash, slot):
+        raise Stays("it was deleted" if state == DELETED else "it is not in the trash")
+    if state == DELETING:
+        raise Stays("its deletion was begun, what is left of it lies in the trash")
+    if state != HELD:
+        verified(work, trash, slot, line)
+    if lies(folder, name):
+        raise Stays("something else lies in its place now: move that away first")
+    if work.is_dry:
+        return
+    since_us, was_held = work.journal.at_us(line.number), state == HELD
+    work.journal.note(
+        line.number, RESTORING, at_us=work.now(), path=line.path, since_us=since_us, was_held=was_held, by=work.by
+    )
+    try:
+        move_anew(trash, slot, folder, name)
+    except OSError as error:
+        was = HELD if was_held else TRASHED
+        work.journal.note(line.number, was, at_us=since_us, path=line.path, is_marked=True)
+        raise Stays(f"it cannot be brought back: {error.strerror}") from error
+    forget(trash, line.number)
+    on_disk(folder)
+    on_disk(trash)
+    back(work, line, folder, was_held=was_held)

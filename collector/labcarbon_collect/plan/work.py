@@ -1,0 +1,123 @@
+"""What all three ways of carrying out a plan share: the plan as it is now, the journal, what is told to the server."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Callable, List, Optional
+
+from labcarbon_collect.plan.content import Hashed, Listing, digest_of, listed
+from labcarbon_collect.plan.journal import DELETED, DELETING, HELD, REFUSED, RESTORED, TRASHED, Journal
+from labcarbon_collect.plan.places import Stays
+from labcarbon_collect.plan.server import MAX_ROWS, Line, NotTaken, Plan, PlanServer, Row
+from labcarbon_collect.plan.told import Told, amount
+
+FRESH_S = 10.0  # an answer older than this is asked again before anything is moved or deleted
+_TELL_EVERY_S = 60.0
+_OUTCOME = {
+    TRASHED: "trashed", DELETING: "trashed", REFUSED: "refused", HELD: "refused", RESTORED: "restored", DELETED: "deleted",
+}  # fmt: skip
+
+
+@dataclass
+class Work:
+    """One call of the command. ``by``: who carries it out; ``now``: µs UTC; ``hashed``: told of each block that is read;
+    ``undo``: brings a line back whose going the server does not take."""
+
+    server: PlanServer
+    plan: Plan
+    journal: Journal
+    by: str
+    now: Callable[[], int]
+    hashed: Hashed
+    is_dry: bool = False
+    undo: Optional[Callable[[Work, Line], None]] = None
+    told: Told = field(default_factory=Told)
+    asked_s: float = field(default_factory=time.monotonic)
+    told_s: float = field(default_factory=time.monotonic)
+
+    def ask(self) -> None:
+        """Ask for the plan again. Raises NotAnswered."""
+        self.plan, self.asked_s = self.server.ask(), time.monotonic()
+
+    def stays(self, line: Line) -> str:
+        """Why a line may not go now, '' where it may; an old answer is asked again. Raises NotAnswered, Stays."""
+        if time.monotonic() - self.asked_s > FRESH_S:
+            self.ask()
+        found = self.plan.line(line.number)
+        if found is None or (found.path, found.digest, found.form) != (line.path, line.digest, line.form):
+            raise Stays("it is not in the plan any more")
+        return found.stays
+
+    def refuse(self, line: Line, word: str) -> None:
+        """A line is left where it was."""
+        self.told.refused.append((line, word))
+        again = (self.journal.state(line.number), self.journal.word(line.number)) == (REFUSED, word)
+        if not self.is_dry and not again:
+            self.journal.note(line.number, REFUSED, at_us=self.now(), path=line.path, word=word)
+
+    def untold(self) -> List[Row]:
+        """What the server does not know yet."""
+        rows = []
+        for line in self.plan.lines:
+            entry = self.journal.last.get(line.number, {})
+            outcome = _OUTCOME.get(str(entry.get("state")), "")
+            if outcome and outcome != line.outcome and not (entry.get("not_taken") and not line.outcome):
+                rows.append((line.number, outcome, self.journal.word(line.number)))
+        return rows
+
+    def tell(self) -> None:
+        """Tell the server all that it does not know. Raises NotAnswered; what is not told is told by the next call."""
+        rows = self.untold()
+        for start in range(0, len(rows), MAX_ROWS):
+            self._tell(rows[start : start + MAX_ROWS])
+        self.told_s = time.monotonic()
+
+    def tell_now_and_then(self) -> None:
+        """Tell it in a long call, so that the server does not learn all of it at the end. Raises NotAnswered."""
+        if time.monotonic() - self.told_s > _TELL_EVERY_S:
+            self.tell()
+
+    def _tell(self, rows: List[Row]) -> None:
+        try:
+            self.server.tell(rows)
+        except NotTaken as why:
+            if len(rows) > 1 and not why.whole:
+                self._tell(rows[: len(rows) // 2])
+                self._tell(rows[len(rows) // 2 :])
+                return
+            for number, _, _ in rows:
+                self._not_taken(number, str(why))
+            return
+        for number, outcome, _ in rows:
+            line = self.plan.line(number)
+            if line is not None:
+                line.outcome = outcome
+
+    def _not_taken(self, number: int, why: str) -> None:
+        """Somebody objected, or withdrew the plan, after it was asked: what went meanwhile comes back."""
+        line = self.plan.line(number)
+        self.told.not_taken[number] = why
+        if line is None or self.undo is None:
+            return
+        if self.journal.state(number) == TRASHED:
+            self.undo(self, line)
+            self.told.done = [(each, word) for each, word in self.told.done if each.number != number]
+        if self.journal.state(number) in (RESTORED, REFUSED):
+            entry = {**self.journal.last[number], "not_taken": True}
+            del entry["line"]
+            self.journal.note(number, entry.pop("state"), **entry)
+
+
+def verified(work: Work, folder: int, name: str, line: Line) -> Listing:
+    """Read what lies at a place and return its listing, if it is what the line says to the last byte. Raises Stays."""
+    found = listed(folder, name)
+    if found.form != line.form:
+        raise Stays(f"it is a {found.form}, a {line.form} was registered")
+    if found.bytes != line.bytes:
+        raise Stays(f"it changed: {amount(found.bytes)} ({found.bytes:,} bytes), {line.bytes:,} bytes were registered")
+    if len(found.files) != line.files:
+        raise Stays(f"it changed: {len(found.files):,} files, {line.files:,} were registered")
+    if digest_of(folder, name, found, work.hashed) != line.digest:
+        raise Stays("it changed: its content is not what was registered")
+    return found

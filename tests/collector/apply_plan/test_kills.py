@@ -1,0 +1,195 @@
+"""Killed at every step: what is on the disk then, and after the same command ran again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from labcarbon_collect.plan import noreplace
+
+from tests.collector.apply_plan.world import World, snapshot
+
+FILES = {"run/a.pt": b"aaa", "run/changed.pt": b"was", "run/pinned.pt": b"pin", "hf/x/1": b"1", "hf/x/2": b"2", "hf/3": b"3"}
+LINES = ("run/a.pt", "run/changed.pt", "run/pinned.pt", "hf")
+
+
+def _world(root: Path) -> World:
+    world = World(root)
+    for name, content in FILES.items():
+        world.put(name, content)
+    world.plan(*LINES, stays={"run/pinned.pt": "pinned"})
+    world.put("run/changed.pt", b"NOW")
+    return world
+
+
+class Steps:
+    """Counts what changes anything outside the process, and ends it as SIGKILL does before the step of a number."""
+
+    def __init__(self, last: int) -> None:
+        self.left = last
+
+    def step(self) -> None:
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.left -= 1
+
+    def on(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*words: Any, **options: Any) -> Any:
+            self.step()
+            return call(*words, **options)
+
+        return counted
+
+    def torn(self, write: Callable[[int, Any], int]) -> Callable[[int, Any], int]:
+        def counted(opened: int, content: Any) -> int:
+            self.step()
+            half = write(opened, content[: len(content) // 2])
+            self.step()
+            return half + write(opened, content[half:])
+
+        return counted
+
+    def opening(self, call: Callable[..., int]) -> Callable[..., int]:
+        def counted(path: Any, flags: int, *words: Any, **options: Any) -> int:
+            if flags & os.O_CREAT:
+                self.step()
+            return call(path, flags, *words, **options)
+
+        return counted
+
+
+def _killed_at(step: int, act: Callable[[World], object], world: World) -> bool:
+    """Carry out in a process of its own that ends at a step; whether it came that far."""
+    child = os.fork()
+    if not child:
+        try:
+            devnull = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(devnull, 1)
+            os.dup2(devnull, 2)
+            steps = Steps(step)
+            for name in ("rename", "unlink", "rmdir", "mkdir", "link", "fsync"):
+                setattr(os, name, steps.on(getattr(os, name)))
+            os.open, os.write = steps.opening(os.open), steps.torn(os.write)  # type: ignore[assignment]
+            noreplace._renameat2 = steps.on(noreplace._renameat2)
+            world.before = lambda method: steps.step()
+            act(world)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFSIGNALED(status)
+
+
+def _is_whole(world: World, name: str, number: int, *, may_be_gone: bool = False) -> None:
+    """A line lies in its place or in the trash, whole, and not in both."""
+    expected = {path[len(name) :].lstrip("/"): content for path, content in FILES.items() if path.startswith(name)}
+    found = []
+    for place in (world.disk / name, world.slot(name, number)):
+        if place.is_file():
+            found.append({"": place.read_bytes()})
+        elif place.is_dir():
+            found.append({path: content for path, content in snapshot(place).items() if content is not None})
+    if may_be_gone:
+        assert all(each.items() <= expected.items() for each in found)
+        return
+    assert found == [expected]
+
+
+def _others_are_untouched(world: World) -> None:
+    assert (world.disk / "run/changed.pt").read_bytes() == b"NOW"
+    assert (world.disk / "run/pinned.pt").read_bytes() == b"pin"
+
+
+def _move(world: World) -> object:
+    return world.carry_out()
+
+
+def _restore(world: World) -> object:
+    return world.carry_out(restore=[])
+
+
+def _empty(world: World) -> object:
+    return world.carry_out(empty=True)
+
+
+def _each_step(tmp_path: Path, begun: Callable[[World], object], act: Callable[[World], object]) -> Any:
+    """Yield a machine killed at step 0, 1, … of ``act``, until it came to its end."""
+    step = 0
+    while True:
+        root = tmp_path / str(step)
+        world = _world(root)
+        begun(world)
+        was_killed = _killed_at(step, act, world)
+        yield world, was_killed
+        shutil.rmtree(root)
+        if not was_killed:
+            assert step > 15, "a call of this takes more steps than that"
+            return
+        step += 1
+        assert step < 500, "it comes to no end"
+
+
+def test_moving(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for world, _ in _each_step(tmp_path, lambda world: None, _move):
+        for name, number in (("run/a.pt", 1), ("hf", 4)):
+            _is_whole(world, name, number)
+        _others_are_untouched(world)
+        world.carry_out()
+        _others_are_untouched(world)
+        assert world.outcomes() == ["trashed", "refused", "", "trashed"]
+        for name, number in (("run/a.pt", 1), ("hf", 4)):
+            _is_whole(world, name, number)
+            assert world.slot(name, number).exists()
+            assert world.tombstone(name)["lies_at"] == str(world.slot(name, number))
+        left = sorted(path.name for path in world.slot("run/a.pt", 1).parent.iterdir())
+        assert left == ["1"], "nothing else is left in the trash"
+
+
+def test_restoring(tmp_path: Path) -> None:
+    for world, _ in _each_step(tmp_path, _move, _restore):
+        for name, number in (("run/a.pt", 1), ("hf", 4)):
+            _is_whole(world, name, number)
+        world.carry_out(restore=[])
+        _others_are_untouched(world)
+        assert world.outcomes() == ["restored", "refused", "", "restored"]
+        assert snapshot(world.disk) == {
+            **FILES, "run/changed.pt": b"NOW", "run": None, "hf": None, "hf/x": None,
+        }  # fmt: skip
+
+
+def test_restoring_where_no_rename_is_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then a file has two names for a moment, and a kill may come just there."""
+
+    def absent(*words: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(noreplace, "_renameat2", absent)
+    for world, _ in _each_step(tmp_path, _move, _restore):
+        assert b"aaa" in snapshot(world.disk).values()
+        world.carry_out(restore=[])
+        assert world.outcomes() == ["restored", "refused", "", "restored"]
+        assert (world.disk / "run/a.pt").stat().st_nlink == 1
+        assert snapshot(world.disk) == {**FILES, "run/changed.pt": b"NOW", "run": None, "hf": None, "hf/x": None}
+
+
+def test_emptying(tmp_path: Path) -> None:
+    def later(world: World) -> None:
+        _move(world)
+        world.days = 15
+
+    for world, was_killed in _each_step(tmp_path, later, _empty):
+        for name, number in (("run/a.pt", 1), ("hf", 4)):
+            _is_whole(world, name, number, may_be_gone=True)
+        _others_are_untouched(world)
+        world.carry_out(empty=True)
+        _others_are_untouched(world)
+        assert world.outcomes() == ["deleted", "refused", "", "deleted"]
+        tombstones = ["hf.labcarbon-tombstone.json", "run/a.pt.labcarbon-tombstone.json"]
+        assert sorted(snapshot(world.disk)) == sorted([*tombstones, "run", "run/changed.pt", "run/pinned.pt"])
+        assert {world.tombstone(name)["state"] for name in ("hf", "run/a.pt")} == {"deleted"}
+        assert was_killed or world.tombstone("hf")["deleted_at"]

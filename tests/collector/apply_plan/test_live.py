@@ -1,0 +1,104 @@
+"""A plan from proposal to tombstones: real services, the real server, the real command, real files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.models import AuditEntry, Membership, User
+from apps.accounts.services import issue_user_token
+from apps.artifacts.models import Artifact, Copy, Pin, Plan
+from apps.artifacts.retention import DAY_US
+from apps.artifacts.services.plans import approve, make_plan, tell_owners
+from apps.core.clock import now_us
+from apps.runs.models import Run
+from tests.alone import answer_one_at_a_time
+from tests.artifacts.support import a_run, edge, told
+from tests.builders import MINUTE, T0, SmallLab, small_lab
+from tests.collector.apply_plan.world import digest_of
+from tests.collector.processes import Collector
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def _approved(lab: SmallLab, folder: Path) -> Plan:
+    """Three checkpoints of a finished run and a folder; the last is for review, the others go."""
+    run = a_run(lab)
+    Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0 + MINUTE)
+    rows = []
+    for step, path in enumerate(sorted(folder.iterdir()), 1):
+        form, digest, size, files = digest_of(path)
+        rows.append({
+            "digest": digest, "name": path.name, "bytes": size, "files": files, "form": form, "kind": "checkpoint",
+            "facts": {"step": step}, "copies": [{"path": str(path), "medium": "hdd"}], "runs": [edge(run)],
+        })  # fmt: skip
+    assert {answer[0] for answer in told(lab, *rows, now=T0)} == {"created"}
+    later = T0 + 365 * DAY_US
+    plan = make_plan(lab=lab.lab, node=lab.node, project=None, by=lab.owner, now=later)
+    tell_owners(plan=plan, grace_days=1, trash_days=1, by=lab.owner, now=later)
+    return approve(plan=plan, by=lab.owner, now=later + DAY_US)
+
+
+def test_from_a_plan_to_tombstones(live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_one_at_a_time(monkeypatch)
+    lab = small_lab()
+    folder = tmp_path / "ckpt"
+    for name, content in (("step1.pt", b"1"), ("step3.pt", b"3"), ("step4.pt", b"44")):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    (folder / "step2").mkdir()
+    (folder / "step2" / "weights.bin").write_bytes(b"22")
+    plan = _approved(lab, folder)
+    lines = {line.artifact.name: line for line in plan.lines.select_related("artifact")}
+    Client().get("/api/v1/preflight/")  # the first request of a process reads its code
+    user = User.objects.create_user(username="eng", password="correct horse battery")
+    Membership.objects.create(lab=lab.lab, user=user, role="member")
+    token = issue_user_token(lab=lab.lab, user=user, now=now_us())
+    machine = Collector(tmp_path, {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token}, node_id=str(lab.node.uuid))
+
+    (folder / "step1.pt").write_bytes(b"X")  # changed since it was registered
+    done = machine.call("apply-plan", f"{live_server.url}/artifacts/plans/{plan.uuid}/", "--yes")
+    assert done.returncode == 1, done.stderr
+    assert "step1.pt: it changed: its content is not what was registered" in done.stdout
+    assert sorted(path.name for path in folder.iterdir()) == [
+        ".labcarbon-trash", "step1.pt", "step2.labcarbon-tombstone.json", "step3.pt.labcarbon-tombstone.json", "step4.pt",
+    ]  # fmt: skip
+    outcomes = {line.artifact.name: (line.outcome, line.word) for line in plan.lines.select_related("artifact")}
+    assert outcomes["step2"] == outcomes["step3.pt"] == ("trashed", "")
+    assert outcomes["step1.pt"] == ("refused", "it changed: its content is not what was registered")
+    assert outcomes["step4.pt"] == ("", ""), "for review, and nobody ticked it"
+
+    done = machine.call("apply-plan", str(plan.uuid), "--restore", str(lines["step3.pt"].pk), "--yes")
+    assert done.returncode == 0, done.stderr
+    assert hashlib.sha256((folder / "step3.pt").read_bytes()).hexdigest() == lines["step3.pt"].artifact.digest
+
+    assert "for less than 1 days: 1 line" in machine.call("apply-plan", str(plan.uuid), "--empty", "--yes").stdout
+    _two_days_ago(machine.home / "plans" / f"{plan.uuid}.jsonl")
+    pin = Pin.objects.create(artifact=lines["step2"].artifact, reason="thesis", from_us=now_us())
+    done = machine.call("apply-plan", str(plan.uuid), "--empty", "--yes")
+    assert (done.returncode, "#" in done.stdout) == (0, True), done.stderr
+    assert (folder / ".labcarbon-trash" / str(plan.uuid) / str(lines["step2"].pk) / "weights.bin").exists()
+    Pin.objects.filter(pk=pin.pk).update(ended_us=now_us())
+    done = machine.call("apply-plan", str(plan.uuid), "--empty", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "step1.pt", "step2.labcarbon-tombstone.json", "step3.pt", "step4.pt",
+    ]  # fmt: skip
+    assert {each.name: each.state for each in Artifact.objects.all()} == {
+        "step1.pt": "stored", "step2": "tombstone", "step3.pt": "stored", "step4.pt": "stored",
+    }  # fmt: skip
+    assert Copy.objects.get(artifact=lines["step2"].artifact).state == "deleted"
+    assert Plan.objects.get().state == "applied"
+    carried = AuditEntry.objects.filter(action="plan.carried_out").order_by("pk").values_list("user__username", flat=True)
+    assert list(carried) == ["eng"] * 3
+
+
+def _two_days_ago(journal: Path) -> None:
+    """Nothing waits a day in a test: what the journal says happened is moved to the past."""
+    entries = [json.loads(row) for row in journal.read_text().splitlines()]
+    journal.write_text("".join(json.dumps({**entry, "at_us": entry["at_us"] - 2 * DAY_US}) + "\n" for entry in entries))

@@ -1,0 +1,185 @@
+"""A machine with files, a plan of some of them, and a server that is as strict as the real one.
+
+All of it is on disk, so that it outlives a process that is killed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from labcarbon_collect.lc1 import manifest_hash
+from labcarbon_collect.plan.carrying import Asked, carry_out_plan, settled
+from labcarbon_collect.plan.journal import Journal
+from labcarbon_collect.plan.server import PlanServer
+from labcarbon_collect.plan.trash import TRASH
+from labcarbon_collect.plan.work import Work
+from labcarbon_collect.transport import Reply, Unreachable
+
+PLAN = "5e1c2f6a-0f5e-4b1c-9a54-0d2a7e3b9c11"
+NODE = "0b6f1a52-7f2d-4d5e-8f53-2a5a5d3f7e01"
+DAY_US = 86_400_000_000
+BEGIN_US = 1_790_000_000_000_000
+
+
+def digest_of(path: Path) -> tuple[str, str, int, int]:
+    """The oracle: form, digest, bytes and files of what lies at a path, by docs/artifacts.md."""
+    if path.is_file():
+        content = path.read_bytes()
+        return "file", hashlib.sha256(content).hexdigest(), len(content), 1
+    rows = sorted(
+        (os.fsencode(str(file.relative_to(path))), file.stat().st_size, hashlib.sha256(file.read_bytes()).digest())
+        for file in path.rglob("*")
+        if file.is_file()
+    )
+    return "folder", manifest_hash(rows), sum(size for _, size, _ in rows), len(rows)
+
+
+def snapshot(root: Path) -> dict[str, bytes | str | None]:
+    """Every name below a folder with what it is: a file's bytes, where a link leads, None for a folder."""
+    found: dict[str, bytes | str | None] = {}
+    for folder, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            shown = str(path.relative_to(root))
+            found[shown] = str(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+    return found
+
+
+class FakeTransport:
+    """The plan's two addresses. Its state is a file; ``faults`` are used up one per request: a reply, or an exception."""
+
+    url = "https://lab.example.org"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.faults: list[Any] = []
+        self.calls: list[str] = []
+        self.before: Callable[[str], None] = lambda method: None
+
+    def read(self) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads(self.path.read_text())
+        return state
+
+    def write(self, state: dict[str, Any]) -> None:
+        fresh = self.path.with_suffix(".new")
+        fresh.write_text(json.dumps(state))
+        fresh.replace(self.path)
+
+    def call(self, method: str, path: str, body: Any = None) -> Reply:
+        self.calls.append(method)
+        self.before(method)
+        fault = self.faults.pop(0) if self.faults else None
+        if isinstance(fault, Exception):
+            raise fault
+        if fault is not None:
+            return Reply(*fault)
+        state = self.read()
+        if method == "GET":
+            return Reply(200, {key: value for key, value in state.items() if key != "objected"})
+        lines = {line["line"]: line for line in state["lines"]}
+        told = {row["line"]: row for row in body["lines"]}
+        assert len(body["lines"]) <= 1000
+        if state["state"] not in ("approved", "applied"):
+            return Reply(409, {"error": {"message": "This plan is withdrawn."}})
+        if any(n not in lines or (n in state["objected"] and not lines[n]["outcome"]) for n in told):
+            return Reply(400, {"error": {"message": "A line is not of this plan, or is not to go."}})
+        changed = sum(lines[n]["outcome"] != row["outcome"] for n, row in told.items())
+        for number, row in told.items():
+            lines[number]["outcome"] = row["outcome"]
+        if all(line["outcome"] or line["line"] in state["objected"] for line in lines.values()):
+            state["state"] = "applied"
+        self.write(state)
+        return Reply(200, {"changed": changed})
+
+
+@dataclass
+class World:
+    """The machine. ``days``: how many days later it is."""
+
+    root: Path
+    days: float = 0
+    faults: list[Any] = field(default_factory=list)
+    before: Callable[[str], None] = lambda method: None
+    hashed: Callable[[int], None] = lambda size: None
+
+    def __post_init__(self) -> None:
+        self.disk = self.root / "disk"
+        self.disk.mkdir(parents=True)
+
+    @property
+    def transport(self) -> FakeTransport:
+        return FakeTransport(self.root / "server.json")
+
+    def put(self, name: str, content: bytes | str | None = None) -> Path:
+        """Put a file below the disk."""
+        path = self.disk / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = name if content is None else content
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def plan(self, *names: str, stays: dict[str, str] | None = None, state: str = "approved", **more: Any) -> None:
+        """A plan of paths below the disk, as they are now, in this order: lines 1, 2, …"""
+        lines = []
+        for number, name in enumerate(names, 1):
+            form, digest, size, files = digest_of(self.disk / name)
+            why = (stays or {}).get(name, "")
+            lines.append({
+                "line": number, "path": str(self.disk / name), "digest": digest, "form": form, "bytes": size, "files": files,
+                "name": Path(name).name, "kept": "intermediate", "goes": not why, "stays": why, "outcome": "",
+            })  # fmt: skip
+        self.transport.write({
+            "plan": PLAN, "lab": "cells", "node": NODE, "hostname": "gpu1", "state": state, "trash_days": 14,
+            "approved_at": "2026-11-01T00:00:00+00:00", "approved_by": "pi", "lines": lines,
+            "objected": [line["line"] for line in lines if line["stays"]], **more,
+        })  # fmt: skip
+
+    def change(self, number: int, **facts: Any) -> None:
+        """Change a line of the plan on the server."""
+        state = self.transport.read()
+        state["lines"][number - 1].update(facts)
+        self.transport.write(state)
+
+    def pin(self, number: int) -> None:
+        self.change(number, goes=False, stays="pinned")
+
+    def object_to(self, number: int) -> None:
+        state = self.transport.read()
+        state["objected"].append(number)
+        self.transport.write(state)
+        self.change(number, goes=False, stays="my thesis")
+
+    def outcomes(self) -> list[str]:
+        return [line["outcome"] for line in self.transport.read()["lines"]]
+
+    def slot(self, name: str, number: int) -> Path:
+        return (self.disk / name).parent / TRASH / PLAN / str(number)
+
+    def tombstone(self, name: str) -> dict[str, Any]:
+        path = self.disk / f"{name}.labcarbon-tombstone.json"
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+
+    def carry_out(
+        self, *, restore: list[int] | None = None, empty: bool = False, dry: bool = False, sure: bool = True
+    ) -> int:
+        """One call of the command."""
+        transport = self.transport
+        transport.faults, transport.before = self.faults, self.before
+        server = PlanServer(transport, PLAN, say=lambda text: None, sleep=lambda seconds: None)  # type: ignore[arg-type]
+        journal = Journal(self.root / "data" / "plans", PLAN)
+        now_us = BEGIN_US + int(self.days * DAY_US)
+        work = Work(server, server.ask(), journal, by="ana", now=lambda: now_us, hashed=self.hashed, is_dry=dry)
+        try:
+            asked = Asked(restore=restore, is_empty=empty, is_sure=sure)
+            return carry_out_plan(settled(work), asked, begins=lambda size: None, ends=lambda: None)
+        finally:
+            journal.close()
+
+
+AWAY = Unreachable("nothing answers there", sent=False)
