@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ from labcarbon_collect.plan.work import Work
 from labcarbon_collect.transport import Reply, Unreachable
 
 PLAN = "5e1c2f6a-0f5e-4b1c-9a54-0d2a7e3b9c11"
-NODE = "0b6f1a52-7f2d-4d5e-8f53-2a5a5d3f7e01"
+NODE = str(uuid.uuid4())  # of this process: the lock on plans is one for a node of the machine
 DAY_US = 86_400_000_000
 BEGIN_US = 1_790_000_000_000_000
 
