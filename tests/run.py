@@ -18,8 +18,8 @@ from tests.environment import own_environment
 from tests.services.postgres import Postgres, programs
 
 ROOT = Path(__file__).resolve().parent.parent
-# One more than there are cores: many tests wait for a process, a clock or a page.
-WORKERS = ["-n", str(min((os.cpu_count() or 1) + 1, 5)), "--dist", "loadgroup", "--no-loadscope-reorder"]
+# Two more than there are cores: many tests wait for a process, a clock, a database or a page.
+WORKERS = ["-n", str(min((os.cpu_count() or 1) + 2, 6)), "--dist", "loadgroup", "--no-loadscope-reorder"]
 
 # The suite starts some hundred programs. Where nothing keeps what was compiled, that takes a sixth of its time.
 _UNCACHED = "PYTHONDONTWRITEBYTECODE"
