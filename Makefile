@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export LABCARBON_DATA ?= $(CURDIR)/var
 export LABCARBON_PORT ?= 8000
 
-.PHONY: help run setup test packages environments lint format lock schema pictures audit soak image clean
+.PHONY: help run setup test packages environments suite lint format lock schema pictures audit soak image clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,7 +21,9 @@ setup: $(VENV)/.installed ## set up without a browser: make setup LAB="Cell Lab"
 
 test: packages ## check and test everything, from nothing
 	@$(MAKE) --no-print-directory --jobs=3 environments
-	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory --jobs=2 lint suite
+
+suite: environments # the tests alone; `make test` checks form and types beside them
 	@$(BIN)/python -m tests.run $(TESTS)
 
 environments: $(VENV)/.installed-dev $(VENV)/.installed-codecarbon $(VENV)/.installed-mlflow

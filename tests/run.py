@@ -18,11 +18,12 @@ from tests.environment import own_environment
 from tests.services.postgres import Postgres, programs
 
 ROOT = Path(__file__).resolve().parent.parent
-# Two more than there are cores: many tests wait for a process, a clock, a database or a page.
-WORKERS = ["-n", str(min((os.cpu_count() or 1) + 2, 6)), "--dist", "loadgroup", "--no-loadscope-reorder"]
+# One more than there are cores: many tests wait for a process, a clock, a database or a page. A second is no faster.
+WORKERS = ["-n", str(min((os.cpu_count() or 1) + 1, 5)), "--dist", "loadgroup", "--no-loadscope-reorder"]
 
-# The suite starts some hundred programs. Where nothing keeps what was compiled, that takes a sixth of its time.
-_UNCACHED = "PYTHONDONTWRITEBYTECODE"
+# The suite starts some hundred programs: where nothing keeps what was compiled, that takes a sixth of its time. And a make
+# that a test starts is nobody's child.
+_NOT_OURS = frozenset({"PYTHONDONTWRITEBYTECODE", "MAKEFLAGS", "MFLAGS", "MAKELEVEL"})
 
 
 def packages_wanted() -> list[str]:
@@ -36,7 +37,7 @@ def one_pass(name: str, arguments: list[str], environment: dict[str, str]) -> in
     print(f"== tests on {name}", flush=True)
     begun = time.monotonic()
     command = [sys.executable, "-m", "pytest", *WORKERS, "--durations=25", *arguments]
-    kept = {key: value for key, value in os.environ.items() if key != _UNCACHED}
+    kept = {key: value for key, value in os.environ.items() if key not in _NOT_OURS}
     code = subprocess.run(command, cwd=ROOT, env={**kept, **environment}).returncode
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and arguments:  # what was asked for belongs to the other pass
         code = 0

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -34,19 +35,52 @@ class Caller:
         return self.client.generic(method, f"/api/v1/{path}", content, content_type=kind, headers=headers)  # type: ignore[return-value]
 
 
-@dataclass
 class Labs:
-    """Our lab with a caller of each kind, and another lab's member and node."""
+    """Our lab with a caller of each kind, and another lab's member and node; each made when a test first names it."""
 
-    ours: SmallLab
-    theirs: SmallLab
-    admin: Caller
-    member: Caller
-    viewer: Caller
-    node: Caller
-    outsider: Caller
-    their_node: Caller
-    nobody: Caller
+    @cached_property
+    def nobody(self) -> Caller:
+        return Caller(None)
+
+    @cached_property
+    def ours(self) -> SmallLab:
+        return small_lab(name="Ours")
+
+    @cached_property
+    def theirs(self) -> SmallLab:
+        return small_lab(name="Theirs", zone="FR")
+
+    @cached_property
+    def admin(self) -> Caller:
+        return Caller(issue_user_token(lab=self.ours.lab, user=self.ours.owner, now=now_us()))
+
+    @cached_property
+    def member(self) -> Caller:
+        return _person(self.ours, Role.MEMBER)
+
+    @cached_property
+    def viewer(self) -> Caller:
+        return _person(self.ours, Role.VIEWER)
+
+    @cached_property
+    def node(self) -> Caller:
+        return _machine(self.ours)
+
+    @cached_property
+    def outsider(self) -> Caller:
+        return _person(self.theirs, Role.ADMIN)
+
+    @cached_property
+    def their_node(self) -> Caller:
+        return _machine(self.theirs)
+
+
+def _person(small: SmallLab, role: str) -> Caller:
+    return Caller(issue_user_token(lab=small.lab, user=add_person(small, role), now=now_us()))
+
+
+def _machine(small: SmallLab) -> Caller:
+    return Caller(issue_node_token(lab=small.lab, node_uuid=small.node.uuid, now=now_us()))
 
 
 def add_person(small: SmallLab, role: str) -> User:
@@ -58,26 +92,9 @@ def add_person(small: SmallLab, role: str) -> User:
 
 @pytest.fixture
 def labs(db: None) -> Labs:
-    ours, theirs = small_lab(name="Ours"), small_lab(name="Theirs", zone="FR")
-    now = now_us()
-
-    def person(small: SmallLab, role: str) -> Caller:
-        return Caller(issue_user_token(lab=small.lab, user=add_person(small, role), now=now))
-
-    def machine(small: SmallLab) -> Caller:
-        return Caller(issue_node_token(lab=small.lab, node_uuid=small.node.uuid, now=now))
-
-    return Labs(
-        ours=ours,
-        theirs=theirs,
-        admin=Caller(issue_user_token(lab=ours.lab, user=ours.owner, now=now)),
-        member=person(ours, Role.MEMBER),
-        viewer=person(ours, Role.VIEWER),
-        node=machine(ours),
-        outsider=person(theirs, Role.ADMIN),
-        their_node=machine(theirs),
-        nobody=Caller(None),
-    )
+    made = Labs()
+    made.ours  # noqa: B018 - it is there before anything is counted
+    return made
 
 
 @pytest.fixture

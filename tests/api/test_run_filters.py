@@ -83,10 +83,10 @@ def test_every_order_is_paged_without_loss(labs: Labs, sort: str, expected: str)
 def test_by_person_where_the_lab_shows_persons(three: Labs, refused: Refused) -> None:
     from apps.runs.models import Run
 
-    member = Run.objects.filter(name="alpha").values_list("user__username", flat=True).get()
+    viewer, member = three.viewer, Run.objects.filter(name="alpha").values_list("user__username", flat=True).get()
     three.ours.lab.person_view = PersonView.OWN
     three.ours.lab.save()
-    refused(three.viewer("GET", f"runs/?person={member}"), 403)
+    refused(viewer("GET", f"runs/?person={member}"), 403)
     assert names_by(three.member, person="me") == ["gamma", "beta", "alpha"]
     assert names_by(three.member, person=str(member)) == ["gamma", "beta", "alpha"]
     assert names_by(three.viewer, person="me") == []

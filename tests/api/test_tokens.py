@@ -88,10 +88,11 @@ def test_a_member_who_was_removed_is_refused_at_once(labs: Labs, refused: Refuse
 
 
 def test_a_person_who_was_deactivated_is_refused_at_once(labs: Labs, refused: Refused) -> None:
+    asks = labs.member
     member = Membership.objects.get(lab=labs.ours.lab, role=Role.MEMBER).user
     member.is_active = False
     member.save()
-    refused(labs.member("GET", "runs/"), 401)
+    refused(asks("GET", "runs/"), 401)
 
 
 def test_a_token_never_exceeds_its_owners_present_role(labs: Labs, refused: Refused) -> None:
@@ -102,16 +103,18 @@ def test_a_token_never_exceeds_its_owners_present_role(labs: Labs, refused: Refu
 
 
 def test_a_wrong_pepper(labs: Labs, refused: Refused, settings: Any) -> None:
+    member = labs.member
     settings.TOKEN_PEPPERS = {2: b"another pepper of 16 bytes"}
-    refused(labs.member("GET", "runs/"), 401)
+    refused(member("GET", "runs/"), 401)
     settings.TOKEN_PEPPERS = {}
-    refused(labs.member("GET", "runs/"), 401)
+    refused(member("GET", "runs/"), 401)
 
 
 def test_an_older_pepper_still_verifies(labs: Labs, settings: Any) -> None:
+    member = labs.member
     assert set(Token.objects.values_list("pepper", flat=True)) == {2}
     settings.TOKEN_PEPPERS = {**settings.TOKEN_PEPPERS, 3: b"a fresh pepper of 16 bytes"}
-    assert labs.member("GET", "runs/").status_code == 200
+    assert member("GET", "runs/").status_code == 200
 
 
 def test_only_a_keyed_digest_is_stored(labs: Labs, settings: Any) -> None:
