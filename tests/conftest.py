@@ -47,6 +47,11 @@ LONG = (
     "mistakes/",
     "faults/test_uids.py",
     "signin/test_at",
+    "test_migration",
+    "carbon/test_rolled_days",
+    "properties/",
+    "activity/",
+    "attribution/",
 )
 
 

@@ -98,6 +98,11 @@ def exact(value: int, metric: str) -> str:
     return f"{grouped(value)} {STORED[metric]}"
 
 
+def share(part: float) -> str:
+    """Return a share of one in whole percent, rounded down: what is not all is never 100 %."""
+    return f"{int(part * 100 + 1e-9)} %"
+
+
 def percent(part: int, whole: int) -> str:
     """Return ``part`` of ``whole`` in percent, one decimal below 10 and above 90 (a bit less than all is never 100);
     '–' of nothing."""

@@ -8,14 +8,16 @@ import hashlib
 import sys
 from array import array
 from collections.abc import Iterable
+from itertools import combinations
 
 from rensa import RMinHash
 
 from apps.accounts.models import Lab
 from apps.core.sql import bulk_insert, rows
-from apps.runs.models import CodeText
+from apps.runs.models import CodeBand, CodeText
 
 PERMUTATIONS, BANDS, ROWS = 128, 16, 8
+NEAR, MOST_NEAR = 0.95, 50
 _SEED = 1  # part of what a band is: another seed would find nothing of what is stored
 
 
@@ -39,6 +41,32 @@ def keep_code_text(*, lab: Lab, normal: str, shingles: Iterable[str]) -> None:
             "band": ("bigint", bands),
         },
     )
+
+
+def near_texts(lab: Lab, normal: str) -> dict[str, float]:
+    """Return the normal forms of a lab that are nearly the same as one, with how alike they are (0.95 to 1), but itself.
+
+    The newest MOST_NEAR texts that share a band are looked at, each exactly. Four queries at most.
+    """
+    own = CodeText.objects.filter(lab=lab, normal=normal).first() if normal else None
+    if own is None:
+        return {}
+    bands = CodeBand.objects.filter(text=own).values("band")
+    shared = CodeBand.objects.filter(lab=lab, band__in=bands).exclude(text=own)
+    newest = shared.order_by("-text_id").values_list("text_id", flat=True).distinct()[:MOST_NEAR]
+    lines = unpacked(own.shingles)
+    found = {text.normal: jaccard(lines, unpacked(text.shingles)) for text in CodeText.objects.filter(pk__in=list(newest))}
+    return {each: like for each, like in found.items() if like >= NEAR}
+
+
+def least_likeness(lab: Lab, normals: Iterable[str]) -> float | None:
+    """Return how alike the least alike two of some normal forms are (0 to 1); None where lines are not known. One query."""
+    wanted = sorted(set(normals))
+    texts = CodeText.objects.filter(lab=lab, normal__in=wanted).values_list("shingles", flat=True)
+    lines = [unpacked(each) for each in texts]
+    if len(lines) < max(2, len(wanted)):
+        return None
+    return min(jaccard(one, other) for one, other in combinations(lines, 2))
 
 
 def bands_of(lines: Iterable[int]) -> list[int]:

@@ -10,8 +10,9 @@ from django.db.models.fields.json import KeyTransform
 from apps.accounts.models import Lab
 from apps.core.sql import rows
 from apps.runs.choices import Tier
+from apps.runs.code_texts import near_texts
 from apps.runs.fingerprints import found_by_param
-from apps.runs.models import Fingerprint, Run
+from apps.runs.models import Fingerprint, Run, TierKey
 
 SORTS = {"started": "started_us", "ended": "ended_us", "name": "name"}
 MAX_SIBLINGS = 1000
@@ -86,6 +87,32 @@ def siblings_of(run: Run) -> Siblings:
     params = [value for tier in tiers for value in (tier.value, run.pk, tier.value, run.lab_id)]
     found = {row["tier"]: row["found"] for row in rows(" UNION ALL ".join([one] * len(tiers)), params)}
     return Siblings({tier.name.lower(): found.get(tier.value, 0) for tier in tiers})
+
+
+@dataclass(frozen=True)
+class NearCode:
+    """Runs of a run's family whose code is nearly the same, though not the same: how many, the newest of them, and how alike
+    the least alike is (0.95 to 1)."""
+
+    runs: int
+    newest: UUID
+    least: float
+
+
+def near_code_of(run: Run, normal: str) -> NearCode | None:
+    """Return the runs with nearly the code of a run among the newest MAX_SIBLINGS of its family; None where there are none.
+    Six queries at most."""
+    like = near_texts(run.lab, normal)
+    if not like:
+        return None
+    own = TierKey.objects.filter(run=run, tier__in=(Tier.F4, Tier.F4_WEAK)).values_list("tier", "key")
+    family: set[int] = set()
+    for tier, key in own:
+        newest = TierKey.objects.filter(lab=run.lab_id, tier=tier, key=key).exclude(run=run).order_by("-run_id")
+        family.update(newest.values_list("run_id", flat=True)[:MAX_SIBLINGS])
+    rows_ = Fingerprint.objects.filter(run__in=family, code_normal__in=like).order_by("-run__started_us", "-run")
+    found = list(rows_.values_list("run__uuid", "code_normal"))
+    return NearCode(len(found), found[0][0], min(like[each] for _, each in found)) if found else None
 
 
 def fingerprints_of(runs: Iterable[Run]) -> dict[int, Fingerprint]:

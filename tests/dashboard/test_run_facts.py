@@ -7,10 +7,12 @@ from uuid import UUID
 from django.test import Client
 
 from apps.preflight.models import Repeat
+from apps.runs.fingerprints import put_fingerprint
 from apps.runs.models import ExternalId, Fingerprint, Metric, MetricPoint, Run, TierKey
 from apps.runs.tiers import Parts, tier_keys
 from tests.builders import SmallLab
 from tests.dashboard.support import HOSTILE, queries, text_of, use
+from tests.runs.fingerprints import hex64, parsed
 
 
 def _run(uuid: UUID) -> Run:
@@ -122,3 +124,17 @@ def test_other_runs_of_the_same_work_are_counted(lab: SmallLab, owner: Client) -
     assert "1 other run of the same work." in page
     assert "2 other runs with another seed at most." in page
     assert "of the same work" not in text_of(owner.get(f"/runs/{asked[0]}/"))
+
+
+def test_nearly_the_same_code_is_told_and_compared(lab: SmallLab, owner: Client) -> None:
+    one, other = use(lab, runs=2)
+    lines = [f"{number:08x}" for number in range(100)]
+    for uuid, told_lines in ((one, lines), (other, [*lines[:-1], "ffffffff"])):
+        name = told_lines[-1]
+        code = {"hash": hex64(name), "normal": hex64(f"normal {name}"), "shingles": told_lines}
+        put_fingerprint(run=_run(uuid), told=parsed(code=code))
+    page = text_of(owner.get(f"/runs/{one}/"))
+    assert "1 other run of its family has nearly the same code: 98 % of the lines or more." in page
+    compared = text_of(owner.get(f"/runs/compare/?run={one}&run={other}"))
+    assert "The two runs differ in code." in compared
+    assert "Code, 98 % of its lines alike" in compared

@@ -7,9 +7,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.runs.choices import Tier
-from apps.runs.code_texts import bands_of, jaccard, packed, unpacked
+from apps.runs.code_texts import bands_of, jaccard, least_likeness, packed, unpacked
 from apps.runs.fingerprints import parts_of, put_fingerprint, told_by_params
 from apps.runs.models import CodeBand, CodeText, Fingerprint, IgnoredParameter, TierKey
+from apps.runs.selectors import near_code_of
 from apps.runs.tiers import tier_keys
 from tests.builders import small_lab
 from tests.runs.fingerprints import a_run, hex64, parsed
@@ -146,3 +147,26 @@ def test_the_cost_does_not_depend_on_how_many_parameters_there_are() -> None:
         return len(counted)
 
     assert statements(2) == statements(50)
+
+
+def _code(name: str, told: list[str]) -> dict[str, object]:
+    return {"hash": hex64(name), "normal": hex64(f"{name} normal"), "shingles": told}
+
+
+def test_code_that_is_nearly_the_same_is_found_in_the_family() -> None:
+    lab, all_lines = small_lab().lab, lines(400)
+    elsewhere = small_lab(name="Elsewhere").lab
+    ours, near, far, other = (a_run(lab) for _ in range(4))
+    put_fingerprint(run=ours, told=parsed(code=_code("a", all_lines)))
+    put_fingerprint(run=near, told=parsed(code=_code("b", [*all_lines[:-4], *lines(4, seed=9)])))
+    put_fingerprint(run=far, told=parsed(code=_code("c", [*all_lines[:300], *lines(100, seed=8)])))
+    put_fingerprint(run=other, told=parsed(code=_code("b", []), entry=hex64("eval.py")))
+    put_fingerprint(run=a_run(elsewhere), told=parsed(code=_code("b", [*all_lines[:-4], *lines(4, seed=9)])))
+    found = near_code_of(ours, hex64("a normal"))
+    assert found is not None
+    assert (found.runs, found.newest) == (1, near.uuid)
+    assert found.least == 396 / 404
+    assert near_code_of(far, hex64("c normal")) is None
+    assert near_code_of(ours, "") is None
+    assert least_likeness(lab, [hex64("a normal"), hex64("c normal")]) == 300 / 500
+    assert least_likeness(lab, [hex64("a normal"), hex64("not known")]) is None

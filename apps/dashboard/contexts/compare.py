@@ -1,16 +1,18 @@
 """Runs side by side: their figures, metrics and fingerprints, what differs first."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from apps.accounts.models import Lab
 from apps.carbon.sight import Sight
 from apps.core.errors import InvalidInput, NotFound
+from apps.dashboard.calc import share
 from apps.dashboard.contexts.runs import RunRow, run_rows
 from apps.dashboard.figures import Units
+from apps.runs.code_texts import least_likeness
 from apps.runs.differences import Alike, Line, differences
-from apps.runs.models import Metric, Run
+from apps.runs.models import Fingerprint, Metric, Run
 from apps.runs.selectors import fingerprints_of
 
 MOST = 6
@@ -22,14 +24,16 @@ PARTS = {
 
 @dataclass(frozen=True)
 class Shown:
-    """A line of the comparison as it is shown."""
+    """A line of the comparison as it is shown. ``note``: how much of it is alike, where that is known."""
 
     part: str
     line: Line
+    note: str = ""
 
     @property
     def title(self) -> str:
-        return f"{self.part}: {self.line.name}" if self.line.name else self.part
+        told = f"{self.part}: {self.line.name}" if self.line.name else self.part
+        return f"{told}, {self.note}" if self.note else told
 
 
 @dataclass(frozen=True)
@@ -90,9 +94,18 @@ def compare_page(*, lab: Lab, runs: list[Run], now: int, sight: Sight) -> Compar
 
 
 def compared(runs: Sequence[Run]) -> list[Shown]:
-    """Return the lines in which runs are compared. One query."""
+    """Return the lines in which runs are compared. Two queries."""
     prints = fingerprints_of(runs)
-    return [Shown(PARTS[line.part], line) for line in differences([prints.get(run.pk) for run in runs])]
+    lines = [Shown(PARTS[line.part], line) for line in differences([prints.get(run.pk) for run in runs])]
+    return [_with_likeness(shown, runs[0].lab, prints.values()) if shown.line.part == "code" else shown for shown in lines]
+
+
+def _with_likeness(shown: Shown, lab: Lab, prints: Iterable[Fingerprint]) -> Shown:
+    """Say how many lines of code that differs are alike, where they are known of all."""
+    if shown.line.alike != Alike.DIFFERS or shown.line.name:
+        return shown
+    like = least_likeness(lab, [each.code_normal for each in prints])
+    return shown if like is None else replace(shown, note=f"{share(like)} of its lines alike")
 
 
 def compare_rows(runs: Sequence[Run]) -> Iterator[list[object]]:

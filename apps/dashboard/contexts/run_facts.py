@@ -10,7 +10,7 @@ from apps.runs.curves import thinned
 from apps.runs.differences import code_text, hidden, said, value_text
 from apps.runs.metrics import curve
 from apps.runs.models import ExternalId, Fingerprint, Metric, Run
-from apps.runs.selectors import fingerprints_of, siblings_of
+from apps.runs.selectors import NearCode, fingerprints_of, near_code_of, siblings_of
 
 MOST_POINTS = 500
 SIBLINGS = {
@@ -53,6 +53,7 @@ class RunFacts:
     children: int
     tags: list[tuple[str, str]]
     siblings: list[Sibling]
+    near: NearCode | None
 
 
 def run_facts(run: Run, metric: str) -> RunFacts:
@@ -76,6 +77,7 @@ def run_facts(run: Run, metric: str) -> RunFacts:
         children=run.children.count(),
         tags=_pairs(run.tags),
         siblings=_siblings(run) if kept else [],
+        near=near_code_of(run, kept.code_normal) if kept else None,
     )
 
 

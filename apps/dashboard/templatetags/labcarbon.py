@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 from apps.catalog.packs import Pack, notices
 from apps.core.clock import utc
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.calc import KG, THIN
+from apps.dashboard.calc import KG, THIN, share
 from apps.dashboard.figures import EmbodiedFig, Fig, WouldBe
 from apps.dashboard.periods import day_text
 
@@ -107,6 +107,9 @@ def day(context: template.Context, time_us: int | None) -> SafeString:
 def hour_moment(context: template.Context, hour: int) -> SafeString:
     """Return the begin of a whole UTC hour in the lab's zone, UTC on hover."""
     return moment(context, hour * US_PER_HOUR)
+
+
+register.filter("share", share)
 
 
 @register.filter
