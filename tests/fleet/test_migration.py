@@ -1,28 +1,18 @@
 """An installation that is upgraded keeps its zones and placements, and one that goes back keeps the latest zone."""
 
-from typing import Any
-
 import pytest
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 
 from apps.accounts.models import Lab
+from tests.migrating import latest_afterwards, migrate
 
-OLD, NEW = [("fleet", "0001_initial")], [("fleet", "0002_places_in_time")]
-
-
-def _migrate(to: list[tuple[str, str]]) -> Any:
-    executor = MigrationExecutor(connection)
-    executor.migrate(to)
-    return MigrationExecutor(connection).loader.project_state(to).apps
+OLD, NEW = ("fleet", "0001_initial"), ("fleet", "0002_places_in_time")
 
 
 @pytest.mark.postgres  # that of the catalogue is tested on SQLite: each takes as long as a hundred others
 @pytest.mark.django_db(transaction=True)
 def test_zones_become_histories_and_placements_stay() -> None:
-    latest = MigrationExecutor(connection).loader.graph.leaf_nodes()
-    try:
-        old = _migrate(OLD)
+    with latest_afterwards():
+        old = migrate(*OLD)
         lab = Lab.objects.create(slug="old", name="Old", created_us=1)
         sites = old.get_model("fleet", "Site").objects
         berlin = sites.create(lab_id=lab.pk, name="Berlin", kind="workstation", zone="DE")
@@ -32,7 +22,7 @@ def test_zones_become_histories_and_placements_stay() -> None:
             lab_id=lab.pk, uuid="7f1d3b52-2222-4333-8444-555566667777", hostname="ws-1", enrolled_us=1
         )
         old.get_model("fleet", "Placement").objects.create(node=node, site=berlin, from_hour=0)
-        new = _migrate(NEW)
+        new = migrate(*NEW)
         zone, placement = new.get_model("fleet", "SiteZone"), new.get_model("fleet", "Placement")
         assert list(zone.objects.values_list("site_id", "from_hour", "zone")) == [(berlin.pk, 0, "DE")]
         assert list(placement.objects.values_list("node_id", "site_id", "from_hour")) == [(node.pk, berlin.pk, 0)]
@@ -41,10 +31,8 @@ def test_zones_become_histories_and_placements_stay() -> None:
         zone.objects.create(site_id=berlin.pk, from_hour=60, zone="NO", withdrawn_us=1)
         placement.objects.create(node_id=node.pk, site_id=nowhere.pk, from_hour=50)
         placement.objects.create(node_id=node.pk, site_id=berlin.pk, from_hour=70, withdrawn_us=1)
-        back = _migrate(OLD)
+        back = migrate(*OLD)
         assert dict(back.get_model("fleet", "Site").objects.values_list("name", "zone")) == {"Berlin": "FR", "Nowhere": ""}
         ends = back.get_model("fleet", "Placement").objects.order_by("from_hour").values_list("from_hour", "to_hour")
         assert list(ends) == [(0, 50), (50, None)]
         back.get_model("fleet", "Placement").objects.all().delete()
-    finally:
-        MigrationExecutor(connection).migrate(latest)
