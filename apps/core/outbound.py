@@ -115,9 +115,7 @@ def _connected(address: Address, inside: Inside, seconds: float) -> socket.socke
     raise OutboundProblem(_words(problem, f"{address.host}:{address.port}")) from problem
 
 
-def _read(
-    response: http.client.HTTPResponse, where: str, most_bytes: int, take: Callable[[bytes], None] | None
-) -> Reply:
+def _read(response: http.client.HTTPResponse, where: str, most_bytes: int, take: Callable[[bytes], None] | None) -> Reply:
     headers = {name.lower(): value for name, value in response.getheaders()}
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise OutboundProblem(f"{where} packs its answer though it was asked not to.")

@@ -11,7 +11,8 @@ import subprocess
 import threading
 import time
 import tomllib
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from apps.accounts.services import issue_user_token
 from apps.artifacts.models import Artifact, LineageEdge
 from apps.core.clock import now_us
 from apps.runs.models import Run
+from tests.alone import answer_one_at_a_time
 from tests.builders import small_lab
 from tests.collector.apply_plan.world import digest_of
 from tests.collector.processes import Collector, wait_for
@@ -96,7 +98,7 @@ def test_an_artifact_by_its_digest(person: Collector, server: fakes.FakeServer) 
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt', step=1)\nopen('a.pt', 'wb').write(b'22')", "a.pt: it changed"),
+        ("open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt', step=1)\nopen('a.pt', 'wb').write(b'22')", "it changed"),
         ("open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nimport os; os.unlink('a.pt')", "a.pt: it is not there"),
         ("run.used('nowhere')", "nowhere: it is not there"),
         ("import os; os.mkdir('e'); run.produced('e')", "e: it holds no file that counts"),
@@ -123,10 +125,14 @@ def test_what_cannot_be_told_is_one_line_and_the_script_goes_on(
 
 def test_a_script_that_is_killed_has_told_what_it_made(person: Collector, server: fakes.FakeServer, work: Path) -> None:
     body = (
-        "import os, time, signal\nopen('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\ntime.sleep(1)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)"
+        "import os, time\nopen('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nopen('pid', 'w').write(str(os.getpid()))\n"
+        "time.sleep(30)"
     )
-    assert track(person, body).returncode == -9
+    script = threading.Thread(target=track, args=(person, body))
+    script.start()
+    wait_for(lambda: server.sent("PUT", "runs/") and (work / "pid").exists())
+    os.kill(int((work / "pid").read_text()), signal.SIGKILL)
+    script.join()
     wait_for(lambda: server.edges)
     assert told(server) == {("produced", "a.pt")}
 
@@ -147,25 +153,28 @@ def test_a_server_that_hangs_delays_no_call_and_the_end_by_seconds(
     server.faults.clear()
 
 
-def teller(server: fakes.FakeServer, node: str = "") -> Teller:
-    made = Teller(Transport(server.url, "t"), "r", node)
+@contextmanager
+def teller(server: fakes.FakeServer, node: str = "") -> Iterator[Teller]:
+    transport = Transport(server.url, "t")
+    made = Teller(transport, "r", node)
     edge = {"run": "r", "role": "used"}
     made.add({"digest": digest(b"1"), "name": "a.pt", "bytes": 1, "copies": [{"path": "/a.pt"}], "runs": [edge]})
-    return made
+    yield made
+    transport.close()
 
 
 def test_what_is_told_before_its_run_waits_for_it(server: fakes.FakeServer) -> None:
-    made = teller(server)
-    assert (made.tell(5), made.left, made.why) == (False, 1, "the server does not know of this run")
-    server.runs["r"] = {}
-    assert (made.tell(5), made.left, made.told) == (True, 0, 1)
+    with teller(server) as made:
+        assert (made.tell(5), made.left, made.why) == (False, 1, "the server does not know of this run")
+        server.runs["r"] = {}
+        assert (made.tell(5), made.left, made.told) == (True, 0, 1)
     assert server.edges == {("r", "used", digest(b"1"))}
 
 
 def test_a_node_that_the_lab_does_not_know_costs_only_the_places(server: fakes.FakeServer) -> None:
     server.runs["r"], server.nodes = {}, ()
-    made = teller(server, "node-1")
-    assert made.tell(5)
+    with teller(server, "node-1") as made:
+        assert made.tell(5)
     assert (made.told, made.failed) == (1, [])
     assert "There is no such node in this lab." in made.notes[0]
     assert "copies" not in server.artifacts[digest(b"1")]
@@ -173,9 +182,9 @@ def test_a_node_that_the_lab_does_not_know_costs_only_the_places(server: fakes.F
 
 def test_a_server_that_is_away_is_given_up_in_time(server: fakes.FakeServer) -> None:
     server.faults = [fakes.says(503)] * 20
-    made = teller(server)
     begun = time.monotonic()
-    assert not made.tell(0.0)
+    with teller(server) as made:
+        assert not made.tell(0.0)
     assert time.monotonic() - begun < 2
     made.give_up()
     assert made.failed == [("a.pt", f"{server.url} does not answer")]
@@ -183,8 +192,8 @@ def test_a_server_that_is_away_is_given_up_in_time(server: fakes.FakeServer) -> 
 
 def test_no_process_of_ours_is_waited_for_in_its_place(person: Collector, server: fakes.FakeServer, work: Path) -> None:
     body = (
-        "import os\nopen('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\npid = os.fork()\nif pid == 0:\n"
-        "    run.produced('nothing-of-a-fork')\n    os._exit(0)\nassert os.wait()[0] == pid\n"
+        "import os, time\nopen('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\ntime.sleep(3)\npid = os.fork()\n"
+        "if pid == 0:\n    run.produced('nothing-of-a-fork')\n    os._exit(0)\nassert os.wait()[0] == pid\n"
         "try:\n    os.wait()\nexcept ChildProcessError:\n    print('none')"
     )
     done = track(person, body)
@@ -210,7 +219,18 @@ def test_the_command_names_what_it_reads_and_writes(person: Collector, server: f
     (work / "old.pt").write_bytes(b"old")
     os.utime(work / "cats.tar", (1, 1))
     time.sleep(2.1)
-    options = ("--used", "cats.tar", "--used", "written.txt", "--produced", "best.pt", "--produced", "out", "--produced", "old.pt")
+    options = (
+        "--used",
+        "cats.tar",
+        "--used",
+        "written.txt",
+        "--produced",
+        "best.pt",
+        "--produced",
+        "out",
+        "--produced",
+        "old.pt",
+    )
     done = run_(person, work, *options, script="echo 1 > best.pt; mkdir out; echo 2 > out/a; echo 3 > written.txt; exit 7")
     assert done.returncode == 7
     assert told(server) == {("used", "cats.tar"), ("produced", "best.pt"), ("produced", "out")}
@@ -265,8 +285,10 @@ def test_what_leaves_is_what_the_page_lists(
 
 def test_what_is_declared_is_plain() -> None:
     assert declared("used", "0" * 64) == {"role": "used", "name": "", "digest": "0" * 64}
-    found = declared("produced", "a/b.pt", name="n\nx\x1b[2J", facts={"a": float("nan"), "b": "x" * 400, "token": "t", "c": [1]})
-    assert found["path"] == os.path.abspath("a/b.pt")
+    found = declared(
+        "produced", "a/b.pt", name="n\nx\x1b[2J", facts={"a": float("nan"), "b": "x" * 400, "token": "t", "c": [1]}
+    )
+    assert found["path"] == str(Path.cwd() / "a/b.pt")
     assert "\n" not in found["name"]
     assert "\x1b" not in found["name"]
     assert set(found["facts"]) == {"b"}
@@ -286,7 +308,8 @@ def test_the_package_holds_all_its_folders() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_real_server_is_told(live_server: Any, tmp_path: Path) -> None:
+def test_the_real_server_is_told(live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_one_at_a_time(monkeypatch)
     lab = small_lab()
     Client().get("/api/v1/preflight/")  # the first request of a process reads its code
     token = issue_user_token(lab=lab.lab, user=lab.owner, now=now_us())

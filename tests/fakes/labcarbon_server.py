@@ -161,7 +161,9 @@ class _Handler(BaseHTTPRequestHandler):
         if path.startswith("preflight/"):
             return 200, {}
         if path == "artifacts/" and fake.nodes is not None and self.body.get("node", "") not in ("", *fake.nodes):
-            return 400, {"error": {"code": "x", "message": "There is no such node in this lab.", "field": "node", "hint": ""}}
+            return 400, {
+                "error": {"code": "x", "message": "There is no such node in this lab.", "field": "node", "hint": ""}
+            }
         if path == "artifacts/":
             return 200, fake.register(self.body)
         if path == "artifacts/copies/":

@@ -150,7 +150,7 @@ class _Door(BaseHTTPRequestHandler):
 
     def _take(self, body: dict[str, Any]) -> None:
         address = urlsplit(self.path)
-        path = address.path.removeprefix(API)
+        path = address.path.removeprefix(API) if address.path.startswith(f"{API}/") else address.path
         self.fake.asked.append(path)
         self.fake.seen.append(dict(self.headers))
         wrong = self.fake.wrong.get(path, self.fake.wrong.get("*"))

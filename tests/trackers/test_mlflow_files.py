@@ -48,8 +48,8 @@ def edges() -> set[tuple[str, str, str]]:
 def test_what_a_run_made_is_known_by_its_content(fake: FakeMlflow, source: MlflowSource, lab: SmallLab) -> None:
     run = training(fake, "a1")
     run.files = {
-        "model/data/model.pth": b"weights", "ckpt/epoch=3.ckpt": b"third", "plots/a b%41.png": b"picture", "model/MLmodel": b"m",
-        "empty.pt": b"", "cats ünd %41/rows.parquet": b"PAR1",
+        "model/data/model.pth": b"weights", "ckpt/epoch=3.ckpt": b"third", "plots/a b%41.png": b"picture",
+        "model/MLmodel": b"m", "empty.pt": b"", "cats ünd %41/rows.parquet": b"PAR1",
     }  # fmt: skip
     assert poll(source).problem == ""
     found = {each.name: each for each in Artifact.objects.all()}
@@ -100,7 +100,8 @@ def test_the_same_content_that_a_scan_found_is_one_artifact(fake: FakeMlflow, so
 
 @pytest.mark.parametrize(
     "root", ["s3://bucket/1/a1", "file:///srv/mlruns/1/a1", "/srv/mlruns", "mlflow-artifacts://other.example:80/1/a1",
-             "mlflow-artifacts:/../../runs", "http://127.0.0.1:1/api/2.0/mlflow-artifacts/artifacts/1", "dbfs:/x", "http://[", ""],
+             "mlflow-artifacts:/../../runs", "http://127.0.0.1:1/api/2.0/mlflow-artifacts/artifacts/1", "dbfs:/x",
+             "http://[", ""],
 )  # fmt: skip
 def test_what_mlflow_does_not_hand_out_is_counted_and_not_asked_for(
     fake: FakeMlflow, source: MlflowSource, root: str
@@ -119,13 +120,17 @@ def test_where_this_server_hands_files_out() -> None:
         "mlflow-artifacts://mlflow.example.org/1/a": "1/a", "mlflow-artifacts:/1/b%20c": "1/b c",
     }  # fmt: skip
     assert {root: handed_out(root, at) for root in good} == good
-    bad = [f"{own}-other/1", f"{own}/../../1", "mlflow-artifacts:/1/%2e%2e/x", "mlflow-artifacts:/a\\b", "https://other.org/x"]
+    bad = [
+        f"{own}-other/1",
+        f"{own}/../../1",
+        "mlflow-artifacts:/1/%2e%2e/x",
+        "mlflow-artifacts:/a\\b",
+        "https://other.org/x",
+    ]
     assert [handed_out(root, at) for root in bad] == [None] * len(bad)
 
 
-def test_too_large_and_too_many_are_counted(
-    fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_large_and_too_many_are_counted(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MOST_FILE_BYTES", 10)
     monkeypatch.setattr(reading, "MOST_RUN_FILES", 3)
     training(fake, "a1").files = {"a.pt": b"x" * 11, "b.pt": b"b", "c.pt": b"c", "d.pt": b"d"}
@@ -153,8 +158,8 @@ def test_a_list_without_end_is_left(fake: FakeMlflow, source: MlflowSource, monk
 
 
 def test_paths_that_lead_elsewhere_are_nothing() -> None:
-    paths = ["../x.pt", "a/../../x.pt", "/etc/x.pt", "b/x.pt", "a/", "a//x.pt", "a/..", "a/x\x00.pt", "a/\ud800.pt", "a/x\\y.pt",
-             "a/\u202ex.pt", "a/" + "n" * 1000, 7, None]  # fmt: skip
+    paths = ["../x.pt", "a/../../x.pt", "/etc/x.pt", "b/x.pt", "a/", "a//x.pt", "a/..", "a/x\x00.pt", "a/\ud800.pt",
+             "a/x\\y.pt", "a/\u202ex.pt", "a/" + "n" * 1000, 7, None]  # fmt: skip
     rows: list[Any] = [{"path": path, "is_dir": False, "file_size": "1"} for path in paths]
     good = [{"path": "a/x.pt", "file_size": "3"}, {"path": "a/d", "is_dir": True}, {"path": "a/x.pt", "file_size": "4"}]
     found, wrong = entries([*rows, {}, *good], "a")
@@ -174,8 +179,8 @@ def test_a_size_that_is_none_is_not_known(size: Any) -> None:
         ("best.pt", Kind.MODEL), ("model/data/model.pth", Kind.MODEL), ("m/model.pkl", Kind.MODEL), ("x.PT", Kind.MODEL),
         ("epoch=1.ckpt", Kind.CHECKPOINT), ("checkpoint-5/optimizer.pt", Kind.CHECKPOINT), ("step_9.pt", Kind.CHECKPOINT),
         ("x.data-00000-of-00001", Kind.CHECKPOINT), ("rows.parquet", Kind.DATASET), ("a.npz", Kind.DATASET),
-        ("events.out.tfevents.1.host", Kind.LOG), ("plot.png", None), ("MLmodel", None), ("conda.yaml", None), ("t.json", None),
-        ("model/input_example.npy", None), ("pt", None), ("data.csv", None),
+        ("events.out.tfevents.1.host", Kind.LOG), ("plot.png", None), ("MLmodel", None), ("conda.yaml", None),
+        ("t.json", None), ("model/input_example.npy", None), ("pt", None), ("data.csv", None),
     ],
 )  # fmt: skip
 def test_what_a_file_is_by_its_name(path: str, kind: Kind | None) -> None:
@@ -186,9 +191,9 @@ def test_what_a_file_is_by_its_name(path: str, kind: Kind | None) -> None:
     ("wrong", "words"),
     [
         ("huge", "more comes than is listed"), ("half", "broke off"), ("drips", "did not answer within"),
-        ((302, {"Location": "https://other.example/x"}, b""), "Redirects are not followed"), ((403, {}, b"no"), "refuses (403)"),
-        ((200, {}, b"other"), "5 bytes come, 7 are listed"), ((200, {"Content-Encoding": "gzip"}, b"x"), "packs its answer"),
-        ((500, {}, b""), "answers 500"),
+        ((302, {"Location": "https://other.example/x"}, b""), "Redirects are not followed"),
+        ((403, {}, b"no"), "refuses (403)"), ((200, {}, b"other"), "5 bytes come, 200000 are listed"),
+        ((200, {"Content-Encoding": "gzip"}, b"x"), "packs its answer"), ((500, {}, b""), "answers 500"),
     ],
 )  # fmt: skip
 def test_a_file_that_comes_wrong_is_tried_again_then_told_and_holds_up_nobody(
@@ -196,7 +201,7 @@ def test_a_file_that_comes_wrong_is_tried_again_then_told_and_holds_up_nobody(
 ) -> None:
     monkeypatch.setattr(asking, "FETCH_S", 0.5)
     monkeypatch.setattr(reading, "MOST_TRIES", 2)
-    training(fake, "a1").files = {"a.pt": b"weights", "b.pt": b"fine"}
+    training(fake, "a1").files = {"a.pt": b"x" * 200_000, "b.pt": b"fine"}
     training(fake, "a2", start_ms=T0 // 1000 + 1).files = {"c.pt": b"too"}
     fake.wrong[f"{PROXY}1/a1/artifacts/a.pt"] = wrong
     for _ in range(2):
@@ -243,9 +248,7 @@ def test_a_list_that_cannot_be_had_is_given_up_in_the_end(fake: FakeMlflow, sour
     assert "/artifacts/list" not in fake.asked
 
 
-def test_a_slow_file_is_given_up_in_time(
-    fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_file_is_given_up_in_time(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "FETCH_S", 0.5)
     training(fake, "a1").files = {"a.pt": b"x" * 100_000}
     fake.wrong[f"{PROXY}1/a1/artifacts/a.pt"] = "drips"

@@ -109,7 +109,9 @@ class Server:
             query = f"?{urlencode({'artifact_directory_path': folder})}" if folder else ""
             page = self._call("GET", f"/logged-models/{model}/artifacts/directories{query}")
         else:
-            page = self._call("GET", f"/artifacts/list?{urlencode({'run_id': run_id, **({'path': folder} if folder else {})})}")
+            page = self._call(
+                "GET", f"/artifacts/list?{urlencode({'run_id': run_id, **({'path': folder} if folder else {})})}"
+            )
         return str(page.get("root_uri") or ""), _list(page, "files")
 
     def fetch(self, path: str, *, most_bytes: int, take: Callable[[bytes], None]) -> None:

@@ -1,8 +1,8 @@
 """Reads and tells what a run declares, in a process of its own at the lowest priority, so that the work is not disturbed.
 
 ``python -m labcarbon_collect.lineage.child``: the first line on standard input says of which run, each further one declares
-an artifact, ``{"over": true}`` says that the run is over. Then what is left is read as fast as it goes, told, and one line
-on standard output says what came of it. Where standard input or the work's process ends without that, the same is done.
+an artifact, ``{"hurry": true}`` says that the run is over. Once standard input, or the work's process, ends, what is left is
+read as fast as it goes and told, and one line on standard output says what came of it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from labcarbon_collect.config import client_sockets, is_uuid, user_login
 from labcarbon_collect.fingerprint.digest_child import lowest_priority
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.lineage.declared import title
+from labcarbon_collect.lineage.job import HURRY
 from labcarbon_collect.lineage.looking import Looker, NotTold, Pacing
 from labcarbon_collect.lineage.telling import Teller
 from labcarbon_collect.transport import BadAddress, Transport
@@ -44,13 +45,17 @@ class Child:
         self._pid = int(asked["pid"])
         self._lines: queue.SimpleQueue[Optional[str]] = queue.SimpleQueue()
         self._last_s = time.monotonic()
+        self._is_over = False
 
     def work(self) -> Dict[str, Any]:
         """Until the run is over and all is told, or cannot be; returns what came of it."""
         threading.Thread(target=self._listen, name="listen", daemon=True).start()
         for told in self._declared():
             try:
-                self._teller.add(self._teller.known(told) if "digest" in told else self._looker.look(told))
+                if "digest" in told:
+                    self._teller.add_named(told)
+                else:
+                    self._teller.add(self._looker.look(told))
             except NotTold as why:
                 self._teller.failed.append((title(told), str(why)))
             self._tell()
@@ -62,22 +67,24 @@ class Child:
             time.sleep(wait_s)
         teller.give_up()
         return {
-            "told": teller.told, "failed": teller.failed[:_KEPT_FAILURES], "lost": len(teller.failed), "notes": teller.notes[:3]
+            "told": teller.told, "failed": teller.failed[:_KEPT_FAILURES], "lost": len(teller.failed),
+            "notes": teller.notes[:3],
         }  # fmt: skip
 
     def _listen(self) -> None:
         """Take lines as they come: whoever writes them never waits."""
-        is_over = False
         for line in sys.stdin:
-            if line.strip() == '{"over": true}':
-                is_over = True
+            if line == HURRY:
                 self._hurry()
-            self._lines.put(line)
-        if not is_over:
-            self._hurry()
+            else:
+                self._lines.put(line)
+        self._hurry()
         self._lines.put(None)
 
     def _hurry(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
         self._pace.hurry()
         alarm = threading.Timer(LAST_S, os._exit, (1,))
         alarm.daemon = True
@@ -96,10 +103,7 @@ class Child:
             if line is None:
                 return
             with suppress(ValueError):
-                told = json.loads(line)
-                if told.get("over"):
-                    return
-                yield told
+                yield json.loads(line)
 
     def _tell(self) -> None:
         if time.monotonic() - self._last_s > _TELL_EVERY_S and self._teller.left:

@@ -16,7 +16,9 @@ _DIGEST = re.compile(r"^[0-9a-f]{64}\Z")
 _LONGEST_NAME, _LONGEST_LICENCE = 255, 100
 
 
-def declared(role: str, what: What, *, name: str = "", kind: str = "", licence: str = "", facts: Any = None) -> Dict[str, Any]:
+def declared(
+    role: str, what: What, *, name: str = "", kind: str = "", licence: str = "", facts: Any = None
+) -> Dict[str, Any]:
     """What is told of an artifact beside what is found in it.
 
     ``what``: a path, or the artifact's digest (64 hex digits). Raises TypeError and ValueError that say what is wrong.
@@ -34,7 +36,8 @@ def declared(role: str, what: What, *, name: str = "", kind: str = "", licence: 
     named: Mapping[str, Any] = facts or {}
     kept = storable((key, value) for key, value in named.items() if not secret_name(key))
     return {
-        **told, "path": os.path.abspath(text), "kind": kind, "licence": one_line(str(licence), _LONGEST_LICENCE), "facts": kept
+        **told, "path": os.path.abspath(text), "kind": kind, "licence": one_line(str(licence), _LONGEST_LICENCE),
+        "facts": kept,
     }  # fmt: skip
 
 

@@ -44,11 +44,12 @@ class Declaring:
         """The run is over: what is left is read as fast as it goes."""
         self._is_over = True
         if self._job is not None:
-            self._job.over()
+            self._job.hurry()
 
     def close(self) -> None:
-        """Wait for a moment, and say what could not be told."""
+        """The server was told of the run: wait for a moment, and say what could not be told of the rest."""
         if self._job is not None:
+            self._job.over()
             self._job.wait(END_S)
             self._job.close()
 

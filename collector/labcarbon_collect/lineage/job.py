@@ -17,7 +17,7 @@ from labcarbon_collect.lineage.declared import title
 
 MOST_DECLARED = 10_000
 _END_S = 1.0
-_OVER = '{"over": true}\n'
+HURRY = '{"hurry": true}\n'
 
 
 class LineageJob:
@@ -34,7 +34,7 @@ class LineageJob:
         self._thread: Optional[threading.Thread] = None
         self._answer: Optional[Dict[str, Any]] = None
         self._refused: List[str] = []
-        self._count, self._is_over = 0, False
+        self._count = 0
 
     def add(self, told: Mapping[str, Any]) -> None:
         """Have something that was declared read and told."""
@@ -51,12 +51,13 @@ class LineageJob:
         """Note something that cannot even be read."""
         self._refused.append(f"{name}: {why}")
 
+    def hurry(self) -> None:
+        """The work is over: what is left is read as fast as it goes."""
+        self._lines.put(HURRY)
+
     def over(self) -> None:
-        """The run is over: what is left is read as fast as it goes."""
-        if not self._is_over:
-            self._is_over = True
-            self._lines.put(_OVER)
-            self._lines.put(None)
+        """The server was told of the run: it is told of the rest."""
+        self._lines.put(None)
 
     def wait(self, wait_s: float) -> bool:
         """Wait for the answer; whether it came."""

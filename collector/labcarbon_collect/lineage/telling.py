@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, List, Mapping, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from labcarbon_collect.bulk_push import MAX_ROWS, BulkPush, PushEnded
 from labcarbon_collect.lineage.declared import title
@@ -12,6 +12,7 @@ from labcarbon_collect.transport import Transport, Unreachable
 
 # Of a row whose run the server has not heard of (docs/artifacts.md): the artifact is kept, the edge is not.
 _NO_RUN = "There is no run "
+_LATER = (429, 500, 502, 503, 504)
 
 
 class Teller:
@@ -23,6 +24,7 @@ class Teller:
     ) -> None:  # fmt: skip
         self._transport, self._run, self._node, self._now, self._sleep = transport, run, node, now, sleep
         self._waiting: List[Dict[str, Any]] = []
+        self._named: List[Mapping[str, Any]] = []
         self._ends_s = 0.0
         self.told, self.why = 0, ""
         self.failed: List[Tuple[str, str]] = []
@@ -31,22 +33,43 @@ class Teller:
     @property
     def left(self) -> int:
         """How many the server was not told of yet."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._named)
 
     def add(self, row: Dict[str, Any]) -> None:
         """Take one to tell."""
         self._waiting.append(row)
 
-    def known(self, told: Mapping[str, Any]) -> Dict[str, Any]:
-        """An artifact that was named by its digest, as the server knows it. Raises NotTold."""
+    def add_named(self, told: Mapping[str, Any]) -> None:
+        """Take one that was named by its digest alone."""
+        self._named.append(told)
+
+    def _find_named(self) -> bool:
+        """Ask the server for what was named by its digest; returns whether it answered."""
+        while self._named:
+            told = self._named[0]
+            try:
+                self.add(self._known(told))
+            except NotTold as why:
+                self.failed.append((title(told), str(why)))
+            except PushEnded as ended:
+                self.why = str(ended)
+                return False
+            del self._named[0]
+        return True
+
+    def _known(self, told: Mapping[str, Any]) -> Dict[str, Any]:
+        """An artifact as the server knows it. Raises NotTold, and PushEnded where it may answer later."""
         try:
             reply = self._transport.call("GET", f"artifacts/{told['digest']}/")
         except Unreachable as error:
-            raise NotTold(str(error)) from error
+            raise PushEnded(str(error)) from error
         if reply.status == 404:
             raise NotTold("the server knows no artifact of this digest")
         if reply.status != 200 or not isinstance(reply.body, dict):
-            raise NotTold(f"{self._transport.url} answered {reply.status}: {reply.message}")
+            why = f"{self._transport.url} answered {reply.status}: {reply.message}"
+            if reply.status in _LATER:
+                raise PushEnded(why)
+            raise NotTold(why)
         try:
             row = {key: reply.body[key] for key in ("digest", "name", "bytes", "form", "files")}
         except KeyError as error:
@@ -56,6 +79,8 @@ class Teller:
     def tell(self, patience_s: float) -> bool:
         """Tell what waits; returns whether nothing is left. What cannot be told now waits for the next time."""
         self._ends_s = self._now() + patience_s
+        if not self._find_named():
+            return False
         while self._waiting:
             rows = self._waiting[:MAX_ROWS]
             try:
@@ -74,8 +99,8 @@ class Teller:
 
     def give_up(self) -> None:
         """Nobody waits any longer."""
-        self._give_up(self._waiting, self.why)
-        self._waiting = []
+        self._give_up([*self._waiting, *self._named], self.why)
+        self._waiting, self._named = [], []
 
     def _send(self, rows: List[Dict[str, Any]]) -> bool:
         """Send rows; whether the server knows the run that they name. Raises PushEnded."""
@@ -100,7 +125,7 @@ class Teller:
         self.failed += push.outcome.errors
         return True
 
-    def _give_up(self, rows: List[Dict[str, Any]], why: str) -> None:
+    def _give_up(self, rows: Sequence[Mapping[str, Any]], why: str) -> None:
         self.failed += [(title(row), why) for row in rows]
 
     def _wait(self, seconds: float) -> None:

@@ -77,8 +77,9 @@ def _read(source: MlflowSource, server: Server, row: MlflowRun) -> None:
     for model, step in [("", None), *list(models_of(told, "outputs", "model_outputs").items())[:MOST_MODELS]]:
         _list(server, row, model, step, found)
     problems = _take(source, server, row, found)
-    if problems:
-        raise problems[0]
+    if problems:  # a matter of these files, unless the server asks for patience
+        patience_s = max(problem.wait_s for problem in problems)
+        raise MlflowProblem(problems[0].words, wait_s=patience_s, of_one=not patience_s)
     _join_read(source, row, models_of(told, "inputs", "model_inputs"))
     MlflowRun.objects.filter(pk=row.pk).update(files_read=True, files_left=found.left, files_problem="")
 
@@ -167,9 +168,7 @@ def _fetch(
         _register(server, row, path, step, listed, digest.hexdigest(), got[0])
 
 
-def _register(
-    server: Server, row: MlflowRun, path: str, step: int | None, listed: Listed, digest: str, size: int
-) -> None:
+def _register(server: Server, row: MlflowRun, path: str, step: int | None, listed: Listed, digest: str, size: int) -> None:
     assert row.run is not None
     told = ArtifactRow(
         digest=digest, name=listed.name[:255], bytes=size, kind=kind_of(listed.path) or Kind.OTHER,

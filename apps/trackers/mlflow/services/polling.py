@@ -1,8 +1,8 @@
 """One slice of reading an MLflow server: bounded in time, no question asked inside a transaction, taken up where it stopped.
 
 Read are the runs that were open when they were last seen, then those that began since (with an hour's overlap, as clocks
-differ), and once a day all of them, since a run may be told of with a start that is long past; then the files that ended runs
-made.
+differ), and once a day all of them, since a run may be told of with a start that is long past; then the files that
+ended runs made.
 """
 
 from collections.abc import Iterator
