@@ -60,7 +60,8 @@ def ask(
         connection = http.client.HTTPConnection(address.host, address.port)
         connection.sock = sock
         connection.request(method, address.path + path, body=body, headers={"Accept-Encoding": "identity", **headers})
-        return _read(connection.getresponse(), where, most_bytes, take)
+        with connection.getresponse() as response:
+            return _read(response, where, most_bytes, take)
     except (OSError, http.client.HTTPException, ValueError) as error:
         if clock.over:
             raise OutboundProblem(f"{where} did not answer within {seconds:g} s.") from error
