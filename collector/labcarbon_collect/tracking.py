@@ -73,7 +73,7 @@ class TrackedRun:
         self._looking: Optional[Looking[Survey]] = None
         self._telling: Optional[Looking[None]] = None
         self._sender = MetricSender(None if self.quiet else self._login, self.uuid, ready=self._ready, say=say)
-        self._lineage = Declaring(self._login, self.uuid, os.environ, quiet=self.quiet, say=say)
+        self._lineage = Declaring(self.uuid, os.environ, quiet=self.quiet, say=say)
         self.used, self.produced = self._lineage.used, self._lineage.produced
         self.initialised_from, self.distilled_from = self._lineage.initialised_from, self._lineage.distilled_from
 

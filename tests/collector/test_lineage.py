@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from labcarbon_collect.lineage.declared import declared, title
+from labcarbon_collect.lineage.forwarded import forwarded
 from labcarbon_collect.lineage.telling import Teller
 from labcarbon_collect.transport import Transport
 
@@ -207,7 +208,43 @@ def test_other_ranks_and_strangers_tell_nothing(person: Collector, server: fakes
     assert server.requests == []
     (tmp_path / "alone").mkdir()
     done = track(Collector(tmp_path / "alone"), body)
-    assert (done.stdout, done.stderr.count("what it reads and makes needs a login of your own")) == ("done\n", 1)
+    assert (done.stdout, done.stderr.count("is not told: you are not logged in, and no daemon answers")) == ("done\n", 1)
+
+
+def test_without_a_login_the_daemon_tells_it_and_not_where_it_lies(
+    person: Collector, server: fakes.FakeServer, work: Path
+) -> None:
+    person.enrol(server.url)
+    person.start()
+    try:
+        stranger = Collector(person.root, {"XDG_CONFIG_HOME": str(person.root / "nobody")}, node_id=person.node_id)
+        body = f"open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt', step=3)\nrun.used('{'0' * 64}')\nrun.used('a.pt')"
+        done = track(stranger, body)
+        assert done.returncode == 0
+        assert "000000000000: a digest needs a login of your own" in done.stderr
+        wait_for(lambda: len(server.edges) == 2)
+        assert told(server) == {("produced", "a.pt"), ("used", "a.pt")}
+        assert (server.copies, {request.token for request in server.sent("POST", "artifacts/")}) == ({}, {"lc_node_fake"})
+        assert server.artifacts[digest(b"1")]["facts"] == {"step": 3}
+        done = run_(stranger, work, "--produced", "b.pt", script="echo 1 > b.pt; exit 4")
+        assert done.returncode == 4
+        wait_for(lambda: len(server.edges) == 3)
+    finally:
+        person.stop()
+
+
+@pytest.mark.parametrize("artifacts", [7, {}, [7], [{}] * 101])
+def test_a_daemon_refuses_what_are_no_artifacts(artifacts: Any) -> None:
+    with pytest.raises(ValueError, match="artifact"):
+        forwarded(artifacts, "r")
+
+
+def test_a_daemon_forwards_of_ones_own_run_alone_and_no_place() -> None:
+    row = {"digest": "d", "copies": [{"path": "/x"}], "project": "p", "user": "u", "tags": {}, "name": "n",
+           "runs": [{"run": "other", "role": "used"}, {"run": "r", "role": "magic"}, {"role": []}, 7]}  # fmt: skip
+    assert forwarded([row, {"runs": 7}], "r") == [
+        {"digest": "d", "name": "n", "runs": [{"run": "r", "role": "used"}]}, {"runs": []},
+    ]  # fmt: skip
 
 
 def run_(person: Collector, work: Path, *options: str, script: str) -> subprocess.CompletedProcess[str]:

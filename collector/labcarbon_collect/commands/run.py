@@ -175,9 +175,10 @@ def _say_closing(daemon: Daemon, server: str, run: str, figures: Optional[Mappin
 
 
 def _tell_lineage(options: argparse.Namespace, told: ToldRun, begun: Beginning, reporter: Optional[Reporter]) -> None:
-    """Tell what the command read and wrote, where the server knows of the run."""
-    if reporter is None or not reporter.put_done:
-        why = reporter.why if reporter is not None else "you are not logged in: labcarbon-collect login URL"
+    """Tell what the command read and wrote, where the server knows of the run, or the daemon will tell it."""
+    nobody = begun.daemon.client is None if reporter is None else not reporter.put_done
+    if nobody:
+        why = f"you are not logged in, and {begun.daemon.why}" if reporter is None else reporter.why
         _say(f"what this run read and made is not told: {why}")
         return
     tell_lineage(

@@ -15,12 +15,13 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Dict, Iterator, Mapping, Optional
+from typing import Any, Dict, Iterator, Mapping, Optional, Union
 
 from labcarbon_collect.client import Client, NoDaemon
 from labcarbon_collect.config import client_sockets, is_uuid, user_login
 from labcarbon_collect.fingerprint.digest_child import lowest_priority
 from labcarbon_collect.identity import Refused
+from labcarbon_collect.lineage.by_daemon import ByDaemon
 from labcarbon_collect.lineage.declared import title
 from labcarbon_collect.lineage.job import HURRY
 from labcarbon_collect.lineage.looking import Looker, NotTold, Pacing
@@ -37,11 +38,11 @@ _KEPT_FAILURES, _DAEMON_S = 20, 2.0
 class Child:
     """One run's. ``asked``: what the first line says."""
 
-    def __init__(self, asked: Mapping[str, Any], transport: Transport) -> None:
+    def __init__(self, asked: Mapping[str, Any], teller: Union[Teller, ByDaemon]) -> None:
         home = Path(asked["home"]) if asked["home"] else None
         self._pace = Pacing(asked["bytes_per_s"])
         self._looker = Looker(asked["run"], self._pace, home, asked["most_bytes"])
-        self._teller = Teller(transport, asked["run"], asked["node"] or _node_here(os.environ))
+        self._teller = teller
         self._pid = int(asked["pid"])
         self._lines: queue.SimpleQueue[Optional[str]] = queue.SimpleQueue()
         self._last_s = time.monotonic()
@@ -111,6 +112,15 @@ class Child:
             self._last_s = time.monotonic()
 
 
+def _teller(asked: Mapping[str, Any]) -> Union[Teller, ByDaemon]:
+    """With a person's token, else through the daemon. Raises Refused and BadAddress."""
+    login = user_login(os.environ)
+    if login is None:
+        return ByDaemon(asked["run"], os.environ)
+    transport = Transport(login.url, login.token, deadline_s=_DEADLINE_S)
+    return Teller(transport, asked["run"], asked["node"] or _node_here(os.environ))
+
+
 def _node_here(environ: Mapping[str, str]) -> str:
     """The node that paths lie on, as this machine's daemon says; "" where there is none."""
     named = environ.get("LABCARBON_NODE_ID", "")
@@ -140,10 +150,7 @@ def main() -> None:
     lowest_priority()
     asked: Dict[str, Any] = json.loads(sys.stdin.readline())
     try:
-        login = user_login(os.environ)
-        if login is None:
-            raise Refused("you are not logged in: labcarbon-collect login URL")
-        done = Child(asked, Transport(login.url, login.token, deadline_s=_DEADLINE_S)).work()
+        done = Child(asked, _teller(asked)).work()
     except (Refused, BadAddress) as error:
         done = {"told": 0, "failed": [], "lost": 0, "notes": [], "why": str(error)}
     with suppress(OSError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Dict, Mapping, Optional
 
-from labcarbon_collect.config import Login
 from labcarbon_collect.lineage.declared import DISTILLED_FROM, INITIALISED_FROM, PRODUCED, USED, What, declared
 from labcarbon_collect.lineage.job import LineageJob
 
@@ -15,11 +14,9 @@ END_S = 5.0  # that a script waits at its end for what is not told yet
 class Declaring:
     """What a run of this process read and made."""
 
-    def __init__(
-        self, login: Optional[Login], run: str, environ: Mapping[str, str], *, quiet: bool, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, run: str, environ: Mapping[str, str], *, quiet: bool, say: Callable[[str], None]) -> None:
         """``quiet``: another process tells of this run."""
-        self._login, self._run, self._environ, self._quiet, self._say = login, run, environ, quiet, say
+        self._run, self._environ, self._quiet, self._say = run, environ, quiet, say
         self._pid, self._said, self._is_over = os.getpid(), False, False
         self._job: Optional[LineageJob] = None
         self.node = ""
@@ -64,9 +61,6 @@ class Declaring:
     def _add(self, told: Dict[str, Any]) -> None:
         if self._is_over:
             self._complain("what is told of a run after its end is not taken")
-            return
-        if self._login is None:
-            self._complain("what it reads and makes needs a login of your own: labcarbon-collect login URL")
             return
         if self._job is None:
             self._job = LineageJob(self._run, self._environ, say=self._say, node=self.node, apart=True)
