@@ -208,7 +208,7 @@ def test_other_ranks_and_strangers_tell_nothing(person: Collector, server: fakes
     assert server.requests == []
     (tmp_path / "alone").mkdir()
     done = track(Collector(tmp_path / "alone"), body)
-    assert (done.stdout, done.stderr.count("is not told: you are not logged in, and no daemon answers")) == ("done\n", 1)
+    assert (done.stdout, done.stderr.count("you are not logged in, and no daemon answers")) == ("done\n", 1)
 
 
 def test_without_a_login_the_daemon_tells_it_and_not_where_it_lies(

@@ -59,6 +59,9 @@ def test_what_a_run_made_is_known_by_its_content(fake: FakeMlflow, source: Mlflo
     }  # fmt: skip
     assert edges() == {("a1", name, "produced") for name in found}
     assert all(each.project and each.project.slug == "demo" for each in found.values())
+    assert Copy.objects.get(artifact=found["rows.parquet"]).path.endswith(
+        "/a1/artifacts/cats%20%C3%BCnd%20%2541/rows.parquet"
+    )
     copy = Copy.objects.get(artifact=found["model.pth"])
     assert (copy.path, copy.node, copy.medium) == (
         f"{fake.address}{PROXY}1/a1/artifacts/model/data/model.pth", None, "unknown",
@@ -137,6 +140,24 @@ def test_too_large_and_too_many_are_counted(fake: FakeMlflow, source: MlflowSour
     poll(source)
     assert outcomes() == {"a.pt": "too_large", "b.pt": "taken", "c.pt": "taken", "d.pt": "too_many"}
     assert len(fetched(fake)) == 2
+
+
+def test_a_file_of_no_known_size_is_not_read(
+    fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training(fake, "a1").files = {"a.pt": b"weights"}
+    answer = fake.answer
+
+    def sizeless(path: str, body: dict[str, Any], query: dict[str, str]) -> Any:
+        found = answer(path, body, query)
+        if path == "/artifacts/list":
+            del found["files"][0]["file_size"]
+        return found
+
+    monkeypatch.setattr(fake, "answer", sizeless)
+    poll(source)
+    file = MlflowFile.objects.get()
+    assert (file.outcome, file.why, fetched(fake)) == ("unreadable", "MLflow does not tell how large it is.", [])
 
 
 def test_a_list_without_end_is_left(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,6 +114,10 @@ class Server:
             )
         return str(page.get("root_uri") or ""), _list(page, "files")
 
+    def address_of(self, path: str) -> str:
+        """Return the address under which MLflow hands a file out. ``path``: below where it does."""
+        return f"{self.address}{PROXY}/{quote(path)}"
+
     def fetch(self, path: str, *, most_bytes: int, take: Callable[[bytes], None]) -> None:
         """Give a file that MLflow hands out to ``take``, in parts as they come. ``path``: below where it does."""
         reply = self._ask("GET", f"{PROXY}/{quote(path)}", seconds=FETCH_S, most_bytes=most_bytes, take=take)

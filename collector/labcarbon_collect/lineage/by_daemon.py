@@ -17,6 +17,8 @@ _PATIENCE_S = 2.0
 class ByDaemon:
     """One run's artifacts; as :class:`labcarbon_collect.lineage.telling.Teller`, which tells the server itself."""
 
+    is_patient = False  # a daemon answers at once, or there is none
+
     def __init__(self, run: str, environ: Mapping[str, str]) -> None:
         self._run, self._environ = run, environ
         self._waiting: List[Dict[str, Any]] = []

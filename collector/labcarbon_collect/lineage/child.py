@@ -63,7 +63,8 @@ class Child:
         teller = self._teller
         ends_s = time.monotonic() + _PATIENCE_S
         for wait_s in _AGAIN_S:
-            if teller.tell(max(0.0, ends_s - time.monotonic())) or time.monotonic() + wait_s > ends_s:
+            is_told = teller.tell(max(0.0, ends_s - time.monotonic()))
+            if is_told or not teller.is_patient or time.monotonic() + wait_s > ends_s:
                 break
             time.sleep(wait_s)
         teller.give_up()

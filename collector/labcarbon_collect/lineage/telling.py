@@ -18,6 +18,8 @@ _LATER = (429, 500, 502, 503, 504)
 class Teller:
     """One run's artifacts. ``why``: why the server does not know of them."""
 
+    is_patient = True  # the server may answer later
+
     def __init__(
         self, transport: Transport, run: str, node: str, *, now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,

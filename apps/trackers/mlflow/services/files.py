@@ -10,12 +10,12 @@ from django.db import transaction
 
 from apps.artifacts.choices import Kind, Role, Way
 from apps.artifacts.models import Artifact
-from apps.artifacts.parsing import ArtifactRow, CopyRow, EdgeRow
+from apps.artifacts.parsing import MAX_PATH, ArtifactRow, CopyRow, EdgeRow
 from apps.artifacts.services.registering import keep_edges, register
 from apps.core.clock import now_us
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.trackers.choices import FileOutcome
-from apps.trackers.mlflow.files import PROXY, Listed, entries, handed_out, kind_of, models_of
+from apps.trackers.mlflow.files import Listed, entries, handed_out, kind_of, models_of
 from apps.trackers.mlflow.server import MlflowProblem, Server
 from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 
@@ -32,11 +32,26 @@ class _DayIsFull(Exception):
     """No more is read of this server today."""
 
 
+@dataclass(frozen=True)
+class _File:
+    """A file that is to be read. ``below``: under which path MLflow hands it out, None where it does not; ``step``: of the
+    logged ``model`` that it belongs to."""
+
+    model: str
+    below: str | None
+    step: int | None
+    listed: Listed
+
+    @property
+    def path(self) -> str:
+        return f"{self.below}/{self.listed.path}" if self.below else self.listed.path
+
+
 @dataclass
 class _Found:
     """The files of a run, as listed. ``left``: how many are none that are read."""
 
-    files: list[tuple[str, str | None, int | None, Listed]] = field(default_factory=list)  # model, handed out, step, file
+    files: list[_File] = field(default_factory=list)
     left: int = 0
     folders: int = 0
 
@@ -84,31 +99,6 @@ def _read(source: MlflowSource, server: Server, row: MlflowRun) -> None:
     MlflowRun.objects.filter(pk=row.pk).update(files_read=True, files_left=found.left, files_problem="")
 
 
-def _take(source: MlflowSource, server: Server, row: MlflowRun, found: _Found) -> list[MlflowProblem]:
-    """Read the files that are not known; return what was wrong with those that are tried again later."""
-    known = set(row.files.values_list("model", "path"))
-    problems: list[MlflowProblem] = []
-    count = size = 0
-    for model, below, step, listed in found.files:
-        count, size = count + 1, size + (listed.bytes or 0)
-        if (model, listed.path) in known:
-            continue
-        outcome = _outcome(below, listed, count, size)
-        if outcome is not None or below is None:
-            _keep(row, model, listed, outcome or FileOutcome.ELSEWHERE)
-            continue
-        try:
-            _fetch(source, server, row, model, below, step, listed)
-        except MlflowProblem as wrong:
-            if wrong.too_large or row.files_tries + 1 >= MOST_TRIES:
-                _keep(row, model, listed, FileOutcome.UNREADABLE, why=wrong.words)
-                continue
-            problems.append(wrong)
-            if wrong.wait_s or len(problems) >= MOST_FAULTS:
-                return problems
-    return problems
-
-
 def _list(server: Server, row: MlflowRun, model: str, step: int | None, found: _Found) -> None:
     """List a run's files, or those of a model that it logged, folder by folder."""
     waiting = [""]
@@ -128,63 +118,92 @@ def _list(server: Server, row: MlflowRun, model: str, step: int | None, found: _
             elif kind_of(each.path) is None or each.bytes == 0:
                 found.left += 1
             else:
-                found.files.append((model, below, step, each))
+                found.files.append(_File(model, below, step, each))
 
 
-def _outcome(below: str | None, listed: Listed, count: int, size: int) -> FileOutcome | None:
-    """Return why a file is not read; None: it is."""
-    if below is None:
-        return FileOutcome.ELSEWHERE
-    if (listed.bytes or 0) > MOST_FILE_BYTES:
-        return FileOutcome.TOO_LARGE
-    return FileOutcome.TOO_MANY if count > MOST_RUN_FILES or size > MOST_RUN_BYTES else None
+def _take(source: MlflowSource, server: Server, row: MlflowRun, found: _Found) -> list[MlflowProblem]:
+    """Read the files that are not known; return what was wrong with those that are tried again later."""
+    known = set(row.files.values_list("model", "path"))
+    problems: list[MlflowProblem] = []
+    count = size = 0
+    for file in found.files:
+        outcome, why = _outcome(file, count, size)
+        if outcome == FileOutcome.TAKEN:
+            count, size = count + 1, size + (file.listed.bytes or 0)
+        if (file.model, file.listed.path) in known:
+            continue
+        if outcome != FileOutcome.TAKEN:
+            _keep(row, file, outcome, why=why)
+            continue
+        try:
+            _fetch(source, server, row, file)
+        except MlflowProblem as wrong:
+            if wrong.too_large or row.files_tries + 1 >= MOST_TRIES:
+                _keep(row, file, FileOutcome.UNREADABLE, why=wrong.words)
+                continue
+            problems.append(wrong)
+            if wrong.wait_s or len(problems) >= MOST_FAULTS:
+                return problems
+    return problems
 
 
-def _fetch(
-    source: MlflowSource, server: Server, row: MlflowRun, model: str, below: str, step: int | None, listed: Listed
-) -> None:
+def _outcome(file: _File, count: int, size: int) -> tuple[FileOutcome, str]:
+    """Return what is to become of a file, and why where that says too little. ``count`` and ``size``: of those before it."""
+    if file.below is None:
+        return FileOutcome.ELSEWHERE, ""
+    if file.listed.bytes is None:
+        return FileOutcome.UNREADABLE, "MLflow does not tell how large it is."
+    if file.listed.bytes > MOST_FILE_BYTES:
+        return FileOutcome.TOO_LARGE, ""
+    is_many = count >= MOST_RUN_FILES or size + file.listed.bytes > MOST_RUN_BYTES
+    return FileOutcome.TOO_MANY if is_many else FileOutcome.TAKEN, ""
+
+
+def _fetch(source: MlflowSource, server: Server, row: MlflowRun, file: _File) -> None:
     """Read one file and register it."""
-    _make_room(source, listed.bytes or 0)
+    listed, size = file.listed, file.listed.bytes or 0
+    _make_room(source, size)
     digest, got = hashlib.sha256(), [0]
 
     def take(part: bytes) -> None:
         digest.update(part)
         got[0] += len(part)
 
-    path = f"{below}/{listed.path}" if below else listed.path
-    most = MOST_FILE_BYTES if listed.bytes is None else listed.bytes
     try:
-        server.fetch(path, most_bytes=most, take=take)
+        server.fetch(file.path, most_bytes=size, take=take)
     except MlflowProblem as wrong:
         if wrong.too_large:
             raise MlflowProblem(f"{listed.name}: more comes than is listed.", too_large=True) from wrong
         raise
     finally:
         _count(source, got[0])
-    if listed.bytes is not None and got[0] != listed.bytes:
-        raise MlflowProblem(f"{listed.name}: {got[0]} bytes come, {listed.bytes} are listed.", of_one=True)
+    if got[0] != size:
+        raise MlflowProblem(f"{listed.name}: {got[0]} bytes come, {size} are listed.", of_one=True)
     with transaction.atomic():
-        _keep(row, model, Listed(listed.path, is_folder=False, bytes=got[0]), FileOutcome.TAKEN, digest=digest.hexdigest())
-        _register(server, row, path, step, listed, digest.hexdigest(), got[0])
+        _keep(row, file, FileOutcome.TAKEN, digest=digest.hexdigest())
+        _register(server, row, file, digest.hexdigest())
 
 
-def _register(server: Server, row: MlflowRun, path: str, step: int | None, listed: Listed, digest: str, size: int) -> None:
+def _register(server: Server, row: MlflowRun, file: _File, digest: str) -> None:
     assert row.run is not None
+    address = server.address_of(file.path)
     told = ArtifactRow(
-        digest=digest, name=listed.name[:255], bytes=size, kind=kind_of(listed.path) or Kind.OTHER,
-        facts={} if step is None else {"step": step},
-        copies=[CopyRow(path=f"{server.address}{PROXY}/{path}")], runs=[EdgeRow(run=row.run.uuid, role=Role.PRODUCED)],
+        digest=digest, name=file.listed.name[:255], bytes=file.listed.bytes or 0,
+        kind=kind_of(file.listed.path) or Kind.OTHER,
+        facts={} if file.step is None else {"step": file.step},
+        copies=[CopyRow(path=address)] if len(address) <= MAX_PATH else [],
+        runs=[EdgeRow(run=row.run.uuid, role=Role.PRODUCED)],
     )  # fmt: skip
-    lab = row.source.lab
-    answers = register(lab=lab, rows=[told], node_uuid=None, by=None, bound_node=None, now=now_us())
+    answers = register(lab=row.source.lab, rows=[told], node_uuid=None, by=None, bound_node=None, now=now_us())
     if answers[0][0] == "refused":
         raise MlflowProblem(" ".join(answers[0][1:]), of_one=True)
 
 
-def _keep(row: MlflowRun, model: str, listed: Listed, outcome: FileOutcome, *, digest: str = "", why: str = "") -> None:
-    place = hashlib.sha256(f"{model}\0{listed.path}".encode()).hexdigest()
-    facts = {"model": model, "path": listed.path, "bytes": listed.bytes or 0, "digest": digest, "outcome": outcome.value,
-             "why": why[:300]}  # fmt: skip
+def _keep(row: MlflowRun, file: _File, outcome: FileOutcome, *, digest: str = "", why: str = "") -> None:
+    path = file.listed.path
+    place = hashlib.sha256(f"{file.model}\0{path}".encode()).hexdigest()
+    facts = {"model": file.model, "path": path, "bytes": file.listed.bytes or 0, "digest": digest,
+             "outcome": outcome.value, "why": why[:300]}  # fmt: skip
     MlflowFile.objects.update_or_create(told=row, place=place, defaults=facts)
 
 
