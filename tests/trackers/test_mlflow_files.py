@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from html import unescape
 from typing import Any
 
 import pytest
@@ -135,7 +136,7 @@ def test_where_this_server_hands_files_out() -> None:
 
 def test_too_large_and_too_many_are_counted(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MOST_FILE_BYTES", 10)
-    monkeypatch.setattr(reading, "MOST_RUN_FILES", 3)
+    monkeypatch.setattr(reading, "MOST_RUN_FILES", 2)
     training(fake, "a1").files = {"a.pt": b"x" * 11, "b.pt": b"b", "c.pt": b"c", "d.pt": b"d"}
     poll(source)
     assert outcomes() == {"a.pt": "too_large", "b.pt": "taken", "c.pt": "taken", "d.pt": "too_many"}
@@ -211,14 +212,14 @@ def test_what_a_file_is_by_its_name(path: str, kind: Kind | None) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ("huge", "more comes than is listed"), ("half", "broke off"), ("drips", "did not answer within"),
+        ("huge", "More comes than is listed"), ("half", "broke off"), ("drips", "did not answer within"),
         ((302, {"Location": "https://other.example/x"}, b""), "Redirects are not followed"),
         ((403, {}, b"no"), "refuses (403)"), ((200, {}, b"other"), "5 bytes come, 200000 are listed"),
         ((200, {"Content-Encoding": "gzip"}, b"x"), "packs its answer"), ((500, {}, b""), "answers 500"),
     ],
 )  # fmt: skip
 def test_a_file_that_comes_wrong_is_tried_again_then_told_and_holds_up_nobody(
-    fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch, wrong: Any, words: str
+    fake: FakeMlflow, source: MlflowSource, lab: SmallLab, monkeypatch: pytest.MonkeyPatch, wrong: Any, words: str
 ) -> None:
     monkeypatch.setattr(asking, "FETCH_S", 0.5)
     monkeypatch.setattr(reading, "MOST_TRIES", 2)
@@ -233,6 +234,9 @@ def test_a_file_that_comes_wrong_is_tried_again_then_told_and_holds_up_nobody(
     file = MlflowFile.objects.get(path="a.pt")
     assert (row.files_read, file.outcome, file.digest) == (True, "unreadable", "")
     assert words in file.why
+    client = Client()
+    client.force_login(lab.owner)
+    assert words in unescape(text_of(client.get(f"/trackers/mlflow/{source.pk}/")))
     fake.asked.clear()
     poll(source)
     assert fetched(fake) == []
@@ -243,7 +247,8 @@ def test_a_file_that_is_well_again_is_taken(fake: FakeMlflow, source: MlflowSour
     fake.wrong[f"{PROXY}1/a1/artifacts/a.pt"] = (503, {"Retry-After": "3600"}, b"")
     poll(source)
     row = MlflowRun.objects.get()
-    assert (row.files_read, "asks for patience" in row.files_problem) == (False, True)
+    assert (row.files_read, "Its files: a.pt: " in row.files_problem) == (False, True)
+    assert "asks for patience" in row.files_problem
     assert row.files_due_us - T0 > 3_600_000_000
     fake.wrong.clear()
     fake.asked.clear()

@@ -12,8 +12,15 @@ from apps.dashboard.calc import size
 from apps.fleet.models import STANDING, Node, Site
 from apps.fleet.selectors import TRACKER, measured_nodes, sites_of
 from apps.trackers.choices import SignIn
-from apps.trackers.mlflow.selectors import files_of, files_waiting, problems_of, servers_of, waiting_to_tell
-from apps.trackers.models import MlflowRun, MlflowSource
+from apps.trackers.mlflow.selectors import (
+    files_of,
+    files_waiting,
+    problems_of,
+    servers_of,
+    unreadable_of,
+    waiting_to_tell,
+)
+from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 
 MOST_PROBLEMS = 20
 SKEW_TOLD_US = 300 * US_PER_S
@@ -64,6 +71,7 @@ class FilesRead:
     """What became of the files of a server's runs. ``left``: files that are none that are read; ``runs_waiting``: runs."""
 
     rows: list[FilesRow]
+    unreadable: list[MlflowFile]
     left: int
     runs_waiting: int
 
@@ -126,10 +134,10 @@ def server_page(visitor: Visitor, source: MlflowSource) -> ServerPage:
 
 
 def _files(source: MlflowSource) -> FilesRead:
-    """Return what became of the files of a server's runs. Two queries."""
+    """Return what became of the files of a server's runs. Three queries."""
     runs_waiting, left = files_waiting(source)
     rows = [FilesRow(str(each.outcome.label), each.count, size(each.bytes)) for each in files_of(source)]
-    return FilesRead(rows, left, runs_waiting)
+    return FilesRead(rows, list(unreadable_of(source, MOST_PROBLEMS)), left, runs_waiting)
 
 
 def typed_of(source: MlflowSource) -> dict[str, str]:

@@ -96,6 +96,12 @@ def files_of(source: MlflowSource) -> list[Files]:
     return [Files(outcome, *found[outcome.value]) for outcome in FileOutcome if outcome.value in found]
 
 
+def unreadable_of(source: MlflowSource, limit: int) -> QuerySet[MlflowFile]:
+    """Return files that could not be read, the newest first."""
+    found = MlflowFile.objects.filter(told__source=source, outcome=FileOutcome.UNREADABLE)
+    return found.select_related("told__run").order_by("-pk")[:limit]
+
+
 def files_waiting(source: MlflowSource) -> tuple[int, int]:
     """Return how many ended runs wait for their files to be read, and how many files are left in MLflow. One query."""
     waits = Q(run__isnull=False, is_open=False, files_read=False)

@@ -141,7 +141,7 @@ def _take(source: MlflowSource, server: Server, row: MlflowRun, found: _Found) -
             if wrong.too_large or row.files_tries + 1 >= MOST_TRIES:
                 _keep(row, file, FileOutcome.UNREADABLE, why=wrong.words)
                 continue
-            problems.append(wrong)
+            problems.append(MlflowProblem(f"{file.listed.name}: {wrong.words}", wait_s=wrong.wait_s))
             if wrong.wait_s or len(problems) >= MOST_FAULTS:
                 return problems
     return problems
@@ -161,7 +161,7 @@ def _outcome(file: _File, count: int, size: int) -> tuple[FileOutcome, str]:
 
 def _fetch(source: MlflowSource, server: Server, row: MlflowRun, file: _File) -> None:
     """Read one file and register it."""
-    listed, size = file.listed, file.listed.bytes or 0
+    size = file.listed.bytes or 0
     _make_room(source, size)
     digest, got = hashlib.sha256(), [0]
 
@@ -173,12 +173,12 @@ def _fetch(source: MlflowSource, server: Server, row: MlflowRun, file: _File) ->
         server.fetch(file.path, most_bytes=size, take=take)
     except MlflowProblem as wrong:
         if wrong.too_large:
-            raise MlflowProblem(f"{listed.name}: more comes than is listed.", too_large=True) from wrong
+            raise MlflowProblem("More comes than is listed.", too_large=True) from wrong
         raise
     finally:
         _count(source, got[0])
     if got[0] != size:
-        raise MlflowProblem(f"{listed.name}: {got[0]} bytes come, {size} are listed.", of_one=True)
+        raise MlflowProblem(f"{got[0]} bytes come, {size} are listed.", of_one=True)
     with transaction.atomic():
         _keep(row, file, FileOutcome.TAKEN, digest=digest.hexdigest())
         _register(server, row, file, digest.hexdigest())
