@@ -8,7 +8,7 @@ import http.client
 import socket
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from apps.core.addresses import Address, Inside, ip_of, why_not
@@ -45,8 +45,12 @@ def ask(
     body: bytes | None = None,
     seconds: float,
     most_bytes: int,
+    take: Callable[[bytes], None] | None = None,
 ) -> Reply:
-    """Return the answer to one request. ``seconds`` bounds all of it but the name's resolution. Raises OutboundProblem."""
+    """Return the answer to one request. ``seconds`` bounds all of it but the name's resolution. Raises OutboundProblem.
+
+    ``take`` gets the body of a 200 in parts as it comes, which then is not kept.
+    """
     where = f"{address.host}:{address.port}"
     sock = _connected(address, inside, min(CONNECT_S, seconds))
     clock = _Clock(sock, seconds)
@@ -56,7 +60,8 @@ def ask(
         connection = http.client.HTTPConnection(address.host, address.port)
         connection.sock = sock
         connection.request(method, address.path + path, body=body, headers={"Accept-Encoding": "identity", **headers})
-        return _read(connection.getresponse(), where, most_bytes)
+        with connection.getresponse() as response:
+            return _read(response, where, most_bytes, take)
     except (OSError, http.client.HTTPException, ValueError) as error:
         if clock.over:
             raise OutboundProblem(f"{where} did not answer within {seconds:g} s.") from error
@@ -111,19 +116,21 @@ def _connected(address: Address, inside: Inside, seconds: float) -> socket.socke
     raise OutboundProblem(_words(problem, f"{address.host}:{address.port}")) from problem
 
 
-def _read(response: http.client.HTTPResponse, where: str, most_bytes: int) -> Reply:
+def _read(response: http.client.HTTPResponse, where: str, most_bytes: int, take: Callable[[bytes], None] | None) -> Reply:
     headers = {name.lower(): value for name, value in response.getheaders()}
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise OutboundProblem(f"{where} packs its answer though it was asked not to.")
-    body = b""
-    while chunk := response.read(min(_CHUNK, most_bytes + 1 - len(body))):
-        body += chunk
-        if len(body) > most_bytes:
+    kept, size = bytearray(), 0
+    put = kept.extend if take is None or response.status != 200 else take
+    while chunk := response.read(min(_CHUNK, most_bytes + 1 - size)):
+        size += len(chunk)
+        if size > most_bytes:
             raise OutboundProblem(f"{where} sends more than {most_bytes >> 20} MiB at once.", too_large=True)
+        put(chunk)
     told = headers.get("content-length", "")
-    if told.isdigit() and len(body) < int(told):
-        raise http.client.IncompleteRead(body)
-    return Reply(response.status, headers, body)
+    if told.isdigit() and size < int(told):
+        raise http.client.IncompleteRead(b"")
+    return Reply(response.status, headers, bytes(kept))
 
 
 def _words(error: Exception, where: str) -> str:

@@ -19,6 +19,16 @@ class SignIn(TextChoices):
     TOKEN = "token", "Bearer token"
 
 
+class FileOutcome(TextChoices):
+    """What became of a file that a run of MLflow made."""
+
+    TAKEN = "taken", "Read and known by its content"
+    TOO_LARGE = "too_large", "Too large to be read over the network"
+    TOO_MANY = "too_many", "More than are read of one run"
+    ELSEWHERE = "elsewhere", "Lies where MLflow does not hand files out"
+    UNREADABLE = "unreadable", "Could not be read"
+
+
 class Act(TextChoices):
     """What the audit log records of trackers' servers."""
 

@@ -14,7 +14,8 @@ def track(**told: Any) -> Any:
 
     ``project``, ``name``, ``params`` (nested or flat), ``data`` (a path, or role → path), ``start`` (a checkpoint),
     ``intent``, ``sweep``, ``parent``. ``run.log(step, loss=0.25)`` keeps metrics, ``run.check()`` asks whether it was done
-    before.
+    before. ``run.used(path)``, ``run.initialised_from(path)``, ``run.distilled_from(path)`` and
+    ``run.produced("best.pt", step=900)`` tell what it read and made.
     """
     from labcarbon_collect.tracking import TrackedRun
 

@@ -260,10 +260,10 @@ class Daemon:
             self._kick()
             return answer
         if operation == "tell":
-            facts, closing = self._own(request.get("facts"), uid), request.get("closing")
-            self.runs.tell(uid=uid, run=request.get("run"), facts=facts, closing=closing)
+            told = {"run": request.get("run"), "closing": request.get("closing"), "artifacts": request.get("artifacts")}
+            taken = self.runs.tell(uid=uid, facts=self._own(request.get("facts"), uid), **told)
             self._kick()
-            return {"ok": True}
+            return {"ok": True, "artifacts": taken}
         if operation == "job":
             login = self._push.login if self._push else None
             return {**self.jobs.figures(uid=uid, job=request.get("job")), "url": login.url if login else ""}

@@ -17,7 +17,7 @@ BYTES_PER_S, MOST_BYTES = 200_000_000, 200_000_000_000
 _NEARLY, _NEARLY_S = 0.9, 1.0
 _UNBOUNDED = 1 << 62
 # A shell that starts it and ends: whoever waits for any child of this process must not come upon one of ours.
-_APART = ("sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "sh")
+APART = ("sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "sh")
 
 
 class DigestJob:
@@ -44,9 +44,9 @@ class DigestJob:
         }  # fmt: skip
         # A session of its own: what the terminal sends is meant for the work. It ends when our end of the pipe closes.
         self._child = subprocess.Popen(
-            [*(_APART if apart else ()), sys.executable, "-m", "labcarbon_collect.fingerprint.digest_child"],
+            [*(APART if apart else ()), sys.executable, "-m", "labcarbon_collect.fingerprint.digest_child"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
-            env=_environment(environ),
+            env=child_environ(environ),
         )  # fmt: skip
         assert self._child.stdin is not None
         try:
@@ -94,7 +94,7 @@ class DigestJob:
             self._ready({"version": VERSION, **better})
 
 
-def _environment(environ: Mapping[str, str]) -> Dict[str, str]:
+def child_environ(environ: Mapping[str, str]) -> Dict[str, str]:
     """The child finds this package where we found it."""
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     given = environ.get("PYTHONPATH", "")

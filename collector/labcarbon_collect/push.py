@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Mapping, Optional
 
 from labcarbon_collect.sources.base import Clock
 from labcarbon_collect.spool import MAX_BATCH, Spool
+from labcarbon_collect.spool_runs import LINEAGE
 from labcarbon_collect.transport import MAX_RETRY_AFTER_S, Reply, Transport, Unreachable
 from labcarbon_collect.wire import BadReply, decode_results, encode_batch, server_time
 
@@ -156,7 +157,7 @@ def forward_runs(spool: Spool, transport: Transport) -> Optional[str]:
     """
     for message, run, verb, body in spool.runs.outbox():
         try:
-            reply = transport.call(verb, f"runs/{run}/", body)
+            reply = transport.call(verb, "artifacts/" if verb == LINEAGE else f"runs/{run}/", body)
         except Unreachable as error:
             return str(error)
         if 200 <= reply.status < 300:

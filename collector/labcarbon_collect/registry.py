@@ -9,11 +9,13 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from labcarbon_collect.config import is_uuid
 from labcarbon_collect.figures import by_quality, emission_ug, factor_text
+from labcarbon_collect.lineage.forwarded import forwarded
 from labcarbon_collect.sources.base import Clock
+from labcarbon_collect.spool_runs import LINEAGE
 from labcarbon_collect.station import Station
 from labcarbon_collect.who import RegistrationRefused
 
-MAX_RUNS_PER_USER = 1000
+MAX_RUNS_PER_USER, MAX_WAITING = 1000, 200
 _SEE = (
     "register it while it lives, on its own machine; if /proc is mounted with hidepid: "
     "mount -o remount,hidepid=2,gid=labcarbon /proc"
@@ -177,12 +179,14 @@ class Runs:
             raise Denied("unknown_run", f"no run {run} of yours was registered here")
         return {"ok": True, "wait": reachable and self._store.waits(str(run)), "warning": self._warning(str(run))}
 
-    def tell(self, *, uid: int, run: object, facts: object, closing: object) -> None:
-        """Take messages about one's own run, going on or ended, to be forwarded to the server. Raises Denied."""
+    def tell(self, *, uid: int, run: object, facts: object, closing: object, artifacts: object = None) -> int:
+        """Take messages about one's own run, going on or ended, to be forwarded to the server; return of how many
+        artifacts. Raises Denied."""
         if uid not in (self._store.uid_of(str(run)), 0):
             raise Denied("unknown_run", f"no run {run} of yours was registered here")
         self._tell(str(run), "PUT", facts)
         self._tell(str(run), "PATCH", closing)
+        return 0 if artifacts is None else self._tell_lineage(str(run), artifacts)
 
     def _warning(self, uuid: str) -> str:
         return self._station.spool.recall(f"warning:{uuid}") or ""
@@ -228,6 +232,16 @@ class Runs:
     def _finish(self, uuid: str) -> None:
         self.active.pop(uuid, None)
         self._store.end(uuid, now_us=self._now().wall_us)
+
+    def _tell_lineage(self, uuid: str, artifacts: object) -> int:
+        if self._store.waiting(uuid) >= MAX_WAITING:
+            raise Denied("too_many", f"{MAX_WAITING} messages of run {uuid} wait for the server")
+        try:
+            rows = forwarded(artifacts, uuid)
+        except ValueError as wrong:
+            raise Denied("bad_request", str(wrong)) from wrong
+        self._store.post(uuid, LINEAGE, {"artifacts": rows})
+        return len(rows)
 
     def _tell(self, uuid: str, verb: str, facts: object) -> None:
         if isinstance(facts, Mapping):

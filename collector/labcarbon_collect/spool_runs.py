@@ -6,6 +6,7 @@ import json
 import sqlite3
 from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Tuple
 
+LINEAGE = "POST"  # verb of a message of artifacts, which goes to artifacts/
 WEEK_US = 7 * 24 * 3600 * 1_000_000
 
 
@@ -57,7 +58,11 @@ class RunStore:
 
     def waits(self, uuid: str) -> bool:
         """Whether a message about this run is still to be forwarded."""
-        return self._database.execute("SELECT 1 FROM outbox WHERE uuid = ? LIMIT 1", (uuid,)).fetchone() is not None
+        return self.waiting(uuid) > 0
+
+    def waiting(self, uuid: str) -> int:
+        """How many messages about this run are still to be forwarded."""
+        return int(self._database.execute("SELECT COUNT(*) FROM outbox WHERE uuid = ?", (uuid,)).fetchone()[0])
 
     def forwarded(self, message: int) -> None:
         """Remove a message that the server has taken, or refused for good."""

@@ -23,6 +23,7 @@ from labcarbon_collect.fingerprint.budget import Budget, Looking
 from labcarbon_collect.fingerprint.surveys import Survey, survey
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.lc1 import flat
+from labcarbon_collect.lineage.declaring import Declaring
 from labcarbon_collect.masking import MASK, masked_line, secret_name, secret_value
 from labcarbon_collect.metric_sender import MetricSender, points_of
 from labcarbon_collect.preflight import Answer, Question
@@ -72,6 +73,9 @@ class TrackedRun:
         self._looking: Optional[Looking[Survey]] = None
         self._telling: Optional[Looking[None]] = None
         self._sender = MetricSender(None if self.quiet else self._login, self.uuid, ready=self._ready, say=say)
+        self._lineage = Declaring(self.uuid, os.environ, quiet=self.quiet, say=say)
+        self.used, self.produced = self._lineage.used, self._lineage.produced
+        self.initialised_from, self.distilled_from = self._lineage.initialised_from, self._lineage.distilled_from
 
     def __enter__(self) -> TrackedRun:  # noqa: PYI034 - Self came with Python 3.11
         if not self.quiet:
@@ -117,6 +121,7 @@ class TrackedRun:
         self._looking = Looking("this", self._survey)
         registering = Looking("daemon", lambda: run_daemon.register(self.uuid, os.getpid(), facts=self._forwarded()))
         self._daemon = registering.wait(Budget(_BEGIN_S)) or run_daemon.Daemon(why="the daemon took too long")
+        self._lineage.node = self._daemon.node or ""
         self._telling = Looking("telling", self._tell)
 
     def _forwarded(self) -> Optional[Dict[str, Any]]:
@@ -185,6 +190,7 @@ class TrackedRun:
         if self.quiet or self._ended or os.getpid() != self._pid:
             return  # a fork of the script ends, not the script
         self._ended = True
+        self._lineage.over()
         if not self.joined:
             going_on.end(self.uuid)
         closing = self._closing(error)
@@ -202,6 +208,7 @@ class TrackedRun:
         if left:
             self._sender.complain(f"{left} points of metrics were not sent")
         self._tell_end(closing)
+        self._lineage.close()
         if figures is not None:
             self._say_figures(figures)
 

@@ -45,6 +45,8 @@ class FakeServer:
     config: dict[str, Any] = field(default_factory=dict)
     projects: tuple[str, ...] = ("demo",)
     artifacts: dict[str, dict[str, Any]] = field(default_factory=dict)  # digest → as it was told last
+    edges: set[tuple[str, str, str]] = field(default_factory=set)  # (run, role, digest)
+    nodes: tuple[str, ...] | None = None  # that artifacts may lie on; None: any
     copies: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)  # (node, path) → (digest, state)
     preflight: dict[str, Any] = field(default_factory=lambda: dict(NOTHING_LIKE_IT))
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -70,12 +72,18 @@ class FakeServer:
             if known is not None and known["bytes"] != row["bytes"]:
                 results.append(["refused", f"This digest is known as a file of {known['bytes']} bytes."])
                 continue
-            places = {("" if "://" in copy["path"] else body.get("node", ""), copy["path"]) for copy in row["copies"]}
+            copies = row.get("copies", [])
+            places = {("" if "://" in copy["path"] else body.get("node", ""), copy["path"]) for copy in copies}
             moved = any(self.copies.get(place) != (row["digest"], "present") for place in places)
             self.copies.update(dict.fromkeys(places, (row["digest"], "present")))
             self.artifacts[row["digest"]] = row
             project = row.get("project")
             word = [] if project is None or project in self.projects else [f"There is no project {project!r}."]
+            for edge in row.get("runs", []):
+                if edge["run"] in self.runs:
+                    self.edges.add((edge["run"], edge["role"], row["digest"]))
+                else:
+                    word.append(f"There is no run {edge['run']} in this lab: tell of the run first, then of this again.")
             results.append(["created" if known is None else "changed" if moved else "unchanged", *word])
         return {"results": results}
 
@@ -152,10 +160,18 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, fake.preflight
         if path.startswith("preflight/"):
             return 200, {}
+        if path == "artifacts/" and fake.nodes is not None and self.body.get("node", "") not in ("", *fake.nodes):
+            return 400, {
+                "error": {"code": "x", "message": "There is no such node in this lab.", "field": "node", "hint": ""}
+            }
         if path == "artifacts/":
             return 200, fake.register(self.body)
         if path == "artifacts/copies/":
             return 200, fake.note_found(self.body)
+        if path.startswith("artifacts/"):
+            known = fake.artifacts.get(path.split("/")[1])
+            error = {"error": {"code": "not_found", "message": "There is no such artifact.", "field": None, "hint": ""}}
+            return (200, {"form": "file", "files": 1, **known}) if known else (404, error)
         if path.endswith("/metrics/"):
             return 200, {"points": len(self.body["points"])}
         run = path.removeprefix("runs/").rstrip("/")

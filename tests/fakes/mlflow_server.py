@@ -4,6 +4,7 @@ The shapes are those of MLflow 3 (tests/trackers/test_mlflow_real.py asks the re
 """
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -11,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 API = "/api/2.0/mlflow"
+PROXY = "/api/2.0/mlflow-artifacts/artifacts/"
 
 
 @dataclass
@@ -30,6 +32,10 @@ class FakeRun:
     tags: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, list[tuple[int, int, Any]]] = field(default_factory=dict)
     datasets: list[tuple[str, str, str]] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    made: list[str] = field(default_factory=list)  # ids of logged models
+    read: list[str] = field(default_factory=list)
+    root: str = ""
 
     def told(self) -> dict[str, Any]:
         info = {
@@ -48,7 +54,8 @@ class FakeRun:
             "inputs": {"dataset_inputs": [
                 {"dataset": {"name": name, "digest": digest}, "tags": [{"key": "mlflow.data.context", "value": role}]}
                 for role, name, digest in self.datasets
-            ]},
+            ], "model_inputs": [{"model_id": model} for model in self.read]},
+            "outputs": {"model_outputs": [{"model_id": model, "step": str(step)} for step, model in enumerate(self.made)]},
         }  # fmt: skip
 
 
@@ -58,6 +65,7 @@ class FakeMlflow:
 
     experiments: dict[str, str] = field(default_factory=lambda: {"1": "vision"})
     runs: dict[str, FakeRun] = field(default_factory=dict)
+    models: dict[str, dict[str, bytes]] = field(default_factory=dict)  # logged ones: path → content
     password: str = ""
     version: str = "3.4.0"
     page: int = 1000
@@ -81,15 +89,45 @@ class FakeMlflow:
             points = sorted(self.runs[query["run_id"]].metrics[query["metric_key"]])
             rows = [{"key": query["metric_key"], "value": v, "timestamp": t, "step": s} for t, s, v in points]
             return self._paged("metrics", rows, query.get("page_token", ""), min(self.page, int(query["max_results"])))
+        if path == "/runs/get":
+            return {"run": self.runs[query["run_id"]].told()}
+        if path == "/artifacts/list":
+            run = self.runs[query["run_id"]]
+            return {"root_uri": run.root or f"mlflow-artifacts:/1/{run.run_id}/artifacts",
+                    "files": _in_folder(run.files, query.get("path", ""))}  # fmt: skip
+        if path.startswith("/logged-models/"):
+            model = path.split("/")[2]
+            files = _in_folder(self.models[model], query.get("artifact_directory_path", ""))
+            return {"root_uri": f"mlflow-artifacts:/1/models/{model}/artifacts", "files": files}
         if path == "/runs/set-tag":
             self.runs[body["run_id"]].tags[body["key"]] = body["value"]
             return {}
         return None
 
+    def content(self, path: str) -> bytes | None:
+        """Return a file that is handed out, by its path below the proxy."""
+        found = re.fullmatch(r"1/(?:models/(?P<model>[^/]+)|(?P<run>[^/]+))/artifacts/(?P<path>.+)", path)
+        if found is None:
+            return None
+        files = self.models.get(found["model"], {}) if found["model"] else self.runs[found["run"]].files
+        return files.get(found["path"])
+
     def _paged(self, name: str, rows: list[Any], token: str, size: int) -> dict[str, Any]:
         start = int(token or 0)
         more = {"next_page_token": str(start + size)} if start + size < len(rows) else {}
         return {name: rows[start : start + size], **more}
+
+
+def _in_folder(files: dict[str, bytes], folder: str) -> list[dict[str, Any]]:
+    """Return what MLflow lists of a folder: 64-bit numbers as text, a folder without a size."""
+    below = f"{folder}/" if folder else ""
+    rows: dict[str, dict[str, Any]] = {}
+    for path, content in files.items():
+        if path.startswith(below):
+            name, _, more = path[len(below) :].partition("/")
+            row = {"path": below + name, "is_dir": bool(more)}
+            rows[name] = row if more else {**row, "file_size": str(len(content))}
+    return list(rows.values())
 
 
 def _fits(run: FakeRun, condition: str) -> bool:
@@ -112,7 +150,7 @@ class _Door(BaseHTTPRequestHandler):
 
     def _take(self, body: dict[str, Any]) -> None:
         address = urlsplit(self.path)
-        path = address.path.removeprefix(API)
+        path = address.path.removeprefix(API) if address.path.startswith(f"{API}/") else address.path
         self.fake.asked.append(path)
         self.fake.seen.append(dict(self.headers))
         wrong = self.fake.wrong.get(path, self.fake.wrong.get("*"))
@@ -122,6 +160,9 @@ class _Door(BaseHTTPRequestHandler):
             self._send(*wrong)
         elif self.fake.password and self.headers.get("Authorization") != self.fake.password:
             self._send(401, {}, b"You are not authenticated.")
+        elif path.startswith(PROXY):
+            content = self.fake.content(unquote(path.removeprefix(PROXY)))
+            self._send(404 if content is None else 200, {}, b"{}" if content is None else content)
         elif path == "/version":
             self._send(200, {"Content-Type": "text/plain"}, self.fake.version.encode())
         else:

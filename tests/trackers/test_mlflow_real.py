@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import subprocess
@@ -12,11 +13,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from apps.artifacts.models import Artifact, LineageEdge
 from apps.energy.models import LedgerEntry
 from apps.ingest.models import EnergyWindow
 from apps.runs.models import Fingerprint, Metric, MetricPoint, Run
 from apps.trackers.mlflow.services.sources import try_source
-from apps.trackers.models import MlflowRun, MlflowSource
+from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 from tests.builders import SmallLab, small_lab
 from tests.dashboard.support import assert_each_figure_explains_itself, text_of
 from tests.services import mlflow
@@ -34,7 +36,7 @@ import mlflow
 from mlflow import MlflowClient
 from mlflow.data.http_dataset_source import HTTPDatasetSource
 from mlflow.data.meta_dataset import MetaDataset
-from mlflow.entities import Metric
+from mlflow.entities import LoggedModelInput, LoggedModelOutput, Metric
 
 mlflow.set_experiment("vision")
 now_ms, made = int(time.time() * 1000), []
@@ -53,11 +55,20 @@ for turn in (0, 1):
             many = [Metric("long", i + turn, now_ms + i, i) for i in range(start, start + 500)]
             MlflowClient().log_batch(run.info.run_id, metrics=many)
         if turn == 0:
+            for name, content in (("epoch=1.ckpt", b"first"), ("plot é.png", b"picture"), ("model.pth", b"weights")):
+                open(name, "wb").write(content)
+            mlflow.log_artifact("epoch=1.ckpt", "check points/ü")
+            mlflow.log_artifact("plot é.png")
+            model = mlflow.initialize_logged_model(name="cats")
+            MlflowClient().log_model_artifact(model.model_id, "model.pth", "data")
+            mlflow.log_outputs(models=[LoggedModelOutput(model_id=model.model_id, step=5)])
             watts = [Metric("system/gpu_%d_power_usage_watts" % gpu, power, now_ms - 600_000 + i * 10_000, i)
                      for gpu, power in ((0, 100.0), (1, 61.3)) for i in range(13)]
             MlflowClient().log_batch(run.info.run_id, metrics=watts)
             with mlflow.start_run(run_name="fold", nested=True):
                 mlflow.log_param("fold", 1)
+        else:
+            MlflowClient().log_inputs(run.info.run_id, models=[LoggedModelInput(model_id=model.model_id)])
         made.append(run.info.run_id)
 going_on = MlflowClient().create_run(run.info.experiment_id, run_name="going-on").info.run_id
 print(json.dumps([*made, going_on]))
@@ -142,6 +153,25 @@ def test_what_was_logged_is_here_and_a_repeat_is_told_there(served: tuple[mlflow
     before = _all()
     done = poll(source)
     assert (done.runs, done.problem, _all() == before) == (0, "", True)
+
+
+def test_what_its_runs_made_is_known_by_its_content(served: tuple[mlflow.Server, list[str]], lab: SmallLab) -> None:
+    server, (first, second, _) = served
+    assert poll(_source(server, lab)).problem == ""
+    found = {each.name: (each.digest, each.bytes, each.kind) for each in Artifact.objects.all()}
+    assert found == {
+        "epoch=1.ckpt": (hashlib.sha256(b"first").hexdigest(), 5, "checkpoint"),
+        "model.pth": (hashlib.sha256(b"weights").hexdigest(), 7, "model"),
+    }
+    assert Artifact.objects.get(name="model.pth").facts == {"step": 5}
+    rows = LineageEdge.objects.values_list("run__external_ids__value", "artifact__name", "role")
+    assert set(rows) == {
+        (first, "epoch=1.ckpt", "produced"), (first, "model.pth", "produced"), (second, "model.pth", "used")
+    }  # fmt: skip
+    assert dict(MlflowFile.objects.values_list("path", "outcome")) == {
+        "check points/ü/epoch=1.ckpt": "taken", "data/model.pth": "taken",
+    }  # fmt: skip
+    assert MlflowRun.objects.get(mlflow_id=first).files_left == 1
 
 
 def test_a_run_that_ends_is_read_to_its_end(served: tuple[mlflow.Server, list[str]], lab: SmallLab) -> None:

@@ -14,6 +14,8 @@ from apps.fleet.models import Node
 
 # What a plan took away stays so, whatever a scan says of the place.
 _BY_PLAN = (CopyState.TRASHED, CopyState.DELETED)
+# What hands out what lies there says nothing of the disk below.
+_ANY_MEDIUM = ("http://", "https://")
 
 
 def is_address(path: str) -> bool:
@@ -57,7 +59,8 @@ class Copies:
 
     def _copy(self, artifact: Artifact, row: CopyRow) -> Copy:
         node = None if is_address(row.path) else self._node
-        medium = Medium.OBJECT if node is None and row.medium == Medium.UNKNOWN else row.medium
+        is_object = node is None and not row.path.startswith(_ANY_MEDIUM)
+        medium = Medium.OBJECT if is_object and row.medium == Medium.UNKNOWN else row.medium
         return Copy(
             lab=self._lab, artifact=artifact, node=node, path=row.path, place=place_of(node, row.path), medium=medium,
             state=CopyState.PRESENT, modified_us=us_of(row.modified_at) if row.modified_at else None,

@@ -8,11 +8,19 @@ from django.db.models import QuerySet
 from apps.accounts.models import Project
 from apps.core.units import US_PER_S
 from apps.dashboard.access import Visitor
+from apps.dashboard.calc import size
 from apps.fleet.models import STANDING, Node, Site
 from apps.fleet.selectors import TRACKER, measured_nodes, sites_of
 from apps.trackers.choices import SignIn
-from apps.trackers.mlflow.selectors import problems_of, servers_of, waiting_to_tell
-from apps.trackers.models import MlflowRun, MlflowSource
+from apps.trackers.mlflow.selectors import (
+    files_of,
+    files_waiting,
+    problems_of,
+    servers_of,
+    unreadable_of,
+    waiting_to_tell,
+)
+from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 
 MOST_PROBLEMS = 20
 SKEW_TOLD_US = 300 * US_PER_S
@@ -50,6 +58,25 @@ class Choices:
 
 
 @dataclass(frozen=True)
+class FilesRow:
+    """Files of one outcome, in words."""
+
+    words: str
+    count: int
+    size: str
+
+
+@dataclass(frozen=True)
+class FilesRead:
+    """What became of the files of a server's runs. ``left``: files that are none that are read; ``runs_waiting``: runs."""
+
+    rows: list[FilesRow]
+    unreadable: list[MlflowFile]
+    left: int
+    runs_waiting: int
+
+
+@dataclass(frozen=True)
 class ServerPage:
     """One server, what was not taken of it, and its form as it stands."""
 
@@ -57,6 +84,7 @@ class ServerPage:
     choices: Choices
     problems: list[MlflowRun]
     waiting: int
+    files: FilesRead
     typed: dict[str, str]
     client: str
 
@@ -99,9 +127,17 @@ def server_page(visitor: Visitor, source: MlflowSource) -> ServerPage:
         choices=choices(visitor),
         problems=list(problems_of(source, MOST_PROBLEMS)),
         waiting=waiting_to_tell(source),
+        files=_files(source),
         typed=typed_of(source),
         client=client_lines(source.address),
     )
+
+
+def _files(source: MlflowSource) -> FilesRead:
+    """Return what became of the files of a server's runs. Three queries."""
+    runs_waiting, left = files_waiting(source)
+    rows = [FilesRow(str(each.outcome.label), each.count, size(each.bytes)) for each in files_of(source)]
+    return FilesRead(rows, list(unreadable_of(source, MOST_PROBLEMS)), left, runs_waiting)
 
 
 def typed_of(source: MlflowSource) -> dict[str, str]:
@@ -120,6 +156,7 @@ def typed_of(source: MlflowSource) -> dict[str, str]:
         "node": "" if stand_in else str(source.node.uuid),
         "site": str(site or ""),
         "verdicts": "on" if source.tells_verdicts else "",
+        "files": "on" if source.reads_files else "",
     }
 
 

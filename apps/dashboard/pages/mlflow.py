@@ -45,7 +45,7 @@ def servers(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             error = wrong
     context = {
         "rows": server_rows(visitor), "choices": choices(visitor), "client": client_lines("https://mlflow.example.org"),
-        "typed": request.POST if error else {"verdicts": "on"}, "error": error,
+        "typed": request.POST if error else {"verdicts": "on", "files": "on"}, "error": error,
     }  # fmt: skip
     return render(request, "pages/mlflow.html", context, status=error.status if error else 200)
 
@@ -115,6 +115,7 @@ def _told(data: QueryDict, visitor: Visitor, *, address: str = "") -> SourceIn:
         node=node,
         site=None if node else site_if_chosen(data, visitor),
         tells_verdicts="verdicts" in data,
+        reads_files="files" in data,
     )
 
 

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet, Sum
 
 from apps.accounts.models import Lab
 from apps.core.sql import as_int, rows, uuid_param
 from apps.runs.models import Run
-from apps.trackers.models import MlflowRun, MlflowSource
+from apps.trackers.choices import FileOutcome
+from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 
 
 def servers_of(lab: Lab) -> QuerySet[MlflowSource]:
@@ -16,7 +17,7 @@ def servers_of(lab: Lab) -> QuerySet[MlflowSource]:
         "taken": Count("runs", filter=Q(runs__run__isnull=False)),
         "joined": Count("runs", filter=Q(runs__joined=True)),
         "going_on": Count("runs", filter=Q(runs__is_open=True)),
-        "problems": Count("runs", filter=~Q(runs__problem="")),
+        "problems": Count("runs", filter=~Q(runs__problem="") | ~Q(runs__files_problem="")),
         "untold": Count("runs", filter=~Q(runs__tell_problem="")),
     }
     found = MlflowSource.objects.filter(lab=lab, removed_us=None).select_related("project", "node", "made_by")
@@ -30,7 +31,7 @@ def server_at(lab: Lab, pk: int) -> MlflowSource | None:
 
 def problems_of(source: MlflowSource, limit: int) -> QuerySet[MlflowRun]:
     """Return runs that were not taken whole, or whose verdict could not be written, the newest first."""
-    found = source.runs.filter(~Q(problem="") | ~Q(tell_problem=""))
+    found = source.runs.filter(~Q(problem="") | ~Q(tell_problem="") | ~Q(files_problem=""))
     return found.select_related("run").order_by("-seen_us", "-pk")[:limit]
 
 
@@ -77,3 +78,32 @@ def _sum(tables: str) -> str:
 def waiting_to_tell(source: MlflowSource) -> int:
     """Return how many verdicts MLflow does not say yet."""
     return source.runs.exclude(verdict=F("told_verdict")).count()
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of one outcome: how many, and how large together."""
+
+    outcome: FileOutcome
+    count: int
+    bytes: int
+
+
+def files_of(source: MlflowSource) -> list[Files]:
+    """Return what became of the files that the server's runs made, where there are any. One query."""
+    told = MlflowFile.objects.filter(told__source=source).values_list("outcome").annotate(Count("pk"), Sum("bytes"))
+    found = {outcome: (count, int(size)) for outcome, count, size in told.order_by()}
+    return [Files(outcome, *found[outcome.value]) for outcome in FileOutcome if outcome.value in found]
+
+
+def unreadable_of(source: MlflowSource, limit: int) -> QuerySet[MlflowFile]:
+    """Return files that could not be read, the newest first."""
+    found = MlflowFile.objects.filter(told__source=source, outcome=FileOutcome.UNREADABLE)
+    return found.select_related("told__run").order_by("-pk")[:limit]
+
+
+def files_waiting(source: MlflowSource) -> tuple[int, int]:
+    """Return how many ended runs wait for their files to be read, and how many files are left in MLflow. One query."""
+    waits = Q(run__isnull=False, is_open=False, files_read=False)
+    found = source.runs.aggregate(waiting=Count("pk", filter=waits), left=Sum("files_left"))
+    return found["waiting"], int(found["left"] or 0)

@@ -4,20 +4,22 @@ import base64
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from apps.core.addresses import Address, Inside
 from apps.core.intervals import us_of
 from apps.core.outbound import OutboundProblem, Reply, ask
 from apps.core.units import US_PER_S
 from apps.trackers.choices import SignIn
+from apps.trackers.mlflow.files import PROXY
 
 API = "/api/2.0/mlflow"
 SECONDS = 8.0
+FETCH_S = 20.0  # of one file
 MOST_BYTES = 8 << 20
 MAX_WAIT_S = 6 * 3600
 PAGES = (100, 10, 1)  # runs a page: fewer where a page is too large
@@ -96,6 +98,32 @@ class Server:
         """Write a tag of a run."""
         self._call("POST", "/runs/set-tag", {"run_id": run_id, "key": name, "value": text})
 
+    def run(self, run_id: str) -> dict[str, Any]:
+        """Return a run as MLflow tells it, with what it read and made."""
+        run = self._call("GET", f"/runs/get?{urlencode({'run_id': run_id})}").get("run")
+        return run if isinstance(run, dict) else {}
+
+    def listing(self, run_id: str, model: str, folder: str) -> tuple[str, list[dict[str, Any]]]:
+        """Return where the files of a run, or of its logged ``model``, lie, and what one folder of them holds."""
+        if model:
+            query = f"?{urlencode({'artifact_directory_path': folder})}" if folder else ""
+            page = self._call("GET", f"/logged-models/{model}/artifacts/directories{query}")
+        else:
+            page = self._call(
+                "GET", f"/artifacts/list?{urlencode({'run_id': run_id, **({'path': folder} if folder else {})})}"
+            )
+        return str(page.get("root_uri") or ""), _list(page, "files")
+
+    def address_of(self, path: str) -> str:
+        """Return the address under which MLflow hands a file out. ``path``: below where it does."""
+        return f"{self.address}{PROXY}/{quote(path)}"
+
+    def fetch(self, path: str, *, most_bytes: int, take: Callable[[bytes], None]) -> None:
+        """Give a file that MLflow hands out to ``take``, in parts as they come. ``path``: below where it does."""
+        reply = self._ask("GET", f"{PROXY}/{quote(path)}", seconds=FETCH_S, most_bytes=most_bytes, take=take)
+        if reply.status != 200:
+            raise self._refused(reply)
+
     def _pages(self, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         token = ""
         while True:
@@ -118,7 +146,10 @@ class Server:
             raise self._no_json(reply)
         return content
 
-    def _ask(self, method: str, path: str, body: bytes | None = None) -> Reply:
+    def _ask(
+        self, method: str, path: str, body: bytes | None = None, *, seconds: float | None = None,
+        most_bytes: int = MOST_BYTES, take: Callable[[bytes], None] | None = None,
+    ) -> Reply:  # fmt: skip
         if time.monotonic() >= self.until:
             raise OutOfTime
         headers = {"Accept": "application/json", "User-Agent": "LabCarbon"}
@@ -128,9 +159,9 @@ class Server:
             headers["Authorization"] = "Basic " + base64.b64encode(f"{self.user}:{self.secret}".encode()).decode()
         elif self.sign_in == SignIn.TOKEN:
             headers["Authorization"] = f"Bearer {self.secret}"
-        told: dict[str, Any] = {"inside": self.inside, "headers": headers, "body": body}
+        told: dict[str, Any] = {"inside": self.inside, "headers": headers, "body": body, "take": take}
         try:
-            return ask(self.address, method, path, seconds=SECONDS, most_bytes=MOST_BYTES, **told)
+            return ask(self.address, method, path, seconds=seconds or SECONDS, most_bytes=most_bytes, **told)
         except OutboundProblem as problem:
             raise MlflowProblem(problem.words, too_large=problem.too_large) from problem
 

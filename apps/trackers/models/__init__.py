@@ -7,9 +7,9 @@ from apps.trackers.models.codecarbon import (
     CodeCarbonSource,
     SameMachine,
 )
-from apps.trackers.models.mlflow import MlflowExperiments, MlflowRun, MlflowSeries, MlflowSource
+from apps.trackers.models.mlflow import MlflowExperiments, MlflowFile, MlflowRun, MlflowSeries, MlflowSource
 
 __all__ = (
-    "CodeCarbonInterval", "CodeCarbonPost", "CodeCarbonRun", "CodeCarbonSource", "MlflowExperiments", "MlflowRun",
-    "MlflowSeries", "MlflowSource", "SameMachine",
+    "CodeCarbonInterval", "CodeCarbonPost", "CodeCarbonRun", "CodeCarbonSource", "MlflowExperiments", "MlflowFile",
+    "MlflowRun", "MlflowSeries", "MlflowSource", "SameMachine",
 )  # fmt: skip

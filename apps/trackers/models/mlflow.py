@@ -6,7 +6,7 @@ from django.db.models import F, Q
 from apps.accounts.models import Lab, Project, User
 from apps.fleet.models import Device, Node
 from apps.runs.models import Run
-from apps.trackers.choices import SignIn
+from apps.trackers.choices import FileOutcome, SignIn
 
 
 class MlflowSource(models.Model):
@@ -17,7 +17,8 @@ class MlflowSource(models.Model):
     pattern names; null: those are left out.
 
     How far it was read: ``new_from_ms`` the start of the newest run seen, ``all_from_ms`` that of the pass over all runs
-    (null: none is under way), ``all_done_us`` when the last such pass ended.
+    (null: none is under way), ``all_done_us`` when the last such pass ended. ``files_bytes``: what was read of files on
+    ``files_day`` (days since 1970, UTC).
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
@@ -30,6 +31,7 @@ class MlflowSource(models.Model):
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="+")
     bound = models.BooleanField()
     tells_verdicts = models.BooleanField(default=True)
+    reads_files = models.BooleanField(default=True)
     on = models.BooleanField(default=True)
     made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     made_us = models.BigIntegerField()
@@ -47,6 +49,8 @@ class MlflowSource(models.Model):
     new_from_ms = models.BigIntegerField(default=0)
     all_from_ms = models.BigIntegerField(null=True, blank=True)
     all_done_us = models.BigIntegerField(null=True, blank=True)
+    files_day = models.IntegerField(default=0)
+    files_bytes = models.BigIntegerField(default=0)
 
     class Meta:
         constraints = [
@@ -83,6 +87,8 @@ class MlflowRun(models.Model):
     ''. ``node_uuid``: the machine that its process named. ``quiet``: it is a part of another piece of work, and no verdict
     is written.
     ``verdict`` is what MLflow should say of it and ``told_verdict`` what it says; ``tries`` and ``due_us``: of writing it.
+    ``files_read``: what it made was read, or cannot be; ``files_left``: how many files are none that are read;
+    ``files_problem``, ``files_tries``, ``files_due_us``: of reading them.
     """
 
     source = models.ForeignKey(MlflowSource, on_delete=models.CASCADE, related_name="runs", db_index=False)
@@ -102,6 +108,11 @@ class MlflowRun(models.Model):
     tell_problem = models.CharField(max_length=300, blank=True, default="")
     tries = models.IntegerField(default=0)
     due_us = models.BigIntegerField(default=0)
+    files_read = models.BooleanField(default=False)
+    files_left = models.IntegerField(default=0)
+    files_problem = models.CharField(max_length=300, blank=True, default="")
+    files_tries = models.IntegerField(default=0)
+    files_due_us = models.BigIntegerField(default=0)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["source", "mlflow_id"], name="mlflow_run_once")]
@@ -109,6 +120,7 @@ class MlflowRun(models.Model):
             models.Index(fields=["source", "id"], name="mlflow_open", condition=Q(is_open=True)),
             models.Index(fields=["source", "parent"], name="mlflow_nested", condition=~Q(parent="")),
             models.Index(fields=["source", "due_us"], name="mlflow_to_tell", condition=~Q(verdict=F("told_verdict"))),
+            models.Index(fields=["source", "id"], name="mlflow_files_to_read", condition=Q(files_read=False)),
         ]
 
     def __str__(self) -> str:
@@ -139,3 +151,26 @@ class MlflowSeries(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class MlflowFile(models.Model):
+    """A file that a run made, of those that may be artifacts. ``model``: the id of the logged model it belongs to, '' where
+    it lies among the run's own; ``digest``: SHA-256 of its content, '' where it was not read (``outcome``, ``why``).
+
+    ``place`` is the SHA-256 of model and path, as paths are longer than an index takes.
+    """
+
+    told = models.ForeignKey(MlflowRun, on_delete=models.CASCADE, related_name="files", db_index=False)
+    model = models.CharField(max_length=64, blank=True, default="", db_index=True)
+    path = models.CharField(max_length=1000)
+    place = models.CharField(max_length=64)
+    bytes = models.BigIntegerField()
+    digest = models.CharField(max_length=64, blank=True, default="")
+    outcome = models.CharField(max_length=12, choices=FileOutcome)
+    why = models.CharField(max_length=300, blank=True, default="")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["told", "place"], name="mlflow_file_once")]
+
+    def __str__(self) -> str:
+        return self.path

@@ -25,6 +25,7 @@ from labcarbon_collect.fingerprint.budget import Budget
 from labcarbon_collect.fingerprint.surveys import Survey
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.job import Ended, Job
+from labcarbon_collect.lineage.wrapped import tell_lineage
 from labcarbon_collect.masking import MASK
 from labcarbon_collect.preflight import STOPPED, WENT_ON
 from labcarbon_collect.reporter import Reporter
@@ -46,6 +47,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="tell the whole command line, with what looks like a secret masked (default: executable and script name)",
     )
+    parser.add_argument(
+        "--used", action="append", default=[], metavar="PATH", help="a file or folder that the command reads; repeatable"
+    )
+    parser.add_argument(
+        "--produced", action="append", default=[], metavar="PATH",
+        help="a file or folder that the command writes, read once it has ended; repeatable",
+    )  # fmt: skip
     work_options.arguments(parser)
 
 
@@ -77,6 +85,8 @@ def carry_out(options: argparse.Namespace) -> int:
         if digest is not None:
             digest.end()
         _close(told, begun, reporter, ended, kills, server=(login.url if login else "") or begun.daemon.url)
+        if options.used or options.produced:
+            _tell_lineage(options, told, begun, reporter)
     except Exception as error:  # noqa: BLE001 - and it ends as it ended
         _say(f"this run could not be closed: {type(error).__name__}: {error}")
     return ended.exit_code
@@ -162,6 +172,19 @@ def _say_closing(daemon: Daemon, server: str, run: str, figures: Optional[Mappin
     if figures.get("warning"):
         _say(str(figures["warning"]))
     print(closing_line(figures, link=f"{server}/runs/{run}/" if server else "", server=server), file=sys.stderr)
+
+
+def _tell_lineage(options: argparse.Namespace, told: ToldRun, begun: Beginning, reporter: Optional[Reporter]) -> None:
+    """Tell what the command read and wrote, where the server knows of the run, or the daemon will tell it."""
+    nobody = begun.daemon.client is None if reporter is None else not reporter.put_done
+    if nobody:
+        why = f"you are not logged in, and {begun.daemon.why}" if reporter is None else reporter.why
+        _say(f"what this run read and made is not told: {why}")
+        return
+    tell_lineage(
+        told.run, used=options.used, produced=options.produced, node=begun.daemon.node or "", started_us=told.started_us,
+        say=_say,
+    )  # fmt: skip
 
 
 def _start_local_daemon() -> None:

@@ -1,7 +1,8 @@
 """One slice of reading an MLflow server: bounded in time, no question asked inside a transaction, taken up where it stopped.
 
 Read are the runs that were open when they were last seen, then those that began since (with an hour's overlap, as clocks
-differ), and once a day all of them, since a run may be told of with a start that is long past.
+differ), and once a day all of them, since a run may be told of with a start that is long past; then the files that
+ended runs made.
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from apps.core.errors import InvalidInput
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.trackers.mlflow.calc import ToldRun, project_for, read_run
 from apps.trackers.mlflow.server import MlflowProblem, OutOfTime, Server
+from apps.trackers.mlflow.services.files import read_files
 from apps.trackers.mlflow.services.metrics import read_metrics
 from apps.trackers.mlflow.services.runs import METRICS, take_run
 from apps.trackers.mlflow.services.sources import server_of
@@ -92,6 +94,7 @@ def _read(source: MlflowSource, server: Server, done: Slice) -> None:
         _read_open(source, server, taken, done)
         _read_new(source, server, taken, done)
         _read_all(source, server, taken, done)
+        done.more = read_files(source=source, server=server)
 
 
 def _experiments(source: MlflowSource, server: Server) -> dict[str, _Experiment]:

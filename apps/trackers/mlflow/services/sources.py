@@ -41,6 +41,7 @@ class SourceIn:
     node: Node | None = None
     site: Site | None = None
     tells_verdicts: bool = True
+    reads_files: bool = True
 
 
 @transaction.atomic
@@ -132,7 +133,7 @@ def _put(source: MlflowSource, told: SourceIn, now: int) -> None:
             "The password or token is missing.", field="secret", hint="It is kept sealed and shown to nobody again."
         )
     source.name, source.sign_in, source.user = told.name, told.sign_in, told.user
-    source.project, source.tells_verdicts = told.project, told.tells_verdicts
+    source.project, source.tells_verdicts, source.reads_files = told.project, told.tells_verdicts, told.reads_files
     if told.node is not None:
         source.node, source.bound = told.node, True
     elif source.node_id is None or source.bound or told.site is not None:
@@ -161,6 +162,7 @@ def _record(source: MlflowSource, act: Act, by: User, now: int) -> None:
     patterns = source.patterns.select_related("project").order_by("position")
     details = {
         "address": source.address, "sign_in": source.sign_in, "on": source.on, "verdicts": source.tells_verdicts,
+        "files": source.reads_files,
         "patterns": [f"{row.pattern} = {row.project.slug}" for row in patterns],
     }  # fmt: skip
     audit.record(lab=source.lab, by=by, action=act, subject=source.name, details=details, now=now)

@@ -1,0 +1,395 @@
+"""``run.used`` and ``run.produced``, and ``run --used --produced``: read beside the work, told once, never in its way."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from labcarbon_collect.lineage.declared import declared, title
+from labcarbon_collect.lineage.forwarded import forwarded
+from labcarbon_collect.lineage.telling import Teller
+from labcarbon_collect.transport import Transport
+
+from apps.accounts.services import issue_user_token
+from apps.artifacts.models import Artifact, LineageEdge
+from apps.core.clock import now_us
+from apps.runs.models import Run
+from tests.alone import answer_one_at_a_time
+from tests.builders import small_lab
+from tests.collector.apply_plan.world import digest_of
+from tests.collector.processes import Collector, wait_for
+from tests.collector.scan.support import safetensors, torch
+from tests.collector.test_tracking import track
+from tests.collector.test_what_leaves import VARYING, documented, keys
+from tests.fakes import labcarbon_server as fakes
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def work(person: Collector) -> Path:
+    folder = person.root / "work"
+    folder.mkdir()
+    return folder
+
+
+def told(server: fakes.FakeServer) -> set[tuple[str, str]]:
+    """(role, name) of what the server knows of the only run."""
+    (run,) = server.runs
+    assert {edge[0] for edge in server.edges} <= {run}
+    return {(role, server.artifacts[digest]["name"]) for _, role, digest in server.edges}
+
+
+def test_what_a_script_read_and_made_is_told(person: Collector, server: fakes.FakeServer, work: Path) -> None:
+    (work / "cats").mkdir()
+    (work / "cats" / "a.jpg").write_bytes(b"cat")
+    (work / "base.safetensors").write_bytes(safetensors())
+    (work / "ckpt.bytes").write_bytes(torch())
+    body = (
+        "import os, pathlib\n"
+        "run.used('cats', name='all cats', kind='dataset')\nrun.initialised_from(pathlib.Path('base.safetensors'))\n"
+        "run.distilled_from('base.safetensors')\nos.rename('ckpt.bytes', 'epoch=3.ckpt')\n"
+        "run.produced('epoch=3.ckpt', epoch=3, best=True, val_acc=0.5, api_token='x', licence='MIT')\n"
+        "os.mkdir('final')\nopen('final/w.bin', 'wb').write(b'w')\nrun.produced('final')\nprint('done')"
+    )
+    done = track(person, body)
+    assert (done.returncode, done.stdout, done.stderr.count("not told")) == (0, "done\n", 0), done.stderr
+    assert told(server) == {
+        ("used", "all cats"), ("initialised_from", "base.safetensors"), ("distilled_from", "base.safetensors"),
+        ("produced", "epoch=3.ckpt"), ("produced", "final"),
+    }  # fmt: skip
+    rows = {row["name"]: row for row in server.artifacts.values()}
+    for name, path in (("all cats", "cats"), ("epoch=3.ckpt", "epoch=3.ckpt"), ("final", "final")):
+        form, expected, size, files = digest_of(work / path)
+        row = rows[name]
+        assert (row["form"], row["digest"], row["bytes"], row["files"]) == (form, expected, size, files)
+        assert row["copies"][0]["path"] == str(work / path)
+    checkpoint = rows["epoch=3.ckpt"]
+    assert (checkpoint["kind"], checkpoint["format"], checkpoint["licence"]) == ("checkpoint", "lightning", "MIT")
+    assert checkpoint["facts"] == {"epoch": 3, "best": True, "val_acc": 0.5}
+    assert rows["all cats"]["kind"] == "dataset"
+    assert rows["base.safetensors"]["payload"] == digest(safetensors()[-32:])
+    assert {place[0] for place in server.copies} == {person.node_id}
+    assert len(server.sent("POST", "artifacts/")) == 1
+
+
+def test_an_artifact_by_its_digest(person: Collector, server: fakes.FakeServer) -> None:
+    one = digest(b"known")
+    server.artifacts[one] = {"digest": one, "name": "base.pt", "bytes": 5, "form": "file", "files": 1}
+    done = track(person, f"run.used('{one}')\nrun.initialised_from('{'0' * 64}')")
+    assert told(server) == {("used", "base.pt")}
+    assert "000000000000: the server knows no artifact of this digest" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt', step=1)\nopen('a.pt', 'wb').write(b'22')", "it changed"),
+        ("open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nimport os; os.unlink('a.pt')", "a.pt: it is not there"),
+        ("run.used('nowhere')", "nowhere: it is not there"),
+        ("import os; os.mkdir('e'); run.produced('e')", "e: it holds no file that counts"),
+        ("import os; os.mkfifo('f'); run.used('f')", "f: it is neither a file nor a folder"),
+        ("run.used('/dev/zero')", "zero: it is neither a file nor a folder"),
+        ("import os; os.symlink('l', 'l'); run.used('l')", "l: it cannot be read"),
+        ("open('a.safetensors', 'wb').write(b'x' * 20); run.produced('a.safetensors')", "a.safetensors: "),
+        ("open(b'\\xff.pt', 'wb').write(b'1'); run.produced('\\udcff.pt')", "its path is not UTF-8"),
+        ("run.used(7)", "7 is not told of: expected str, bytes or os.PathLike object, not int"),
+        ("run.used('')", "'' is not told of: it is neither a path nor a digest"),
+        ("run.used('a\\0b')", "a path holds no NUL"),
+        ("run.used('x', kind='magic')", "'magic' is no kind"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_told_is_one_line_and_the_script_goes_on(
+    person: Collector, server: fakes.FakeServer, work: Path, body: str, words: str
+) -> None:
+    done = track(person, f"{body}\nprint('done')")
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert words in done.stderr
+    assert len(re.findall("labcarbon: .*told", done.stderr)) == 1
+    assert server.artifacts == {}
+
+
+def test_a_script_that_is_killed_has_told_what_it_made(person: Collector, server: fakes.FakeServer, work: Path) -> None:
+    body = (
+        "import os, time\nopen('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nopen('pid', 'w').write(str(os.getpid()))\n"
+        "time.sleep(30)"
+    )
+    script = threading.Thread(target=track, args=(person, body))
+    script.start()
+    wait_for(lambda: server.sent("PUT", "runs/") and (work / "pid").exists())
+    os.kill(int((work / "pid").read_text()), signal.SIGKILL)
+    script.join()
+    wait_for(lambda: server.edges)
+    assert told(server) == {("produced", "a.pt")}
+
+
+def test_a_server_that_hangs_delays_no_call_and_the_end_by_seconds(
+    person: Collector, server: fakes.FakeServer, work: Path
+) -> None:
+    server.faults = [fakes.trickles] * 50
+    body = (
+        "import time\nopen('a.pt', 'wb').truncate(1 << 28)\nbegun = time.monotonic()\nrun.produced('a.pt')\n"
+        "print(time.monotonic() - begun)"
+    )
+    begun = time.monotonic()
+    done = track(person, body)
+    assert float(done.stdout) < 1
+    assert time.monotonic() - begun < 25
+    assert "1 artifact of this run cannot all be told yet" in done.stderr
+    server.faults.clear()
+
+
+@contextmanager
+def teller(server: fakes.FakeServer, node: str = "") -> Iterator[Teller]:
+    transport = Transport(server.url, "t")
+    made = Teller(transport, "r", node)
+    edge = {"run": "r", "role": "used"}
+    made.add({"digest": digest(b"1"), "name": "a.pt", "bytes": 1, "copies": [{"path": "/a.pt"}], "runs": [edge]})
+    yield made
+    transport.close()
+
+
+def test_what_is_told_before_its_run_waits_for_it(server: fakes.FakeServer) -> None:
+    with teller(server) as made:
+        assert (made.tell(5), made.left, made.why) == (False, 1, "the server does not know of this run")
+        server.runs["r"] = {}
+        assert (made.tell(5), made.left, made.told) == (True, 0, 1)
+    assert server.edges == {("r", "used", digest(b"1"))}
+
+
+def test_a_node_that_the_lab_does_not_know_costs_only_the_places(server: fakes.FakeServer) -> None:
+    server.runs["r"], server.nodes = {}, ()
+    with teller(server, "node-1") as made:
+        assert made.tell(5)
+    assert (made.told, made.failed) == (1, [])
+    assert "There is no such node in this lab." in made.notes[0]
+    assert "copies" not in server.artifacts[digest(b"1")]
+
+
+def test_a_server_that_is_away_is_given_up_in_time(server: fakes.FakeServer) -> None:
+    server.faults = [fakes.says(503)] * 20
+    begun = time.monotonic()
+    with teller(server) as made:
+        assert not made.tell(0.0)
+    assert time.monotonic() - begun < 2
+    made.give_up()
+    assert made.failed == [("a.pt", f"{server.url} does not answer")]
+
+
+def test_no_process_of_ours_is_waited_for_in_its_place(person: Collector, server: fakes.FakeServer, work: Path) -> None:
+    body = (
+        "import os, time\nopen('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\ntime.sleep(3)\npid = os.fork()\n"
+        "if pid == 0:\n    run.produced('nothing-of-a-fork')\n    os._exit(0)\nassert os.wait()[0] == pid\n"
+        "try:\n    os.wait()\nexcept ChildProcessError:\n    print('none')"
+    )
+    done = track(person, body)
+    assert done.stdout == "none\n", done.stderr
+    assert told(server) == {("produced", "a.pt")}
+
+
+def test_other_ranks_and_strangers_tell_nothing(person: Collector, server: fakes.FakeServer, tmp_path: Path) -> None:
+    body = "open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nrun.used('a.pt')\nprint('done')"
+    assert track(person, body, RANK="3").stdout == "done\n"
+    assert server.requests == []
+    (tmp_path / "alone").mkdir()
+    done = track(Collector(tmp_path / "alone"), body)
+    assert (done.stdout, done.stderr.count("you are not logged in, and no daemon answers")) == ("done\n", 1)
+
+
+def test_without_a_login_the_daemon_tells_it_and_not_where_it_lies(
+    person: Collector, server: fakes.FakeServer, work: Path
+) -> None:
+    person.enrol(server.url)
+    person.start()
+    try:
+        stranger = Collector(person.root, {"XDG_CONFIG_HOME": str(person.root / "nobody")}, node_id=person.node_id)
+        body = f"open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt', step=3)\nrun.used('{'0' * 64}')\nrun.used('a.pt')"
+        done = track(stranger, body)
+        assert done.returncode == 0
+        assert "000000000000: a digest needs a login of your own" in done.stderr
+        wait_for(lambda: len(server.edges) == 2)
+        assert told(server) == {("produced", "a.pt"), ("used", "a.pt")}
+        assert (server.copies, {request.token for request in server.sent("POST", "artifacts/")}) == ({}, {"lc_node_fake"})
+        rows = [row for request in server.sent("POST", "artifacts/") for row in request.body["artifacts"]]
+        assert [row.get("facts") for row in rows] == [{"step": 3}, None]
+        done = run_(stranger, work, "--produced", "b.pt", script="echo 1 > b.pt; exit 4")
+        assert done.returncode == 4
+        wait_for(lambda: len(server.edges) == 3)
+    finally:
+        person.stop()
+
+
+@pytest.mark.parametrize("artifacts", [7, {}, [7], [{}] * 101])
+def test_a_daemon_refuses_what_are_no_artifacts(artifacts: Any) -> None:
+    with pytest.raises(ValueError, match="artifact"):
+        forwarded(artifacts, "r")
+
+
+def test_a_daemon_forwards_of_ones_own_run_alone_and_no_place() -> None:
+    row = {"digest": "d", "copies": [{"path": "/x"}], "project": "p", "user": "u", "tags": {}, "name": "n",
+           "runs": [{"run": "other", "role": "used"}, {"run": "r", "role": "magic"}, {"role": []}, 7]}  # fmt: skip
+    assert forwarded([row, {"runs": 7}], "r") == [
+        {"digest": "d", "name": "n", "runs": [{"run": "r", "role": "used"}]}, {"runs": []},
+    ]  # fmt: skip
+
+
+def run_(person: Collector, work: Path, *options: str, script: str) -> subprocess.CompletedProcess[str]:
+    return person.call("run", "--name", "r", *options, "--", "sh", "-c", script, cwd=work)
+
+
+def test_the_command_names_what_it_reads_and_writes(person: Collector, server: fakes.FakeServer, work: Path) -> None:
+    (work / "cats.tar").write_bytes(b"cats")
+    (work / "old.pt").write_bytes(b"old")
+    os.utime(work / "cats.tar", (1, 1))
+    time.sleep(2.1)
+    options = (
+        "--used",
+        "cats.tar",
+        "--used",
+        "written.txt",
+        "--produced",
+        "best.pt",
+        "--produced",
+        "out",
+        "--produced",
+        "old.pt",
+    )
+    done = run_(person, work, *options, script="echo 1 > best.pt; mkdir out; echo 2 > out/a; echo 3 > written.txt; exit 7")
+    assert done.returncode == 7
+    assert told(server) == {("used", "cats.tar"), ("produced", "best.pt"), ("produced", "out")}
+    assert "written.txt: it was written while the run went on" in done.stderr
+    assert "(and 1 more)" in done.stderr
+
+
+def test_without_a_login_the_command_ends_as_it_ends(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    alone = Collector(tmp_path)
+    done = run_(alone, tmp_path / "work", "--produced", "x", script="exit 5")
+    assert (done.returncode, "is not told: you are not logged in" in done.stderr) == (5, True)
+
+
+def test_a_signal_ends_the_waiting_and_not_the_exit_code(person: Collector, server: fakes.FakeServer, work: Path) -> None:
+    script = "echo 1 > best.pt; touch begun; while [ ! -e go ]; do sleep 0.05; done; exit 9"
+    process = person.popen(
+        "run", "--name", "r", "--produced", "best.pt", "--", "sh", "-c", script, cwd=work, stderr=subprocess.PIPE
+    )
+    wait_for(lambda: (work / "begun").exists() and server.sent("PUT", "runs/"))
+    register, asked = server.register, []
+
+    def slow(body: dict[str, Any]) -> dict[str, Any]:
+        asked.append(body)
+        time.sleep(3)
+        return register(body)
+
+    server.register = slow  # type: ignore[method-assign]
+    (work / "go").touch()
+    wait_for(lambda: asked)
+    begun = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 9
+    assert time.monotonic() - begun < 2
+    assert process.stderr is not None
+    with process.stderr:
+        assert "cannot all be told yet" in process.stderr.read()
+    wait_for(lambda: server.edges)  # it goes on without us
+
+
+def test_what_leaves_is_what_the_page_lists(
+    person: Collector, server: fakes.FakeServer, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(VARYING, "artifacts[].facts", "<name>")
+    (work / "a.safetensors").write_bytes(safetensors(license="mit"))
+    track(person, "run.used('a.safetensors', loss=0.5)")
+    sent = {key for request in server.sent("POST", "artifacts/") for key in keys(request.body)}
+    extra = documented("### `POST artifacts/` of a run")
+    assert extra <= sent
+    assert sent <= documented("### `POST artifacts/`") | extra
+
+
+def test_what_is_declared_is_plain() -> None:
+    assert declared("used", "0" * 64) == {"role": "used", "name": "", "digest": "0" * 64}
+    found = declared(
+        "produced", "a/b.pt", name="n\nx\x1b[2J", facts={"a": float("nan"), "b": "x" * 400, "token": "t", "c": [1]}
+    )
+    assert found["path"] == str(Path.cwd() / "a/b.pt")
+    assert "\n" not in found["name"]
+    assert "\x1b" not in found["name"]
+    assert set(found["facts"]) == {"b"}
+    assert json.loads(json.dumps(found)) == found
+    assert [title(each) for each in (found, {"path": "/"}, {"digest": "ab" * 32})] == [found["name"], "/", "ab" * 6]
+
+
+def test_the_package_holds_all_its_folders() -> None:
+    root = Path(__file__).resolve().parents[2] / "collector"
+    told_ = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    there = {
+        ".".join(path.parent.relative_to(root).parts)
+        for path in (root / "labcarbon_collect").rglob("*.*")
+        if path.suffix in (".py", ".csv")
+    }
+    assert set(told_) == there
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_real_server_is_told(live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_one_at_a_time(monkeypatch)
+    lab = small_lab()
+    Client().get("/api/v1/preflight/")  # the first request of a process reads its code
+    token = issue_user_token(lab=lab.lab, user=lab.owner, now=now_us())
+    machine = Collector(tmp_path, {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token}, node_id=str(lab.node.uuid))
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "cats.npy").write_bytes(b"\x93NUMPY\x01\x00" + bytes(20))
+    (work / "made").write_bytes(safetensors(7))
+    body = "import os\nrun.used('cats.npy')\nos.rename('made', 'best.safetensors')\nrun.produced('best.safetensors', step=9)"
+    done = track(machine, body)
+    assert done.returncode == 0, done.stderr
+    run = Run.objects.get()
+    rows = LineageEdge.objects.values_list("run", "artifact__name", "role", "way")
+    assert set(rows) == {(run.pk, "cats.npy", "used", "told"), (run.pk, "best.safetensors", "produced", "told")}
+    best = Artifact.objects.get(name="best.safetensors")
+    assert (best.format, best.facts["step"], best.project == run.charged_project) == ("safetensors", 9, True)
+    copy = best.copies.get()
+    assert (copy.path, copy.node) == (str(work / "best.safetensors"), lab.node)
+    time.sleep(2.1)
+    assert "0 created, 0 changed, 2 unchanged" in machine.call("scan", str(work)).stdout
+    again = track(machine, f"run.initialised_from('{best.digest}')")
+    assert again.returncode == 0, again.stderr
+    assert best.run_edges.filter(role="initialised_from").exists()
+    assert "not told" not in again.stderr
+
+
+def test_it_is_a_process_of_lowest_priority_and_ends(person: Collector, server: fakes.FakeServer, work: Path) -> None:
+    body = "import time\nopen('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nprint('made', flush=True)\ntime.sleep(1.5)"
+    done = threading.Thread(target=track, args=(person, body))
+    done.start()
+    (pid,) = wait_for(lambda: ours(work))
+    wait_for(lambda: os.getpriority(os.PRIO_PROCESS, pid) == 19)
+    done.join()
+    assert told(server) == {("produced", "a.pt")}
+    wait_for(lambda: not ours(work))
+
+
+def ours(work: Path) -> list[int]:
+    """The processes that read what is declared in a folder."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if b"labcarbon_collect.lineage.child" in (each / "cmdline").read_bytes() and (each / "cwd").readlink() == work:
+                found.append(int(each.name))
+    return found
