@@ -13,10 +13,12 @@ from rest_framework.views import APIView
 
 from apps.accounts.authentication import Caller
 from apps.accounts.permissions import caller, require
-from apps.artifacts.choices import LineOutcome
+from apps.artifacts.choices import LineOutcome, PlanState
 from apps.artifacts.going import Going, going
-from apps.artifacts.models import Plan
-from apps.artifacts.services.plans import Outcome, note_outcomes, plan_of
+from apps.artifacts.models import Notice, Plan
+from apps.artifacts.services.outcomes import Outcome, note_outcomes
+from apps.artifacts.services.plans import plan_of
+from apps.artifacts.telling import untold
 from apps.core.clock import now_us, utc
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.text import storable
@@ -51,14 +53,17 @@ class PlanView(APIView):
 
     @extend_schema(responses=OpenApiTypes.OBJECT, operation_id="artifact_plan")
     def get(self, request: Request, uuid: UUID) -> Response:
-        """Return a plan with the lines that may go now, and why the others stay."""
+        """Return a plan: who was told of it, the lines that may go now, and why the others stay."""
         plan = _found(caller(request), uuid)
         return Response({
             "plan": str(plan.uuid), "lab": plan.lab.name, "node": str(plan.node.uuid), "hostname": plan.node.hostname,
             "state": plan.state, "trash_days": plan.trash_days,
             "approved_at": utc(plan.approved_us).isoformat() if plan.approved_us else None,
             "approved_by": plan.approved_by.username if plan.approved_by else None,
-            "lines": [_line(each) for each in going(plan)],
+            "grace_until": utc(plan.grace_until_us).isoformat() if plan.grace_until_us else None,
+            "told": [_told(notice) for notice in plan.notices.order_by("name", "pk")],
+            "untold": [each.user.get_username() for each in untold(plan)] if plan.state == PlanState.TOLD else [],
+            "lines": [_line(each) for each in going(plan, now_us())],
         })  # fmt: skip
 
 
@@ -99,5 +104,14 @@ def _line(each: Going) -> dict[str, Any]:
     return {
         "line": line.pk, "path": line.copy.path, "digest": line.artifact.digest, "form": line.artifact.form,
         "bytes": line.artifact.bytes, "files": line.artifact.files, "name": line.artifact.name, "kept": line.kept,
-        "goes": not each.stays, "stays": each.stays, "outcome": line.outcome,
+        "goes": not each.stays, "stays": each.stays, "outcome": line.outcome, "went_with": line.went_with_id,
+        "storage_mj_a_year": line.storage_mj, "storage_ug_a_year": line.storage_ug, "retrain_mj": line.retrain_mj,
+        "retrain_ug": line.retrain_ug,
+    }  # fmt: skip
+
+
+def _told(notice: Notice) -> dict[str, Any]:
+    return {
+        "person": notice.name, "own": notice.own, "others": notice.others, "told_at": utc(notice.told_us).isoformat(),
+        "mail": notice.mail, "mailed_at": utc(notice.mailed_us).isoformat() if notice.mailed_us else None,
     }  # fmt: skip
