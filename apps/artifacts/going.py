@@ -1,5 +1,5 @@
-"""Which lines of a plan may go now: what was approved, less what was pinned, promoted, held, used or lost other copies since, and
-less folders in which anything lies that does not go."""
+"""Which lines of a plan may go now: what was approved, less what was pinned, promoted, held, used or lost other copies
+since, and less folders in which anything lies that does not go."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -48,9 +48,9 @@ def _less_what_holds_others(plan: Plan, found: list[Going]) -> list[Going]:
         return found
     go = {each.line.copy_id for each in found if not each.stays}
     held: dict[str, str] = {}
-    with_folder = [line.copy.path for each in found if each.stays and (line := each.line).went_with_id is not None]
-    for path in with_folder:
-        held.update(dict.fromkeys(folders.intersection(_above(path)), path))
+    for each in found:
+        if each.stays and each.line.went_with_id is not None:
+            held.update(dict.fromkeys(folders.intersection(_above(each.line.copy.path)), each.line.copy.path))
     others = Copy.objects.filter(node=plan.node, state=CopyState.PRESENT).order_by("pk")
     for pk, path in others.values_list("pk", "path").iterator():
         if pk not in go:

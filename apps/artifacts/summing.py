@@ -9,9 +9,9 @@ from apps.artifacts.models import Plan
 
 @dataclass(frozen=True)
 class PlanSums:
-    """``storage_mj`` and ``storage_ug``: a year of keeping, None where nothing of it is known; ``unknown_medium`` lines are in
-    neither, ``without_factor`` lines not in the second. ``retrain_mj`` and ``retrain_ug``: each run that made something of it
-    once; ``unmeasured`` lines are in neither, ``runs_without_factor`` runs not in the second."""
+    """``storage_mj`` and ``storage_ug``: a year of keeping, None where nothing of it is known; ``unknown_medium`` lines are
+    in neither, ``without_factor`` lines not in the second. ``retrain_mj`` and ``retrain_ug``: each run that made something
+    of it once; ``unmeasured`` lines are in neither, ``runs_without_factor`` runs not in the second."""
 
     lines: int
     bytes: int

@@ -42,9 +42,9 @@ def test_it_keeps_until_its_hour_and_is_history_then(lab: SmallLab) -> None:
 
 def test_what_it_says_names_end_and_reason(lab: SmallLab, run: Run) -> None:
     demo = Project.objects.get(lab=lab.lab, slug="demo")
-    assert hold(lab, artifact(lab, "m"), 500_000).words == "held until 2027-01-15 08:00 UTC: paper"
-    assert hold(lab, demo, None).words == f"project {demo.name} is held until it is lifted: paper"
-    assert hold(lab, run, 500_000).words == f"run {run.name} is held until 2027-01-15 08:00 UTC: paper"
+    assert hold(lab, artifact(lab, "m"), 500_000, now=T0).words == "held until 2027-01-15 08:00 UTC: paper"
+    assert hold(lab, demo, None, now=T0).words == f"project {demo.name} is held until it is lifted: paper"
+    assert hold(lab, run, 500_000, now=T0).words == f"run {run.name} is held until 2027-01-15 08:00 UTC: paper"
 
 
 def test_of_several_the_one_that_ends_last_counts(lab: SmallLab, run: Run) -> None:

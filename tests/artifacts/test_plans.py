@@ -28,7 +28,8 @@ from apps.carbon.models import AppliedFactor
 from apps.carbon.selectors import figures_of_runs
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.units import emission_ug, hour_of
-from apps.fleet.services import register_node
+from apps.fleet.choices import SiteKind
+from apps.fleet.services import create_site, register_node
 from apps.runs.models import Run
 from tests.artifacts.planned import LATER, approved, checkpoint, planned
 from tests.artifacts.support import a_run, artifact, edge, parsed, row, told
@@ -68,7 +69,8 @@ def test_what_it_emits_is_priced_by_the_factor_of_where_it_stands(lab: SmallLab,
 
 
 def test_what_is_not_known_of_its_cost_stays_unknown(lab: SmallLab) -> None:
-    nowhere = register_node(lab=lab.lab, uuid=uuid4(), hostname="ws-2", facts={}, site=None, now=T0)
+    site = create_site(lab=lab.lab, name="Room 2", kind=SiteKind.WORKSTATION, zone="")
+    nowhere = register_node(lab=lab.lab, uuid=uuid4(), hostname="ws-2", facts={}, site=site, now=T0)
     run = a_run(lab)
     Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0)
     rows = [row(f"s{i}", kind="checkpoint", facts={"step": i}, runs=[edge(run)],

@@ -6,82 +6,214 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('accounts', '0004_codecarbon_tokens'),
-        ('artifacts', '0004_by_registration_name_and_state'),
-        ('runs', '0006_keys_of_runs_without_ids'),
+        ("accounts", "0004_codecarbon_tokens"),
+        ("artifacts", "0004_by_registration_name_and_state"),
+        ("runs", "0006_keys_of_runs_without_ids"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='planline',
-            name='retrain_run',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='runs.run'),
+            model_name="planline",
+            name="retrain_run",
+            field=models.ForeignKey(
+                blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="runs.run"
+            ),
         ),
         migrations.AddField(
-            model_name='planline',
-            name='retrain_ug',
+            model_name="planline",
+            name="retrain_ug",
             field=models.BigIntegerField(blank=True, null=True),
         ),
         migrations.AddField(
-            model_name='planline',
-            name='storage_ug',
+            model_name="planline",
+            name="storage_ug",
             field=models.BigIntegerField(blank=True, null=True),
         ),
         migrations.AddField(
-            model_name='planline',
-            name='went_with',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='took_along', to='artifacts.planline'),
+            model_name="planline",
+            name="went_with",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="took_along",
+                to="artifacts.planline",
+            ),
         ),
         migrations.AlterField(
-            model_name='planline',
-            name='kept',
-            field=models.CharField(choices=[('pinned', 'pinned'), ('promoted', 'promoted'), ('held', 'held'), ('ancestor', 'something promoted or pinned came of it'), ('dataset', 'a dataset'), ('referenced', 'another run began from it or read it'), ('unknown', 'no run is known that made it'), ('running', 'its run goes on'), ('final', 'the last or best of a finished run'), ('crashed', 'the last of a run that did not finish'), ('intermediate', 'an intermediate state of a run'), ('sweep', 'of a sweep that another run won')], max_length=16),
+            model_name="planline",
+            name="kept",
+            field=models.CharField(
+                choices=[
+                    ("pinned", "pinned"),
+                    ("promoted", "promoted"),
+                    ("held", "held"),
+                    ("ancestor", "something promoted or pinned came of it"),
+                    ("dataset", "a dataset"),
+                    ("referenced", "another run began from it or read it"),
+                    ("unknown", "no run is known that made it"),
+                    ("running", "its run goes on"),
+                    ("final", "the last or best of a finished run"),
+                    ("crashed", "the last of a run that did not finish"),
+                    ("intermediate", "an intermediate state of a run"),
+                    ("sweep", "of a sweep that another run won"),
+                ],
+                max_length=16,
+            ),
         ),
         migrations.AlterField(
-            model_name='retentiondays',
-            name='kept',
-            field=models.CharField(choices=[('pinned', 'pinned'), ('promoted', 'promoted'), ('held', 'held'), ('ancestor', 'something promoted or pinned came of it'), ('dataset', 'a dataset'), ('referenced', 'another run began from it or read it'), ('unknown', 'no run is known that made it'), ('running', 'its run goes on'), ('final', 'the last or best of a finished run'), ('crashed', 'the last of a run that did not finish'), ('intermediate', 'an intermediate state of a run'), ('sweep', 'of a sweep that another run won')], max_length=16),
+            model_name="retentiondays",
+            name="kept",
+            field=models.CharField(
+                choices=[
+                    ("pinned", "pinned"),
+                    ("promoted", "promoted"),
+                    ("held", "held"),
+                    ("ancestor", "something promoted or pinned came of it"),
+                    ("dataset", "a dataset"),
+                    ("referenced", "another run began from it or read it"),
+                    ("unknown", "no run is known that made it"),
+                    ("running", "its run goes on"),
+                    ("final", "the last or best of a finished run"),
+                    ("crashed", "the last of a run that did not finish"),
+                    ("intermediate", "an intermediate state of a run"),
+                    ("sweep", "of a sweep that another run won"),
+                ],
+                max_length=16,
+            ),
         ),
         migrations.CreateModel(
-            name='Hold',
+            name="Hold",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('reason', models.CharField(max_length=300)),
-                ('from_hour', models.BigIntegerField()),
-                ('until_hour', models.BigIntegerField(blank=True, null=True)),
-                ('placed_us', models.BigIntegerField()),
-                ('lifted_us', models.BigIntegerField(blank=True, null=True)),
-                ('artifact', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='holds', to='artifacts.artifact')),
-                ('by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('lab', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='holds', to='accounts.lab')),
-                ('lifted_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('project', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='holds', to='accounts.project')),
-                ('run', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='holds', to='runs.run')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("reason", models.CharField(max_length=300)),
+                ("from_hour", models.BigIntegerField()),
+                ("until_hour", models.BigIntegerField(blank=True, null=True)),
+                ("placed_us", models.BigIntegerField()),
+                ("lifted_us", models.BigIntegerField(blank=True, null=True)),
+                (
+                    "artifact",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="holds",
+                        to="artifacts.artifact",
+                    ),
+                ),
+                (
+                    "by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "lab",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="holds", to="accounts.lab"),
+                ),
+                (
+                    "lifted_by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="holds",
+                        to="accounts.project",
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="holds",
+                        to="runs.run",
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(condition=models.Q(('lifted_us__isnull', True)), fields=['lab', 'until_hour'], name='hold_not_lifted')],
-                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('artifact__isnull', False), ('project__isnull', True), ('run__isnull', True)), models.Q(('artifact__isnull', True), ('project__isnull', False), ('run__isnull', True)), models.Q(('artifact__isnull', True), ('project__isnull', True), ('run__isnull', False)), _connector='OR'), name='hold_names_one_thing'), models.CheckConstraint(condition=models.Q(('until_hour__isnull', True), ('until_hour__gt', models.F('from_hour')), _connector='OR'), name='hold_ends_after_it_begins')],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("lifted_us__isnull", True)), fields=["lab", "until_hour"], name="hold_not_lifted"
+                    )
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("artifact__isnull", False), ("project__isnull", True), ("run__isnull", True)),
+                            models.Q(("artifact__isnull", True), ("project__isnull", False), ("run__isnull", True)),
+                            models.Q(("artifact__isnull", True), ("project__isnull", True), ("run__isnull", False)),
+                            _connector="OR",
+                        ),
+                        name="hold_names_one_thing",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("until_hour__isnull", True), ("until_hour__gt", models.F("from_hour")), _connector="OR"
+                        ),
+                        name="hold_ends_after_it_begins",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Notice',
+            name="Notice",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=150)),
-                ('own', models.IntegerField()),
-                ('others', models.IntegerField()),
-                ('told_us', models.BigIntegerField()),
-                ('mail', models.CharField(choices=[('off', 'No mail: no mail server is set'), ('no_address', 'No mail: no address is known'), ('waiting', 'Mail waits to be sent'), ('sending', 'Mail is being sent'), ('sent', 'Mailed'), ('failed', 'Not mailed')], max_length=12)),
-                ('mailed_us', models.BigIntegerField(blank=True, null=True)),
-                ('word', models.CharField(blank=True, default='', max_length=300)),
-                ('plan', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='notices', to='artifacts.plan')),
-                ('user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=150)),
+                ("own", models.IntegerField()),
+                ("others", models.IntegerField()),
+                ("told_us", models.BigIntegerField()),
+                (
+                    "mail",
+                    models.CharField(
+                        choices=[
+                            ("off", "No mail: no mail server is set"),
+                            ("no_address", "No mail: no address is known"),
+                            ("waiting", "Mail waits to be sent"),
+                            ("sending", "Mail is being sent"),
+                            ("sent", "Mailed"),
+                            ("failed", "Not mailed"),
+                        ],
+                        max_length=12,
+                    ),
+                ),
+                ("mailed_us", models.BigIntegerField(blank=True, null=True)),
+                ("word", models.CharField(blank=True, default="", max_length=300)),
+                (
+                    "plan",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="notices", to="artifacts.plan"
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('plan', 'user'), name='told_once_of_a_plan')],
+                "constraints": [models.UniqueConstraint(fields=("plan", "user"), name="told_once_of_a_plan")],
             },
         ),
     ]

@@ -87,7 +87,7 @@ def take_back(*, artifact: Artifact, by: User, now: int) -> Artifact:
 
 
 def _before_promotion(artifact: Artifact) -> ArtifactState:
-    """Return what an artifact is without its promotion, as the log of it says; whether it was read may have changed since."""
+    """Return what an artifact is without its promotion, as the log says; whether it was read may have changed since."""
     promoted = AuditEntry.objects.filter(lab=artifact.lab, action=Act.PROMOTED, subject=artifact.digest)
     entry = promoted.order_by("-sequence").first()
     before = entry.details["state"]["from"] if entry else ""

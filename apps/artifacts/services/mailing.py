@@ -41,7 +41,7 @@ def mail_notice(*, pk: int, now: int) -> None:
         return
     try:
         message_of(notice).send()
-    except Exception as error:
+    except (OSError, ValueError) as error:  # smtplib's errors are OSErrors, a header that cannot be written a ValueError
         _refused(notice, error)
         return
     Notice.objects.filter(pk=pk).update(mail=MailState.SENT, mailed_us=now, word="")
@@ -62,10 +62,10 @@ def message_of(notice: Notice) -> EmailMessage:
     whose = "of yours" if not notice.others else "of yours, or of people who are not in the lab any more,"
     text = "\n".join([
         f"{what} {whose} may go from {host}, {amount(bytes_)} in all:", "", *named, *more, "",
-        f"You may object until {day}. What nobody objects to can then be approved, is moved to a trash folder and deleted "
-        f"{plan.trash_days} days later.", "", "Look at them, and say what is to stay:",
-        f"{settings.SITE_URL}/artifacts/plans/{plan.uuid}/?mine=1", "",
-        f"LabCarbon, lab {one_line(plan.lab.name)}. This is the only mail about this plan.",
+        f"You may object until {day}. What nobody objects to can then be approved.",
+        f"It is moved to a trash folder, and deleted {plan.trash_days} days later at the earliest.",
+        "", "Look at them, and say what is to stay:", f"{settings.SITE_URL}/artifacts/plans/{plan.uuid}/?mine=1",
+        "", f"LabCarbon, lab {one_line(plan.lab.name)}. This is the only mail about this plan.",
     ])  # fmt: skip
     subject = f"LabCarbon: {what} may go from {host} after {day}"
     host_of_id = urlsplit(settings.SITE_URL).hostname or "localhost"

@@ -12,7 +12,7 @@ from apps.dashboard.figures import WouldBe, estimated
 
 @dataclass(frozen=True)
 class Cost:
-    """Energy and what it emits, location-based. None: not known. ``is_factorless``: emissions of some of it are not known."""
+    """Energy and what it emits, location-based. None: not known. ``is_factorless``: some of it has no factor."""
 
     energy: WouldBe | None
     emission: WouldBe | None

@@ -77,8 +77,8 @@ def plans_page(lab: Lab, *, project: Project | None) -> PlansPage:
 
 @dataclass(frozen=True)
 class LineRow:
-    """A line. ``storage``: a year of keeping it; ``retrain``: what making it again takes; both with what it emits. ``stays``:
-    why it does not go although it was ticked."""
+    """A line. ``storage``: a year of keeping it; ``retrain``: making it again; both with what that emits. ``stays``: why it
+    does not go although it was ticked."""
 
     line: PlanLine
     size: str

@@ -137,8 +137,8 @@ def _withdraw(data: QueryDict, visitor: Visitor, asked: Plan, who: dict[str, Any
 
 
 _ACTS: dict[str, tuple[frozenset[Any], Act]] = {
-    "choose": (WRITERS, _choose), "tell": (KEEPERS, _tell), "rest": (KEEPERS, _rest), "object": (WRITERS, _object), "approve": (KEEPERS, _approve),
-    "withdraw": (WRITERS, _withdraw),
+    "choose": (WRITERS, _choose), "tell": (KEEPERS, _tell), "rest": (KEEPERS, _rest), "object": (WRITERS, _object),
+    "approve": (KEEPERS, _approve), "withdraw": (WRITERS, _withdraw),
 }  # fmt: skip
 
 

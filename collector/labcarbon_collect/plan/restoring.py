@@ -46,6 +46,9 @@ def restore_all(work: Work, lines: List[Line]) -> None:
 def bring_back(work: Work, line: Line) -> None:
     """Bring one line back, or say why not: then it lies where it lay. Raises OSError for the journal."""
     try:
+        with_folder = work.went_with(line)
+        if with_folder is not None:
+            raise Stays(f"it went with {with_folder.path}: --restore {with_folder.number} brings both back")
         with folder_of(line.path) as folder:
             with trash_in(folder, work.plan.uuid) as trash:
                 _bring_back(work, line, folder, trash)
@@ -66,9 +69,6 @@ def back(work: Work, line: Line, folder: int, *, was_held: bool) -> None:
 
 def _bring_back(work: Work, line: Line, folder: int, trash: int) -> None:
     slot, name, state = str(line.number), parts(line.path)[-1], work.journal.state(line.number)
-    with_folder = work.went_with(line)
-    if with_folder is not None:
-        raise Stays(f"it went with {with_folder.path}: --restore {with_folder.number} brings both back")
     if trash < 0 or not lies(trash, slot):
         raise Stays("it was deleted" if state == DELETED else "it is not in the trash")
     if state == DELETING:
