@@ -1,5 +1,6 @@
 """Plans over the API: what ``apply-plan`` asks, and what it tells."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -15,9 +16,12 @@ from apps.accounts.authentication import Caller
 from apps.accounts.permissions import caller, require
 from apps.artifacts.choices import LineOutcome, PlanState
 from apps.artifacts.going import Going, going
-from apps.artifacts.models import Notice, Plan
+from apps.artifacts.holding import held_by
+from apps.artifacts.models import Hold, Notice, Plan
+from apps.artifacts.replies import hold_row
 from apps.artifacts.services.outcomes import Outcome, note_outcomes
 from apps.artifacts.services.plans import plan_of
+from apps.artifacts.summing import sums_of
 from apps.artifacts.telling import untold
 from apps.core.clock import now_us, utc
 from apps.core.errors import InvalidInput, NotFound
@@ -54,7 +58,9 @@ class PlanView(APIView):
     @extend_schema(responses=OpenApiTypes.OBJECT, operation_id="artifact_plan")
     def get(self, request: Request, uuid: UUID) -> Response:
         """Return a plan: who was told of it, the lines that may go now, and why the others stay."""
-        plan = _found(caller(request), uuid)
+        plan, now = _found(caller(request), uuid), now_us()
+        lines = going(plan, now)
+        held = held_by(plan.lab, {each.line.artifact_id: each.line.artifact for each in lines}, now)
         return Response({
             "plan": str(plan.uuid), "lab": plan.lab.name, "node": str(plan.node.uuid), "hostname": plan.node.hostname,
             "state": plan.state, "trash_days": plan.trash_days,
@@ -63,7 +69,7 @@ class PlanView(APIView):
             "grace_until": utc(plan.grace_until_us).isoformat() if plan.grace_until_us else None,
             "told": [_told(notice) for notice in plan.notices.order_by("name", "pk")],
             "untold": [each.user.get_username() for each in untold(plan)] if plan.state == PlanState.TOLD else [],
-            "lines": [_line(each) for each in going(plan, now_us())],
+            "sums": asdict(sums_of(plan)), "lines": [_line(each, held.get(each.line.artifact_id)) for each in lines],
         })  # fmt: skip
 
 
@@ -99,12 +105,13 @@ def _found(who: Caller, uuid: UUID) -> Plan:
     return plan
 
 
-def _line(each: Going) -> dict[str, Any]:
+def _line(each: Going, hold: Hold | None) -> dict[str, Any]:
     line = each.line
     return {
         "line": line.pk, "path": line.copy.path, "digest": line.artifact.digest, "form": line.artifact.form,
         "bytes": line.artifact.bytes, "files": line.artifact.files, "name": line.artifact.name, "kept": line.kept,
         "goes": not each.stays, "stays": each.stays, "outcome": line.outcome, "went_with": line.went_with_id,
+        "held": hold_row(hold) if hold else None,
         "storage_mj_a_year": line.storage_mj, "storage_ug_a_year": line.storage_ug, "retrain_mj": line.retrain_mj,
         "retrain_ug": line.retrain_ug,
     }  # fmt: skip

@@ -6,6 +6,7 @@ from django.db.models import F, Q
 from apps.accounts.models import Lab, Project, User
 from apps.artifacts.models.artifacts import Artifact
 from apps.core.clock import utc
+from apps.core.units import US_PER_HOUR
 from apps.runs.models import Run
 
 
@@ -50,7 +51,7 @@ class Hold(models.Model):
         """Return until when, in words, UTC."""
         if self.until_hour is None:
             return "until it is lifted"
-        return f"until {utc(self.until_hour * 3_600_000_000):%Y-%m-%d %H:%M} UTC"
+        return f"until {utc(self.until_hour * US_PER_HOUR):%Y-%m-%d %H:%M} UTC"
 
     @property
     def words(self) -> str:
