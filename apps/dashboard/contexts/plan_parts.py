@@ -21,13 +21,15 @@ class Cost:
 
 @dataclass(frozen=True)
 class ToldPart:
-    """Who was told of a plan; ``missing``: who never was; ``absent``: lines whose owner is not in the lab."""
+    """Who was told of a plan; ``missing``: who never was; ``absent``: lines whose owner is not in the lab. ``mails``: whether
+    mails are sent now; ``unmailed``: how many were told while none were."""
 
     notices: list[Notice]
     missing: list[ToTell]
     absent: Absent
     mails: bool
     mailed: int
+    unmailed: int
 
 
 def cost(energy_mj: int | None, emission_ug: int | None, *, at_least: bool = False, factorless: bool = False) -> Cost:
@@ -44,5 +46,6 @@ def told_part(plan: Plan) -> ToldPart:
     notices = list(plan.notices.order_by("name", "pk"))
     is_open = plan.state in (PlanState.DRAFT, PlanState.TOLD)
     mailed = sum(notice.mail == MailState.SENT for notice in notices)
+    off = sum(notice.mail == MailState.OFF for notice in notices)
     missing = untold(plan) if is_open else []
-    return ToldPart(notices, missing, absent(plan) if is_open else Absent([], 0, 0), settings.MAIL_ON, mailed)
+    return ToldPart(notices, missing, absent(plan) if is_open else Absent([], 0, 0), settings.MAIL_ON, mailed, off)
