@@ -55,7 +55,7 @@ def test_who_was_told_what_is_held_and_what_it_costs(labs: Labs, plan: Plan) -> 
     place_hold(on=line.artifact, reason="paper", until_hour=2_000_000, by=labs.ours.owner, keeper=True, now=now_us())
     found = labs.member("GET", path(plan)).json()  # type: ignore[attr-defined]
     (told_,) = found["told"]
-    assert (told_["person"], told_["own"], told_["others"], told_["mail"]) == (labs.ours.owner.username, 0, 2, "off")
+    assert (told_["person"], told_["own"], told_["others"], told_["mail"]) == (labs.ours.owner.username, 2, 0, "off")
     assert found["untold"] == []
     lines = {each["line"]: each for each in found["lines"]}
     assert lines[line.pk]["stays"] == "held until 2198-02-28 08:00 UTC: paper"

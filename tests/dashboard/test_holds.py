@@ -13,7 +13,7 @@ from apps.core.clock import now_us
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.runs.models import Run
 from tests.artifacts.support import a_run, artifact, edge
-from tests.builders import SmallLab
+from tests.builders import T0, SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
 
 PAGE = "/artifacts/holds/"
@@ -73,7 +73,8 @@ def test_who_may(lab: SmallLab, it: Artifact, owner: Client, viewer: Client, mem
     assert viewer.get(f"{PAGE}?artifact={it.digest}").status_code == 200
     assert "Why is it held?" not in text_of(viewer.get(f"{PAGE}?artifact={it.digest}"))
     assert viewer.post(PAGE, {"do": "place", "artifact": it.digest, "reason": "x"}).status_code == 403
-    for named in ({"artifact": it.digest}, {"project": "demo"}):
+    Project.objects.create(lab=lab.lab, slug="ours-only", name="Ours", created_us=T0)
+    for named in ({"artifact": it.digest}, {"project": "ours-only"}):
         assert outsider.get(PAGE, named).status_code == 404
         assert outsider.post(PAGE, {"do": "place", "reason": "x", **named}).status_code == 404
     assert "PIs and admins" in _post(member, 403, do="place", project="demo", reason="x")

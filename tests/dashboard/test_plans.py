@@ -129,7 +129,8 @@ def test_owners_see_it_on_every_page_they_open(
 def test_pis_stand_in_for_who_is_not_here(plan: Plan, owner: Client, lab: SmallLab) -> None:
     gone = User.objects.create_user(username="gone-bob")
     lines = list(plan.lines.filter(chosen=True).order_by("pk"))
-    Artifact.objects.filter(pk=lines[0].artifact_id).update(owner=gone)
+    for line, whose in zip(lines, (gone, None), strict=True):
+        Artifact.objects.filter(pk=line.artifact_id).update(owner=whose)
     page = text_of(owner.get(_address(plan)))
     assert "2 lines are of owners who are not in the lab: gone-bob, and 1 of nobody known." in page
     assert "instead" in page

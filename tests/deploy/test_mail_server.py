@@ -79,7 +79,7 @@ class _Conversation(socketserver.StreamRequestHandler):
                 is_text = line != "."
                 if not is_text:
                     self._answer("250 taken")
-            elif line == "DATA":
+            elif line.upper() == "DATA":
                 is_text = True
                 self._answer("354 go on")
             else:

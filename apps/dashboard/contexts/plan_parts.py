@@ -21,8 +21,8 @@ class Cost:
 
 @dataclass(frozen=True)
 class ToldPart:
-    """Who was told of a plan; ``missing``: who never was; ``absent``: lines whose owner is not in the lab. ``mails``: whether
-    mails are sent now; ``unmailed``: how many were told while none were."""
+    """Who was told of a plan; ``missing``: who never was; ``absent``: lines whose owner is not in the lab. ``mails``:
+    whether mails are sent now; ``unmailed``: how many were told while none were."""
 
     notices: list[Notice]
     missing: list[ToTell]
