@@ -43,7 +43,7 @@ def sums_of(plan: Plan) -> PlanSums:
     priced = [ug for _, _, ug in runs if ug is not None]
     return PlanSums(
         told["lines"], int(told["bytes"] or 0), _known(told["mj"]), _known(told["ug"]), told["unknown"], told["unpriced"],
-        sum(mj for _, mj, _ in runs) if runs else None, sum(priced) if priced else None, len(runs), told["unmeasured"],
+        sum(mj or 0 for _, mj, _ in runs) if runs else None, sum(priced) if priced else None, len(runs), told["unmeasured"],
         len(runs) - len(priced),
     )  # fmt: skip
 

@@ -58,9 +58,9 @@ def test_who_was_told_what_is_held_and_what_it_costs(labs: Labs, plan: Plan) -> 
     assert (told_["person"], told_["own"], told_["others"], told_["mail"]) == (labs.ours.owner.username, 2, 0, "off")
     assert found["untold"] == []
     lines = {each["line"]: each for each in found["lines"]}
-    assert lines[line.pk]["stays"] == "held until 2198-02-28 08:00 UTC: paper"
+    assert lines[line.pk]["stays"] == "held until 2198-02-27 08:00 UTC: paper"
     assert lines[line.pk]["held"] == {
-        "on": "artifact", "reason": "paper", "until": "2198-02-28T08:00:00+00:00", "by": labs.ours.owner.username,
+        "on": "artifact", "reason": "paper", "until": "2198-02-27T08:00:00+00:00", "by": labs.ours.owner.username,
     }  # fmt: skip
     other = next(each for number, each in lines.items() if number != line.pk)
     assert other["held"] is None

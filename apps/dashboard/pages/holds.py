@@ -1,6 +1,6 @@
 """Holds on artifacts: all of them; placing and lifting one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from uuid import UUID
 
@@ -69,7 +69,7 @@ def _named(data: QueryDict, visitor: Visitor) -> Holdable | None:
     if not named:
         return None
     name, value = named[0]
-    ways = {
+    ways: dict[str, Callable[[], Holdable | None]] = {
         "artifact": lambda: artifact_of(visitor.lab, value),
         "project": lambda: None if unstorable(value) else project_by_slug(visitor.lab, value),
         "run": lambda: _run(value, visitor),
