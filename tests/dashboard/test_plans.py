@@ -175,7 +175,7 @@ def test_what_keeping_and_making_again_emit(kept: SmallLab, owner: Client) -> No
     plan = make_plan(lab=kept.lab, node=kept.node, project=None, by=kept.owner, now=now_us())
     page = text_of(owner.get(_address(plan)))
     assert "A year of keeping them:" in page
-    assert "1 run, each once" in page
+    assert "(1 run, each once)" in page
     assert page.count("CO₂e") >= 2 + 2 * 3, "in the sums, and in each line"
     plan.lines.update(storage_ug=None, retrain_ug=None)
     page = text_of(owner.get(_address(plan)))
