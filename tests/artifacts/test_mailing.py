@@ -88,7 +88,7 @@ def test_it_names_a_few_and_only_ones_own(lab: SmallLab, run: Run, ana: User) ->
 
 
 def test_names_are_nothing_but_words(plan: Plan) -> None:
-    Artifact.objects.update(name="a\r\nBcc: eve@example.org\u202e\x1b[31m" + "x" * 300)
+    Artifact.objects.update(name="a\r\nBcc: eve@example.org\u202e\x1b[31m" + "x" * 200)
     Node.objects.update(hostname="ws\r\nBcc: eve@example.org")
     send()
     (sent,) = mail.outbox
