@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from apps.core.addresses import inside_of
+from labcarbon.mail import Mail, mail_of
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -108,7 +109,7 @@ class Environment:
     allowed_hosts: list[str]
     behind_proxy: bool
     oidc: Oidc = field(default_factory=Oidc)
-    email_url: str = ""
+    mail: Mail = field(default_factory=Mail)
     data_packs: list[str] | None = None
     tracker_hosts: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -139,6 +140,15 @@ def _peppers(data_dir: Path) -> dict[int, bytes]:
     return peppers
 
 
+def _mail(data_dir: Path) -> Mail:
+    """Return the mail server of LABCARBON_EMAIL_URL, else of the file ``email_url`` in the data directory."""
+    url = _secret("LABCARBON_EMAIL_URL", data_dir / "email_url").strip()
+    try:
+        return mail_of(url, os.environ.get("LABCARBON_EMAIL_FROM", "").strip())
+    except ValueError as error:
+        raise EnvironmentProblem(str(error)) from error
+
+
 def read_environment() -> Environment:
     """Read all settings from the environment and from the secrets kept in the data directory."""
     data_dir = Path(os.environ.get("LABCARBON_DATA", BASE_DIR / "var")).expanduser().resolve()
@@ -167,6 +177,7 @@ def read_environment() -> Environment:
             client_secret=_oidc_secret(),
             name=os.environ.get("LABCARBON_OIDC_NAME", "").strip(),
         ),
+        mail=_mail(data_dir),
         data_packs=_packs(),
         tracker_hosts=_tracker_hosts(),
     )

@@ -235,6 +235,15 @@ if ENVIRONMENT.behind_proxy:
 CSRF_TRUSTED_ORIGINS = [SITE_URL]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 
+# Mails are sent by jobs only: no page waits for a mail server. Without one nothing pretends to be sent.
+MAIL_ON = ENVIRONMENT.mail.on
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if MAIL_ON else 'dummy'}.EmailBackend"
+EMAIL_HOST, EMAIL_PORT = ENVIRONMENT.mail.host, ENVIRONMENT.mail.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = ENVIRONMENT.mail.user, ENVIRONMENT.mail.password
+EMAIL_USE_SSL, EMAIL_USE_TLS = ENVIRONMENT.mail.tls == "implicit", ENVIRONMENT.mail.tls == "starttls"
+EMAIL_TIMEOUT = 20
+DEFAULT_FROM_EMAIL = ENVIRONMENT.mail.sender
+
 CELERY_BROKER_URL = ENVIRONMENT.redis_url or None
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]

@@ -88,7 +88,7 @@ class ArtifactView(APIView):
     @extend_schema(responses=OpenApiTypes.OBJECT, operation_id="artifact")
     def get(self, request: Request, digest: str) -> Response:
         """Return one artifact with its copies and the runs that made or read it."""
-        return Response(artifact_detail(_found(request, digest)))
+        return Response(artifact_detail(_found(request, digest), now_us()))
 
 
 class LineageView(APIView):

@@ -1,5 +1,6 @@
 """Plans over the API: what ``apply-plan`` asks, and what it tells."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -13,10 +14,15 @@ from rest_framework.views import APIView
 
 from apps.accounts.authentication import Caller
 from apps.accounts.permissions import caller, require
-from apps.artifacts.choices import LineOutcome
+from apps.artifacts.choices import LineOutcome, PlanState
 from apps.artifacts.going import Going, going
-from apps.artifacts.models import Plan
-from apps.artifacts.services.plans import Outcome, note_outcomes, plan_of
+from apps.artifacts.holding import held_by
+from apps.artifacts.models import Hold, Notice, Plan
+from apps.artifacts.replies import hold_row
+from apps.artifacts.services.outcomes import Outcome, note_outcomes
+from apps.artifacts.services.plans import plan_of
+from apps.artifacts.summing import sums_of
+from apps.artifacts.telling import untold
 from apps.core.clock import now_us, utc
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.text import storable
@@ -51,14 +57,19 @@ class PlanView(APIView):
 
     @extend_schema(responses=OpenApiTypes.OBJECT, operation_id="artifact_plan")
     def get(self, request: Request, uuid: UUID) -> Response:
-        """Return a plan with the lines that may go now, and why the others stay."""
-        plan = _found(caller(request), uuid)
+        """Return a plan: who was told of it, the lines that may go now, and why the others stay."""
+        plan, now = _found(caller(request), uuid), now_us()
+        lines = going(plan, now)
+        held = held_by(plan.lab, {each.line.artifact_id: each.line.artifact for each in lines}, now)
         return Response({
             "plan": str(plan.uuid), "lab": plan.lab.name, "node": str(plan.node.uuid), "hostname": plan.node.hostname,
             "state": plan.state, "trash_days": plan.trash_days,
             "approved_at": utc(plan.approved_us).isoformat() if plan.approved_us else None,
             "approved_by": plan.approved_by.username if plan.approved_by else None,
-            "lines": [_line(each) for each in going(plan)],
+            "grace_until": utc(plan.grace_until_us).isoformat() if plan.grace_until_us else None,
+            "told": [_told(notice) for notice in plan.notices.order_by("name", "pk")],
+            "untold": [each.user.get_username() for each in untold(plan)] if plan.state == PlanState.TOLD else [],
+            "sums": asdict(sums_of(plan)), "lines": [_line(each, held.get(each.line.artifact_id)) for each in lines],
         })  # fmt: skip
 
 
@@ -94,10 +105,20 @@ def _found(who: Caller, uuid: UUID) -> Plan:
     return plan
 
 
-def _line(each: Going) -> dict[str, Any]:
+def _line(each: Going, hold: Hold | None) -> dict[str, Any]:
     line = each.line
     return {
         "line": line.pk, "path": line.copy.path, "digest": line.artifact.digest, "form": line.artifact.form,
         "bytes": line.artifact.bytes, "files": line.artifact.files, "name": line.artifact.name, "kept": line.kept,
-        "goes": not each.stays, "stays": each.stays, "outcome": line.outcome,
+        "goes": not each.stays, "stays": each.stays, "outcome": line.outcome, "went_with": line.went_with_id,
+        "held": hold_row(hold) if hold else None,
+        "storage_mj_a_year": line.storage_mj, "storage_ug_a_year": line.storage_ug, "retrain_mj": line.retrain_mj,
+        "retrain_ug": line.retrain_ug,
+    }  # fmt: skip
+
+
+def _told(notice: Notice) -> dict[str, Any]:
+    return {
+        "person": notice.name, "own": notice.own, "others": notice.others, "told_at": utc(notice.told_us).isoformat(),
+        "mail": notice.mail, "mailed_at": utc(notice.mailed_us).isoformat() if notice.mailed_us else None,
     }  # fmt: skip

@@ -117,3 +117,14 @@ def kept(lots: Iterable[Lying], hours: int = HOURS_A_YEAR) -> Keeping:
     """Return what keeping all of ``lots`` takes: the sum of what each takes, exactly. Ranges of one table of media are
     taken to err together, so their ends add."""
     return sum((keeping(lot, hours) for lot in lots), Keeping())
+
+
+def amount(number: int) -> str:
+    """Return a number of bytes in plain text, decimal, three digits: 91.2 MB."""
+    value, unit = Fraction(number), "B"
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB", "EB"):
+        if value < Fraction(9995, 10) or unit == "EB":
+            break
+        value /= 1000
+    whole = unit == "B" or value >= Fraction(9995, 100)
+    return f"{float(value):.0f} {unit}" if whole else f"{float(value):.3g} {unit}"

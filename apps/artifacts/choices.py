@@ -93,6 +93,17 @@ class LineOutcome(TextChoices):
     DELETED = "deleted", "Deleted"
 
 
+class MailState(TextChoices):
+    """What became of the mail by which somebody was told of a plan."""
+
+    OFF = "off", "No mail: no mail server is set"
+    NO_ADDRESS = "no_address", "No mail: no address is known"
+    WAITING = "waiting", "Mail waits to be sent"
+    SENDING = "sending", "Mail is being sent"
+    SENT = "sent", "Mailed"
+    FAILED = "failed", "Not mailed"
+
+
 class Act(TextChoices):
     """What the audit log records of artifacts."""
 
@@ -102,6 +113,8 @@ class Act(TextChoices):
     TAKEN_BACK = "artifact.taken_back", "Promotion taken back"
     DESCRIBED = "artifact.described", "Artifact described anew"
     RESTORED = "artifact.restored", "Description of an artifact taken back"
+    HOLD_PLACED = "hold.placed", "Hold on artifacts placed"
+    HOLD_LIFTED = "hold.lifted", "Hold on artifacts lifted"
     RETENTION_SET = "retention.set", "Retention of artifacts set"
     PLAN_MADE = "plan.made", "Plan of artifacts made"
     PLAN_CHANGED = "plan.changed", "Lines of a plan chosen"

@@ -1,5 +1,5 @@
-"""Which lines of a plan may go now: what was approved, less what was pinned, promoted, used or lost other copies since, and
-less folders in which anything lies that does not go."""
+"""Which lines of a plan may go now: what was approved, less what was pinned, promoted, held, used or lost other copies
+since, and less folders in which anything lies that does not go."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,8 +8,7 @@ from django.db.models import Count
 
 from apps.artifacts.choices import CopyState, Form, LineOutcome, PlanState
 from apps.artifacts.models import Copy, Plan, PlanLine
-from apps.artifacts.proposing import kept_as
-from apps.artifacts.retention import NEVER
+from apps.artifacts.proposing import why_kept
 
 
 @dataclass(frozen=True)
@@ -20,10 +19,10 @@ class Going:
     stays: str
 
 
-def going(plan: Plan) -> list[Going]:
-    """Return all lines of a plan that is approved, or was carried out, with why each stays."""
+def going(plan: Plan, now: int) -> list[Going]:
+    """Return all lines of a plan that is approved, or was carried out, with why each stays at ``now``."""
     lines = list(plan.lines.select_related("artifact", "copy").order_by("pk"))
-    kept = kept_as(plan.lab, {line.artifact_id: line.artifact for line in lines})
+    kept = why_kept(plan.lab, {line.artifact_id: line.artifact for line in lines}, now)
     there = _there(line.artifact_id for line in lines)
     found = []
     for line in lines:
@@ -31,8 +30,8 @@ def going(plan: Plan) -> list[Going]:
             why = f"the plan is {plan.get_state_display().lower()}"
         elif not line.chosen:
             why = line.objection or "it is not ticked"
-        elif kept[line.artifact_id] in NEVER:
-            why = kept[line.artifact_id].label
+        elif line.artifact_id in kept:
+            why = kept[line.artifact_id]
         elif not line.is_last_copy and there.get(line.artifact_id, 0) <= _own(line):
             why = "it was to go as one of several copies, and is the last by now"
         else:
@@ -42,12 +41,16 @@ def going(plan: Plan) -> list[Going]:
 
 
 def _less_what_holds_others(plan: Plan, found: list[Going]) -> list[Going]:
-    """A folder does not go while a known copy lies in it that does not go by the same plan: it would take that with it."""
+    """A folder does not go while a known copy lies in it that does not go by the same plan: it would take that with it. One
+    that lies in the trash already is not deleted while anything stays that went there in it."""
     folders = {each.line.copy.path for each in found if not each.stays and each.line.artifact.form == Form.FOLDER}
     if not folders:
         return found
     go = {each.line.copy_id for each in found if not each.stays}
     held: dict[str, str] = {}
+    for each in found:
+        if each.stays and each.line.went_with_id is not None:
+            held.update(dict.fromkeys(folders.intersection(_above(each.line.copy.path)), each.line.copy.path))
     others = Copy.objects.filter(node=plan.node, state=CopyState.PRESENT).order_by("pk")
     for pk, path in others.values_list("pk", "path").iterator():
         if pk not in go:

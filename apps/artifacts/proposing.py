@@ -2,18 +2,20 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from django.db.models import Count, Q
 
 from apps.accounts.models import Lab, Project
-from apps.artifacts.calc import HOURS_A_YEAR, POWER, storage_mj
-from apps.artifacts.choices import INPUTS, ArtifactState, CopyState, Kind, Medium, Role
+from apps.artifacts.choices import INPUTS, ArtifactState, CopyState, Kind, Role
+from apps.artifacts.costs import Again, Year, making_again, rate_at, year_of
+from apps.artifacts.holding import held_by
 from apps.artifacts.models import Artifact, Copy, LineageEdge, Pin, RetentionDays
 from apps.artifacts.retention import (
     DEFAULT_DAYS,
+    NEVER,
     REVIEWED,
     Known,
     Made,
@@ -25,11 +27,7 @@ from apps.artifacts.retention import (
     won_sweeps,
 )
 from apps.artifacts.selectors import ancestors_of
-from apps.carbon.selectors import figures_of_runs
-from apps.core.units import PPM, hour_of
-from apps.fleet.calc import holding
 from apps.fleet.models import Node
-from apps.fleet.selectors import places_of
 from apps.runs.models import Run
 
 T = TypeVar("T")
@@ -40,15 +38,15 @@ _NAMED = (ArtifactState.CANDIDATE, ArtifactState.PROMOTED)
 
 @dataclass(frozen=True)
 class Proposal:
-    """A copy that may go. ``storage_mj``: a year of keeping it, None where its medium is unknown; ``retrain_mj``: what the
-    run that made it took, None where nobody measured that; ``is_ticked``: whether it goes unless somebody says otherwise."""
+    """A copy that may go. ``year``: what a year of keeping it takes; ``again``: what the run that made it took, None where
+    nobody measured that; ``is_ticked``: whether it goes unless somebody says otherwise."""
 
     copy: Copy
     kept: Retention
     due_us: int
     is_last_copy: bool
-    storage_mj: int | None
-    retrain_mj: int | None
+    year: Year
+    again: Again | None
 
     @property
     def is_ticked(self) -> bool:
@@ -74,7 +72,7 @@ def proposals(lab: Lab, node: Node, *, project: Project | None = None, now: int)
     if project is not None:
         copies = copies.filter(artifact__project=project)
     listed = list(copies.order_by("pk"))
-    found = kept_as(lab, {copy.artifact_id: copy.artifact for copy in listed})
+    found = kept_as(lab, {copy.artifact_id: copy.artifact for copy in listed}, now)
     days: dict[int | None, Mapping[Retention, int | None]] = {}
     due = []
     for copy in listed:
@@ -87,8 +85,20 @@ def proposals(lab: Lab, node: Node, *, project: Project | None = None, now: int)
     return _with_costs(lab, node, due, now)
 
 
-def kept_as(lab: Lab, artifacts: Mapping[int, Artifact]) -> dict[int, Retention]:
-    """Return the class of each artifact (by number). The number of queries grows with hundreds of artifacts only."""
+def kept_as(lab: Lab, artifacts: Mapping[int, Artifact], now: int) -> dict[int, Retention]:
+    """Return the class of each artifact (by number) at ``now``. The number of queries grows with hundreds of artifacts
+    only."""
+    return _classes(lab, artifacts, held_by(lab, artifacts, now))
+
+
+def why_kept(lab: Lab, artifacts: Mapping[int, Artifact], now: int) -> dict[int, str]:
+    """Return why each of ``artifacts`` is never proposed, by number; what may go is left out."""
+    held = held_by(lab, artifacts, now)
+    found = _classes(lab, artifacts, held)
+    return {pk: held[pk].words if kept == Retention.HELD else str(kept.label) for pk, kept in found.items() if kept in NEVER}
+
+
+def _classes(lab: Lab, artifacts: Mapping[int, Artifact], held: Collection[int]) -> dict[int, Retention]:
     made = _made_as(lab, artifacts)
     pinned = set(Pin.objects.filter(artifact__lab=lab, ended_us=None).values_list("artifact_id", flat=True))
     promoted = set(Artifact.objects.filter(lab=lab, state=ArtifactState.PROMOTED).values_list("pk", flat=True))
@@ -96,7 +106,7 @@ def kept_as(lab: Lab, artifacts: Mapping[int, Artifact]) -> dict[int, Retention]
     referenced = _referenced(artifacts)
     return {
         pk: retention(
-            Known(each.kind, each.state, pk in pinned, pk in ancestors, pk in referenced), made.get(pk, ())
+            Known(each.kind, each.state, pk in pinned, pk in ancestors, pk in referenced, pk in held), made.get(pk, ())
         )
         for pk, each in artifacts.items()
     }  # fmt: skip
@@ -163,26 +173,13 @@ def _referenced(artifacts: Iterable[int]) -> set[int]:
 
 
 def _with_costs(lab: Lab, node: Node, due: Sequence[tuple[Copy, Retention, int]], now: int) -> list[Proposal]:
-    pue = _pue_ppm(lab, node, now)
-    alone = _copies_there(lab, {copy.artifact_id for copy, _, _ in due})
-    retrain = _retrain_mj(lab, {copy.artifact_id for copy, _, _ in due})
+    artifacts = {copy.artifact_id for copy, _, _ in due}
+    rate, alone, again = rate_at(lab, node, now), _copies_there(lab, artifacts), making_again(lab, artifacts)
     found = [
-        Proposal(copy, kept, at_us, alone[copy.artifact_id] == 1, _year_mj(copy, pue), retrain.get(copy.artifact_id))
+        Proposal(copy, kept, at_us, alone[copy.artifact_id] == 1, year_of(copy, rate), again.get(copy.artifact_id))
         for copy, kept, at_us in due
     ]
     return sorted(found, key=lambda each: (-each.copy.artifact.bytes, each.copy.pk))
-
-
-def _year_mj(copy: Copy, pue_ppm: int) -> int | None:
-    power = POWER.get(Medium(copy.medium))
-    return None if power is None else storage_mj(copy.artifact.bytes, HOURS_A_YEAR, power.uwh, pue_ppm)
-
-
-def _pue_ppm(lab: Lab, node: Node, now: int) -> int:
-    """Return the PUE that holds at a node now; 1 where it stands nowhere."""
-    places, hour = places_of(lab), hour_of(now)
-    site = holding(places.stood.get(node.pk, ()), hour)
-    return PPM if site is None else holding(places.pues.get(site, ()), hour) or PPM
 
 
 def _copies_there(lab: Lab, artifacts: Iterable[int]) -> dict[int, int]:
@@ -190,21 +187,6 @@ def _copies_there(lab: Lab, artifacts: Iterable[int]) -> dict[int, int]:
     for part in _parts(artifacts):
         rows = Copy.objects.filter(lab=lab, artifact__in=part, state=CopyState.PRESENT).values("artifact")
         found.update(rows.annotate(many=Count("pk")).values_list("artifact", "many"))
-    return found
-
-
-def _retrain_mj(lab: Lab, artifacts: Iterable[int]) -> dict[int, int]:
-    """Return what the runs that made each artifact took: of several the one that took least, as one would do."""
-    makers: dict[int, list[Run]] = defaultdict(list)
-    for part in _parts(artifacts):
-        for edge in LineageEdge.objects.filter(artifact__in=part, role=Role.PRODUCED).select_related("run"):
-            makers[edge.artifact_id].append(edge.run)
-    figures = figures_of_runs(lab, sorted({run.uuid for runs in makers.values() for run in runs}))
-    found = {}
-    for pk, runs in makers.items():
-        took = [figures[run.uuid].energy_mj for run in runs if run.uuid in figures]
-        if took:
-            found[pk] = min(took)
     return found
 
 

@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from apps.artifacts.models import Artifact, LineageEdge
+from apps.artifacts.holding import holds_of
+from apps.artifacts.models import Artifact, Hold, LineageEdge
 from apps.artifacts.selectors import Lineage
 from apps.core.clock import utc
+from apps.core.units import US_PER_HOUR
 from apps.runs.models import Run
 
 
@@ -19,21 +21,28 @@ def artifact_row(artifact: Artifact) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def artifact_detail(artifact: Artifact) -> dict[str, Any]:
-    """Return all that is known of an artifact."""
+def artifact_detail(artifact: Artifact, now: int) -> dict[str, Any]:
+    """Return all that is known of an artifact at ``now``."""
     copies = artifact.copies.select_related("node").order_by("path", "pk")
     edges = artifact.run_edges.select_related("run").order_by("pk")
     pin = artifact.pins.filter(ended_us=None).first()
     return {
         **artifact_row(artifact), "payload": artifact.payload or None, "tags": artifact.tags, "facts": artifact.facts,
         "note": artifact.note, "aliases": dict(artifact.aliases.values_list("algorithm", "value")),
-        "pin": pin.reason if pin else None,
+        "pin": pin.reason if pin else None, "holds": [hold_row(hold) for hold in holds_of(artifact, now)],
         "copies": [
             {"node": str(copy.node.uuid) if copy.node else None, "path": copy.path, "medium": copy.medium,
              "state": copy.state, "seen_at": utc(copy.seen_us).isoformat()} for copy in copies
         ],
         "runs": [{"run": str(edge.run.uuid), "name": edge.run.name, "role": edge.role, "way": edge.way} for edge in edges],
     }  # fmt: skip
+
+
+def hold_row(hold: Hold) -> dict[str, Any]:
+    """Return why something is held, and until when (None: until somebody lifts it)."""
+    on = "artifact" if hold.artifact_id else "project" if hold.project_id else "run"
+    until = None if hold.until_hour is None else utc(hold.until_hour * US_PER_HOUR).isoformat()
+    return {"on": on, "reason": hold.reason, "until": until, "by": hold.by.username if hold.by else None}
 
 
 def lineage_reply(found: Lineage) -> dict[str, Any]:

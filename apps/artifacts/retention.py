@@ -1,7 +1,7 @@
 """What is kept for how long: each artifact has a class by what its run made of it, each class its days. Pure.
 
-Nothing here deletes: what is due is proposed in a plan, which people review. Pinned, promoted, what promoted things came of,
-what other runs began from, and datasets are never proposed.
+Nothing here deletes: what is due is proposed in a plan, which people review. Pinned, promoted, held, what promoted things
+came of, what other runs began from, and datasets are never proposed.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,6 +22,7 @@ class Retention(TextChoices):
 
     PINNED = "pinned", "pinned"
     PROMOTED = "promoted", "promoted"
+    HELD = "held", "held"
     ANCESTOR = "ancestor", "something promoted or pinned came of it"
     DATASET = "dataset", "a dataset"
     REFERENCED = "referenced", "another run began from it or read it"
@@ -33,8 +34,8 @@ class Retention(TextChoices):
     SWEEP = "sweep", "of a sweep that another run won"
 
 
-NEVER = frozenset({Retention.PINNED, Retention.PROMOTED, Retention.ANCESTOR, Retention.DATASET, Retention.REFERENCED,
-                   Retention.UNKNOWN, Retention.RUNNING})  # fmt: skip
+NEVER = frozenset({Retention.PINNED, Retention.PROMOTED, Retention.HELD, Retention.ANCESTOR, Retention.DATASET,
+                   Retention.REFERENCED, Retention.UNKNOWN, Retention.RUNNING})  # fmt: skip
 # Days after it was last written, read or copied. What is FINAL is listed for review: nobody ticks it but a person.
 DEFAULT_DAYS: Mapping[Retention, int] = {
     Retention.FINAL: 180, Retention.CRASHED: 30, Retention.INTERMEDIATE: 14, Retention.SWEEP: 7,
@@ -72,6 +73,7 @@ class Known:
     is_pinned: bool = False
     is_ancestor: bool = False
     is_referenced: bool = False
+    is_held: bool = False
 
 
 def classes_of_run(made: Sequence[Made], origin: Origin) -> dict[int, Retention]:
@@ -97,6 +99,8 @@ def retention(known: Known, made_as: Collection[Retention]) -> Retention:
         holds.add(Retention.PINNED)
     if known.state == ArtifactState.PROMOTED:
         holds.add(Retention.PROMOTED)
+    if known.is_held:
+        holds.add(Retention.HELD)
     if known.is_ancestor:
         holds.add(Retention.ANCESTOR)
     if known.kind == Kind.DATASET:

@@ -2,7 +2,9 @@
 
 from apps.accounts.models import Lab
 from apps.artifacts.services.joining import join_new
+from apps.artifacts.services.mailing import mail_notice
 from apps.artifacts.services.registering import JOIN
+from apps.artifacts.services.telling import MAIL
 from apps.core.clock import now_us
 from apps.core.jobs import handles
 
@@ -11,3 +13,9 @@ from apps.core.jobs import handles
 def join_job(key: str) -> None:
     """Join new artifacts of lab ``key`` with the runs that name their content."""
     join_new(lab=Lab.objects.get(pk=int(key)), now=now_us())
+
+
+@handles(MAIL)
+def mail_job(key: str) -> None:
+    """Send the mail of notice ``key``."""
+    mail_notice(pk=int(key), now=now_us())

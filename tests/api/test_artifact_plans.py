@@ -8,7 +8,9 @@ import pytest
 
 from apps.artifacts.models import Plan
 from apps.artifacts.retention import DAY_US
+from apps.artifacts.services.holds import place_hold
 from apps.artifacts.services.plans import approve, make_plan, tell_owners
+from apps.core.clock import now_us
 from apps.runs.models import Run
 from tests.api.conftest import Labs
 from tests.artifacts.support import a_run, edge, row, told
@@ -46,6 +48,26 @@ def test_what_may_go_and_why_the_rest_stays(labs: Labs, plan: Plan) -> None:
     assert {line["path"]: (line["goes"], line["stays"]) for line in found["lines"]} == {
         "/ckpt/0": (True, ""), "/ckpt/1": (True, ""), "/ckpt/2": (False, "it is not ticked"),
     }  # fmt: skip
+
+
+def test_who_was_told_what_is_held_and_what_it_costs(labs: Labs, plan: Plan) -> None:
+    line = plan.lines.filter(chosen=True).select_related("artifact").order_by("pk")[0]
+    place_hold(on=line.artifact, reason="paper", until_hour=2_000_000, by=labs.ours.owner, keeper=True, now=now_us())
+    found = labs.member("GET", path(plan)).json()  # type: ignore[attr-defined]
+    (told_,) = found["told"]
+    assert (told_["person"], told_["own"], told_["others"], told_["mail"]) == (labs.ours.owner.username, 2, 0, "off")
+    assert found["untold"] == []
+    lines = {each["line"]: each for each in found["lines"]}
+    assert lines[line.pk]["stays"] == "held until 2198-02-27 08:00 UTC: paper"
+    assert lines[line.pk]["held"] == {
+        "on": "artifact", "reason": "paper", "until": "2198-02-27T08:00:00+00:00", "by": labs.ours.owner.username,
+    }  # fmt: skip
+    other = next(each for number, each in lines.items() if number != line.pk)
+    assert other["held"] is None
+    assert [other[name] for name in ("storage_mj_a_year", "storage_ug_a_year", "retrain_mj", "retrain_ug")] == [None] * 4
+    assert (found["sums"]["lines"], found["sums"]["unknown_medium"], found["sums"]["storage_mj"]) == (1, 1, None)
+    one = labs.member("GET", f"artifacts/{line.artifact.digest}/").json()  # type: ignore[attr-defined]
+    assert [each["reason"] for each in one["holds"]] == ["paper"]
 
 
 def test_what_became_of_it(labs: Labs, plan: Plan) -> None:

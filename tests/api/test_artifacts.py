@@ -1,8 +1,10 @@
 """/api/v1/artifacts/: told in bulk, found, one with copies and runs, lineage; what scans do not find any more."""
 
+import gzip
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -87,6 +89,17 @@ def test_labs_know_nothing_of_each_other(labs: Labs, refused: Refused) -> None:
     assert Artifact.objects.count() == 2
     gone = {"copies": [{"path": "/a", "state": "missing"}], "node": str(labs.theirs.node.uuid)}
     assert labs.outsider("POST", f"{PATH}copies/", gone).json() == {"changed": 0}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("path", [PATH, f"{PATH}copies/"])
+def test_a_request_is_bounded_by_its_bytes(labs: Labs, refused: Refused, path: str) -> None:
+    """On the wire, and unpacked: rows alone bound neither, as paths may be long."""
+    packed = {"Content-Encoding": "gzip"}
+    long = {"node": str(labs.ours.node.uuid), "copies": [{"path": "/" + "x" * 4000, "state": "missing"}] * 3000}
+    body = msgspec.json.encode(long if path.endswith("copies/") else {"artifacts": [row("a" * 200)] * 40_000})
+    assert len(body) > 8 << 20
+    refused(labs.member("POST", path, gzip.compress(body), **packed), 413)
+    refused(labs.member("POST", path, b" " * ((1 << 20) + 1)), 413)
 
 
 def test_lineage_goes_both_ways(labs: Labs) -> None:

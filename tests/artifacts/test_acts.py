@@ -76,6 +76,15 @@ def test_promoted_and_taken_back(lab: SmallLab) -> None:
     assert len(logged()) == 4
 
 
+@pytest.mark.parametrize("before", ["candidate", "archived"])
+def test_taken_back_it_is_what_it_was(lab: SmallLab, before: str) -> None:
+    it = artifact(lab, "m", copies=[{"path": "/m"}])
+    for state in (before, "stored"):
+        Artifact.objects.update(state=state)
+        acts.promote(artifact=it, by=lab.owner, now=T0)
+        assert acts.take_back(artifact=it, by=lab.owner, now=T0).state == state, "as the last promotion found it"
+
+
 def test_what_is_gone_is_not_promoted_what_is_in_a_plan_is_saved(lab: SmallLab) -> None:
     it = artifact(lab, "m")
     Artifact.objects.update(state=ArtifactState.TOMBSTONE)

@@ -1,67 +1,39 @@
 """Plans: what is proposed, told, objected to, approved, carried out; nothing protected is ever in one."""
 
-from dataclasses import dataclass
-from typing import Any
+from uuid import uuid4
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from apps.accounts.models import AuditEntry
-from apps.artifacts.choices import LineOutcome, Role
+from apps.artifacts.choices import LineOutcome
 from apps.artifacts.going import going
-from apps.artifacts.models import Artifact, Copy, LineageEdge, Pin, Plan, RetentionDays
+from apps.artifacts.models import Artifact, Copy, Pin, Plan, RetentionDays
 from apps.artifacts.proposing import proposals
 from apps.artifacts.retention import DAY_US
-from apps.artifacts.selectors import ancestors_of
 from apps.artifacts.services.acts import pin, promote
+from apps.artifacts.services.outcomes import Outcome, note_outcomes
 from apps.artifacts.services.plans import (
-    Outcome,
     approve,
     choose,
     make_plan,
-    note_outcomes,
     object_to,
     tell_owners,
     withdraw,
 )
+from apps.artifacts.services.registering import register
+from apps.artifacts.summing import sums_of
+from apps.carbon.models import AppliedFactor
+from apps.carbon.selectors import figures_of_runs
 from apps.core.errors import Conflict, InvalidInput
+from apps.core.units import emission_ug, hour_of
+from apps.fleet.choices import SiteKind
+from apps.fleet.services import create_site, register_node
 from apps.runs.models import Run
-from tests.artifacts.support import a_run, artifact, digest, edge, row, told
-from tests.builders import MINUTE, T0, SmallLab, W, push
-
-LATER = T0 + 365 * DAY_US
-
-
-def _checkpoint(lab: SmallLab, run: Run, step: int, *paths: str, **facts: Any) -> Artifact:
-    name = f"step{step}-{run.pk}"
-    copies = [{"path": path, "medium": "hdd"} for path in paths or (f"/ckpt/{name}",)]
-    told_so = {"kind": "checkpoint", "facts": {"step": step, **facts}, "copies": copies, "runs": [edge(run)]}
-    told(lab, row(name, **{**told_so, "bytes": 10**9 + step}), now=T0)
-    return Artifact.objects.get(digest=digest(name))
-
-
-@pytest.fixture
-def run(lab: SmallLab) -> Run:
-    """A finished run that took 300 J, with three checkpoints; two of them are due after a year, the last for review."""
-    run = a_run(lab)
-    assert push(lab.node, [W("gpu:GPU-1111", 300_000, shares=((f"run:{run.uuid}", 300_000),))]) == [["accepted"]]
-    Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0 + MINUTE)
-    for step in (1, 2, 3):
-        _checkpoint(lab, run, step)
-    return run
-
-
-def _plan(lab: SmallLab, now: int = LATER) -> Plan:
-    return make_plan(lab=lab.lab, node=lab.node, project=None, by=lab.owner, now=now)
-
-
-def _approved(lab: SmallLab) -> Plan:
-    plan = _plan(lab)
-    tell_owners(plan=plan, grace_days=7, trash_days=14, by=lab.owner, now=LATER)
-    return approve(plan=plan, by=lab.owner, now=LATER + 7 * DAY_US)
+from tests.artifacts.planned import LATER, approved, checkpoint, planned
+from tests.artifacts.support import a_run, artifact, edge, parsed, row, told
+from tests.builders import T0, SmallLab
 
 
 def _names(plan: Plan) -> dict[str, tuple[str, bool]]:
@@ -73,12 +45,46 @@ def test_what_is_due_is_proposed_with_what_its_going_saves(lab: SmallLab, run: R
     assert {each.copy.artifact.name.split("-")[0] for each in proposals(lab.lab, lab.node, now=T0 + 14 * DAY_US)} == {
         "step1", "step2",
     }  # fmt: skip
-    plan = _plan(lab)
+    plan = planned(lab)
     assert _names(plan) == {"step1": ("intermediate", True), "step2": ("intermediate", True), "step3": ("final", False)}
     line = plan.lines.get(artifact__name__startswith="step1")
     assert line.storage_mj == 5_694 * 3_600  # 1 GB on a disk for a year: 5.694 Wh; the byte more is below a millijoule
     assert line.retrain_mj == 300_000
+    assert line.retrain_run == run
     assert line.is_last_copy
+
+
+def test_what_it_emits_is_priced_by_the_factor_of_where_it_stands(lab: SmallLab, run: Run) -> None:
+    factor = AppliedFactor.objects.get(node=lab.node, basis=lab.lab.basis, to_hour__gt=hour_of(LATER)).factor
+    assert factor is not None
+    line = planned(lab).lines.get(artifact__name__startswith="step1")
+    assert line.storage_ug == emission_ug(5_694 * 3_600, 1_000_000, factor.ug_per_kwh)
+    figure = figures_of_runs(lab.lab, [run.uuid])[run.uuid]
+    assert line.retrain_ug == figure.emission_ug
+    assert figure.emission_ug > 0
+    sums = sums_of(line.plan)
+    assert (sums.lines, sums.storage_mj, sums.retrain_mj, sums.runs) == (2, 2 * line.storage_mj, 300_000, 1), "a run once"
+    assert sums.storage_ug == 2 * line.storage_ug
+    assert sums.retrain_ug == figure.emission_ug
+
+
+def test_what_is_not_known_of_its_cost_stays_unknown(lab: SmallLab) -> None:
+    site = create_site(lab=lab.lab, name="Room 2", kind=SiteKind.WORKSTATION, zone="")
+    nowhere = register_node(lab=lab.lab, uuid=uuid4(), hostname="ws-2", facts={}, site=site, now=T0)
+    run = a_run(lab)
+    Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0)
+    rows = [row(f"s{i}", kind="checkpoint", facts={"step": i}, runs=[edge(run)],
+                copies=[{"path": f"/{i}", "medium": "hdd" if i else "unknown"}]) for i in range(3)]  # fmt: skip
+    register(lab=lab.lab, rows=parsed(*rows), node_uuid=nowhere.uuid, by=None, bound_node=None, now=T0)
+    plan = make_plan(lab=lab.lab, node=nowhere, project=None, by=lab.owner, now=LATER)
+    found = {line.artifact.name: (line.storage_mj, line.storage_ug, line.retrain_mj, line.retrain_ug)
+             for line in plan.lines.select_related("artifact")}  # fmt: skip
+    assert found["s0"] == (None, None, None, None), "an unknown medium"
+    assert found["s1"][0] is not None
+    assert found["s1"][1] is None, "no zone"
+    sums = sums_of(plan)
+    assert (sums.unknown_medium, sums.without_factor, sums.unmeasured) == (1, 1, 2)
+    assert (sums.storage_ug, sums.retrain_mj, sums.retrain_ug) == (None, None, None)
 
 
 def test_days_of_the_project_come_before_the_labs(lab: SmallLab, run: Run) -> None:
@@ -93,7 +99,7 @@ def test_days_of_the_project_come_before_the_labs(lab: SmallLab, run: Run) -> No
 def test_a_run_that_lost_its_sweep(lab: SmallLab) -> None:
     winner, loser = a_run(lab), a_run(lab)
     Run.objects.update(state="finished", ended_us=T0, sweep="lr")
-    kept, lost = _checkpoint(lab, winner, 1), _checkpoint(lab, loser, 1)
+    kept, lost = checkpoint(lab, winner, 1), checkpoint(lab, loser, 1)
     assert {each.kept for each in proposals(lab.lab, lab.node, now=LATER)} == {"final"}
     Artifact.objects.filter(pk=kept.pk).update(state="candidate")
     found = {each.copy.artifact_id: each.kept for each in proposals(lab.lab, lab.node, now=LATER)}
@@ -101,9 +107,9 @@ def test_a_run_that_lost_its_sweep(lab: SmallLab) -> None:
 
 
 def test_from_a_draft_to_tombstones(lab: SmallLab, run: Run) -> None:
-    plan = _plan(lab)
+    plan = planned(lab)
     with pytest.raises(Conflict, match="A plan of this machine is open"):
-        _plan(lab)
+        planned(lab)
     with pytest.raises(Conflict, match="This plan is draft"):
         approve(plan=plan, by=lab.owner, now=LATER)
     lines = list(plan.lines.order_by("pk"))
@@ -120,7 +126,7 @@ def test_from_a_draft_to_tombstones(lab: SmallLab, run: Run) -> None:
         object_to(plan=plan, lines=shown[:1], reason=" ", by=lab.owner, now=LATER)
     assert object_to(plan=plan, lines=shown[:1], reason="my thesis", by=lab.owner, now=LATER) == 1
     approve(plan=plan, by=lab.owner, now=LATER + 7 * DAY_US)
-    assert [(each.stays, each.line.pk) for each in going(Plan.objects.get(pk=plan.pk)) if each.stays] == [
+    assert [(each.stays, each.line.pk) for each in going(Plan.objects.get(pk=plan.pk), LATER) if each.stays] == [
         ("my thesis", shown[0])
     ]
     with pytest.raises(InvalidInput, match="not to go"):
@@ -137,11 +143,11 @@ def test_from_a_draft_to_tombstones(lab: SmallLab, run: Run) -> None:
     acts = list(AuditEntry.objects.filter(lab=lab.lab, action__startswith="plan.").values_list("action", flat=True))
     assert acts == ["plan.made", "plan.changed", "plan.told", "plan.objection", "plan.approved", "plan.carried_out",
                     "plan.carried_out"]  # fmt: skip
-    assert _plan(lab).lines.count() == 1, "the next plan may be made, of what is there"
+    assert planned(lab).lines.count() == 1, "the next plan may be made, of what is there"
 
 
 def test_what_was_restored_or_refused_is_as_before(lab: SmallLab, run: Run) -> None:
-    plan = _approved(lab)
+    plan = approved(lab)
     first, second = plan.lines.filter(chosen=True).order_by("pk")
     note_outcomes(plan=plan, outcomes=[Outcome(first.pk, LineOutcome.TRASHED)], by=None, now=LATER)
     with pytest.raises(Conflict, match="being carried out"):
@@ -153,18 +159,18 @@ def test_what_was_restored_or_refused_is_as_before(lab: SmallLab, run: Run) -> N
 
 
 def test_a_plan_that_is_withdrawn_leaves_nothing(lab: SmallLab, run: Run) -> None:
-    plan = _plan(lab)
+    plan = planned(lab)
     tell_owners(plan=plan, grace_days=7, trash_days=14, by=lab.owner, now=LATER)
     withdraw(plan=plan, by=lab.owner, now=LATER)
     assert set(Artifact.objects.values_list("state", flat=True)) == {"stored"}
     with pytest.raises(Conflict, match="This plan is withdrawn"):
         withdraw(plan=plan, by=lab.owner, now=LATER)
-    assert _plan(lab).pk != plan.pk
+    assert planned(lab).pk != plan.pk
 
 
 @pytest.mark.parametrize("act", ["pin", "promote"])
 def test_who_pins_or_promotes_objects(lab: SmallLab, run: Run, act: str) -> None:
-    plan = _plan(lab)
+    plan = planned(lab)
     tell_owners(plan=plan, grace_days=7, trash_days=14, by=lab.owner, now=LATER)
     line = plan.lines.filter(chosen=True).order_by("pk")[0]
     if act == "pin":
@@ -177,9 +183,32 @@ def test_who_pins_or_promotes_objects(lab: SmallLab, run: Run, act: str) -> None
     assert plan.lines.filter(chosen=True).count() == 1
 
 
+def test_a_draft_too_loses_what_is_pinned(lab: SmallLab, run: Run) -> None:
+    plan = planned(lab)
+    line = plan.lines.filter(chosen=True).order_by("pk")[0]
+    pin(artifact=line.artifact, reason="my thesis", by=lab.owner, now=LATER)
+    line.refresh_from_db()
+    assert (line.chosen, line.objection) == (False, "pinned: my thesis")
+    assert choose(plan=plan, chosen=[line.pk], shown=[line.pk], by=lab.owner, now=LATER) == 0
+    line.refresh_from_db()
+    assert (line.chosen, line.objection) == (False, "pinned")
+
+
+def test_what_nobody_said_but_came_before_owners_are_told_counts(lab: SmallLab, run: Run) -> None:
+    """A run that began from it meanwhile is nobody's act on the plan."""
+    plan = planned(lab)
+    line = plan.lines.filter(chosen=True).order_by("pk")[0]
+    told(lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(a_run(lab), "initialised_from")]))
+    tell_owners(plan=plan, grace_days=7, trash_days=14, by=lab.owner, now=LATER)
+    line.refresh_from_db()
+    assert (line.chosen, line.objection, line.objected_by) == (False, "another run began from it or read it", None)
+    assert line.artifact.state == "stored"
+    assert plan.lines.filter(chosen=True).count() == 1
+
+
 @pytest.mark.parametrize("since", ["pinned", "promoted", "referenced", "ancestor"])
 def test_what_came_after_the_approval_counts(lab: SmallLab, run: Run, since: str) -> None:
-    plan = _approved(lab)
+    plan = approved(lab)
     line = plan.lines.filter(chosen=True).order_by("pk")[0]
     if since == "pinned":
         Pin.objects.create(artifact=line.artifact, reason="thesis", from_us=LATER)
@@ -192,31 +221,31 @@ def test_what_came_after_the_approval_counts(lab: SmallLab, run: Run, since: str
         told(lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(tuned, "used")]))
         made = artifact(lab, "tuned", runs=[edge(tuned)])
         Artifact.objects.filter(pk=made.pk).update(state="promoted")
-    stays = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk)) if each.line.chosen}
+    stays = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER) if each.line.chosen}
     assert stays.pop(line.pk)
     assert set(stays.values()) == {""}
 
 
 def test_the_last_copy_does_not_go_as_one_of_several(lab: SmallLab, run: Run) -> None:
-    _checkpoint(lab, run, 1, "/ckpt/second")
-    plan = _approved(lab)
+    checkpoint(lab, run, 1, "/ckpt/second")
+    plan = approved(lab)
     lines = plan.lines.filter(artifact__name__startswith="step1").order_by("pk")
     assert [line.is_last_copy for line in lines] == [False, False]
     note_outcomes(plan=plan, outcomes=[Outcome(lines[0].pk, LineOutcome.TRASHED)], by=None, now=LATER)
-    stays = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk))}
+    stays = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER)}
     assert "the last by now" in stays[lines[1].pk]
 
 
 def test_a_folder_does_not_take_with_it_what_stays(lab: SmallLab, run: Run) -> None:
     """A known copy in a folder may be pinned, promoted or in no plan at all."""
-    inner = _checkpoint(lab, run, 0, "/ckpt/hf/sub/best.pt")
+    inner = checkpoint(lab, run, 0, "/ckpt/hf/sub/best.pt")
     told(lab, row("whole", form="folder", bytes=10, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
                   facts={"step": 0}), now=T0)  # fmt: skip
-    _checkpoint(lab, run, 5, "/ckpt/hf2")  # the last: it stays, beside the folder and not in it
-    plan = _approved(lab)
-    assert {each.stays for each in going(Plan.objects.get(pk=plan.pk)) if each.line.chosen} == {""}
+    checkpoint(lab, run, 5, "/ckpt/hf2")  # the last: it stays, beside the folder and not in it
+    plan = approved(lab)
+    assert {each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER) if each.line.chosen} == {""}
     Pin.objects.create(artifact=inner, reason="thesis", from_us=LATER)
-    stays = {each.line.copy.path: each.stays for each in going(Plan.objects.get(pk=plan.pk)) if each.line.chosen}
+    stays = {each.line.copy.path: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER) if each.line.chosen}
     assert stays.pop("/ckpt/hf/sub/best.pt") == "pinned"
     assert stays.pop("/ckpt/hf") == "/ckpt/hf/sub/best.pt lies in it and does not go"
     assert set(stays.values()) == {""}
@@ -230,51 +259,5 @@ def test_the_number_of_queries_does_not_grow(lab: SmallLab, run: Run) -> None:
 
     before = queries()
     for step in range(4, 24):
-        _checkpoint(lab, run, step)
+        checkpoint(lab, run, step)
     assert queries() == before
-
-
-_edges = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6), st.sampled_from(["produced", "used", "initialised_from"])))
-
-
-def test_ancestors_of_promoted_and_pinned_are_in_no_plan(lab: SmallLab) -> None:
-    @dataclass
-    class World:
-        runs: list[Run]
-        artifacts: list[Artifact]
-
-    runs = [a_run(lab) for _ in range(5)]
-    Run.objects.update(state="finished", ended_us=T0)
-    rows = [row(f"a{i}", kind="checkpoint", copies=[{"path": f"/{i}"}]) for i in range(7)]
-    told(lab, *rows, now=T0)
-    world = World(runs, list(Artifact.objects.order_by("pk")))
-
-    @settings(max_examples=60)
-    @given(_edges, st.sets(st.integers(0, 6), max_size=3), st.sets(st.integers(0, 6), max_size=3))
-    def check(edges: list[tuple[int, int, str]], promoted: set[int], pinned: set[int]) -> None:
-        with transaction.atomic():
-            LineageEdge.objects.bulk_create(
-                LineageEdge(lab=lab.lab, run=world.runs[run], artifact=world.artifacts[pk], role=role, told_us=T0)
-                for run, pk, role in set(edges)
-            )
-            Artifact.objects.filter(pk__in=[world.artifacts[i].pk for i in promoted]).update(state="promoted")
-            Pin.objects.bulk_create(Pin(artifact=world.artifacts[i], reason="x", from_us=T0) for i in pinned)
-            proposed = {each.copy.artifact_id for each in proposals(lab.lab, lab.node, now=LATER)}
-            protected = _reached(set(edges), promoted | pinned)
-            assert not proposed & {world.artifacts[i].pk for i in protected}
-            started = {world.artifacts[i].pk for i in promoted | pinned}
-            assert ancestors_of(started) | started == {world.artifacts[i].pk for i in protected}
-            transaction.set_rollback(True)
-
-    check()
-
-
-def _reached(edges: set[tuple[int, int, str]], wanted: set[int]) -> set[int]:
-    """The oracle: what is wanted and all it came of, one step at a time."""
-    found = set(wanted)
-    while True:
-        makers = {run for run, pk, role in edges if pk in found and role == Role.PRODUCED}
-        more = {pk for run, pk, role in edges if run in makers and role != Role.PRODUCED}
-        if more <= found:
-            return found
-        found |= more

@@ -54,6 +54,7 @@ def test_what_a_run_made_of_its_artifacts(origin: Origin, best: tuple[int, ...],
         (Known("dataset", "stored"), [R.INTERMEDIATE], R.DATASET),
         (Known("model", "promoted"), [R.SWEEP], R.PROMOTED),
         (Known("model", "stored", is_ancestor=True), [R.INTERMEDIATE], R.ANCESTOR),
+        (Known("model", "stored", is_ancestor=True, is_held=True), [R.INTERMEDIATE], R.HELD),
         (Known("model", "stored", is_pinned=True, is_ancestor=True), [R.INTERMEDIATE], R.PINNED),
     ],
 )
@@ -73,11 +74,10 @@ def test_a_sweep_is_won_where_somebody_says_so() -> None:
     assert won_sweeps([(1, "a", False), (2, "a", True), (3, "b", False), (4, "", False)]) == {1: False, 2: True}
 
 
-@given(st.sets(st.sampled_from(sorted(Retention)), max_size=4), st.booleans(), st.booleans(), st.booleans(), st.booleans())
-def test_what_is_pinned_or_came_to_something_is_never_due(
-    made_as: set[str], pinned: bool, ancestor: bool, referenced: bool, dataset: bool
-) -> None:
-    known = Known("dataset" if dataset else "model", "stored", pinned, ancestor, referenced)
+@given(st.sets(st.sampled_from(sorted(Retention)), max_size=4), st.lists(st.booleans(), min_size=5, max_size=5))
+def test_what_is_pinned_or_held_or_came_to_something_is_never_due(made_as: set[str], flags: list[bool]) -> None:
+    dataset, pinned, ancestor, referenced, held = flags
+    known = Known("dataset" if dataset else "model", "stored", pinned, ancestor, referenced, held)
     kept = retention(known, {Retention(each) for each in made_as})
-    if pinned or ancestor or referenced or dataset or not made_as:
+    if any(flags) or not made_as:
         assert due_us(kept, {}, 0) is None

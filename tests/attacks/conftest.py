@@ -12,7 +12,8 @@ from apps.accounts.members import remove_member
 from apps.accounts.models import Lab, Project, Token, User
 from apps.accounts.services import issue_node_token, issue_user_token
 from apps.accounts.tokens import create_token
-from apps.artifacts.models import Artifact, Copy, Plan, PlanLine
+from apps.artifacts.models import Artifact, Copy, Notice, Plan, PlanLine
+from apps.artifacts.services.holds import place_hold
 from apps.assets.services.imports import bring
 from apps.assets.sheets.drafting import Options
 from apps.attribution.calc import Stretch
@@ -177,8 +178,19 @@ def _artifact(small: SmallLab, run: str, name: str) -> None:
     copy = Copy.objects.get(lab=small.lab)
     PlanLine.objects.create(
         plan=plan, copy=copy, artifact=copy.artifact, kept="intermediate", is_last_copy=True, due_us=T0, chosen=True,
-        objection=name[:300], word=name[:300],
+        objection=name[:300], word=name[:300], retrain_run=Run.objects.get(lab=small.lab, uuid=UUID(run)),
+        retrain_mj=1,
     )  # fmt: skip
+    Notice.objects.create(
+        plan=plan, user=small.owner, name=name[:150], own=1, others=0, told_us=T0, mail="failed", word=name[:300]
+    )
+    for on in (
+        copy.artifact,
+        Project.objects.get(lab=small.lab, slug=PROJECT),
+        Run.objects.get(lab=small.lab, uuid=UUID(run)),
+    ):
+        place_hold(on=on, reason=name[:300], until_hour=None, by=small.owner, keeper=True, now=now_us())
+    PlanLine.objects.update(chosen=True)
 
 
 @dataclass

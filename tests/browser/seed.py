@@ -124,6 +124,7 @@ def _artifacts(small: Any, runs: list[uuid.UUID], now: int) -> str:
     from apps.artifacts.models import Artifact, Copy
     from apps.artifacts.retention import DAY_US
     from apps.artifacts.services.acts import pin, promote
+    from apps.artifacts.services.holds import place_hold
     from apps.artifacts.services.plans import make_plan, object_to, tell_owners
     from tests.artifacts.support import digest, edge, row, told
 
@@ -160,6 +161,8 @@ def _artifacts(small: Any, runs: list[uuid.UUID], now: int) -> str:
     promote(artifact=made, by=small.owner, now=now)
     plan = make_plan(lab=small.lab, node=small.node, project=None, by=small.owner, now=now)
     tell_owners(plan=plan, grace_days=14, trash_days=14, by=small.owner, now=now)
+    seventh, until_hour = Artifact.objects.get(name="step-7.ckpt"), now // 3_600_000_000 + 2_000
+    place_hold(on=seventh, reason="Paper under review", until_hour=until_hour, by=small.owner, keeper=True, now=now)
     object_to(plan=plan, lines=[plan.lines.order_by("-pk")[0].pk], reason="In the thesis", by=small.owner, now=now)
     return made.digest
 

@@ -5,18 +5,20 @@ from uuid import uuid4
 
 import pytest
 import time_machine
+from django.core import mail
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import AuditEntry, User
-from apps.artifacts.models import Artifact, Plan, RetentionDays
+from apps.artifacts.models import Artifact, Notice, Plan, RetentionDays
 from apps.artifacts.retention import DAY_US
 from apps.artifacts.services.plans import make_plan, tell_owners
 from apps.core.clock import now_us
+from apps.core.jobs import work_until_empty
 from apps.runs.models import Run
 from tests.artifacts.support import a_run, edge, row, told
-from tests.builders import T0, SmallLab
+from tests.builders import T0, SmallLab, W, push
 from tests.dashboard.support import assert_needs_sign_in, assert_only, text_of
 
 PAGE = "/artifacts/plans/"
@@ -100,6 +102,88 @@ def test_owners_object_to_their_own_alone(plan: Plan, owner: Client, member: Cli
     assert "Say why" in _post(member, _address(plan), 400, do="object", line=[lines[0].pk], reason="")
     assert "1 line stays" in _post(member, _address(plan), do="object", line=[lines[0].pk], reason="a paper")
     assert member.post(_address(plan), {"do": "approve"}).status_code == 403
+
+
+def test_owners_see_it_on_every_page_they_open(
+    plan: Plan, owner: Client, member: Client, viewer: Client, lab: SmallLab
+) -> None:
+    mine = User.objects.get(pk=member.session["_auth_user_id"])
+    Artifact.objects.filter(plan_lines__plan=plan, plan_lines__chosen=True).update(owner=mine)
+    page = text_of(owner.get(_address(plan)))
+    assert "Who will be told" in page
+    assert "They are not mailed: no mail server is set" in page
+    assert "of your artifacts" not in text_of(member.get("/runs/"))
+    page = _post(owner, _address(plan), do="tell", grace_days="7", trash_days="10")
+    assert "They were not mailed: no mail server is set" in page
+    assert "Who was told" in page
+    assert "on every page" in page
+    for path in ("/", "/runs/", PAGE, "/lab/"):
+        page = text_of(member.get(path))
+        assert "2 of your artifacts may go from ws-1 after" in page, path
+        assert f'href="{_address(plan, "?mine=1")}"' in page
+        assert "of your artifacts" not in text_of(owner.get(path))
+    _post(member, _address(plan), do="object", line=[plan.lines.filter(chosen=True)[0].pk], reason="mine")
+    assert "1 of your artifacts may go from ws-1 after" in text_of(member.get("/runs/"))
+
+
+def test_pis_stand_in_for_who_is_not_here(plan: Plan, owner: Client, lab: SmallLab) -> None:
+    gone = User.objects.create_user(username="gone-bob")
+    lines = list(plan.lines.filter(chosen=True).order_by("pk"))
+    for line, whose in zip(lines, (gone, None), strict=True):
+        Artifact.objects.filter(pk=line.artifact_id).update(owner=whose)
+    page = text_of(owner.get(_address(plan)))
+    assert "2 lines are of owners who are not in the lab: gone-bob, and 1 of nobody known." in page
+    assert "instead" in page
+    _post(owner, _address(plan), do="tell", grace_days="7", trash_days="10")
+    page = text_of(owner.get("/runs/"))
+    assert "2 artifacts whose owner is not in the lab may go from ws-1 after" in page
+    page = text_of(owner.get(_address(plan, "?mine=1")))
+    assert page.count('name="line"') == 2
+
+
+def test_who_was_never_told_is_told_before_it_is_approved(plan: Plan, owner: Client, member: Client, lab: SmallLab) -> None:
+    tell_owners(plan=plan, grace_days=1, trash_days=14, by=lab.owner, now=now_us() - 2 * DAY_US)
+    mine = User.objects.get(pk=member.session["_auth_user_id"])
+    Artifact.objects.filter(plan_lines__plan=plan).update(owner=mine)
+    page = text_of(owner.get(_address(plan)))
+    assert "never" in page
+    assert "when everybody was told" in page
+    assert "Not everybody was told: member" in _post(owner, _address(plan), 409, do="approve")
+    assert member.post(_address(plan), {"do": "rest", "grace_days": "3"}).status_code == 403
+    page = _post(owner, _address(plan), do="rest", grace_days="3")
+    assert "1 more person was told" in page
+    assert "The grace goes on" in _post(owner, _address(plan), 409, do="approve")
+
+
+def test_what_became_of_mails_is_told(plan: Plan, owner: Client, lab: SmallLab, settings: Any) -> None:
+    settings.MAIL_ON = True
+    assert "and are mailed" in text_of(owner.get(_address(plan)))
+    User.objects.filter(pk=lab.owner.pk).update(email="pi@example.org")
+    page = _post(owner, _address(plan), do="tell", grace_days="7", trash_days="10")
+    assert "Mail waits to be sent" in page
+    Notice.objects.update(word="the mail server answered 451")
+    assert "the mail server answered 451" in text_of(owner.get(_address(plan)))
+    work_until_empty(worker="test")
+    page = text_of(owner.get(_address(plan)))
+    assert "1 was mailed" in page
+    assert [sent.to for sent in mail.outbox] == [["pi@example.org"]]
+
+
+def test_what_keeping_and_making_again_emit(kept: SmallLab, owner: Client) -> None:
+    run = Run.objects.get()
+    push(kept.node, [W("gpu:GPU-1111", 3_600_000, shares=((f"run:{run.uuid}", 3_600_000),))])
+    plan = make_plan(lab=kept.lab, node=kept.node, project=None, by=kept.owner, now=now_us())
+    page = text_of(owner.get(_address(plan)))
+    assert "A year of keeping them:" in page
+    assert "(1 run, each once)" in page
+    assert page.count("CO₂e") >= 2 + 2 * 3, "in the sums, and in each line"
+    plan.lines.update(storage_ug=None, retrain_ug=None)
+    page = text_of(owner.get(_address(plan)))
+    assert "put ws-1 at a site with a grid zone" in page
+    assert "choose a zone where they ran" in page
+    assert "CO₂e" not in page.split("</h1>")[1]
+    plan.lines.update(storage_mj=None)
+    assert "Scan again with <code>--medium</code>" in text_of(owner.get(_address(plan)))
 
 
 def test_days_of_the_lab_and_of_a_project(lab: SmallLab, owner: Client) -> None:

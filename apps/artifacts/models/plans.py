@@ -10,6 +10,7 @@ from apps.artifacts.choices import ArtifactState, LineOutcome, PlanState
 from apps.artifacts.models.artifacts import Artifact, Copy
 from apps.artifacts.retention import Retention
 from apps.fleet.models import Node
+from apps.runs.models import Run
 
 
 class RetentionDays(models.Model):
@@ -71,8 +72,9 @@ class Plan(models.Model):
 
 class PlanLine(models.Model):
     """A copy that may go, as it was when the plan was made. ``storage_mj``: a year of keeping it, null where its medium is
-    unknown; ``retrain_mj``: what the run that made it took, null where nobody measured that. ``before``: the state its
-    artifact had before its owner was told."""
+    unknown; ``retrain_mj``: what the run that made it (``retrain_run``) took, null where nobody measured that;
+    ``storage_ug`` and ``retrain_ug``: what that emits, location-based, null where no factor is known. ``before``: the state
+    its artifact had before its owner was told. ``went_with``: the line of the folder that it went to the trash in."""
 
     plan = models.ForeignKey(Plan, on_delete=models.CASCADE, related_name="lines")
     copy = models.ForeignKey(Copy, on_delete=models.CASCADE, related_name="plan_lines")
@@ -82,6 +84,9 @@ class PlanLine(models.Model):
     due_us = models.BigIntegerField()
     storage_mj = models.BigIntegerField(null=True, blank=True)
     retrain_mj = models.BigIntegerField(null=True, blank=True)
+    storage_ug = models.BigIntegerField(null=True, blank=True)
+    retrain_ug = models.BigIntegerField(null=True, blank=True)
+    retrain_run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     chosen = models.BooleanField()
     objection = models.CharField(max_length=300, blank=True, default="")
     objected_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
@@ -89,6 +94,7 @@ class PlanLine(models.Model):
     outcome = models.CharField(max_length=8, choices=LineOutcome, blank=True, default="")
     word = models.CharField(max_length=300, blank=True, default="")
     outcome_us = models.BigIntegerField(null=True, blank=True)
+    went_with = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="took_along")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["plan", "copy"], name="copy_once_per_plan")]

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from apps.accounts import audit
 from apps.accounts.models import AuditEntry, Project, User
 from apps.artifacts.choices import Act, ArtifactState, CopyState, Kind
 from apps.artifacts.models import Artifact, Copy, Pin
-from apps.artifacts.services.plans import spare
+from apps.artifacts.services.sparing import spare_lines
 from apps.core.errors import Conflict, Forbidden, InvalidInput
 from apps.core.text import unstorable
 
@@ -41,7 +42,7 @@ def pin(*, artifact: Artifact, reason: str, by: User, now: int) -> Pin:
         raise Conflict("Its bytes are gone: there is nothing to keep.", hint="Tell of it anew where it is still copied.")
     if held.pins.filter(ended_us=None).exists():
         raise Conflict("It is pinned already.", hint="Take that pin away first.")
-    spare(artifact=held, reason=f"pinned: {reason}", by=by, now=now)
+    spare_lines(lab=held.lab, which=Q(artifact=held), reason=f"pinned: {reason}", by=by, now=now)
     made = Pin.objects.create(artifact=held, by=by, reason=reason, from_us=now)
     _record(held, by, Act.PINNED, {"name": held.name, "reason": reason}, now)
     return made
@@ -70,18 +71,30 @@ def promote(*, artifact: Artifact, by: User, now: int) -> Artifact:
     if held.state in (ArtifactState.PROMOTED, ArtifactState.TOMBSTONE):
         words = "Its bytes are gone." if held.state == ArtifactState.TOMBSTONE else "It is promoted already."
         raise Conflict(words, hint="Load the page again.")
-    spare(artifact=held, reason="promoted", by=by, now=now)
+    spare_lines(lab=held.lab, which=Q(artifact=held), reason="promoted", by=by, now=now)
+    held.refresh_from_db(fields=["state"])  # taken out of a plan it is what it was before
     return _into(held, ArtifactState.PROMOTED, Act.PROMOTED, by, now)
 
 
 @transaction.atomic
 def take_back(*, artifact: Artifact, by: User, now: int) -> Artifact:
-    """Take a promotion back: it is stored again, or registered where nobody ever read its bytes. Raises Conflict."""
+    """Take a promotion back: it is a candidate or archived again where it was that before, else stored, or registered where
+    nobody ever read its bytes. Raises Conflict."""
     held = _hold(artifact)
     if held.state != ArtifactState.PROMOTED:
         raise Conflict("It is not promoted.", hint="Load the page again.")
-    was_read = Copy.objects.filter(artifact=held).exclude(state=CopyState.DELETED).exists()
-    return _into(held, ArtifactState.STORED if was_read else ArtifactState.REGISTERED, Act.TAKEN_BACK, by, now)
+    return _into(held, _before_promotion(held), Act.TAKEN_BACK, by, now)
+
+
+def _before_promotion(artifact: Artifact) -> ArtifactState:
+    """Return what an artifact is without its promotion, as the log says; whether it was read may have changed since."""
+    promoted = AuditEntry.objects.filter(lab=artifact.lab, action=Act.PROMOTED, subject=artifact.digest)
+    entry = promoted.order_by("-sequence").first()
+    before = entry.details["state"]["from"] if entry else ""
+    if before in (ArtifactState.CANDIDATE, ArtifactState.ARCHIVED):
+        return ArtifactState(before)
+    was_read = Copy.objects.filter(artifact=artifact).exclude(state=CopyState.DELETED).exists()
+    return ArtifactState.STORED if was_read else ArtifactState.REGISTERED
 
 
 @transaction.atomic

@@ -6,6 +6,7 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from apps.accounts.selectors import set_up
+from apps.artifacts.telling import going_soon
 from apps.dashboard.contexts.profile import profile_choices
 
 RAIL = (
@@ -19,7 +20,8 @@ RAIL = (
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
-    """Return what the frame needs: the visitor, the rail with its current page, whether set-up is done (asked if used)."""
+    """Return what the frame needs: the visitor, the rail with its current page, and, asked where it is used, whether set-up
+    is done and what goes soon of the visitor's artifacts."""
     first = request.path.strip("/").split("/", 1)[0] or "overview"
     here = {
         "sites": "nodes",
@@ -38,5 +40,6 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "visitor": visitor,
         "profiles": profile_choices(request, visitor.lab) if visitor else [],
         "rail": [{"name": name, "href": href, "current": key == here} for name, href, key in RAIL],
+        "going_soon": SimpleLazyObject(lambda: going_soon(visitor.lab, visitor.user) if visitor else []),
         "is_set_up": SimpleLazyObject(set_up),
     }

@@ -7,7 +7,8 @@ from typing import Any
 from apps.accounts.models import AuditEntry, Lab
 from apps.artifacts.calc import break_even, keeping, kept
 from apps.artifacts.choices import Act, CopyState, Kind, Role
-from apps.artifacts.models import Artifact, Copy, LineageEdge, Pin
+from apps.artifacts.holding import holds_of
+from apps.artifacts.models import Artifact, Copy, Hold, LineageEdge, Pin
 from apps.artifacts.selectors import lineage
 from apps.artifacts.storage import lying_each
 from apps.core.units import hour_of
@@ -52,6 +53,7 @@ class ArtifactPage:
     tags: list[tuple[str, str]]
     tags_text: str
     pin: Pin | None
+    holds: list[Hold]
     copies: list[CopyLine]
     copies_more: int
     present: int
@@ -87,6 +89,7 @@ def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -
         tags=sorted((str(name), str(value)) for name, value in artifact.tags.items()),
         tags_text="\n".join(f"{name}={value}" for name, value in sorted(artifact.tags.items())),
         pin=artifact.pins.filter(ended_us=None).select_related("by").first(),
+        holds=holds_of(artifact, now),
         copies=copies[:MOST_COPIES],
         copies_more=max(0, len(copies) - MOST_COPIES),
         present=present,

@@ -13,15 +13,17 @@ from apps.artifacts.going import going
 from apps.artifacts.models import Plan, PlanLine
 from apps.artifacts.proposing import days_of
 from apps.artifacts.retention import DEFAULT_DAYS, REVIEWED, Retention
+from apps.artifacts.summing import PlanSums, sums_of
+from apps.artifacts.telling import lines_told
 from apps.core.errors import InvalidInput
 from apps.dashboard.calc import size
-from apps.dashboard.figures import WouldBe, estimated
+from apps.dashboard.contexts.plan_parts import Cost, ToldPart, cost, told_part
 from apps.fleet.models import Node
 
 PAGE_ROWS = 50
 CSV_HEAD = (
-    "artifact", "digest", "path", "bytes", "why", "last_copy", "owner", "due_at_us", "storage_mj_a_year", "retrain_mj",
-    "goes", "objection", "outcome", "word",
+    "artifact", "digest", "path", "bytes", "why", "last_copy", "owner", "due_at_us", "storage_mj_a_year",
+    "storage_ug_a_year", "retrain_mj", "retrain_ug", "goes", "objection", "outcome", "word",
 )  # fmt: skip
 
 
@@ -75,29 +77,30 @@ def plans_page(lab: Lab, *, project: Project | None) -> PlansPage:
 
 @dataclass(frozen=True)
 class LineRow:
-    """A line. ``storage``: a year of keeping it; ``retrain``: what making it again takes; None: not known. ``stays``: why it
+    """A line. ``storage``: a year of keeping it; ``retrain``: making it again; both with what that emits. ``stays``: why it
     does not go although it was ticked."""
 
     line: PlanLine
     size: str
-    storage: WouldBe | None
-    retrain: WouldBe | None
+    storage: Cost
+    retrain: Cost
     stays: str
     mine: bool
 
 
 @dataclass(frozen=True)
 class PlanPage:
-    """One plan. ``mine``: how many ticked lines are the visitor's own."""
+    """One plan. ``mine``: how many ticked lines are the visitor's own, or theirs to look at as they were told of them."""
 
     plan: Plan
     rows: list[LineRow]
     first: int
     number: int
-    chosen: int
+    sums: PlanSums
     chosen_size: str
-    storage: WouldBe | None
-    storage_unknown: int
+    storage: Cost
+    retrain: Cost
+    told: ToldPart
     mine: int
     is_grace_over: bool
     before: str
@@ -109,20 +112,19 @@ class PlanPage:
 def plan_page(*, plan: Plan, params: Mapping[str, str], user: User, now: int) -> PlanPage:
     """Return a page of a plan's lines, the largest first. Raises InvalidInput."""
     start = _start(params.get("page", ""))
-    lines = plan.lines.select_related("artifact__owner", "artifact__project", "copy", "objected_by")
+    mine = _mine(plan, user)
+    lines = plan.lines.select_related("artifact__owner", "artifact__project", "copy", "objected_by", "retrain_run")
     if params.get("mine") == "1":
-        lines = lines.filter(artifact__owner=user)
+        lines = lines.filter(mine)
     number = lines.count()
-    stays = _stays(plan)
+    stays = _stays(plan, now)
     listed = list(lines.order_by("-artifact__bytes", "pk")[start : start + PAGE_ROWS])
-    told = plan.lines.filter(chosen=True).aggregate(
-        many=Count("pk"), bytes=Sum("artifact__bytes"), storage=Sum("storage_mj"),
-        unknown=Count("pk", filter=Q(storage_mj=None)), mine=Count("pk", filter=Q(artifact__owner=user)),
-    )  # fmt: skip
+    sums = sums_of(plan)
     return PlanPage(
-        plan, [_row(line, stays, user) for line in listed], start + 1, number, told["many"], size(told["bytes"] or 0),
-        estimated(told["storage"], at_least=bool(told["unknown"])) if told["storage"] is not None else None,
-        told["unknown"], told["mine"],
+        plan, [_row(line, stays, user) for line in listed], start + 1, number, sums, size(sums.bytes),
+        cost(sums.storage_mj, sums.storage_ug, at_least=bool(sums.unknown_medium), factorless=bool(sums.without_factor)),
+        cost(sums.retrain_mj, sums.retrain_ug, at_least=bool(sums.unmeasured), factorless=bool(sums.runs_without_factor)),
+        told_part(plan), plan.lines.filter(mine, chosen=True).count(),
         plan.grace_until_us is not None and now >= plan.grace_until_us,
         _href(params, start - PAGE_ROWS) if start else "",
         _href(params, start + PAGE_ROWS) if start + PAGE_ROWS < number else "",
@@ -130,18 +132,23 @@ def plan_page(*, plan: Plan, params: Mapping[str, str], user: User, now: int) ->
     )  # fmt: skip
 
 
-def _stays(plan: Plan) -> dict[int, str]:
+def _mine(plan: Plan, user: User) -> Q:
+    """Return which lines a person was told of, or owns."""
+    notice = plan.notices.filter(user=user).select_related("plan__lab").first()
+    return lines_told(notice) if notice else Q(artifact__owner=user)
+
+
+def _stays(plan: Plan, now: int) -> dict[int, str]:
     """Return why lines stay, of a plan that is approved: what came after it counts."""
     if plan.state != PlanState.APPROVED:
         return {}
-    return {each.line.pk: each.stays for each in going(plan) if each.line.chosen and each.stays}
+    return {each.line.pk: each.stays for each in going(plan, now) if each.line.chosen and each.stays}
 
 
 def _row(line: PlanLine, stays: Mapping[int, str], user: User) -> LineRow:
     return LineRow(
-        line, size(line.artifact.bytes), None if line.storage_mj is None else estimated(line.storage_mj),
-        None if line.retrain_mj is None else estimated(line.retrain_mj), stays.get(line.pk, ""),
-        line.artifact.owner_id == user.pk,
+        line, size(line.artifact.bytes), cost(line.storage_mj, line.storage_ug), cost(line.retrain_mj, line.retrain_ug),
+        stays.get(line.pk, ""), line.artifact.owner_id == user.pk,
     )  # fmt: skip
 
 
@@ -170,7 +177,7 @@ def plan_lines(plan: Plan) -> Sequence[tuple[object, ...]]:
         (
             line.artifact.name, line.artifact.digest, line.copy.path, line.artifact.bytes, Retention(line.kept).label,
             line.is_last_copy, line.artifact.owner.username if line.artifact.owner else "", line.due_us, line.storage_mj,
-            line.retrain_mj, line.chosen, line.objection, line.outcome, line.word,
+            line.storage_ug, line.retrain_mj, line.retrain_ug, line.chosen, line.objection, line.outcome, line.word,
         )
         for line in rows
     ]  # fmt: skip

@@ -108,7 +108,12 @@ def _choose(data: QueryDict, visitor: Visitor, asked: Plan, who: dict[str, Any])
 
 def _tell(data: QueryDict, visitor: Visitor, asked: Plan, who: dict[str, Any]) -> str:
     acts.tell_owners(grace_days=_days(data, "grace_days"), trash_days=_days(data, "trash_days"), **who)
-    return "The grace begins. Owners see on this page what is to go, and may object."
+    return "The grace begins. Owners see on every page they open what is to go, and may object."
+
+
+def _rest(data: QueryDict, visitor: Visitor, asked: Plan, who: dict[str, Any]) -> str:
+    number = acts.tell_the_rest(grace_days=_days(data, "grace_days"), **who)
+    return f"{number} more {'people were' if number != 1 else 'person was'} told: their grace begins."
 
 
 def _object(data: QueryDict, visitor: Visitor, asked: Plan, who: dict[str, Any]) -> str:
@@ -132,8 +137,8 @@ def _withdraw(data: QueryDict, visitor: Visitor, asked: Plan, who: dict[str, Any
 
 
 _ACTS: dict[str, tuple[frozenset[Any], Act]] = {
-    "choose": (WRITERS, _choose), "tell": (KEEPERS, _tell), "object": (WRITERS, _object), "approve": (KEEPERS, _approve),
-    "withdraw": (WRITERS, _withdraw),
+    "choose": (WRITERS, _choose), "tell": (KEEPERS, _tell), "rest": (KEEPERS, _rest), "object": (WRITERS, _object),
+    "approve": (KEEPERS, _approve), "withdraw": (WRITERS, _withdraw),
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from django.utils.text import slugify
 from apps.accounts.models import Project
 from apps.accounts.selectors import project_by_slug
 from apps.accounts.services import create_project
+from apps.artifacts.holding import holds_on
 from apps.carbon.calc import iso_hour
 from apps.carbon.sight import sight_of
 from apps.core.errors import InvalidInput, LabCarbonError
@@ -61,7 +62,8 @@ def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBa
         return period
     sight = sight_of(visitor.lab, visitor.user)
     shown = project_page(lab=visitor.lab, project=asked, period=period, sight=sight, now=visitor.now)
-    return render(request, "pages/project.html", {"page": shown, "menu": period_menu(request, period)})
+    holds = holds_on(visitor.lab, visitor.now, project=asked)
+    return render(request, "pages/project.html", {"page": shown, "holds": holds, "menu": period_menu(request, period)})
 
 
 @page()

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
+from apps.artifacts.holding import holds_on
 from apps.carbon.sight import sight_of
 from apps.core.clock import utc
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
@@ -87,4 +88,4 @@ def run(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     shown = run_page(
         lab=visitor.lab, run=asked, zone=visitor.zone, now=visitor.now, sight=sight, metric=request.GET.get("metric", "")
     )
-    return render(request, "pages/run.html", {"page": shown})
+    return render(request, "pages/run.html", {"page": shown, "holds": holds_on(visitor.lab, visitor.now, run=asked)})

@@ -117,7 +117,11 @@ def _sum_up(work: Work, asked: Asked, away: str) -> int:
     would = "would be " if work.is_dry else ""
     print(f"{would}{asked.verb}: {_count([line for line, _ in told.done])}")
     _listed([(line, word) for line, word in told.done if word])
-    for heading, rows in (("left as it was", told.refused), ("stays since it was approved", told.stays)):
+    said = (
+        ("went with their folder", told.along), ("left as it was", told.refused),
+        ("stays since it was approved", told.stays),
+    )  # fmt: skip
+    for heading, rows in said:
         if rows:
             print(f"{heading}: {_count([line for line, _ in rows])}")
             _listed(rows)

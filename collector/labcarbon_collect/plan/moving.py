@@ -57,6 +57,10 @@ def move_all(work: Work) -> None:
 
 def move(work: Work, line: Line) -> None:
     """Move one line, or say why not. Raises NotAnswered, OSError for the journal."""
+    with_folder = work.went_with(line)
+    if with_folder is not None:
+        work.told.along.append((line, f"with {with_folder.path} (line {with_folder.number}), and comes back with it"))
+        return
     try:
         _beside(work, line)
         with folder_of(line.path) as folder:
@@ -71,7 +75,7 @@ def move(work: Work, line: Line) -> None:
                 _move(work, line, folder, name, seen)
     except Stays as why:
         if work.journal.state(line.number) != HELD:
-            work.refuse(line, _went_with(work, line) or str(why))
+            work.refuse(line, str(why))
 
 
 def settle(work: Work, line: Line, folder: int, trash: int, seen: Optional[Listing]) -> None:
@@ -144,13 +148,6 @@ def _beside(work: Work, line: Line) -> None:
         stays = other.stays or ("it was brought back" if work.journal.state(other.number) == RESTORED else "")
         if stays:
             raise Stays(f"{other.path} in it stays ({stays})")
-
-
-def _went_with(work: Work, line: Line) -> str:
-    for other in work.plan.around(line.path):
-        if work.journal.state(other.number) == TRASHED:
-            return f"it went with {other.path} (line {other.number}), and comes back with it"
-    return ""
 
 
 def _one_of_each(lines: List[Line], tried: Set[int]) -> List[Line]:

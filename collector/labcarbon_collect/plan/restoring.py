@@ -14,7 +14,10 @@ from labcarbon_collect.plan.work import Work, verified
 
 
 def to_restore(work: Work, numbers: Collection[int]) -> List[Line]:
-    """The lines of these numbers, by default all that lie in the trash. Raises ValueError for a number of no line."""
+    """The lines of these numbers, by default all that lie in the trash; what lies there in its folder comes back with that.
+
+    Raises ValueError for a number of no line.
+    """
     known = {line.number for line in work.plan.lines}
     for number in numbers:
         if number not in known:
@@ -22,8 +25,16 @@ def to_restore(work: Work, numbers: Collection[int]) -> List[Line]:
     lying = (TRASHED, HELD, RESTORING, DELETING)
     return [
         line for line in work.plan.lines
-        if (line.number in numbers if numbers else (work.journal.state(line.number) or line.outcome) in lying)
+        if (line.number in numbers if numbers else _lies(work, line, lying))
     ]  # fmt: skip
+
+
+def _lies(work: Work, line: Line, lying: Collection[str]) -> bool:
+    """The server says of what went in a folder that it lies in the trash: it has no place of its own there."""
+    if work.journal.state(line.number):
+        return work.journal.state(line.number) in lying
+    around = list(work.plan.around(line.path))
+    return line.outcome in lying and not any(work.journal.state(each.number) or each.outcome in lying for each in around)
 
 
 def restore_all(work: Work, lines: List[Line]) -> None:
@@ -35,6 +46,9 @@ def restore_all(work: Work, lines: List[Line]) -> None:
 def bring_back(work: Work, line: Line) -> None:
     """Bring one line back, or say why not: then it lies where it lay. Raises OSError for the journal."""
     try:
+        with_folder = work.went_with(line)
+        if with_folder is not None:
+            raise Stays(f"it went with {with_folder.path}: --restore {with_folder.number} brings both back")
         with folder_of(line.path) as folder:
             with trash_in(folder, work.plan.uuid) as trash:
                 _bring_back(work, line, folder, trash)

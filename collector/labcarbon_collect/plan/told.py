@@ -15,6 +15,7 @@ class Told:
     """Lines by what became of them in this call."""
 
     done: Said = field(default_factory=list)  # moved, brought back or deleted
+    along: Said = field(default_factory=list)  # moved with the folder that it lies in
     refused: Said = field(default_factory=list)  # left where it was, and why
     stays: Said = field(default_factory=list)  # kept by the server's word since it was approved
     waiting: List[Line] = field(default_factory=list)  # in the trash, and not for long enough

@@ -49,6 +49,14 @@ class Work:
             raise Stays("it is not in the plan any more")
         return found.stays
 
+    def went_with(self, line: Line) -> Optional[Line]:
+        """The line of the folder that lies in the trash with this line in it."""
+        if self.journal.state(line.number) in ("", REFUSED):
+            for other in self.plan.around(line.path):
+                if (self.journal.state(other.number) or other.outcome) == TRASHED:
+                    return other
+        return None
+
     def refuse(self, line: Line, word: str) -> None:
         """A line is left where it was."""
         self.told.refused.append((line, word))

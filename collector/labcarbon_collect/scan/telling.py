@@ -85,7 +85,7 @@ class Teller:
 
     def _tell_news(self) -> None:
         while True:
-            news = self._asked.news(self._server, _MOST_NEWS)
+            news = _within(self._asked.news(self._server, _MOST_NEWS), _MOST_BYTES)
             if not news:
                 return
             copies = [{"path": path.decode("utf-8", "replace"), "state": state} for path, state in news]
@@ -132,6 +132,16 @@ class Teller:
 
     def _row(self, untold: Untold) -> Row:
         return untold, wire(untold, self._project)
+
+
+def _within(news: List[Tuple[bytes, str]], most_bytes: int) -> List[Tuple[bytes, str]]:
+    """As much of it from its beginning as one request takes: a path of control characters is six times as long as JSON."""
+    size = 0
+    for count, (path, _) in enumerate(news):
+        size += 50 + len(json.dumps(path.decode("utf-8", "replace")))
+        if size > most_bytes and count:
+            return news[:count]
+    return news
 
 
 def wire(untold: Untold, project: str) -> Dict[str, Any]:

@@ -26,12 +26,13 @@ from tests.collector.processes import Collector
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def _approved(lab: SmallLab, folder: Path) -> Plan:
-    """Three checkpoints of a finished run and a folder; the last is for review, the others go."""
+def _approved(lab: SmallLab, folder: Path, *inside: Path) -> Plan:
+    """All that lies in a folder as checkpoints of a finished run, and what lies deeper; the last is for review, the others
+    go."""
     run = a_run(lab)
     Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0 + MINUTE)
     rows = []
-    for step, path in enumerate(sorted(folder.iterdir()), 1):
+    for step, path in enumerate([*inside, *sorted(folder.iterdir())], 1):
         form, digest, size, files = digest_of(path)
         rows.append({
             "digest": digest, "name": path.name, "bytes": size, "files": files, "form": form, "kind": "checkpoint",
@@ -96,6 +97,37 @@ def test_from_a_plan_to_tombstones(live_server: Any, tmp_path: Path, monkeypatch
     assert Plan.objects.get().state == "applied"
     carried = AuditEntry.objects.filter(action="plan.carried_out").order_by("pk").values_list("user__username", flat=True)
     assert list(carried) == ["eng"] * 3
+
+
+def test_what_lies_in_a_folder_goes_and_comes_back_with_it(
+    live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_one_at_a_time(monkeypatch)
+    lab = small_lab()
+    folder = tmp_path / "ckpt"
+    (folder / "hf" / "sub").mkdir(parents=True)
+    inner = folder / "hf" / "sub" / "early.pt"
+    inner.write_bytes(b"early")
+    (folder / "last.pt").write_bytes(b"last")
+    plan = _approved(lab, folder, inner)
+    Client().get("/api/v1/preflight/")
+    token = issue_user_token(lab=lab.lab, user=lab.owner, now=now_us())
+    machine = Collector(tmp_path, {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token}, node_id=str(lab.node.uuid))
+
+    done = machine.call("apply-plan", str(plan.uuid), "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "went with their folder: 1 line" in done.stdout
+    lines = {line.artifact.name: line for line in plan.lines.select_related("artifact", "copy", "went_with__artifact")}
+    assert {name: (line.outcome, str(line.copy.state)) for name, line in lines.items()} == {
+        "hf": ("trashed", "trashed"), "early.pt": ("trashed", "trashed"), "last.pt": ("", "present"),
+    }  # fmt: skip
+    assert lines["early.pt"].went_with == lines["hf"]
+
+    done = machine.call("apply-plan", str(plan.uuid), "--restore", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert inner.read_bytes() == b"early"
+    assert set(plan.lines.filter(chosen=True).values_list("outcome", flat=True)) == {"restored"}
+    assert set(Copy.objects.values_list("state", flat=True)) == {"present"}
 
 
 def _two_days_ago(journal: Path) -> None:

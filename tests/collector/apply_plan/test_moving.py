@@ -396,11 +396,33 @@ def test_a_folder_does_not_take_with_it_what_stays(world: World, capsys: pytest.
 
 
 def test_what_went_with_its_folder_is_said(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.put("hf/sub/last.pt", b"last")
+    world.plan("hf/sub/last.pt", "hf")
+    before = snapshot(world.disk)
+    assert world.carry_out() == 0
+    assert world.outcomes() == ["trashed", "trashed"]
+    out = capsys.readouterr().out
+    assert "went with their folder: 1 line" in out
+    assert f"#1 4 B {world.disk}/hf/sub/last.pt: with {world.disk}/hf (line 2), and comes back with it" in out
+    assert "left as it was" not in out
+    assert world.carry_out() == 0, "the same again does nothing"
+    assert world.carry_out(restore=[1]) == 1
+    assert "--restore 2 brings both back" in capsys.readouterr().out
+    assert world.carry_out(restore=[]) == 0
+    assert snapshot(world.disk) == before
+    assert world.outcomes() == ["restored", "restored"]
+    assert world.carry_out() == 0
+    assert snapshot(world.disk) == before, "what was brought back does not go by this plan again"
+
+
+def test_what_went_with_its_folder_is_deleted_with_it(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.put("hf/last.pt", b"last")
-    world.plan("hf/last.pt", "hf")
-    assert world.carry_out() == 1
-    assert world.outcomes() == ["refused", "trashed"]
-    assert "it went with" in capsys.readouterr().out
+    world.plan("hf", "hf/last.pt")
+    assert world.carry_out() == 0
+    world.days = 15
+    assert world.carry_out(empty=True) == 0
+    assert world.outcomes() == ["deleted", "deleted"]
+    assert "deleted: 1 line" in capsys.readouterr().out
 
 
 def test_a_dry_run_does_nothing(world: World, capsys: pytest.CaptureFixture[str]) -> None:

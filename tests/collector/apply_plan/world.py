@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,10 +92,23 @@ class FakeTransport:
         changed = sum(lines[n]["outcome"] != row["outcome"] for n, row in told.items())
         for number, row in told.items():
             lines[number]["outcome"] = row["outcome"]
+            _along(lines[number], lines.values())
         if all(line["outcome"] or line["line"] in state["objected"] for line in lines.values()):
             state["state"] = "applied"
         self.write(state)
         return Reply(200, {"changed": changed})
+
+
+def _along(folder: dict[str, Any], lines: Iterable[dict[str, Any]]) -> None:
+    """What lies in a folder that goes, comes back or is deleted does the same."""
+    for line in lines:
+        is_inside = folder["form"] == "folder" and line["path"].startswith(folder["path"] + "/")
+        if not is_inside or folder["outcome"] == "refused":
+            continue
+        if line.get("went_with") == folder["line"] or (
+            folder["outcome"] == "trashed" and line["outcome"] in ("", "refused")
+        ):
+            line["outcome"], line["went_with"] = folder["outcome"], folder["line"]
 
 
 @dataclass

@@ -52,6 +52,18 @@ def test_moved_changed_and_missing(three: Disk, here: Any, server: FakeServer) -
     assert "0 missing" in first_line(here()[1])
 
 
+def test_what_is_gone_is_told_in_requests_of_bounded_size(
+    three: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labcarbon_collect.scan.telling._MOST_BYTES", 100)
+    shutil.rmtree(three.root / "model")
+    (three.root / "a.pt").unlink()
+    assert here()[0] == 0
+    told = [request.body["copies"] for request in server.sent("POST", "artifacts/copies/")]
+    assert [len(copies) for copies in told] == [1, 1]
+    assert {copies[0]["path"] for copies in told} == {str(three.root / name) for name in ("model", "a.pt")}
+
+
 def test_a_folder_moved_as_a_whole(three: Disk, here: Any, server: FakeServer) -> None:
     (three.root / "model").rename(three.root / "sub/other")
     assert "1 moved, 0 missing" in first_line(here()[1])

@@ -1,0 +1,87 @@
+"""Holds placed and lifted: a dated keep with a reason, on an artifact, a project, or all that a run made or read."""
+
+from django.db import transaction
+from django.db.models import Q
+
+from apps.accounts import audit
+from apps.accounts.models import Project, User
+from apps.artifacts.choices import Act, ArtifactState
+from apps.artifacts.models import Artifact, Hold
+from apps.artifacts.services.sparing import spare_lines
+from apps.core.errors import Conflict, Forbidden, InvalidInput
+from apps.core.text import unstorable
+from apps.core.units import END_HOUR, hour_of
+from apps.runs.models import Run
+
+LONGEST_REASON = 300
+Holdable = Artifact | Project | Run
+
+
+@transaction.atomic
+def place_hold(*, on: Holdable, reason: str, until_hour: int | None, by: User, keeper: bool, now: int) -> Hold:
+    """Hold something from this hour until ``until_hour`` (None: until it is lifted), and take it out of open plans.
+
+    Members may hold an artifact or a run, PIs and admins (``keeper``) a project. Raises InvalidInput without a reason or for
+    an end that is over, Forbidden, Conflict for an artifact whose bytes are gone.
+    """
+    reason = _reason(reason)
+    hour = hour_of(now)
+    if until_hour is not None and not hour < until_hour < END_HOUR:
+        raise InvalidInput(
+            "A hold ends in the future.", field="until", hint="Choose a later day, or none: until it is lifted."
+        )
+    audit.hold(on.lab)
+    if isinstance(on, Project) and not keeper:
+        raise Forbidden("A whole project is held by PIs and admins.", hint="Hold an artifact or a run, or ask one of them.")
+    if isinstance(on, Artifact) and Artifact.objects.filter(pk=on.pk, state=ArtifactState.TOMBSTONE).exists():
+        raise Conflict("Its bytes are gone: there is nothing to keep.", hint="Tell of it anew where it is still copied.")
+    name = "artifact" if isinstance(on, Artifact) else "project" if isinstance(on, Project) else "run"
+    made = Hold.objects.create(
+        lab=on.lab, reason=reason, from_hour=hour, until_hour=until_hour, by=by, placed_us=now, **{name: on}
+    )
+    lines = spare_lines(lab=on.lab, which=_lines_of(on), reason=made.words, by=by, now=now)
+    _record(made, Act.HOLD_PLACED, by, {"on": name, "until_hour": until_hour, "reason": reason, "lines": lines}, now)
+    return made
+
+
+@transaction.atomic
+def lift_hold(*, hold: Hold, by: User, keeper: bool, now: int) -> Hold:
+    """End a hold before its time: who placed it may, and PIs and admins (``keeper``). Plans that it took lines out of stay
+    as they are. Raises Conflict where it holds no more, Forbidden."""
+    audit.hold(hold.lab)
+    held = Hold.objects.select_for_update(of=("self",)).select_related("lab", "artifact", "project", "run").get(pk=hold.pk)
+    if held.lifted_us is not None or (held.until_hour is not None and held.until_hour <= hour_of(now)):
+        raise Conflict("It holds no more.", hint="Load the page again.")
+    if held.by_id != by.pk and not keeper:
+        raise Forbidden("Somebody else placed it.", hint="Ask them, or a PI or an admin of your lab.")
+    held.lifted_us, held.lifted_by = now, by
+    held.save(update_fields=["lifted_us", "lifted_by"])
+    _record(held, Act.HOLD_LIFTED, by, {"reason": held.reason, "until_hour": held.until_hour}, now)
+    return held
+
+
+def _reason(text: str) -> str:
+    reason = text.strip()
+    if not reason:
+        raise InvalidInput("Why is it held?", field="reason", hint="Say it in a few words, such as: paper under review.")
+    if unstorable(reason):
+        raise InvalidInput("The reason holds NUL or half a character.", field="reason", hint="Leave it out.")
+    if len(reason) > LONGEST_REASON:
+        hint = f"At most {LONGEST_REASON} characters."
+        raise InvalidInput("The reason is longer than can be kept.", field="reason", hint=hint)
+    return reason
+
+
+def _lines_of(on: Holdable) -> Q:
+    """Return which lines of plans are of what is held."""
+    if isinstance(on, Artifact):
+        return Q(artifact=on)
+    return Q(artifact__project=on) if isinstance(on, Project) else Q(artifact__run_edges__run=on)
+
+
+def _record(hold: Hold, act: Act, by: User, details: dict[str, object], now: int) -> None:
+    if hold.artifact:
+        subject = hold.artifact.digest
+    else:
+        subject = f"project {hold.project.slug}" if hold.project else f"run {hold.run.uuid if hold.run else ''}"
+    audit.record(lab=hold.lab, by=by, action=act, subject=subject, details={"hold": hold.pk, **details}, now=now)
