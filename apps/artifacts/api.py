@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
 from django.http import QueryDict
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, inline_serializer
@@ -12,31 +11,36 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.accounts.models import Lab
 from apps.accounts.permissions import caller, require
 from apps.artifacts.choices import ArtifactState, CopyState, Kind
 from apps.artifacts.models import Artifact
 from apps.artifacts.parsing import parse_artifacts, parse_gone
-from apps.artifacts.replies import artifact_detail, artifact_row, lineage_reply
-from apps.artifacts.selectors import Wanted, artifact_of, artifacts_of, lineage
+from apps.artifacts.replies import artifact_detail, artifact_rows, lineage_reply
+from apps.artifacts.search import FIELDS, Search, search_of
+from apps.artifacts.searching import by_metric, found_of, metric_values
+from apps.artifacts.selectors import Wanted, artifact_of, lineage
 from apps.artifacts.services.copies import note_found
 from apps.artifacts.services.registering import node_told, register
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.text import unstorable
 from apps.ingest.api import RawParser
+from apps.runs.headline import less_is_better
 
-FILTERS = ("digest", "text", "kind", "state", "file_format", "project", "copies")
+FILTERS = ("digest", "text", "kind", "state", "file_format", "project", "copies", *FIELDS)
 _CHOICES = {"kind": Kind.values, "state": ArtifactState.values, "copies": [*CopyState.values, "twice"]}
 
 
-class ByRegistration(CursorPagination):
-    """Pages, the latest first."""
+class Found(CursorPagination):
+    """Pages of artifacts by number, the latest first, or the best by a metric first."""
 
     page_size = 50
     page_size_query_param = "page_size"
     max_page_size = 500
-    ordering = ("-registered_us", "-id")
+
+    def __init__(self, search: Search) -> None:
+        sign = "" if less_is_better(search.metric) else "-"
+        self.ordering = (f"{sign}metric_value", f"{sign}id") if search.metric else ("-registered_us", "-id")
 
 
 class ArtifactsView(APIView):
@@ -72,13 +76,28 @@ class ArtifactsView(APIView):
         operation_id="artifacts_list",
     )
     def get(self, request: Request) -> Response:
-        """Return artifacts, the latest first, in pages by cursor. ``digest``: SHA-256, a payload's, MD5 or XXH3-128."""
-        found = _asked(caller(request).lab, request.query_params)
-        pages = ByRegistration()
-        page = pages.paginate_queryset(found, request, view=self) or []
+        """Return artifacts, the latest first, in pages by cursor; with ``metric`` those that have it, the best first.
+
+        ``digest``: SHA-256, a payload's, MD5 or XXH3-128. All filters: docs/artifacts.md.
+        """
+        lab = caller(request).lab
+        wanted, search = _asked(request.query_params)
+        rows: Any = by_metric(lab, wanted, search) if search.metric else found_of(lab, wanted, search)
+        if digest := request.query_params.get("digest", ""):
+            one = artifact_of(lab, digest)
+            rows = rows.filter(pk=one.pk if one else 0)
+        rows = rows if search.metric else rows.values("id", "registered_us")
+        pages = Found(search)
+        try:
+            listed: list[Any] = pages.paginate_queryset(rows, request, view=self) or []
+        except ValueError as error:
+            raise InvalidInput(
+                "This is no cursor of this list.", field="cursor", hint="Follow 'next', or leave it out."
+            ) from error
+        page = [row["id"] for row in listed]
         return Response({
             "next": pages.get_next_link(), "previous": pages.get_previous_link(),
-            "results": [artifact_row(each) for each in page],
+            "results": artifact_rows(page, search.metric, metric_values(page, search)),
         })  # fmt: skip
 
 
@@ -125,7 +144,7 @@ def _found(request: Request, digest: str) -> Artifact:
     return artifact
 
 
-def _asked(lab: Lab, params: QueryDict) -> QuerySet[Artifact]:
+def _asked(params: QueryDict) -> tuple[Wanted, Search]:
     unknown = sorted(set(params) - {*FILTERS, "cursor", "page_size"})
     if unknown:
         raise InvalidInput(f"{unknown[0]!r} is not a filter.", field=unknown[0], hint=f"Known: {', '.join(FILTERS)}.")
@@ -134,9 +153,5 @@ def _asked(lab: Lab, params: QueryDict) -> QuerySet[Artifact]:
             raise InvalidInput("A filter holds a character that no artifact can.", field=name)
         if name in _CHOICES and value and value not in _CHOICES[name]:
             raise InvalidInput(f"{value[:40]!r} is no {name}.", field=name, hint=f"Use one of {', '.join(_CHOICES[name])}.")
-    text, kind, state, form, project, copies = (params.get(name, "") for name in FILTERS[1:])
-    found = artifacts_of(lab, Wanted(text, kind, state, form, project, copies))
-    if digest := params.get("digest", ""):
-        one = artifact_of(lab, digest)
-        found = found.filter(pk=one.pk if one else 0)
-    return found
+    text, kind, state, form, project, copies = (params.get(name, "") for name in FILTERS[1:7])
+    return Wanted(text, kind, state, form, project, copies), search_of({name: str(value) for name, value in params.items()})

@@ -7,6 +7,7 @@ from fractions import Fraction
 from labcarbon_collect.lc1 import manifest_hash, role_hash
 
 from apps.artifacts.choices import Form, Medium
+from apps.core.units import emission_ug
 
 HOURS_A_YEAR = 8760
 _TB = 10**12
@@ -128,3 +129,75 @@ def amount(number: int) -> str:
         value /= 1000
     whole = unit == "B" or value >= Fraction(9995, 100)
     return f"{float(value):.0f} {unit}" if whole else f"{float(value):.3g} {unit}"
+
+
+@dataclass(frozen=True)
+class Lot:
+    """Copies of one project on one medium of one machine. ``project_id`` None: of no project; ``node_id`` None: at an
+    address. ``ug_per_kwh``: the emission factor of where they lie, None where nobody knows one."""
+
+    project_id: int | None
+    medium: str
+    node_id: int | None
+    copies: int
+    bytes: int
+    pue_ppm: int | None = None
+    ug_per_kwh: int | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What keeping copies costs in a time: energy (mJ) and emissions (µg CO2e), with their ranges.
+
+    ``priced_bytes`` are those of known energy under a known factor; ``unpriced_bytes`` those of known energy
+    (``unpriced_mj``) without a factor: in no emissions. What lies on an unknown medium is in neither.
+    """
+
+    copies: int = 0
+    bytes: int = 0
+    keeping: Keeping = Keeping()
+    emission_ug: int = 0
+    low_ug: int = 0
+    high_ug: int = 0
+    priced_bytes: int = 0
+    unpriced_bytes: int = 0
+    unpriced_mj: int = 0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(
+            self.copies + other.copies,
+            self.bytes + other.bytes,
+            self.keeping + other.keeping,
+            self.emission_ug + other.emission_ug,
+            self.low_ug + other.low_ug,
+            self.high_ug + other.high_ug,
+            self.priced_bytes + other.priced_bytes,
+            self.unpriced_bytes + other.unpriced_bytes,
+            self.unpriced_mj + other.unpriced_mj,
+        )
+
+    @property
+    def is_carbon_known(self) -> bool:
+        """Return whether anything of its emissions is known."""
+        return self.priced_bytes > 0 or not self.bytes
+
+    @property
+    def is_carbon_whole(self) -> bool:
+        """Return whether all of it is."""
+        return self.priced_bytes == self.bytes and not self.keeping.without_pue_bytes
+
+
+def cost(lot: Lot, hours: int = HOURS_A_YEAR) -> Cost:
+    """Return what keeping a lot for ``hours`` costs: its energy, as :func:`keeping` has it, × the factor, half up once."""
+    year = keeping(Lying(lot.medium, lot.bytes, lot.pue_ppm), hours)
+    if year.unknown_bytes:
+        return Cost(lot.copies, lot.bytes, year)
+    if lot.ug_per_kwh is None:
+        return Cost(lot.copies, lot.bytes, year, unpriced_bytes=lot.bytes, unpriced_mj=year.energy_mj)
+    ug, low, high = (emission_ug(mj, _PPM, lot.ug_per_kwh) for mj in (year.energy_mj, year.low_mj, year.high_mj))
+    return Cost(lot.copies, lot.bytes, year, ug, low, high, priced_bytes=lot.bytes)
+
+
+def costs(lots: Iterable[Lot], hours: int = HOURS_A_YEAR) -> Cost:
+    """Return the sum of what keeping each of ``lots`` costs, exactly, in whatever order and grouping."""
+    return sum((cost(lot, hours) for lot in lots), Cost())

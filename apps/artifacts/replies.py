@@ -1,5 +1,6 @@
 """Artifacts as the API tells them."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apps.artifacts.holding import holds_of
@@ -19,6 +20,17 @@ def artifact_row(artifact: Artifact) -> dict[str, Any]:
         "owner": artifact.owner.username if artifact.owner else None, "licence": artifact.licence,
         "registered_at": utc(artifact.registered_us).isoformat(),
     }  # fmt: skip
+
+
+def artifact_rows(numbers: Sequence[int], metric: str, values: Mapping[int, float]) -> list[dict[str, Any]]:
+    """Return artifacts in the order of their numbers, with the value of the metric that was asked for, if one was. One
+    query: to sort numbers is much quicker than to sort all that is known."""
+    by_pk = Artifact.objects.select_related("project", "owner").defer("facts", "tags", "note").in_bulk(numbers)
+    rows = []
+    for number in (number for number in numbers if number in by_pk):
+        told = {"metric": {"name": metric, "value": values.get(number)}} if metric else {}
+        rows.append({**artifact_row(by_pk[number]), **told})
+    return rows
 
 
 def artifact_detail(artifact: Artifact, now: int) -> dict[str, Any]:

@@ -77,6 +77,16 @@ def _singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3 else word
 
 
+def data_term(data: str) -> str:
+    """Return the term of data known by content (part D of a fingerprint)."""
+    return data[:_LONGEST]
+
+
+def architecture_term(name: str, value_hash: str) -> str:
+    """Return the term of a parameter's value, known by its hash."""
+    return f"{name[:7]}:{value_hash}"[:_LONGEST]
+
+
 def terms_of_work(
     *,
     data: str,
@@ -87,11 +97,9 @@ def terms_of_work(
 ) -> list[Term]:
     """Return the terms of a run, done or about to be. ``data``: part D by content, '' unknown; ``params``: name → hash;
     ``told``: values that may be told; ``tags``: of the run."""
-    found: list[Term] = [(TermKind.SAME_DATA, data[:_LONGEST])] if data else []
+    found: list[Term] = [(TermKind.SAME_DATA, data_term(data))] if data else []
     found += [(TermKind.DATA_WORD, word) for name in data_names for word in words(name)]
-    found += [
-        (TermKind.SAME_ARCHITECTURE, f"{name[:7]}:{params[name]}"[:_LONGEST]) for name in ARCHITECTURE if name in params
-    ]
+    found += [(TermKind.SAME_ARCHITECTURE, architecture_term(name, params[name])) for name in ARCHITECTURE if name in params]
     found += _model_words(told, ARCHITECTURE) + _purpose(tags)
     return list(dict.fromkeys(found))[:MOST_TERMS]
 

@@ -65,10 +65,13 @@ def terms_of_row(row: Fingerprint, tags: dict[str, object]) -> list[Term]:
     return terms_of_work(data=row.data, data_names=names, params=row.params or {}, told=row.told or {}, tags=tags)
 
 
-def reusable(lab: Lab, terms: Sequence[Term], *, most: int = 3, without: Iterable[str] = ()) -> list[Reusable]:
+def reusable(
+    lab: Lab, terms: Sequence[Term], *, most: int = 3, without: Iterable[str] = (), without_runs: Iterable[int] = ()
+) -> list[Reusable]:
     """Return models that share something with a piece of work, the likeliest first, one of each run that made some.
 
-    ``without``: digests that the work begins from already. Five queries at most, and none where it has no terms.
+    ``without``: digests that the work begins from already; ``without_runs``: numbers of runs whose models are left out. Five
+    queries at most, and none where it has no terms.
     """
     if not terms:
         return []
@@ -88,7 +91,7 @@ def reusable(lab: Lab, terms: Sequence[Term], *, most: int = 3, without: Iterabl
     rare = _rare(common)
     shared = ReuseTerm.objects.filter(rare, lab=lab, artifact__state__in=_STATES).exclude(artifact__digest__in=list(without))
     found = offers(shared.order_by("-artifact_id").values_list("artifact_id", "kind", "term")[: 20 * _MOST], common)[:_MOST]
-    return _there(lab, found, most)
+    return _there(lab, found, most, without_runs)
 
 
 def _rare(common: dict[Term, int]) -> Q:
@@ -100,7 +103,7 @@ def _rare(common: dict[Term, int]) -> Q:
     return found
 
 
-def _there(lab: Lab, found: Sequence[Offer], most: int) -> list[Reusable]:
+def _there(lab: Lab, found: Sequence[Offer], most: int, without_runs: Iterable[int]) -> list[Reusable]:
     """Return those of which a copy is there, one a run."""
     by_pk = {each.artifact: each for each in found}
     copies = Copy.objects.filter(lab=lab, state=CopyState.PRESENT, artifact__in=list(by_pk)).values("artifact")
@@ -119,7 +122,7 @@ def _there(lab: Lab, found: Sequence[Offer], most: int) -> list[Reusable]:
         ),
     )
     told: list[Reusable] = []
-    seen: set[int] = set()
+    seen = set(without_runs)
     for each in ordered:
         maker = makers.get(each.pk)
         if maker is not None and maker.pk in seen:

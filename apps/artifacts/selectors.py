@@ -8,7 +8,7 @@ from django.db.models import Count, Q, QuerySet
 
 from apps.accounts.models import Lab
 from apps.artifacts.choices import INPUTS, CopyState, Role
-from apps.artifacts.models import Artifact, Copy, LineageEdge
+from apps.artifacts.models import Alias, Artifact, Copy, LineageEdge
 from apps.core.sql import rows
 from apps.core.text import unstorable
 from apps.runs.models import Run
@@ -40,24 +40,25 @@ def artifacts_of(lab: Lab, wanted: Wanted = Wanted()) -> QuerySet[Artifact]:
     if wanted.project:
         found = found.filter(project=None) if wanted.project == "~none" else found.filter(project__slug=wanted.project)
     if wanted.text and not unstorable(wanted.text):
-        found = found.filter(_named(wanted.text.strip()))
+        found = found.filter(named(wanted.text.strip()))
     if wanted.copies == "twice":
         present = Copy.objects.filter(lab=lab, state=CopyState.PRESENT)
         found = found.filter(pk__in=_several(present))
     elif wanted.copies:
         found = found.filter(pk__in=Copy.objects.filter(lab=lab, state=wanted.copies).values("artifact"))
     if wanted.run:
-        found = found.filter(run_edges__run__uuid=wanted.run).distinct()
+        found = found.filter(pk__in=LineageEdge.objects.filter(lab=lab, run__uuid=wanted.run).values("artifact"))
     if wanted.pinned:
         found = found.filter(pins__ended_us=None, pins__isnull=False)
     return found
 
 
-def _named(text: str) -> Q:
-    """Match a digest of any kind from its first eight digits on, else words in name, licence, tags of the facts."""
+def named(text: str) -> Q:
+    """Match a digest of any kind (SHA-256 from its first eight digits on), else words in name and licence."""
     digest = text.lower()
     if len(digest) >= 8 and set(digest) <= _HEX:
-        return Q(digest__startswith=digest) | Q(payload__startswith=digest) | Q(aliases__value=digest)
+        alias = Alias.objects.filter(value=digest).values("artifact")  # no join: an artifact has several
+        return Q(digest__startswith=digest) | Q(payload__startswith=digest) | Q(pk__in=alias)
     return Q(name__icontains=text) | Q(licence__icontains=text)
 
 

@@ -4,9 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from apps.accounts.models import Lab
-from apps.artifacts.calc import Lying
+from apps.artifacts.calc import Lot, Lying
 from apps.artifacts.choices import ArtifactState, CopyState
 from apps.artifacts.models import Artifact, Copy
+from apps.carbon.models import AppliedFactor
+from apps.carbon.selectors import applied_factors
 from apps.core.sql import rows
 from apps.fleet.calc import holding
 from apps.fleet.selectors import places_of
@@ -61,16 +63,28 @@ def pues_of(lab: Lab, hour: int) -> dict[int, int]:
     return {node: at_site[site] for node, site in sites.items() if site is not None and site in at_site}
 
 
-def lying_of(lab: Lab, hour: int) -> list[Lying]:
-    """Return where a lab's bytes lie, by medium and PUE of a UTC hour: every copy that is there. Four queries."""
-    pues = pues_of(lab, hour)
+def lots_of(lab: Lab, hour: int) -> list[Lot]:
+    """Return where a lab's bytes lie, by project, medium and machine, with PUE and factor of a UTC hour: every copy that is
+    there. Five queries."""
+    pues, applied = pues_of(lab, hour), applied_factors(lab, lab.basis, hour)
     found = rows(
-        f"SELECT c.medium, c.node_id, SUM(a.bytes / {_PART}) AS high, SUM(a.bytes %% {_PART}) AS low "
-        "FROM artifacts_copy c JOIN artifacts_artifact a ON a.id = c.artifact_id WHERE c.lab_id = %s AND c.state = %s "
-        "GROUP BY c.medium, c.node_id ORDER BY c.medium, c.node_id",
+        f"SELECT a.project_id, c.medium, c.node_id, COUNT(*) AS copies, SUM(a.bytes / {_PART}) AS high, "
+        f"SUM(a.bytes %% {_PART}) AS low FROM artifacts_copy c JOIN artifacts_artifact a ON a.id = c.artifact_id "
+        "WHERE c.lab_id = %s AND c.state = %s GROUP BY a.project_id, c.medium, c.node_id "
+        "ORDER BY a.project_id, c.medium, c.node_id",
         [lab.pk, CopyState.PRESENT.value],
     )
-    return [Lying(row["medium"], row["high"] * _PART + row["low"], pues.get(row["node_id"])) for row in found]
+    return [
+        Lot(
+            row["project_id"], row["medium"], row["node_id"], row["copies"], row["high"] * _PART + row["low"],
+            pues.get(row["node_id"]), _factor_ug(applied.get(row["node_id"])),
+        )
+        for row in found
+    ]  # fmt: skip
+
+
+def _factor_ug(applied: AppliedFactor | None) -> int | None:
+    return applied.factor.ug_per_kwh if applied is not None and applied.factor is not None else None
 
 
 def lying_each(artifact: Artifact, copies: Iterable[Copy], hour: int) -> list[Lying | None]:

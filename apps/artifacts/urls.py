@@ -1,6 +1,7 @@
 from django.urls import path
 
 from apps.artifacts.api import ArtifactsView, ArtifactView, CopiesView, LineageView
+from apps.artifacts.api_candidates import CandidatesView
 from apps.artifacts.api_plans import OutcomesView, PlanView
 
 urlpatterns = [
@@ -9,5 +10,6 @@ urlpatterns = [
     path("artifacts/plans/<uuid:uuid>/", PlanView.as_view(), name="api-artifact-plan"),
     path("artifacts/plans/<uuid:uuid>/outcomes/", OutcomesView.as_view(), name="api-artifact-plan-outcomes"),
     path("artifacts/<str:digest>/", ArtifactView.as_view(), name="api-artifact"),
+    path("artifacts/<str:digest>/candidates/", CandidatesView.as_view(), name="api-artifact-candidates"),
     path("artifacts/<str:digest>/lineage/", LineageView.as_view(), name="api-artifact-lineage"),
 ]

@@ -233,6 +233,14 @@ def applied_factor(node: Node, basis: str, hour: int) -> AppliedFactor | None:
     )
 
 
+def applied_factors(lab: Lab, basis: str, hour: int) -> dict[int, AppliedFactor]:
+    """Return by node which PUE and factor hold for it in a UTC hour; a node of which nothing was derived is left out. One
+    query."""
+    found = AppliedFactor.objects.select_related("factor")
+    held = found.filter(node__lab=lab, basis=basis, from_hour__lte=hour, to_hour__gt=hour)
+    return {row.node_id: row for row in held}
+
+
 def factors_used(lab: Lab, query: FigureQuery) -> list[tuple[EmissionFactor | None, int | None, Figure]]:
     """Return which factor and PUE priced how much of a figure, largest energy first; factor None = no carbon known."""
     parts = figures_by(lab, query, ["factor", "pue"])

@@ -3,18 +3,30 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
-from apps.dashboard.charts import SERIES, Chart, figure_as_json, label, new_figure
+from apps.dashboard.charts import SERIES, UNKNOWN, Chart, figure_as_json, label, new_figure
 
 
 @dataclass(frozen=True)
 class BytesOf:
-    """What a project keeps of each kind, in the chart's unit. ``colour``: a key of SERIES."""
+    """What a project keeps of each kind, in the chart's unit; or what lies on a medium of each project. ``colour``: a key
+    of SERIES."""
 
     name: str
     colour: str
     href: str
     values: Sequence[float]
+    is_hatched: bool = False  # nobody knows what it is
+
+
+def _marker(part: BytesOf) -> dict[str, Any]:
+    if part.is_hatched:
+        return {
+            "color": SERIES[part.colour], "line": {"width": 0},
+            "pattern": {"shape": "/", "size": 5, "fgcolor": UNKNOWN, "bgcolor": "rgba(0,0,0,0)"},
+        }  # fmt: skip
+    return {"color": SERIES[part.colour], "line": {"width": 0}}
 
 
 def kept_bars(*, name: str, summary: str, kinds: Sequence[str], projects: Sequence[BytesOf], unit: str) -> Chart:
@@ -23,7 +35,7 @@ def kept_bars(*, name: str, summary: str, kinds: Sequence[str], projects: Sequen
     for part in projects:
         figure.add_bar(
             y=list(range(len(kinds))), x=list(part.values), orientation="h", name=label(part.name), meta=part.href,
-            marker={"color": SERIES[part.colour], "line": {"width": 0}}, customdata=[escape(kind) for kind in kinds],
+            marker=_marker(part), customdata=[escape(kind) for kind in kinds],
             hovertemplate=f"%{{customdata}}<br>%{{fullData.name}}: %{{x:.3~g}} {unit}<extra></extra>",
         )  # fmt: skip
     figure.update_layout(

@@ -17,7 +17,7 @@ def cell(value: object) -> str:
         return ""
     text = str(value)
     bare = text.lstrip("'")
-    if not isinstance(value, int) and (bare[:1].isspace() or bare.lstrip().startswith(_DANGEROUS)):
+    if not isinstance(value, int | float) and (bare[:1].isspace() or bare.lstrip().startswith(_DANGEROUS)):
         return "'" + text
     return text
 

@@ -26,6 +26,7 @@ from apps.dashboard.pages import (
     scopes,
     settings,
     sites,
+    storage,
 )
 
 urlpatterns = [
@@ -61,6 +62,8 @@ urlpatterns = [
     path("assets/labels/", assets_register.assets_labels, name="assets-labels"),
     path("artifacts/", artifacts.artifacts, name="artifacts"),
     path("artifacts.csv", artifacts.artifacts_csv),
+    path("artifacts/storage/", storage.storage, name="storage"),
+    path("artifacts/storage.csv", storage.storage_csv),
     path("artifacts/plans/", plans.plans, name="plans"),
     path("artifacts/holds/", holds.holds, name="holds"),
     path("artifacts/plans/<uuid:uuid>/", plans.plan, name="plan"),

@@ -8,9 +8,10 @@ from apps.accounts.models import Lab
 from apps.artifacts.reusing import Reusable, reusable, terms_of_row
 from apps.carbon.selectors import figures_of_runs
 from apps.preflight.choices import Verdict
-from apps.preflight.telling import Asker, emission_of, metrics_of
+from apps.preflight.telling import Asker, emission_of
 from apps.preflight.verdicts import Found
 from apps.runs.models import Fingerprint, Run
+from apps.runs.selectors import metrics_of
 
 MOST = 3
 SCRATCH = "scratch"

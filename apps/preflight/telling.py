@@ -19,8 +19,9 @@ from apps.preflight.choices import Level, Verdict
 from apps.preflight.differences import Difference, differences
 from apps.preflight.selectors import runs_told
 from apps.preflight.verdicts import Found, Match
-from apps.preflight.words import message, metric_shown, opening
-from apps.runs.models import Metric, Run
+from apps.preflight.words import message, opening
+from apps.runs.models import Run
+from apps.runs.selectors import metrics_of
 
 TOLD = 5
 MOST_ALIKE = 10
@@ -66,17 +67,6 @@ class Told:
 def emission_of(figure: Figure | None) -> int | None:
     """Return µg, None where some of the energy has no factor: at least so much is not so much."""
     return None if figure is None or figure.without_factor_mj else figure.emission_ug
-
-
-def metrics_of(run_ids: Sequence[int]) -> dict[int, tuple[str, float]]:
-    """Return the metric worth telling of each run. One query."""
-    named: dict[int, dict[str, float]] = {}
-    found = Metric.objects.filter(run_id__in=run_ids, last_value__isnull=False).values_list("run_id", "name", "last_value")
-    for run_id, name, value in found:
-        if value is not None:
-            named.setdefault(run_id, {})[name] = value
-    shown = {run_id: metric_shown(values) for run_id, values in named.items()}
-    return {run_id: (name, named[run_id][name]) for run_id, name in shown.items() if name is not None}
 
 
 def told(lab: Lab, question: Question, found: Found, asker: Asker) -> tuple[list[Told], dict[str, Any] | None]:

@@ -1,13 +1,9 @@
 """What is said of a question, as sentences for a terminal. Pure."""
 
-import re
 from collections.abc import Iterable
 
 from apps.preflight.choices import Certainty, Verdict
 
-_VALIDATION = re.compile(r"(^|[/_.\- ])(val|valid|validation|eval|dev|test)", re.IGNORECASE)
-_LOSS = re.compile(r"loss|error|perplexity|ppl|nll", re.IGNORECASE)
-_TIME = re.compile(r"time|runtime|second|epoch|step|samples_per|lr$|learning_rate|memory|system/", re.IGNORECASE)
 _OPENING = {
     Verdict.SAME_RUN: "This run is known already",
     Verdict.DECLARED: "Repeated on purpose",
@@ -29,16 +25,6 @@ _POSSIBLE = {
 }
 _SCALES = {"mJ": ((3_600_000_000_000, "MWh"), (3_600_000_000, "kWh"), (3_600_000, "Wh"), (3_600, "mWh")),
            "ug": ((10**12, "t"), (10**9, "kg"), (10**6, "g"), (10**3, "mg"))}  # fmt: skip
-
-
-def metric_shown(names: Iterable[str]) -> str | None:
-    """Return which of a run's metrics says best how it went: of validation, else a loss, else the first by name."""
-    listed = sorted(name for name in names if not _TIME.search(name))
-    validation = [name for name in listed if _VALIDATION.search(name)]
-    for found in ([name for name in validation if not _LOSS.search(name)], validation):
-        if found:
-            return found[0]
-    return next((name for name in listed if _LOSS.search(name)), listed[0] if listed else None)
 
 
 def amount(value: int, unit: str) -> str:

@@ -1,6 +1,6 @@
 """Reads of runs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -12,7 +12,8 @@ from apps.core.sql import rows
 from apps.runs.choices import Tier
 from apps.runs.code_texts import near_texts
 from apps.runs.fingerprints import found_by_param
-from apps.runs.models import Fingerprint, Run, TierKey
+from apps.runs.headline import metric_shown
+from apps.runs.models import Fingerprint, Metric, Run, TierKey
 
 SORTS = {"started": "started_us", "ended": "ended_us", "name": "name"}
 MAX_SIBLINGS = 1000
@@ -118,3 +119,14 @@ def near_code_of(run: Run, normal: str) -> NearCode | None:
 def fingerprints_of(runs: Iterable[Run]) -> dict[int, Fingerprint]:
     """Return the fingerprints of runs by the run's key; a run that told none is left out. One query."""
     return {row.run_id: row for row in Fingerprint.objects.filter(run__in=[run.pk for run in runs])}
+
+
+def metrics_of(run_ids: Sequence[int]) -> dict[int, tuple[str, float]]:
+    """Return (name, last value) of the metric that says best how each run went. One query."""
+    named: dict[int, dict[str, float]] = {}
+    found = Metric.objects.filter(run_id__in=run_ids, last_value__isnull=False).values_list("run_id", "name", "last_value")
+    for run_id, name, value in found:
+        if value is not None:
+            named.setdefault(run_id, {})[name] = value
+    shown = {run_id: metric_shown(values) for run_id, values in named.items()}
+    return {run_id: (name, named[run_id][name]) for run_id, name in shown.items() if name is not None}

@@ -1,6 +1,7 @@
 """Building artifacts and runs, as clients tell of them."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -11,9 +12,16 @@ from apps.artifacts.models import Artifact
 from apps.artifacts.parsing import ArtifactRow, parse_artifacts
 from apps.artifacts.services.registering import Answer, register
 from apps.core.clock import now_us
+from apps.core.jobs import work_until_empty
+from apps.core.models import Job
+from apps.runs.fingerprints import put_fingerprint
+from apps.runs.metric_parsing import Point
+from apps.runs.metrics import add_points
 from apps.runs.models import Run
 from apps.runs.services import RunFacts, put_run
 from tests.builders import T0, SmallLab
+from tests.runs.fingerprints import hex64
+from tests.runs.fingerprints import parsed as fingerprint
 
 
 def digest(text: str) -> str:
@@ -49,3 +57,29 @@ def a_run(lab: SmallLab, name: str = "train.py", **more: Any) -> Run:
 
 def edge(run: Run | UUID | str, role: str = "produced") -> dict[str, str]:
     return {"run": str(run.uuid if isinstance(run, Run) else run), "role": role}
+
+
+def trained(
+    lab: SmallLab, name: str, *, data: str = "", metrics: Mapping[str, float] | None = None, **more: Any
+) -> Artifact:
+    """Return a model that is there, made by a run of its own: of ``data`` (and an architecture ``resnet18``), with last
+    values of ``metrics``. ``more``: facts of the artifact."""
+    run = a_run(lab)
+    if data:
+        put_fingerprint(run=run, told=of_data(data))
+    for metric, value in (metrics or {}).items():
+        add_points(lab=lab.lab, uuid=run.uuid, points={metric: [Point(1, T0, value)]}, bound_node=None, now=None)
+    usual = {"kind": "model", "copies": [{"path": f"/m/{name}", "medium": "hdd"}], "runs": [edge(run)]}
+    return artifact(lab, name, **{**usual, **more})
+
+
+def of_data(name: str, **more: Any) -> Any:
+    """Return the fingerprint of a run on data of this name and content."""
+    items = [{"role": "data", "name": name, "files": 1, "bytes": 1, "state": "verified"}]
+    return fingerprint(data={"verified": hex64(name), "items": items}, **more)
+
+
+def settle() -> None:
+    """Do all that waits for a worker, whenever it is due."""
+    Job.objects.update(due_us=0)
+    work_until_empty(worker="test")

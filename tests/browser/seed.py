@@ -125,6 +125,7 @@ def _artifacts(small: Any, runs: list[uuid.UUID], now: int) -> str:
     from apps.artifacts.retention import DAY_US
     from apps.artifacts.services.acts import pin, promote
     from apps.artifacts.services.holds import place_hold
+    from apps.artifacts.services.joining import join_new
     from apps.artifacts.services.plans import make_plan, object_to, tell_owners
     from tests.artifacts.support import digest, edge, row, told
 
@@ -154,6 +155,7 @@ def _artifacts(small: Any, runs: list[uuid.UUID], now: int) -> str:
     ]  # fmt: skip
     told(small, *steps, now=now - 60 * DAY_US, by=small.owner)
     told(small, cells, base, tuned, row("log.txt", kind="log", bytes=12), now=now, by=small.owner)
+    join_new(lab=small.lab, now=now)
     Copy.objects.filter(path="/m/copy.safetensors").update(state="corrupt")
     Copy.objects.filter(path="/backup/cells").update(state="missing")
     pin(artifact=Artifact.objects.get(name="cells-2026"), reason="Cited in the paper of May", by=small.owner, now=now)

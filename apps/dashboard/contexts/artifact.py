@@ -13,6 +13,7 @@ from apps.artifacts.selectors import lineage
 from apps.artifacts.storage import lying_each
 from apps.core.units import hour_of
 from apps.dashboard.calc import grouped, pue, size
+from apps.dashboard.contexts.artifact_candidates import CandidateLines, candidate_lines
 from apps.dashboard.contexts.artifact_graph import Graph, graph_of
 from apps.dashboard.contexts.artifact_keeping import KeepingShown, MediumShown, keeping_shown, media, reuse_words
 from apps.dashboard.contexts.artifact_life import Life, Spans, life_of, run_query, spans_of
@@ -62,6 +63,7 @@ class ArtifactPage:
     reuse: str
     media: list[MediumShown]
     runs: RunLines
+    candidates: CandidateLines | None
     graph: Graph | None
     is_cut: bool
     life: Life | None
@@ -98,6 +100,7 @@ def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -
         reuse=reuse_words(chance) if chance is not None else "",
         media=media(),
         runs=run_lines(lab, edges, number, spans),
+        candidates=candidate_lines(artifact),
         graph=graph_of(artifact, found),
         is_cut=found.is_cut,
         life=life_of(lab, found, own, spans) if found.makers else None,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from apps.accounts.models import Lab, Project
-from apps.artifacts.calc import kept
+from apps.artifacts.calc import costs
 from apps.artifacts.choices import Kind
-from apps.artifacts.storage import Kept, kept_by, known, lying_of
+from apps.artifacts.storage import Kept, kept_by, known, lots_of
 from apps.core.units import hour_of
 from apps.dashboard.artifact_charts import BytesOf, kept_bars
 from apps.dashboard.calc import Unit, size, size_unit, sized
@@ -46,7 +46,7 @@ class Holdings:
 
 
 def holdings(lab: Lab, projects: Sequence[Project], now: int) -> Holdings:
-    """Return what a lab keeps. Six queries, whatever it keeps."""
+    """Return what a lab keeps. Seven queries, whatever it keeps."""
     kept_parts = kept_by(lab)
     whole, every = sum(part.bytes for part in kept_parts), sum(part.copy_bytes for part in kept_parts)
     unit = size_unit([whole])
@@ -58,7 +58,7 @@ def holdings(lab: Lab, projects: Sequence[Project], now: int) -> Holdings:
         copies=sum(part.copies for part in kept_parts),
         size=size(whole),
         twice=size(every - whole) if every > whole else "",
-        keeping=keeping_shown(kept(lying_of(lab, hour_of(now)))),
+        keeping=keeping_shown(costs(lots_of(lab, hour_of(now))).keeping),
         chart=_chart(by_project, kinds, unit) if whole else None,
         twin_heads=[kind.label for kind in kinds],
         twin=[_twin_row(name, cells, kinds, unit) for name, _, cells in by_project],

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from apps.artifacts.calc import POWER, Keeping
-from apps.dashboard.calc import shown, significant, size, unit_for
+from apps.artifacts.calc import POWER, Cost, Keeping
+from apps.dashboard.calc import Unit, shown, significant, size, unit_for
 from apps.dashboard.figures import WouldBe, estimated
 
 
@@ -55,6 +55,19 @@ def keeping_shown(it: Keeping) -> KeepingShown:
         f"{shown(it.low_mj, unit)}–{shown(it.high_mj, unit)} {unit.name}",
         left_out,
     )
+
+
+def energy_shown(it: Cost, unit: Unit | None = None) -> WouldBe | None:
+    """Return the energy of a year, None where nothing of it is known."""
+    lacking = bool(it.keeping.unknown_bytes or it.keeping.without_pue_bytes)
+    return estimated(it.keeping.energy_mj, unit=unit, at_least=lacking) if it.keeping.known else None
+
+
+def emission_shown(it: Cost, unit: Unit | None = None) -> WouldBe | None:
+    """Return the carbon of a year, None where nothing of it is known."""
+    if not it.is_carbon_known:
+        return None
+    return estimated(it.emission_ug, "emission_ug", unit, at_least=not it.is_carbon_whole)
 
 
 def reuse_words(chance: Fraction) -> str:

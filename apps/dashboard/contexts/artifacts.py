@@ -6,31 +6,40 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count
 
 from apps.accounts.models import Lab
-from apps.artifacts.choices import ArtifactState, CopyState, Kind
+from apps.artifacts.choices import ArtifactState, CopyState, Kind, Medium
 from apps.artifacts.models import Artifact, Copy, Pin
+from apps.artifacts.search import Search
+from apps.artifacts.searching import metric_values
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput
 from apps.dashboard.calc import size
-from apps.dashboard.contexts.artifact_filters import COPIES, FILTERS, LATEST, SORTS, artifacts_filtered, is_narrowed
+from apps.dashboard.contexts.artifact_filters import COPIES, FILTERS, LATEST, SORTS, Asked, Drop, artifacts_filtered, to_drop
 from apps.dashboard.contexts.artifact_holdings import NO_PROJECT, Holdings, holdings
 from apps.dashboard.contexts.runs import Sort
+from apps.runs.headline import less_is_better
 
 PAGE_ROWS = 50
+# Filters that the form folds away.
+MORE = (
+    "architecture", "base_model", "data", "metric", "metric_min", "metric_max", "bytes_min", "bytes_max", "licence",
+    "medium", "format", "copies", "pinned",
+)  # fmt: skip
 CHUNK = 2000
 _COUNTED = (CopyState.PRESENT, CopyState.MISSING, CopyState.CORRUPT)  # as the CSV has them
 
 
 @dataclass(frozen=True)
 class ArtifactRow:
-    """An artifact in a list, with how many of its copies are in which state."""
+    """An artifact in a list, with how many of its copies are in which state. ``value``: of the metric asked for."""
 
     artifact: Artifact
     size: str
     copies: Mapping[str, int]
     pinned: str  # why, '' where it is not
+    value: float | None = None
 
     @property
     def present(self) -> int:
@@ -55,8 +64,12 @@ class ArtifactsPage:
     first: int
     last: int
     filters: dict[str, str]
+    kept_sort: str  # for the form: another order than the usual one
     narrowed: bool
     more: bool
+    drops: list[Drop]
+    several: bool  # filters leave nothing, and more than one of them is to blame
+    media: list[tuple[str, str]]
     kinds: list[tuple[str, str]]
     states: list[tuple[str, str]]
     copies: list[tuple[str, str]]
@@ -71,37 +84,52 @@ class ArtifactsPage:
 
 def artifacts_page(*, lab: Lab, params: Mapping[str, str], now: int) -> ArtifactsPage:
     """Return the board. The number of queries does not depend on the number of artifacts."""
-    found, filters = artifacts_filtered(lab, params)
+    asked = artifacts_filtered(lab, params)
     page = _page_number(params.get("page", "1"))
     start = (page - 1) * PAGE_ROWS
-    rows = artifact_rows(_whole(list(found.values_list("pk", flat=True)[start : start + PAGE_ROWS])))
-    number = found.count()
-    asked = {name: value for name, value in filters.items() if value and (name, value) != ("sort", LATEST)}
+    numbers, number = _page_of(asked, start)
+    rows = artifact_rows(_whole(numbers), metric_values(numbers, asked.search))
+    filters = asked.filters
+    drops = [] if number else to_drop(lab, asked)
 
     def address(**changes: str) -> str:
-        return "?" + urlencode({**asked, **changes})
+        return "?" + urlencode({**asked.told, **changes})
 
     projects = list(lab.projects.order_by("name", "pk"))
     return ArtifactsPage(
-        holdings=None if is_narrowed(filters, page) else holdings(lab, projects, now),
+        holdings=None if asked.is_narrowed or page > 1 or filters["sort"] != LATEST else holdings(lab, projects, now),
         rows=rows,
         number=number,
         first=start + 1,
         last=start + len(rows),
         filters=filters,
-        narrowed=any(filters[name] for name in FILTERS),
-        more=any(filters[name] for name in ("format", "copies", "pinned")),
+        kept_sort="" if filters["sort"] in (asked.usual_sort, "-metric") else filters["sort"],
+        narrowed=asked.is_narrowed,
+        more=any(filters[name] for name in MORE),
+        drops=drops,
+        several=not number and not drops and sum(bool(filters[name]) for name in FILTERS) > 1,
+        media=list(Medium.choices),
         kinds=list(Kind.choices),
         states=list(ArtifactState.choices),
         copies=list(COPIES.items()),
         formats=_formats(lab),
         projects=[*((each.slug, each.name) for each in projects), ("~none", NO_PROJECT)],
-        sorts={name: _sort(name, filters["sort"], address) for name in SORTS},
+        sorts={name: _sort(name, asked, address) for name in SORTS},
         before=address(page=str(page - 1)) if page > 1 else "",
         after=address(page=str(page + 1)) if start + len(rows) < number else "",
         csv="/artifacts.csv" + address(),
         any_artifacts=bool(rows) or Artifact.objects.filter(lab=lab).exists(),
     )
+
+
+def _page_of(asked: Asked, start: int) -> tuple[list[int], int]:
+    """Return the numbers on a page, and how many fit. What a search takes long to find is looked for once: to count it would
+    take as long again."""
+    listed = asked.found.values_list("pk", flat=True)
+    if asked.search == Search():
+        return list(listed[start : start + PAGE_ROWS]), asked.found.count()
+    numbers = list(listed)
+    return numbers[start : start + PAGE_ROWS], len(numbers)
 
 
 def _whole(numbers: Sequence[int]) -> list[Artifact]:
@@ -121,16 +149,22 @@ def _formats(lab: Lab) -> list[str]:
     return sorted(listed.distinct())
 
 
-def _sort(name: str, current: str, address: Any) -> Sort:
-    now = {f"-{name}": "descending", name: "ascending"}.get(current, "")
-    first = name if name == "name" else f"-{name}"
-    return Sort(address(sort={"descending": name, "ascending": f"-{name}"}.get(now, first)), now)
+def _sort(name: str, asked: Asked, address: Any) -> Sort:
+    now = {f"-{name}": "descending", name: "ascending"}.get(asked.filters["sort"], "")
+    first = name if name in ("name", "metric") else f"-{name}"
+    other = {"descending": name, "ascending": f"-{name}"}.get(now, first)
+    if name == "metric" and asked.search.metric and not less_is_better(asked.search.metric):
+        now = {"ascending": "descending", "descending": "ascending"}.get(now, "")  # the best is the most
+    return Sort(address(sort=other), now)
 
 
-def artifact_rows(artifacts: Sequence[Artifact]) -> list[ArtifactRow]:
-    """Return artifacts as rows. Two queries."""
+def artifact_rows(artifacts: Sequence[Artifact], values: Mapping[int, float] | None = None) -> list[ArtifactRow]:
+    """Return artifacts as rows, with ``values`` of the metric asked for. Two queries."""
     copies, pins = _copies_and_pins([each.pk for each in artifacts])
-    return [ArtifactRow(each, size(each.bytes), copies[each.pk], pins.get(each.pk, "")) for each in artifacts]
+    told = values or {}
+    return [
+        ArtifactRow(each, size(each.bytes), copies[each.pk], pins.get(each.pk, ""), told.get(each.pk)) for each in artifacts
+    ]
 
 
 def _copies_and_pins(numbers: Sequence[int]) -> tuple[Mapping[int, Counter[str]], Mapping[int, str]]:
@@ -144,7 +178,7 @@ def _copies_and_pins(numbers: Sequence[int]) -> tuple[Mapping[int, Counter[str]]
 
 CSV_HEAD = (
     "digest", "name", "kind", "form", "format", "bytes", "files", "state", "project", "owner", "licence", "copies_present",
-    "copies_missing", "copies_corrupt", "pinned", "registered_utc",
+    "copies_missing", "copies_corrupt", "pinned", "registered_utc", "metric", "metric_value",
 )  # fmt: skip
 _COLUMNS = (
     "pk", "digest", "name", "kind", "form", "format", "bytes", "files", "state", "project__slug", "owner__username",
@@ -152,14 +186,17 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def artifact_lines(found: QuerySet[Artifact]) -> Iterator[tuple[Any, ...]]:
-    """Yield the lines of the CSV. Three queries for each CHUNK of artifacts."""
-    numbers = list(found.values_list("pk", flat=True))
+def artifact_lines(asked: Asked) -> Iterator[tuple[Any, ...]]:
+    """Yield the lines of the CSV. Four queries for each CHUNK of artifacts at most."""
+    numbers = list(asked.found.values_list("pk", flat=True))
+    metric = asked.search.metric
     for start in range(0, len(numbers), CHUNK):
         part = numbers[start : start + CHUNK]
         by_pk = {row[0]: row[1:] for row in Artifact.objects.filter(pk__in=part).values_list(*_COLUMNS)}
         copies, pins = _copies_and_pins(part)
+        values = metric_values(part, asked.search)
         for pk in part:
             if pk in by_pk:
                 *told, registered_us = by_pk[pk]
-                yield (*told, *(copies[pk][state] for state in _COUNTED), pins.get(pk, ""), utc(registered_us).isoformat())
+                counted = (copies[pk][state] for state in _COUNTED)
+                yield (*told, *counted, pins.get(pk, ""), utc(registered_us).isoformat(), metric, values.get(pk, ""))

@@ -13,8 +13,9 @@ from apps.preflight.calc import Likeness, Seeds
 from apps.preflight.choices import RepeatState
 from apps.preflight.models import Repeat
 from apps.preflight.repeats import Sides, sides_of
-from apps.preflight.telling import metrics_of, who_of
+from apps.preflight.telling import who_of
 from apps.runs.models import Run
+from apps.runs.selectors import metrics_of
 
 _WORDS = {
     Likeness.SAME: "same",

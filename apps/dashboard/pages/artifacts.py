@@ -34,8 +34,8 @@ def artifacts(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page()
 def artifacts_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download the artifacts that the filters leave."""
-    listed, _ = artifacts_filtered(visitor.lab, request.GET.dict())
-    return csv_response(f"{visitor.lab.slug}-artifacts", CSV_HEAD, artifact_lines(listed))
+    asked = artifacts_filtered(visitor.lab, request.GET.dict())
+    return csv_response(f"{visitor.lab.slug}-artifacts", CSV_HEAD, artifact_lines(asked))
 
 
 def _asked(visitor: Visitor, digest: str) -> Artifact:

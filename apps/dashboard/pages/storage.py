@@ -1,0 +1,20 @@
+"""Storage: what keeping artifacts costs by project and medium, and its CSV."""
+
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import render
+
+from apps.dashboard.access import Visitor, page
+from apps.dashboard.contexts.storage import STORAGE_HEAD, storage_lines, storage_page
+from apps.dashboard.csvs import csv_response
+
+
+@page()
+def storage(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Show what keeping costs in a year."""
+    return render(request, "pages/storage.html", {"page": storage_page(lab=visitor.lab, now=visitor.now)})
+
+
+@page()
+def storage_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Download it by project and medium."""
+    return csv_response(f"{visitor.lab.slug}-storage", STORAGE_HEAD, storage_lines(visitor.lab, visitor.now))

@@ -1,0 +1,28 @@
+"""Which of a run's metrics says best how it went, and which way it is better. Pure."""
+
+import re
+from collections.abc import Iterable
+
+_VALIDATION = re.compile(r"(^|[/_.\- ])(val|valid|validation|eval|dev|test)", re.IGNORECASE)
+_LOSS = re.compile(r"loss|error|perplexity|ppl|nll", re.IGNORECASE)
+_LESS = re.compile(
+    r"loss|error|perplexity|ppl|nll|latency|duration|runtime|"
+    r"(^|[/_.\- ])(err|mae|mse|rmse|mape|wer|cer|fid|ece|bpc|bpb|time)([/_.\- ]|$)",
+    re.IGNORECASE,
+)
+_TIME = re.compile(r"time|runtime|second|epoch|step|samples_per|lr$|learning_rate|memory|system/", re.IGNORECASE)
+
+
+def metric_shown(names: Iterable[str]) -> str | None:
+    """Return which of a run's metrics says best how it went: of validation, else a loss, else the first by name."""
+    listed = sorted(name for name in names if not _TIME.search(name))
+    validation = [name for name in listed if _VALIDATION.search(name)]
+    for found in ([name for name in validation if not _LOSS.search(name)], validation):
+        if found:
+            return found[0]
+    return next((name for name in listed if _LOSS.search(name)), listed[0] if listed else None)
+
+
+def less_is_better(name: str) -> bool:
+    """Return whether a metric of this name is the better the less it is: losses, errors, distances, times."""
+    return _LESS.search(name) is not None

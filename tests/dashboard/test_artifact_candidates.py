@@ -1,0 +1,72 @@
+"""/artifacts/<digest>/: what could be adapted instead, or beside."""
+
+from django.test import Client
+
+from tests.artifacts.support import artifact, settle, trained
+from tests.builders import SmallLab, W, push
+from tests.dashboard.support import HOSTILE, figures_on, queries, text_of
+
+TITLE = "Could be adapted instead, or beside"
+
+
+def section(page: str, title: str = TITLE) -> str:
+    return page.split(f">{title}</h2>")[1].split("</section>")[0]
+
+
+def test_others_are_told_with_why_and_what_they_took(lab: SmallLab, owner: Client) -> None:
+    mine = trained(lab, "mine.pt", data="cats")
+    other = trained(lab, "other.pt", data="cats-2", metrics={"val_acc": 0.5}, licence="MIT", bytes=91_234_567)
+    run = other.run_edges.get().run
+    push(lab.node, [W("gpu:GPU-1", 4_000_000, shares=((f"run:{run.uuid}", 4_000_000),))])
+    settle()
+    told = section(text_of(owner.get(f"/artifacts/{mine.digest}/")))
+    assert f'href="/artifacts/{other.digest}/">other.pt</a>' in told
+    for words in ("the same architecture, data of a like name (cat)", "val_acc 0.5", "91.2", "MIT"):
+        assert words in told
+    ((query, value),) = figures_on(told)
+    assert f"run%3A{run.uuid}" in query
+    assert value == 4_000_000
+
+
+def test_what_is_not_known_is_said(lab: SmallLab, owner: Client) -> None:
+    alone = trained(lab, "alone.pt")
+    assert "Nothing is known of it that another model could share" in section(
+        text_of(owner.get(f"/artifacts/{alone.digest}/"))
+    )
+    cats = trained(lab, "cats.pt", data="cats")
+    settle()
+    assert "No other model that is there shares" in section(text_of(owner.get(f"/artifacts/{cats.digest}/")))
+    trained(lab, "more.pt", data="cats-2")
+    settle()
+    told = section(text_of(owner.get(f"/artifacts/{cats.digest}/")))
+    for words in ("no metric", "not told", "not measured"):
+        assert words in told
+
+
+def test_data_have_models_and_logs_have_none(lab: SmallLab, owner: Client) -> None:
+    data, log = artifact(lab, "cat-photos", kind="dataset"), artifact(lab, "cat.log", kind="log")
+    trained(lab, "cats.pt", data="cats")
+    settle()
+    assert "cats.pt" in section(text_of(owner.get(f"/artifacts/{data.digest}/")), "Models that know such data")
+    assert TITLE not in text_of(owner.get(f"/artifacts/{log.digest}/"))
+
+
+def test_hostile_names_are_shown_as_they_are(lab: SmallLab, owner: Client) -> None:
+    mine = trained(lab, "mine.pt", tags={"task": "cats"})
+    trained(lab, HOSTILE, tags={"task": f"cats {HOSTILE}"}, licence=HOSTILE)
+    settle()
+    page = text_of(owner.get(f"/artifacts/{mine.digest}/"))
+    assert "alert(1)" in page
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+
+
+def test_queries_do_not_grow(lab: SmallLab, owner: Client) -> None:
+    mine = trained(lab, "mine.pt", data="cats", metrics={"acc": 0.1})
+    trained(lab, "first.pt", data="cats", metrics={"acc": 0.1})
+    settle()
+    before = queries(owner, f"/artifacts/{mine.digest}/")
+    for i in range(9):
+        trained(lab, f"m{i}.pt", data="cats", metrics={"acc": 0.1})
+    settle()
+    assert queries(owner, f"/artifacts/{mine.digest}/") == before
