@@ -71,7 +71,13 @@ class Migration(migrations.Migration):
             name="files_day",
             field=models.IntegerField(default=0),
         ),
+        # On servers that are read already nothing begins by itself: a tick in their form begins it.
         migrations.AddField(
+            model_name="mlflowsource",
+            name="reads_files",
+            field=models.BooleanField(default=False),
+        ),
+        migrations.AlterField(
             model_name="mlflowsource",
             name="reads_files",
             field=models.BooleanField(default=True),
