@@ -68,21 +68,32 @@ def days_of(lab: Lab, project: Project | None) -> dict[Retention, int | None]:
 
 def proposals(lab: Lab, node: Node, *, project: Project | None = None, now: int) -> list[Proposal]:
     """Return the copies on a node (of a project) that are due, the largest first."""
+    due = [each for each in _dated(lab, node, project, now) if each[2] <= now]
+    return _with_costs(lab, node, due, now)
+
+
+def next_due_us(lab: Lab, node: Node, *, project: Project | None = None, now: int) -> int | None:
+    """Return when the next copy on a node (of a project) is due, µs UTC; None where none ever is by itself."""
+    return min((at_us for _, _, at_us in _dated(lab, node, project, now) if at_us > now), default=None)
+
+
+def _dated(lab: Lab, node: Node, project: Project | None, now: int) -> list[tuple[Copy, Retention, int]]:
+    """Return the copies on a node that may go some time, with their class and when they are due, µs UTC."""
     copies = Copy.objects.filter(lab=lab, node=node, state=CopyState.PRESENT).select_related("artifact__project", "node")
     if project is not None:
         copies = copies.filter(artifact__project=project)
     listed = list(copies.order_by("pk"))
     found = kept_as(lab, {copy.artifact_id: copy.artifact for copy in listed}, now)
     days: dict[int | None, Mapping[Retention, int | None]] = {}
-    due = []
+    dated = []
     for copy in listed:
         whose = copy.artifact.project
         told = days.get(copy.artifact.project_id) or days_of(lab, whose)
         days[copy.artifact.project_id] = told
         at_us = due_us(found[copy.artifact_id], told, max(copy.modified_us or 0, copy.first_us))
-        if at_us is not None and at_us <= now:
-            due.append((copy, found[copy.artifact_id], at_us))
-    return _with_costs(lab, node, due, now)
+        if at_us is not None:
+            dated.append((copy, found[copy.artifact_id], at_us))
+    return dated
 
 
 def kept_as(lab: Lab, artifacts: Mapping[int, Artifact], now: int) -> dict[int, Retention]:

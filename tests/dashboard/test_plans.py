@@ -11,10 +11,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import AuditEntry, User
-from apps.artifacts.models import Artifact, Notice, Plan, RetentionDays
+from apps.artifacts.models import Artifact, Copy, Notice, Plan, RetentionDays
 from apps.artifacts.retention import DAY_US
 from apps.artifacts.services.plans import make_plan, tell_owners
-from apps.core.clock import now_us
+from apps.core.clock import now_us, utc
 from apps.core.jobs import work_until_empty
 from apps.runs.models import Run
 from tests.artifacts.support import a_run, edge, row, told
@@ -214,7 +214,13 @@ def test_mistakes_are_told(lab: SmallLab, owner: Client, data: dict[str, str], w
 
 def test_nothing_due_and_a_plan_that_is_open(kept: SmallLab, owner: Client) -> None:
     RetentionDays.objects.bulk_create(RetentionDays(lab=kept.lab, kept=name) for name in ("intermediate", "final"))
-    assert "Nothing on this machine is due" in _post(owner, PAGE, 400, do="make", node=str(kept.node.uuid))
+    told = _post(owner, PAGE, 400, do="make", node=str(kept.node.uuid))
+    assert "Nothing on this machine is due" in told
+    assert "Nothing on it ever is by itself" in told
+    RetentionDays.objects.update(days=3000)
+    first = min(max(copy.modified_us or 0, copy.first_us) for copy in Copy.objects.filter(node=kept.node))
+    day = utc(first + 3000 * DAY_US)
+    assert f"The first is on {day.day} {day:%B %Y}" in _post(owner, PAGE, 400, do="make", node=str(kept.node.uuid))
     RetentionDays.objects.all().delete()
     _post(owner, PAGE, do="make", node=str(kept.node.uuid))
     assert "A plan of this machine is open" in _post(owner, PAGE, 409, do="make", node=str(kept.node.uuid))

@@ -9,11 +9,12 @@ from django.db import IntegrityError, transaction
 from apps.accounts.models import Lab, Project, User
 from apps.artifacts.choices import OPEN_PLANS, Act, ArtifactState, PlanState
 from apps.artifacts.models import Artifact, Plan, PlanLine
-from apps.artifacts.proposing import Proposal, proposals
+from apps.artifacts.proposing import Proposal, next_due_us, proposals
 from apps.artifacts.retention import DAY_US
 from apps.artifacts.services.sparing import give_back, held_plan, record, take_out, take_out_kept
 from apps.artifacts.services.telling import tell
 from apps.artifacts.telling import to_tell, untold
+from apps.core.clock import utc
 from apps.core.errors import Conflict, InvalidInput
 from apps.fleet.models import Node
 
@@ -29,7 +30,8 @@ def make_plan(*, lab: Lab, node: Node, project: Project | None, by: User, now: i
         raise Conflict("A plan of this machine is open.", hint="Finish or withdraw it first.")
     found = proposals(lab, node, project=project, now=now)
     if not found:
-        raise InvalidInput("Nothing on this machine is due.", field="node", hint="Look at what is kept, and for how long.")
+        hint = _next_due(next_due_us(lab, node, project=project, now=now))
+        raise InvalidInput("Nothing on this machine is due.", field="node", hint=hint)
     try:
         plan = Plan.objects.create(lab=lab, node=node, project=project, made_by=by, made_us=now)
     except IntegrityError as error:
@@ -68,6 +70,13 @@ def choose(*, plan: Plan, chosen: Collection[int], shown: Collection[int], by: U
 
 
 @transaction.atomic
+def _next_due(at_us: int | None) -> str:
+    if at_us is None:
+        return "Nothing on it ever is by itself: look at what is kept, and for how long."
+    day = utc(at_us)
+    return f"The first is on {day.day} {day:%B %Y}: look for how long what is kept, since it was written and found."
+
+
 def tell_owners(*, plan: Plan, grace_days: int, trash_days: int, by: User, now: int) -> Plan:
     """Let the grace begin: owners are told what is to go and may object. What is held, pinned or used by now is taken out
     first. Raises InvalidInput and Conflict."""
