@@ -239,6 +239,15 @@ def test_what_cannot_be_done_to_a_plan(plan: Plan, owner: Client, data: dict[str
     assert words in _post(owner, _address(plan), 400, **data)
 
 
+def test_a_plan_that_was_carried_out_says_what_lies_in_the_trash(plan: Plan, owner: Client) -> None:
+    Plan.objects.filter(pk=plan.pk).update(state="applied", trash_days=1)
+    plan.lines.filter(chosen=True).update(outcome="trashed")
+    told = text_of(owner.get(_address(plan)))
+    assert "What went lies in a trash folder for 1 day." in told
+    plan.lines.filter(chosen=True).update(outcome="deleted")
+    assert "Nothing that went lies in a trash folder any more." in text_of(owner.get(_address(plan)))
+
+
 def test_who_may(plan: Plan, viewer: Client, outsider: Client, owner: Client) -> None:
     for path in (PAGE, _address(plan), _address(plan).rstrip("/") + ".csv"):
         assert_needs_sign_in(path)

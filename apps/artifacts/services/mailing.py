@@ -54,6 +54,7 @@ def message_of(notice: Notice) -> EmailMessage:
     number, bytes_ = lines.count(), lines.aggregate(sum=Sum("artifact__bytes"))["sum"] or 0
     host, day = one_line(plan.node.hostname), _when(notice)
     what = f"{number} artifact{'s' if number != 1 else ''}"
+    ending = "" if plan.trash_days == 1 else "s"
     named = [
         f"- {one_line(line.artifact.name)} ({amount(line.artifact.bytes)})"
         for line in lines.select_related("artifact").order_by("-artifact__bytes", "pk")[:MOST_NAMED]
@@ -63,7 +64,7 @@ def message_of(notice: Notice) -> EmailMessage:
     text = "\n".join([
         f"{what} {whose} may go from {host}, {amount(bytes_)} in all:", "", *named, *more, "",
         f"You may object until {day}. What nobody objects to can then be approved.",
-        f"It is moved to a trash folder, and deleted {plan.trash_days} days later at the earliest.",
+        f"It is moved to a trash folder, and deleted {plan.trash_days} day{ending} later at the earliest.",
         "", "Look at them, and say what is to stay:", f"{settings.SITE_URL}/artifacts/plans/{plan.uuid}/?mine=1",
         "", f"LabCarbon, lab {one_line(plan.lab.name)}. This is the only mail about this plan.",
     ])  # fmt: skip

@@ -106,7 +106,12 @@ class PlanPage:
     before: str
     after: str
     command: str
-    outcomes: list[tuple[str, int]]
+    outcomes: list[tuple[LineOutcome, int]]
+
+    @property
+    def in_trash(self) -> int:
+        """Return how many lines lie in a trash folder."""
+        return dict(self.outcomes).get(LineOutcome.TRASHED, 0)
 
 
 def plan_page(*, plan: Plan, params: Mapping[str, str], user: User, now: int) -> PlanPage:
@@ -152,9 +157,9 @@ def _row(line: PlanLine, stays: Mapping[int, str], user: User) -> LineRow:
     )  # fmt: skip
 
 
-def _outcomes(plan: Plan) -> list[tuple[str, int]]:
+def _outcomes(plan: Plan) -> list[tuple[LineOutcome, int]]:
     rows = plan.lines.exclude(outcome="").values("outcome").annotate(many=Count("pk")).order_by("outcome")
-    return [(str(LineOutcome(row["outcome"]).label), row["many"]) for row in rows]
+    return [(LineOutcome(row["outcome"]), row["many"]) for row in rows]
 
 
 def _start(text: str) -> int:

@@ -93,9 +93,9 @@ def _show(work: Work, asked: Asked, lines: List[Line]) -> None:
         stay = [(line, plain(line.stays, 200)) for line in plan.lines if line.stays]
         print(f"  stay: {_count([line for line, _ in stay])}")
         _listed(stay)
-        print(f"  What goes lies in {TRASH} beside where it was, for at least {plan.trash_days} days.")
+        print(f"  What goes lies in {TRASH} beside where it was, for at least {_days(plan.trash_days)}.")
     if work.told.waiting:
-        print(f"  in the trash for less than {plan.trash_days} days: {_count(work.told.waiting)}")
+        print(f"  in the trash for less than {_days(plan.trash_days)}: {_count(work.told.waiting)}")
 
 
 def _confirm(work: Work, asked: Asked, lines: List[Line]) -> None:
@@ -135,6 +135,10 @@ def _sum_up(work: Work, asked: Asked, away: str) -> int:
     if untold:
         print(f"not told to the server: {untold:,} lines; the same command tells it", file=sys.stderr)
     return 1 if away or untold or told.refused or told.not_taken else 0
+
+
+def _days(days: int) -> str:
+    return f"{days} day{'' if days == 1 else 's'}"
 
 
 def _count(lines: List[Line]) -> str:

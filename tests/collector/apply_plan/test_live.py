@@ -78,7 +78,7 @@ def test_from_a_plan_to_tombstones(live_server: Any, tmp_path: Path, monkeypatch
     assert done.returncode == 0, done.stderr
     assert hashlib.sha256((folder / "step3.pt").read_bytes()).hexdigest() == lines["step3.pt"].artifact.digest
 
-    assert "for less than 1 days: 1 line" in machine.call("apply-plan", str(plan.uuid), "--empty", "--yes").stdout
+    assert "for less than 1 day: 1 line" in machine.call("apply-plan", str(plan.uuid), "--empty", "--yes").stdout
     _two_days_ago(machine.home / "plans" / f"{plan.uuid}.jsonl")
     pin = Pin.objects.create(artifact=lines["step2"].artifact, reason="thesis", from_us=now_us())
     done = machine.call("apply-plan", str(plan.uuid), "--empty", "--yes")
