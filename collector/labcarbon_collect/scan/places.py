@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass, field
-from typing import Dict, Iterator, List, NamedTuple, Protocol, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Protocol, Sequence, Tuple
 
 from labcarbon_collect.fingerprint.budget import Budget, open_plain
 from labcarbon_collect.fingerprint.manifests import manifest
@@ -79,14 +79,22 @@ class LocalReader:
     """An open file of this machine."""
 
     def __init__(self, path: bytes, *, follow: bool) -> None:
-        self._descriptor = open_plain(path) if follow else _open_no_link(path)
+        self._opened_as: Optional[Stood] = None  # asked for once, as it was when it was opened
+        if follow:
+            self._descriptor = open_plain(path)
+        else:
+            self._descriptor, about = _open_no_link(path)
+            self._opened_as = Stood(about.st_size, about.st_mtime_ns)
 
     def close(self) -> None:
         """Let go of it."""
         os.close(self._descriptor)
 
     def stood(self) -> Stood:
-        """How it is now, by its descriptor."""
+        """How it is now, by its descriptor; the first answer may be from when it was opened."""
+        if self._opened_as is not None:
+            stood, self._opened_as = self._opened_as, None
+            return stood
         about = os.fstat(self._descriptor)
         return Stood(about.st_size, about.st_mtime_ns)
 
@@ -160,10 +168,11 @@ def _note(entry: os.DirEntry[bytes], found: Listing) -> None:
             found.linked[entry.name] = f"{about.st_dev}:{about.st_ino}"
 
 
-def _open_no_link(path: bytes) -> int:
+def _open_no_link(path: bytes) -> Tuple[int, os.stat_result]:
     """Open a plain file that is no link now; never waits for the other end of a pipe."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    about = os.fstat(descriptor)
+    if not stat.S_ISREG(about.st_mode):
         os.close(descriptor)
         raise OSError(0, "it is no plain file")
-    return descriptor
+    return descriptor, about

@@ -109,18 +109,21 @@ class FileReader:
     def _hashed(self, file: Reader, task: Task, about: Optional[About], view: memoryview, count: int) -> Read:
         size = task.stamp[1]
         whole = hashlib.sha256(view[:count])
-        payload = _Payload(about)
-        payload.update(view[:count], 0)
+        payload = _Payload(about.payload_at) if about is not None and about.payload_at is not None else None
+        if payload is not None:
+            payload.update(view[:count], 0)
         done = count
         while count and done < size:
             self._pace.take(min(size - done, _BLOCK))
             count = file.read_into(view[: min(size - done, _BLOCK)])
             whole.update(view[:count])
-            payload.update(view[:count], done)
+            if payload is not None:
+                payload.update(view[:count], done)
             done += count
         if done != size or file.stood() != Stood(size, task.stamp[2]):
             return _changed(task)
-        return Read(task, whole.digest(), about, payload.digest(), settled=_is_settled(task.stamp))
+        told = payload.digest() if payload is not None else None
+        return Read(task, whole.digest(), about, told, settled=_is_settled(task.stamp))
 
     def _buffer(self) -> memoryview:
         view: Optional[memoryview] = getattr(self._own, "view", None)
@@ -130,20 +133,20 @@ class FileReader:
 
 
 class _Payload:
-    """SHA-256 of what stands behind a header of its own, if there is one."""
+    """SHA-256 of what stands behind a header, from byte ``at`` on."""
 
-    def __init__(self, about: Optional[About]) -> None:
-        self._at = about.payload_at if about is not None else None
+    def __init__(self, at: int) -> None:
+        self._at = at
         self._digest = hashlib.sha256()
 
     def update(self, block: memoryview, offset: int) -> None:
         """Take a block of the file that begins at ``offset``."""
-        if self._at is not None and offset + len(block) > self._at:
+        if offset + len(block) > self._at:
             self._digest.update(block[max(0, self._at - offset) :])
 
-    def digest(self) -> Optional[str]:
-        """64 hex digits; None where there is no such header."""
-        return self._digest.hexdigest() if self._at is not None else None
+    def digest(self) -> str:
+        """64 hex digits."""
+        return self._digest.hexdigest()
 
 
 def _read_or_ask(view: memoryview, count: int, file: Reader) -> At:

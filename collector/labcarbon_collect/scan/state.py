@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -231,13 +232,25 @@ class State:
         return self.database.execute(statement, values)
 
 
+def _told(about: About, payload: Optional[str]) -> str:
+    """JSON of what is told of it; most things have no facts, and are alike."""
+    if about.facts or payload is not None:
+        return _JSON.encode(about.wire(payload))
+    return _told_alike(about.kind, about.format, about.licence)
+
+
+@lru_cache(maxsize=256)
+def _told_alike(kind: str, form: str, licence: str) -> str:
+    return _JSON.encode(About(kind, form, {}, licence).wire(None))
+
+
 def entry_of(
     folder: int, what: int, stamp: Stamp, digest: Optional[bytes], *, about: Optional[About] = None,
     payload: Optional[str] = None, medium: str = "", link: Optional[str] = None, settled: bool = True, files: int = 1,
 ) -> Entry:  # fmt: skip
     """A row from what was read."""
     name, size, mtime_ns, ctime_ns = stamp
-    told = _JSON.encode(about.wire(payload)) if about is not None else None
+    told = _told(about, payload) if about is not None else None
     return Entry(
         folder, name, what, size, files, signed(mtime_ns), signed(ctime_ns), settled, PRESENT, digest, told, medium, link
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from dataclasses import dataclass
 from typing import Callable, List, Optional, Sequence, Tuple
@@ -21,6 +22,8 @@ from labcarbon_collect.scan.walk import Here, Walk
 _WAIT_S = 0.2
 # Who hashes needs the interpreter for moments only; waiting 5 ms for it each time would leave cores idle.
 _SWITCH_S = 0.0005
+# Hundreds of thousands of names are kept for a moment, in no circles: looking for circles among them is in vain.
+_COLLECT_EVERY = 50_000
 _EMPTY = (
     "it is empty, though artifacts are known in it: is it mounted? (if all of them were removed, scan the folder above it)"
 )
@@ -53,6 +56,7 @@ class Scan:
     def run(self, tops: Sequence[Tuple[Tree, bytes]]) -> None:
         """Scan folders, each with the tree that it belongs to. Raises PushEnded where the server says no."""
         sys.setswitchinterval(_SWITCH_S)
+        gc.set_threshold(_COLLECT_EVERY)
         for number, (tree, path) in enumerate(tops):
             self._base, self._part = number / len(tops), 1 / len(tops)
             self._one(tree, path)
