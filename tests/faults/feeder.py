@@ -13,6 +13,10 @@ STEP_S = 0.05
 # What may be added at once, however long the thread was kept waiting: a real board has a limit too.
 LONGEST_S = 0.25
 POWER_W = (40, 250)
+# A counter that fell and rose above what was read last, before anybody looked again, did not fall for any collector: what
+# falls has more than 20 s at the highest power, which is longer than one is ever down here.
+UNMISTAKABLE_MJ = 5_000_000
+FULL_MJ = 4 * UNMISTAKABLE_MJ
 
 
 @dataclass
@@ -82,9 +86,11 @@ class Feeder:
         self._thread.join()
 
     def fall(self) -> None:
-        """Let one GPU's counter begin again from nought, as after a reset."""
-        gpu = self._rng.choice(self._driver.gpus)
+        """Let the fullest GPU's counter begin again from nought, as after a reset, if that can be told from a pause."""
+        gpu = max(self._driver.gpus, key=lambda each: each.counter_mj)
         record = self.records[gpu.key]
+        if gpu.counter_mj < UNMISTAKABLE_MJ:
+            return
         with self._lock:
             record.fall(time.time_ns() // 1000)
             gpu.set_counter_mj(0)

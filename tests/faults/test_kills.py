@@ -24,7 +24,7 @@ from labcarbon_collect.client import Client, NoDaemon
 
 from tests.fakes.nvml_driver import FakeDriver
 from tests.faults.books import Books, integrity
-from tests.faults.feeder import Feeder
+from tests.faults.feeder import FULL_MJ, Feeder
 from tests.faults.installation import Installation, Machine
 from tests.faults.keeper import BACK_S, Keeper, Kept, children_of
 from tests.faults.load import Load, spool_of
@@ -126,6 +126,8 @@ def _scene(stack: ExitStack, folder: Path, rng: random.Random, books: str = "") 
     server = Installation(folder / "server", database_url=books)
     server.prepare()
     driver = FakeDriver(folder, ["hopper"] * rng.randint(2, 4))
+    for gpu in driver.gpus:
+        gpu.set_counter_mj(FULL_MJ)
     machine = Machine(folder / "node", {**driver.env, "LABCARBON_SOURCES": "nvml"}, name="measured")
     loaded = Machine(folder / "load", name="load")
     books_ = Books(books or str(server.data_dir / "labcarbon.sqlite3"))
