@@ -69,7 +69,6 @@ def choose(*, plan: Plan, chosen: Collection[int], shown: Collection[int], by: U
     return changed
 
 
-@transaction.atomic
 def _next_due(at_us: int | None) -> str:
     if at_us is None:
         return "Nothing on it ever is by itself: look at what is kept, and for how long."
@@ -77,6 +76,7 @@ def _next_due(at_us: int | None) -> str:
     return f"The first is on {day.day} {day:%B %Y}: look for how long what is kept, since it was written and found."
 
 
+@transaction.atomic
 def tell_owners(*, plan: Plan, grace_days: int, trash_days: int, by: User, now: int) -> Plan:
     """Let the grace begin: owners are told what is to go and may object. What is held, pinned or used by now is taken out
     first. Raises InvalidInput and Conflict."""
