@@ -3,19 +3,15 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from apps.accounts.models import Lab
-from apps.artifacts.calc import HOURS_A_YEAR, POWER, storage_mj
-from apps.artifacts.choices import Medium, Role
+from apps.artifacts.calc import Lot, cost
+from apps.artifacts.choices import Role
 from apps.artifacts.models import Copy, LineageEdge
-from apps.carbon.calc import YearFactor, factor_for_year
-from apps.carbon.factors import factors_of_zone
+from apps.artifacts.storage import factor_ug, pues_of
 from apps.carbon.selectors import Figure, applied_factor, figures_of_runs
-from apps.core.units import PPM, emission_ug, hour_of
-from apps.fleet.calc import holding
+from apps.core.units import hour_of
 from apps.fleet.models import Node
-from apps.fleet.selectors import places_of
 from apps.runs.models import Run
 
 _AT_ONCE = 500
@@ -23,9 +19,9 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True)
 class Rate:
-    """What holds at a node now: its PUE (ppm; 1 where it stands nowhere), and its factor (None: no zone, or no factor)."""
+    """What prices energy at a node now: its PUE (ppm) and its factor, each None where nobody knows it."""
 
-    pue_ppm: int
+    pue_ppm: int | None
     ug_per_kwh: int | None
 
 
@@ -47,32 +43,17 @@ class Again:
 
 
 def rate_at(lab: Lab, node: Node, now: int) -> Rate:
-    """Return what prices energy at a node at ``now``: the factor that figures of this hour use, as of the lab's basis."""
-    places, hour = places_of(lab), hour_of(now)
-    site = holding(places.stood.get(node.pk, ()), hour)
-    pue_ppm = PPM if site is None else holding(places.pues.get(site, ()), hour) or PPM
-    applied = applied_factor(node, lab.basis, hour)
-    if applied is not None:
-        return Rate(pue_ppm, applied.factor.ug_per_kwh if applied.factor else None)
-    zone = "" if site is None else holding(places.zones.get(site, ()), hour) or ""
-    return Rate(pue_ppm, _of_zone(lab, zone, hour) if zone else None)
-
-
-def _of_zone(lab: Lab, zone: str, hour: int) -> int | None:
-    """Return the factor (µg per kWh) of a zone where none was applied to the node yet."""
-    factors = {factor.pk: factor for factor in factors_of_zone(lab, zone)}
-    year = datetime.fromtimestamp(hour * 3600, tz=UTC).year
-    chosen = factor_for_year([YearFactor(factor.pk, factor.year) for factor in factors.values()], year)
-    return factors[chosen.factor_id].ug_per_kwh if chosen else None
+    """Return what prices energy at a node at ``now``: what storage is priced by, as of the lab's basis."""
+    hour = hour_of(now)
+    return Rate(pues_of(lab, hour).get(node.pk), factor_ug(applied_factor(node, lab.basis, hour)))
 
 
 def year_of(copy: Copy, rate: Rate) -> Year:
-    """Return what a year of keeping a copy takes and emits: bytes × Wh per TB-hour × 8 760 × PUE × factor."""
-    power = POWER.get(Medium(copy.medium))
-    if power is None:
+    """Return what a year of keeping a copy takes and emits, as :func:`apps.artifacts.calc.cost` has it."""
+    year = cost(Lot(None, copy.medium, copy.node_id, 1, copy.artifact.bytes, rate.pue_ppm, rate.ug_per_kwh))
+    if year.keeping.unknown_bytes:
         return Year(None, None)
-    energy = storage_mj(copy.artifact.bytes, HOURS_A_YEAR, power.uwh, rate.pue_ppm)
-    return Year(energy, None if rate.ug_per_kwh is None else emission_ug(energy, PPM, rate.ug_per_kwh))
+    return Year(year.keeping.energy_mj, None if rate.ug_per_kwh is None else year.emission_ug)
 
 
 def making_again(lab: Lab, artifacts: Iterable[int]) -> dict[int, Again]:

@@ -77,13 +77,14 @@ def lots_of(lab: Lab, hour: int) -> list[Lot]:
     return [
         Lot(
             row["project_id"], row["medium"], row["node_id"], row["copies"], row["high"] * _PART + row["low"],
-            pues.get(row["node_id"]), _factor_ug(applied.get(row["node_id"])),
+            pues.get(row["node_id"]), factor_ug(applied.get(row["node_id"])),
         )
         for row in found
     ]  # fmt: skip
 
 
-def _factor_ug(applied: AppliedFactor | None) -> int | None:
+def factor_ug(applied: AppliedFactor | None) -> int | None:
+    """Return the emission factor (µg per kWh) that holds, None where nobody knows one."""
     return applied.factor.ug_per_kwh if applied is not None and applied.factor is not None else None
 
 
