@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 from apps.artifacts.calc import HOURS_A_YEAR, POWER, Cost, Lot, cost, costs, storage_mj
 from apps.artifacts.choices import Medium
+from apps.artifacts.costs import rate_at, year_of
 from apps.artifacts.models import Copy
 from apps.artifacts.storage import lots_of
+from apps.carbon.models import AppliedFactor
 from apps.carbon.services import apply_factors
 from apps.core.units import INT64_MAX, PPM, emission_ug, hour_of
 from apps.fleet.choices import SiteKind
@@ -117,3 +119,18 @@ def test_a_site_without_a_zone_has_no_factor(lab: SmallLab) -> None:
     told(SmallLab(lab.lab, lab.owner, site, node), row("a", bytes=5, copies=[{"path": "/a", "medium": "hdd"}]))
     (lot,) = lots_of(lab.lab, HOUR)
     assert lot.ug_per_kwh is None
+
+
+def test_a_plan_prices_a_year_of_keeping_as_storage_does(lab: SmallLab) -> None:
+    """Under a PUE and a factor; without a factor neither tells emissions."""
+    set_pue(site=lab.site, pue_ppm=1_500_000, from_us=T0)
+    apply_factors(lab=lab.lab)
+    told(lab, row("a", bytes=10**12, copies=[{"path": "/a", "medium": "hdd"}]))
+    for is_priced in (True, False):
+        if not is_priced:
+            AppliedFactor.objects.filter(node__lab=lab.lab).delete()
+        [lot], copy = lots_of(lab.lab, hour_of(T0)), Copy.objects.select_related("artifact").get()
+        year = year_of(copy, rate_at(lab.lab, lab.node, T0))
+        assert year.energy_mj == cost(lot).keeping.energy_mj > 0
+        assert year.emission_ug == (cost(lot).emission_ug if is_priced else None)
+        assert (lot.ug_per_kwh is not None) == is_priced
