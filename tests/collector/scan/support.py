@@ -30,11 +30,11 @@ def safetensors(seed: int = 1, *, header: Any = None, cut: int = 0, **metadata: 
 
 
 def zipped(*names: str, content: bytes = b"x") -> bytes:
-    """A zip of files."""
+    """A zip of files, the same bytes whenever it is made."""
     out = BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as file:
         for name in names:
-            file.writestr(name, content)
+            file.writestr(zipfile.ZipInfo(name), content)
     return out.getvalue()
 
 

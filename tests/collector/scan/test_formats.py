@@ -102,7 +102,7 @@ def test_files_are_told_with_what_they_are(disk: Disk, here: Any, server: FakeSe
     assert (row["kind"], row["format"], row["facts"]) == ("model", "gguf", {"tensors": 3, "architecture": "llama"})
 
 
-@pytest.mark.parametrize(("name", "content", "expected"), FILES)
+@pytest.mark.parametrize(("name", "content", "expected"), FILES, ids=[row[0] for row in FILES])
 def test_kind_format_and_facts(name: str, content: bytes, expected: tuple[str | None, str, dict[str, Any]]) -> None:
     from labcarbon_collect.scan.formats import recognised
 
@@ -113,7 +113,7 @@ def test_kind_format_and_facts(name: str, content: bytes, expected: tuple[str | 
     assert facts.items() <= {**found.facts, **({"license": found.licence} if found.licence else {})}.items()
 
 
-@pytest.mark.parametrize(("name", "content"), NOTHING)
+@pytest.mark.parametrize(("name", "content"), NOTHING, ids=[row[0] for row in NOTHING])
 def test_what_is_of_no_format(name: str, content: bytes) -> None:
     from labcarbon_collect.scan.formats import recognised
 
