@@ -3,16 +3,20 @@
 import re
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 from tests.browser.addresses import pages_only
 from tests.browser.visit import Visit
 
 FIGURES = """nodes => nodes.map(node => [node.getAttribute('data-figure'), node.getAttribute('data-value'),
   node.getAttribute('href')])"""
-WALK = """() => [document.querySelector('[data-explain-value]')?.dataset.explainValue,
-  document.querySelectorAll('tr[data-entry]').length,
-  document.querySelector('#reading')?.innerText ?? '', document.querySelector('#factor')?.innerText ?? '']"""
+WALK = """told => [told.querySelector('[data-explain-value]')?.dataset.explainValue,
+  told.querySelectorAll('tr[data-entry]').length,
+  told.querySelector('#reading')?.textContent ?? '', told.querySelector('#factor')?.textContent ?? '']"""
+EXPLANATION = re.compile(r"/explain/\?")
+DRAWN = f"() => ({WALK})(document)"
+FETCHED = f"""async address => {{ const reply = await fetch(address);
+  return ({WALK})(new DOMParser().parseFromString(await reply.text(), 'text/html')); }}"""
 
 
 def _figures(page: Any) -> list[tuple[str, str, str]]:
@@ -32,24 +36,27 @@ def _noted(page: Any, address: str, seen: dict[str, tuple[str, str]]) -> None:
 def test_every_figure_is_clicked_and_explained_down_to_its_readings(
     visit: Callable[..., Visit], addresses: list[str]
 ) -> None:
-    """A click for each query; where it stands again, that it could be clicked there too and leads to the same."""
+    """A click for each query; where it stands again, that it could be clicked there too and leads to the same.
+
+    The first click of each form opens a tab. Of the others the browser is stopped on its way: the explanation at the address
+    it asked for is read, and the page with its charts stays.
+    """
     visitor = visit()
     seen: dict[str, tuple[str, str]] = {}
     clicked: set[str] = set()
+    forms: set[tuple[str, ...]] = set()
     for address in pages_only(addresses):
         page = visitor.go(address)
         _noted(page, address, seen)
-        links = _opened(page)
-        for link in links.all():
+        for link in _opened(page).all():
             query = str(link.get_attribute("data-figure"))
             if query in clicked:
                 link.click(trial=True)
                 continue
             clicked.add(query)
-            with page.context.expect_page() as opened:  # in a tab of its own: the page with its charts stays
-                link.click(modifiers=["Control"])
-            _explained(opened.value, query, *seen[query])
-            opened.value.close()
+            led = _asked_for if _form(query) in forms else _in_a_tab
+            forms.add(_form(query))
+            _explained(*led(page, link), query, *seen[query])
     assert len(clicked) > 100, "hardly any figure was clicked: the lab was not seeded"
     for query in seen.keys() - clicked:  # what nobody can click at this width
         value, address = seen[query]
@@ -57,16 +64,41 @@ def test_every_figure_is_clicked_and_explained_down_to_its_readings(
         assert shown == value, f"{address} says {value}, its explanation {shown}: {query}"
 
 
-def _explained(told: Any, query: str, value: str, address: str) -> None:
-    """Check that an explanation shows the figure that was clicked, and goes down to readings and factor."""
+def _form(query: str) -> tuple[str, ...]:
+    """Return what a figure is of, and by what it is chosen."""
+    asked = parse_qs(query)
+    return asked["metric"][0], *sorted(asked)
+
+
+def _in_a_tab(page: Any, link: Any) -> tuple[str, list[Any]]:
+    """Click a figure into a tab of its own; return its address and what it explains."""
+    with page.context.expect_page() as opened:
+        link.click(modifiers=["Control"])
+    told = opened.value
     told.wait_for_function("() => document.readyState !== 'loading' && document.querySelector('[data-explain-value]')")
-    where = (address, told.url)
-    assert unquote(told.url.split("?", 1)[1]) == unquote(query), where
-    shown, entries, reading, factor = told.evaluate(WALK)
+    found = told.url, told.evaluate(DRAWN)
+    told.close()
+    return found
+
+
+def _asked_for(page: Any, link: Any) -> tuple[str, list[Any]]:
+    """Click a figure; return the address that the browser asked for, and what is explained there. The page stays."""
+    page.route(EXPLANATION, lambda route: route.fulfill(status=204))
+    with page.expect_request(EXPLANATION) as asked:
+        link.click()
+    page.unroute(EXPLANATION)
+    return asked.value.url, page.evaluate(FETCHED, asked.value.url)
+
+
+def _explained(url: str, told: list[Any], query: str, value: str, address: str) -> None:
+    """Check that an explanation shows the figure that was clicked, and goes down to readings and factor."""
+    where = (address, url)
+    assert unquote(url.split("?", 1)[1]) == unquote(query), where
+    shown, entries, reading, factor = told
     assert shown == value, where
     assert entries > 0, (*where, "no entry of the ledger")
     assert reading.strip(), (*where, "no reading")
-    if "metric=energy_mj" not in told.url:
+    if "metric=energy_mj" not in url:
         assert factor.strip(), (*where, "no factor")
 
 
