@@ -41,8 +41,11 @@ On a new machine: labcarbon-collect doctor
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+def build_parser(chosen: str = "") -> argparse.ArgumentParser:
+    """The command line: every command with its purpose, the arguments of the one that was chosen.
+
+    The others are not even imported: a wrapped command waits for nothing that it does not need.
+    """
     parser = argparse.ArgumentParser(
         prog="labcarbon-collect",
         description="Measures the energy of this machine, says who used it, and pushes it to LabCarbon.",
@@ -52,6 +55,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"labcarbon-collect {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, purpose in COMMANDS:
+        if name != chosen:
+            commands.add_parser(name, help=purpose)
+            continue
         module = importlib.import_module(f"labcarbon_collect.commands.{name.replace('-', '_')}")
         command = commands.add_parser(
             name, help=purpose, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -64,7 +70,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Run one command; returns its exit code. Anticipated errors are one line on stderr, exit code 1."""
     given: List[str] = list(sys.argv[1:] if arguments is None else arguments)
-    parsed = build_parser().parse_args(given)
+    parsed = build_parser(*given[:1]).parse_args(given)
     from labcarbon_collect.commands import Failed
 
     try:

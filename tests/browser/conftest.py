@@ -17,7 +17,7 @@ import pytest
 from tests.browser.addresses import found_from
 from tests.browser.visit import Visit
 from tests.environment import own_environment
-from tests.services.prepared import prepared
+from tests.services.prepared import seeded
 from tests.services.process import answers, dies_with_us, end, free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -57,21 +57,14 @@ def served() -> Iterator[Served]:
             "DJANGO_SETTINGS_MODULE": "labcarbon.settings",
         }  # fmt: skip
 
-        def python(*arguments: str) -> str:
-            command = [sys.executable, *arguments]
-            told = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
-            assert told.returncode == 0, told.stderr
-            return told.stdout
-
-        prepared(Path(directory))
-        seeded = json.loads(python("-m", "tests.browser.seed").splitlines()[-1])
+        told = json.loads(seeded(Path(directory), "tests.browser.seed"))
         url = f"http://127.0.0.1:{port}"
         command = [sys.executable, "-m", "gunicorn", "labcarbon.wsgi", "--bind", f"127.0.0.1:{port}", "--threads", "4"]
         with (Path(directory) / "web.log").open("wb") as log:
             web = subprocess.Popen(dies_with_us(command), cwd=ROOT, env=environment, stdout=log, stderr=log)
         try:
             wait_until(lambda: answers(f"{url}/readyz"), what="the web server's first answer", seconds=60)
-            yield Served(url, **seeded)
+            yield Served(url, **told)
         finally:
             end(web)
 

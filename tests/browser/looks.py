@@ -109,5 +109,6 @@ def _walk(page: Any, look: Look) -> None:
     look.wanted = min(page.locator(REACHABLE).count(), STOPS)
     page.evaluate(_WATCH)
     for _ in range(look.wanted + 5):
-        page.keyboard.press("Tab")
+        page.keyboard.down("Tab")  # held: it goes on to the next each time it repeats
+    page.keyboard.up("Tab")
     look.reached, look.unseen = page.evaluate(_REACHED)

@@ -15,7 +15,10 @@ from urllib.parse import quote
 from tests.services.process import ServiceFailed, end, wait_until
 
 _INSTALLED = Path("/usr/lib/postgresql")
-_QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+_QUICK = (
+    "fsync=off", "synchronous_commit=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0",
+    "checkpoint_timeout=1h", "max_wal_size=4GB", "autovacuum=off", "jit=off",
+)  # fmt: skip
 
 
 def programs() -> Path | None:

@@ -24,6 +24,14 @@ def prepared(data_dir: Path) -> None:
     shutil.copy(_once("prepared", _fill) / _DATABASE, data_dir)
 
 
+def seeded(data_dir: Path, program: str) -> str:
+    """Put what :func:`prepared` does into ``data_dir``, filled by a module of the tests; return the last line it printed."""
+    static_files(data_dir)
+    made = _once(program, lambda making: _seed(making, program))
+    shutil.copy(made / _DATABASE, data_dir)
+    return (made / "told").read_text(encoding="utf-8")
+
+
 def static_files(data_dir: Path) -> None:
     """Put the static files, collected and compressed, into ``data_dir``."""
     source = _once("static", _collect)
@@ -40,6 +48,12 @@ def migrated() -> Path:
 def _fill(making: Path) -> None:
     shutil.copy(migrated(), making)
     _manage(making, *_LOAD)
+
+
+def _seed(making: Path, program: str) -> None:
+    shutil.copy(_once("prepared", _fill) / _DATABASE, making)
+    told = _python(making, "-m", program)
+    (making / "told").write_text(told.splitlines()[-1], encoding="utf-8")
 
 
 def _collect(making: Path) -> None:
@@ -64,10 +78,11 @@ def _manage(data_dir: Path, *arguments: str) -> None:
     _python(data_dir, "manage.py", *arguments)
 
 
-def _python(data_dir: Path, *arguments: str) -> None:
+def _python(data_dir: Path, *arguments: str) -> str:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
     environ = {**kept, **own_environment(str(data_dir)), "DJANGO_SETTINGS_MODULE": "labcarbon.settings"}
     told = subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=180
     )  # fmt: skip
     assert told.returncode == 0, told.stderr
+    return told.stdout
