@@ -20,6 +20,7 @@ from apps.runs.models import Fingerprint, Run
 
 PARAMS, SEEDS, RECIPES, FAMILY, CHUNK = 20, 5, 4, 200, 20_000
 _MINUTE_US = 60_000_000
+_OWN = np.int64((1 << 32) - 1)  # bits of a left-out key that are not its family's
 _M1, _M2, _STEP = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -70,10 +71,11 @@ def _keys(numbers: Any) -> Iterator[tuple[Tier, Any]]:
                              (Tier.F4, families)):  # fmt: skip
             yield Tier(tier + weak), mixed(tier, places)
         left_out = Tier(Tier.LEFT_OUT + weak)
-        yield left_out, mixed(100, numbers)  # all of them
-        yield left_out, mixed(101, sweep)  # all but the one in which a sweep differs
+        shared = mixed(99, families * SEEDS + seeds) & ~_OWN
+        yield left_out, shared | mixed(100, numbers) & _OWN  # all of them
+        yield left_out, shared | mixed(101, sweep) & _OWN  # all but the one in which a sweep differs
         for place in range(1, PARAMS):
-            yield left_out, mixed(101 + place, numbers)
+            yield left_out, shared | mixed(101 + place, numbers) & _OWN
 
 
 def _runs(lab: Lab, project: Project | None, numbers: Any, first: int, begun: int) -> Iterator[dict[str, Any]]:

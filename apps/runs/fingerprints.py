@@ -72,7 +72,7 @@ def _may_stand(value: Any) -> bool:
     return not unstorable_part(value) and len(str(value)) <= 256
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def put_fingerprint(*, run: Run, told: FingerprintIn, is_new: bool = False) -> Fingerprint:
     """Store what is told of a run's fingerprint, and its keys; what was known stays known. Saying it again changes nothing.
 

@@ -6,6 +6,7 @@ from apps.core.jobs import handles, request_job
 from apps.runs.ignored import RECOUNT, recount
 from apps.runs.known import WATCH
 from apps.runs.lost import LOOK_EVERY_US, look_for_lost
+from apps.runs.rekeying import REKEY, rekey
 
 WAIT = "runs.watch_again"
 
@@ -28,3 +29,10 @@ def wait_job(key: str) -> None:
 def recount_job(key: str) -> None:
     """Compute the recipes and keys of the runs of project ``key`` again."""
     recount(project=Project.objects.get(pk=int(key)))
+
+
+@handles(REKEY)
+def rekey_job(key: str) -> None:
+    """Make keys of lab ``key`` that an older rule made anew, and ask for the next job where more wait."""
+    if rekey(lab=Lab.objects.get(pk=int(key))):
+        request_job(kind=REKEY, key=key)

@@ -1,12 +1,13 @@
 """Keys of a run's tiers (docs/fingerprint.md): what two runs have in common, as numbers that an index can find. Pure."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from apps.runs.choices import Tier
 
 _BITS = 63  # a key is a signed 64-bit integer of the database, never negative
+_OWN_BITS = 32  # of a left-out key; the rest are its family's
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,23 @@ def _keys(parts: Parts, *, weak: int) -> Iterator[tuple[Tier, int]]:
             yield Tier(tier + weak), tier_key(tier, hashes)
     family = (parts.entry, *rest, parts.seeds)
     if all(family) and parts.left_out is not None:
-        for rest_of_recipe in dict.fromkeys((parts.recipe, *parts.left_out.values())):
-            yield Tier(Tier.LEFT_OUT + weak), tier_key(Tier.LEFT_OUT, (*family, rest_of_recipe))
+        for key in left_out_keys(family, dict.fromkeys((parts.recipe, *parts.left_out.values()))):
+            yield Tier(Tier.LEFT_OUT + weak), key
 
 
 def tier_key(tier: Tier, hashes: Collection[str]) -> int:
     """Return the first 63 bits of SHA-256 over a tier's name and the hashes of its parts, joined by spaces."""
     text = " ".join((tier.name, *hashes))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> (64 - _BITS)
+
+
+def left_out_keys(family: Collection[str], recipes: Iterable[str]) -> Iterator[int]:
+    """Return the keys of recipes with a parameter left out: 31 bits of the family's key, then 32 of the recipe's in it.
+
+    So the keys of a run, which has one for each parameter, lie side by side in an index, and registering it touches a page
+    or two instead of one for each (docs/adr/0012-left-out-keys-lie-side-by-side.md).
+    """
+    own = (1 << _OWN_BITS) - 1
+    shared = tier_key(Tier.LEFT_OUT, family) & ~own
+    for recipe in recipes:
+        yield shared | tier_key(Tier.LEFT_OUT, (*family, recipe)) & own

@@ -2,7 +2,9 @@
 
 import pytest
 
+from apps.core.models import Job
 from apps.runs.models import TierKey
+from apps.runs.rekeying import REKEY
 from tests.builders import small_lab
 from tests.migrating import latest_afterwards, migrate
 from tests.runs.fingerprints import a_run
@@ -21,3 +23,4 @@ def test_keys_lose_their_number_and_nothing_else() -> None:
         assert set(old.values_list("tier", "key", "run_id")) == kept
         old.create(lab_id=lab.pk, run_id=run.pk, tier=10, key=-5)  # twice the same said nothing more
     assert sorted(TierKey.objects.values_list("tier", "key", "run_id")) == sorted(kept)
+    assert Job.objects.filter(kind=REKEY, key=str(lab.pk), done=0).exists()  # an older rule may have made them

@@ -116,3 +116,12 @@ def test_an_ignored_parameter_is_no_difference() -> None:
 def shared_f1(one: Any, other: Any, ignored: Any) -> bool:
     a, b = (dict(tier_keys(parts_told(each, ignored=ignored))) for each in (one, other))
     return a[Tier.F1] == b[Tier.F1]
+
+
+def test_the_left_out_keys_of_a_family_lie_side_by_side() -> None:
+    """31 bits are the family's: what is registered touches a page of the index for a family, not one for each parameter."""
+    many = keys(params=hashes({f"p{i}": i for i in range(20)}))[Tier.LEFT_OUT]
+    assert len(many) == 21
+    assert len({key >> 32 for key in many}) == 1
+    of_another_seed = keys(params=hashes({"a": 1}), seeds={"seed": param_hash("seed", 2)})[Tier.LEFT_OUT]
+    assert {key >> 32 for key in many}.isdisjoint({key >> 32 for key in of_another_seed})
