@@ -51,7 +51,7 @@ def tokens_of(lab: Lab, user: User, role: str) -> QuerySet[Token]:
 
 def project_by_slug(lab: Lab, slug: str) -> Project | None:
     """Return the lab's project ``slug``, or None."""
-    return Project.objects.filter(lab=lab, slug=slug).first()
+    return next(iter(Project.objects.filter(lab=lab, slug=slug).order_by()), None)
 
 
 def set_up() -> bool:

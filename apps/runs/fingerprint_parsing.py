@@ -138,11 +138,12 @@ def unstorable_part(value: Any, depth: int = 0) -> str:
     """Return why a JSON value cannot be stored; '' if it can."""
     if depth > MAX_DEPTH:
         return f"Values are nested more than {MAX_DEPTH} deep."
-    if isinstance(value, dict):
-        parts: list[Any] = [*value, *value.values()]
-        return next((problem for part in parts if (problem := unstorable_part(part, depth + 1))), "")
-    if isinstance(value, list):
-        return next((problem for part in value if (problem := unstorable_part(part, depth + 1))), "")
+    if isinstance(value, dict | list):
+        parts: list[Any] = [*value, *value.values()] if isinstance(value, dict) else value
+        if unstorable("".join(part for part in parts if isinstance(part, str))):  # at once: lines of code are many
+            return "NUL and half characters cannot be stored."
+        rest = (part for part in parts if not isinstance(part, str))
+        return next((problem for part in rest if (problem := unstorable_part(part, depth + 1))), "")
     if isinstance(value, str) and unstorable(value):
         return "NUL and half characters cannot be stored."
     if isinstance(value, float) and not math.isfinite(value):

@@ -81,13 +81,13 @@ def put_fingerprint(*, run: Run, told: FingerprintIn, is_new: bool = False) -> F
     row = None if is_new else Fingerprint.objects.filter(run=run).first()
     is_new = row is None
     row = row or Fingerprint(run=run)
-    before, ignored = _compared(row), ignored_of(run)
+    before, ignored = None if is_new else _compared(row), ignored_of(run)
     _merge(row, told)
     row.recipe = recipe_of(row.params, ignored)
     row.save(force_insert=is_new)
     if told.code is not None:
         keep_code_text(lab=run.lab, normal=told.code.normal, shingles=told.code.shingles)
-    if is_new or before != _compared(row):
+    if before is None or before != _compared(row):
         write_keys([(run, row)], ignored=ignored, is_new=is_new)
     return row
 

@@ -11,6 +11,7 @@ from apps.accounts.models import Lab
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.jobs import request_job
 from apps.core.models import Job
+from apps.core.sql import rows, uuid_param
 from apps.runs.choices import RunState
 from apps.runs.fingerprint_parsing import FingerprintIn
 from apps.runs.fingerprints import put_fingerprint, told_by_params
@@ -101,9 +102,18 @@ def keep_known(run: Run, known: Known, *, params: Mapping[str, Any] | None = Non
         put_fingerprint(run=run, told=told, is_new=is_new)
 
 
-def adopt(run: Run) -> None:
-    """Make a run that is new the parent of those that named it before it came."""
-    Run.objects.filter(lab_id=run.lab_id, parent_asked=run.uuid).update(parent=run, parent_asked=None)
+def welcome(run: Run, now: int | None) -> None:
+    """Make a run that is new the parent of those that named it before it came, and :func:`watch` it. One read, as a rule."""
+    asked = [WATCH, str(run.lab_id), run.lab_id, uuid_param(run.uuid)]
+    (found,) = rows(
+        "SELECT EXISTS (SELECT 1 FROM core_job WHERE kind = %s AND key = %s) AS watched,"
+        " EXISTS (SELECT 1 FROM runs_run WHERE lab_id = %s AND parent_asked = %s) AS named",
+        asked,
+    )
+    if found["named"]:
+        Run.objects.filter(lab_id=run.lab_id, parent_asked=run.uuid).update(parent=run, parent_asked=None)
+    if not found["watched"]:
+        watch(run, now)
 
 
 def first_of(lab: Lab, external: External) -> Run | None:

@@ -17,7 +17,7 @@ from apps.ingest.calc import job_run
 from apps.runs.calc import IMPORTED, JobIn, contradiction, may_rename, merged_facts, told_by
 from apps.runs.choices import RunState, Way
 from apps.runs.ignored import recount_charged
-from apps.runs.known import External, Known, adopt, first_of, hear, keep_known, note_known, watch
+from apps.runs.known import External, Known, first_of, hear, keep_known, note_known, watch, welcome
 from apps.runs.models import Run
 
 
@@ -127,10 +127,11 @@ def _put(
     run.save()
     keep_known(run, facts.known, params=run.params, is_new=is_new)
     if is_new:
-        adopt(run)
-    elif before is not None and before[0] != run.project_id:
-        recount_charged([run])
-    watch(run, now)
+        welcome(run, now)
+    else:
+        watch(run, now)
+        if before is not None and before[0] != run.project_id:
+            recount_charged([run])
     if before != (run.project_id, run.os_user, run.account, run.user_id):
         request_job(kind="attribution.run", key=f"{lab.pk}:{uuid}")
     return run, warning
@@ -150,10 +151,10 @@ def _told_before(lab: Lab, uuid: UUID, external: External, bound_node: UUID | No
 
 def _locked(lab: Lab, uuid: UUID, facts: RunFacts) -> tuple[Run, bool]:
     """Return the run's row, locked, or one that is new and not stored yet; and whether it is new."""
-    run = Run.objects.select_for_update(of=("self",)).select_related("node").filter(lab=lab, uuid=uuid).first()
-    if run is not None:
-        return run, False
-    return Run(lab=lab, uuid=uuid, name=facts.name, started_us=facts.started_us), True
+    held = list(Run.objects.select_for_update().filter(lab=lab, uuid=uuid).values_list("pk", flat=True))
+    if not held:  # most often: nothing of the row is asked for that is not there
+        return Run(lab=lab, uuid=uuid, name=facts.name, started_us=facts.started_us), True
+    return Run.objects.select_related("node").get(pk=held[0]), False
 
 
 def _take_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: UUID | None) -> None:
