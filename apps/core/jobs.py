@@ -1,7 +1,9 @@
 """Asking for jobs and working on them. Work is idempotent; a lease that runs out is taken over."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from django.db import connection, transaction
 from django.db.models import F, QuerySet
@@ -13,6 +15,7 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[str], None]
 _HANDLERS: dict[str, Handler] = {}
+_TOGETHER: ContextVar[dict[tuple[str, str], int] | None] = ContextVar("asked together", default=None)
 LEASE_US = 120_000_000
 RETRY_US = 5_000_000
 RETRY_MAX_US = 600_000_000
@@ -33,13 +36,39 @@ def request_job(*, kind: str, key: str, due_us: int = 0) -> None:
 
     ``due_us`` holds if the job is not waiting already.
     """
+    together = _TOGETHER.get()
+    if together is None:
+        _ask({(kind, key): due_us})
+    else:
+        together[kind, key] = min(due_us, together.get((kind, key), due_us))
+
+
+@contextmanager
+def asking_together() -> Iterator[None]:
+    """Ask at the end, in one statement, for all that is asked for in here; for nothing if it ends with an error.
+
+    It belongs inside the transaction: what it asks for at its end must be part of that.
+    """
+    wanted: dict[tuple[str, str], int] = {}
+    token = _TOGETHER.set(wanted)
+    try:
+        yield
+    finally:
+        _TOGETHER.reset(token)
+    if wanted:
+        _ask(wanted)
+
+
+def _ask(wanted: Mapping[tuple[str, str], int]) -> None:
+    asked = sorted((kind, key, due_us) for (kind, key), due_us in wanted.items())  # all lock rows in the same order
+    marks = ", ".join(["(%s, %s, 1, 0, %s, 0, '', 0, '')"] * len(asked))
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO core_job (kind, key, requested, done, due_us, leased_until_us, leased_by, attempts, last_error)"
-            " VALUES (%s, %s, 1, 0, %s, 0, '', 0, '')"
+            f" VALUES {marks}"
             " ON CONFLICT (kind, key) DO UPDATE SET requested = core_job.requested + 1,"
             " due_us = CASE WHEN core_job.done = core_job.requested THEN EXCLUDED.due_us ELSE core_job.due_us END",
-            [kind, key, due_us],
+            [value for each in asked for value in each],
         )
 
 

@@ -1,5 +1,6 @@
 """Jobs of preflight."""
 
+from apps.artifacts.services.joining import join_run
 from apps.core.clock import now_us
 from apps.core.jobs import handles, request_job
 from apps.preflight.choices import RepeatState
@@ -12,13 +13,15 @@ MOST_AFTER = 50
 
 @handles("preflight.judge")
 def judge_job(key: str) -> None:
-    """Judge run ``key`` by those before it, and ask for those that were found to repeat it: they began later, so this ends.
+    """Join run ``key`` with the artifacts it began from or read, judge it by those before it, and ask for those that were
+    found to repeat it: they began later, so this ends.
 
     A run that was deleted meanwhile needs no judging.
     """
     run = Run.objects.select_related("lab", "parent").filter(pk=int(key)).first()
     if run is None:
         return
+    join_run(run=run, now=now_us())
     judge_run(run=run, now=now_us())
     later = Repeat.objects.filter(of=run, state=RepeatState.OPEN).order_by("-pk").values_list("run_id", flat=True)
     for pk in later[:MOST_AFTER]:

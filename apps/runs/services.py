@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from apps.accounts.models import Lab, User
 from apps.accounts.selectors import project_by_slug
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
-from apps.core.jobs import request_job
+from apps.core.jobs import asking_together, request_job
 from apps.fleet.models import Node
 from apps.ingest.calc import job_run
 from apps.runs.calc import IMPORTED, JobIn, contradiction, may_rename, merged_facts, told_by
@@ -74,6 +74,7 @@ def put_run(
 
 
 @transaction.atomic
+@asking_together()
 def _put(
     *, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_node: UUID | None, now: int | None, teller: str
 ) -> tuple[Run, str]:

@@ -123,6 +123,7 @@ def test_runs_are_joined_by_content_whichever_comes_first(lab: SmallLab) -> None
     Job.objects.update(due_us=0)
     work_until_empty(worker="test")
     put_fingerprint(run=late, told=fingerprint(**part))
+    work_until_empty(worker="test")
     found = LineageEdge.objects.values_list("run", "artifact__name", "role", "way")
     assert set(found) == {
         (run.pk, name, role, "fingerprint")

@@ -10,9 +10,19 @@ from django.db import close_old_connections, connection, transaction
 from django.db.utils import IntegrityError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pytest_django.fixtures import DjangoAssertNumQueries
 
 from apps.core import jobs
-from apps.core.jobs import LEASE_US, RETRY_MAX_US, RETRY_US, lease_one, request_job, run_leased, work_until_empty
+from apps.core.jobs import (
+    LEASE_US,
+    RETRY_MAX_US,
+    RETRY_US,
+    asking_together,
+    lease_one,
+    request_job,
+    run_leased,
+    work_until_empty,
+)
 from apps.core.models import Job
 from tests.builders import T0
 from tests.properties.histories import undone
@@ -46,6 +56,36 @@ def test_asked_many_times_while_waiting_runs_once(handle: Handle) -> None:
         request_job(kind="test", key="a")
     work_until_empty(worker="w")
     assert done == ["a"]
+
+
+@pytest.mark.django_db
+def test_what_is_asked_for_together_is_asked_for_once_and_in_one_statement(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    request_job(kind="test", key="a", due_us=3)
+    with django_assert_num_queries(1):
+        with asking_together():
+            request_job(kind="test", key="b", due_us=7)
+            request_job(kind="test", key="a")
+            request_job(kind="test", key="b", due_us=5)
+    rows = Job.objects.order_by("key").values_list("key", "requested", "due_us")
+    assert list(rows) == [("a", 2, 3), ("b", 1, 5)]
+    with django_assert_num_queries(0), asking_together():
+        pass
+
+
+@pytest.mark.django_db
+def test_what_fails_asks_for_nothing_and_nothing_later_waits_for_it() -> None:
+    @asking_together()
+    def fails() -> None:
+        request_job(kind="test", key="a")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert not Job.objects.exists()
+    request_job(kind="test", key="b")
+    assert Job.objects.get().key == "b"
 
 
 @pytest.mark.django_db

@@ -20,7 +20,7 @@ def join_new(*, lab: Lab, now: int) -> int:
     """Join artifacts that are new, or were told of anew, with the runs that were there before them, and keep what they have
     in common with work to come; return how many edges were looked at.
 
-    Runs that come later are joined as they come. Each thousand artifacts read the lab's fingerprints once.
+    Runs that come later are joined when they are judged. Each thousand artifacts read the lab's fingerprints once.
     """
     count = 0
     while part := list(Artifact.objects.filter(lab=lab, joined=False).order_by("pk")[:_AT_ONCE]):
@@ -35,9 +35,10 @@ def join_new(*, lab: Lab, now: int) -> int:
     return count
 
 
-def join_run(*, run: Run, fingerprint: Fingerprint, now: int) -> None:
-    """Join a run with the artifacts whose content its fingerprint names. Each run that is registered comes by here."""
-    if not fingerprint.start and not fingerprint.data:
+def join_run(*, run: Run, now: int) -> None:
+    """Join a run with the artifacts whose content its fingerprint names. Each run comes by here once more of it is known."""
+    fingerprint = Fingerprint.objects.filter(run=run).only("start", "data").first()
+    if fingerprint is None or not (fingerprint.start or fingerprint.data):
         return
     one = "SELECT id, start_key, data_key FROM artifacts_artifact WHERE lab_id = %s AND {0} = %s AND {0} <> ''"
     params = [run.lab_id, fingerprint.start, run.lab_id, fingerprint.data]
