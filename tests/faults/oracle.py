@@ -109,9 +109,11 @@ def _gap_mj(device: str, chains: list[list[Counted]], record: Record, declared: 
     """Return what the GPU's record says was drawn between epochs; each such stretch must have been declared."""
     assert chains, f"{device} was never measured"
     falls = [record.falls_before(_edges(chain), chain[-1].end_us) for chain in chains]
+    assert chains[0][0].seq == 0, f"windows before {chains[0][0]} are missing"
     total_mj = 0
     for (before, falls_before), (after, falls_after) in pairwise(zip(chains, falls, strict=True)):
         last, first = before[-1], after[0]
+        assert first.seq == last.seq + 1, f"windows between {last} and {first} are missing"  # an epoch goes on counting
         assert (device, last.epoch, last.end_us) in declared, f"no gap declared after {last}, before {first}"
         ended_mj = record.at(last.counter_end_mj, falls_before)
         began_mj = record.at(first.counter_start_mj, falls_after)

@@ -24,27 +24,36 @@ def fallen() -> Record:
     return record
 
 
-BEFORE = [window("a", 2, (40, 42), (4_000_000, 4_136_157))]
+BEFORE = [window("a", 0, (40, 42), (4_000_000, 4_136_157))]
 
 
 def test_a_restart_that_was_placed_before_the_fall_itself_is_still_after_it() -> None:
-    after = [window("b", 3, (43.701737, 44), (0, 59_760))]
+    after = [window("b", 1, (43.701737, 44), (0, 59_760))]
     assert _gap_mj(DEVICE, [BEFORE, after], fallen(), {(DEVICE, "a", 42_000_000)}) == 287_119
 
 
 def test_a_stretch_that_nobody_declared_is_found() -> None:
-    after = [window("b", 3, (44.1, 46), (0, 59_760))]
+    after = [window("b", 1, (44.1, 46), (0, 59_760))]
     with pytest.raises(AssertionError, match="no gap declared"):
         _gap_mj(DEVICE, [BEFORE, after], fallen(), set())
 
 
 def test_energy_counted_again_is_found() -> None:
-    again = [window("b", 3, (42, 44), (4_000_000, 4_423_276))]
+    again = [window("b", 1, (42, 44), (4_000_000, 4_423_276))]
     with pytest.raises(AssertionError, match="counts again"):
         _gap_mj(DEVICE, [BEFORE, again], fallen(), {(DEVICE, "a", 42_000_000)})
 
 
 def test_a_reading_that_the_counter_never_showed_is_found() -> None:
-    after = [window("b", 3, (44.1, 46), (0, 59_761))]
+    after = [window("b", 1, (44.1, 46), (0, 59_761))]
     with pytest.raises(AssertionError, match="never showed"):
         _gap_mj(DEVICE, [BEFORE, after], fallen(), {(DEVICE, "a", 42_000_000)})
+
+
+def test_a_lost_window_that_a_declared_stretch_would_hide_is_found() -> None:
+    """The first of an epoch, or the only one: what it counted would pass for energy of the stretch before it."""
+    after = [window("b", 2, (44.1, 46), (0, 59_760))]
+    with pytest.raises(AssertionError, match="are missing"):
+        _gap_mj(DEVICE, [BEFORE, after], fallen(), {(DEVICE, "a", 42_000_000)})
+    with pytest.raises(AssertionError, match="are missing"):
+        _gap_mj(DEVICE, [after], fallen(), set())
