@@ -112,6 +112,11 @@ def rows(sql: str, params: Sequence[Any]) -> Iterator[dict[str, Any]]:
             yield {name: int(value) if isinstance(value, Decimal) else value for name, value in zip(names, row, strict=True)}
 
 
+def for_update() -> str:
+    """Return what locks the rows that a SELECT finds. SQLite has one writer, who waited for its turn before."""
+    return " FOR UPDATE" if connection.features.has_select_for_update else ""
+
+
 # The spaces of advisory locks.
 ATTRIBUTION = 1
 ROLLED = 2

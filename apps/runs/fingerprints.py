@@ -12,7 +12,7 @@ from django.db import transaction
 from labcarbon_collect.lc1 import left_out, param_hash, part_hash, recipe, seeds_hash, sort_params, typed
 
 from apps.core.errors import InvalidInput
-from apps.core.sql import bulk_insert
+from apps.core.sql import bulk_insert, rows
 from apps.runs.code_texts import keep_code_text
 from apps.runs.fingerprint_parsing import VERSION, CodeIn, DataIn, FingerprintIn, ItemIn, StartIn, unstorable_part
 from apps.runs.models import Fingerprint, IgnoredParameter, Run, TierKey
@@ -81,11 +81,12 @@ def put_fingerprint(*, run: Run, told: FingerprintIn, is_new: bool = False) -> F
     row = None if is_new else Fingerprint.objects.filter(run=run).first()
     is_new = row is None
     row = row or Fingerprint(run=run)
-    before, ignored = None if is_new else _compared(row), ignored_of(run)
+    before = None if is_new else _compared(row)
+    ignored, has_text = _known_beside(run, told)
     _merge(row, told)
     row.recipe = recipe_of(row.params, ignored)
     row.save(force_insert=is_new)
-    if told.code is not None:
+    if told.code is not None and not has_text:
         keep_code_text(lab=run.lab, normal=told.code.normal, shingles=told.code.shingles)
     if before is None or before != _compared(row):
         write_keys([(run, row)], ignored=ignored, is_new=is_new)
@@ -120,6 +121,18 @@ def row_told(told: FingerprintIn) -> Fingerprint:
     row = Fingerprint()
     _merge(row, told)
     return row
+
+
+def _known_beside(run: Run, told: FingerprintIn) -> tuple[frozenset[str], bool]:
+    """Return the names of the parameters that do not count for a run, and whether its lab has the lines of its code. One
+    read: each run that is registered comes by here."""
+    found = list(rows(
+        "SELECT name, 0 AS is_text FROM runs_ignoredparameter WHERE project_id = %s"
+        " UNION ALL SELECT '', 1 FROM runs_codetext WHERE lab_id = %s AND normal = %s",
+        [run.charged_project_id or run.project_id, run.lab_id, told.code.normal if told.code is not None else ""],
+    ))  # fmt: skip
+    names = frozenset(row["name"] for row in found if not row["is_text"])
+    return names, len(names) < len(found)
 
 
 def ignored_of(run: Run) -> frozenset[str]:

@@ -12,6 +12,7 @@ from apps.accounts.models import Lab, User
 from apps.accounts.selectors import project_by_slug
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from apps.core.jobs import asking_together, request_job
+from apps.core.sql import for_update, rows, uuid_param
 from apps.fleet.models import Node
 from apps.ingest.calc import job_run
 from apps.runs.calc import IMPORTED, JobIn, contradiction, may_rename, merged_facts, told_by
@@ -152,10 +153,10 @@ def _told_before(lab: Lab, uuid: UUID, external: External, bound_node: UUID | No
 
 def _locked(lab: Lab, uuid: UUID, facts: RunFacts) -> tuple[Run, bool]:
     """Return the run's row, locked, or one that is new and not stored yet; and whether it is new."""
-    held = list(Run.objects.select_for_update().filter(lab=lab, uuid=uuid).values_list("pk", flat=True))
+    held = list(rows(f"SELECT id FROM runs_run WHERE lab_id = %s AND uuid = %s{for_update()}", [lab.pk, uuid_param(uuid)]))
     if not held:  # most often: nothing of the row is asked for that is not there
         return Run(lab=lab, uuid=uuid, name=facts.name, started_us=facts.started_us), True
-    return Run.objects.select_related("node").get(pk=held[0]), False
+    return Run.objects.select_related("node").get(pk=held[0]["id"]), False
 
 
 def _take_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: UUID | None) -> None:
