@@ -38,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 # What takes long begins first, so that nobody waits for it at the end.
 LONG = (
+    "deploy/test_image",
     "faults/test_kills.py",
     "browser/",
     "faults/test_launch.py",
