@@ -45,7 +45,7 @@ def recount(*, project: Project) -> int:
     found = runs.filter(fingerprint__params__isnull=False).order_by("pk")
     changed = last = 0
     while part := list(found.filter(pk__gt=last)[:CHUNK]):
-        changed += _recount(part)
+        changed += recount_runs(part)
         last = part[-1].pk
     return changed
 
@@ -55,11 +55,13 @@ def recount_charged(runs: Sequence[Run]) -> None:
     if not runs or not IgnoredParameter.objects.filter(project__lab_id=runs[0].lab_id).exists():
         return
     for start in range(0, len(runs), CHUNK):
-        _recount(runs[start : start + CHUNK])
+        recount_runs(runs[start : start + CHUNK])
 
 
 @transaction.atomic
-def _recount(runs: Sequence[Run]) -> int:
+def recount_runs(runs: Sequence[Run], *, anew: bool = False) -> int:
+    """Compute the recipes of some runs again, and the keys of those whose recipe changed, or ``anew`` of all; return of how
+    many."""
     rows = {row.pk: row for row in Fingerprint.objects.select_for_update().filter(run__in=runs)}
     by_project: dict[int | None, list[tuple[Run, Fingerprint]]] = defaultdict(list)
     for run in runs:
@@ -68,7 +70,7 @@ def _recount(runs: Sequence[Run]) -> int:
     changed = 0
     for project_id, pairs in by_project.items():
         ignored = ignored_in(project_id)
-        stale = [pair for pair in pairs if pair[1].recipe != recipe_of(pair[1].params, ignored)]
+        stale = [pair for pair in pairs if anew or pair[1].recipe != recipe_of(pair[1].params, ignored)]
         for _, row in stale:
             row.recipe = recipe_of(row.params, ignored)
         Fingerprint.objects.bulk_update([row for _, row in stale], ["recipe"])
