@@ -48,11 +48,13 @@ WEIGHT = {
 # What must be shared: an architecture alone is no reason.
 _SUBJECT = frozenset({TermKind.SAME_DATA, TermKind.DATA_WORD, TermKind.PURPOSE_WORD})
 Term = tuple[int, str]
+MOST_TOLD = 2  # kinds of what is shared that a person is told
 
 
 @dataclass(frozen=True)
 class Offer:
-    """An artifact that shares something. ``shared``: kinds of terms, the weightiest first."""
+    """An artifact that shares something. ``shared``: kinds of terms, the weightiest first; ``words``: those of
+    the first two, which are what is told."""
 
     artifact: int
     score: Fraction
@@ -134,8 +136,8 @@ def offers(shared: Iterable[tuple[int, int, str]], common: Mapping[Term, int]) -
                 (Fraction(WEIGHT[TermKind(kind)], 1 + (common.get((kind, term), 1) // 20)) for kind, term in terms),
                 Fraction(),
             )
-            named = tuple(
-                dict.fromkeys(term for kind, term in terms if kind not in (TermKind.SAME_DATA, TermKind.SAME_ARCHITECTURE))
-            )
-            found.append(Offer(artifact, score, tuple(sorted(kinds, key=lambda kind: -WEIGHT[kind])), named))
+            weighty = tuple(sorted(kinds, key=lambda kind: -WEIGHT[kind]))
+            told = set(weighty[:MOST_TOLD]) - {TermKind.SAME_DATA, TermKind.SAME_ARCHITECTURE}
+            named = tuple(dict.fromkeys(term for kind, term in terms if kind in told))
+            found.append(Offer(artifact, score, weighty, named))
     return sorted(found, key=lambda each: (-each.score, each.artifact))

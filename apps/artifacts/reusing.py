@@ -10,7 +10,7 @@ from django.db.models import Count, Q
 from apps.accounts.models import Lab
 from apps.artifacts.choices import ArtifactState, CopyState, Kind, Role
 from apps.artifacts.models import Artifact, Copy, LineageEdge, ReuseTerm
-from apps.artifacts.reuse import Offer, Term, TermKind, offers, terms_of_model, terms_of_work
+from apps.artifacts.reuse import MOST_TOLD, Offer, Term, TermKind, offers, terms_of_model, terms_of_work
 from apps.runs.models import Fingerprint, Run
 
 _KINDS = (Kind.CHECKPOINT, Kind.MODEL)
@@ -33,7 +33,7 @@ class Reusable:
     def why(self) -> str:
         """What it shares, in words."""
         named = f" ({', '.join(self.offer.words[:3])})" if self.offer.words else ""
-        return ", ".join(kind.label for kind in self.offer.shared[:2]) + named
+        return ", ".join(kind.label for kind in self.offer.shared[:MOST_TOLD]) + named
 
 
 def keep_terms(lab: Lab, artifacts: Sequence[Artifact]) -> None:

@@ -146,3 +146,11 @@ def test_labs_are_apart_and_queries_do_not_grow(lab: SmallLab) -> None:
         _model(lab, f"more{i}.pt")
     _settle()
     assert queries() == before
+
+
+def test_an_architectures_word_is_none_of_the_datas() -> None:
+    shared = [(1, TermKind.MODEL_WORD, "resnet"), (1, TermKind.SAME_ARCHITECTURE, "h"), (1, TermKind.DATA_WORD, "cat")]
+    (offer,) = offers(shared, {})
+    assert offer.words == ("cat",)
+    (offer,) = offers([(1, TermKind.SAME_DATA, "d"), (1, TermKind.MODEL_WORD, "resnet")], {})
+    assert offer.words == ("resnet",)
