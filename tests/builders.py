@@ -14,7 +14,7 @@ from apps.fleet.models import Node, Site
 from apps.fleet.services import create_site, register_node
 from apps.ingest.parsing import parse_batch
 from apps.ingest.services import accept_batch
-from tests.shipped import T0, shipped_factors
+from tests.shipped import T0
 
 MINUTE = 60_000_000
 BOOT = "0b6f0c1e-1111-4222-8333-444455556666"
@@ -31,9 +31,8 @@ class SmallLab:
 
 
 def small_lab(*, name: str = "Cell Lab", zone: str = "DE", kind: str = SiteKind.WORKSTATION) -> SmallLab:
-    """Create a lab with the factors loaded and applied."""
+    """Create a lab with the shipped factors applied."""
     owner = User.objects.create_user(username=f"owner-{uuid.uuid4().hex[:6]}", password="correct horse battery")
-    shipped_factors()
     lab = create_lab(name=name, time_zone="Europe/Berlin", owner=owner, now=T0)
     site = create_site(lab=lab, name="Room 1", kind=SiteKind(kind), zone=zone)
     node = register_node(lab=lab, uuid=uuid.uuid4(), hostname="ws-1", facts={}, site=site, now=T0)

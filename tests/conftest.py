@@ -49,7 +49,6 @@ LONG = (
     "mistakes/",
     "faults/test_uids.py",
     "signin/test_at",
-    "test_migration",
     "carbon/test_rolled_days",
     "properties/",
     "activity/",
@@ -92,11 +91,15 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None, django_db_b
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
-    """Have the emission factors in every test that rolls its changes back."""
-    from tests.shipped import shipped_factors
+    """Have what is shipped in every test: loaded once, and again where a test with transactions of its own emptied all."""
+    from django.apps import apps
+    from django.db.models.signals import post_migrate
+
+    from tests.shipped import shipped
 
     with django_db_blocker.unblock():
-        shipped_factors()
+        shipped()
+    post_migrate.connect(shipped, sender=apps.get_app_config("catalog"))
 
 
 @pytest.fixture(autouse=True)

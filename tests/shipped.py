@@ -1,4 +1,4 @@
-"""What is shipped, put into a test's database at once: loaded by the services the first time, later the same rows copied."""
+"""What is shipped, which every test's database has: loaded by the services the first time, later the same rows copied."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,14 +15,16 @@ T0 = 1_793_606_400_000_000  # 2026-11-02 08:00 UTC
 _KEPT: dict[str, list[tuple[Any, ...]]] = {}  # table → rows, of this process
 
 
-def shipped_factors() -> None:
-    """Have the shipped emission factors, loaded at T0."""
+def shipped(**_signal: Any) -> None:
+    """Have the shipped emission factors and hardware, loaded at T0."""
     _have((EmissionFactor,), lambda: load_factors(now=T0))
-
-
-def shipped_catalogue() -> None:
-    """Have the shipped hardware, loaded at T0."""
     _have((HardwareModel, HardwareAlias, EmbodiedFigure), lambda: load_catalogue(now=T0))
+
+
+def no_catalogue() -> None:
+    """Empty the catalogue, for this test."""
+    for model in (EmbodiedFigure, HardwareAlias, HardwareModel):
+        model._default_manager.all().delete()
 
 
 def _have(models: Sequence[type[Model]], load: Callable[[], object]) -> None:

@@ -12,7 +12,6 @@ from apps.core.clock import now_us
 from tests.api.conftest import Labs
 from tests.assets.support import bought
 from tests.builders import T0
-from tests.shipped import shipped_catalogue
 
 Refused = Callable[..., dict[str, Any]]
 BODY: dict[str, Any] = {
@@ -20,11 +19,6 @@ BODY: dict[str, Any] = {
     "price_ucurrency": 11_250_000_000, "currency": "EUR", "in_use_since": "2026-03-01T00:00:00Z",
     "opening": {"kind": "purchase", "at": "2026-03-01T00:00:00Z", "project": "demo", "site": "Room 1"},
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _catalogue(db: None) -> None:
-    shipped_catalogue()
 
 
 def test_registered_with_the_catalogues_figure_and_read_again(labs: Labs) -> None:

@@ -9,15 +9,9 @@ from apps.assets.models import Asset, RegisterImport
 from apps.core.jobs import work_until_empty
 from tests.api.conftest import Labs
 from tests.assets.gpus import NETBOX, own_csv
-from tests.shipped import shipped_catalogue
 
 Refused = Callable[..., dict[str, Any]]
 CSV = {"content_type": "text/csv"}
-
-
-@pytest.fixture(autouse=True)
-def _catalogue(db: None) -> None:
-    shipped_catalogue()
 
 
 def test_read_then_confirmed(labs: Labs) -> None:

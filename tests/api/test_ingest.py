@@ -218,9 +218,6 @@ def test_impossible_power_overlap_and_conflict_are_set_aside_and_said(labs: Labs
 
 
 def test_a_known_gpu_is_held_to_its_own_power(labs: Labs) -> None:
-    from tests.shipped import shipped_catalogue
-
-    shipped_catalogue()
     facts = {GPU: {"name": "NVIDIA A100-SXM4-80GB"}}
     within = W(GPU, 400_000 * 60)
     beyond = W(GPU, 700_000 * 60, start_us=T0 + MINUTE, end_us=T0 + 2 * MINUTE, seq=1)

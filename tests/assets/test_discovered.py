@@ -11,7 +11,6 @@ from apps.core.jobs import work_until_empty
 from apps.core.units import US_PER_HOUR
 from tests.assets.support import YEAR, bought
 from tests.builders import T0, SmallLab, W, push, small_lab
-from tests.shipped import shipped_catalogue
 
 pytestmark = pytest.mark.django_db
 NOW = T0 + 30 * 24 * US_PER_HOUR
@@ -19,7 +18,6 @@ NOW = T0 + 30 * 24 * US_PER_HOUR
 
 @pytest.fixture
 def lab() -> SmallLab:
-    shipped_catalogue()
     lab = small_lab()
     seen(lab, 2)
     return lab

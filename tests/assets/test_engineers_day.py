@@ -27,7 +27,6 @@ from tests.assets.support import YEAR
 from tests.builders import T0, SmallLab, W, push
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import assert_each_figure_explains_itself, text_of
-from tests.shipped import shipped_catalogue
 
 pytestmark = pytest.mark.django_db
 HOUR = US_PER_HOUR
@@ -76,7 +75,6 @@ def rig(lab: SmallLab, now: int) -> Asset:
 
 def test_every_page_is_consistent_after_a_day_of_changes(lab: SmallLab) -> None:
     now = now_us()
-    shipped_catalogue()
     client = client_of(lab.owner)
     vision = create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
     cards = imported(lab, client)

@@ -9,14 +9,12 @@ from django.core.management import CommandError, call_command
 from apps.assets.models import Asset, RegisterImport
 from tests.assets.gpus import NETBOX, own_csv
 from tests.builders import SmallLab, small_lab
-from tests.shipped import shipped_catalogue
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def lab() -> SmallLab:
-    shipped_catalogue()
     return small_lab()
 
 

@@ -17,7 +17,6 @@ from apps.dashboard.csvs import cell
 from tests.assets.gpus import NETBOX, SNIPE_IT, own_csv
 from tests.assets.support import KG
 from tests.builders import T0, SmallLab, small_lab
-from tests.shipped import shipped_catalogue
 
 pytestmark = pytest.mark.django_db
 NONE = Options()
@@ -25,7 +24,6 @@ NONE = Options()
 
 @pytest.fixture
 def lab() -> SmallLab:
-    shipped_catalogue()
     return small_lab()
 
 

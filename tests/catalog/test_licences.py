@@ -109,7 +109,7 @@ def test_docs_name_each_pack() -> None:
         assert f"`{method}`" in text
 
 
-@pytest.mark.usefixtures("shipped")
+@pytest.mark.django_db
 def test_every_default_is_a_category_s_figure_that_is_shipped() -> None:
     for row in rows(DATA / "defaults.csv"):
         figure = category_default(row["kind"], row["category"])

@@ -91,7 +91,7 @@ STRANGERS = [
 ]
 
 
-@pytest.mark.usefixtures("shipped")
+@pytest.mark.django_db
 def test_what_is_reported_finds_its_model() -> None:
     found = {name: str(model_of("gpu", name)) for name in NVML}
     assert found == NVML
@@ -99,13 +99,13 @@ def test_what_is_reported_finds_its_model() -> None:
     assert {(kind, name): str(model_of(kind, name)) for kind, name in OTHERS} == OTHERS
 
 
-@pytest.mark.usefixtures("shipped")
+@pytest.mark.django_db
 def test_nothing_similar_is_taken() -> None:
     taken = {(kind, name): str(model) for kind, name in STRANGERS if (model := model_of(kind, name))}
     assert taken == {}
 
 
-@pytest.mark.usefixtures("shipped")
+@pytest.mark.django_db
 def test_a_driver_s_name_means_one_model_only() -> None:
     """Two shipped models of a kind never answer to one name."""
     names: dict[tuple[str, str], set[str]] = {}
@@ -115,7 +115,7 @@ def test_a_driver_s_name_means_one_model_only() -> None:
     assert [found for found in names.values() if len(found) > 1] == []
 
 
-@pytest.mark.usefixtures("shipped")
+@pytest.mark.django_db
 def test_a_name_has_its_figure_else_that_of_its_kind_else_none() -> None:
     card = match("gpu", "NVIDIA A100-SXM4-40GB", None)
     assert (card.by, card.figure and card.figure.model.name) == ("model", "NVIDIA A100-SXM4-40GB")
@@ -129,7 +129,7 @@ def test_a_name_has_its_figure_else_that_of_its_kind_else_none() -> None:
     assert (nothing.model, nothing.figure, nothing.by) == (None, None, "")
 
 
-@pytest.mark.usefixtures("shipped")
+@pytest.mark.django_db
 def test_each_kind_but_other_has_a_default() -> None:
     kinds = ["gpu", "cpu", "server", "workstation", "laptop", "storage", "network", "monitor"]
     found = {kind: category_default(kind) for kind in kinds}
@@ -139,7 +139,7 @@ def test_each_kind_but_other_has_a_default() -> None:
     assert all(figure and figure.unit == "per_tb" for figure in per_tb)
 
 
-def test_suggestions_begin_with_what_is_called_so(lab: SmallLab, shipped: None) -> None:
+def test_suggestions_begin_with_what_is_called_so(lab: SmallLab) -> None:
     found = [model.name for model in suggest("gpu", "rtx 3080", limit=5)]
     assert found == ["NVIDIA GeForce RTX 3080", "NVIDIA GeForce RTX 3080 Ti"]
     assert suggest("gpu", "H100 SXM5", limit=1)[0].name == "NVIDIA H100 80GB HBM3"
@@ -148,7 +148,7 @@ def test_suggestions_begin_with_what_is_called_so(lab: SmallLab, shipped: None) 
     assert len(suggest("cpu", "xeon", limit=7)) == 7
 
 
-def test_an_own_model_is_matched_in_its_lab_alone(lab: SmallLab, shipped: None) -> None:
+def test_an_own_model_is_matched_in_its_lab_alone(lab: SmallLab) -> None:
     other = small_lab(name="Other")
     own = add_model(lab=lab.lab, kind="gpu", name="RTX 4090 D", aliases=["NVIDIA GeForce RTX 4090 D"], by=lab.owner, now=T0)
     assert model_of("gpu", "NVIDIA GeForce RTX 4090 D", lab.lab) == own
@@ -159,7 +159,7 @@ def test_an_own_model_is_matched_in_its_lab_alone(lab: SmallLab, shipped: None) 
     assert own not in suggest("gpu", "4090", lab=other.lab)
 
 
-def test_the_tdp_is_still_known(shipped: None) -> None:
+def test_the_tdp_is_still_known(db: None) -> None:
     card = model_of("gpu", "NVIDIA A100-SXM4-80GB")
     assert card is not None
     assert (card.tdp_mw, card.memory_mib) == (400_000, 80 * 1024)

@@ -12,18 +12,14 @@ from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
 from tests.assets.support import bought
 from tests.builders import SmallLab, W, push
-from tests.shipped import shipped_catalogue
 
 GPU = "gpu:GPU-0000-0001"
 OLD, NEW = "NVIDIA GeForce GTX 1080 Ti", "NVIDIA GeForce RTX 4090"
 
 
 def model(name: str) -> HardwareModel:
-    """Return a shipped model, the catalogue loaded if it is not."""
-    found = HardwareModel.objects.filter(match_key=match_key(name), lab=None)
-    if not found:
-        shipped_catalogue()
-    return found.get()
+    """Return a shipped model."""
+    return HardwareModel.objects.get(match_key=match_key(name), lab=None)
 
 
 @dataclass

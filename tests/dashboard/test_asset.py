@@ -19,7 +19,6 @@ from tests.assets.support import KG, YEAR, bought
 from tests.builders import T0, SmallLab, W, push
 from tests.dashboard.support import assert_each_figure_explains_itself, queries, text_of
 from tests.dashboard.test_assets import amounts
-from tests.shipped import shipped_catalogue
 
 NOW = T0 + 2 * YEAR * US_PER_HOUR  # 2028-11-01
 DAY = {"from_day": "2027-11-02", "from_time": "09:00"}  # in Berlin 08:00 UTC: T0 + a year
@@ -172,7 +171,6 @@ def test_reversal_and_its_undoing_are_tried_and_kept(lab: SmallLab, owner: Clien
 
 
 def test_an_upgrade_takes_one_part_out_and_puts_one_in(lab: SmallLab, owner: Client) -> None:
-    shipped_catalogue()
     server = bought(lab, kind="server", name="gpu-01")
     old = bought(lab, name="Old card")
     record(asset=old, entry=Entry("move", at(1), parent=server), by=lab.owner, now=NOW)

@@ -17,7 +17,6 @@ from tests.assets.support import KG, YEAR, borne, bought
 from tests.builders import T0, SmallLab, W, push, small_lab
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, text_of
-from tests.shipped import shipped_catalogue
 
 ADDRESS = "/assets/new/"
 NOW = T0 + 2 * YEAR * US_PER_HOUR
@@ -56,7 +55,6 @@ def test_a_value_of_ones_own_is_charged_over_its_life(lab: SmallLab, owner: Clie
 
 
 def test_the_catalogues_figure_is_offered_with_range_source_and_licence(lab: SmallLab, owner: Client) -> None:
-    shipped_catalogue()
     page = text_of(owner.get(f"{ADDRESS}offers/?kind=laptop&search=Latitude+7"))
     assert "<html" not in page
     assert "ODbL" in page
@@ -74,7 +72,6 @@ def test_the_catalogues_figure_is_offered_with_range_source_and_licence(lab: Sma
 
 
 def test_without_a_script_the_search_is_a_button_that_keeps_what_was_typed(lab: SmallLab, owner: Client) -> None:
-    shipped_catalogue()
     page = text_of(owner.post(ADDRESS, {**TOLD, "do": "find", "search": "A100"}))
     assert "A100" in page
     assert 'value="Card 7"' in page
@@ -83,7 +80,6 @@ def test_without_a_script_the_search_is_a_button_that_keeps_what_was_typed(lab: 
 
 
 def test_a_figure_by_the_terabyte_asks_how_many(lab: SmallLab, owner: Client) -> None:
-    shipped_catalogue()
     figure = EmbodiedFigure.objects.filter(unit="per_tb", model__kind="storage").select_related("model").first()
     assert figure is not None
     told = {"kind": "storage", "figure": "catalogue", "model": figure.model_id}

@@ -12,12 +12,10 @@ from apps.core.units import US_PER_HOUR, hour_of
 from tests.assets.support import bought
 from tests.builders import T0, SmallLab, W, push
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
-from tests.shipped import shipped_catalogue
 
 
 @pytest.fixture
 def lab(lab: SmallLab) -> SmallLab:
-    shipped_catalogue()
     lab.node.enrolled_us = T0 - 24 * US_PER_HOUR
     lab.node.save()
     seen(lab, 0)

@@ -10,12 +10,6 @@ from apps.core.jobs import work_until_empty
 from tests.assets.gpus import SNIPE_IT, own_csv
 from tests.builders import SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
-from tests.shipped import shipped_catalogue
-
-
-@pytest.fixture(autouse=True)
-def _catalogue(db: None) -> None:
-    shipped_catalogue()
 
 
 def brought(client: Client, lines: str, **more: str) -> str:

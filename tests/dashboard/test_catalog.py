@@ -20,7 +20,7 @@ from apps.core.units import UG_PER_KG
 from tests.builders import T0, SmallLab
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
-from tests.shipped import shipped_catalogue
+from tests.shipped import no_catalogue
 
 PDF = b"%PDF-1.7\n%%EOF\n"
 UPLOAD = {"do": "upload", "method": "pcf", "unit": "item", "source": "Maker 2024", "total_kg": "90,5"}
@@ -28,12 +28,7 @@ _EMBODIED = re.compile(r'data-embodied="(\d+)" data-value="(\d+)"')
 
 
 @pytest.fixture
-def shipped(db: None) -> None:
-    shipped_catalogue()
-
-
-@pytest.fixture
-def card(shipped: None) -> HardwareModel:
+def card(db: None) -> HardwareModel:
     found = model_of("gpu", "NVIDIA L4")
     assert found is not None
     return found
@@ -62,19 +57,19 @@ def test_the_list_shows_what_is_known_and_by_what(lab: SmallLab, owner: Client, 
     assert "Life-cycle assessment" in page
 
 
-@pytest.mark.usefixtures("shipped")
+@pytest.mark.django_db
 def test_models_are_counted_in_words(owner: Client) -> None:
     assert re.search("2\u202f\\d{3} models</caption>", text_of(owner.get("/catalog/")))
     assert "1 model that fits</caption>" in text_of(owner.get("/catalog/?q=l40s"))
 
 
-def test_what_is_not_known_is_said(owner: Client, shipped: None) -> None:
+def test_what_is_not_known_is_said(owner: Client) -> None:
     page = text_of(owner.get("/catalog/?kind=cpu&q=6248R"))
     assert "not known" in page
     assert _EMBODIED.findall(page) == []
 
 
-@pytest.mark.usefixtures("shipped")
+@pytest.mark.django_db
 def test_every_page_with_a_figure_of_a_pack_carries_its_notice(owner: Client) -> None:
     met: set[str] = set()
     for query in ("", "?kind=gpu", "?kind=laptop", "?kind=storage", "?kind=network", "?q=graviton", "?kind=monitor&page=2"):
@@ -93,7 +88,7 @@ def test_every_page_with_a_figure_of_a_pack_carries_its_notice(owner: Client) ->
         assert str(figure.pk) in dict(_EMBODIED.findall(page))
 
 
-@pytest.mark.usefixtures("shipped")
+@pytest.mark.django_db
 def test_the_csv_has_all_that_fit_exactly_and_the_notice(owner: Client) -> None:
     response = owner.get("/catalog.csv?kind=gpu")
     assert response["Content-Type"].startswith("text/csv")
@@ -109,7 +104,7 @@ def test_the_csv_has_all_that_fit_exactly_and_the_notice(owner: Client) -> None:
         assert bool(row["notice"]) is bool(row["pack"])
 
 
-def test_every_amount_leads_to_its_entry_and_is_its_integer(owner: Client, card: HardwareModel, shipped: None) -> None:
+def test_every_amount_leads_to_its_entry_and_is_its_integer(owner: Client, card: HardwareModel) -> None:
     """An amount of the catalogue is a link to the figure's own entry, where the same integer stands."""
     linked = re.compile(r'data-embodied="(\d+)" data-value="(\d+)" href="([^"]+)"')
     listed = linked.findall(text_of(owner.get("/catalog/?kind=storage")))
@@ -122,7 +117,7 @@ def test_every_amount_leads_to_its_entry_and_is_its_integer(owner: Client, card:
         assert (pk, value) in _EMBODIED.findall(entry)
 
 
-def test_pages_are_walked_without_a_gap(owner: Client, shipped: None) -> None:
+def test_pages_are_walked_without_a_gap(owner: Client) -> None:
     seen: list[str] = []
     address = "/catalog/?kind=monitor"
     while address:
@@ -134,11 +129,12 @@ def test_pages_are_walked_without_a_gap(owner: Client, shipped: None) -> None:
 
 
 def test_nothing_fits(owner: Client, viewer: Client) -> None:
-    assert "The catalogue is empty" in text_of(owner.get("/catalog/"))
     page = text_of(owner.get("/catalog/?q=no+such&kind=gpu"))
     assert "No model fits" in page
     assert "/catalog/new/?kind=gpu&amp;name=no%20such" in page
     assert "A PI or an admin of the lab may add it" in text_of(viewer.get("/catalog/?q=no+such"))
+    no_catalogue()
+    assert "The catalogue is empty" in text_of(owner.get("/catalog/"))
 
 
 @pytest.mark.parametrize(
@@ -179,20 +175,21 @@ def test_a_model_tells_its_parts_and_why_its_figure_is_used(owner: Client, card:
         ("cpu", "Intel Xeon Gold 6248R", "the default of its kind stands in"),
     ],
 )
-def test_the_end_of_life_is_told_apart(owner: Client, shipped: None, kind: str, name: str, words: str) -> None:
+def test_the_end_of_life_is_told_apart(owner: Client, kind: str, name: str, words: str) -> None:
     model = model_of(kind, name)
     assert model is not None
     assert words in text_of(owner.get(f"/catalog/{model.pk}/"))
 
 
 def test_a_figure_is_uploaded_with_its_document(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
+    no_catalogue()
     model = own(lab)
     page = text_of(owner.get(f"/catalog/{model.pk}/"))
     assert "No figure is known for it, nor a default" in page
     file = SimpleUploadedFile("Maker S1.pdf", PDF, "application/pdf")
     response = owner.post(f"/catalog/{model.pk}/", {**UPLOAD, "end_of_life_kg": "1", "evidence": file})
     assert response.status_code == 302, text_of(response)
-    figure = EmbodiedFigure.objects.get()
+    figure = EmbodiedFigure.objects.get(lab=lab.lab)
     assert (figure.total_ug, figure.end_of_life_ug, figure.manufacture_ug) == (90_500_000_000, UG_PER_KG, None)
     assert AuditEntry.objects.filter(lab=lab.lab, action="figure.uploaded").exists()
     page = text_of(viewer.get(f"/catalog/{model.pk}/"))
@@ -233,7 +230,7 @@ def test_an_own_figure_of_a_shipped_model_is_its_lab_s_alone(
 def test_a_figure_is_withdrawn_and_its_document_stays(lab: SmallLab, owner: Client) -> None:
     model = own(lab)
     owner.post(f"/catalog/{model.pk}/", {**UPLOAD, "evidence": SimpleUploadedFile("a.pdf", PDF)})
-    figure = EmbodiedFigure.objects.get()
+    figure = EmbodiedFigure.objects.get(lab=lab.lab)
     form = {"do": "withdraw", "figure": str(figure.pk)}
     assert owner.post(f"/catalog/{model.pk}/", form).status_code == 302
     page = text_of(owner.get(f"/catalog/{model.pk}/"))
@@ -286,7 +283,8 @@ def test_what_cannot_be_recorded_is_told(
     assert words in page
     if status == 400 and form.get("do") is None and "source" not in form:
         assert 'value="Maker 2024"' in page, "what was typed is still there"
-    assert (EmbodiedFigure.objects.count(), Evidence.objects.count()) == (0, 0)
+    assert not EmbodiedFigure.objects.filter(lab=lab.lab).exists()
+    assert not Evidence.objects.exists()
 
 
 def test_a_new_model_is_added(lab: SmallLab, owner: Client, outsider: Client) -> None:
@@ -301,7 +299,7 @@ def test_a_new_model_is_added(lab: SmallLab, owner: Client, outsider: Client) ->
         "release_year": "",
     }
     response = owner.post("/catalog/new/", form)
-    model = HardwareModel.objects.get()
+    model = HardwareModel.objects.get(lab=lab.lab)
     assert response["Location"] == f"/catalog/{model.pk}/"
     assert (model.lab, model.tdp_mw, model.release_year) == (lab.lab, 850_000, None)
     assert model_of("server", "sys-2", lab.lab) == model
@@ -326,7 +324,7 @@ def test_a_model_that_cannot_be_is_told(owner: Client, form: dict[str, str], wor
     response = owner.post("/catalog/new/", {"kind": "server", "name": "S3", **form})
     assert response.status_code == 400
     assert words in text_of(response)
-    assert HardwareModel.objects.count() == 0
+    assert not HardwareModel.objects.filter(lab__isnull=False).exists()
 
 
 def test_who_may_not(lab: SmallLab, owner: Client, viewer: Client) -> None:
@@ -361,7 +359,7 @@ def test_names_and_words_are_text(lab: SmallLab, owner: Client) -> None:
         assert "&lt;script&gt;" in page
 
 
-def test_queries_do_not_grow(lab: SmallLab, shipped: None, card: HardwareModel) -> None:
+def test_queries_do_not_grow(lab: SmallLab, card: HardwareModel) -> None:
     client = client_of(lab.owner)
     client.get("/catalog/")
     assert queries(client, "/catalog/?q=l40s") == queries(client, "/catalog/?kind=cpu")

@@ -2,18 +2,16 @@
 
 import pytest
 
-from apps.accounts.models import Lab
-from tests.migrating import latest_afterwards, migrate
+from tests.migrating import an_installation
 
 OLD, NEW = ("fleet", "0001_initial"), ("fleet", "0002_places_in_time")
 
 
-@pytest.mark.postgres  # that of the catalogue is tested on SQLite: each takes as long as a hundred others
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_zones_become_histories_and_placements_stay() -> None:
-    with latest_afterwards():
+    with an_installation() as migrate:
         old = migrate(*OLD)
-        lab = Lab.objects.create(slug="old", name="Old", created_us=1)
+        lab = old.get_model("accounts", "Lab").objects.create(slug="old", name="Old", created_us=1)
         sites = old.get_model("fleet", "Site").objects
         berlin = sites.create(lab_id=lab.pk, name="Berlin", kind="workstation", zone="DE")
         nowhere = sites.create(lab_id=lab.pk, name="Nowhere", kind="workstation", zone="")
@@ -35,4 +33,3 @@ def test_zones_become_histories_and_placements_stay() -> None:
         assert dict(back.get_model("fleet", "Site").objects.values_list("name", "zone")) == {"Berlin": "FR", "Nowhere": ""}
         ends = back.get_model("fleet", "Placement").objects.order_by("from_hour").values_list("from_hour", "to_hour")
         assert list(ends) == [(0, 50), (50, None)]
-        back.get_model("fleet", "Placement").objects.all().delete()
