@@ -1,7 +1,7 @@
 """Check the collector against a GPU driver: energy = the driver's own counter, and a job told apart from idle.
 
     python scripts/gpu_check.py                 on this machine's NVIDIA driver, with a PyTorch job if PyTorch is here
-    python scripts/gpu_check.py --fake          on the simulated driver, with a plain busy process as the GPU's job
+    python scripts/gpu_check.py --fake          on the simulated driver, with a plain process as the GPU's job
 
 Starts a daemon of its own (data in a temporary folder, nothing pushed), leaves the GPU idle, runs a job under
 ``labcarbon-collect run``, leaves it idle again, and then compares the windows with counter readings of its own.
@@ -45,11 +45,11 @@ while time.monotonic() < end:
         b = a @ a
     torch.cuda.synchronize()
 """
-BUSY_JOB = """
+FAKE_JOB = """
 import os, sys, time
 open(sys.argv[2], "w").write(str(os.getpid()))
 end = time.monotonic() + float(sys.argv[1])
-while time.monotonic() < end: pass
+while time.monotonic() < end: time.sleep(0.05)
 """
 
 
@@ -106,7 +106,7 @@ class FakeGpu(RealGpu):
         self.env = dict(self._driver.env)
 
     def job(self, seconds: float, folder: Path) -> list[str] | None:
-        return [sys.executable, "-c", BUSY_JOB, str(seconds), str(folder / "job.pid")]
+        return [sys.executable, "-c", FAKE_JOB, str(seconds), str(folder / "job.pid")]
 
     def while_job_runs(self, job: subprocess.Popen[str]) -> None:
         from tests.fakes.nvml_driver import process

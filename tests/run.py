@@ -1,5 +1,6 @@
 """Runs the whole suite: once on SQLite with everything, once more on a private PostgreSQL with what touches the database.
 
+Both at the same time: where one waits, the other works. What the second says is printed when the first has ended.
 ``python -m tests.run [pytest arguments]``; `make test` calls it. Ends with 0 only if both passes were green and, with
 CI=true, nothing was left out.
 """
@@ -10,18 +11,17 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
-import psycopg
 import pytest
 
-from tests.environment import own_environment
-from tests.services.postgres import Postgres, programs
+from tests.services.postgres import programs
+from tests.services.prepared import MIGRATED, postgres
 
 ROOT = Path(__file__).resolve().parent.parent
-# One more than there are cores: many tests wait for a process, a clock, a database or a page. A second is no faster.
-WORKERS = ["-n", str(min((os.cpu_count() or 1) + 1, 5)), "--dist", "loadgroup", "--no-loadscope-reorder"]
+# Each pass: many tests wait for a process, a clock, a database or a page.
+WORKERS = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadgroup", "--no-loadscope-reorder"]
 
 # The suite starts some hundred programs: where nothing keeps what was compiled, that takes a sixth of its time. And a make
 # that a test starts is nobody's child.
@@ -34,13 +34,13 @@ def packages_wanted() -> list[str]:
     return [word for line in lines if (word := line.split("#", 1)[0].strip())]
 
 
-def one_pass(name: str, arguments: list[str], environment: dict[str, str]) -> int:
-    """Run pytest once, tell how long it took, and return its exit code."""
+def one_pass(name: str, arguments: list[str], environment: dict[str, str], output: IO[str] | None = None) -> int:
+    """Run pytest once, tell how long it took, and return its exit code. ``output``: what keeps its words for later."""
     print(f"== tests on {name}", flush=True)
     begun = time.monotonic()
     command = [sys.executable, "-m", "pytest", *WORKERS, "--durations=25", *arguments]
     kept = {key: value for key, value in os.environ.items() if key not in _NOT_OURS}
-    code = subprocess.run(command, cwd=ROOT, env={**kept, **environment}).returncode
+    code = subprocess.run(command, cwd=ROOT, env={**kept, **environment}, stdout=output, stderr=output).returncode
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and arguments:  # what was asked for belongs to the other pass
         code = 0
     print(f"== {name}: {'green' if code == 0 else f'RED (exit {code})'} after {time.monotonic() - begun:.0f} s", flush=True)
@@ -54,34 +54,31 @@ def compiled() -> None:
     subprocess.run(command, cwd=ROOT, env=kept, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def template(server: Postgres, scratch: str) -> str:
-    """Make a migrated database that each worker's is copied from; return its name."""
-    name = "migrated"
-    with psycopg.connect(server.url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    own = {**own_environment(scratch), "LABCARBON_DATABASE_URL": server.url_of(name)}
-    command = [sys.executable, "manage.py", "migrate", "--no-input", "--verbosity", "0"]
-    subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, check=True)
-    return name
+def on_postgres(arguments: list[str], environment: dict[str, str], output: IO[str]) -> int:
+    """Run the second pass on a server of its own."""
+    with postgres() as server:
+        own = {"LABCARBON_DATABASE_URL": server.url, "LABCARBON_TEST_TEMPLATE": MIGRATED}
+        return one_pass("PostgreSQL", arguments, {**environment, **own}, output)
 
 
 def main(arguments: list[str]) -> int:
     """Run both passes; return the exit code."""
-    with ExitStack() as stack:
-        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-suite-"))
-        left_out = Path(scratch) / "left-out"
+    with tempfile.TemporaryDirectory(prefix="labcarbon-suite-") as scratch, ThreadPoolExecutor() as pool:
+        left_out, said = Path(scratch) / "left-out", Path(scratch) / "postgres"
         shared = {"LABCARBON_TEST_BOTH": "1", "LABCARBON_TEST_LEFT_OUT": str(left_out)}
-        server = stack.enter_context(Postgres()) if programs() else None
-        with ThreadPoolExecutor() as pool:  # what each pass would else begin with, on one core
-            made = pool.submit(template, server, scratch) if server else None
+        second = None
+        with said.open("w+", encoding="utf-8") as output:
+            if programs():
+                second = pool.submit(on_postgres, arguments, shared, output)
+            else:
+                left_out.write_text("left out: the whole pass on PostgreSQL: not installed (apt-get install postgresql)\n")
             if not arguments:
-                pool.submit(compiled)
-        codes = [one_pass("SQLite", arguments, shared)]
-        if server is None or made is None:
-            left_out.open("a").write("left out: the whole pass on PostgreSQL: not installed (apt-get install postgresql)\n")
-        else:
-            own = {"LABCARBON_DATABASE_URL": server.url, "LABCARBON_TEST_TEMPLATE": made.result()}
-            codes.append(one_pass("PostgreSQL", arguments, {**shared, **own}))
+                compiled()
+            codes = [one_pass("SQLite", arguments, shared)]
+            if second:
+                codes.append(second.result())
+                output.seek(0)
+                print(f"== what was said on PostgreSQL\n{output.read()}", flush=True)
         named = left_out.read_text(encoding="utf-8") if left_out.exists() else ""
     print(named or "Nothing was left out.", flush=True)
     if named and os.environ.get("CI", "").lower() in {"1", "true"}:

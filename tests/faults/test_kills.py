@@ -30,7 +30,8 @@ from tests.faults.keeper import BACK_S, Keeper, Kept, children_of
 from tests.faults.load import Load, spool_of
 from tests.faults.oracle import audit, read_spool
 from tests.faults.seed import KILLS, SEED
-from tests.services.postgres import Postgres, programs
+from tests.services.postgres import programs
+from tests.services.prepared import MIGRATED, postgres
 from tests.services.process import wait_until
 
 pytestmark = pytest.mark.faults
@@ -272,8 +273,8 @@ def test_kills_on_postgres_of_its_backends_too(
 ) -> None:
     told = f"LABCARBON_SEED={SEED}"
     with ExitStack() as stack:
-        database = stack.enter_context(Postgres(durable=True))
-        scene = _scene(stack, tmp_path, rng, database.url)
+        database = stack.enter_context(postgres(durable=True))
+        scene = _scene(stack, tmp_path, rng, database.url_of(MIGRATED))
 
         backends: list[int] = []
 

@@ -43,9 +43,11 @@ def _owner() -> str | None:
 
 @dataclass
 class Postgres:
-    """A running private server. ``durable``: as in production (for tests that kill it); else quick."""
+    """A running private server. ``durable``: as in production (for tests that kill it); else quick. ``like``: the files of
+    a server that was stopped, of which it is a copy."""
 
     durable: bool = False
+    like: Path | None = None
 
     def __post_init__(self) -> None:
         found = programs()
@@ -81,6 +83,9 @@ class Postgres:
         return ["setpriv", "--pdeathsig", "INT", "--reuid", self._user, "--regid", group, "--clear-groups", *command]
 
     def _initialise(self) -> None:
+        if self.like:
+            subprocess.run(["cp", "--archive", str(self.like), str(self.directory / "data")], check=True)
+            return
         options = ["-U", "labcarbon", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
         made = subprocess.run(
             self._as_owner([str(self._bin / "initdb"), "-D", str(self.directory / "data"), *options]),

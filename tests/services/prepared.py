@@ -8,12 +8,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
+
 from tests.environment import own_environment
+from tests.services.postgres import Postgres
 
 ROOT = Path(__file__).resolve().parents[2]
 _MIGRATE = ("migrate", "--no-input", "--verbosity", "0")
 _LOAD = ("load_data",)
 COMMANDS = (_MIGRATE, _LOAD)
+MIGRATED = "migrated"  # the database of postgres()
 _COLLECT = "import django; django.setup(); from labcarbon.staticfiles import collect; collect()"
 _DATABASE = "labcarbon.sqlite3"
 
@@ -45,6 +49,20 @@ def migrated() -> Path:
     return _once("migrated", lambda making: _manage(making, *_MIGRATE)) / _DATABASE
 
 
+def postgres(*, durable: bool = False) -> Postgres:
+    """Return a private server with a migrated database that has nothing in it yet, and an empty one."""
+    return Postgres(durable, _once("cluster", _cluster) / "data")
+
+
+def _cluster(making: Path) -> None:
+    with Postgres() as server:
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {MIGRATED}")
+        _manage(making, *_MIGRATE, database_url=server.url_of(MIGRATED))
+        server.stop()
+        subprocess.run(["cp", "--archive", str(server.directory / "data"), str(making)], check=True)
+
+
 def _fill(making: Path) -> None:
     shutil.copy(migrated(), making)
     _manage(making, *_LOAD)
@@ -74,13 +92,14 @@ def _once(name: str, make: Callable[[Path], None]) -> Path:
     return made
 
 
-def _manage(data_dir: Path, *arguments: str) -> None:
-    _python(data_dir, "manage.py", *arguments)
+def _manage(data_dir: Path, *arguments: str, database_url: str = "") -> None:
+    _python(data_dir, "manage.py", *arguments, database_url=database_url)
 
 
-def _python(data_dir: Path, *arguments: str) -> str:
+def _python(data_dir: Path, *arguments: str, database_url: str = "") -> str:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
-    environ = {**kept, **own_environment(str(data_dir)), "DJANGO_SETTINGS_MODULE": "labcarbon.settings"}
+    own = {**own_environment(str(data_dir)), **({"LABCARBON_DATABASE_URL": database_url} if database_url else {})}
+    environ = {**kept, **own, "DJANGO_SETTINGS_MODULE": "labcarbon.settings"}
     told = subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=180
     )  # fmt: skip

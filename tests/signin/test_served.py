@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.postgres import Postgres, programs
-from tests.services.prepared import static_files
+from tests.services.postgres import programs
+from tests.services.prepared import MIGRATED, postgres, static_files
 from tests.services.process import answers, end, wait_until
 from tests.signin.browser import Browser
 from tests.signin.conftest import SignIn, serve
@@ -38,9 +38,8 @@ def _all_answer(ours: SignIn, log: Path) -> bool:
 
 @pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed (apt-get install postgresql)")
 def test_five_wrong_passwords_are_five_whichever_process_hears_them(tmp_path: Path) -> None:
-    with Postgres() as server:
-        ours = SignIn(tmp_path, database_url=server.url)
-        ours.manage("migrate", "--no-input", "--verbosity", "0")
+    with postgres() as server:
+        ours = SignIn(tmp_path, database_url=server.url_of(MIGRATED))
         static_files(tmp_path)
         ours.shell("from apps.accounts.models import User; User.objects.create_user('ada', password='right')")
         log = ours.log("web")
