@@ -20,8 +20,9 @@ from tests.services.postgres import programs
 from tests.services.prepared import MIGRATED, postgres
 
 ROOT = Path(__file__).resolve().parent.parent
-# Each pass: many tests wait for a process, a clock, a database or a page.
-WORKERS = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadgroup", "--no-loadscope-reorder"]
+# Many tests of the first pass wait for a process, a clock or a page; those of the second for nothing.
+CORES = min(os.cpu_count() or 1, 4)
+WORKERS = {"SQLite": CORES + 1, "PostgreSQL": CORES}
 
 # The suite starts some hundred programs: where nothing keeps what was compiled, that takes a sixth of its time. And a make
 # that a test starts is nobody's child.
@@ -38,7 +39,8 @@ def one_pass(name: str, arguments: list[str], environment: dict[str, str], outpu
     """Run pytest once, tell how long it took, and return its exit code. ``output``: what keeps its words for later."""
     print(f"== tests on {name}", flush=True)
     begun = time.monotonic()
-    command = [sys.executable, "-m", "pytest", *WORKERS, "--durations=25", *arguments]
+    workers = ["-n", str(WORKERS[name]), "--dist", "loadgroup", "--no-loadscope-reorder"]
+    command = [sys.executable, "-m", "pytest", *workers, "--durations=25", *arguments]
     kept = {key: value for key, value in os.environ.items() if key not in _NOT_OURS}
     code = subprocess.run(command, cwd=ROOT, env={**kept, **environment}, stdout=output, stderr=output).returncode
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and arguments:  # what was asked for belongs to the other pass

@@ -39,7 +39,7 @@ SECRET = "a-secret-of-alice-5f1c"
 WINDOW_S = 2
 _SPIN = (
     "echo $$ > {pid}.new; mv {pid}.new {pid}; "
-    "while [ ! -e {stop} ]; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; done"
+    "while [ ! -e {stop} ]; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.05; done"
 )
 
 
@@ -138,7 +138,7 @@ def _pid_of(path: Path) -> int:
 def _polled(users: Users) -> None:
     """Wait until the daemon has looked at the processes again, at two cuts of the grid."""
     closed = _status(users)["windows_closed"]
-    wait_until(lambda: _status(users)["windows_closed"] >= closed + 6, what="two more windows of each device", every=0.2)
+    wait_until(lambda: _status(users)["windows_closed"] >= closed + 6, what="two more windows of each device", every=0.5)
 
 
 def _status(users: Users) -> dict[str, int]:
