@@ -94,7 +94,8 @@ def serious(page: Any, rules: list[str] | None = None) -> list[str]:
     """Return what axe finds that keeps people out, by all its rules or by ``rules`` only."""
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(AXE_SCRIPT)
-    options = {"resultTypes": ["violations"], **({"runOnly": rules} if rules else {})}  # of what is well, no list
+    # Of what is well, no list; and nothing is fetched again for rules that are off, or about sound.
+    options = {"resultTypes": ["violations"], "preload": False, **({"runOnly": rules} if rules else {})}
     found = page.evaluate("async options => (await axe.run(options)).violations", options)
     return [
         f"{rule['id']}: {node['html'][:160]}"

@@ -18,6 +18,7 @@ _INSTALLED = Path("/usr/lib/postgresql")
 _QUICK = (
     "fsync=off", "synchronous_commit=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0",
     "checkpoint_timeout=1h", "max_wal_size=4GB", "autovacuum=off", "jit=off",
+    "track_counts=off", "track_activities=off", "max_parallel_workers_per_gather=0",
 )  # fmt: skip
 
 
