@@ -112,7 +112,7 @@ def _json(figure: Any) -> dict[str, Any]:
 @cache
 def _template() -> Any:
     """Return what all charts have in common, made with the first: Plotly takes longer to load than anything else here."""
-    return go.layout.Template(  # type: ignore[attr-defined]
+    return go.layout.Template(
         layout={
             "font": {"family": "system-ui, sans-serif", "size": 12, "color": GREY},
             "paper_bgcolor": "rgba(0,0,0,0)",
@@ -128,7 +128,7 @@ def _template() -> Any:
 
 
 def _figure(**layout: Any) -> Any:
-    return go.Figure(layout={"template": _template(), **layout})  # type: ignore[attr-defined,no-untyped-call]
+    return go.Figure(layout={"template": _template(), **layout})
 
 
 # For figures that are built elsewhere.
