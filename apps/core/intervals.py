@@ -1,10 +1,10 @@
 """Half-open intervals ``[start, end)`` of integers (microseconds or whole hours). Pure."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 
-from apps.core.units import US_PER_HOUR, largest_remainder
+from apps.core.units import US_PER_HOUR
 
 Told = tuple[int, int, object]
 
@@ -14,20 +14,40 @@ def hours_touched(start_us: int, end_us: int) -> range:
     return range(start_us // US_PER_HOUR, -(-end_us // US_PER_HOUR))
 
 
-def durations_by_hour(start_us: int, end_us: int) -> dict[int, int]:
-    """Return, for each hour touched, how many µs of ``[start_us, end_us)`` lie in it."""
-    return {
-        hour: min(end_us, (hour + 1) * US_PER_HOUR) - max(start_us, hour * US_PER_HOUR)
-        for hour in hours_touched(start_us, end_us)
-    }
+def split_by_hour(energy_mj: int, start_us: int, end_us: int, hours: Collection[int] | None = None) -> dict[int, int]:
+    """Divide ``energy_mj`` over the hours of ``[start_us, end_us)`` by duration, largest remainder, earlier hour first;
+    return the parts of ``hours`` (without them, of all), in order.
+
+    What is between the first hour and the last is of one length, so hours that are not asked for cost nothing: a year that
+    was declared at once is settled a hundred hours at a time.
+    """
+    touched = hours_touched(start_us, end_us)
+    sign, total, whole = -1 if energy_mj < 0 else 1, abs(energy_mj), end_us - start_us
+    alike = _alike(touched, start_us, end_us)
+    left = total - sum(total * us // whole * len(block) for block, us in alike)
+    parts: dict[int, int] = {}
+    for block, us in sorted(alike, key=lambda each: (-(total * each[1] % whole), each[0].start)):
+        least, until = total * us // whole, block.start + left  # hours before that get one more
+        parts.update((hour, sign * (least + (hour < until))) for hour in _wanted(block, hours))
+        left = max(0, left - len(block))
+    return dict(sorted(parts.items()))
 
 
-def split_by_hour(energy_mj: int, start_us: int, end_us: int) -> dict[int, int]:
-    """Divide ``energy_mj`` over the hours of ``[start_us, end_us)`` by duration, largest remainder, earlier hour first."""
-    durations = durations_by_hour(start_us, end_us)
-    sign = -1 if energy_mj < 0 else 1
-    parts = largest_remainder(abs(energy_mj), list(durations.values()))
-    return {hour: sign * part for hour, part in zip(durations, parts, strict=True)}
+def _wanted(block: range, hours: Collection[int] | None) -> Iterable[int]:
+    if hours is None:
+        return block
+    return (
+        [hour for hour in block if hour in hours] if len(block) <= len(hours) else [hour for hour in hours if hour in block]
+    )
+
+
+def _alike(touched: range, start_us: int, end_us: int) -> list[tuple[range, int]]:
+    """Return the first hour, those between, and the last, each with the µs of one of its hours."""
+    first, last = touched[0], touched[-1]
+    if first == last:
+        return [(touched, end_us - start_us)]
+    ends = [(touched[:1], (first + 1) * US_PER_HOUR - start_us), (touched[-1:], end_us - last * US_PER_HOUR)]
+    return [*ends, (touched[1:-1], US_PER_HOUR)]
 
 
 def merged(intervals: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -45,17 +45,16 @@ def spread(shares: Iterable[ShareRow], hours: frozenset[int]) -> dict[EntryKey, 
     """
     result: dict[EntryKey, int] = defaultdict(int)
     for share in shares:
-        for hour, part in split_by_hour(share.energy_mj, share.start_us, share.end_us).items():
-            if hour in hours:
-                key = EntryKey(
-                    hour,
-                    share.node_id,
-                    share.consumer_id,
-                    share.energy_quality,
-                    share.share_quality,
-                    int(PlacementQuality.IMPUTED),
-                )
-                result[key] += part
+        for hour, part in split_by_hour(share.energy_mj, share.start_us, share.end_us, hours).items():
+            key = EntryKey(
+                hour,
+                share.node_id,
+                share.consumer_id,
+                share.energy_quality,
+                share.share_quality,
+                int(PlacementQuality.IMPUTED),
+            )
+            result[key] += part
     return result
 
 

@@ -57,9 +57,7 @@ def kept(
     """
     result: dict[EntryKey, int] = defaultdict(int)
     for share in shares:
-        for hour, part in split_by_hour(share.energy_mj, share.start_us, share.end_us).items():
-            if hour not in hours:
-                continue
+        for hour, part in split_by_hour(share.energy_mj, share.start_us, share.end_us, hours).items():
             start_us = max(share.start_us, hour * US_PER_HOUR)
             end_us = min(share.end_us, (hour + 1) * US_PER_HOUR)
             away = [(a, b) for a, b in minutes_of.get(share.node_id, ()) if a < end_us and b > start_us]

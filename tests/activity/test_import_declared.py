@@ -10,11 +10,11 @@ from django.core.management import CommandError, call_command
 from apps.accounts.models import Lab
 from apps.carbon.calc import FigureQuery, hours_of_us
 from apps.carbon.selectors import figure
-from apps.core.intervals import durations_by_hour
 from apps.core.jobs import work_until_empty
 from apps.core.units import emission_ug, facility_mj, largest_remainder
 from apps.energy.models import LedgerEntry
 from tests.builders import small_lab
+from tests.hours import durations_by_hour
 
 pytestmark = pytest.mark.django_db
 

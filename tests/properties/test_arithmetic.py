@@ -10,11 +10,12 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from apps.carbon.calc import Span, YearFactor, changes, factor_for_year, spans
-from apps.core.intervals import durations_by_hour, hours_touched, merged, split_by_hour
+from apps.core.intervals import merged, split_by_hour
 from apps.core.sql import emission_sql, facility_sql
 from apps.core.units import US_PER_HOUR, emission_ug, facility_mj, kwh_to_mj, largest_remainder
 from apps.energy.calc import covered_us, overhead_mj, runs_of_hours
 from apps.fleet.calc import holding, stretches
+from tests.hours import durations_by_hour
 
 BLOOM_MJ = 433_196 * 3_600_000_000
 INT64 = 2**63 - 1
@@ -89,14 +90,20 @@ def test_largest_remainder_gives_ties_to_the_earlier() -> None:
     assert largest_remainder(5, [0, 0]) == [5, 0]
 
 
-@given(ENERGIES, TIMES, st.integers(1, 30 * US_PER_HOUR))
-def test_a_window_is_divided_over_its_hours_without_rest(energy_mj: int, start_us: int, length: int) -> None:
+@given(st.one_of(ENERGIES, st.integers(-50, 50)), TIMES, st.integers(1, 30 * US_PER_HOUR), st.data())
+def test_a_window_is_divided_over_its_hours_without_rest(
+    energy_mj: int, start_us: int, length: int, data: st.DataObject
+) -> None:
+    start_us -= data.draw(st.sampled_from([0, start_us % US_PER_HOUR]))
+    hours = durations_by_hour(start_us, start_us + length)
+    sign = -1 if energy_mj < 0 else 1
+    by_hand = [sign * part for part in largest_remainder(abs(energy_mj), list(hours.values()))]
     parts = split_by_hour(energy_mj, start_us, start_us + length)
+    assert list(parts.items()) == list(zip(hours, by_hand, strict=True))
     assert sum(parts.values()) == energy_mj
-    assert list(parts) == list(hours_touched(start_us, start_us + length))
-    assert sum(durations_by_hour(start_us, start_us + length).values()) == length
-    for hour, duration in durations_by_hour(start_us, start_us + length).items():
-        assert abs(parts[hour] - Fraction(energy_mj * duration, length)) < 1
+    wanted = data.draw(st.sets(st.sampled_from([*hours, min(hours) - 1, max(hours) + 1])))
+    some = split_by_hour(energy_mj, start_us, start_us + length, wanted)
+    assert list(some.items()) == [(hour, part) for hour, part in parts.items() if hour in wanted]
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), max_size=12))
