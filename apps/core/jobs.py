@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 from django.db import connection, transaction
 from django.db.models import F, QuerySet
@@ -16,9 +17,18 @@ log = logging.getLogger(__name__)
 Handler = Callable[[str], None]
 _HANDLERS: dict[str, Handler] = {}
 _TOGETHER: ContextVar[dict[tuple[str, str], int] | None] = ContextVar("asked together", default=None)
+_RUNNING: ContextVar["_Running | None"] = ContextVar("running", default=None)
 LEASE_US = 120_000_000
 RETRY_US = 5_000_000
 RETRY_MAX_US = 600_000_000
+
+
+@dataclass
+class _Running:
+    """The job at work here, and when it asked to be at work again."""
+
+    job: tuple[str, str]
+    again_us: int | None = None
 
 
 def handles(kind: str) -> Callable[[Handler], Handler]:
@@ -34,7 +44,7 @@ def handles(kind: str) -> Callable[[Handler], Handler]:
 def request_job(*, kind: str, key: str, due_us: int = 0) -> None:
     """Ask for a job, in the caller's transaction. Asking again while it waits or runs makes it run (once) more.
 
-    ``due_us`` holds if the job is not waiting already.
+    ``due_us`` holds if the job is not waiting already, and where a job asks for itself: then unless others asked meanwhile.
     """
     together = _TOGETHER.get()
     if together is None:
@@ -60,7 +70,14 @@ def asking_together() -> Iterator[None]:
 
 
 def _ask(wanted: Mapping[tuple[str, str], int]) -> None:
-    asked = sorted((kind, key, due_us) for (kind, key), due_us in wanted.items())  # all lock rows in the same order
+    running = _RUNNING.get()
+    itself = running.job if running else None
+    if running and itself in wanted:  # in the table it is due since before it began: it would begin again at once
+        due_us = wanted[running.job]
+        running.again_us = due_us if running.again_us is None else min(due_us, running.again_us)
+    asked = sorted((*job, due_us) for job, due_us in wanted.items() if job != itself)  # lock rows in the same order
+    if not asked:
+        return
     marks = ", ".join(["(%s, %s, 1, 0, %s, 0, '', 0, '')"] * len(asked))
     with connection.cursor() as cursor:
         cursor.execute(
@@ -110,6 +127,8 @@ def _held(job: Job) -> QuerySet[Job]:
 
 def run_leased(job: Job) -> bool:
     """Run a leased job; on failure say why and try later. Return whether it went well."""
+    running = _Running((job.kind, job.key))
+    token = _RUNNING.set(running)
     try:
         _HANDLERS[job.kind](job.key)
     except Exception as error:
@@ -117,6 +136,10 @@ def run_leased(job: Job) -> bool:
         wait = min(RETRY_US * 2 ** min(job.attempts - 1, 10), RETRY_MAX_US)
         _held(job).update(due_us=now_us() + wait, leased_until_us=0, last_error=f"{type(error).__name__}: {error}"[:2000])
         return False
+    finally:
+        _RUNNING.reset(token)
+    if running.again_us is not None:
+        _held(job).filter(requested=job.requested).update(requested=F("requested") + 1, due_us=running.again_us)
     # What was asked for while we ran has a higher number than the one we leased, and stays due.
     _held(job).update(done=job.requested, leased_until_us=0, attempts=0, last_error="")
     return True

@@ -21,7 +21,7 @@ def watch_job(key: str) -> None:
 
 @handles(WAIT)
 def wait_job(key: str) -> None:
-    """Ask for the next look. A kind of its own, since it waits: a job that asks for itself is due at once."""
+    """Ask for the next look. A kind of its own, since it waits: what is asked for now does not wait with it."""
     request_job(kind=WATCH, key=key)
 
 

@@ -35,7 +35,7 @@ def poll_job(key: str) -> None:
 
 @handles(POLL_AGAIN)
 def poll_again_job(key: str) -> None:
-    """Ask for the next slice. A kind of its own, since it waits: a job that asks for itself is due at once."""
+    """Ask for the next slice. A kind of its own, since it waits: what is asked for now does not wait with it."""
     request_job(kind=POLL, key=key)
 
 

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 import pytest
 import time_machine
 from django.db import close_old_connections, connection, transaction
+from django.db.models import F
 from django.db.utils import IntegrityError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from apps.core import jobs
+from apps.core.clock import now_us
 from apps.core.jobs import (
     LEASE_US,
     RETRY_MAX_US,
@@ -27,6 +29,7 @@ from apps.core.models import Job
 from tests.builders import T0
 from tests.properties.histories import undone
 
+SECOND = 1_000_000
 Handle = Callable[[Callable[[str], None]], None]
 
 
@@ -101,6 +104,55 @@ def test_asked_again_while_it_runs_runs_again(handle: Handle) -> None:
     request_job(kind="test", key="a")
     assert work_until_empty(worker="w") == 3
     assert done == ["a"] * 3
+
+
+@pytest.mark.django_db
+def test_a_job_that_asks_for_itself_for_later_waits_until_then(handle: Handle) -> None:
+    done: list[int] = []
+
+    def work(key: str) -> None:
+        done.append(now_us())
+        request_job(kind="test", key=key, due_us=now_us() + 6 * SECOND)
+        with asking_together():
+            request_job(kind="test", key=key, due_us=now_us() + 5 * SECOND)
+            request_job(kind="test", key="other", due_us=T0 + 99 * SECOND)
+
+    handle(work)
+    request_job(kind="test", key="a")
+    for later in (0, 4, 5, 9, 10):
+        with time_machine.travel((T0 + later * SECOND) / 1e6, tick=False):
+            work_until_empty(worker="w")
+    assert done == [T0, T0 + 5 * SECOND, T0 + 10 * SECOND]
+    assert dict(Job.objects.values_list("key", "due_us")) == {"a": T0 + 15 * SECOND, "other": T0 + 99 * SECOND}
+
+
+@pytest.mark.django_db
+def test_what_others_asked_for_meanwhile_does_not_wait_with_it(handle: Handle) -> None:
+    done: list[str] = []
+
+    def work(key: str) -> None:
+        done.append(key)
+        if len(done) < 2:
+            Job.objects.filter(key=key).update(requested=F("requested") + 1)  # as another process asks
+            request_job(kind="test", key=key, due_us=now_us() + 10**9)
+
+    handle(work)
+    request_job(kind="test", key="a")
+    work_until_empty(worker="w")
+    assert done == ["a", "a"]
+
+
+@pytest.mark.django_db
+def test_a_job_that_failed_waits_for_its_next_try_whatever_it_asked_for(handle: Handle) -> None:
+    def work(key: str) -> None:
+        request_job(kind="test", key=key)
+        raise ValueError(key)
+
+    handle(work)
+    request_job(kind="test", key="a")
+    with time_machine.travel(T0 / 1e6, tick=False):
+        assert work_until_empty(worker="w") == 0
+    assert Job.objects.get().due_us == T0 + RETRY_US
 
 
 @pytest.mark.django_db
