@@ -128,7 +128,7 @@ def take(url: str, sign_in: str, pages: dict[str, str]) -> None:
 def main() -> None:
     """Seed, serve, take pictures."""
     if not chromium.program():
-        raise SystemExit("Chromium is needed: apt-get install chromium")
+        raise SystemExit("Chromium is needed: apt-get install chromium-headless-shell")
     OUT.mkdir(parents=True, exist_ok=True)
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="labcarbon-pictures-") as data_dir:

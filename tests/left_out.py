@@ -21,7 +21,7 @@ def _missing() -> dict[str, str]:
     """Return {marker: what is missing and the command that brings it}."""
     missing = {}
     if not chromium.program():
-        missing["browser"] = "Chromium is not installed (apt-get install chromium)"
+        missing["browser"] = "Chromium is not installed (apt-get install chromium-headless-shell)"
     if not redis.program():
         missing["redis"] = "Redis is not installed (apt-get install redis-server)"
     if slurm.missing():

@@ -11,6 +11,7 @@ from apps.artifacts.selectors import ancestors_of, lineage
 from apps.runs.models import Run
 from tests.artifacts.support import digest
 from tests.builders import T0, SmallLab, small_lab
+from tests.examples import examples
 
 
 def things(lab: SmallLab, artifacts: int, runs: int) -> tuple[list[Artifact], list[Run]]:
@@ -77,7 +78,7 @@ def test_what_reads_the_same_is_no_kin(lab: SmallLab) -> None:
 
 
 @pytest.mark.django_db
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.booleans()), max_size=25))
 def test_the_runs_that_led_to_it_are_those_of_its_ancestors(edges: list[tuple[int, int, bool]]) -> None:
     """By walking, over whatever is told, circles too: against :func:`ancestors_of` and by hand."""

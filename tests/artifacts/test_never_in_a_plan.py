@@ -15,6 +15,7 @@ from apps.runs.models import Run
 from tests.artifacts.planned import LATER
 from tests.artifacts.support import a_run, row, told
 from tests.builders import T0, SmallLab
+from tests.examples import examples
 
 _edges = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6), st.sampled_from(["produced", "used", "initialised_from"])))
 _some = st.sets(st.integers(0, 6), max_size=3)
@@ -34,7 +35,7 @@ def test_ancestors_of_promoted_and_pinned_and_what_is_held_are_in_no_plan(lab: S
     hour = hour_of(LATER)
     ends = {None: True, hour + 1: True, hour: False}  # an end, and whether it is to come
 
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(_edges, _some, _some, st.lists(st.tuples(_held, st.sampled_from(list(ends)), st.booleans()), max_size=4))
     def check(
         edges: list[tuple[int, int, str]], promoted: set[int], pinned: set[int],

@@ -20,6 +20,7 @@ from apps.core.models import Job
 from apps.runs.fingerprints import put_fingerprint
 from tests.artifacts.support import a_run, artifact, digest, edge, row, told
 from tests.builders import SmallLab
+from tests.examples import examples
 from tests.runs.fingerprints import parsed as fingerprint
 
 
@@ -153,7 +154,7 @@ _words = st.fixed_dictionaries({
 
 
 def test_in_one_request_or_several_it_comes_to_the_same(lab: SmallLab) -> None:
-    @settings(max_examples=30)
+    @settings(max_examples=examples(30))
     @given(st.lists(st.tuples(st.sampled_from("xyz"), _words), max_size=6), st.integers(1, 5))
     def check(rows: list[tuple[str, dict[str, Any]]], size: int) -> None:
         assert kept(rows, size) == kept(rows, 100)

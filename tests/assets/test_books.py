@@ -26,6 +26,7 @@ from apps.core.units import US_PER_HOUR
 from tests.assets.histories import Clock, lived, planned_end, steps
 from tests.assets.support import H0, KG, YEAR, bought
 from tests.builders import T0, SmallLab, small_lab
+from tests.examples import examples
 
 pytestmark = pytest.mark.django_db
 NOW = T0 + 5 * YEAR * US_PER_HOUR
@@ -36,7 +37,7 @@ def test_books_are_those_of_the_calculation(lab: SmallLab, clock: Clock) -> None
     owners = [None, create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)]
     owners.append(create_project(lab=lab.lab, slug="nlp", name="NLP", now=T0))
 
-    @settings(max_examples=30)
+    @settings(max_examples=examples(30))
     @given(steps, st.booleans(), st.lists(st.integers(-10, 6 * YEAR), max_size=3), st.one_of(st.none(), st.integers(0, 999)))
     def check(told: list[tuple[str, int, int, int, int]], used: bool, hours: list[int], kg: int | None) -> None:
         with transaction.atomic():
@@ -66,7 +67,7 @@ def test_sums_and_orders_are_those_of_the_books(lab: SmallLab, clock: Clock) -> 
     owners: list[Project | None] = [None, create_project(lab=lab.lab, slug="vision", name="Vision", now=T0), None]
     other = small_lab(name="Other")
 
-    @settings(max_examples=15)
+    @settings(max_examples=examples(15))
     @given(st.lists(steps, min_size=2, max_size=3), st.lists(st.integers(-10, 6 * YEAR), max_size=2), st.booleans())
     def check(lives: list[list[tuple[str, int, int, int, int]]], hours: list[int], past: bool) -> None:
         with transaction.atomic():

@@ -33,6 +33,7 @@ from apps.ingest.models import Consumer
 from apps.runs.models import Run
 from apps.runs.services import RunFacts, put_run
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
+from tests.examples import examples
 
 pytestmark = pytest.mark.django_db(transaction=True)
 H0 = hour_of(T0)
@@ -138,7 +139,7 @@ class History:
 
 
 @given(history=st.lists(steps, max_size=14))
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_step_by_step_is_from_nothing_and_no_joule_is_lost_or_doubled(history: list[tuple[Any, ...]]) -> None:
     lab = History()
     for step in history:
@@ -153,7 +154,7 @@ def test_step_by_step_is_from_nothing_and_no_joule_is_lost_or_doubled(history: l
 
 
 @given(before=st.lists(steps, max_size=8), consumer=st.sampled_from(CONSUMERS), offset=hour_offsets)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_claiming_and_undoing_gives_identical_integers(before: list[tuple[Any, ...]], consumer: str, offset: int) -> None:
     lab = History()
     for step in [("push", 1, consumer, 4321), *before]:
@@ -167,7 +168,7 @@ def test_claiming_and_undoing_gives_identical_integers(before: list[tuple[Any, .
 
 
 @given(before=st.lists(steps, max_size=8), os_user=st.sampled_from(["alice", "bob"]), offset=st.integers(1, 5))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_rule_changes_no_hour_before_it(before: list[tuple[Any, ...]], os_user: str, offset: int) -> None:
     lab = History()
     for step in [("push", 0, f"proc:{os_user}/python3", 99), ("push", 5, f"proc:{os_user}/python3", 98), *before]:

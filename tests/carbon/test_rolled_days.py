@@ -44,6 +44,7 @@ from apps.ingest.models import Consumer, EnergyWindow
 from apps.runs.services import RunFacts, put_run
 from tests.assets.support import bought
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
+from tests.examples import examples
 
 pytestmark = pytest.mark.django_db(transaction=True)
 H0 = hour_of(T0) - 9  # a day of the lab (Europe/Berlin): 2026-11-01T23:00Z
@@ -217,7 +218,7 @@ class History:
 @example([("push", 30, "proc:bob/python3", 9, 9), ("idle", "by_energy", 0), ("rule", "bob", "nlp", 0), ("roll",)])
 @example([("push", 30, "unknown", 9, 9), ("roll",), ("zone", "Asia/Kolkata"), ("push", 31, "idle", 5, 0), ("roll",)])
 @example([("push", 30, "unknown", 9, 9), ("roll",), ("pue", 1_500_000, 29), ("power", 60_000), ("lend", 12), ("roll",)])
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_history_makes_a_rolled_day_differ_from_the_ledger(history: list[tuple[Any, ...]]) -> None:
     lab = History()
     for step in [

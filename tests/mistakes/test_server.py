@@ -13,6 +13,7 @@ from django.test import override_settings
 
 from labcarbon import checks
 from tests.faults.installation import ROOT, plain_environ
+from tests.services.prepared import prepared
 
 _FAKE_PYTHON = """#!/bin/sh
 case "$1" in
@@ -153,6 +154,8 @@ def setup(data_dir: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_make_setup_says_what_is_missing_or_wrong_and_works_as_documented(tmp_path: Path) -> None:
+    """On a database that is there already: from nothing is what tests of `make run` begin with."""
+    prepared(tmp_path)
     unnamed = setup(tmp_path)
     assert unnamed.returncode != 0
     assert 'make setup LAB="Cell Lab" ZONE=DE' in unnamed.stderr

@@ -13,6 +13,7 @@ from apps.core.units import emission_ug, facility_mj
 from apps.fleet.services import correct_zone, set_pue, set_static_power
 from apps.runs.services import RunFacts, put_run
 from tests.builders import T0, push, small_lab
+from tests.examples import examples
 from tests.properties.histories import HOUR_US, RUNS, SENT, Sent, histories, undone
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +36,7 @@ def test_parts_and_entries_sum_to_the_figure(zone: str) -> None:
     correct_zone(site=small.site, zone=zone, by=None, now=T0)
     work_until_empty(worker="test")
 
-    @settings(max_examples=20)
+    @settings(max_examples=examples(20))
     @given(histories(), PERIODS)
     def check(sent: list[Sent], period: tuple[int, int]) -> None:
         with undone():

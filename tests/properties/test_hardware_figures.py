@@ -19,6 +19,7 @@ from apps.carbon.embodied import GROUPS, charge_rows, coverage, embodied, embodi
 from apps.carbon.embodied_rate import rate_at
 from apps.core.units import END_HOUR, US_PER_HOUR
 from tests.builders import T0, SmallLab, small_lab
+from tests.examples import examples
 from tests.properties.histories import undone
 from tests.properties.test_embodied import lives, spreadings, timelines
 
@@ -93,7 +94,7 @@ def test_parts_and_rows_sum_to_the_figure() -> None:
     lab = small_lab()
     projects = [create_project(lab=lab.lab, slug=slug, name=slug, now=T0).pk for slug in ("one", "two", "three")]
 
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(histories(), st.integers(0, 800), st.integers(1, 900), st.lists(st.integers(0, 3), max_size=12))
     def check(found: Lives, start: int, length: int, reversals: list[int]) -> None:
         with undone():

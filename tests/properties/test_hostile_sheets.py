@@ -21,6 +21,7 @@ from apps.core.errors import LabCarbonError
 from apps.core.text import unstorable
 from apps.dashboard.csvs import cell
 from tests.builders import T0, SmallLab, small_lab
+from tests.examples import examples
 
 SEPARATORS = st.sampled_from([",", ";", "\t"])
 HEADS = st.sampled_from(
@@ -105,7 +106,7 @@ def lab(db: None) -> SmallLab:
     return small_lab()
 
 
-_HELD = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+_HELD = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 
 
 @_HELD

@@ -23,6 +23,7 @@ from apps.energy.models import IdleShare
 from apps.ingest.models import Consumer
 from apps.runs.models import Run
 from tests.builders import MINUTE, T0, W, push, small_lab
+from tests.examples import examples
 
 H0 = hour_of(T0)
 
@@ -59,7 +60,7 @@ uses = st.lists(
 
 @pytest.mark.django_db(transaction=True)
 @given(found=uses, policy=st.sampled_from(["by_energy", "by_reservation"]), start=st.integers(0, 20))
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_sum_stays_and_withdrawing_gives_back(
     found: list[tuple[int, str | None, int, int]], policy: str, start: int
 ) -> None:

@@ -13,6 +13,7 @@ from apps.fleet.models import Node
 from apps.fleet.services import register_node, set_static_power
 from apps.ingest.models import EnergyWindow, WindowShare
 from tests.builders import T0, SmallLab, W, push, small_lab
+from tests.examples import examples
 from tests.properties.histories import (
     SENT,
     Sent,
@@ -51,7 +52,7 @@ def test_the_ledger_is_the_sum_of_the_windows_however_they_arrive() -> None:
     nodes = [small.node, _second_node(small)]
     ids = [node.pk for node in nodes]
 
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(_delivered(2))
     def check(case: tuple[list[Sent], list[tuple[int, list[object]]], list[bool]]) -> None:
         sent, batches, settle = case
@@ -68,7 +69,7 @@ def test_the_ledger_is_the_sum_of_the_windows_however_they_arrive() -> None:
 def test_every_accepted_window_is_the_sum_of_its_shares() -> None:
     small = small_lab()
 
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(_delivered())
     def check(case: tuple[list[Sent], list[tuple[int, list[object]]], list[bool]]) -> None:
         with undone():
@@ -90,7 +91,7 @@ def test_replay_and_rebuild_change_nothing(static_power_mw: int | None) -> None:
         set_static_power(node=node, static_power_mw=static_power_mw)
     work_until_empty(worker="test")
 
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(_delivered(2))
     def check(case: tuple[list[Sent], list[tuple[int, list[object]]], list[bool]]) -> None:
         _, batches, settle = case
@@ -126,7 +127,7 @@ def test_the_order_of_arrival_does_not_matter() -> None:
             )
             return [*entries, *hours]
 
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         sent = data.draw(histories(2))

@@ -13,6 +13,7 @@ from apps.ingest.models import EnergyWindow, QuarantinedWindow
 from apps.ingest.parsing import parse_batch
 from apps.ingest.services import accept_batch
 from tests.builders import BOOT, MINUTE, T0, W, batch_body, push, small_lab
+from tests.examples import examples
 from tests.properties.histories import HOUR_US, SENT, all_rows, conserved, histories, other_content, undone
 
 pytestmark = pytest.mark.django_db
@@ -54,7 +55,7 @@ def _distinct(windows: list[W]) -> Counter[tuple[object, ...]]:
 def test_what_was_sent_is_accepted_quarantined_or_rejected() -> None:
     small = small_lab()
 
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(_dirty())
     def check(batches: list[list[W]]) -> None:
         with undone():
@@ -83,7 +84,7 @@ def test_what_was_sent_is_accepted_quarantined_or_rejected() -> None:
 def test_sending_it_all_again_stores_nothing_more() -> None:
     small = small_lab()
 
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(_dirty())
     def check(batches: list[list[W]]) -> None:
         with undone():

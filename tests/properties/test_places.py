@@ -31,6 +31,7 @@ from apps.fleet.services import (
     withdraw_site_fact,
 )
 from tests.builders import T0, SmallLab, push, small_lab
+from tests.examples import examples
 from tests.properties.histories import HOUR_US, SENT, Sent, all_rows, histories, undone
 
 pytestmark = pytest.mark.django_db
@@ -133,7 +134,7 @@ def expected(there: World, facts: list[Fact], row: Priced) -> tuple[int, int | N
 def test_every_entry_is_priced_by_what_held_at_its_node_in_its_hour() -> None:
     there = world()
 
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(histories(2), HISTORIES)
     def check(sent: list[Sent], facts: list[Fact]) -> None:
         with undone():
@@ -154,7 +155,7 @@ def test_every_entry_is_priced_by_what_held_at_its_node_in_its_hour() -> None:
 def test_a_dated_fact_changes_no_figure_of_an_hour_before_it() -> None:
     there = world()
 
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(histories(2), HISTORIES, FACTS)
     def check(sent: list[Sent], facts: list[Fact], last: Fact) -> None:
         with undone():
@@ -206,7 +207,7 @@ def test_the_order_of_entering_does_not_matter_and_a_rebuild_changes_nothing() -
             assert sorted(again) == derived
             return found
 
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         steps: list[Sent | Fact] = [*data.draw(histories(2)), *data.draw(HISTORIES)]
@@ -225,7 +226,7 @@ def test_what_would_be_is_what_comes_out() -> None:
     there = world()
     lab = there.small.lab
 
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(histories(2), HISTORIES, FACTS)
     def check(sent: list[Sent], facts: list[Fact], last: Fact) -> None:
         with undone():

@@ -16,6 +16,7 @@ from apps.core.errors import LabCarbonError
 from apps.core.units import US_PER_HOUR
 from tests.assets.support import H0, borne, bought
 from tests.builders import T0, small_lab
+from tests.examples import examples
 
 pytestmark = pytest.mark.django_db
 SPAN = 4_000  # hours in which things happen; a life is 3 000
@@ -57,7 +58,7 @@ def balanced(asset: Asset) -> None:
 
 class TestRegister(TestCase):
     @given(history=st.lists(entries, max_size=9), part=st.one_of(st.none(), st.integers(0, 10**9)), at_once=st.booleans())
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     def test_any_history(self, history: list[tuple[str, int, Any]], part: int | None, at_once: bool) -> None:
         lab = small_lab()
         projects = {slug: create_project(lab=lab.lab, slug=slug, name=slug, now=T0) for slug in ("vision", "nlp")}

@@ -11,6 +11,7 @@ from apps.runs.metric_parsing import Point, as_points
 from apps.runs.metrics import add_points, curve
 from apps.runs.models import Metric, MetricPoint
 from tests.builders import small_lab
+from tests.examples import examples
 from tests.runs.fingerprints import a_run
 from tests.shipped import T0
 
@@ -27,7 +28,7 @@ def deduped(told: list[Point]) -> list[Point]:
 
 class SummaryTests(TestCase):
     @given(requests)
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     def test_the_summary_is_that_of_the_last_words(self, told: list[list[tuple[int, int, float]]]) -> None:
         small = small_lab(name=f"Lab {uuid.uuid4().hex[:6]}")
         run = a_run(small.lab)

@@ -16,8 +16,8 @@ _QUIET = [
 
 
 def program() -> str | None:
-    """Return Debian's Chromium, or None."""
-    return shutil.which("chromium")
+    """Return Debian's Chromium, or None: the one without windows, a tenth lighter, where there is one."""
+    return shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
 
 def launch_options() -> dict[str, Any]:

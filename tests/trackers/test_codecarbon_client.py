@@ -22,20 +22,24 @@ from tests.services.process import answers, dies_with_us, end, free_port, wait_u
 
 pytestmark = pytest.mark.codecarbon
 
-_TOKEN = """
+_TOKENS = """
 import json
-from apps.accounts.models import Lab, Project
+from apps.accounts.models import Project, User
+from apps.accounts.services import create_lab
 from apps.core.clock import now_us
-from apps.fleet.models import Site
+from apps.fleet.services import create_site
 from apps.trackers.codecarbon.services.sources import create_codecarbon_token
-lab = Lab.objects.get()
-_, text = create_codecarbon_token(lab=lab, name="notebooks", project=Project.objects.get(slug="demo"), node=None,
-    site=Site.objects.get(), client_pue_ppm=%d, expires_us=None, by=lab.memberships.get().user, now=now_us())
-print(text)
+owner = User.objects.create_user("owner")
+lab = create_lab(name="Fault Lab", time_zone="UTC", owner=owner, now=now_us())
+site = create_site(lab=lab, name="Here", kind="workstation", zone="DE")
+print(json.dumps({pue_ppm: create_codecarbon_token(lab=lab, name="notebooks", project=Project.objects.get(slug="demo"),
+    node=None, site=site, client_pue_ppm=pue_ppm, expires_us=None, by=owner, now=now_us())[1]
+    for pue_ppm in (1_000_000, 1_600_000)}))
 """
 _BOOKS = """
 import json
-from django.db.models import Sum
+from django.db.models import F, Sum
+from apps.core.clock import now_us
 from apps.core.models import Job
 from apps.energy.models import LedgerEntry
 from apps.runs.models import Run
@@ -46,6 +50,7 @@ spans = list(CodeCarbonInterval.objects.order_by("start_us").values_list("start_
 print(json.dumps({"runs": runs, "told": told, "posts": CodeCarbonPost.objects.count(), "spans": spans,
     "problems": list(CodeCarbonPost.objects.exclude(problem="").values_list("problem", flat=True)),
     "waiting": CodeCarbonPost.objects.filter(worked=False).count(),
+    "due": Job.objects.filter(done__lt=F("requested"), due_us__lte=now_us()).count(),
     "ledger_mj": LedgerEntry.objects.aggregate(mj=Sum("energy_mj"))["mj"]}))
 """
 MJ_PER_KWH = 3_600_000_000
@@ -57,7 +62,7 @@ class Server:
     def __init__(self, data_dir: Path) -> None:
         self.installation = Installation(data_dir)
         self.installation.prepare()
-        self.installation.codes()  # makes the lab and its site
+        self._tokens = json.loads(self.installation.shell(_TOKENS).splitlines()[-1])  # of a lab with a site, by PUE
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str) -> None:
@@ -95,13 +100,18 @@ class Server:
         connection.close()
 
     def token(self, pue_ppm: int = 1_000_000) -> str:
-        return self.installation.shell(_TOKEN % pue_ppm).splitlines()[-1]
+        return str(self._tokens[str(pue_ppm)])
 
     def books(self) -> dict[str, Any]:
         """Return what is kept once all work is done."""
-        wait_until(lambda: self._read()["waiting"] == 0, what="the work on what was told", seconds=60, every=0.5)
-        self.installation.manage("work", "--once")
-        return self._read()
+        read: dict[str, Any] = {}
+
+        def done() -> bool:
+            read.update(self._read())
+            return not (read["waiting"] or read["due"])
+
+        wait_until(done, what="the work on what was told", seconds=60)
+        return read
 
     def _read(self) -> dict[str, Any]:
         read: dict[str, Any] = json.loads(self.installation.shell(_BOOKS).splitlines()[-1])
