@@ -31,7 +31,7 @@ class Load:
         self._counter_mj = self._seq = 0
         self.sent_mj = self.failures = self.pushes = 0
         self.device = f"gpu:GPU-{machine.node}"
-        self._stop = threading.Event()
+        self._stop, self._given_up = threading.Event(), threading.Event()
         self._failed: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
 
@@ -46,6 +46,12 @@ class Load:
             raise self._failed
         assert not self._thread.is_alive(), "the load's spool was not emptied"
 
+    def give_up(self) -> None:
+        """End, whatever is left in the spool: the test is over."""
+        self._stop.set()
+        self._given_up.set()
+        self._thread.join()
+
     def _run(self) -> None:
         try:
             self._push_all()
@@ -59,7 +65,7 @@ class Load:
         spool = Spool(home)
         transport = Transport(login.url, login.token, deadline_s=20.0)
         pusher = Pusher(spool, transport, node=self._machine.node, boot=self._boot, interval_us=SECOND_US, now=read_clock)
-        while not self._stop.is_set() or spool.depth().rows:
+        while not self._given_up.is_set() and (not self._stop.is_set() or spool.depth().rows):
             if not self._stop.is_set() and spool.depth().rows < 5 * BATCH:
                 spool.append(boot=self._boot, windows=[self._window() for _ in range(BATCH)])
             done = pusher.push()
