@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import BigIntegerField, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.http import QueryDict
 from rest_framework.pagination import CursorPagination
@@ -65,7 +65,7 @@ def listed(who: Caller, params: QueryDict) -> QuerySet[Run]:
         to_us=_moment(params, "to"),
         params={name.removeprefix(PARAM): str(value) for name, value in params.items() if name.startswith(PARAM)},
     )
-    return found.annotate(ended_or_going_on=Coalesce("ended_us", INT64_MAX))
+    return found.annotate(ended_or_going_on=Coalesce("ended_us", Value(INT64_MAX, BigIntegerField())))
 
 
 def _check(params: QueryDict) -> None:

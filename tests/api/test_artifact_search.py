@@ -32,19 +32,20 @@ def _three(labs: Labs) -> None:
     settle()
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
+FILTERS = (
         ("data=cats", ["c.pt", "a.pt"]), ("architecture=vgg", ["a.pt"]), ("base_model=BERT", ["c.pt"]),
         ("licence=apache", ["b.pt"]), ("licence=~none", ["c.pt"]), ("bytes_min=2+kB", ["c.pt", "b.pt"]),
         ("bytes_max=100", ["a.pt"]), ("medium=hdd", ["c.pt", "b.pt", "a.pt"]), ("medium=ssd", []),
         ("metric=val_acc", ["b.pt", "c.pt", "a.pt"]), ("metric=val_acc&metric_min=0.8", ["b.pt", "c.pt"]),
         ("metric=val_acc&data=cats&bytes_min=1&kind=model&project=demo", ["c.pt", "a.pt"]), ("metric=f1", []),
-    ],
 )  # fmt: skip
-def test_filters_go_together(labs: Labs, query: str, expected: list[str]) -> None:
+
+
+def test_filters_go_together(labs: Labs, subtests: pytest.Subtests) -> None:
     _three(labs)
-    assert names(labs, query) == expected
+    for query, expected in FILTERS:
+        with subtests.test(query):
+            assert names(labs, query) == expected
 
 
 def test_the_value_is_told_where_a_metric_is_asked_for(labs: Labs) -> None:

@@ -25,11 +25,11 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests share a server and a browser: they run on one worker; those that click every figure on another."""
+    """Browser tests share a server and a browser: they run on one worker."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.xdist_group("figures" if item.path.name == "test_figures.py" else "browser"))
+            item.add_marker(pytest.mark.xdist_group("browser"))
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from uuid import UUID
 
 import pytest
 import yaml
@@ -95,9 +96,13 @@ BREAKS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("words", BREAKS)
-def test_hostile_words_break_out_of_nothing(lab: SmallLab, owner: Client, words: str) -> None:
-    (run,) = use(lab)
+def test_hostile_words_break_out_of_nothing(lab: SmallLab, owner: Client, subtests: pytest.Subtests) -> None:
+    for run, words in zip(use(lab, runs=len(BREAKS)), BREAKS, strict=True):
+        with subtests.test(words):
+            _breaks_out_of_nothing(lab, owner, run, words)
+
+
+def _breaks_out_of_nothing(lab: SmallLab, owner: Client, run: UUID, words: str) -> None:
     add_points(lab=lab.lab, uuid=run, points={words[:100]: [Point(1, T0, 0.5)]}, bound_node=None, now=None)
     told(lab, row("in" + words, kind="dataset", runs=[edge(run, "used")]))
     name = words

@@ -28,19 +28,20 @@ def three(lab: SmallLab) -> None:
     settle()
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
+FILTERS = (
         ("data=cats", ["c.pt", "a.pt"]), ("architecture=vgg", ["a.pt"]), ("base_model=BERT", ["c.pt"]),
         ("licence=apache", ["b.pt"]), ("bytes_min=2 kB", ["c.pt", "b.pt"]), ("medium=ssd", []),
         ("metric=val_loss", ["a.pt", "c.pt", "b.pt"]), ("metric=val_loss&sort=-metric", ["b.pt", "c.pt", "a.pt"]),
         ("metric=val_loss&sort=-copies", ["c.pt", "b.pt", "a.pt"]), ("metric=val_loss&sort=name", ["a.pt", "b.pt", "c.pt"]),
         ("metric=val_loss&metric_min=0.8&data=cats", ["c.pt"]),
-    ],
 )  # fmt: skip
-def test_filters_live_in_the_address(three: None, owner: Client, query: str, expected: list[str]) -> None:
-    assert names(text_of(owner.get(f"/artifacts/?{query}"))) == expected
-    assert [line["name"] for line in lines(owner, query)] == expected
+
+
+def test_filters_live_in_the_address(three: None, owner: Client, subtests: pytest.Subtests) -> None:
+    for query, expected in FILTERS:
+        with subtests.test(query):
+            assert names(text_of(owner.get(f"/artifacts/?{query}"))) == expected
+            assert [line["name"] for line in lines(owner, query)] == expected
 
 
 def test_the_metric_has_a_column_and_a_way_round(three: None, owner: Client) -> None:

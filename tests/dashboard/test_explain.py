@@ -1,6 +1,7 @@
 """/explain/ : the equation, the ledger, the windows of an hour, the reading, the factor, the citation."""
 
 import re
+from itertools import product
 
 import pytest
 from django.test import Client
@@ -51,22 +52,21 @@ def test_works(lab: SmallLab, owner: Client) -> None:
     assert assert_each_figure_explains_itself(owner, page) >= 3
 
 
-@pytest.mark.parametrize("metric", ["energy_mj", "facility_energy_mj", "emission_ug"])
-@pytest.mark.parametrize("consumer", ["", "idle", "overhead", "unattributed"])
-def test_the_headline_is_the_sum_of_its_ledger_csv(lab: SmallLab, owner: Client, metric: str, consumer: str) -> None:
+def test_the_headline_is_the_sum_of_its_ledger_csv(lab: SmallLab, owner: Client, subtests: pytest.Subtests) -> None:
     set_static_power(node=lab.node, static_power_mw=45_000)
     correct_pue(site=lab.site, pue_ppm=1_371_113, by=lab.owner, now=T0)
     use(lab, runs=3)
     use(lab, runs=2, project=None, first=3)
-    asked = query(metric, consumer=consumer)
-    found = figure(lab.lab, asked)
-    assert found.entries
-    assert f'data-explain-value="{found.value(metric)}"' in text_of(owner.get(address(asked)))
-    lines = [line.split(",") for line in text_of(owner.get(f"/explain/ledger.csv?{asked.string()}")).splitlines()]
-    column = {"energy_mj": "energy_mj", "facility_energy_mj": "facility_energy_mj", "emission_ug": "emission_ug_co2e"}[
-        metric
-    ]
-    assert sum(int(line[lines[0].index(column)]) for line in lines[1:]) == found.value(metric)
+    columns = {"energy_mj": "energy_mj", "facility_energy_mj": "facility_energy_mj", "emission_ug": "emission_ug_co2e"}
+    for metric, consumer in product(columns, ("", "idle", "overhead", "unattributed")):
+        with subtests.test(metric=metric, consumer=consumer):
+            asked = query(metric, consumer=consumer)
+            found = figure(lab.lab, asked)
+            assert found.entries
+            assert f'data-explain-value="{found.value(metric)}"' in text_of(owner.get(address(asked)))
+            lines = [line.split(",") for line in text_of(owner.get(f"/explain/ledger.csv?{asked.string()}")).splitlines()]
+            place = lines[0].index(columns[metric])
+            assert sum(int(line[place]) for line in lines[1:]) == found.value(metric)
 
 
 def test_several_factors_are_a_table_whose_parts_add_up(lab: SmallLab, owner: Client) -> None:
