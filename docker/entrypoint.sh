@@ -38,7 +38,7 @@ case "$role" in
     # The heartbeat files of the workers belong in memory: a slow disk must not look like a hung worker.
     exec gunicorn labcarbon.wsgi --bind "${LABCARBON_BIND:-0.0.0.0}:${LABCARBON_PORT:-8000}" \
       --workers "$processes" --worker-class gthread --threads "${LABCARBON_WEB_THREADS:-4}" \
-      --logger-class labcarbon.gunicorn.RedactingLogger --worker-tmp-dir /dev/shm --no-control-socket --graceful-timeout 20 "$@"
+      --config python:labcarbon.gunicorn --worker-tmp-dir /dev/shm --no-control-socket --graceful-timeout 20 "$@"
     ;;
   worker)
     check

@@ -3,11 +3,20 @@
 import signal
 from typing import Any
 
+from django.db import connections
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
 
 from labcarbon.children import die_with_parent
 from labcarbon.redaction import Redacting
+
+# The master loads the application, and a worker is a copy of it: a new one is there at once, and several share memory.
+preload_app = True
+
+
+def pre_fork(server: Any, worker: Any) -> None:
+    """Keep no connection to the database that a worker would share with the master."""
+    connections.close_all()
 
 
 def post_fork(server: Any, worker: Any) -> None:
