@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,17 +44,26 @@ def environ(home: Path, **settings: str) -> dict[str, str]:
     return {**kept, **blocked, "HOME": str(home), **told}
 
 
-def begin(home: Path, *, seconds: float, **settings: str) -> subprocess.Popen[str]:
+@dataclass
+class Client:
+    """A script at work. What it says goes to files: nobody reads it before the end, and a full pipe would stop it."""
+
+    process: subprocess.Popen[bytes]
+    said: Path
+    log: Path
+
+
+def begin(home: Path, *, seconds: float, **settings: str) -> Client:
     """Start a script that computes for ``seconds`` with the tracker on, or until there is a file ``stop`` in ``home``."""
     command = dies_with_us([str(PYTHON), "-c", SCRIPT, str(seconds)])
-    return subprocess.Popen(
-        command, env=environ(home, **settings), cwd=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    said, log = home / "said", home / "log"
+    with said.open("wb") as out, log.open("wb") as err:
+        return Client(subprocess.Popen(command, env=environ(home, **settings), cwd=home, stdout=out, stderr=err), said, log)
 
 
-def end(process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
+def end(client: Client) -> tuple[dict[str, Any], str]:
     """Wait for a script's end; return what it measured by its own books, and its log."""
-    said, log = process.communicate(timeout=180)
-    assert process.returncode == 0, log
-    told: dict[str, Any] = json.loads(said.splitlines()[-1])
+    code, log = client.process.wait(timeout=180), client.log.read_text(encoding="utf-8")
+    assert code == 0, log
+    told: dict[str, Any] = json.loads(client.said.read_text(encoding="utf-8").splitlines()[-1])
     return told, log
