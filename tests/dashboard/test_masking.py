@@ -43,15 +43,20 @@ def _person(lab: SmallLab, role: Role) -> Client:
     return client_of(user)
 
 
-@pytest.mark.parametrize(
-    ("policy", "role", "shown"),
-    [
+VIEWS = (
         (PersonView.OWN, Role.MEMBER, False), (PersonView.OWN, Role.PI, False), (PersonView.OWN, Role.ADMIN, False),
         (PersonView.PI, Role.VIEWER, False), (PersonView.PI, Role.MEMBER, False), (PersonView.PI, Role.PI, True),
         (PersonView.LAB, Role.VIEWER, True),
-    ],
 )  # fmt: skip
-def test_names_on_every_page_and_call(filled: SmallLab, policy: str, role: Role, shown: bool) -> None:
+
+
+def test_names_on_every_page_and_call(filled: SmallLab, subtests: pytest.Subtests) -> None:
+    for policy, role, shown in VIEWS:
+        with subtests.test(policy=policy, role=role):
+            _names_on_every_page_and_call(filled, policy, role, shown)
+
+
+def _names_on_every_page_and_call(filled: SmallLab, policy: str, role: Role, shown: bool) -> None:
     Lab.objects.filter(pk=filled.lab.pk).update(person_view=policy)
     client = _person(filled, role)
     seen = False
