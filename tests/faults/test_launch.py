@@ -195,7 +195,9 @@ def test_a_lab_just_starts_and_what_dies_is_started_again(
 def test_ctrl_c_while_it_prepares_is_no_accident(tmp_path: Path, environ: dict[str, str]) -> None:
     launcher = Launcher({**environ, "LABCARBON_DATA": str(tmp_path / "data"), "LABCARBON_PORT": str(free_port())})
     launcher.wait_for("Preparing the database")
-    assert launcher.end(signal.SIGINT) == 130
+    # A shell says 130 either way. Python dies of the signal itself where it came while code was made from text, as that of
+    # dataclasses is, whoever caught it (CPython notes such an interrupt as unhandled, Python/pythonrun.c).
+    assert launcher.end(signal.SIGINT) in {130, -signal.SIGINT}
     assert "Traceback" not in "\n".join(launcher.lines)
 
 
