@@ -20,9 +20,10 @@ from tests.services.postgres import programs
 from tests.services.prepared import MIGRATED, postgres
 
 ROOT = Path(__file__).resolve().parent.parent
-# Many tests of the first pass wait for a process, a clock or a page; those of the second for nothing.
+# Many tests of the first pass wait for a process, a clock or a page (a core was idle for a third of it); those of the second
+# for nothing.
 CORES = min(os.cpu_count() or 1, 4)
-WORKERS = {"SQLite": CORES + 1, "PostgreSQL": CORES}
+WORKERS = {"SQLite": CORES + 2, "PostgreSQL": CORES}
 
 # The suite starts some hundred programs: where nothing keeps what was compiled, that takes a sixth of its time. And a make
 # that a test starts is nobody's child.
