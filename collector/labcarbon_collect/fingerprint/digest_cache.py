@@ -6,7 +6,7 @@ import sqlite3
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Iterable, List, Optional, Sequence, Tuple
+from typing import Iterable, List, Optional, Protocol, Sequence, Tuple
 
 from labcarbon_collect.fingerprint.manifests import File
 
@@ -22,24 +22,39 @@ CREATE TABLE IF NOT EXISTS normal (content BLOB PRIMARY KEY, lines BLOB NOT NULL
 _INT64 = 1 << 63
 
 
+class Elsewhere(Protocol):
+    """Digests that something else found out."""
+
+    def close(self) -> None:
+        """Let go of them."""
+
+    def digest(self, file: File) -> Optional[bytes]:
+        """The digest (32 bytes) of a file that is as it was then."""
+
+
 class DigestCache:
     """Shared by several processes; whatever is wrong with its file, it only forgets."""
 
-    def __init__(self, home: Optional[Path]) -> None:
-        """``home``: a private folder; None: nothing is remembered."""
+    def __init__(self, home: Optional[Path], elsewhere: Optional[Elsewhere] = None) -> None:
+        """``home``: a private folder; None: nothing is remembered. ``elsewhere`` is asked where nothing is."""
         self._database = _opened(home / FILE) if home is not None else None
+        self._elsewhere = elsewhere
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the files."""
         if self._database is not None:
             self._database.close()
+        if self._elsewhere is not None:
+            self._elsewhere.close()
 
     def known(self, file: File) -> Optional[bytes]:
         """The digest (32 bytes) of a file that is as it was then."""
         rows = self._ask(
             "SELECT sha256 FROM digest WHERE device=? AND inode=? AND size=? AND mtime_ns=? AND ctime_ns=?", _key(file)
         )
-        return bytes(rows[0][0]) if rows and len(rows[0][0]) == 32 else None
+        if rows and len(rows[0][0]) == 32:
+            return bytes(rows[0][0])
+        return self._elsewhere.digest(file) if self._elsewhere is not None else None
 
     def keep(self, hashed: Iterable[Tuple[File, bytes]]) -> None:
         """Remember digests. A file changed within the last two seconds is not: it may change again within a clock tick."""

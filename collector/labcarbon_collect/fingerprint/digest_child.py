@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping
 
 from labcarbon_collect.fingerprint.budget import Budget, OutOfBudget
-from labcarbon_collect.fingerprint.digest_cache import DigestCache
 from labcarbon_collect.fingerprint.digests import Changed, verified
 from labcarbon_collect.fingerprint.manifests import Manifest, manifest
 from labcarbon_collect.fingerprint.parts import data_part, start_part
+from labcarbon_collect.fingerprint.scanned import known_digests
 
 _LIST_S = 3600.0
 _SAY_EVERY_S = 0.2
@@ -83,10 +83,10 @@ def main() -> None:
 def _hashed(asked: Mapping[str, Any]) -> Dict[str, Any]:
     listing = Budget(_LIST_S)
     data, start = _listed(asked["data"], listing), _listed(asked["start"], listing)
-    total = sum(each.size for each in data + start)
+    cache = known_digests(Path(asked["home"]) if asked["home"] else None)
+    total = sum(file.size for each in data + start for file in each.files if cache.known(file) is None)
     if total > asked["most_bytes"]:
-        raise OutOfBudget(f"the data are more than {asked['most_bytes']} bytes")
-    cache = DigestCache(Path(asked["home"]) if asked["home"] else None)
+        raise OutOfBudget(f"the data are more than {asked['most_bytes']} bytes that were not hashed before")
     pace = Pace(total, asked["bytes_per_s"])
     told: Dict[str, Any] = {}
     if data:

@@ -16,6 +16,7 @@ from labcarbon_collect.fingerprint.environment import environment
 from labcarbon_collect.fingerprint.launch import Launched, launched
 from labcarbon_collect.fingerprint.manifests import Manifest, manifest
 from labcarbon_collect.fingerprint.parts import data_part, from_scratch, start_part
+from labcarbon_collect.fingerprint.scanned import known_digests
 from labcarbon_collect.fingerprint.words import Words, roles, sort_words
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.lc1 import VERSION, param_hash
@@ -125,7 +126,7 @@ class _Contents:
         manifests = listed.wait(budget)
         if manifests is None:
             return None
-        cache = DigestCache(self._home)
+        cache = known_digests(self._home)
         try:
             if not small_enough(manifests, cache, most_bytes=AT_ONCE_BYTES, most_files=AT_ONCE_FILES):
                 return None

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
 from labcarbon_collect.fingerprint.budget import Budget, OutOfBudget
-from labcarbon_collect.fingerprint.digest_cache import DigestCache
 from labcarbon_collect.fingerprint.digests import Changed, verified
 from labcarbon_collect.fingerprint.manifests import Manifest, manifest
+from labcarbon_collect.fingerprint.scanned import known_digests
 from labcarbon_collect.lineage.declared import PRODUCED
 from labcarbon_collect.scan.about import About, one_line, unrecognised
 from labcarbon_collect.scan.folders import MAX_CARD_BYTES, folder_about
@@ -44,7 +44,7 @@ class Looker:
 
     def __init__(self, run: str, pace: Pacing, home: Optional[Path], most_bytes: int) -> None:
         self._run, self._pace, self._left = run, pace, most_bytes
-        self._cache = DigestCache(home)
+        self._cache = known_digests(home)
         # Whoever declares a folder reads what its links lead to.
         self._tree = Local([b"/"])
 

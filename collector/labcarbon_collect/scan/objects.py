@@ -71,7 +71,7 @@ class Objects:
         found.folders.sort()
         return found
 
-    def manifest(self, path: bytes) -> Iterator[Stamp]:
+    def manifest(self, path: bytes) -> List[Stamp]:
         """The objects below a prefix, as files below a folder, sorted. Raises OSError."""
         stamps: List[Stamp] = []
         waiting = [(path, b"")]
@@ -80,7 +80,7 @@ class Objects:
             listing = self.listing(folder)
             stamps.extend((below + stamp[0], *stamp[1:]) for stamp in listing.files)
             waiting.extend((folder + b"/" + name, below + name + b"/") for name in listing.folders)
-        return iter(sorted(stamps))
+        return sorted(stamps)
 
     def opened(self, path: bytes, *, follow: bool = False) -> ObjectReader:
         """Open an object; there are no links. Raises OSError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass, field
-from typing import Dict, Iterator, List, NamedTuple, Optional, Protocol, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Optional, Protocol, Sequence, Tuple
 
 from labcarbon_collect.fingerprint.budget import Budget, open_plain
 from labcarbon_collect.fingerprint.manifests import manifest
@@ -67,7 +67,7 @@ class Tree(Protocol):
     def listing(self, path: bytes) -> Listing:
         """What a folder holds."""
 
-    def manifest(self, path: bytes) -> Iterator[Stamp]:
+    def manifest(self, path: bytes) -> List[Stamp]:
         """The files below a folder, as docs/artifacts.md counts them, sorted. Raises also LeadsOut and OutOfBudget."""
 
     def opened(self, path: bytes, *, follow: bool = False) -> Reader:
@@ -164,10 +164,10 @@ class Local:
         found.folders.sort()
         return found
 
-    def manifest(self, path: bytes) -> Iterator[Stamp]:
+    def manifest(self, path: bytes) -> List[Stamp]:
         """The files below a folder, as docs/artifacts.md counts them, sorted. Raises OSError, LeadsOut, OutOfBudget."""
         found = manifest("artifact", os.fsdecode(path), Budget(float("inf")), follow=self.stay)
-        return iter([(file.name, file.size, file.mtime_ns, file.ctime_ns) for file in found.files])
+        return [(file.name, file.size, file.mtime_ns, file.ctime_ns) for file in found.files]
 
     def opened(self, path: bytes, *, follow: bool = False) -> LocalReader:
         """Open a plain file; ``follow`` links, of a folder whose links were looked at. Raises OSError."""

@@ -50,7 +50,8 @@ class Read(NamedTuple):
 
 @dataclass
 class Batch:
-    """Files of one folder. ``is_member``: of a folder that is one artifact, so that they are not recognised."""
+    """Files of one folder. ``is_member``: of a folder that is one artifact, so that they are not recognised; ``size``: their
+    bytes, of which ``read`` are read: the thread that reads them writes it."""
 
     folder: int
     path: bytes
@@ -58,6 +59,7 @@ class Batch:
     is_member: bool
     tasks: List[Task] = field(default_factory=list)
     size: int = 0
+    read: int = 0
 
 
 class FileReader:
@@ -69,14 +71,15 @@ class FileReader:
 
     def read(self, batch: Batch) -> List[Read]:
         """What each file of a batch is."""
-        return [self._read(batch.path + b"/" + task.stamp[0], task, batch.is_member) for task in batch.tasks]
+        return [self._read(batch, task) for task in batch.tasks]
 
-    def _read(self, path: bytes, task: Task, is_member: bool) -> Read:
+    def _read(self, batch: Batch, task: Task) -> Read:
+        path = batch.path + b"/" + task.stamp[0]
         try:
-            with closing(self._tree.opened(path, follow=is_member)) as file:
+            with closing(self._tree.opened(path, follow=batch.is_member)) as file:
                 if file.stood() != Stood(task.stamp[1], task.stamp[2]):
                     return _changed(task)
-                return self._opened(file, path, task, is_member)
+                return self._opened(file, path, task, batch)
         except FileNotFoundError:
             return Read(task, why="it went while it was read", fault="gone")
         except Broken as broken:
@@ -84,15 +87,15 @@ class FileReader:
         except OSError as error:
             return Read(task, why=f"it cannot be read: {error.strerror or error}", fault="unreadable")
 
-    def _opened(self, file: Reader, path: bytes, task: Task, is_member: bool) -> Read:
+    def _opened(self, file: Reader, path: bytes, task: Task, batch: Batch) -> Read:
         view = self._buffer()
         size = task.stamp[1]
-        whole = is_member or self._take_all or _LIKELY.search(task.stamp[0]) is not None
+        whole = batch.is_member or self._take_all or _LIKELY.search(task.stamp[0]) is not None
         first = min(size, _BLOCK if whole else _GLANCE)
         self._pace.take(first)
         count = file.read_into(view[:first]) if size else 0
         about: Optional[About] = None
-        if not is_member:
+        if not batch.is_member:
             name = task.stamp[0].decode("utf-8", "replace")
             head, at = bytes(view[: min(count, HEAD_BYTES)]), _read_or_ask(view, count, file)
             about = recognised(name, size, head, at, of_run=task.of_run)
@@ -104,14 +107,16 @@ class FileReader:
                 return Read(task, why=why, fault="broken")
         if self._is_dry:
             return Read(task, about=about)
-        return self._hashed(file, task, about, view, count)
+        batch.read += count
+        return self._hashed(file, task, about, batch, view[:count])
 
-    def _hashed(self, file: Reader, task: Task, about: Optional[About], view: memoryview, count: int) -> Read:
-        size = task.stamp[1]
-        whole = hashlib.sha256(view[:count])
+    def _hashed(self, file: Reader, task: Task, about: Optional[About], batch: Batch, first: memoryview) -> Read:
+        """Go on after the ``first`` bytes, which stand at the beginning of this thread's buffer."""
+        size, view, count = task.stamp[1], self._buffer(), len(first)
+        whole = hashlib.sha256(first)
         payload = _Payload(about.payload_at) if about is not None and about.payload_at is not None else None
         if payload is not None:
-            payload.update(view[:count], 0)
+            payload.update(first, 0)
         done = count
         while count and done < size:
             self._pace.take(min(size - done, _BLOCK))
@@ -120,6 +125,7 @@ class FileReader:
             if payload is not None:
                 payload.update(view[:count], done)
             done += count
+            batch.read += count
         if done != size or file.stood() != Stood(size, task.stamp[2]):
             return _changed(task)
         told = payload.digest() if payload is not None else None

@@ -7,9 +7,10 @@ from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from labcarbon_collect.progress import amount
 from labcarbon_collect.scan.about import About
+from labcarbon_collect.scan.kinds import ARTIFACT, CORRUPT, FOLDER, MEMBER, NOTHING
 from labcarbon_collect.scan.named import shown, unregistrable
 from labcarbon_collect.scan.reading import Batch, Read
-from labcarbon_collect.scan.state import ARTIFACT, CORRUPT, FOLDER, MEMBER, NOTHING, Entry, State, entry_of
+from labcarbon_collect.scan.state import Entry, State, entry_of
 from labcarbon_collect.scan.tally import Tally
 
 Found = Callable[[bytes, Entry], None]  # (path of the folder it lies in, what it is): new, or other content

@@ -15,12 +15,10 @@ from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Set, Tup
 from labcarbon_collect.fingerprint.digest_cache import signed
 from labcarbon_collect.lc1 import manifest_hash
 from labcarbon_collect.scan.about import About
+from labcarbon_collect.scan.kinds import ARTIFACT, CORRUPT, FOLDER, PRESENT, TOP
 from labcarbon_collect.scan.places import Stamp
 from labcarbon_collect.scan.state_file import FILE, opened
 
-NOTHING, ARTIFACT, MEMBER, FOLDER = 0, 1, 2, 3  # looked at and of no format; a file; in a folder that is one; such a folder
-PRESENT, CORRUPT = 0, 1
-TOP = 0
 _COMMIT_S, _COMMIT_BYTES = 1.0, 256_000_000
 _JSON = json.JSONEncoder(separators=(",", ":"))
 _UPSERT = """

@@ -11,8 +11,9 @@ from typing import Any, Deque, Dict, List, Optional, Tuple
 
 from labcarbon_collect.bulk_push import MAX_ROWS, BulkPush, Outcome, PushEnded
 from labcarbon_collect.scan.asked import Asked, Untold
+from labcarbon_collect.scan.kinds import FOLDER
 from labcarbon_collect.scan.named import shown
-from labcarbon_collect.scan.state import FOLDER, Entry
+from labcarbon_collect.scan.state import Entry
 
 _MOST_KEPT, _MOST_BYTES, _MOST_NEWS = 4000, 4 << 20, 5000
 _TELL_EVERY_S = 10.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from typing import List, Optional, Tuple, Union
+from typing import Dict, List, Optional, Tuple, Union
 
 from labcarbon_collect.scan.reading import Batch, FileReader, Read
 
@@ -18,18 +18,24 @@ class Threads:
         self._reader, self._count = reader, count
         self._given: queue.SimpleQueue[Optional[Batch]] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Union[Done, BaseException]] = queue.SimpleQueue()
-        self.under_way = 0
+        self.under_way: Dict[int, Batch] = {}
         for number in range(count):
             threading.Thread(target=self._work, name=f"scan-{number}", daemon=True).start()
 
     @property
     def is_full(self) -> bool:
         """Whether enough is given that no thread will stand idle."""
-        return self.under_way >= 4 * self._count
+        return len(self.under_way) >= 4 * self._count
+
+    @property
+    def reading(self) -> Tuple[int, int]:
+        """Bytes of what is under way: read, and not read yet."""
+        read = sum(batch.read for batch in self.under_way.values())
+        return read, sum(batch.size for batch in self.under_way.values()) - read
 
     def give(self, batch: Batch) -> None:
         """Have a batch read."""
-        self.under_way += 1
+        self.under_way[id(batch)] = batch
         self._given.put(batch)
 
     def take(self, *, wait_s: float = 0.0) -> Optional[Done]:
@@ -40,7 +46,7 @@ class Threads:
             return None
         if isinstance(done, BaseException):
             raise done
-        self.under_way -= 1
+        del self.under_way[id(done[0])]
         return done
 
     def close(self) -> None:

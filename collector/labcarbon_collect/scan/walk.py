@@ -9,10 +9,11 @@ from typing import Callable, Iterable, Iterator, List, Optional, Sequence, Set, 
 from labcarbon_collect.fingerprint.budget import OutOfBudget
 from labcarbon_collect.scan.about import About
 from labcarbon_collect.scan.folders import MAX_CARD_BYTES, folder_about, numbered_tars
+from labcarbon_collect.scan.kinds import ARTIFACT, FOLDER, MEMBER, NOTHING
 from labcarbon_collect.scan.places import LeadsOut, Listing, Stamp, Tree
 from labcarbon_collect.scan.reading import Batch, Task
 from labcarbon_collect.scan.results import Group, Results
-from labcarbon_collect.scan.state import ARTIFACT, FOLDER, MEMBER, NOTHING, Entry, State
+from labcarbon_collect.scan.state import Entry, State
 from labcarbon_collect.scan.tally import Tally
 
 _BATCH_FILES, _BATCH_BYTES = 64, 8_000_000
@@ -34,6 +35,21 @@ class Here:
     wide: float
 
 
+@dataclass
+class Passed:
+    """How far the walk is: in a folder whose files stand for a part of the whole, from ``at`` on and ``wide``; of their
+    ``size`` in bytes it has ``passed`` some."""
+
+    at: float = 0.0
+    wide: float = 0.0
+    size: int = 0
+    passed: int = 0
+
+    def fraction(self, unread: int) -> float:
+        """Which part of the whole is done, 0 to 1; ``unread``: bytes that were passed and are still to be read."""
+        return self.at + self.wide * max(0, self.passed - unread) / self.size if self.size else self.at
+
+
 class Walk:
     """One walk over folders that are already known to exist."""
 
@@ -52,14 +68,14 @@ class Walk:
         """``give`` has a batch of files read; called with None now and then, so that answers are taken."""
         self._tree, self._state, self._results, self._tally, self._give = tree, state, results, tally, give
         self._verify, self._take_all, self._medium = verify, take_all, medium
-        self.fraction = 0.0
+        self.passed = Passed()
 
     def go(self, top: Here) -> None:
         """Walk a folder and all below it."""
         waiting = [top]
         while waiting:
             here = waiting.pop()
-            self.fraction = here.at
+            self.passed = Passed(here.at)
             self._give(None)
             below = self._visit(here)
             step = here.wide / (len(below) + 1)
@@ -95,8 +111,9 @@ class Walk:
         self._forget_folders(here, there)
         self._state.set_medium(here.number, medium)
         runs = numbered_tars(listing)
-        batches = _Batches(here, medium, self._give, is_member=False)
-        for stamp, is_new in self._to_read(here, iter(listing.files), None):
+        batches = _Batches(here, medium, self._hand, is_member=False)
+        self._begin_files(here, listing.files, parts=len(listing.folders) + 1)
+        for stamp, is_new in self._to_read(here, listing.files, None):
             batches.add(Task(stamp, is_new, listing.linked.get(stamp[0]), stamp[0] in runs))
         batches.flush()
         return [name for name in listing.folders if not (name == b"blobs" and there >= _HUB_CACHE)]
@@ -107,9 +124,11 @@ class Walk:
         self._forget_folders(here, set())
         is_known = before is not None and before.what == FOLDER and before.settled
         group = self._results.begin(Group(here.path, here.number, here.parent, here.name, about, medium, not is_known))
-        batches = _Batches(here, medium, self._give, is_member=True)
+        batches = _Batches(here, medium, self._hand, is_member=True)
         try:
-            for stamp, is_new in self._to_read(here, self._tree.manifest(here.path), group):
+            stamps = self._tree.manifest(here.path)
+            self._begin_files(here, stamps, parts=1)
+            for stamp, is_new in self._to_read(here, stamps, group):
                 self._results.change(group)
                 group.left += 1
                 batches.add(Task(stamp, is_new))
@@ -118,7 +137,16 @@ class Walk:
         batches.flush()
         self._results.walked(group)
 
-    def _to_read(self, here: Here, stamps: Iterator[Stamp], group: Optional[Group]) -> Iterator[Tuple[Stamp, bool]]:
+    def _begin_files(self, here: Here, stamps: Sequence[Stamp], *, parts: int) -> None:
+        """Go on to the files of a folder, which are one of so many equal ``parts`` of it."""
+        self.passed = Passed(here.at, here.wide / parts, sum(stamp[1] for stamp in stamps))
+
+    def _hand(self, batch: Batch) -> None:
+        """Have a batch read; from now on its bytes are passed, or under way."""
+        self._give(batch)
+        self.passed.passed += batch.size
+
+    def _to_read(self, here: Here, stamps: Sequence[Stamp], group: Optional[Group]) -> Iterator[Tuple[Stamp, bool]]:
         """The files that are new (True) or not as they were; what is gone is forgotten. ``group``: of the whole folder."""
         first, members = b"", group is not None
         for chunk, until in _chunks(stamps):
@@ -130,7 +158,9 @@ class Walk:
             if gone and group is not None:
                 self._results.change(group)
             self._forget(here.number, here.path, gone)
-            for stamp in sorted(self._of_interest(here, fresh, known, first, until, members)):
+            wanted = sorted(self._of_interest(here, fresh, known, first, until, members))
+            self.passed.passed += sum(stamp[1] for stamp in chunk) - sum(stamp[1] for stamp in wanted)
+            for stamp in wanted:
                 yield stamp, stamp not in known and stamp[0] not in left
             first = until or b""
 
@@ -169,7 +199,7 @@ class Walk:
 class _Batches:
     """Files of one folder, given to be read some at a time."""
 
-    def __init__(self, here: Here, medium: str, give: Give, *, is_member: bool) -> None:
+    def __init__(self, here: Here, medium: str, give: Callable[[Batch], None], *, is_member: bool) -> None:
         self._here, self._medium, self._is_member, self._give = here, medium, is_member, give
         self._batch = self._fresh()
 
@@ -194,12 +224,8 @@ def _above(here: Here) -> bytes:
     return here.path[: -len(here.name) - 1]
 
 
-def _chunks(stamps: Iterator[Stamp]) -> Iterator[Tuple[Sequence[Stamp], Optional[bytes]]]:
+def _chunks(stamps: Sequence[Stamp]) -> Iterator[Tuple[Sequence[Stamp], Optional[bytes]]]:
     """Some files at a time, with the name that the next begin at; at least once."""
-    chunk: List[Stamp] = []
-    for stamp in stamps:
-        if len(chunk) >= _COMPARED_AT_ONCE:
-            yield chunk, stamp[0]
-            chunk = []
-        chunk.append(stamp)
-    yield chunk, None
+    for begin in range(0, max(1, len(stamps)), _COMPARED_AT_ONCE):
+        end = begin + _COMPARED_AT_ONCE
+        yield stamps[begin:end], stamps[end][0] if end < len(stamps) else None

@@ -9,11 +9,12 @@ from typing import Callable, List, Optional, Sequence, Tuple
 
 from labcarbon_collect.progress import Progress
 from labcarbon_collect.scan.asked import Asked, Whole
+from labcarbon_collect.scan.kinds import TOP
 from labcarbon_collect.scan.pace import Pace
 from labcarbon_collect.scan.places import Tree
 from labcarbon_collect.scan.reading import Batch, FileReader
 from labcarbon_collect.scan.results import Results
-from labcarbon_collect.scan.state import TOP, Entry, State
+from labcarbon_collect.scan.state import Entry, State
 from labcarbon_collect.scan.tally import Tally
 from labcarbon_collect.scan.telling import Teller
 from labcarbon_collect.scan.threads import Threads
@@ -51,7 +52,7 @@ class Scan:
         self._results = Results(state, self.tally, found=self._found, say=wanted.say)
         self._threads: Optional[Threads] = None
         self._walk: Optional[Walk] = None
-        self._base, self._part = 0.0, 1.0
+        self._base, self._part, self._done = 0.0, 1.0, 0.0
 
     def run(self, tops: Sequence[Tuple[Tree, bytes]]) -> None:
         """Scan folders, each with the tree that it belongs to. Raises PushEnded where the server says no."""
@@ -131,9 +132,11 @@ class Scan:
             self._teller.found(above, entry)
 
     def _show(self, *, last: bool = False) -> None:
-        within = self._walk.fraction if self._walk is not None else 0.0
-        fraction = 1.0 if last else self._base + self._part * within
-        self._progress.show(self.tally.files, fraction, last=last, read_bytes=self.tally.read_bytes)
+        read, unread = self._threads.reading if self._threads is not None and not last else (0, 0)
+        within = self._walk.passed.fraction(unread) if self._walk is not None else 0.0
+        # What a small folder has passed may lie behind what is still unread of a large one before it.
+        self._done = 1.0 if last else max(self._done, self._base + self._part * within)
+        self._progress.show(self.tally.files, self._done, last=last, read_bytes=self.tally.read_bytes + read)
 
 
 def outermost(paths: Sequence[bytes]) -> List[bytes]:

@@ -177,7 +177,7 @@ def test_more_than_the_cap_is_not_read(cats: Folder, large: None, monkeypatch: A
     job.wait()
     job.end()
     assert told == []
-    assert job.why == "the data are more than 10 bytes"
+    assert job.why == "the data are more than 10 bytes that were not hashed before"
 
 
 def test_the_child_reads_no_faster_than_it_may(tmp_path: Path) -> None:
