@@ -5,15 +5,18 @@ from dataclasses import dataclass
 
 import msgspec
 
-from apps.accounts.models import Lab, User
+from apps.accounts.models import AuditEntry, Lab, Membership, Project, User
 from apps.accounts.services import create_lab
+from apps.carbon.models import AppliedFactor
 from apps.carbon.services import apply_factors
 from apps.core.jobs import work_until_empty
+from apps.core.models import Job
 from apps.fleet.choices import SiteKind
-from apps.fleet.models import Node, Site
+from apps.fleet.models import Node, Placement, Site, SitePue, SiteZone
 from apps.fleet.services import create_site, register_node
 from apps.ingest.parsing import parse_batch
 from apps.ingest.services import accept_batch
+from tests.copied import copied
 from tests.shipped import T0
 
 MINUTE = 60_000_000
@@ -31,7 +34,17 @@ class SmallLab:
 
 
 def small_lab(*, name: str = "Cell Lab", zone: str = "DE", kind: str = SiteKind.WORKSTATION) -> SmallLab:
-    """Create a lab with the shipped factors applied."""
+    """Create a lab with the shipped factors applied. Where nothing is yet: the rows that services made the first time."""
+    return copied((name, zone, kind), lambda: _made(name, zone, kind), SMALL)
+
+
+# What :func:`small_lab` writes to.
+SMALL = (
+    User, Lab, Membership, AuditEntry, Project, Site, SitePue, SiteZone, Node, Placement, AppliedFactor, Job,
+)  # fmt: skip
+
+
+def _made(name: str, zone: str, kind: str) -> SmallLab:
     owner = User.objects.create_user(username=f"owner-{uuid.uuid4().hex[:6]}", password="correct horse battery")
     lab = create_lab(name=name, time_zone="Europe/Berlin", owner=owner, now=T0)
     site = create_site(lab=lab, name="Room 1", kind=SiteKind(kind), zone=zone)

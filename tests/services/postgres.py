@@ -18,7 +18,9 @@ _INSTALLED = Path("/usr/lib/postgresql")
 _QUICK = (
     "fsync=off", "synchronous_commit=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0",
     "checkpoint_timeout=1h", "max_wal_size=4GB", "autovacuum=off", "jit=off",
-    "track_counts=off", "track_activities=off", "max_parallel_workers_per_gather=0",
+    "track_counts=off", "track_activities=off", "update_process_title=off", "max_parallel_workers_per_gather=0",
+    # Tables of tests are small: looking for the best order of joins takes longer than any.
+    "join_collapse_limit=1", "from_collapse_limit=1",
 )  # fmt: skip
 
 

@@ -81,7 +81,7 @@ def test_to_the_provider_and_back_and_a_second_factor(eyes: Eyes, ours: SignIn, 
     eyes.look("is-it-you")
     page.fill("#id_password", "iris of the lab")
     page.get_by_role("button", name="Go on").click()
-    assert page.evaluate("document.querySelector('img.qr').naturalWidth") > 0
+    page.wait_for_function("document.querySelector('img.qr')?.naturalWidth > 0")
     eyes.look("app")
     page.fill("#id_code", "000000")
     page.get_by_role("button", name="Switch it on").click()
