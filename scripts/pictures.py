@@ -38,9 +38,12 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
     from apps.core.clock import now_us
     from apps.preflight.models import Repeat
     from tests.seeded import DAYS, seed
+    from tests.seeded_things import register_hardware, tell_artifacts
 
     now = now_us()
     seeded = seed(now=now)
+    card = register_hardware(seeded, now=now)
+    model, plan = tell_artifacts(seeded, now=now)
     hour = now // 3_600_000_000
     run = seeded.lab.runs.filter(state="finished", project__isnull=False).order_by("-started_us").first()
     assert run is not None
@@ -55,14 +58,32 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
         "run": f"/runs/{run.uuid}/",
         "compare": f"/runs/compare/?run={repeat.run.uuid}&run={repeat.of.uuid}",
         "duplicates": "/duplicates/",
+        "artifacts": "/artifacts/",
+        "artifact": f"/artifacts/{model.digest}/",
+        "storage": "/artifacts/storage/",
+        "plans": "/artifacts/plans/",
+        "plan": f"/artifacts/plans/{plan.uuid}/",
+        "holds": "/artifacts/holds/",
         "nodes": "/nodes/",
         "node": f"/nodes/{seeded.nodes[0].uuid}/",
         "enrol": "/nodes/enrol/",
+        "sites": "/sites/",
+        "site": f"/sites/{seeded.lab.sites.order_by('id')[0].pk}/",
+        "assets": "/assets/",
+        "asset": f"/assets/{card.pk}/",
+        "keep": f"/assets/{card.pk}/keep/",
+        "fleet": "/assets/fleet/",
+        "ranking": "/assets/ranking/",
+        "catalog": "/catalog/",
+        "scopes": "/scopes/",
         "explain": f"/explain/?{figure}",
         "unattributed": "/unattributed/?period=30d",
         "rules": "/rules/",
+        "idle": "/idle/",
         "people": "/people/?period=30d",
-        "site": f"/sites/{seeded.lab.sites.order_by('id')[0].pk}/",
+        "tokens": "/tokens/",
+        "audit": "/audit/",
+        "lab": "/lab/",
     }
     code = issue_code(purpose=CodePurpose.SIGN_IN, now=now, lab=seeded.lab, user=seeded.owner)
     return f"/signin/?code={code}", pages
@@ -100,7 +121,7 @@ def save(page: object, name: str) -> None:
 
 
 def take(url: str, sign_in: str, pages: dict[str, str]) -> None:
-    """Sign in and take the pictures: each page wide and light, the Overview and Explain also dark and narrow."""
+    """Sign in and take the pictures: each page wide and light, some also dark and narrow."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -113,7 +134,9 @@ def take(url: str, sign_in: str, pages: dict[str, str]) -> None:
         state = context.storage_state()
         looks = [("", WIDE, "light", pages), ("-dark", WIDE, "dark", pages), ("-narrow", NARROW, "light", pages)]
         for suffix, viewport, scheme, chosen in looks:
-            wanted = chosen if not suffix else {name: chosen[name] for name in ("overview", "explain", "run")}
+            wanted = (
+                chosen if not suffix else {name: chosen[name] for name in ("overview", "explain", "run", "artifact", "plan")}
+            )
             look = browser.new_context(storage_state=state, viewport=viewport, color_scheme=scheme, reduced_motion="reduce")
             page = look.new_page()
             for name, address in wanted.items():
