@@ -48,7 +48,7 @@ def test_what_is_kept_and_what_that_takes(lab: SmallLab, owner: Client) -> None:
     told(lab, row("nowhere", bytes=5 * TB), row("lost", bytes=7 * TB, copies=on("/lost")))
     Copy.objects.filter(path="/lost").update(state="missing")
     page = text_of(owner.get("/artifacts/"))
-    assert "2 artifacts take 3.00 TB, and 1.00 TB more in copies of the same." in page
+    assert "2 artifacts take 3.00\xa0TB, and 1.00\xa0TB more in copies of the same." in page
     assert "4 known in all" in page
     parts = [(2 * TB, POWER[Medium.HDD]), (2 * TB, POWER[Medium.SSD])]
     year = sum(storage_mj(size, HOURS_A_YEAR, power.uwh, 1_500_000) for size, power in parts)
@@ -78,7 +78,7 @@ def test_sums_of_whatever_anybody_tells_fit(lab: SmallLab, owner: Client) -> Non
     for name in "abc":
         told(lab, row(name, bytes=INT64_MAX, copies=on(f"/{name}", f"/{name}{name}")))
     page = text_of(owner.get("/artifacts/"))
-    assert "3 artifacts take 27.7 EB, and 27.7 EB more in copies of the same." in page
+    assert "3 artifacts take 27.7\xa0EB, and 27.7\xa0EB more in copies of the same." in page
 
 
 FILTERS = (

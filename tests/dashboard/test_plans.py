@@ -56,7 +56,7 @@ def test_from_what_is_due_to_the_command(kept: SmallLab, owner: Client) -> None:
     assert "No plan is open." in text_of(owner.get(PAGE))
     page = _post(owner, PAGE, do="make", node=str(kept.node.uuid), project="")
     plan = Plan.objects.get()
-    assert "3.00 GB may go from ws-1." in page
+    assert "3.00\xa0GB may go from ws-1." in page
     assert "2 of 3 lines ticked" in page
     assert "an intermediate state of a run" in page
     assert "not measured" in page

@@ -63,7 +63,7 @@ def test_each_table_sums_to_the_headline(lab: SmallLab, owner: Client) -> None:
     whole = costs(lots_of(lab.lab, hour_of(now_us())))
     page = text_of(owner.get(PATH))
     heading = re.sub(r"<[^>]*>", "", page.split("<h1>")[1].split("</h1>")[0])
-    assert re.fullmatch(r"Keeping 7\.00 TB takes [\d.]+\xa0kWh a year and emits [\d.]+\xa0kg CO₂e\.", heading), heading
+    assert re.fullmatch(r"Keeping 7\.00\xa0TB takes [\d.]+\xa0kWh a year and emits [\d.]+\xa0kg CO₂e\.", heading), heading
     total = (str(whole.keeping.energy_mj), str(whole.emission_ug))
     for title in ("By project", "By medium", "By place, and what prices it"):
         *parts, last = exactly(page, title)
@@ -90,7 +90,7 @@ def test_the_board_tells_the_same_energy(lab: SmallLab, owner: Client) -> None:
 def test_what_has_no_medium_has_no_invented_power(lab: SmallLab, owner: Client) -> None:
     told(lab, row("u", bytes=TB, copies=on("/u", medium="unknown")))
     page = text_of(owner.get(PATH))
-    assert "What keeping 1.00 TB takes is not known." in page
+    assert "What keeping 1.00\xa0TB takes is not known." in page
     assert "1.00 TB on unknown medium: not counted" in page
     assert exactly(page, "By medium") == [(), ()]
     (line,) = lines(owner)

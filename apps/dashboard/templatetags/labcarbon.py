@@ -113,6 +113,12 @@ register.filter("share", share)
 
 
 @register.filter
+def unbroken(text: str) -> str:
+    """Keep a number and its unit on one line of a heading."""
+    return text.replace(" ", "\xa0")
+
+
+@register.filter
 def metric(value: float) -> str:
     """Return a metric's value with four significant digits; a metric is no figure: nothing here computed it."""
     return f"{value:.4g}"
