@@ -48,7 +48,7 @@ def summary(
     """The lines that end a scan. ``size``: bytes of all that was found."""
     unchanged = artifacts - tally.new - tally.changed - len(corrupt)
     counts = [
-        f"{artifacts:,} artifacts, {amount(size)}: {tally.new - moved:,} new", f"{tally.changed:,} changed",
+        f"{_artifacts(artifacts)}, {amount(size)}: {tally.new - moved:,} new", f"{tally.changed:,} changed",
         f"{max(0, unchanged):,} unchanged", f"{moved:,} moved", f"{tally.went - moved:,} missing",
         f"{len(corrupt):,} corrupt", f"{tally.refused:,} refused",
     ]  # fmt: skip
@@ -68,7 +68,7 @@ def summary(
     if any(count for count, _ in passed):
         lines.append("passed over: " + ", ".join(f"{count:,} {what}" for count, what in passed if count))
     if unknown_medium:
-        lines.append(f"the medium of {unknown_medium:,} artifacts is unknown: name it with --medium hdd|ssd|object|tape")
+        lines.append(f"the medium of {_artifacts(unknown_medium)} is unknown: name it with --medium hdd|ssd|object|tape")
     return lines
 
 
@@ -77,7 +77,7 @@ def copies_lines(copies: Sequence[Tuple[bytes, int, int]], copy_bytes: int, path
     if not copies:
         return []
     lines = [
-        f"{amount(copy_bytes)} in {sum(many - 1 for _, _, many in copies):,} identical copies of {len(copies):,} artifacts"
+        f"{amount(copy_bytes)} in {sum(many - 1 for _, _, many in copies):,} identical copies of {_artifacts(len(copies))}"
     ]
     for (digest, size, many), places in zip(copies, paths):
         more = ", …" if many > len(places) else ""
@@ -88,3 +88,7 @@ def copies_lines(copies: Sequence[Tuple[bytes, int, int]], copy_bytes: int, path
 def _first(rows: Sequence[Tuple[bytes, str]], count: int) -> List[str]:
     lines = [f"  {shown(path)}" + (f": {why}" if why else "") for path, why in rows[:_SHOWN]]
     return [*lines, f"  and {count - _SHOWN:,} more"] if count > _SHOWN else lines
+
+
+def _artifacts(number: int) -> str:
+    return f"{number:,} artifact{'' if number == 1 else 's'}"

@@ -135,7 +135,7 @@ def test_identical_copies_are_counted_and_a_hard_link_is_none(disk: Disk, here: 
         disk.put(name, NPY)
     os.link(disk.root / "a.npy", disk.root / "e.npy")
     out = here()[1]
-    assert f"{2 * len(NPY)} B in 2 identical copies of 1 artifacts" in out
+    assert f"{2 * len(NPY)} B in 2 identical copies of 1 artifact" in out
     assert str(disk.root / "c/d.npy") in out
 
 

@@ -168,4 +168,4 @@ def test_what_is_scanned_may_itself_be_one_artifact(disk: Disk, here: Any, serve
     disk.put("model.safetensors", safetensors())
     assert here()[0] == 0
     assert list(server.present()) == [str(disk.root)]
-    assert "1 artifacts" in here()[1]
+    assert "1 artifact," in here()[1]
