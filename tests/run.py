@@ -20,8 +20,8 @@ from tests.services.postgres import programs
 from tests.services.prepared import MIGRATED, postgres
 
 ROOT = Path(__file__).resolve().parent.parent
-# Many tests of the first pass wait for a process, a clock or a page (a core was idle for a third of it); those of the second
-# for nothing.
+# Many tests of the first pass wait for a process, a clock or a page; those of the second for nothing. With one worker less
+# the first ended minutes after the second, and cores were idle; each more costs its start-up.
 CORES = min(os.cpu_count() or 1, 4)
 WORKERS = {"SQLite": CORES + 2, "PostgreSQL": CORES}
 

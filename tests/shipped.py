@@ -34,16 +34,17 @@ def _have(models: Sequence[type[Model]], load: Callable[[], object]) -> None:
     if not tables.keys() <= _KEPT.keys():
         load()
         for table, columns in tables.items():
-            _KEPT[table] = _read(table, columns)
+            _KEPT[table] = rows_of(table, columns)
         return
     for table, columns in tables.items():
         _write(table, columns, _KEPT[table])
 
 
-def _read(table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+def rows_of(table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return all rows of a table, the oldest first."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY id")
-        return list(cursor.fetchall())
+        return [tuple(bytes(each) if isinstance(each, memoryview) else each for each in row) for row in cursor.fetchall()]
 
 
 def _write(table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:

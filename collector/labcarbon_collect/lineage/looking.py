@@ -40,7 +40,7 @@ class Pacing(Pace):
 
 
 class Looker:
-    """Reads for one run. ``most_bytes``: of all together."""
+    """Reads for one run. ``most_bytes``: of all together that were not hashed before."""
 
     def __init__(self, run: str, pace: Pacing, home: Optional[Path], most_bytes: int) -> None:
         self._run, self._pace, self._left = run, pace, most_bytes
@@ -91,7 +91,7 @@ class Looker:
             raise NotTold("it holds no file that counts")
         newest_ns = max(file.mtime_ns for file in listed.files)
         _in_time(told, newest_ns, max(file.ctime_ns for file in listed.files))
-        self._take(listed.size)
+        self._take(sum(file.size for file in listed.files if self._cache.known(file) is None))
         digest = self._manifest_digest(listed)
         again = manifest("artifact", os.fsdecode(path), Budget(_LIST_S))
         if again.weak() != listed.weak():

@@ -16,6 +16,7 @@ from labcarbon_collect.fingerprint.digest_cache import DigestCache
 from labcarbon_collect.fingerprint.digests import verified
 from labcarbon_collect.fingerprint.manifests import manifest
 from labcarbon_collect.fingerprint.scanned import known_digests
+from labcarbon_collect.lineage.looking import Looker, NotTold, Pacing
 from labcarbon_collect.scan.state_file import FILE
 
 from tests.collector.scan.support import NPY, PARQUET, Disk, safetensors
@@ -133,3 +134,11 @@ def test_beside_the_work_only_what_no_scan_has_read_counts_as_much(
         assert (told, job.why) == ([], f"the data are more than {most_bytes} bytes that were not hashed before")
     else:
         assert [set(each["data"]) for each in told] == [{"weak", "verified", "items"}]
+
+
+def test_what_a_run_declares_counts_only_as_far_as_no_scan_has_read_it(scanned: Disk) -> None:
+    told = {"path": str(scanned.root / "cats"), "role": "used"}
+    assert Looker("a run", Pacing(None), home(), most_bytes=0).look(told)["files"] == 1
+    scanned.put("cats/later.parquet", PARQUET)
+    with pytest.raises(NotTold, match="too large"):
+        Looker("a run", Pacing(None), home(), most_bytes=len(PARQUET) - 1).look(told)
