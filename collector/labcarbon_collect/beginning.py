@@ -97,10 +97,14 @@ def heard(asking: Looking[Union[Answer, NotAsked]], url: str, budget: Budget) ->
     return None, str(found) if found is not None else f"{url} did not answer within {budget.seconds:.1f} s"
 
 
-def tell_outcome(login: Login, answer: Answer, outcome: str, *, wait: bool) -> None:
-    """Tell what came of an answer that named something, ``wait``: for a second, since we end then."""
-    if answer.verdict == "none":
-        return
-    telling = Looking("outcome", lambda: preflight.tell_outcome(login, answer, outcome, deadline_s=_OUTCOME_S))
-    if wait:
+def tell_outcome(login: Login, answer: Optional[Answer], outcome: str) -> Optional[Looking[bool]]:
+    """Tell in a thread what came of an answer; None where it named nothing."""
+    if answer is None or answer.verdict == "none":
+        return None
+    return Looking("outcome", lambda: preflight.tell_outcome(login, answer, outcome, deadline_s=_OUTCOME_S))
+
+
+def wait_for_outcome(telling: Optional[Looking[bool]]) -> None:
+    """Give an outcome that is being told a second: our process ends then, and would cut it off."""
+    if telling is not None:
         telling.wait(Budget(_OUTCOME_S))

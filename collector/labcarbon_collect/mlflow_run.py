@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional
 
 from labcarbon_collect import answer_text, failure, going_on, ranks, run_daemon, run_facts, this_process
-from labcarbon_collect.beginning import IN_VAIN, Beginning, begin, tell_outcome
+from labcarbon_collect.beginning import IN_VAIN, Beginning, begin, tell_outcome, wait_for_outcome
 from labcarbon_collect.config import Login
 from labcarbon_collect.digest_job import DigestJob
 from labcarbon_collect.figures import closing_line
@@ -62,6 +62,7 @@ class MlflowRun:
         self._reporter: Optional[Reporter] = None
         self._digest: Optional[DigestJob] = None
         self._closing: Optional[Looking[None]] = None
+        self._telling: Optional[Looking[bool]] = None  # what came of the answer
         self._left = threading.Event()  # the daemon counts no more for it
         self._figures: Optional[Dict[str, Any]] = None
         self.untold = ""  # why neither server nor daemon know how it ended
@@ -115,8 +116,7 @@ class MlflowRun:
             heard = say if self._first else _said_before
             self._reporter = Reporter(self._login, self.uuid, say=heard, patience_s=PATIENCE_S)
             self._reporter.start(self._told.facts(self._begun.daemon, self._begun.survey.wire))
-            if answer is not None:
-                tell_outcome(self._login, answer, WENT_ON, wait=False)
+            self._telling = tell_outcome(self._login, answer, WENT_ON)
         self._digest = hash_the_rest(self._told, self._begun, self._reporter, apart=True)
 
     @property
@@ -130,9 +130,10 @@ class MlflowRun:
         self._left.wait(_LEAVE_S)
 
     def wait(self, budget: Budget) -> None:
-        """Until everybody was told that it is over."""
-        if self._closing is not None:
-            self._closing.wait(budget)
+        """Until everybody was told that it is over, and what came of the answer."""
+        for telling in (self._closing, self._telling):
+            if telling is not None:
+                telling.wait(budget)
 
     def say_figures(self) -> None:
         """What it took, where that was measured."""
@@ -166,7 +167,7 @@ class MlflowRun:
         )
         run_daemon.end(self._begun.daemon, self.uuid, cpu_us=0, closing=None, goes_on=True)
         if self._login is not None:
-            tell_outcome(self._login, answer, STOPPED, wait=True)
+            wait_for_outcome(tell_outcome(self._login, answer, STOPPED))
         raise SystemExit(IN_VAIN)
 
     def close(self, error: Optional[BaseException]) -> None:

@@ -39,6 +39,16 @@ def test_the_answer_is_said_before_the_work_begins_and_the_work_begins(
     assert (put.body["intent"], put.body["name"]) == ("train", "train.py")
 
 
+def test_what_came_of_it_is_told_to_the_end_though_the_work_is_over_sooner(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
+    hung_up: list[bool] = []
+    server.preflight = DUPLICATE
+    server.faults = [fakes.keeps_waiting("/outcome/", 0.7, hung_up)] * 10
+    assert ask(person, script, "run").returncode == 0
+    assert hung_up == [False]
+
+
 @pytest.mark.parametrize("verdict", ["duplicate", "concurrent", "will_fail"])
 def test_enforce_stops_what_is_certain_to_be_in_vain_before_it_starts(
     person: Collector, script: Path, server: fakes.FakeServer, verdict: str

@@ -49,6 +49,16 @@ def test_the_answer_is_said_before_the_run_is_created(scripts: Scripts, server: 
     assert outcomes(server) == [{"outcome": "went_on"}]
 
 
+def test_what_came_of_it_is_told_to_the_end_though_the_script_is_over_sooner(
+    scripts: Scripts, server: fakes.FakeServer
+) -> None:
+    hung_up: list[bool] = []
+    server.preflight = DUPLICATE
+    server.faults = [fakes.keeps_waiting("/outcome/", 0.7, hung_up)] * 10
+    assert scripts.run().code == 0
+    assert hung_up == [False]
+
+
 def fingerprint(scripts: Scripts, server: fakes.FakeServer, body: str = ONE_RUN) -> dict[str, Any]:
     """What is asked of a script. A busy machine may leave no time to look at its code: then once more."""
     for _ in range(4):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import select
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -233,6 +235,21 @@ def cuts_the_reply(handler: _Handler) -> None:
     handler.wfile.write(content[: len(content) // 2])
     handler.wfile.flush()
     handler.close_connection = True
+
+
+def keeps_waiting(path: str, seconds: float, hung_up: list[bool]) -> Fault:
+    """Answer as ever; with ``path`` in the address only after ``seconds``, noting whether the client was gone by then."""
+
+    def fault(handler: _Handler) -> None:
+        if path in handler.path:
+            time.sleep(seconds)
+            readable, _, _ = select.select([handler.connection], [], [], 0)
+            hung_up.append(bool(readable) and not handler.connection.recv(1, socket.MSG_PEEK))
+        with handler.server.fake.lock:
+            status, answer = handler._answer()
+        handler.reply(status, answer)
+
+    return fault
 
 
 def trickles(handler: _Handler) -> None:

@@ -16,7 +16,7 @@ import uuid
 from typing import Any, Mapping, Optional
 
 from labcarbon_collect import answer_text, run_daemon, run_facts, work_options
-from labcarbon_collect.beginning import IN_VAIN, Beginning, begin, patience, tell_outcome
+from labcarbon_collect.beginning import IN_VAIN, Beginning, begin, patience, tell_outcome, wait_for_outcome
 from labcarbon_collect.client import Client, NoDaemon
 from labcarbon_collect.config import RUN_VARIABLE, Login, client_sockets, collector_home, daemon_socket, user_login
 from labcarbon_collect.failure import OomKills, failure_class
@@ -77,8 +77,7 @@ def carry_out(options: argparse.Namespace) -> int:
     reporter = Reporter(login, told.run, say=_say, patience_s=PATIENCE_S) if login else None
     if reporter:
         reporter.start(told.facts(begun.daemon, begun.survey.wire))
-    if login and begun.answer is not None:
-        tell_outcome(login, begun.answer, WENT_ON, wait=False)
+    telling = tell_outcome(login, begun.answer, WENT_ON) if login else None
     digest = hash_the_rest(told, begun, reporter)
     ended = job.wait()
     try:
@@ -87,6 +86,7 @@ def carry_out(options: argparse.Namespace) -> int:
         _close(told, begun, reporter, ended, kills, server=(login.url if login else "") or begun.daemon.url)
         if options.used or options.produced:
             _tell_lineage(options, told, begun, reporter)
+        wait_for_outcome(telling)
     except Exception as error:  # noqa: BLE001 - and it ends as it ended
         _say(f"this run could not be closed: {type(error).__name__}: {error}")
     return ended.exit_code
@@ -116,8 +116,8 @@ def _stop(told: ToldRun, job: Job, begun: Beginning, login: Optional[Login]) -> 
     job.abandon()
     _say(f"not started, since it would be in vain (--enforce); to run it anyway: {_anyway(told.work)}")
     run_daemon.end(begun.daemon, told.run, cpu_us=0, closing=None)
-    if login is not None and begun.answer is not None:
-        tell_outcome(login, begun.answer, STOPPED, wait=True)
+    if login is not None:
+        wait_for_outcome(tell_outcome(login, begun.answer, STOPPED))
     return IN_VAIN
 
 
