@@ -37,7 +37,7 @@ def attribute_new(*, lab: Lab, node_id: int, consumer_ids: Iterable[int]) -> Non
 
 def rules_now(lab: Lab) -> list[Rule]:
     """Return the lab's rules as the calculation takes them."""
-    return [selectors.as_rule(row) for row in selectors.rules_of(lab)]
+    return [selectors.as_rule(row) for row in selectors.rules_of(lab).select_related(None)]
 
 
 def derive(lab: Lab, pairs: Iterable[Pair], rules: list[Rule]) -> dict[Pair, list[Span]]:

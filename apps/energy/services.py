@@ -1,6 +1,7 @@
 """Settling: computing the ledger entries of dirty device-hours again. The only writer of the ledger."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 from django.db import transaction
 
@@ -9,6 +10,7 @@ from apps.attribution.derivation import attribute_new
 from apps.attribution.signals import charged_anew
 from apps.core.clock import now_us
 from apps.core.jobs import request_job
+from apps.core.sql import bulk_insert
 from apps.core.units import END_HOUR, US_PER_HOUR
 from apps.energy import calc, selectors, signals, superseding
 from apps.energy.calc import EntryKey
@@ -23,22 +25,23 @@ CHUNK = 100  # device-hours a transaction: some tens of milliseconds on SQLite
 
 
 def settle_node(*, node: Node) -> int:
-    """Settle all dirty hours of a node's devices; return how many there were."""
-    total = 0
-    while settled := settle_chunk(node=node, limit=CHUNK):
+    """Settle all dirty hours of a node's devices; return how many there were. Who makes more dirty asks for that."""
+    total, more = 0, True
+    while more:
+        settled, more = settle_chunk(node=node, limit=CHUNK)
         total += settled
     return total
 
 
 @transaction.atomic
-def settle_chunk(*, node: Node, limit: int) -> int:
-    """Settle up to ``limit`` dirty device-hours of a node; return how many."""
+def settle_chunk(*, node: Node, limit: int) -> tuple[int, bool]:
+    """Settle up to ``limit`` dirty device-hours of a node; return how many, and whether there may be more."""
     waiting = (
-        DirtyHour.objects.filter(device__node=node).order_by("device_id", "hour").values_list("device_id", "hour")[:limit]
+        DirtyHour.objects.filter(device__node=node).order_by("device_id", "hour").values_list("device_id", flat=True)[:limit]
     )
-    device_ids = sorted({device_id for device_id, _ in waiting})
+    device_ids = sorted(set(waiting))
     if not device_ids:
-        return 0
+        return 0, False
     # Ingest holds the same locks while it writes windows and marks hours: what is read below is whole.
     devices = {
         device.pk: device
@@ -60,11 +63,12 @@ def settle_chunk(*, node: Node, limit: int) -> int:
         if devices[device_id].kind == DeviceKind.HOST:
             rest_of_node |= wanted
             continue
-        before = _nodes_of(device_id, wanted)
+        touched = _nodes_of(device_id, wanted) | {(node.pk, hour) for hour in wanted}
         for from_hour, to_hour in calc.runs_of_hours(wanted):
-            for node_id, consumer_id in settle_hours(device=devices[device_id], from_hour=from_hour, to_hour=to_hour):
-                used[node_id].add(consumer_id)
-        touched = before | _nodes_of(device_id, wanted) | {(node.pk, hour) for hour in wanted}
+            keys, seen = settle_hours(device=devices[device_id], from_hour=from_hour, to_hour=to_hour)
+            touched |= seen
+            for key in keys:
+                used[key.node_id].add(key.consumer_id)
         rest_of_node |= {hour for node_id, hour in touched if node_id == node.pk}
         _ask_others({(node_id, hour) for node_id, hour in touched if node_id != node.pk})
         if devices[device_id].kind in superseding.SUPERSEDING:
@@ -75,7 +79,7 @@ def settle_chunk(*, node: Node, limit: int) -> int:
     settle_overhead(node=node, hours=rest_of_node)
     ask_to_spread(lab=node.lab, now=now_us())
     signals.settled.send(sender=LedgerEntry, lab=node.lab, hours={hour for _, hour in dirty})
-    return len(dirty)
+    return len(dirty), len(waiting) == limit
 
 
 def _nodes_of(device_id: int, hours: set[int]) -> set[tuple[int, int]]:
@@ -117,9 +121,9 @@ def _host(node: Node) -> Device | None:
     return host
 
 
-def settle_hours(*, device: Device, from_hour: int, to_hour: int) -> set[tuple[int, int]]:
-    """Write the ledger entries of ``[from_hour, to_hour)`` of one device from its windows; return their (node id,
-    consumer id)s."""
+def settle_hours(*, device: Device, from_hour: int, to_hour: int) -> tuple[set[EntryKey], set[tuple[int, int]]]:
+    """Write the ledger entries of ``[from_hour, to_hour)`` of one device from its windows; return what they are of, and the
+    (node id, hour)s in which it was measured."""
     hours = frozenset(range(from_hour, to_hour))
     energy: dict[EntryKey, int] = defaultdict(int)
     if superseding.COMPONENT in device.facts:
@@ -135,47 +139,54 @@ def settle_hours(*, device: Device, from_hour: int, to_hour: int) -> set[tuple[i
         for hour in range(
             max(from_hour, row["start_us"] // US_PER_HOUR), min(to_hour, (row["end_us"] - 1) // US_PER_HOUR + 1)
         ):
-            by_hour[hour, row["node_id"]].append((row["start_us"], row["end_us"]))
+            by_hour[row["node_id"], hour].append((row["start_us"], row["end_us"]))
     sums: dict[tuple[int, int], int] = defaultdict(int)
     for key, part in energy.items():
-        sums[key.hour, key.node_id] += part
+        sums[key.node_id, key.hour] += part
+    _replace_hours(device, hours, by_hour, sums)
+    return set(energy), set(by_hour)
+
+
+def _replace_hours(
+    device: Device,
+    hours: frozenset[int],
+    seen: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
+    sums: Mapping[tuple[int, int], int],
+) -> None:
+    """Write how much of a device-hour was measured: ``seen`` and ``sums`` by (node id, hour)."""
     DeviceHour.objects.filter(device=device, hour__in=hours).delete()
-    DeviceHour.objects.bulk_create(
-        [
-            DeviceHour(
-                device=device,
-                hour=hour,
-                node_id=node_id,
-                lab_id=device.lab_id,
-                covered_us=calc.covered_us(found, hour),
-                windows=len(found),
-                energy_mj=sums[hour, node_id],
-            )
-            for (hour, node_id), found in sorted(by_hour.items())
-        ]
-    )
-    return {(key.node_id, key.consumer_id) for key in energy}
+    found = sorted(seen, key=lambda place: (place[1], place[0]))
+    if not found:
+        return
+    columns = {
+        "device_id": ("bigint", [device.pk] * len(found)),
+        "hour": ("bigint", [hour for _, hour in found]),
+        "node_id": ("bigint", [node_id for node_id, _ in found]),
+        "lab_id": ("bigint", [device.lab_id] * len(found)),
+        "covered_us": ("bigint", [calc.covered_us(seen[place], place[1]) for place in found]),
+        "windows": ("integer", [len(seen[place]) for place in found]),
+        "energy_mj": ("bigint", [sums.get(place, 0) for place in found]),
+    }
+    bulk_insert("energy_devicehour", columns)
 
 
-def _replace(device: Device, hours: frozenset[int], energy: dict[EntryKey, int]) -> None:
+def _replace(device: Device, hours: frozenset[int], energy: Mapping[EntryKey, int]) -> None:
     LedgerEntry.objects.filter(device=device, hour__in=hours).delete()
-    LedgerEntry.objects.bulk_create(
-        [
-            LedgerEntry(
-                lab_id=device.lab_id,
-                device=device,
-                node_id=key.node_id,
-                hour=key.hour,
-                consumer_id=key.consumer_id,
-                energy_quality=key.energy_quality,
-                share_quality=key.share_quality,
-                placement_quality=key.placement_quality,
-                energy_mj=part,
-            )
-            for key, part in sorted(energy.items(), key=lambda item: (item[0].hour, item[0].consumer_id))
-        ],
-        batch_size=500,
-    )
+    if not energy:
+        return
+    keys = sorted(energy, key=lambda key: (key.hour, key.consumer_id))
+    columns = {
+        "lab_id": ("bigint", [device.lab_id] * len(keys)),
+        "device_id": ("bigint", [device.pk] * len(keys)),
+        "node_id": ("bigint", [key.node_id for key in keys]),
+        "hour": ("bigint", [key.hour for key in keys]),
+        "consumer_id": ("bigint", [key.consumer_id for key in keys]),
+        "energy_quality": ("smallint", [key.energy_quality for key in keys]),
+        "share_quality": ("smallint", [key.share_quality for key in keys]),
+        "placement_quality": ("smallint", [key.placement_quality for key in keys]),
+        "energy_mj": ("bigint", [energy[key] for key in keys]),
+    }
+    bulk_insert("energy_ledgerentry", columns)
 
 
 def settle_overhead(*, node: Node, hours: set[int]) -> None:

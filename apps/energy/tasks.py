@@ -10,7 +10,7 @@ from apps.fleet.models import Node
 @handles("energy.settle")
 def settle_job(key: str) -> None:
     """Settle the dirty hours of node ``key``."""
-    settle_node(node=Node.objects.get(pk=int(key)))
+    settle_node(node=Node.objects.select_related("lab").get(pk=int(key)))
 
 
 @handles("energy.resettle_node")
