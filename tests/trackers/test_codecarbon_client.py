@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import sqlite3
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
@@ -20,39 +22,40 @@ from tests.faults.installation import ROOT, Installation
 from tests.services import codecarbon
 from tests.services.process import answers, dies_with_us, end, free_port, wait_until
 
-pytestmark = pytest.mark.codecarbon
+# One server for all of them, in one process; each has a lab of its own.
+pytestmark = [pytest.mark.codecarbon, pytest.mark.xdist_group("codecarbon")]
 
-_TOKENS = """
+LABS = 5  # one for each test
+_LABS = """
 import json
 from apps.accounts.models import Project, User
 from apps.accounts.services import create_lab
 from apps.core.clock import now_us
 from apps.fleet.services import create_site
 from apps.trackers.codecarbon.services.sources import create_codecarbon_token
-owner = User.objects.create_user("owner")
-lab = create_lab(name="Fault Lab", time_zone="UTC", owner=owner, now=now_us())
-site = create_site(lab=lab, name="Here", kind="workstation", zone="DE")
-print(json.dumps({pue_ppm: create_codecarbon_token(lab=lab, name="notebooks", project=Project.objects.get(slug="demo"),
-    node=None, site=site, client_pue_ppm=pue_ppm, expires_us=None, by=owner, now=now_us())[1]
-    for pue_ppm in (1_000_000, 1_600_000)}))
+def made(number):
+    owner = User.objects.create_user(f"owner-{number}")
+    lab = create_lab(name=f"Lab {number}", time_zone="UTC", owner=owner, now=now_us())
+    site = create_site(lab=lab, name="Here", kind="workstation", zone="DE")
+    return {"pk": lab.pk, "tokens": {pue_ppm: create_codecarbon_token(lab=lab, name="notebooks",
+        project=Project.objects.get(lab=lab, slug="demo"), node=None, site=site, client_pue_ppm=pue_ppm, expires_us=None,
+        by=owner, now=now_us())[1] for pue_ppm in (1_000_000, 1_600_000)}}
 """
-_BOOKS = """
-import json
-from django.db.models import F, Sum
-from apps.core.clock import now_us
-from apps.core.models import Job
-from apps.energy.models import LedgerEntry
-from apps.runs.models import Run
-from apps.trackers.models import CodeCarbonInterval, CodeCarbonPost
-runs = list(Run.objects.values_list("name", "state", "teller"))
-told = CodeCarbonInterval.objects.aggregate(**{n: Sum(n) for n in ("gpu_mj", "cpu_mj", "ram_mj", "client_ug")})
-spans = list(CodeCarbonInterval.objects.order_by("start_us").values_list("start_us", "end_us"))
-print(json.dumps({"runs": runs, "told": told, "posts": CodeCarbonPost.objects.count(), "spans": spans,
-    "problems": list(CodeCarbonPost.objects.exclude(problem="").values_list("problem", flat=True)),
-    "waiting": CodeCarbonPost.objects.filter(worked=False).count(),
-    "due": Job.objects.filter(done__lt=F("requested"), due_us__lte=now_us()).count(),
-    "ledger_mj": LedgerEntry.objects.aggregate(mj=Sum("energy_mj"))["mj"]}))
-"""
+# What of a lab is kept, by the tables themselves.
+_OF_LAB = """FROM trackers_codecarbonpost p JOIN trackers_codecarbonrun t ON t.id = p.told_id
+  JOIN trackers_codecarbonsource s ON s.id = t.source_id
+  LEFT JOIN trackers_codecarboninterval i ON i.post_id = p.id WHERE s.lab_id = ?"""
+_BOOKS = {
+    "runs": "SELECT name, state, teller FROM runs_run WHERE lab_id = ?",
+    "told": f"SELECT SUM(gpu_mj), SUM(cpu_mj), SUM(ram_mj), SUM(client_ug) {_OF_LAB}",
+    "posts": f"SELECT COUNT(*) {_OF_LAB}",
+    "problems": f"SELECT problem {_OF_LAB} AND problem != ''",
+    "spans": f"SELECT start_us, end_us {_OF_LAB} AND i.id IS NOT NULL ORDER BY start_us",
+    "ledger_mj": "SELECT SUM(energy_mj) FROM energy_ledgerentry WHERE lab_id = ?",
+}
+_TOLD = ("gpu_mj", "cpu_mj", "ram_mj", "client_ug")
+_WAITING = "SELECT COUNT(*) FROM trackers_codecarbonpost WHERE NOT worked"
+_DUE = "SELECT COUNT(*) FROM core_job WHERE done < requested AND due_us <= ?"
 MJ_PER_KWH = 3_600_000_000
 
 
@@ -62,7 +65,8 @@ class Server:
     def __init__(self, data_dir: Path) -> None:
         self.installation = Installation(data_dir)
         self.installation.prepare()
-        self._tokens = json.loads(self.installation.shell(_TOKENS).splitlines()[-1])  # of a lab with a site, by PUE
+        told = self.installation.shell(f"{_LABS}\nprint(json.dumps([made(number) for number in range({LABS})]))")
+        self._labs = json.loads(told.splitlines()[-1])
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str) -> None:
@@ -83,14 +87,19 @@ class Server:
         self._processes[name].kill()
         self._processes.pop(name).wait(15)
 
-    def taken(self) -> int:
-        """Return how many emissions were answered with 201, by the server's own log."""
-        lines = self.installation.log("web").read_text().splitlines()
-        return sum('/emissions HTTP/1.1" 201' in line for line in lines)
+    @property
+    def log(self) -> str:
+        """What the web server said."""
+        return self.installation.log("web").read_text()
 
     def stop(self) -> None:
         for process in self._processes.values():
             end(process)
+
+    def a_lab(self) -> OneLab:
+        """Return a lab that no other test has."""
+        told = self._labs.pop()
+        return OneLab(self, told["pk"], told["tokens"])
 
     def _warm(self) -> None:
         """Let the server read its code: a client gives up on a new run after two seconds, and then begins another."""
@@ -99,34 +108,55 @@ class Server:
         assert connection.getresponse().status == 401
         connection.close()
 
+    def rows(self, sql: str, *values: int) -> list[list[Any]]:
+        """Return what its database answers."""
+        with closing(sqlite3.connect(self.installation.data_dir / "labcarbon.sqlite3", timeout=30)) as database:
+            return [list(row) for row in database.execute(sql, values)]
+
+
+@dataclass
+class OneLab:
+    """A lab with a site of its own, and a token for each PUE that a client may have been told."""
+
+    server: Server
+    pk: int
+    tokens: dict[str, str]
+
     def token(self, pue_ppm: int = 1_000_000) -> str:
-        return str(self._tokens[str(pue_ppm)])
+        return self.tokens[str(pue_ppm)]
+
+    def taken(self) -> int:
+        """Return how many emissions were answered with 201, by the server's own log, which tells the first of a token."""
+        token = self.token()
+        lines = self.server.log.splitlines()
+        return sum(token[:15] in line and '/emissions HTTP/1.1" 201' in line for line in lines)
 
     def books(self) -> dict[str, Any]:
         """Return what is kept once all work is done."""
-        read: dict[str, Any] = {}
+        wait_until(self._is_done, what="the work on what was told", seconds=60)
+        read: dict[str, Any] = {name: self.server.rows(sql, self.pk) for name, sql in _BOOKS.items()}
+        read["told"] = dict(zip(_TOLD, read["told"][0], strict=True))
+        return {**read, "posts": read["posts"][0][0], "ledger_mj": read["ledger_mj"][0][0]}
 
-        def done() -> bool:
-            read.update(self._read())
-            return not (read["waiting"] or read["due"])
-
-        wait_until(done, what="the work on what was told", seconds=60)
-        return read
-
-    def _read(self) -> dict[str, Any]:
-        read: dict[str, Any] = json.loads(self.installation.shell(_BOOKS).splitlines()[-1])
-        return read
+    def _is_done(self) -> bool:
+        waiting, due = self.server.rows(_WAITING), self.server.rows(_DUE, time.time_ns() // 1000)
+        return waiting == due == [[0]]
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    made = Server(tmp_path / "server")
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("codecarbon") / "server")
     try:
         made.start("web server")
         made.start("worker")
         yield made
     finally:
         made.stop()
+
+
+@pytest.fixture
+def lab(server: Server) -> OneLab:
+    return server.a_lab()
 
 
 @contextmanager
@@ -166,9 +196,9 @@ def _endpoint(port: int, token: str) -> str:
     return f"http://127.0.0.1:{port}/codecarbon/{token}"
 
 
-def _run(server: Server, home: Path, *, port: int = 0, token: str = "", seconds: float = 8, **more: str) -> Any:
+def _run(lab: OneLab, home: Path, *, port: int = 0, token: str = "", seconds: float = 8, **more: str) -> Any:
     home.mkdir(exist_ok=True)
-    endpoint = _endpoint(port or server.installation.port, token or server.token())
+    endpoint = _endpoint(port or lab.server.installation.port, token or lab.token())
     settings = {"save_to_api": "true", "save_to_file": "false", "api_endpoint": endpoint, **more}
     return codecarbon.begin(home, seconds=seconds, **settings)
 
@@ -191,10 +221,10 @@ def _not_sent_j(log: str) -> int:
     return int(110 * (1 + lag_s) * log.count("duration smaller than 1"))
 
 
-def test_all_that_the_client_sends_is_counted(server: Server, tmp_path: Path) -> None:
+def test_all_that_the_client_sends_is_counted(lab: OneLab, tmp_path: Path) -> None:
     """The client sends no interval below a second: at its 110 W (times its PUE) that is the most that may miss."""
-    told, log = codecarbon.end(_run(server, tmp_path / "home", token=server.token(1_600_000), pue="1.6"))
-    books = server.books()
+    told, log = codecarbon.end(_run(lab, tmp_path / "home", token=lab.token(1_600_000), pue="1.6"))
+    books = lab.books()
     assert books["runs"] == [["notebooks", "running", "codecarbon"]]
     assert books["problems"] == []
     delivered = log.count("Successful upload emission")
@@ -207,40 +237,38 @@ def test_all_that_the_client_sends_is_counted(server: Server, tmp_path: Path) ->
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
 
 
-def test_http_output_and_a_doubled_slash(server: Server, tmp_path: Path) -> None:
-    token = server.token()
-    at = f"http://127.0.0.1:{server.installation.port}/codecarbon/{token}//emissions-data"
-    told, _ = codecarbon.end(
-        _run(server, tmp_path / "home", save_to_api="false", emissions_endpoint=at, project_name="cells")
-    )
-    books = server.books()
+def test_http_output_and_a_doubled_slash(lab: OneLab, tmp_path: Path) -> None:
+    token = lab.token()
+    at = f"http://127.0.0.1:{lab.server.installation.port}/codecarbon/{token}//emissions-data"
+    told, _ = codecarbon.end(_run(lab, tmp_path / "home", save_to_api="false", emissions_endpoint=at, project_name="cells"))
+    books = lab.books()
     assert books["runs"] == [["cells", "finished", "codecarbon"]]
     assert abs(_missing_j(told, books)) < 0.01  # it tells its total
 
 
-def test_a_server_that_takes_longer_than_the_client_waits_loses_nothing(server: Server, tmp_path: Path) -> None:
-    with slow(server.installation.port, 2.5) as port:
-        told, log = codecarbon.end(_run(server, tmp_path / "home", port=port))
+def test_a_server_that_takes_longer_than_the_client_waits_loses_nothing(lab: OneLab, tmp_path: Path) -> None:
+    with slow(lab.server.installation.port, 2.5) as port:
+        told, log = codecarbon.end(_run(lab, tmp_path / "home", port=port))
         time.sleep(5)  # what the client gave up on is still on its way
-    books = server.books()
+    books = lab.books()
     assert "Read timed out" in log
     assert books["problems"] == []
     rounded_j = _rounded_j(books)
     assert -rounded_j <= _missing_j(told, books) <= _not_sent_j(log) + rounded_j, (told, books, log)
 
 
-def test_a_server_that_was_killed_goes_on_with_the_same_run(server: Server, tmp_path: Path) -> None:
+def test_a_server_that_was_killed_goes_on_with_the_same_run(lab: OneLab, tmp_path: Path) -> None:
     """What the client was told 201 for is kept; what it could not deliver it does not send again, and says so."""
-    client = _run(server, tmp_path / "home", seconds=300)
-    wait_until(lambda: server.taken() >= 1, what="the first emission", seconds=90)
-    server.kill("web server")
+    client = _run(lab, tmp_path / "home", seconds=300)
+    wait_until(lambda: lab.taken() >= 1, what="the first emission", seconds=90)
+    lab.server.kill("web server")
     time.sleep(2.5)
-    before = server.taken()
-    server.start("web server")
-    wait_until(lambda: server.taken() > before + 1, what="emissions after the restart", seconds=90)
+    before = lab.taken()
+    lab.server.start("web server")
+    wait_until(lambda: lab.taken() > before + 1, what="emissions after the restart", seconds=90)
     (tmp_path / "home" / "stop").touch()
     _, log = codecarbon.end(client)
-    books = server.books()
+    books = lab.books()
     delivered = log.count("Successful upload emission")
     assert delivered + log.count("Read timed out") >= 3  # a slow machine answers some of them late: kept all the same
     assert delivered <= books["posts"] <= delivered + 1 + log.count("Read timed out")  # kept, and not answered in time
@@ -249,14 +277,13 @@ def test_a_server_that_was_killed_goes_on_with_the_same_run(server: Server, tmp_
     assert "Connection refused" in log
 
 
-def test_a_wrong_token_tells_the_user_what_to_do(server: Server, tmp_path: Path) -> None:
-    token = server.token()
+def test_a_wrong_token_tells_the_user_what_to_do(lab: OneLab, tmp_path: Path) -> None:
+    token = lab.token()
     wrong = token[:-1] + ("A" if token[-1] != "A" else "B")
-    _, log = codecarbon.end(_run(server, tmp_path / "home", token=wrong, seconds=4))
+    _, log = codecarbon.end(_run(lab, tmp_path / "home", token=wrong, seconds=4))
     assert "API return http code 401" in log
     assert "/tokens/codecarbon/" in log
-    assert server.books()["runs"] == []
-    server.stop()
-    logged = server.installation.log("web").read_text()
-    assert f'"POST /codecarbon/{token[:15]}…/runs' in logged  # gunicorn's own line of an access
-    assert wrong[20:40] not in logged
+    assert lab.books()["runs"] == []
+    logged = f'"POST /codecarbon/{token[:15]}…/runs'  # gunicorn's own line of an access
+    wait_until(lambda: logged in lab.server.log, what="the line of the access")
+    assert wrong[20:40] not in lab.server.log
