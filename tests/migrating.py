@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import connection, connections
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 
 Migrate = Callable[[str, str], Any]
 
@@ -15,8 +16,15 @@ Migrate = Callable[[str, str], Any]
 def _migrate(app: str, name: str) -> Any:
     """Migrate to one app's migration and what it needs, forwards or back; return the models as they were then."""
     to = [(app, name)]
-    MigrationExecutor(connection).migrate(to)
-    return MigrationExecutor(connection).loader.project_state(to).apps
+    _executor().migrate(to)
+    return _executor().loader.project_state(to).apps
+
+
+def _executor() -> MigrationExecutor:
+    """Return what goes step by step, not from the squashed migrations of new installations."""
+    executor = MigrationExecutor(connection)
+    executor.loader = MigrationLoader(connection, replace_migrations=False)
+    return executor
 
 
 @contextmanager

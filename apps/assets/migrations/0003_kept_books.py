@@ -76,5 +76,5 @@ class Migration(migrations.Migration):
             "lifecycleevent",
             models.Index(condition=models.Q(("total_ug__isnull", False)), fields=["hour"], name="events_that_bring"),
         ),
-        migrations.RunPython(keep, migrations.RunPython.noop),
+        migrations.RunPython(keep, migrations.RunPython.noop, elidable=True),
     ]

@@ -188,5 +188,5 @@ class Migration(migrations.Migration):
                 ),
             ],
         ),
-        migrations.RunPython(ask, migrations.RunPython.noop),
+        migrations.RunPython(ask, migrations.RunPython.noop, elidable=True),
     ]

@@ -351,5 +351,5 @@ class Migration(migrations.Migration):
             model_name="hardwarealias",
             constraint=models.UniqueConstraint(fields=("model", "match_key"), name="alias_once_per_model"),
         ),
-        migrations.RunPython(migrations.RunPython.noop, forget),
+        migrations.RunPython(migrations.RunPython.noop, forget, elidable=True),
     ]

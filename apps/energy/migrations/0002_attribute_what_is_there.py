@@ -25,4 +25,4 @@ class Migration(migrations.Migration):
         ("core", "0002_floor_div"),
     ]
 
-    operations = [migrations.RunPython(ask, migrations.RunPython.noop)]
+    operations = [migrations.RunPython(ask, migrations.RunPython.noop, elidable=True)]

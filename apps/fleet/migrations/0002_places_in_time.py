@@ -250,9 +250,9 @@ class Migration(migrations.Migration):
                 condition=models.Q(("withdrawn_us__isnull", True)), fields=("site", "from_hour"), name="zone_once_per_hour"
             ),
         ),
-        migrations.RunSQL(ZONES_BECOME_HISTORIES, LATEST_ZONES),
-        migrations.RunSQL(migrations.RunSQL.noop, ENDS),
-        migrations.RunSQL(migrations.RunSQL.noop, WITHDRAWN),
+        migrations.RunSQL(ZONES_BECOME_HISTORIES, LATEST_ZONES, elidable=True),
+        migrations.RunSQL(migrations.RunSQL.noop, ENDS, elidable=True),
+        migrations.RunSQL(migrations.RunSQL.noop, WITHDRAWN, elidable=True),
         migrations.RemoveField(model_name="placement", name="to_hour"),
         migrations.RemoveField(model_name="site", name="zone"),
     ]

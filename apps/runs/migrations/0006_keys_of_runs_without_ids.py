@@ -48,6 +48,7 @@ class Migration(migrations.Migration):
             f"INSERT INTO runs_newtierkey ({_COLUMNS}) SELECT DISTINCT {_COLUMNS} FROM runs_tierkey"
             " ORDER BY lab_id, tier, key, run_id",
             f"INSERT INTO runs_tierkey ({_COLUMNS}) SELECT {_COLUMNS} FROM runs_newtierkey ORDER BY run_id, tier, key",
+            elidable=True,
         ),
         migrations.DeleteModel(name="TierKey"),
         migrations.RenameModel(old_name="NewTierKey", new_name="TierKey"),

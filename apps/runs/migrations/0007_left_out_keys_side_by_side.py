@@ -28,5 +28,5 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.AlterField(model_name="tierkey", name="tier", field=models.SmallIntegerField(choices=_TIERS)),
-        migrations.RunSQL(_ASK, migrations.RunSQL.noop),
+        migrations.RunSQL(_ASK, migrations.RunSQL.noop, elidable=True),
     ]
