@@ -3,12 +3,14 @@
 import pickle
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar, cast
 
+from django.apps import apps
 from django.db import connection
 from django.db.models import Model
 
-from tests.shipped import rows_of
+from tests.shipped import SHIPPED_ROWS, quoted, rows_of
 
 T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
@@ -25,24 +27,40 @@ class _Copy:
 _COPIES: dict[Hashable, _Copy] = {}  # of this process, whose tests share a database
 
 
-def copied(key: Hashable, make: Callable[[], T], models: Sequence[type[Model]]) -> T:
-    """Return what ``make`` does, which writes to nothing but ``models`` and reads what ``key`` tells.
+def copied(key: Hashable, make: Callable[[], T], models: Sequence[type[Model]] = ()) -> T:
+    """Return what ``make`` does, which writes to nothing but ``models`` (none told: to any, but leaves what is shipped as it
+    is), and reads what ``key`` tells.
 
-    If all of them are empty it is copied from the first time, primary keys included: later rows have greater ones, as ever.
+    If nothing is there but what is shipped, it is copied from the first time, primary keys included: later rows have
+    greater ones, as ever.
     """
-    tables = {model._meta.db_table: [field.column for field in model._meta.concrete_fields] for model in models}
-    if not _are_empty(tables):
+    tables = {model._meta.db_table: [field.column for field in model._meta.concrete_fields] for model in models or _ours()}
+    if not _are_empty(tables.keys() - SHIPPED_ROWS.keys()):
         return make()
     if key not in _COPIES:
         made = make()
-        _COPIES[key] = _Copy(pickle.dumps(made), {table: rows_of(table, columns) for table, columns in tables.items()})
+        rows = {table: _added(table, columns) for table, columns in tables.items()}
+        _COPIES[key] = _Copy(pickle.dumps(made), {table: found for table, found in rows.items() if found})
         return made
     copy = _COPIES[key]
     with connection.cursor() as cursor:
         for table, rows in copy.rows.items():
-            names, places = ", ".join(tables[table]), ", ".join(["%s"] * len(tables[table]))
+            names, places = quoted(tables[table]), ", ".join(["%s"] * len(tables[table]))
             cursor.executemany(f"INSERT INTO {table} ({names}) VALUES ({places})", rows)
     return cast("T", pickle.loads(copy.made))
+
+
+@cache
+def _ours() -> tuple[type[Model], ...]:
+    """Return all models of this project that have a table."""
+    found = apps.get_models(include_auto_created=True)
+    return tuple(model for model in found if model.__module__.startswith("apps.") and model._meta.managed)
+
+
+def _added(table: str, columns: Sequence[str]) -> Rows:
+    """Return the rows of a table that were not shipped."""
+    shipped = {row[0] for row in SHIPPED_ROWS.get(table, ())}
+    return [row for row in rows_of(table, columns) if row[0] not in shipped]
 
 
 def _are_empty(tables: Iterable[str]) -> bool:

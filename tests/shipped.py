@@ -12,7 +12,7 @@ from apps.catalog.models import EmbodiedFigure, HardwareAlias, HardwareModel
 from apps.catalog.services import load_catalogue
 
 T0 = 1_793_606_400_000_000  # 2026-11-02 08:00 UTC
-_KEPT: dict[str, list[tuple[Any, ...]]] = {}  # table → rows, of this process
+SHIPPED_ROWS: dict[str, list[tuple[Any, ...]]] = {}  # by table, of this process
 
 
 def shipped(**_signal: Any) -> None:
@@ -31,24 +31,29 @@ def _have(models: Sequence[type[Model]], load: Callable[[], object]) -> None:
     if models[0]._default_manager.exists():
         return
     tables = {model._meta.db_table: [field.column for field in model._meta.concrete_fields] for model in models}
-    if not tables.keys() <= _KEPT.keys():
+    if not tables.keys() <= SHIPPED_ROWS.keys():
         load()
         for table, columns in tables.items():
-            _KEPT[table] = rows_of(table, columns)
+            SHIPPED_ROWS[table] = rows_of(table, columns)
         return
     for table, columns in tables.items():
-        _write(table, columns, _KEPT[table])
+        _write(table, columns, SHIPPED_ROWS[table])
+
+
+def quoted(columns: Sequence[str]) -> str:
+    """Return names of columns as statements take them; some are words of SQL."""
+    return ", ".join(f'"{column}"' for column in columns)
 
 
 def rows_of(table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Return all rows of a table, the oldest first."""
+    """Return all rows of a table, by their first column: mostly the oldest first."""
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY id")
+        cursor.execute(f"SELECT {quoted(columns)} FROM {table} ORDER BY {columns[0]}")
         return [tuple(bytes(each) if isinstance(each, memoryview) else each for each in row) for row in cursor.fetchall()]
 
 
 def _write(table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
-    names = ", ".join(columns)
+    names = quoted(columns)
     with connection.cursor() as cursor:
         if connection.vendor != "postgresql":
             cursor.executemany(f"INSERT INTO {table} ({names}) VALUES ({', '.join(['%s'] * len(columns))})", rows)

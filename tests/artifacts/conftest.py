@@ -5,13 +5,21 @@ import pytest
 from apps.runs.models import Run
 from tests.artifacts.planned import finished_run
 from tests.builders import SmallLab, small_lab
+from tests.copied import copied
+
+
+def _with_run() -> SmallLab:
+    lab = small_lab()
+    finished_run(lab)
+    return lab
 
 
 @pytest.fixture
-def lab(db: None) -> SmallLab:
-    return small_lab()
+def lab(db: None, request: pytest.FixtureRequest) -> SmallLab:
+    """A small lab; where a test asks for ``run``, with that."""
+    return copied("finished run", _with_run) if "run" in request.fixturenames else small_lab()
 
 
 @pytest.fixture
 def run(lab: SmallLab) -> Run:
-    return finished_run(lab)
+    return Run.objects.get(lab=lab.lab)

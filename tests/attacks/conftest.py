@@ -42,6 +42,7 @@ from tests.artifacts.support import told as artifacts_told
 from tests.assets.support import bought
 from tests.attacks.routes import ARTIFACT, PROJECT
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
+from tests.copied import copied
 from tests.runs.fingerprints import a_run, parsed
 
 RUN = "7f1d3b52-2222-4333-8444-555566667777"
@@ -212,10 +213,15 @@ def _bearer(token: str) -> Client:
     return Client(headers={"Authorization": f"Bearer {token}"}, raise_request_exception=False)
 
 
-@pytest.fixture
-def world(db: None) -> World:
+def _labs() -> tuple[SmallLab, SmallLab]:
     ours, theirs = small_lab(name="Ours"), small_lab(name="Theirs", zone="FR")
     fill(ours)
+    return ours, theirs
+
+
+@pytest.fixture
+def world(db: None) -> World:
+    ours, theirs = copied("world", _labs)
     now = now_us()
     return World(
         ours,

@@ -12,7 +12,8 @@ from apps.carbon.answers import answer
 from apps.carbon.calc import ALLOCATION, TOGETHER, FigureQuery
 from apps.core.units import US_PER_HOUR
 from tests.assets.support import H0, KG, YEAR, bought
-from tests.builders import T0, SmallLab
+from tests.builders import T0, SmallLab, small_lab
+from tests.copied import copied
 from tests.dashboard.support import (
     PERIOD,
     assert_each_figure_explains_itself,
@@ -34,9 +35,8 @@ def _later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.dashboard.access.now_us", lambda: NOW)
 
 
-@pytest.fixture
-def filled(lab: SmallLab) -> SmallLab:
-    """Two projects and nobody use a card; a file server, a thing that was thrown away, and one that nobody knows."""
+def _filled() -> SmallLab:
+    lab = small_lab()
     use(lab, runs=2)
     use(lab, project=None, first=2)
     vision = create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
@@ -48,6 +48,18 @@ def filled(lab: SmallLab) -> SmallLab:
     gone = bought(lab, kg=11, name="Old", now=NOW)
     record(asset=gone, entry=Entry("dispose", T0 + 5 * US_PER_HOUR), by=lab.owner, now=NOW)
     use_all_job(str(lab.lab.pk))
+    return lab
+
+
+@pytest.fixture
+def lab(db: None, request: pytest.FixtureRequest) -> SmallLab:
+    """A small lab; where a test asks for ``filled``, that."""
+    return copied("hardware", _filled) if "filled" in request.fixturenames else small_lab()
+
+
+@pytest.fixture
+def filled(lab: SmallLab) -> SmallLab:
+    """Two projects and nobody use a card; a file server, a thing that was thrown away, and one that nobody knows."""
     return lab
 
 

@@ -21,7 +21,8 @@ from apps.fleet.choices import Control
 from apps.fleet.models import Site
 from apps.fleet.services import create_site, move_node, register_node, set_control
 from tests.assets.support import H0, KG, YEAR, bought
-from tests.builders import MINUTE, T0, SmallLab, W, push
+from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
+from tests.copied import copied
 from tests.dashboard.support import (
     HOSTILE,
     PERIOD,
@@ -44,9 +45,8 @@ def _later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.dashboard.access.now_us", lambda: NOW)
 
 
-@pytest.fixture
-def filled(lab: SmallLab) -> SmallLab:
-    """A workstation, a cloud node and a cluster; hardware that is used, and a thing whose end of life was worse."""
+def _filled() -> SmallLab:
+    lab = small_lab()
     use(lab, runs=2)
     for i, control in enumerate((Control.CLOUD, Control.INSIDE_BOUNDARY, Control.OUTSIDE_BOUNDARY)):
         site = create_site(lab=lab.lab, name=f"Site {control}", kind="machine_room", zone="FR")  # type: ignore[arg-type]
@@ -60,6 +60,18 @@ def filled(lab: SmallLab) -> SmallLab:
     end = Entry("dispose", T0 + 5 * US_PER_HOUR, embodied=Embodied(3 * KG, source="the disposer's certificate"))
     record(asset=gone, entry=end, by=lab.owner, now=NOW)
     work_until_empty(worker="test")
+    return lab
+
+
+@pytest.fixture
+def lab(db: None, request: pytest.FixtureRequest) -> SmallLab:
+    """A small lab; where a test asks for ``filled``, that."""
+    return copied("scopes", _filled) if "filled" in request.fixturenames else small_lab()
+
+
+@pytest.fixture
+def filled(lab: SmallLab) -> SmallLab:
+    """A workstation, a cloud node and a cluster; hardware that is used, and a thing whose end of life was worse."""
     return lab
 
 
