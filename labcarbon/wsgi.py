@@ -15,6 +15,10 @@ _problems = [problem for problem in run_checks() if problem.level >= ERROR and n
 if _problems:
     sys.exit("\n".join(["LabCarbon does not start:", *(str(problem) for problem in _problems)]))
 
+from apps.dashboard.charts import load_plotly  # noqa: E402 - nothing of the apps can be loaded before Django
+
+load_plotly()
+
 # What is loaded by now stays as long as the process: pages with many objects need not have it searched for garbage.
 gc.collect()
 gc.freeze()

@@ -19,35 +19,24 @@ _PART = 10**6
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of a kind for a project (None: none). ``bytes`` counts each content once, ``copy_bytes`` every copy that
-    is there."""
+    """What is kept of a kind for a project (None: none), each content once."""
 
     kind: str
     project_id: int | None
     artifacts: int
     bytes: int
-    copies: int
-    copy_bytes: int
 
 
 def kept_by(lab: Lab) -> list[Kept]:
     """Return what a lab keeps by kind and project: artifacts with a copy that is there. One query."""
     found = rows(
-        "SELECT a.kind, a.project_id, COUNT(*) AS artifacts, SUM(c.copies) AS copies, "
-        f"SUM(a.bytes / {_PART}) AS high, SUM(a.bytes %% {_PART}) AS low, "
-        f"SUM(a.bytes / {_PART} * c.copies) AS copy_high, SUM(a.bytes %% {_PART} * c.copies) AS copy_low "
-        "FROM (SELECT artifact_id, COUNT(*) AS copies FROM artifacts_copy WHERE lab_id = %s AND state = %s "
-        "GROUP BY artifact_id) c JOIN artifacts_artifact a ON a.id = c.artifact_id GROUP BY a.kind, a.project_id "
-        "ORDER BY a.kind, a.project_id",
-        [lab.pk, CopyState.PRESENT.value],
+        f"SELECT a.kind, a.project_id, COUNT(*) AS artifacts, SUM(a.bytes / {_PART}) AS high, "
+        f"SUM(a.bytes %% {_PART}) AS low FROM artifacts_artifact a WHERE a.lab_id = %s AND EXISTS "
+        "(SELECT 1 FROM artifacts_copy c WHERE c.lab_id = %s AND c.state = %s AND c.artifact_id = a.id) "
+        "GROUP BY a.kind, a.project_id ORDER BY a.kind, a.project_id",
+        [lab.pk, lab.pk, CopyState.PRESENT.value],
     )
-    return [
-        Kept(
-            row["kind"], row["project_id"], row["artifacts"], row["high"] * _PART + row["low"], int(row["copies"]),
-            row["copy_high"] * _PART + row["copy_low"],
-        )
-        for row in found
-    ]  # fmt: skip
+    return [Kept(row["kind"], row["project_id"], row["artifacts"], row["high"] * _PART + row["low"]) for row in found]
 
 
 def known(lab: Lab) -> int:

@@ -48,17 +48,17 @@ class Holdings:
 def holdings(lab: Lab, projects: Sequence[Project], now: int) -> Holdings:
     """Return what a lab keeps. Seven queries, whatever it keeps."""
     kept_parts = kept_by(lab)
-    whole, every = sum(part.bytes for part in kept_parts), sum(part.copy_bytes for part in kept_parts)
+    whole, cost = sum(part.bytes for part in kept_parts), costs(lots_of(lab, hour_of(now)))
     unit = size_unit([whole])
     by_project = _by_project(kept_parts, projects)
     kinds = [kind for kind in Kind if any(kind in cells for _, _, cells in by_project)]
     return Holdings(
         artifacts=known(lab),
         placed=sum(part.artifacts for part in kept_parts),
-        copies=sum(part.copies for part in kept_parts),
+        copies=cost.copies,
         size=size(whole),
-        twice=size(every - whole) if every > whole else "",
-        keeping=keeping_shown(costs(lots_of(lab, hour_of(now))).keeping),
+        twice=size(cost.bytes - whole) if cost.bytes > whole else "",
+        keeping=keeping_shown(cost.keeping),
         chart=_chart(by_project, kinds, unit) if whole else None,
         twin_heads=[kind.label for kind in kinds],
         twin=[_twin_row(name, cells, kinds, unit) for name, _, cells in by_project],
