@@ -1,9 +1,9 @@
 """Deriving who is charged from rules, claims and placements. The only writer of attributions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Lab
@@ -30,7 +30,7 @@ def attribute_new(*, lab: Lab, node_id: int, consumer_ids: Iterable[int]) -> Non
     wanted = set(consumer_ids)
     known = Attribution.objects.filter(node_id=node_id, consumer_id__in=wanted).values_list("consumer_id", flat=True)
     missing = sorted(wanted - set(known))
-    found = selectors.uses(lab, [(consumer_id, node_id) for consumer_id in missing]) if missing else {}
+    found, _ = selectors.uses(lab, [(consumer_id, node_id) for consumer_id in missing]) if missing else ({}, {})
     if found:
         _write(_derive(found, rules_now(lab)))
 
@@ -42,7 +42,7 @@ def rules_now(lab: Lab) -> list[Rule]:
 
 def derive(lab: Lab, pairs: Iterable[Pair], rules: list[Rule]) -> dict[Pair, list[Span]]:
     """Return who is charged for each pair under ``rules`` and the claims that stand. A fixed number of queries."""
-    return _derive(selectors.uses(lab, pairs), rules)
+    return _derive(selectors.uses(lab, pairs)[0], rules)
 
 
 def _derive(found: dict[Pair, Use], rules: list[Rule]) -> dict[Pair, list[Span]]:
@@ -122,13 +122,14 @@ def reattribute(*, lab: Lab, pairs: list[Pair]) -> int:
     Alone with itself: a settling that began before a rule was written has ended, with what it knew, when we read.
     """
     lock_alone(ATTRIBUTION, lab.pk)
-    derived = derive(lab, pairs, rules_now(lab))
+    found, runs = selectors.uses(lab, pairs)
+    derived = _derive(found, rules_now(lab))
     kept = _as_spans(lab, list(derived))
     changed = {pair: found for pair, found in derived.items() if kept[pair] != found}
     for pair in changed:
         Attribution.objects.filter(consumer_id=pair[0], node_id=pair[1]).delete()
     _write(changed)
-    _charge_runs(lab, {consumer_id for consumer_id, _ in pairs}, derived)
+    _charge_runs(runs, derived)
     if changed:  # what projects bear of idle energy goes by what they used
         request_job(kind="energy.spread_idle", key=str(lab.pk))
         _tell(lab, kept, changed)
@@ -228,17 +229,22 @@ def _at_start(run: Run, found: list[Span]) -> Span:
     return next((span for span in found if span.from_hour <= hour < span.to_hour), found[-1])
 
 
-def _charge_runs(lab: Lab, consumer_ids: set[int], derived: dict[Pair, list[Span]]) -> None:
+def _charge_runs(runs: Mapping[int, Run], derived: dict[Pair, list[Span]]) -> None:
     """Keep on the run's row what holds at its start (of several nodes: on its own, else the first)."""
-    uuids = dict(Consumer.objects.filter(pk__in=consumer_ids, run_uuid__isnull=False).values_list("pk", "run_uuid"))
-    runs = {run.uuid: run for run in Run.objects.filter(lab=lab, uuid__in=set(uuids.values()))} if uuids else {}
     changed = []
     for (consumer_id, node_id), found in sorted(derived.items()):
-        uuid = uuids.get(consumer_id)
-        run = runs.get(uuid) if uuid else None
+        run = runs.get(consumer_id)
         if run is not None and (run.node_id in (None, node_id) or not _known_at_home(run, consumer_id, derived)):
             changed += _charged(run, _at_start(run, found))
-    Run.objects.bulk_update(changed, ["charged_project", "charged_person", "charge_way"], batch_size=200)
+    _keep_charges(changed)
+
+
+def _keep_charges(changed: list[Run]) -> None:
+    with connection.cursor() as cursor:  # bulk_update would write a CASE for each row
+        cursor.executemany(
+            "UPDATE runs_run SET charged_project_id = %s, charged_person_id = %s, charge_way = %s WHERE id = %s",
+            [(run.charged_project_id, run.charged_person_id, run.charge_way, run.pk) for run in changed],
+        )
     recount_charged(changed)
 
 
@@ -273,5 +279,4 @@ def _charge_unseen(lab: Lab, runs: list[Run]) -> None:
         use = selectors.use_of_run(run, run.node_id or 0)
         found = spans(use, rules=rules.of(use), claims=[], stood=places.get(run.node_id or 0, []))
         changed += _charged(run, _at_start(run, found))
-    Run.objects.bulk_update(changed, ["charged_project", "charged_person", "charge_way"], batch_size=200)
-    recount_charged(changed)
+    _keep_charges(changed)

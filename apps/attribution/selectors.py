@@ -118,19 +118,21 @@ def stood(node_ids: Iterable[int]) -> dict[int, list[Stood]]:
     return found
 
 
-def uses(lab: Lab, pairs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Use]:
-    """Return what is known of each (consumer id, node id); what nobody used is left out. Two queries."""
+def uses(lab: Lab, pairs: Iterable[tuple[int, int]]) -> tuple[dict[tuple[int, int], Use], dict[int, Run]]:
+    """Return what is known of each (consumer id, node id), and the runs by the ids of the consumers that are one; what
+    nobody used is left out. Two queries."""
     wanted = list(pairs)
     consumers = Consumer.objects.filter(lab=lab).exclude(kind__in=NOBODY).in_bulk({consumer for consumer, _ in wanted})
     uuids = {consumer.run_uuid for consumer in consumers.values() if consumer.run_uuid}
-    runs = {run.uuid: run for run in Run.objects.filter(lab=lab, uuid__in=uuids)} if uuids else {}
+    by_uuid = {run.uuid: run for run in Run.objects.filter(lab=lab, uuid__in=uuids)} if uuids else {}
+    runs = {pk: by_uuid[each.run_uuid] for pk, each in consumers.items() if each.run_uuid and each.run_uuid in by_uuid}
     result = {}
     for consumer_id, node_id in wanted:
         consumer = consumers.get(consumer_id)
         if consumer is not None:
-            run = runs.get(consumer.run_uuid) if consumer.run_uuid else None
+            run = runs.get(consumer_id)
             result[consumer_id, node_id] = use_of_run(run, node_id, consumer.kind) if run else _use(consumer, node_id)
-    return result
+    return result, runs
 
 
 def use_of_run(run: Run, node_id: int, kind: str = "run") -> Use:
