@@ -44,7 +44,7 @@ def test_what_came_of_it_is_told_to_the_end_though_the_work_is_over_sooner(
 ) -> None:
     hung_up: list[bool] = []
     server.preflight = DUPLICATE
-    server.faults = [fakes.keeps_waiting("/outcome/", 0.7, hung_up)] * 10
+    server.faults = [fakes.keeps_waiting("/outcome/", 0.3, hung_up)] * 10
     assert ask(person, script, "run").returncode == 0
     assert hung_up == [False]
 

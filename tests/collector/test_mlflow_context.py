@@ -54,7 +54,7 @@ def test_what_came_of_it_is_told_to_the_end_though_the_script_is_over_sooner(
 ) -> None:
     hung_up: list[bool] = []
     server.preflight = DUPLICATE
-    server.faults = [fakes.keeps_waiting("/outcome/", 0.7, hung_up)] * 10
+    server.faults = [fakes.keeps_waiting("/outcome/", 0.3, hung_up)] * 10
     assert scripts.run().code == 0
     assert hung_up == [False]
 
