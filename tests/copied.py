@@ -8,8 +8,9 @@ from typing import Any, TypeVar, cast
 
 from django.apps import apps
 from django.db import connection
-from django.db.models import Model
+from django.db.models import Count, Max, Model
 
+from apps.carbon.models import EmissionFactor
 from tests.shipped import SHIPPED_ROWS, quoted, rows_of
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ _COPIES: dict[Hashable, _Copy] = {}  # of this process, whose tests share a data
 
 def copied(key: Hashable, make: Callable[[], T], models: Sequence[type[Model]] = ()) -> T:
     """Return what ``make`` does, which writes to nothing but ``models`` (none told: to any, but leaves what is shipped as it
-    is), and reads what ``key`` tells.
+    is), and reads what ``key`` tells and emission factors.
 
     If nothing is there but what is shipped, it is copied from the first time, primary keys included: later rows have
     greater ones, as ever.
@@ -37,6 +38,7 @@ def copied(key: Hashable, make: Callable[[], T], models: Sequence[type[Model]] =
     tables = {model._meta.db_table: [field.column for field in model._meta.concrete_fields] for model in models or _ours()}
     if not _are_empty(tables.keys() - SHIPPED_ROWS.keys()):
         return make()
+    key = (key, *EmissionFactor.objects.aggregate(Count("pk"), Max("pk")).values())  # a test may have its own first
     if key not in _COPIES:
         made = make()
         rows = {table: _added(table, columns) for table, columns in tables.items()}

@@ -7,6 +7,7 @@ from django.db.migrations.state import ModelState, ProjectState
 def _models(*, squashed: bool) -> dict[tuple[str, str], ModelState]:
     loader = MigrationLoader(None, replace_migrations=squashed)
     ends = [key for key in loader.graph.leaf_nodes() if squashed or not loader.disk_migrations[key].replaces]
+    assert any(loader.disk_migrations[key].replaces for key in ends) is squashed
     state: ProjectState = loader.project_state(ends)
     return state.models
 

@@ -76,8 +76,9 @@ def copies_lines(copies: Sequence[Tuple[bytes, int, int]], copy_bytes: int, path
     """What lies several times: (digest, bytes, how many), the largest first; ``paths`` of the first of them."""
     if not copies:
         return []
+    again = sum(many - 1 for _, _, many in copies)
     lines = [
-        f"{amount(copy_bytes)} in {sum(many - 1 for _, _, many in copies):,} identical copies of {_artifacts(len(copies))}"
+        f"{amount(copy_bytes)} in {again:,} identical {'copy' if again == 1 else 'copies'} of {_artifacts(len(copies))}"
     ]
     for (digest, size, many), places in zip(copies, paths):
         more = ", …" if many > len(places) else ""

@@ -130,6 +130,12 @@ def test_verify_finds_what_no_time_tells(three: Disk, here: Any, server: FakeSer
     assert len(server.sent("POST", "artifacts/copies/")) == 1
 
 
+def test_one_identical_copy_is_no_copies(disk: Disk, here: Any) -> None:
+    for name in ("a.npy", "b.npy"):
+        disk.put(name, NPY)
+    assert f"{len(NPY)} B in 1 identical copy of 1 artifact\n" in here()[1]
+
+
 def test_identical_copies_are_counted_and_a_hard_link_is_none(disk: Disk, here: Any) -> None:
     for name in ("a.npy", "b.npy", "c/d.npy"):
         disk.put(name, NPY)
