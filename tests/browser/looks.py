@@ -7,8 +7,8 @@ from axe_playwright_python.base import AXE_SCRIPT
 
 from tests.browser.visit import Visit
 
-# plotly.js tries eval once, is refused, and goes on without: docs/adr/0003-content-security-policy.md
-_PLOTLY_EVAL = ("Evaluating a string as JavaScript violates", "unsafe-eval")
+NARROW = {"viewport": {"width": 320, "height": 700}, "has_touch": True}
+_WIDE = {"width": 1280, "height": 720}
 # A group of radio buttons is one stop of the tab key, at the chosen one; arrows go on from there.
 REACHABLE = (
     "a[href]:visible, button:visible:enabled, select:visible:enabled, summary:visible, "
@@ -45,7 +45,8 @@ _LOOSE = """() => {
 
 @dataclass
 class Look:
-    """What was seen of one page. ``barriers`` has serious ones by colour scheme; ``unseen`` is focus that cannot be seen."""
+    """What was seen of one page. ``width`` is what a narrow screen shows without scrolling; ``barriers`` has serious ones
+    by screen and colours; ``unseen`` is focus that cannot be seen."""
 
     address: str
     complaints: list[str]
@@ -55,36 +56,43 @@ class Look:
     drawn: int
     chart_buttons: list[str]
     chart_links: list[str]
-    loose: list[str]
+    width: int
     barriers: dict[str, list[str]] = field(default_factory=dict)
+    loose: list[str] = field(default_factory=list)
     wanted: int = 0
     reached: int = 0
     unseen: list[str] = field(default_factory=list)
 
 
 def look_at(visitor: Visit, address: str) -> Look:
-    """Look at a page in the dark at full width, by all rules; in the light for what differs there: colours."""
+    """Open a page on a narrow screen in the dark, then widen it: by all rules on both, in the light for what differs there,
+    colours."""
     visitor.complaints.clear()
     visitor.elsewhere.clear()
+    visitor.evals = 0
+    visitor.page.set_viewport_size(NARROW["viewport"])
     page = visitor.go(address)
-    evals = [text for text in visitor.complaints if any(part in text for part in _PLOTLY_EVAL)]
     titles = "all => all.map(each => each.getAttribute('data-title') ?? '')"
     look = Look(
         address=address,
-        complaints=[text for text in visitor.complaints if text not in evals],
-        evals=len(evals),
-        elsewhere=list(visitor.elsewhere),
+        complaints=visitor.complaints.copy(),
+        evals=visitor.evals,
+        elsewhere=visitor.elsewhere.copy(),
         charts=page.locator("[data-chart]").count(),
         drawn=page.locator(".js-plotly-plot").count(),
         chart_buttons=page.eval_on_selector_all(".modebar-btn", titles),
         chart_links=page.eval_on_selector_all(
             ".js-plotly-plot a", "links => links.map(link => String(link.href.baseVal ?? link.href))"
         ),
-        loose=page.evaluate(_LOOSE),
+        width=page.evaluate("document.documentElement.scrollWidth"),
     )
-    for scheme, rules in (("dark", None), ("light", ["color-contrast"])):
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # no colour in passing
-        look.barriers[scheme] = serious(page, rules)
+    page.emulate_media(color_scheme="dark", reduced_motion="reduce")  # no colour in passing
+    look.barriers["narrow, dark"] = serious(page)
+    page.set_viewport_size(_WIDE)
+    look.loose = page.evaluate(_LOOSE)
+    look.barriers["dark"] = serious(page)
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    look.barriers["light"] = serious(page, ["color-contrast"])
     page.emulate_media(color_scheme="dark")
     _walk(page, look)
     return look

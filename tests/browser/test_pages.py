@@ -1,21 +1,16 @@
 """What every page keeps: quiet console, own origin only, accessible, usable at 320 px and by keyboard."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.browser.addresses import pages_only
 from tests.browser.conftest import Served, visiting
-from tests.browser.looks import Look, look_at, serious
-from tests.browser.visit import Visit
-
-NARROW = {"viewport": {"width": 320, "height": 700}, "has_touch": True}
+from tests.browser.looks import NARROW, Look, look_at
 
 
 @pytest.fixture(scope="session")  # tests of other files may come in between
 def looks(browser: object, served: Served, addresses: list[str]) -> list[Look]:
     with visiting(browser, served) as visit:
-        visitor = visit(color_scheme="dark")
+        visitor = visit(color_scheme="dark", **NARROW)
         return [look_at(visitor, address) for address in pages_only(addresses)]
 
 
@@ -47,18 +42,5 @@ def test_everything_is_reached_by_keyboard_and_seen_to_be(looks: list[Look]) -> 
     assert short == {}
 
 
-def test_a_narrow_screen_has_no_barrier_and_needs_no_scrolling_sideways(
-    visit: Callable[..., Visit], addresses: list[str]
-) -> None:
-    visitor = visit(color_scheme="dark", **NARROW)
-    wide, barriers = {}, {}
-    for address in pages_only(addresses):
-        page = visitor.go(address)
-        width = page.evaluate("document.documentElement.scrollWidth")
-        if width > 320:
-            wide[address] = width
-        page.emulate_media(reduced_motion="reduce")
-        if found := serious(page):
-            barriers[address] = found
-    assert wide == {}
-    assert barriers == {}
+def test_a_narrow_screen_needs_no_scrolling_sideways(looks: list[Look]) -> None:
+    assert {look.address: look.width for look in looks if look.width > NARROW["viewport"]["width"]} == {}

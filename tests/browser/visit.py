@@ -4,17 +4,20 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+# plotly.js tries eval once, is refused, and goes on without: docs/adr/0003-content-security-policy.md
+_PLOTLY_EVAL = ("Evaluating a string as JavaScript violates", "unsafe-eval")
 _ALL_DRAWN = "() => [...document.querySelectorAll('[data-chart]')].every(chart => chart.querySelector('.main-svg'))"
 
 
 @dataclass
 class Visit:
-    """A page in the browser, and all it complained about or asked others for."""
+    """A page in the browser, and all it complained about or asked others for; ``evals`` were refused to it."""
 
     page: Any
     url: str
     run: str
     complaints: list[str] = field(default_factory=list)
+    evals: int = 0
     elsewhere: list[str] = field(default_factory=list)
 
     def go(self, address: str) -> Any:
@@ -33,7 +36,9 @@ class Visit:
         self.page.on("request", self._asked)
 
     def _said(self, message: Any) -> None:
-        if message.type in {"error", "warning"}:
+        if any(part in message.text for part in _PLOTLY_EVAL):
+            self.evals += 1
+        elif message.type in {"error", "warning"}:
             self.complaints.append(message.text)
 
     def _asked(self, request: Any) -> None:
