@@ -82,12 +82,14 @@ def prepare(data_dir: Path) -> None:
     import django
     from django.core.management import CommandError, call_command
 
+    from apps.core.commands import MISTAKES
     from labcarbon.staticfiles import collect
 
     with (data_dir / "logs" / "prepare.log").open("a", encoding="utf-8") as output, redirect_stdout(output):
         django.setup()
         try:
-            call_command("check", fail_level="ERROR")
+            call_command("check", tags=[MISTAKES])  # told before the pages are loaded for the other checks
+            call_command("check")
         except CommandError as error:
             raise CannotStart(str(error)) from error
         call_command("migrate", interactive=False, verbosity=1)

@@ -4,16 +4,26 @@ import gc
 import os
 import sys
 
+import django
 from django.core.checks import ERROR, run_checks
 from django.core.wsgi import get_wsgi_application
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "labcarbon.settings")
-application = get_wsgi_application()
+from apps.core.commands import MISTAKES
 
+
+def _refuse(tags: list[str] | None = None) -> None:
+    problems = [problem for problem in run_checks(tags=tags) if problem.level >= ERROR and not problem.is_silenced()]
+    if problems:
+        sys.exit("\n".join(["LabCarbon does not start:", *(str(problem) for problem in problems)]))
+
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "labcarbon.settings")
+django.setup()
 # Django runs its checks for management commands alone; a web server would start with debug pages on, or without a key.
-_problems = [problem for problem in run_checks() if problem.level >= ERROR and not problem.is_silenced()]
-if _problems:
-    sys.exit("\n".join(["LabCarbon does not start:", *(str(problem) for problem in _problems)]))
+# Mistakes in the environment are told before the pages are loaded for the other checks.
+_refuse([MISTAKES])
+application = get_wsgi_application()
+_refuse()
 
 from apps.dashboard.charts import load_plotly  # noqa: E402 - nothing of the apps can be loaded before Django
 

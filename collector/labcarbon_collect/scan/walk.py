@@ -25,33 +25,17 @@ Give = Callable[[Optional[Batch]], None]
 
 @dataclass(frozen=True)
 class Here:
-    """A folder of the walk. ``at`` and ``wide``: which part of the whole, 0 to 1, it and all below it stand for."""
+    """A folder of the walk."""
 
     path: bytes
     number: int
     parent: int
     name: bytes
-    at: float
-    wide: float
-
-
-@dataclass
-class Passed:
-    """How far the walk is: in a folder whose files stand for a part of the whole, from ``at`` on and ``wide``; of their
-    ``size`` in bytes it has ``passed`` some."""
-
-    at: float = 0.0
-    wide: float = 0.0
-    size: int = 0
-    passed: int = 0
-
-    def fraction(self, unread: int) -> float:
-        """Which part of the whole is done, 0 to 1; ``unread``: bytes that were passed and are still to be read."""
-        return self.at + self.wide * max(0, self.passed - unread) / self.size if self.size else self.at
 
 
 class Walk:
-    """One walk over folders that are already known to exist."""
+    """One walk over folders that are already known to exist. ``passed``: bytes of the files that it has passed, or gave away
+    to be read."""
 
     def __init__(
         self,
@@ -68,21 +52,17 @@ class Walk:
         """``give`` has a batch of files read; called with None now and then, so that answers are taken."""
         self._tree, self._state, self._results, self._tally, self._give = tree, state, results, tally, give
         self._verify, self._take_all, self._medium = verify, take_all, medium
-        self.passed = Passed()
+        self.passed = 0
 
     def go(self, top: Here) -> None:
         """Walk a folder and all below it."""
         waiting = [top]
         while waiting:
             here = waiting.pop()
-            self.passed = Passed(here.at)
             self._give(None)
-            below = self._visit(here)
-            step = here.wide / (len(below) + 1)
-            for number, name in reversed(list(enumerate(below, start=1))):
+            for name in reversed(self._visit(here)):
                 child = self._state.child(here.number, name)
-                place = here.path + b"/" + name
-                waiting.append(Here(place, child, here.number, name, here.at + number * step, step))
+                waiting.append(Here(here.path + b"/" + name, child, here.number, name))
 
     def _visit(self, here: Here) -> List[bytes]:
         """Look at one folder; return the names of those to walk into."""
@@ -112,7 +92,6 @@ class Walk:
         self._state.set_medium(here.number, medium)
         runs = numbered_tars(listing)
         batches = _Batches(here, medium, self._hand, is_member=False)
-        self._begin_files(here, listing.files, parts=len(listing.folders) + 1)
         for stamp, is_new in self._to_read(here, listing.files, None):
             batches.add(Task(stamp, is_new, listing.linked.get(stamp[0]), stamp[0] in runs))
         batches.flush()
@@ -127,7 +106,6 @@ class Walk:
         batches = _Batches(here, medium, self._hand, is_member=True)
         try:
             stamps = self._tree.manifest(here.path)
-            self._begin_files(here, stamps, parts=1)
             for stamp, is_new in self._to_read(here, stamps, group):
                 self._results.change(group)
                 group.left += 1
@@ -137,14 +115,10 @@ class Walk:
         batches.flush()
         self._results.walked(group)
 
-    def _begin_files(self, here: Here, stamps: Sequence[Stamp], *, parts: int) -> None:
-        """Go on to the files of a folder, which are one of so many equal ``parts`` of it."""
-        self.passed = Passed(here.at, here.wide / parts, sum(stamp[1] for stamp in stamps))
-
     def _hand(self, batch: Batch) -> None:
         """Have a batch read; from now on its bytes are passed, or under way."""
         self._give(batch)
-        self.passed.passed += batch.size
+        self.passed += batch.size
 
     def _to_read(self, here: Here, stamps: Sequence[Stamp], group: Optional[Group]) -> Iterator[Tuple[Stamp, bool]]:
         """The files that are new (True) or not as they were; what is gone is forgotten. ``group``: of the whole folder."""
@@ -159,7 +133,7 @@ class Walk:
                 self._results.change(group)
             self._forget(here.number, here.path, gone)
             wanted = sorted(self._of_interest(here, fresh, known, first, until, members))
-            self.passed.passed += sum(stamp[1] for stamp in chunk) - sum(stamp[1] for stamp in wanted)
+            self.passed += sum(stamp[1] for stamp in chunk) - sum(stamp[1] for stamp in wanted)
             for stamp in wanted:
                 yield stamp, stamp not in known and stamp[0] not in left
             first = until or b""

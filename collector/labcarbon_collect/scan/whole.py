@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Callable, List, Optional, Sequence, Tuple
 
 from labcarbon_collect.progress import Progress
+from labcarbon_collect.scan.ahead import Ahead
 from labcarbon_collect.scan.asked import Asked, Whole
 from labcarbon_collect.scan.kinds import TOP
 from labcarbon_collect.scan.pace import Pace
@@ -52,15 +53,19 @@ class Scan:
         self._results = Results(state, self.tally, found=self._found, say=wanted.say)
         self._threads: Optional[Threads] = None
         self._walk: Optional[Walk] = None
-        self._base, self._part, self._done = 0.0, 1.0, 0.0
+        self._ahead: Optional[Ahead] = None
+        self._passed = 0  # in folders that are done
 
     def run(self, tops: Sequence[Tuple[Tree, bytes]]) -> None:
         """Scan folders, each with the tree that it belongs to. Raises PushEnded where the server says no."""
         sys.setswitchinterval(_SWITCH_S)
         gc.set_threshold(_COLLECT_EVERY)
-        for number, (tree, path) in enumerate(tops):
-            self._base, self._part = number / len(tops), 1 / len(tops)
-            self._one(tree, path)
+        self._ahead = Ahead(tops)
+        try:
+            for tree, path in tops:
+                self._one(tree, path)
+        finally:
+            self._ahead.stop()
         if self._wanted.say is None:
             self._state.keep(0, now=True)
 
@@ -99,11 +104,12 @@ class Scan:
             medium=wanted.medium,
         )
         try:
-            self._walk.go(Here(place, number, parent, parts[-1], 0.0, 1.0))
+            self._walk.go(Here(place, number, parent, parts[-1]))
             while threads.under_way:
                 self._take(_WAIT_S)
         finally:
             threads.close()
+            self._passed, self._walk = self._passed + self._walk.passed, None
         self._state.gather(number, place, parent)
 
     def _give(self, batch: Optional[Batch]) -> None:
@@ -133,10 +139,9 @@ class Scan:
 
     def _show(self, *, last: bool = False) -> None:
         read, unread = self._threads.reading if self._threads is not None and not last else (0, 0)
-        within = self._walk.passed.fraction(unread) if self._walk is not None else 0.0
-        # What a small folder has passed may lie behind what is still unread of a large one before it.
-        self._done = 1.0 if last else max(self._done, self._base + self._part * within)
-        self._progress.show(self.tally.files, self._done, last=last, read_bytes=self.tally.read_bytes + read)
+        passed = self._passed + (self._walk.passed if self._walk is not None else 0) - unread
+        done = 1.0 if last else self._ahead.fraction(passed) if self._ahead is not None else 0.0
+        self._progress.show(self.tally.files, done, last=last, read_bytes=self.tally.read_bytes + read)
 
 
 def outermost(paths: Sequence[bytes]) -> List[bytes]:
