@@ -221,12 +221,9 @@ class History:
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_history_makes_a_rolled_day_differ_from_the_ledger(history: list[tuple[Any, ...]]) -> None:
     lab = History()
-    for step in [
-        ("push", 1, "proc:alice/python3", 5_000, 77),
-        ("push", 50, "proc:bob/python3", 400, 3),
-        ("roll",),
-        *history,
-    ]:
+    lab.do(("push", 1, "proc:alice/python3", 5_000, 77))
+    lab.do(("push", 50, "proc:bob/python3", 400, 3))
+    for step in [("roll",), *history]:
         lab.do(step)
         told = lab.told()
         with from_the_ledgers(lab.lab):
