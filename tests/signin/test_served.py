@@ -43,7 +43,16 @@ def test_five_wrong_passwords_are_five_whichever_process_hears_them(tmp_path: Pa
         static_files(tmp_path)
         ours.shell("from apps.accounts.models import User; User.objects.create_user('ada', password='right')")
         log = ours.log("web")
-        more = ("--workers", str(PROCESSES), "--access-logfile", "-", "--access-logformat", "answered by %(p)s")
+        more = (
+            "--config",
+            "python:labcarbon.gunicorn",
+            "--workers",
+            str(PROCESSES),
+            "--access-logfile",
+            "-",
+            "--access-logformat",
+            "answered by %(p)s",
+        )
         web = serve("labcarbon.wsgi", ours.port, ours.environ, log, *more)
         try:
             wait_until(lambda: _all_answer(ours, log), what="an answer of each process", seconds=60)
