@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Callable, Optional, TextIO
+from typing import Callable, Optional, TextIO, Tuple
 
 _BAR = 30
 _TERMINAL_EVERY_S, _PLAIN_EVERY_S = 0.2, 10.0
 
 
 class Progress:
-    """Counts rows done; ``total`` None: nobody knows how many there are, ``fraction`` tells instead."""
+    """Tells how many rows are done and, by the fraction of the whole, how long the rest takes, at the pace since a fraction
+    was known: what an earlier try had done says nothing of that."""
 
     def __init__(self, what: str, *, out: Optional[TextIO] = None, now: Callable[[], float] = time.monotonic) -> None:
         self._what, self._out, self._now = what, out or sys.stderr, now
@@ -19,15 +20,18 @@ class Progress:
         self._begun_s = now()
         self._shown_s = self._begun_s if not self._terminal else -_PLAIN_EVERY_S
         self._wide = 0
+        self._from: Optional[Tuple[float, float]] = None  # when a fraction was known first, and which
 
     def show(self, rows: int, fraction: float, *, last: bool = False, read_bytes: Optional[int] = None) -> None:
-        """Show ``rows`` done, bytes read where they count, and the ``fraction`` (0 to 1) of the whole."""
+        """Show ``rows`` done, bytes read where they count, and the ``fraction`` (0 to 1) of the whole; 0: not known."""
         now_s = self._now()
+        if self._from is None and fraction > 0:
+            self._from = now_s, fraction
         every_s = _TERMINAL_EVERY_S if self._terminal else _PLAIN_EVERY_S
         if not last and now_s - self._shown_s < every_s:
             return
         self._shown_s = now_s
-        text = self.text(rows, fraction, now_s - self._begun_s, done=last, read_bytes=read_bytes)
+        text = self._text(rows, fraction, now_s, done=last, read_bytes=read_bytes)
         if not self._terminal:
             print(text, file=self._out, flush=True)
             return
@@ -37,8 +41,8 @@ class Progress:
         self._out.flush()
         self._wide = len(line)
 
-    def text(self, rows: int, fraction: float, elapsed_s: float, *, done: bool, read_bytes: Optional[int] = None) -> str:
-        """Rows, rate, and the time that is left."""
+    def _text(self, rows: int, fraction: float, now_s: float, *, done: bool, read_bytes: Optional[int]) -> str:
+        elapsed_s = now_s - self._begun_s
         rate = 1 / elapsed_s if elapsed_s > 0 else 0.0
         if read_bytes is None:
             parts = [f"{rows:,} {self._what}", f"{rows * rate:,.0f}/s"]
@@ -47,8 +51,15 @@ class Progress:
         if done:
             parts.append(f"{elapsed_s:.0f} s")
         elif fraction > 0:
-            parts.append(f"{fraction * 100:.0f} %, {_duration(elapsed_s / fraction - elapsed_s)} left")
+            parts.append(f"{fraction * 100:.0f} %")
+            left_s = self._left_s(fraction, now_s)
+            if left_s is not None:
+                parts.append(f"{_duration(left_s)} left")
         return ", ".join(parts)
+
+    def _left_s(self, fraction: float, now_s: float) -> Optional[float]:
+        since_s, known = self._from or (now_s, fraction)
+        return (1 - fraction) * (now_s - since_s) / (fraction - known) if fraction > known else None
 
 
 def amount(size: float) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import struct
 import sys
 import zlib
 
@@ -11,11 +12,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "labcarbon.settings")
 
 
 def bomb(unpacked: int) -> bytes:
-    """Return a gzip stream of ``unpacked`` zeros."""
-    packer = zlib.compressobj(9, wbits=31)
-    block = bytes(1 << 20)
-    parts = [packer.compress(block) for _ in range(unpacked >> 20)]
-    return b"".join([*parts, packer.flush()])
+    """Return a gzip stream of ``unpacked`` zeros: one packed block of them, again and again."""
+    zeros = bytes(8 << 20)
+    packer = zlib.compressobj(9, wbits=-15)
+    block = packer.compress(zeros) + packer.flush(zlib.Z_FULL_FLUSH)  # what follows refers to nothing before it
+    count, checksum = unpacked // len(zeros), 0
+    for _ in range(count):
+        checksum = zlib.crc32(zeros, checksum)
+    head = b"\x1f\x8b\x08\0\0\0\0\0\x02\xff"
+    return head + block * count + zlib.compressobj(wbits=-15).flush() + struct.pack("<II", checksum, count * len(zeros))
 
 
 def main(unpacked: int) -> None:

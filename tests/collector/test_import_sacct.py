@@ -172,3 +172,14 @@ def test_progress_on_a_terminal_and_elsewhere() -> None:
         "60,000 jobs, 2,000/s, 50 %, 30 s left",
         "60,000 jobs, 2,000/s, 30 s",
     ]
+
+
+def test_what_was_done_before_is_no_pace() -> None:
+    """A scan that went on after an interruption said four minutes of nine hours: nine tenths were known at once."""
+    seconds, out = [0.0], io.StringIO()
+    bar = Progress("files", out=out, now=lambda: seconds[0])
+    for at_s, fraction in ((3, 0.0), (4, 0.9), (10, 0.9), (24, 0.92), (44, 0.94)):
+        seconds[0] = at_s
+        bar.show(7, fraction, read_bytes=0)
+    ends = [line.split("/s")[1] for line in out.getvalue().splitlines()]
+    assert ends == [", 90 %", ", 92 %, 80 s left", ", 94 %, 60 s left"]
