@@ -8,6 +8,8 @@ import django.utils.timezone
 from django.conf import settings
 from django.db import migrations, models
 
+from apps.core.migrating import together
+
 
 class Migration(migrations.Migration):
     replaces = [
@@ -401,3 +403,4 @@ class Migration(migrations.Migration):
             },
         ),
     ]
+    operations = together(operations)

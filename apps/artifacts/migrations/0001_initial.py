@@ -4,6 +4,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+from apps.core.migrating import together
+
 
 class Migration(migrations.Migration):
     initial = True
@@ -289,3 +291,4 @@ class Migration(migrations.Migration):
             ),
         ),
     ]
+    operations = together(operations)

@@ -6,6 +6,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+from apps.core.migrating import together
+
 
 class Migration(migrations.Migration):
     replaces = [("assets", "0001_initial"), ("assets", "0002_dismissed"), ("assets", "0003_kept_books")]
@@ -615,3 +617,4 @@ class Migration(migrations.Migration):
             },
         ),
     ]
+    operations = together(operations)

@@ -3,6 +3,8 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
+from apps.core.migrating import together
+
 
 class Migration(migrations.Migration):
     replaces = [("carbon", "0001_initial"), ("carbon", "0002_rolled_days")]
@@ -248,3 +250,4 @@ class Migration(migrations.Migration):
             },
         ),
     ]
+    operations = together(operations)

@@ -4,6 +4,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+from apps.core.migrating import together
+
 
 class Migration(migrations.Migration):
     replaces = [("catalog", "0001_initial"), ("catalog", "0002_embodied_figures")]
@@ -313,3 +315,4 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(fields=("model", "match_key"), name="alias_once_per_model"),
         ),
     ]
+    operations = together(operations)

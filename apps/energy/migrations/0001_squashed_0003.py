@@ -4,6 +4,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+from apps.core.migrating import together
+
 
 class Migration(migrations.Migration):
     replaces = [("energy", "0001_initial"), ("energy", "0002_attribute_what_is_there"), ("energy", "0003_idle_policy")]
@@ -151,3 +153,4 @@ class Migration(migrations.Migration):
             },
         ),
     ]
+    operations = together(operations)

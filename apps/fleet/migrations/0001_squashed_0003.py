@@ -4,6 +4,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+from apps.core.migrating import together
+
 
 class Migration(migrations.Migration):
     replaces = [("fleet", "0001_initial"), ("fleet", "0002_places_in_time"), ("fleet", "0003_control_of_sites")]
@@ -326,3 +328,4 @@ class Migration(migrations.Migration):
             },
         ),
     ]
+    operations = together(operations)

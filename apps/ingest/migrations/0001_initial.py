@@ -3,6 +3,8 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
+from apps.core.migrating import together
+
 
 class Migration(migrations.Migration):
     initial = True
@@ -221,3 +223,4 @@ class Migration(migrations.Migration):
             },
         ),
     ]
+    operations = together(operations)

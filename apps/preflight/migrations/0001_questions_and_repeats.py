@@ -4,6 +4,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+from apps.core.migrating import together
+
 
 class Migration(migrations.Migration):
     initial = True
@@ -211,3 +213,4 @@ class Migration(migrations.Migration):
             },
         ),
     ]
+    operations = together(operations)

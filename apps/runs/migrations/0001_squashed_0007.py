@@ -4,6 +4,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+from apps.core.migrating import together
+
 
 class Migration(migrations.Migration):
     replaces = [
@@ -492,3 +494,4 @@ class Migration(migrations.Migration):
             field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="tier_keys", to="runs.run"),
         ),
     ]
+    operations = together(operations)

@@ -5,6 +5,8 @@ import django.db.models.expressions
 from django.conf import settings
 from django.db import migrations, models
 
+from apps.core.migrating import together
+
 
 class Migration(migrations.Migration):
     replaces = [("trackers", "0001_codecarbon"), ("trackers", "0002_mlflow"), ("trackers", "0003_mlflow_files")]
@@ -447,3 +449,4 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(fields=("told", "place"), name="mlflow_file_once"),
         ),
     ]
+    operations = together(operations)
