@@ -29,6 +29,7 @@ PATIENCE_S = 2.0
 _LATER_S, _LEAVE_S, _LEAST_S, _MARGIN_S = 0.5, 0.5, 0.2, 0.2
 _OF_COMMAND = ("params", "seeds", "told", "dropped")
 _NOT_ASKED = "not_asked"
+_UNDER_WAY_S = 1.0  # a thread that is still at work while the interpreter goes may crash it
 _ON = ("1", "true", "yes", "on")
 
 
@@ -205,6 +206,7 @@ class MlflowRun:
             if self._reporter.finish(facts, closing):
                 return
         except RuntimeError:
+            self._reporter.wait(_UNDER_WAY_S)
             self._reporter.why = "this Python starts no thread when it ends"
         if not run_daemon.tell_later(self._begun.daemon, self.uuid, facts=facts, closing=closing):
             self.untold = self._reporter.why

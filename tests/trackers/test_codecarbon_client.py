@@ -270,7 +270,7 @@ def test_a_server_that_was_killed_goes_on_with_the_same_run(lab: OneLab, tmp_pat
     _, log = codecarbon.end(client)
     books = lab.books()
     delivered = log.count("Successful upload emission")
-    assert delivered + log.count("Read timed out") >= 3  # a slow machine answers some of them late: kept all the same
+    assert books["posts"] >= 3  # of one before, whose answer the kill may have cut off, and two after
     assert delivered <= books["posts"] <= delivered + 1 + log.count("Read timed out")  # kept, and not answered in time
     assert books["runs"] == [["notebooks", "running", "codecarbon"]]
     assert books["problems"] == []
