@@ -87,15 +87,22 @@ def test_a_python_that_starts_no_thread_at_its_end_leaves_it_to_the_daemon(
 ) -> None:
     """Python 3.12.0: as if all that is threading's were over."""
     late = (
-        "import threading, time\ndef none(self):\n    raise RuntimeError('no')\nmlflow.start_run()\ntime.sleep(0.15)\n"
+        "import os, threading, time\ndef none(self):\n    raise RuntimeError('no')\nmlflow.start_run()\n"
+        "while not os.path.exists('heard'): time.sleep(0.01)\n"
         "threading._register_atexit(lambda: setattr(threading.Thread, 'start', none))"
     )
     hung_up: list[bool] = []
-    server.faults = [fakes.keeps_waiting("/runs/", 0.3, hung_up)] * 10
+    slow = fakes.keeps_waiting("/runs/", 0.3, hung_up)
+
+    def hears(handler: Any) -> None:
+        if handler.command == "PUT":
+            (scripts.folder / "heard").touch()  # the script ends now, while this is not answered yet
+        slow(handler)
+
+    server.faults = [hears] * 10
     alone = scripts.run(late)
     assert (alone.code, len(alone.ours)) == (0, 1)
-    time.sleep(0.4)  # by now the server knows
-    assert True not in hung_up  # an interpreter that goes while a thread of ours works may crash
+    assert wait_for(lambda: hung_up) == [False]  # an interpreter that goes while a thread of ours works may crash
     server.faults = []
     assert "the server does not know of this run: this Python starts no thread when it ends" in alone.said
     scripts.person.enrol(server.url)
