@@ -84,6 +84,6 @@ $(VENV)/.installed-dev: requirements.txt requirements-dev.txt collector/pyprojec
 
 # The clients of trackers that the tests speak with: each in an environment of its own, as on a researcher's machine.
 $(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed-dev
-	@test -x $(VENV)/$*/bin/python || $(BIN)/python -m venv $(VENV)/$*
+	@test -x $(VENV)/$*/bin/python || $(BIN)/python -m venv --without-pip $(VENV)/$*
 	@scripts/install_locked.sh "$(VENV)/$*" "$(VENV)" $<
 	@touch $@

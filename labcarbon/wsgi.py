@@ -17,6 +17,7 @@ def _refuse(tags: list[str] | None = None) -> None:
         sys.exit("\n".join(["LabCarbon does not start:", *(str(problem) for problem in problems)]))
 
 
+gc.disable()  # until all is loaded: next to nothing of that is garbage, and to look for it is a quarter of the start
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "labcarbon.settings")
 django.setup()
 # Django runs its checks for management commands alone; a web server would start with debug pages on, or without a key.
@@ -30,5 +31,5 @@ from apps.dashboard.charts import load_plotly  # noqa: E402 - nothing of the app
 load_plotly()
 
 # What is loaded by now stays as long as the process: pages with many objects need not have it searched for garbage.
-gc.collect()
 gc.freeze()
+gc.enable()

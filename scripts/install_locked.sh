@@ -20,4 +20,5 @@ if [ -x "$tools/bin/uv" ]; then
   echo "uv could not install that; trying pip" >&2
 fi
 # shellcheck disable=SC2086
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes $files
+"$tools/bin/python" -m pip --python "$venv/bin/python" install --quiet --disable-pip-version-check --no-compile \
+  --require-hashes $files

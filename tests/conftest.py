@@ -17,6 +17,8 @@ from apps.accounts.authentication import forget_tokens
 from tests.services import chromium
 from tests.services.prepared import migrated
 
+gc.disable()  # what is imported and collected makes no garbage; see pytest_collection_finish
+
 hypothesis_settings.register_profile(
     "labcarbon", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -39,6 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 _RENDER = Template._render  # before Django's test environment has it watched
 
+_LONGEST_ID = 100
+
 # What takes long begins first, so that nobody waits for it at the end.
 LONG = (
     "deploy/test_image",
@@ -59,6 +63,13 @@ LONG = (
 )
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a case of a long text by its beginning: names go from worker to worker, and into the environment and reports."""
+    if isinstance(val, str | bytes) and len(val) > _LONGEST_ID:
+        return f"{val[:_LONGEST_ID]!a}... of {len(val)}"
+    return None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order tests by how long their files take; those of one file stay in order. Groups must reach pytest-xdist, or each
@@ -74,6 +85,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
