@@ -23,6 +23,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from labcarbon_collect.once import Once
+
 from tests.fakes import labcarbon_server as fakes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -108,20 +110,21 @@ def in_threads(work: Callable[[Iterator[tuple[Path, int]]], None], disk: Disk, t
     return time.perf_counter() - begun, time.process_time() - cpu_begun_s
 
 
-def plain(hashing: bool, *, leaves: bool = False) -> Callable[[Iterator[tuple[Path, int]]], None]:
+def plain(hashing: bool, *, once: bool = False) -> Callable[[Iterator[tuple[Path, int]]], None]:
     """Read each file in blocks, and hash it: that of safetensors twice, as what stands behind the header is asked for.
-    ``leaves``: what was read does not stay in memory, as a scan does it."""
+    ``once``: its holes are not read, and what was read does not stay in memory, as a scan does it."""
 
     def work(files: Iterator[tuple[Path, int]]) -> None:
         view = memoryview(bytearray(BLOCK))
         for path, _ in files:
             digests = [hashlib.sha256()] * hashing + [hashlib.sha256()] * (hashing and path.suffix == ".safetensors")
             with path.open("rb", buffering=0) as file:
-                while count := file.readinto(view):
+                reader = Once(file.fileno(), os.fstat(file.fileno()))
+                while count := reader.read_into(view) if once else file.readinto(view):
                     for digest in digests:
                         digest.update(view[:count])
-                if leaves:
-                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                if once:
+                    reader.done()
 
     return work
 
@@ -202,11 +205,11 @@ def measure(options: argparse.Namespace, folder: Path, server: fakes.FakeServer)
     line("plain read", in_threads(plain(False), disk, options.threads)[0], size)
     before, cpu_s = in_threads(plain(True), disk, options.threads)
     line("plain hash (the limit)", before, size, f"{cpu_s:.1f} CPU s")
-    line("plain hash that leaves memory", in_threads(plain(True, leaves=True), disk, options.threads)[0], size)
+    line("plain hash that leaves memory", in_threads(plain(True, once=True), disk, options.threads)[0], size)
     first = scan(disk, environ, options.threads)
     asked = len(server.requests)
     server.requests.clear()
-    after, cpu_s = in_threads(plain(True), disk, options.threads)
+    after, cpu_s = in_threads(plain(True, once=True), disk, options.threads)
     line("plain hash again", after, size, f"{cpu_s:.1f} CPU s")
     limit = (before + after) / 2
     share = limit / first.seconds

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Callable, List, Tuple
 
 from labcarbon_collect.lc1 import manifest_hash
+from labcarbon_collect.once import Once
 from labcarbon_collect.plan.places import Stays, lies, mount_of, on_disk, open_file, open_folder, what
 
 FILE, FOLDER = "file", "folder"
@@ -222,12 +223,11 @@ def _digest(folder: int, name: str, file: File, mount: str, hashed: Hashed) -> b
         if mount_of(opened) != mount:
             raise Stays(f"a file system is mounted at {name}")
         before = os.fstat(opened)
-        while True:
-            block = os.read(opened, _BLOCK)
-            if not block:
-                break
-            digest.update(block)
-            hashed(len(block))
+        once, view = Once(opened, before), memoryview(bytearray(min(_BLOCK, before.st_size + 1)))
+        while count := once.read_into(view):
+            digest.update(view[:count])
+            hashed(count)
+        once.done()
         after = os.fstat(opened)
     except OSError as error:
         raise Stays(f"{name} cannot be read: {error.strerror}") from error

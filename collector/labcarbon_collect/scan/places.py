@@ -7,12 +7,11 @@ import stat
 from dataclasses import dataclass, field
 from typing import Dict, List, NamedTuple, Optional, Protocol, Sequence, Tuple
 
-from labcarbon_collect.fingerprint.budget import Budget, open_plain
+from labcarbon_collect.fingerprint.budget import Budget
 from labcarbon_collect.fingerprint.manifests import manifest
+from labcarbon_collect.once import Once
 from labcarbon_collect.scan.medium import Mediums
 
-_DROPPED_AT_ONCE = 32 << 20
-_CAN_DROP = hasattr(os, "posix_fadvise") and hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")
 Stamp = Tuple[bytes, int, int, int]  # name, size, time of change in ns, time of the inode's change in ns
 
 
@@ -78,29 +77,22 @@ class Tree(Protocol):
 
 
 class LocalReader:
-    """An open file of this machine. What was not in memory before it was read does not stay there: a scan of terabytes
-    would else drive out what jobs read again and again."""
+    """An open file of this machine."""
 
     def __init__(self, path: bytes, *, follow: bool) -> None:
-        self._opened_as: Optional[Stood] = None  # asked for once, as it was when it was opened
-        if follow:
-            self._descriptor = open_plain(path)
-        else:
-            self._descriptor, about = _open_no_link(path)
-            self._opened_as = Stood(about.st_size, about.st_mtime_ns)
-        self._at = self._dropped = 0
-        self._leaves: Optional[bool] = None  # whether it leaves memory again; not known before the first read
+        self._descriptor, about = _opened(path, follow=follow)
+        self._opened_as: Optional[Stood] = Stood(about.st_size, about.st_mtime_ns)  # asked for once
+        self._once = Once(self._descriptor, about)
 
     def close(self) -> None:
         """Let go of it."""
         try:
-            if self._leaves:
-                self._drop()
+            self._once.done()
         finally:
             os.close(self._descriptor)
 
     def stood(self) -> Stood:
-        """How it is now, by its descriptor; the first answer may be from when it was opened."""
+        """How it is now, by its descriptor; the first answer is from when it was opened."""
         if self._opened_as is not None:
             stood, self._opened_as = self._opened_as, None
             return stood
@@ -109,32 +101,11 @@ class LocalReader:
 
     def read_into(self, buffer: memoryview) -> int:
         """Read on; the number of bytes, 0 at the end."""
-        if self._leaves is None:
-            self._leaves = _CAN_DROP and not _is_in_memory(self._descriptor)
-        count = os.readv(self._descriptor, [buffer])
-        self._at += count
-        if self._leaves and self._at - self._dropped >= _DROPPED_AT_ONCE:
-            self._drop()
-        return count
+        return self._once.read_into(buffer)
 
     def at(self, offset: int, length: int) -> bytes:
         """``length`` bytes from ``offset``, fewer at the end."""
         return os.pread(self._descriptor, max(0, length), offset) if 0 <= offset < 1 << 62 else b""
-
-    def _drop(self) -> None:
-        os.posix_fadvise(self._descriptor, self._dropped, 0, os.POSIX_FADV_DONTNEED)
-        self._dropped = self._at
-
-
-def _is_in_memory(descriptor: int) -> bool:
-    """Whether the first byte of a file is in memory; where that cannot be told, it is taken to be."""
-    try:
-        os.preadv(descriptor, [bytearray(1)], 0, os.RWF_NOWAIT)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 class Local:
@@ -198,9 +169,10 @@ def _note(entry: os.DirEntry[bytes], found: Listing) -> None:
             found.linked[entry.name] = f"{about.st_dev}:{about.st_ino}"
 
 
-def _open_no_link(path: bytes) -> Tuple[int, os.stat_result]:
-    """Open a plain file that is no link now; never waits for the other end of a pipe."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+def _opened(path: bytes, *, follow: bool) -> Tuple[int, os.stat_result]:
+    """Open a plain file, one that is no link now unless ``follow``; never waits for the other end of a pipe."""
+    no_link = 0 if follow else os.O_NOFOLLOW
+    descriptor = os.open(path, os.O_RDONLY | no_link | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     about = os.fstat(descriptor)
     if not stat.S_ISREG(about.st_mode):
         os.close(descriptor)

@@ -6,7 +6,7 @@ import os
 import time
 
 import pytest
-from labcarbon_collect.scan import places
+from labcarbon_collect import once
 from labcarbon_collect.scan.places import LocalReader
 
 SIZE = 3 << 20
@@ -73,8 +73,8 @@ def test_what_was_in_memory_stays(file):
 
 
 def test_a_large_file_leaves_as_it_is_read(file, dropped, monkeypatch):
-    monkeypatch.setattr(places, "_is_in_memory", lambda descriptor: False)
-    monkeypatch.setattr(places, "_DROPPED_AT_ONCE", 2 << 20)
+    monkeypatch.setattr(once, "_is_in_memory", lambda descriptor: False)
+    monkeypatch.setattr(once, "_DROPPED_AT_ONCE", 2 << 20)
     assert _read(file) == file.read_bytes()
     assert dropped == [(0, 0, os.POSIX_FADV_DONTNEED), (2 << 20, 0, os.POSIX_FADV_DONTNEED)]
 
