@@ -16,7 +16,7 @@ import time
 from typing import List
 
 from labcarbon_collect.answer_text import plain
-from labcarbon_collect.commands import Failed
+from labcarbon_collect.commands import Failed, thread_count
 from labcarbon_collect.config import Login, collector_home, user_login
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.lock import AlreadyRunning, take_plans
@@ -39,6 +39,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--restore", nargs="*", type=int, metavar="LINE", help="bring back what lies in the trash, or only these lines of it"
     )
     which.add_argument("--empty", action="store_true", help="delete what lay in the trash for the plan's days")
+    parser.add_argument(
+        "--threads",
+        type=thread_count,
+        metavar="N",
+        help="read so many lines at once (default: one per core)",
+    )
     parser.add_argument("--yes", action="store_true", help="do not ask before it begins")
 
 
@@ -58,9 +64,12 @@ def carry_out(options: argparse.Namespace) -> int:
         raise Failed(str(error)) from error
     try:
         progress = _Read()
-        work = settled(Work(server, plan, journal, by=_who(login), now=_now_us, hashed=progress, is_dry=options.dry_run))
+        threads = options.threads or len(os.sched_getaffinity(0))
+        work = Work(
+            server, plan, journal, by=_who(login), now=_now_us, hashed=progress, is_dry=options.dry_run, threads=threads
+        )
         asked = Asked(restore=options.restore, is_empty=options.empty, is_sure=options.yes)
-        return carry_out_plan(work, asked, begins=progress.begins, ends=progress.ends)
+        return carry_out_plan(settled(work), asked, begins=progress.begins, ends=progress.ends)
     finally:
         transport.close()
         journal.close()

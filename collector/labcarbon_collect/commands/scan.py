@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 
+from labcarbon_collect.commands import thread_count
 from labcarbon_collect.scan.medium import NAMED
 
 
@@ -19,7 +20,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dirs", nargs="+", metavar="DIR", help="a folder, or an address as s3://bucket/prefix")
     parser.add_argument("--project", default="", metavar="SLUG", help="charge what is found to this project")
     parser.add_argument("--medium", choices=NAMED, help="what it lies on, where the kernel cannot tell")
-    parser.add_argument("--threads", type=_count, metavar="N", help="read so many files at once (default: one per core)")
+    parser.add_argument(
+        "--threads", type=thread_count, metavar="N", help="read so many files at once (default: one per core)"
+    )
     parser.add_argument(
         "--limit-mb-s", type=_rate, metavar="N", help="read at most so many MB a second, all threads together"
     )
@@ -33,12 +36,6 @@ def carry_out(options: argparse.Namespace) -> int:
     from labcarbon_collect.scan.command import scan  # what it needs, no other command does
 
     return scan(options)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 256:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of threads, 1 to 256")
-    return int(text)
 
 
 def _rate(text: str) -> float:

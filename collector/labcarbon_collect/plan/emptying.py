@@ -71,7 +71,7 @@ def _delete(work: Work, line: Line, folder: int, trash: int) -> None:
         listing = kept_listing(trash, line.number, 0)
         since_us = int(work.journal.last[line.number].get("since_us", 0))
     else:
-        listing = verified(work, trash, slot, line)
+        listing = verified(work.hashed, trash, slot, line)
         stays = work.stays(line)  # reading may have taken hours
         if stays:
             work.told.stays.append((line, stays))

@@ -53,7 +53,7 @@ def _there(work: Work, line: Line, state: str, folder: int, trash: int) -> None:
     if state == MOVING:
         settle(work, line, folder, trash, None)
     elif not state:  # the journal was lost: it lies there from now on, if it is what this line says
-        verified(work, trash, str(line.number), line)
+        verified(work.hashed, trash, str(line.number), line)
         mark(work, line, folder, trash, work.now())
     elif state == TRASHED and not entry.get("is_marked"):
         mark(work, line, folder, trash, work.journal.at_us(line.number))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from typing import List, Optional, Set
 
+from labcarbon_collect.plan.ahead import Ahead
 from labcarbon_collect.plan.content import Listing, listed
 from labcarbon_collect.plan.journal import HELD, MOVING, REFUSED, RESTORED, TRASHED, Journal
 from labcarbon_collect.plan.noreplace import move_anew
@@ -45,17 +47,20 @@ def move_all(work: Work) -> None:
         batch = _one_of_each(to_move(work.plan, work.journal), tried)
         if not batch:
             return
-        for line in batch:
-            tried.add(line.number)
-            move(work, line)
-            if not work.is_dry:
-                work.tell_now_and_then()
+        tried.update(line.number for line in batch)
+        with closing(Ahead(work.plan, work.hashed, work.threads)) as ahead:
+            for number, line in enumerate(batch):
+                ahead.begin(batch[number:])
+                move(work, line, ahead)
+                ahead.forget(line)
+                if not work.is_dry:
+                    work.tell_now_and_then()
         if not work.is_dry and _one_of_each(to_move(work.plan, work.journal), tried):
             work.tell()
             work.ask()
 
 
-def move(work: Work, line: Line) -> None:
+def move(work: Work, line: Line, ahead: Ahead) -> None:
     """Move one line, or say why not. Raises NotAnswered, OSError for the journal."""
     with_folder = work.went_with(line)
     if with_folder is not None:
@@ -63,16 +68,15 @@ def move(work: Work, line: Line) -> None:
         return
     try:
         _beside(work, line)
-        with folder_of(line.path) as folder:
-            name = parts(line.path)[-1]
-            seen = verified(work, folder, name, line)
-            stays = "" if work.is_dry else work.stays(line)
-            if stays:
-                work.told.stays.append((line, stays))
-            elif work.is_dry:
-                work.told.done.append((line, ""))
-            else:
-                _move(work, line, folder, name, seen)
+        seen = ahead.take(line)
+        stays = "" if work.is_dry else work.stays(line)
+        if stays:
+            work.told.stays.append((line, stays))
+        elif work.is_dry:
+            work.told.done.append((line, ""))
+        else:
+            with folder_of(line.path) as folder:
+                _move(work, line, folder, parts(line.path)[-1], seen)
     except Stays as why:
         if work.journal.state(line.number) != HELD:
             work.refuse(line, str(why))
@@ -84,7 +88,7 @@ def settle(work: Work, line: Line, folder: int, trash: int, seen: Optional[Listi
     slot = str(line.number)
     try:
         if seen is None:
-            verified(work, trash, slot, line)
+            verified(work.hashed, trash, slot, line)
         elif not seen.same_after_a_move(listed(trash, slot)):
             raise Stays("it was changed or swapped just before it was moved")
     except Stays as why:

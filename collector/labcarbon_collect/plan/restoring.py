@@ -74,7 +74,7 @@ def _bring_back(work: Work, line: Line, folder: int, trash: int) -> None:
     if state == DELETING:
         raise Stays("its deletion was begun, what is left of it lies in the trash")
     if state != HELD:
-        verified(work, trash, slot, line)
+        verified(work.hashed, trash, slot, line)
     if lies(folder, name):
         raise Stays("something else lies in its place now: move that away first")
     if work.is_dry:

@@ -22,7 +22,7 @@ _OUTCOME = {
 @dataclass
 class Work:
     """One call of the command. ``by``: who carries it out; ``now``: µs UTC; ``hashed``: told of each block that is read;
-    ``undo``: brings a line back whose going the server does not take."""
+    ``threads``: how many lines are read at once; ``undo``: brings a line back whose going the server does not take."""
 
     server: PlanServer
     plan: Plan
@@ -31,6 +31,7 @@ class Work:
     now: Callable[[], int]
     hashed: Hashed
     is_dry: bool = False
+    threads: int = 1
     undo: Optional[Callable[[Work, Line], None]] = None
     told: Told = field(default_factory=Told)
     asked_s: float = field(default_factory=time.monotonic)
@@ -117,7 +118,7 @@ class Work:
             self.journal.note(number, entry.pop("state"), **entry)
 
 
-def verified(work: Work, folder: int, name: str, line: Line) -> Listing:
+def verified(hashed: Hashed, folder: int, name: str, line: Line) -> Listing:
     """Read what lies at a place and return its listing, if it is what the line says to the last byte. Raises Stays."""
     found = listed(folder, name)
     if found.form != line.form:
@@ -126,6 +127,6 @@ def verified(work: Work, folder: int, name: str, line: Line) -> Listing:
         raise Stays(f"it changed: {amount(found.bytes)} ({found.bytes:,} bytes), {line.bytes:,} bytes were registered")
     if len(found.files) != line.files:
         raise Stays(f"it changed: {len(found.files):,} files, {line.files:,} were registered")
-    if digest_of(folder, name, found, work.hashed) != line.digest:
+    if digest_of(folder, name, found, hashed) != line.digest:
         raise Stays("it changed: its content is not what was registered")
     return found

@@ -120,6 +120,7 @@ class World:
     faults: list[Any] = field(default_factory=list)
     before: Callable[[str], None] = lambda method: None
     hashed: Callable[[int], None] = lambda size: None
+    threads: int = 2
 
     def __post_init__(self) -> None:
         self.disk = self.root / "disk"
@@ -188,7 +189,9 @@ class World:
         server = PlanServer(transport, PLAN, say=lambda text: None, sleep=lambda seconds: None)  # type: ignore[arg-type]
         journal = Journal(self.root / "data" / "plans", PLAN)
         now_us = BEGIN_US + int(self.days * DAY_US)
-        work = Work(server, server.ask(), journal, by="ana", now=lambda: now_us, hashed=self.hashed, is_dry=dry)
+        work = Work(
+            server, server.ask(), journal, by="ana", now=lambda: now_us, hashed=self.hashed, is_dry=dry, threads=self.threads
+        )
         try:
             asked = Asked(restore=restore, is_empty=empty, is_sure=sure)
             return carry_out_plan(settled(work), asked, begins=lambda size: None, ends=lambda: None)
