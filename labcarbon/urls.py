@@ -59,3 +59,8 @@ urlpatterns = [
     path("", include("apps.trackers.urls")),
     path("", include("apps.dashboard.urls")),
 ]
+
+handler400 = "labcarbon.wrong.bad_request"
+handler403 = "labcarbon.wrong.forbidden"
+handler404 = "labcarbon.wrong.not_found"
+handler500 = "labcarbon.wrong.broken"
