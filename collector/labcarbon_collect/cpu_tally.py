@@ -20,6 +20,7 @@ class _Ended:
     ppid: int
     key: str
     ticks: int
+    had_none: bool  # all of its time is still to be heard of
     looks: int = 0
 
 
@@ -50,24 +51,29 @@ class CpuTally:
 
     def ended(self, ppid: int, key: str, ticks: int) -> None:
         """A process is gone that had ``ticks`` of its own and of its children when it was last seen."""
-        if ticks:
-            self._ended.append(_Ended(ppid, key, ticks))
+        self._ended.append(_Ended(ppid, key, ticks, had_none=not ticks))
 
     def children_grew(self, growth: Mapping[int, int], keys: Mapping[int, str]) -> None:
         """Count the unseen: ``growth`` of children's ticks by pid since the last look, ``keys`` their consumers."""
         unseen = {}
+        by_parent: Dict[int, List[_Ended]] = {}
+        for ended in self._ended:
+            by_parent.setdefault(ended.ppid, []).append(ended)
         for pid, ticks in growth.items():
-            own = [ended for ended in self._ended if ended.ppid == pid]
+            own = by_parent.get(pid, [])
             heir = own[0].key if len({ended.key for ended in own}) == 1 else keys[pid]
             unseen[pid] = heir, self._settle(own, ticks)
         for heir, ticks in unseen.values():
             # Orphans are reaped by somebody else than their last parent: better count too little than twice.
-            left = self._settle(self._ended, ticks)
+            left = self._settle(self._ended, ticks) if ticks else 0
             if left:
                 self.add(heir, left)
         for ended in self._ended:
             ended.looks += 1
-        self._ended = [ended for ended in self._ended if ended.ticks and ended.looks < _LOOKS]
+        self._ended = [
+            ended for ended in self._ended
+            if ended.looks < _LOOKS and (ended.ticks or (ended.had_none and ended.ppid not in growth))
+        ]  # fmt: skip
 
     def forget(self, present: AbstractSet[str]) -> None:
         """Forget consumers neither ``present`` nor active since the last call: a cluster node sees a new one every job."""

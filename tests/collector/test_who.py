@@ -207,6 +207,35 @@ def test_a_child_that_vanished_a_look_before_its_parent_grew(tree, who):
     assert (ticks(who, "proc:root/cc"), ticks(who, "proc:root/make")) == (100, 0)
 
 
+@pytest.mark.parametrize("looks_between", [0, 1])
+def test_all_the_time_of_a_child_that_was_seen_before_it_worked_is_its_own(tree, who, looks_between):
+    """A short run: known from its registration on, and over, but not told so, when the collector looks again."""
+    tree.put(40, uid=1000, comm="labcarbon-colle")
+    tree.put(50, ppid=40, cpu=0)
+    who.snapshot()
+    who.register(RUN, 50, 1000)
+    tree.drop(50)
+    for _ in range(looks_between):
+        who.snapshot()
+    tree.put(40, children=260)
+    who.snapshot()
+    who.end(RUN, 260 * tick_us())
+    who.snapshot()
+    assert (ticks(who, f"run:{RUN}"), ticks(who, "proc:1000/labcarbon-colle")) == (260, 0)
+
+
+def test_the_time_of_a_later_child_is_not_that_of_an_earlier_one(tree, who):
+    tree.put(40, uid=0, comm="make")
+    tree.put(50, uid=0, ppid=40, comm="cc", cpu=0)
+    who.snapshot()
+    tree.drop(50)
+    tree.put(40, children=10)
+    who.snapshot()
+    tree.put(40, children=30)
+    who.snapshot()
+    assert (ticks(who, "proc:root/cc"), ticks(who, "proc:root/make")) == (10, 20)
+
+
 def test_an_orphan_reaped_by_init_does_not_make_init_busy(tree, who):
     tree.put(50, uid=0)
     tree.put(51, uid=0, ppid=50, comm="job", cpu=90_000)
