@@ -40,10 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument("--empty", action="store_true", help="delete what lay in the trash for the plan's days")
     parser.add_argument(
-        "--threads",
-        type=thread_count,
-        metavar="N",
-        help="read so many lines at once (default: one per core)",
+        "--threads", type=thread_count, metavar="N", help="read so many lines at once (default: one per core)"
     )
     parser.add_argument("--yes", action="store_true", help="do not ask before it begins")
 
