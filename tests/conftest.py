@@ -30,6 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make people cheap to create, pages renderable without collected static files, and throttles free of the database."""
     from django.conf import settings
 
+    if config.getoption("numprocesses", None):
+        gc.enable()  # this process hands tests to others and collects none itself
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.STORAGES = {
         **settings.STORAGES,
