@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tests.browser.visit import Visit
+from tests.until import until
 
 
 def test_a_rule_is_previewed_made_withdrawn_and_restored(visit: Callable[..., Visit]) -> None:
@@ -33,5 +34,5 @@ def test_a_button_answers_at_once_and_once(visit: Callable[..., Visit]) -> None:
     page.evaluate("document.querySelector('form[action=\"/rules/\"]').addEventListener('submit', (e) => e.preventDefault())")
     button = page.get_by_role("button", name="See what it moves")
     button.click()
-    page.wait_for_function("document.querySelector('form[action=\"/rules/\"] > button').disabled")
+    until(page, "document.querySelector('form[action=\"/rules/\"] > button').disabled")
     assert button.is_disabled()

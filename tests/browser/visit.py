@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from tests.until import until
+
 # plotly.js tries eval once, is refused, and goes on without: docs/adr/0003-content-security-policy.md
 _PLOTLY_EVAL = ("Evaluating a string as JavaScript violates", "unsafe-eval")
 _ALL_DRAWN = "() => [...document.querySelectorAll('[data-chart]')].every(chart => chart.querySelector('.main-svg'))"
@@ -26,7 +28,7 @@ class Visit:
         assert reply is not None
         assert reply.status == 200, (address, reply.status)
         if self.page.locator("[data-chart]").count():
-            self.page.wait_for_function(_ALL_DRAWN)
+            until(self.page, _ALL_DRAWN)
         return self.page
 
     def listen(self) -> None:

@@ -14,6 +14,7 @@ from tests.signin.conftest import SignIn
 from tests.signin.go_between import GoBetween
 from tests.signin.provider.people import PASSWORD
 from tests.signin.totp import code_now
+from tests.until import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]  # one worker has the browser
 LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 320)]
@@ -81,7 +82,7 @@ def test_to_the_provider_and_back_and_a_second_factor(eyes: Eyes, ours: SignIn, 
     eyes.look("is-it-you")
     page.fill("#id_password", "iris of the lab")
     page.get_by_role("button", name="Go on").click()
-    page.wait_for_function("document.querySelector('img.qr')?.naturalWidth > 0")
+    until(page, "document.querySelector('img.qr')?.naturalWidth > 0")
     eyes.look("app")
     page.fill("#id_code", "000000")
     page.get_by_role("button", name="Switch it on").click()
