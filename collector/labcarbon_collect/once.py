@@ -15,6 +15,7 @@ _DROPPED_AT_ONCE = 32 << 20
 _CAN_DROP = hasattr(os, "posix_fadvise") and hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")
 _BLOCK_BYTES = 512  # of st_blocks: stat(2)
 SETTLED_S = 60.0
+LEAST_BYTES = 1 << 20  # a smaller file is one read, with its holes
 _ZEROS = memoryview(bytes(1 << 20))
 
 
@@ -26,6 +27,13 @@ class Once:
         self._holes = _Holes(descriptor, about) if _has_holes(about) else None
         self._at = self._dropped = 0
         self._leaves: Optional[bool] = None  # whether it leaves memory again; not known before the first read
+
+    def expect(self, size: int) -> None:
+        """The first ``size`` bytes are read soon: the disk may fetch them until then."""
+        if self._leaves is None:
+            self._leaves = _CAN_DROP and not _is_in_memory(self._descriptor)
+        if self._leaves and size:
+            os.posix_fadvise(self._descriptor, 0, size, os.POSIX_FADV_WILLNEED)
 
     def read_into(self, buffer: memoryview) -> int:
         """Read on; the number of bytes, 0 at the end. Raises OSError."""
@@ -84,7 +92,7 @@ def _has_holes(about: os.stat_result) -> bool:
     """Whether less is kept of a file than it is long: it has holes, or its file system packs it. What was just written is
     read: a file system may call a hole what is still on its way to the disk (OpenZFS issue 15526)."""
     is_settled = max(about.st_mtime, about.st_ctime) < time.time() - SETTLED_S
-    return is_settled and hasattr(os, "SEEK_HOLE") and about.st_blocks * _BLOCK_BYTES < about.st_size
+    return is_settled and hasattr(os, "SEEK_HOLE") and about.st_size > max(LEAST_BYTES, about.st_blocks * _BLOCK_BYTES)
 
 
 def _zeros_into(buffer: memoryview, count: int) -> int:

@@ -15,8 +15,9 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch):
-    """Holes are believed at once; the tests of what was just written say so themselves."""
+    """Holes are believed at once, and of small files, too; the tests of that say so themselves."""
     monkeypatch.setattr(once, "SETTLED_S", -60.0)
+    monkeypatch.setattr(once, "LEAST_BYTES", 0)
 
 
 @pytest.fixture
@@ -95,6 +96,14 @@ def test_a_file_without_holes_is_asked_nothing(tmp_path, monkeypatch):
     path = _make(tmp_path / "model.pt", [(0, os.urandom(MIB))], MIB)
     monkeypatch.setattr(os, "lseek", lambda *_: pytest.fail("asked for holes"))
     assert _read(path) == path.read_bytes()
+
+
+def test_a_small_file_is_one_read_and_asked_nothing(tmp_path, reads, monkeypatch):
+    monkeypatch.setattr(once, "LEAST_BYTES", MIB)
+    path = _make(tmp_path / "step.pt", [(0, b"head")], MIB)
+    monkeypatch.setattr(once, "_Holes", lambda *_: pytest.fail("asked for holes"))
+    assert _read(path) == path.read_bytes()
+    assert [count for count in reads if count] == [MIB]
 
 
 def test_a_hole_of_what_was_just_written_is_read(tmp_path, reads, monkeypatch):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import List, NamedTuple, Sequence, Tuple
 
 from labcarbon_collect.scan.state import State
+from labcarbon_collect.scan.state_file import put_rows
 
 _UNTOLD = """
 SELECT e.folder, e.name, sub.path, e.what, e.size, e.files, e.mtime_ns, e.digest, e.about, e.medium
@@ -82,7 +83,7 @@ class Asked:
     def note_told(self, server: int, told: Sequence[Tuple[Untold, str]]) -> None:
         """Keep that a server has been told: (what, charged to which project)."""
         rows = [(server, each.folder, each.name, each.digest, project, each.medium) for each, project in told]
-        self._database.executemany("INSERT OR REPLACE INTO told VALUES (?,?,?,?,?,?)", rows)
+        put_rows(self._database, "INSERT OR REPLACE INTO told", rows)
 
     def news(self, server: int, most: int) -> List[Tuple[bytes, str]]:
         """(path, state) of copies that a server knows otherwise."""

@@ -75,8 +75,9 @@ def _hub_model(name: str, names: set[bytes], listing: Listing, small: Small) -> 
 
 def _hub_dataset(names: set[bytes], listing: Listing, small: Small) -> Optional[About]:
     """A folder as ``Dataset.save_to_disk`` writes it."""
-    has_data = listing.folders or any(name.endswith((b".arrow", b".parquet")) for name in names)
-    if not names & {b"dataset_info.json", b"dataset_dict.json", b"state.json"} or not has_data:
+    if not names & {b"dataset_info.json", b"dataset_dict.json", b"state.json"}:
+        return None
+    if not listing.folders and not any(name.endswith((b".arrow", b".parquet")) for name in names):
         return None
     info = _json(small(b"dataset_info.json")) if b"dataset_info.json" in names else {}
     if info is None or (not info and not _json(small(min(names & {b"dataset_dict.json", b"state.json"}, default=b"")))):

@@ -28,6 +28,8 @@ def is_address(text: str) -> bool:
 class Objects:
     """The objects below one address. ``s3://bucket/a/b`` is walked as folders ``a`` and ``b``."""
 
+    open_ahead = 0
+
     def __init__(self, address: str) -> None:
         """Raises NotInstalled, and OSError for an address that cannot be opened."""
         scheme = address.split("://")[0]
@@ -106,6 +108,9 @@ class ObjectReader:
     def close(self) -> None:
         """Let go of it."""
         self._stream.close()
+
+    def expect(self, size: int) -> None:
+        """A stream begins when it is read."""
 
     def stood(self) -> Stood:
         """How it is: as it was opened, and asked anew each time after."""

@@ -47,6 +47,9 @@ class Reader(Protocol):
     def stood(self) -> Stood:
         """How it is now."""
 
+    def expect(self, size: int) -> None:
+        """Its first ``size`` bytes are read soon."""
+
     def read_into(self, buffer: memoryview) -> int:
         """Read on; the number of bytes, 0 at the end."""
 
@@ -55,7 +58,10 @@ class Reader(Protocol):
 
 
 class Tree(Protocol):
-    """Folders that can be scanned: of this machine, or of an object store. All raise OSError."""
+    """Folders that can be scanned: of this machine, or of an object store. All raise OSError. ``open_ahead``: how many files
+    a thread opens before it reads them."""
+
+    open_ahead: int
 
     def parts(self, address: bytes) -> List[bytes]:
         """The names of the way to a folder, from the outermost."""
@@ -99,6 +105,10 @@ class LocalReader:
         about = os.fstat(self._descriptor)
         return Stood(about.st_size, about.st_mtime_ns)
 
+    def expect(self, size: int) -> None:
+        """Its first ``size`` bytes are read soon."""
+        self._once.expect(size)
+
     def read_into(self, buffer: memoryview) -> int:
         """Read on; the number of bytes, 0 at the end."""
         return self._once.read_into(buffer)
@@ -110,6 +120,8 @@ class LocalReader:
 
 class Local:
     """This machine's folders below ``roots`` (absolute, links resolved)."""
+
+    open_ahead = 3
 
     def __init__(self, roots: Sequence[bytes]) -> None:
         self._roots = [root.rstrip(b"/") + b"/" for root in roots]
@@ -128,9 +140,9 @@ class Local:
         found = Listing()
         with os.scandir(path or b"/") as entries:
             for entry in entries:
-                if entry.name.startswith(b".") or entry.name == b"__pycache__":
-                    continue
-                _note(entry, found)
+                name = entry.name
+                if not name.startswith(b".") and name != b"__pycache__":
+                    _note(entry, name, found)
         found.files.sort()
         found.folders.sort()
         return found
@@ -151,22 +163,25 @@ class Local:
             raise LeadsOut(f"{os.fsdecode(os.path.basename(path))} in it is a link that leads out of what is scanned")
 
 
-def _note(entry: os.DirEntry[bytes], found: Listing) -> None:
-    if entry.is_symlink():
-        found.links.append(entry.name)
-    elif entry.is_dir(follow_symlinks=False):
-        found.folders.append(entry.name)
-    else:
-        try:
-            about = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            return  # it went while we looked
-        if not stat.S_ISREG(about.st_mode):
+def _note(entry: os.DirEntry[bytes], name: bytes, found: Listing) -> None:
+    if not entry.is_file(follow_symlinks=False):
+        if entry.is_symlink():
+            found.links.append(name)
+        elif entry.is_dir(follow_symlinks=False):
+            found.folders.append(name)
+        else:
             found.special += 1
-            return
-        found.files.append((entry.name, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
-        if about.st_nlink > 1:
-            found.linked[entry.name] = f"{about.st_dev}:{about.st_ino}"
+        return
+    try:
+        about = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return  # it went while we looked
+    if not stat.S_ISREG(about.st_mode):
+        found.special += 1
+        return
+    found.files.append((name, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
+    if about.st_nlink > 1:
+        found.linked[name] = f"{about.st_dev}:{about.st_ino}"
 
 
 def _opened(path: bytes, *, follow: bool) -> Tuple[int, os.stat_result]:

@@ -6,9 +6,10 @@ import hashlib
 import re
 import threading
 import time
+from collections import deque
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import List, NamedTuple, Optional
+from typing import Deque, List, NamedTuple, Optional
 
 from labcarbon_collect.scan.about import About, Broken, unrecognised
 from labcarbon_collect.scan.formats import HEAD_BYTES, recognised
@@ -62,6 +63,26 @@ class Batch:
     read: int = 0
 
 
+class _Opened:
+    """A file that is to be read: open, or why it is not."""
+
+    def __init__(self, task: Task, path: bytes) -> None:
+        self.task, self.path = task, path
+        self.file: Optional[Reader] = None
+        self.fault: Optional[OSError] = None
+
+    def reader(self) -> Reader:
+        """The open file. Raises the OSError that came of opening it."""
+        if self.file is None:
+            raise self.fault or OSError(0, "it was not opened")
+        return self.file
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self.file is not None:
+            self.file.close()
+
+
 class FileReader:
     """Reads batches of files; used by several threads at once."""
 
@@ -70,16 +91,40 @@ class FileReader:
         self._own = threading.local()
 
     def read(self, batch: Batch) -> List[Read]:
-        """What each file of a batch is."""
-        return [self._read(batch, task) for task in batch.tasks]
-
-    def _read(self, batch: Batch, task: Task) -> Read:
-        path = batch.path + b"/" + task.stamp[0]
+        """What each file of a batch is. While one is read the disk is asked for the beginnings of the next."""
+        waiting: Deque[_Opened] = deque()
+        found: List[Read] = []
         try:
-            with closing(self._tree.opened(path, follow=batch.is_member)) as file:
+            for task in batch.tasks:
+                waiting.append(self._open(batch, task))
+                if len(waiting) > self._tree.open_ahead:
+                    found.append(self._read(batch, waiting.popleft()))
+            while waiting:
+                found.append(self._read(batch, waiting.popleft()))
+        finally:
+            for left in waiting:
+                left.close()
+        return found
+
+    def _open(self, batch: Batch, task: Task) -> _Opened:
+        """Open a file, and ask for its beginning."""
+        opened = _Opened(task, batch.path + b"/" + task.stamp[0])
+        try:
+            opened.file = self._tree.opened(opened.path, follow=batch.is_member)
+            if self._tree.open_ahead:
+                opened.file.expect(self._first(batch, task))
+        except OSError as error:
+            opened.fault = error
+        return opened
+
+    def _read(self, batch: Batch, opened: _Opened) -> Read:
+        task = opened.task
+        try:
+            with closing(opened):
+                file = opened.reader()
                 if file.stood() != Stood(task.stamp[1], task.stamp[2]):
                     return _changed(task)
-                return self._opened(file, path, task, batch)
+                return self._looked_at(file, opened.path, task, batch)
         except FileNotFoundError:
             return Read(task, why="it went while it was read", fault="gone")
         except Broken as broken:
@@ -87,11 +132,14 @@ class FileReader:
         except OSError as error:
             return Read(task, why=f"it cannot be read: {error.strerror or error}", fault="unreadable")
 
-    def _opened(self, file: Reader, path: bytes, task: Task, batch: Batch) -> Read:
-        view = self._buffer()
-        size = task.stamp[1]
+    def _first(self, batch: Batch, task: Task) -> int:
+        """How many bytes the first read takes."""
         whole = batch.is_member or self._take_all or _LIKELY.search(task.stamp[0]) is not None
-        first = min(size, _BLOCK if whole else _GLANCE)
+        return min(task.stamp[1], _BLOCK if whole else _GLANCE)
+
+    def _looked_at(self, file: Reader, path: bytes, task: Task, batch: Batch) -> Read:
+        view = self._buffer()
+        size, first = task.stamp[1], self._first(batch, task)
         self._pace.take(first)
         count = file.read_into(view[:first]) if size else 0
         about: Optional[About] = None

@@ -17,12 +17,13 @@ from labcarbon_collect.lc1 import manifest_hash
 from labcarbon_collect.scan.about import About
 from labcarbon_collect.scan.kinds import ARTIFACT, CORRUPT, FOLDER, PRESENT, TOP
 from labcarbon_collect.scan.places import Stamp
-from labcarbon_collect.scan.state_file import FILE, opened
+from labcarbon_collect.scan.state_file import FILE, opened, put_rows
 
 _COMMIT_S, _COMMIT_BYTES = 1.0, 256_000_000
 _JSON = json.JSONEncoder(separators=(",", ":"))
-_UPSERT = """
-INSERT INTO entry VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (folder, name) DO UPDATE SET
+_INTO = "INSERT INTO entry"
+_NEWER = """
+ON CONFLICT (folder, name) DO UPDATE SET
   what=excluded.what, size=excluded.size, files=excluded.files, mtime_ns=excluded.mtime_ns, ctime_ns=excluded.ctime_ns,
   settled=excluded.settled, state=excluded.state, digest=excluded.digest, about=excluded.about, medium=excluded.medium,
   link=excluded.link
@@ -136,15 +137,15 @@ class State:
 
     def put(self, path: bytes, entry: Entry) -> None:
         """Keep a row."""
-        self._execute(_UPSERT, entry)
+        put_rows(self.database, _INTO, [entry], _NEWER)
         if entry.what in (ARTIFACT, FOLDER) and self._has_news:
             self._execute("DELETE FROM news WHERE path=?", (path,))
 
     def put_new(self, path: bytes, entries: Sequence[Entry]) -> None:
         """Keep rows of what was not there before, in the folder at ``path``."""
-        self.database.executemany(_UPSERT, entries)
+        put_rows(self.database, _INTO, entries, _NEWER)
         came = [entry for entry in entries if entry.what in (ARTIFACT, FOLDER)]
-        self.database.executemany("INSERT INTO came VALUES (?)", [(entry.digest,) for entry in came])
+        put_rows(self.database, "INSERT INTO came", [(entry.digest,) for entry in came])
         if self._has_news:
             places = [(path + b"/" + entry.name,) for entry in came]
             self.database.executemany("DELETE FROM news WHERE path=?", places)

@@ -6,11 +6,12 @@ import os
 import sqlite3
 import time
 from pathlib import Path
-from typing import Tuple
+from typing import Sequence, Tuple
 
 from labcarbon_collect.identity import Refused
 
 FILE = "scan.db"
+_MOST_VALUES = 999  # that a statement takes: SQLite before 3.32
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS folder (
   id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name BLOB NOT NULL, UNIQUE (parent, name));
@@ -29,6 +30,19 @@ CREATE TEMP TABLE went (digest BLOB NOT NULL);
 CREATE TEMP TABLE sub (id INTEGER NOT NULL, path BLOB NOT NULL, only_name BLOB);
 CREATE INDEX temp.sub_by_id ON sub (id);
 """
+
+
+def put_rows(database: sqlite3.Connection, into: str, rows: Sequence[Tuple[object, ...]], then: str = "") -> None:
+    """Insert rows of one width, many by one statement: with each of them the threads that read take turns with this one.
+    ``then``: what follows the values."""
+    if not rows:
+        return
+    width = len(rows[0])
+    most = _MOST_VALUES // width
+    for begin in range(0, len(rows), most):
+        some = rows[begin : begin + most]
+        marks = ",".join([f"({','.join('?' * width)})"] * len(some))
+        database.execute(f"{into} VALUES {marks} {then}", [value for row in some for value in row])
 
 
 def opened(path: Path) -> Tuple[sqlite3.Connection, str]:

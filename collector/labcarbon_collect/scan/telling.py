@@ -7,6 +7,7 @@ import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Any, Deque, Dict, List, Optional, Tuple
 
 from labcarbon_collect.bulk_push import MAX_ROWS, BulkPush, Outcome, PushEnded
@@ -151,10 +152,17 @@ def wire(untold: Untold, project: str) -> Dict[str, Any]:
     name = untold.name.decode("utf-8")[:_LONGEST_NAME]
     return {
         "digest": untold.digest.hex(), "name": name, "bytes": untold.size,
-        "form": "folder" if untold.what == FOLDER else "file", "files": untold.files, **json.loads(untold.about),
+        "form": "folder" if untold.what == FOLDER else "file", "files": untold.files, **_about(untold.about),
         **({"project": project} if project else {}),
         "copies": [{key: value for key, value in copy.items() if value is not None}],
     }  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _about(told: str) -> Dict[str, Any]:
+    """What is told beside the digest: alike for most. It is read only."""
+    about: Dict[str, Any] = json.loads(told)
+    return about
 
 
 def moment(mtime_ns: int) -> Optional[str]:

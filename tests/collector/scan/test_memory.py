@@ -12,8 +12,10 @@ from labcarbon_collect.scan.places import LocalReader
 SIZE = 3 << 20
 
 
-def _read(path, buffer=1 << 20):
+def _read(path, buffer=1 << 20, expect=0):
     reader = LocalReader(os.fsencode(path), follow=False)
+    if expect:
+        reader.expect(expect)
     view = memoryview(bytearray(buffer))
     read = b""
     while count := reader.read_into(view):
@@ -60,15 +62,17 @@ def _evict(path):
     return not _in_memory(path)
 
 
-def test_what_was_not_in_memory_leaves_it(file):
+@pytest.mark.parametrize("expect", [0, 1 << 20], ids=["read", "asked for before it is read"])
+def test_what_was_not_in_memory_leaves_it(file, expect):
     left = _evict(file)
-    assert len(_read(file)) == SIZE
+    assert len(_read(file, expect=expect)) == SIZE
     assert _in_memory(file) == (pytest.approx(0, abs=0.1) if left else 1)
 
 
-def test_what_was_in_memory_stays(file):
+@pytest.mark.parametrize("expect", [0, 1 << 20], ids=["read", "asked for before it is read"])
+def test_what_was_in_memory_stays(file, expect):
     file.read_bytes()
-    assert len(_read(file)) == SIZE
+    assert len(_read(file, expect=expect)) == SIZE
     assert _in_memory(file) > 0.9, "somebody else reads it, too"
 
 
@@ -91,3 +95,12 @@ def test_where_it_cannot_be_told_nothing_is_dropped(file, dropped, monkeypatch):
 def test_a_file_that_is_never_read_is_left_alone(file, dropped):
     LocalReader(os.fsencode(file), follow=False).close()
     assert dropped == []
+
+
+def test_what_is_expected_is_asked_for_unless_it_is_there(file, dropped, monkeypatch):
+    for is_there in (True, False):
+        monkeypatch.setattr(once, "_is_in_memory", lambda descriptor, is_there=is_there: is_there)
+        reader = LocalReader(os.fsencode(file), follow=False)
+        reader.expect(4096)
+        assert dropped == ([] if is_there else [(0, 4096, os.POSIX_FADV_WILLNEED)])
+        reader.close()
