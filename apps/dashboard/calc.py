@@ -39,9 +39,9 @@ STORED = {metric: "mJ" if metric in ENERGY_METRICS else "µg CO₂e" for metric 
 
 def unit_for(metric: str, values: Iterable[int], *, column: bool = False) -> Unit:
     """Return the unit in which the largest of ``values`` reads well: one for a whole ``column``, whose smaller rows
-    profit from a smaller unit."""
+    profit from a smaller unit. kWh or kg for no value."""
     units = ENERGY if metric in ENERGY_METRICS else EMISSION
-    largest = max((abs(value) for value in values), default=0)
+    largest = max((abs(value) for value in values), default=units[2].divisor * 10)
     step = 10 if column else 1
     fitting = [unit for unit in units[1:] if largest >= unit.divisor * step]
     return fitting[-1] if fitting else units[0]

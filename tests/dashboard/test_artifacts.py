@@ -6,6 +6,8 @@ import re
 
 import pytest
 from django.test import Client
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apps.accounts.models import Project
 from apps.artifacts.calc import HOURS_A_YEAR, POWER, storage_mj
@@ -14,6 +16,7 @@ from apps.artifacts.models import Artifact, Copy
 from apps.artifacts.services.acts import pin
 from apps.core.clock import now_us
 from apps.core.units import INT64_MAX
+from apps.dashboard.contexts.artifacts import end_of
 from apps.fleet.services import set_pue
 from tests.artifacts.support import a_run, artifact, digest, edge, row, told
 from tests.builders import T0, SmallLab
@@ -117,6 +120,39 @@ def test_marks_have_a_word(lab: SmallLab, owner: Client) -> None:
     (line,) = lines(owner)
     assert [line[f"copies_{state}"] for state in ("present", "missing", "corrupt")] == ["1", "1", "1"]
     assert line["pinned"] == "Cited in May"
+
+
+def test_things_of_one_name_are_told_apart_by_where_they_lie(lab: SmallLab, owner: Client) -> None:
+    """Half of a lab's models are called weights.pt."""
+    told(lab, row("gone", name="weights.pt", copies=on("/data/a-lost/weights.pt", "/data/speech/b-there/weights.pt")))
+    told(lab, row("lost", name="weights.pt", copies=on("/data/lost/weights.pt")), row("nowhere", name="weights.pt"))
+    Copy.objects.filter(path__contains="lost").update(state="missing")
+    page = text_of(owner.get("/artifacts/")).replace("<wbr>", "")
+    assert names(page) == ["weights.pt"] * 3
+    assert sorted(re.findall(r'<span class="where"[^>]*>([^<]*)<', page)) == ["/data/lost", "/data/speech/b-there"]
+    assert 'title="/data/speech/b-there/weights.pt"' in page
+    paths = ["", "/data/lost/weights.pt", "/data/speech/b-there/weights.pt"]
+    assert sorted(line["path"] for line in lines(owner)) == paths
+
+
+@given(st.lists(st.text("ab/é", min_size=1, max_size=30), max_size=8).map("/".join))
+def test_the_end_of_a_path_is_short_and_true(path: str) -> None:
+    end = end_of(path, 20)
+    assert len(end) <= 20
+    if len(path) <= 20:
+        assert end == path
+    else:
+        assert end.startswith("…")
+        assert path.endswith(end[1:])
+        assert end[1] == "/" or "/" not in end[1:-1]
+
+
+@pytest.mark.parametrize(("path", "end"), [
+    ("/data/language/model-7", "/data/language/model-7"), ("s3://bucket/a", "s3://bucket/a"), ("", ""),
+    ("/scratch/shared/detector/2026-03/run-100", "…/detector/2026-03/run-100"), ("/" + "x" * 40, "…" + "x" * 28),
+])  # fmt: skip
+def test_the_end_of_a_path_is_of_whole_names(path: str, end: str) -> None:
+    assert end_of(path, 30) == end
 
 
 def test_of_one_run(lab: SmallLab, owner: Client) -> None:

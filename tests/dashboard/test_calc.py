@@ -57,6 +57,10 @@ def test_the_unit_suits_the_largest(mj: int, column: bool, unit: str) -> None:
     assert unit_for("energy_mj", [1, mj], column=column).name == unit
 
 
+def test_the_unit_of_nothing_is_the_usual_one() -> None:
+    assert (unit_for("energy_mj", []).name, unit_for("emission_ug", [], column=True).name) == ("kWh", "kg CO₂e")
+
+
 def test_units_and_exact() -> None:
     assert shown(4_986_000_000_000, ENERGY[2]) == f"1{THIN}385"
     assert exact(318_577_700_000, "emission_ug") == f"318{THIN}577{THIN}700{THIN}000 µg CO₂e"

@@ -10,6 +10,7 @@ from django.test import Client
 
 from apps.accounts.models import Project
 from apps.artifacts.calc import costs
+from apps.artifacts.models import Copy
 from apps.artifacts.storage import lots_of
 from apps.carbon.models import AppliedFactor
 from apps.carbon.services import apply_factors
@@ -92,6 +93,9 @@ def test_what_has_no_medium_has_no_invented_power(lab: SmallLab, owner: Client) 
     page = text_of(owner.get(PATH))
     assert "What keeping 1.00\xa0TB takes is not known." in page
     assert "1.00 TB on unknown medium: not counted" in page
+    assert 'Energy a year <span class="u">kWh</span>' in page
+    assert 'Emissions a year <span class="u">kg CO₂e</span>' in page
+    assert "labcarbon-collect scan --medium ssd" in page
     assert exactly(page, "By medium") == [(), ()]
     (line,) = lines(owner)
     assert (line["medium"], line["bytes"], line["energy_mj_a_year"], line["emission_ug_co2e_a_year"]) == (
@@ -100,6 +104,8 @@ def test_what_has_no_medium_has_no_invented_power(lab: SmallLab, owner: Client) 
     told(lab, row("k", bytes=TB, copies=on("/k")))
     apply_factors(lab=lab.lab)
     assert re.search(r"data-would[^>]*>≥", text_of(owner.get(PATH)).split("</h1>")[0])
+    Copy.objects.update(medium="hdd")
+    assert "--medium" not in text_of(owner.get(PATH))
 
 
 def test_an_unknown_zone_leaves_carbon_unknown_and_says_what_to_do(lab: SmallLab, owner: Client) -> None:

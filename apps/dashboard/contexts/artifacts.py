@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import Count
+from django.db.models import Count, Min
 
 from apps.accounts.models import Lab
 from apps.artifacts.choices import ArtifactState, CopyState, Kind, Medium
@@ -33,13 +33,20 @@ _COUNTED = (CopyState.PRESENT, CopyState.MISSING, CopyState.CORRUPT)  # as the C
 
 @dataclass(frozen=True)
 class ArtifactRow:
-    """An artifact in a list, with how many of its copies are in which state. ``value``: of the metric asked for."""
+    """An artifact in a list, with how many of its copies are in which state and where one lies ('' where nobody told).
+    ``value``: of the metric asked for."""
 
     artifact: Artifact
     size: str
     copies: Mapping[str, int]
+    path: str
     pinned: str  # why, '' where it is not
     value: float | None = None
+
+    @property
+    def folder(self) -> str:
+        """The end of the way to the folder it lies in."""
+        return end_of(self.path.rpartition("/")[0])
 
     @property
     def present(self) -> int:
@@ -160,25 +167,52 @@ def _sort(name: str, asked: Asked, address: Any) -> Sort:
 
 def artifact_rows(artifacts: Sequence[Artifact], values: Mapping[int, float] | None = None) -> list[ArtifactRow]:
     """Return artifacts as rows, with ``values`` of the metric asked for. Two queries."""
-    copies, pins = _copies_and_pins([each.pk for each in artifacts])
+    found = _found([each.pk for each in artifacts])
     told = values or {}
     return [
-        ArtifactRow(each, size(each.bytes), copies[each.pk], pins.get(each.pk, ""), told.get(each.pk)) for each in artifacts
-    ]
+        ArtifactRow(
+            each, size(each.bytes), found.copies[each.pk], found.paths.get(each.pk, ""), found.pins.get(each.pk, ""),
+            told.get(each.pk),
+        )
+        for each in artifacts
+    ]  # fmt: skip
 
 
-def _copies_and_pins(numbers: Sequence[int]) -> tuple[Mapping[int, Counter[str]], Mapping[int, str]]:
-    """Return by artifact how many of its copies are in which state, and why it is pinned."""
-    counted = Copy.objects.filter(artifact__in=numbers).order_by().values_list("artifact", "state").annotate(n=Count("pk"))
+def end_of(path: str, longest: int = 44) -> str:
+    """Return the end of a path, in whole names as far as they fit: models called ``weights.pt`` differ by their folder."""
+    if len(path) <= longest:
+        return path
+    kept = path[-longest + 2 :]
+    whole = kept.partition("/")[2]
+    return f"…/{whole}" if whole else f"…{kept}"
+
+
+@dataclass(frozen=True)
+class _Found:
+    """By artifact: how many of its copies are in which state, where one of them lies (one that is there, if any is), and why
+    it is pinned."""
+
+    copies: Mapping[int, Counter[str]]
+    paths: Mapping[int, str]
+    pins: Mapping[int, str]
+
+
+def _found(numbers: Sequence[int]) -> _Found:
+    """Two queries."""
+    counted = Copy.objects.filter(artifact__in=numbers).order_by().values_list("artifact", "state")
     copies: dict[int, Counter[str]] = defaultdict(Counter)
-    for artifact, state, number in counted:
+    paths: dict[int, str] = {}
+    for artifact, state, number, path in counted.annotate(n=Count("pk"), path_of_one=Min("path")):
         copies[artifact][state] = number
-    return copies, dict(Pin.objects.filter(artifact__in=numbers, ended_us=None).values_list("artifact", "reason"))
+        if state == CopyState.PRESENT or artifact not in paths:
+            paths[artifact] = path
+    pins = dict(Pin.objects.filter(artifact__in=numbers, ended_us=None).values_list("artifact", "reason"))
+    return _Found(copies, paths, pins)
 
 
 CSV_HEAD = (
     "digest", "name", "kind", "form", "format", "bytes", "files", "state", "project", "owner", "licence", "copies_present",
-    "copies_missing", "copies_corrupt", "pinned", "registered_utc", "metric", "metric_value",
+    "copies_missing", "copies_corrupt", "path", "pinned", "registered_utc", "metric", "metric_value",
 )  # fmt: skip
 _COLUMNS = (
     "pk", "digest", "name", "kind", "form", "format", "bytes", "files", "state", "project__slug", "owner__username",
@@ -193,10 +227,11 @@ def artifact_lines(asked: Asked) -> Iterator[tuple[Any, ...]]:
     for start in range(0, len(numbers), CHUNK):
         part = numbers[start : start + CHUNK]
         by_pk = {row[0]: row[1:] for row in Artifact.objects.filter(pk__in=part).values_list(*_COLUMNS)}
-        copies, pins = _copies_and_pins(part)
+        found = _found(part)
         values = metric_values(part, asked.search)
         for pk in part:
             if pk in by_pk:
                 *told, registered_us = by_pk[pk]
-                counted = (copies[pk][state] for state in _COUNTED)
-                yield (*told, *counted, pins.get(pk, ""), utc(registered_us).isoformat(), metric, values.get(pk, ""))
+                counted = (found.copies[pk][state] for state in _COUNTED)
+                beside = found.paths.get(pk, ""), found.pins.get(pk, "")
+                yield (*told, *counted, *beside, utc(registered_us).isoformat(), metric, values.get(pk, ""))

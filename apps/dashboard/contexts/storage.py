@@ -56,6 +56,7 @@ class StoragePage:
     copies: int
     size: str
     keeping: KeepingShown
+    has_unknown_medium: bool
     emission: WouldBe | None
     emission_range: str
     unpriced: str  # energy that no factor prices, in words; '' for none
@@ -75,14 +76,17 @@ def storage_page(*, lab: Lab, now: int) -> StoragePage:
     whole = costs(lots)
     by_project = grouped_costs({lot: lot.project_id for lot in lots})
     by_medium = grouped_costs({lot: lot.medium for lot in lots})
+    known = [each for each in by_project.values() if each.keeping.known]
+    priced = [each for each in by_project.values() if each.is_carbon_known]
     units = Units(
-        unit_for("energy_mj", [each.keeping.energy_mj for each in by_project.values()], column=True),
-        unit_for("emission_ug", [each.emission_ug for each in by_project.values()], column=True),
+        unit_for("energy_mj", [each.keeping.energy_mj for each in known], column=True),
+        unit_for("emission_ug", [each.emission_ug for each in priced], column=True),
     )
     return StoragePage(
         copies=whole.copies,
         size=size(whole.bytes),
         keeping=keeping_shown(whole.keeping),
+        has_unknown_medium=whole.keeping.unknown_bytes > 0,
         emission=emission_shown(whole),
         emission_range=_emission_range(whole),
         unpriced=_unpriced(whole),

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from zoneinfo import ZoneInfo
 
 from django import template
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from apps.catalog.packs import Pack, notices
@@ -116,6 +116,12 @@ register.filter("share", share)
 def unbroken(text: str) -> str:
     """Keep a number and its unit on one line of a heading."""
     return text.replace(" ", "\xa0")
+
+
+@register.filter
+def at_slashes(path: str) -> SafeString:
+    """Let a path break behind its slashes."""
+    return format_html_join(SafeString("/<wbr>"), "{}", ((part,) for part in path.split("/")))
 
 
 @register.filter
