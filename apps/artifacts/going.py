@@ -1,13 +1,12 @@
 """Which lines of a plan may go now: what was approved, less what was pinned, promoted, held, used or lost other copies
 since, and less folders in which anything lies that does not go."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from django.db.models import Count
-
-from apps.artifacts.choices import CopyState, Form, LineOutcome, PlanState
+from apps.artifacts.choices import CopyState, Form, PlanState
 from apps.artifacts.models import Copy, Plan, PlanLine
+from apps.artifacts.others import elsewhere
 from apps.artifacts.proposing import why_kept
 
 
@@ -23,7 +22,7 @@ def going(plan: Plan, now: int) -> list[Going]:
     """Return all lines of a plan that is approved, or was carried out, with why each stays at ``now``."""
     lines = list(plan.lines.select_related("artifact", "copy").order_by("pk"))
     kept = why_kept(plan.lab, {line.artifact_id: line.artifact for line in lines}, now)
-    there = _there(line.artifact_id for line in lines)
+    there = elsewhere(line.artifact_id for line in lines)
     found = []
     for line in lines:
         if plan.state not in (PlanState.APPROVED, PlanState.APPLIED):
@@ -32,8 +31,8 @@ def going(plan: Plan, now: int) -> list[Going]:
             why = line.objection or "it is not ticked"
         elif line.artifact_id in kept:
             why = kept[line.artifact_id]
-        elif not line.is_last_copy and there.get(line.artifact_id, 0) <= _own(line):
-            why = "it was to go as one of several copies, and is the last by now"
+        elif not line.is_last_copy and there.is_last(line.copy):
+            why = "it was to go as one of several copies, and no other is sure to be there by now"
         else:
             why = ""
         found.append(Going(line, why))
@@ -69,13 +68,3 @@ def _above(path: str) -> Iterator[str]:
     while end > 0:
         yield path[:end]
         end = path.rfind("/", 0, end)
-
-
-def _own(line: PlanLine) -> int:
-    """Return how many of the copies that are there are this line's: one, or none once it is in the trash."""
-    return 0 if line.outcome in (LineOutcome.TRASHED, LineOutcome.DELETED) else 1
-
-
-def _there(artifacts: Iterable[int]) -> dict[int, int]:
-    rows = Copy.objects.filter(artifact__in=list(artifacts), state=CopyState.PRESENT).values("artifact")
-    return dict(rows.annotate(many=Count("pk")).values_list("artifact", "many"))

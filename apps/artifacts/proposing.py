@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from django.db.models import Count, Q
+from django.db.models import Q
 
 from apps.accounts.models import Lab, Project
 from apps.artifacts.choices import INPUTS, ArtifactState, CopyState, Kind, Role
 from apps.artifacts.costs import Again, Year, making_again, rate_at, year_of
 from apps.artifacts.holding import held_by
 from apps.artifacts.models import Artifact, Copy, LineageEdge, Pin, RetentionDays
+from apps.artifacts.others import elsewhere
 from apps.artifacts.retention import (
     DEFAULT_DAYS,
     NEVER,
@@ -185,20 +186,12 @@ def _referenced(artifacts: Iterable[int]) -> set[int]:
 
 def _with_costs(lab: Lab, node: Node, due: Sequence[tuple[Copy, Retention, int]], now: int) -> list[Proposal]:
     artifacts = {copy.artifact_id for copy, _, _ in due}
-    rate, alone, again = rate_at(lab, node, now), _copies_there(lab, artifacts), making_again(lab, artifacts)
+    rate, there, again = rate_at(lab, node, now), elsewhere(artifacts), making_again(lab, artifacts)
     found = [
-        Proposal(copy, kept, at_us, alone[copy.artifact_id] == 1, year_of(copy, rate), again.get(copy.artifact_id))
+        Proposal(copy, kept, at_us, there.is_last(copy), year_of(copy, rate), again.get(copy.artifact_id))
         for copy, kept, at_us in due
     ]
     return sorted(found, key=lambda each: (-each.copy.artifact.bytes, each.copy.pk))
-
-
-def _copies_there(lab: Lab, artifacts: Iterable[int]) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for part in _parts(artifacts):
-        rows = Copy.objects.filter(lab=lab, artifact__in=part, state=CopyState.PRESENT).values("artifact")
-        found.update(rows.annotate(many=Count("pk")).values_list("artifact", "many"))
-    return found
 
 
 def _parts(values: Iterable[T]) -> Iterator[list[T]]:

@@ -233,7 +233,44 @@ def test_the_last_copy_does_not_go_as_one_of_several(lab: SmallLab, run: Run) ->
     assert [line.is_last_copy for line in lines] == [False, False]
     note_outcomes(plan=plan, outcomes=[Outcome(lines[0].pk, LineOutcome.TRASHED)], by=None, now=LATER)
     stays = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER)}
-    assert "the last by now" in stays[lines[1].pk]
+    assert "no other is sure" in stays[lines[1].pk]
+
+
+def test_a_copy_that_was_refused_is_not_counted_on_until_it_is_read_again(lab: SmallLab, run: Run) -> None:
+    """It changed, or nothing lies there any more: the machine said so."""
+    made = checkpoint(lab, run, 1, "/ckpt/second")
+    plan = approved(lab)
+    first, second = plan.lines.filter(artifact=made).order_by("pk")
+    note_outcomes(plan=plan, outcomes=[Outcome(first.pk, LineOutcome.REFUSED, "it changed")], by=None, now=LATER)
+
+    def stay() -> list[bool]:
+        found = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER)}
+        return ["no other is sure" in found[line.pk] for line in (first, second)]
+
+    assert stay() == [False, True]
+    (again,) = (each for each in proposals(lab.lab, lab.node, now=LATER) if each.copy.pk == second.copy_id)
+    assert again.is_last_copy
+    note_outcomes(plan=plan, outcomes=[Outcome(second.pk, LineOutcome.REFUSED, "it changed")], by=None, now=LATER)
+    assert stay() == [True, True]
+    Copy.objects.filter(artifact=made).update(hashed_us=LATER + 1)
+    assert stay() == [False, False]
+
+
+def test_the_same_path_on_another_machine_may_be_the_same_file(lab: SmallLab, run: Run) -> None:
+    """A share that two machines mount."""
+    made = checkpoint(lab, run, 1)
+    copy = Copy.objects.get(artifact=made)
+    other = register_node(lab=lab.lab, uuid=uuid4(), hostname="ws-2", facts={}, site=lab.site, now=T0)
+    elsewhere = Copy.objects.create(
+        lab=lab.lab, artifact=made, node=other, path=copy.path, place="0" * 64, first_us=T0, seen_us=T0, hashed_us=T0
+    )
+
+    def is_last() -> bool:
+        return next(each.is_last_copy for each in proposals(lab.lab, lab.node, now=LATER) if each.copy.pk == copy.pk)
+
+    assert is_last()
+    Copy.objects.filter(pk=elsewhere.pk).update(path="/mnt/other")
+    assert not is_last()
 
 
 def test_a_folder_does_not_take_with_it_what_stays(lab: SmallLab, run: Run) -> None:
