@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import Callable, Optional, TextIO, Tuple
 
 _BAR = 30
@@ -33,13 +34,18 @@ class Progress:
         self._shown_s = now_s
         text = self._text(rows, fraction, now_s, done=last, read_bytes=read_bytes)
         if not self._terminal:
-            print(text, file=self._out, flush=True)
+            self._write(text + "\n")
             return
         filled = round(_BAR * min(1.0, fraction))
         line = f"[{'#' * filled}{'.' * (_BAR - filled)}] {text}"
-        self._out.write("\r" + line.ljust(self._wide) + ("\n" if last else ""))
-        self._out.flush()
+        self._write("\r" + line.ljust(self._wide) + ("\n" if last else ""))
         self._wide = len(line)
+
+    def _write(self, text: str) -> None:
+        """The work goes on where nobody can be told of it: a log on a full disk, a terminal that is gone."""
+        with suppress(OSError):
+            self._out.write(text)
+            self._out.flush()
 
     def _text(self, rows: int, fraction: float, now_s: float, *, done: bool, read_bytes: Optional[int]) -> str:
         elapsed_s = now_s - self._begun_s

@@ -2,7 +2,8 @@
 come back, and is deleted once it lay there long enough. Nothing else is moved or deleted.
 
 ``places`` opens paths without following a link, ``content`` reads what lies there, ``trash`` is where it goes,
-``tombstones`` say in its place what became of it, ``journal`` keeps each step before it is done, ``server`` asks and tells,
+``writers`` tells whether a program writes to it, ``tombstones`` say in its place what became of it, ``journal`` keeps each
+step before it is done, ``lists`` what a folder held whose deletion was begun, ``server`` asks and tells,
 ``moving``, ``restoring`` and ``emptying`` are the three things that can be done, ``mending`` goes on behind a kill at any
 step of theirs, ``carrying`` is one call of the command.
 """

@@ -8,6 +8,7 @@ from typing import Callable, List, Optional
 
 from labcarbon_collect.answer_text import plain
 from labcarbon_collect.commands import Failed
+from labcarbon_collect.lock import AlreadyRunning
 from labcarbon_collect.plan.emptying import empty_all, to_empty
 from labcarbon_collect.plan.mending import mend_all
 from labcarbon_collect.plan.moving import move_all, to_move
@@ -17,7 +18,7 @@ from labcarbon_collect.plan.told import Said, amount
 from labcarbon_collect.plan.trash import TRASH
 from labcarbon_collect.plan.work import Work
 
-_SHOWN = 20
+_SHOWN, _WORD, _WITH_A_COMMAND = 20, 400, 10_000  # a command to be typed is not cut off
 
 
 @dataclass(frozen=True)
@@ -44,27 +45,38 @@ def carry_out_plan(work: Work, asked: Asked, *, begins: Callable[[int], None], e
     """Do it; returns the exit code. Raises Failed."""
     away = ""
     try:
+        if not work.is_dry:
+            work.journal.begin()
         lines = _lines(work, asked)
         _show(work, asked, lines)
         if lines or work.journal.last or any(line.outcome == "trashed" for line in work.plan.lines):
             _confirm(work, asked, lines)
             begins(sum(line.bytes for line in lines))
-            if not work.is_dry:
-                mend_all(work)
-                lines = _lines(work, asked)
-            try:
-                _do(work, asked, lines)
-            finally:
-                ends()
-            if not work.is_dry:
-                work.tell()
+            _carry_out(work, asked, lines, ends)
     except NotAnswered as error:
         away = str(error)
-    except ValueError as error:
+    except (ValueError, AlreadyRunning) as error:
         raise Failed(str(error)) from error
     except OSError as error:
         raise Failed(f"{error}; what was done stands in {work.journal.path}, the same command goes on") from error
     return _sum_up(work, asked, away)
+
+
+def _carry_out(work: Work, asked: Asked, lines: List[Line], ends: Callable[[], None]) -> None:
+    """Whoever stops it is told what was done until then. Raises NotAnswered, ValueError, OSError for the journal."""
+    try:
+        try:
+            if not work.is_dry:
+                mend_all(work)
+                lines = [line for line in _lines(work, asked) if line.number not in work.unsettled]
+            _do(work, asked, lines)
+        finally:
+            ends()
+        if not work.is_dry:
+            work.tell()
+    except KeyboardInterrupt:
+        _sum_up(work, asked, "stopped; the same command goes on")
+        raise
 
 
 def _lines(work: Work, asked: Asked) -> List[Line]:
@@ -124,7 +136,7 @@ def _sum_up(work: Work, asked: Asked, away: str) -> int:
     for heading, rows in said:
         if rows:
             print(f"{heading}: {_count([line for line, _ in rows])}")
-            _listed(rows)
+            _listed(rows, _WITH_A_COMMAND if rows is told.refused else _WORD)
     if told.not_taken:
         print(f"the server takes no word of {len(told.not_taken):,} lines; what went of them was brought back:")
         for number, why in list(told.not_taken.items())[:_SHOWN]:
@@ -145,8 +157,11 @@ def _count(lines: List[Line]) -> str:
     return f"{len(lines):,} line{'' if len(lines) == 1 else 's'}, {amount(sum(line.bytes for line in lines))}"
 
 
-def _listed(rows: Said) -> None:
+def _listed(rows: Said, longest: int = _WORD) -> None:
     for line, word in rows[:_SHOWN]:
-        print(f"    #{line.number} {amount(line.bytes)} {plain(line.path, 300)}" + (f": {plain(word, 400)}" if word else ""))
+        print(
+            f"    #{line.number} {amount(line.bytes)} {plain(line.path, 300)}"
+            + (f": {plain(word, longest)}" if word else "")
+        )
     if len(rows) > _SHOWN:
         print(f"    and {len(rows) - _SHOWN:,} more")

@@ -8,17 +8,19 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Callable, List, Tuple
+from typing import Callable, Generator, Iterator, List, Tuple
 
 from labcarbon_collect.lc1 import manifest_hash
 from labcarbon_collect.once import Once
 from labcarbon_collect.plan.places import Stays, lies, mount_of, on_disk, open_file, open_folder, what
+from labcarbon_collect.plan.writers import nobody_writes
 
 FILE, FOLDER = "file", "folder"
 _BLOCK, _MOST_FILES, _DEEPEST = 1 << 20, 2_000_000, 64
 _UNREGISTERED = "it holds what was not registered"
+_OTHER = "{} is not what was to be deleted, it was changed since: move it away if it is wanted, else delete it by hand"
 Hashed = Callable[[int], None]  # told of each block read, in bytes
 
 
@@ -26,11 +28,16 @@ Hashed = Callable[[int], None]  # told of each block read, in bytes
 class File:
     """A plain file. ``name``: its path below the folder, empty for a file by itself."""
 
+    __slots__ = ("ctime_ns", "inode", "mtime_ns", "name", "size")  # there may be millions of them
+
     name: bytes
     inode: int
     size: int
     mtime_ns: int
     ctime_ns: int
+
+
+_Files = Generator[Tuple[File, str, int], None, None]
 
 
 @dataclass
@@ -82,25 +89,36 @@ def listed(folder: int, name: str) -> Listing:
     return found
 
 
-def digest_of(folder: int, name: str, listing: Listing, hashed: Hashed) -> str:
-    """Read all that was listed and return its digest. Raises Stays where anything is not as it was listed."""
-    if listing.form == FILE:
-        digest = _digest(folder, name, listing.files[0], mount_of(folder), hashed).hex()
-    else:
-        top = open_folder(folder, name)
-        try:
-            with closing(_Below(top)) as below:
-                mount = mount_of(folder)
-                rows = []
-                for file in listing.files:
-                    within, last = below.folder_of(file.name)
-                    rows.append((file.name, file.size, _digest(within, last, file, mount, hashed)))
-            digest = manifest_hash(rows)
-        finally:
-            os.close(top)
+def digest_of(folder: int, name: str, listing: Listing, hashed: Hashed, may_be_busy: bool = True) -> str:
+    """Read all that was listed and return its digest. Raises Stays where anything is not as it was listed, and Busy where it
+    may not be, for a file that a program has open for writing when it is to be read."""
+    mount, rows = mount_of(folder), []
+    with closing(_opened(folder, name, listing)) as files:
+        for file, last, opened in files:
+            if mount_of(opened) != mount:
+                raise Stays(f"a file system is mounted at {last}")
+            if not may_be_busy:
+                with nobody_writes(opened, _shown(file)):
+                    pass
+            rows.append((file.name, file.size, _digest(opened, last, file, hashed)))
     if listed(folder, name) != listing:
         raise Stays("it changed while it was read")
-    return digest
+    return rows[0][2].hex() if listing.form == FILE else manifest_hash(rows)
+
+
+@contextmanager
+def idle(folder: int, name: str, listing: Listing) -> Iterator[None]:
+    """No program has open for writing what was listed. Of a file, none opens it so until this ends, which is to be soon; of
+    a folder, that is asked file by file and can change behind us. Raises Stays, Busy."""
+    with closing(_opened(folder, name, listing)) as files:
+        for file, _, opened in files:
+            with nobody_writes(opened, _shown(file)):
+                if os.fstat(opened).st_ino != file.inode:
+                    raise Stays("it changed after it was read")
+                if listing.form == FILE:
+                    yield
+    if listing.form != FILE:
+        yield
 
 
 def delete(folder: int, name: str, listing: Listing) -> None:
@@ -215,36 +233,83 @@ def _file(name: bytes, about: os.stat_result) -> File:
     return File(name, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
 
 
-def _digest(folder: int, name: str, file: File, mount: str, hashed: Hashed) -> bytes:
-    if folder < 0:
-        raise Stays("it changed while it was read")
-    digest, opened = hashlib.sha256(), open_file(folder, name)
+def _opened(folder: int, name: str, listing: Listing) -> _Files:
+    """Open each file that was listed, one after the other: it, the last part of its name, its descriptor. Raises Stays."""
+    if listing.form == FILE:
+        yield from _each(folder, name, listing.files[0])
+        return
+    top = open_folder(folder, name)
     try:
-        if mount_of(opened) != mount:
-            raise Stays(f"a file system is mounted at {name}")
-        before = os.fstat(opened)
-        once, view = Once(opened, before), memoryview(bytearray(min(_BLOCK, before.st_size + 1)))
-        while count := once.read_into(view):
-            digest.update(view[:count])
-            hashed(count)
-        once.done()
-        after = os.fstat(opened)
-    except OSError as error:
-        raise Stays(f"{name} cannot be read: {error.strerror}") from error
+        with closing(_Below(top)) as below:
+            for file in listing.files:
+                within, last = below.folder_of(file.name)
+                if within < 0:
+                    raise Stays("it changed while it was read")
+                yield from _each(within, last, file)
+    finally:
+        os.close(top)
+
+
+def _each(folder: int, name: str, file: File) -> _Files:
+    opened = open_file(folder, name)
+    try:
+        yield file, name, opened
     finally:
         os.close(opened)
-    if any(_file(file.name, about) != file for about in (before, after)):
-        raise Stays("it changed while it was read")
+
+
+def _shown(file: File) -> str:
+    return f"{os.fsdecode(file.name)} in it" if file.name else "it"
+
+
+def _digest(opened: int, name: str, file: File, hashed: Hashed) -> bytes:
+    digest = hashlib.sha256()
+    for block in _blocks(opened, name, _as_listed(opened, name, file)):
+        digest.update(block)
+        hashed(len(block))
+    _as_listed(opened, name, file)
     return digest.digest()
 
 
-def _unlink(folder: int, name: str, file: File) -> None:
+def _as_listed(opened: int, name: str, file: File) -> os.stat_result:
     try:
-        about = os.lstat(name, dir_fd=folder)
-        as_listed = (about.st_ino, about.st_size, about.st_mtime_ns) == (file.inode, file.size, file.mtime_ns)
-        if not as_listed or not stat.S_ISREG(about.st_mode):
-            raise Stays(f"{name} is not what was to be deleted")
-        os.unlink(name, dir_fd=folder)
+        about = os.fstat(opened)
+    except OSError as error:
+        raise Stays(f"{name} cannot be looked at: {error.strerror}") from error
+    if _file(file.name, about) != file:
+        raise Stays("it changed while it was read")
+    return about
+
+
+def _blocks(opened: int, name: str, about: os.stat_result) -> Iterator[memoryview]:
+    """What an open file holds, block by block, up to its size in ``about``; of one that grew, a bit more. Raises Stays."""
+    once, view = Once(opened, about), memoryview(bytearray(min(_BLOCK, about.st_size + 1)))
+    left = about.st_size
+    try:
+        while left >= 0 and (count := once.read_into(view)):
+            yield view[:count]
+            left -= count
+        once.done()
+    except OSError as error:
+        raise Stays(f"{name} cannot be read: {error.strerror}") from error
+
+
+def _unlink(folder: int, name: str, file: File) -> None:
+    """Delete a file if it is the one that was listed: nothing of ours changes even its ctime, as it has no other name."""
+    try:
+        if not lies(folder, name):
+            return
+        if _file(file.name, os.lstat(name, dir_fd=folder)) != file:
+            raise Stays(_OTHER.format(name))
+        opened = open_file(folder, name)
+        try:
+            with nobody_writes(opened, name):
+                about = os.lstat(name, dir_fd=folder)
+                if _file(file.name, about) != file or not os.path.samestat(about, os.fstat(opened)):
+                    raise Stays(_OTHER.format(name))
+                os.unlink(name, dir_fd=folder)
+        finally:
+            os.close(opened)
     except FileNotFoundError:
         return
     except OSError as error:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import List
 
-from labcarbon_collect.plan.content import delete
-from labcarbon_collect.plan.journal import DELETED, DELETING, TRASHED
+from labcarbon_collect.plan.content import FOLDER, delete
+from labcarbon_collect.plan.journal import DELETED, DELETING, TRASHED, NotNoted
+from labcarbon_collect.plan.lists import forget_list, keep_list, kept_list
 from labcarbon_collect.plan.places import Stays, folder_of, lies
 from labcarbon_collect.plan.server import Line
 from labcarbon_collect.plan.tombstones import put, tombstone
-from labcarbon_collect.plan.trash import clear_away, forget, keep_listing, kept_listing, trash_in
+from labcarbon_collect.plan.trash import clear_away, forget, trash_in
 from labcarbon_collect.plan.work import Work, verified
 
 DAY_US = 86_400_000_000
@@ -44,6 +45,7 @@ def gone(work: Work, line: Line, folder: int, trash: int, since_us: int) -> str:
     except (Stays, OSError) as error:
         word = f"no tombstone could be put in its place ({error})"
     forget(trash, line.number)
+    forget_list(work.journal, line.number)
     work.journal.note(line.number, DELETED, at_us=now, path=line.path, word=word, by=work.by)
     return word
 
@@ -61,27 +63,32 @@ def _empty(work: Work, line: Line) -> None:
                 clear_away(folder, work.plan.uuid)
     except Stays as why:
         work.told.refused.append((line, f"{why}; it is left in the trash"))
+    except NotNoted:
+        raise
+    except OSError as error:
+        work.told.refused.append((line, f"{error}; the same command goes on"))
 
 
 def _delete(work: Work, line: Line, folder: int, trash: int) -> None:
     slot, is_begun = str(line.number), work.journal.state(line.number) == DELETING
     if trash < 0 or not lies(trash, slot):
         raise Stays("it is not in the trash")
-    if is_begun:
-        listing = kept_listing(trash, line.number, 0)
-        since_us = int(work.journal.last[line.number].get("since_us", 0))
+    if is_begun and line.form == FOLDER:  # a part of it may be gone: nobody can tell its digest any more
+        listing = kept_list(work.journal, trash, line.number)
     else:
         listing = verified(work.hashed, trash, slot, line)
         stays = work.stays(line)  # reading may have taken hours
         if stays:
             work.told.stays.append((line, stays))
             return
-        since_us = work.journal.at_us(line.number)
-    if not work.is_dry:
-        if not is_begun:
-            keep_listing(trash, line.number, listing)
-            work.journal.note(line.number, DELETING, at_us=work.now(), path=line.path, since_us=since_us, by=work.by)
-        delete(trash, slot, listing)
-        work.told.done.append((line, gone(work, line, folder, trash, since_us)))
-    else:
+    if work.is_dry:
         work.told.done.append((line, ""))
+        return
+    entry = work.journal.last[line.number]
+    since_us = int(entry.get("since_us", 0)) if is_begun else work.journal.at_us(line.number)
+    if not is_begun:
+        if line.form == FOLDER:
+            keep_list(work.journal, line.number, listing)
+        work.journal.note(line.number, DELETING, at_us=work.now(), path=line.path, since_us=since_us, by=work.by)
+    delete(trash, slot, listing)
+    work.told.done.append((line, gone(work, line, folder, trash, since_us)))

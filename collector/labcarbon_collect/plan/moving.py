@@ -7,14 +7,19 @@ from contextlib import closing
 from typing import List, Optional, Set
 
 from labcarbon_collect.plan.ahead import Ahead
-from labcarbon_collect.plan.content import Listing, listed
-from labcarbon_collect.plan.journal import HELD, MOVING, REFUSED, RESTORED, TRASHED, Journal
+from labcarbon_collect.plan.content import Listing, idle, listed
+from labcarbon_collect.plan.journal import HELD, MOVING, NOT_MOVED, REFUSED, RESTORED, TRASHED, Journal
 from labcarbon_collect.plan.noreplace import move_anew
 from labcarbon_collect.plan.places import Stays, folder_of, lies, on_disk, parts
 from labcarbon_collect.plan.server import Line, Plan
 from labcarbon_collect.plan.tombstones import put, tombstone
-from labcarbon_collect.plan.trash import TRASH, clear_away, slot_path, trash_in
+from labcarbon_collect.plan.trash import TRASH, clear_away, place_of, slot_path, trash_in
 from labcarbon_collect.plan.work import Work, verified
+from labcarbon_collect.plan.writers import Busy
+
+
+class Unsettled(Stays):
+    """Nobody can tell now whether something was moved."""
 
 
 def to_move(plan: Plan, journal: Journal) -> List[Line]:
@@ -42,20 +47,20 @@ def move_all(work: Work) -> None:
 
     Of the same content one copy goes at a time; the server is told and asked before the next: it knows which is the last.
     """
-    tried: Set[int] = set()
+    tried: Set[int] = set(work.unsettled)
     while True:
-        batch = _one_of_each(to_move(work.plan, work.journal), tried)
+        batch = _one_of_each(work.plan, to_move(work.plan, work.journal), tried)
         if not batch:
             return
         tried.update(line.number for line in batch)
         with closing(Ahead(work.plan, work.hashed, work.threads)) as ahead:
             for number, line in enumerate(batch):
-                ahead.begin(batch[number:])
+                ahead.begin(batch[number : number + work.threads + 1])
                 move(work, line, ahead)
                 ahead.forget(line)
                 if not work.is_dry:
                     work.tell_now_and_then()
-        if not work.is_dry and _one_of_each(to_move(work.plan, work.journal), tried):
+        if not work.is_dry and _one_of_each(work.plan, to_move(work.plan, work.journal), tried):
             work.tell()
             work.ask()
 
@@ -65,6 +70,10 @@ def move(work: Work, line: Line, ahead: Ahead) -> None:
     with_folder = work.went_with(line)
     if with_folder is not None:
         work.told.along.append((line, f"with {with_folder.path} (line {with_folder.number}), and comes back with it"))
+        return
+    waits = _waits(work, line)
+    if waits:
+        work.told.refused.append((line, waits))
         return
     try:
         _beside(work, line)
@@ -77,9 +86,22 @@ def move(work: Work, line: Line, ahead: Ahead) -> None:
         else:
             with folder_of(line.path) as folder:
                 _move(work, line, folder, parts(line.path)[-1], seen)
+    except Unsettled as why:
+        work.leave(line, str(why))
+    except Busy as why:
+        _not_now(work, line, str(why))
     except Stays as why:
         if work.journal.state(line.number) != HELD:
             work.refuse(line, str(why))
+
+
+def _not_now(work: Work, line: Line, why: str) -> None:
+    """It was not moved, or put back. Told as refused it could end the plan: it is told as nothing, and tried again."""
+    state = work.journal.state(line.number)
+    if state == MOVING:
+        work.journal.note(line.number, NOT_MOVED, at_us=work.now(), path=line.path)
+    if state != HELD:
+        work.told.refused.append((line, why))
 
 
 def settle(work: Work, line: Line, folder: int, trash: int, seen: Optional[Listing]) -> None:
@@ -89,11 +111,13 @@ def settle(work: Work, line: Line, folder: int, trash: int, seen: Optional[Listi
     try:
         if seen is None:
             verified(work.hashed, trash, slot, line)
-        elif not seen.same_after_a_move(listed(trash, slot)):
-            raise Stays("it was changed or swapped just before it was moved")
+        else:
+            with idle(trash, slot, seen):
+                if not seen.same_after_a_move(listed(trash, slot)):
+                    raise Stays("it was changed or swapped just before it was moved")
     except Stays as why:
         _put_back(work, line, folder, trash, str(why))
-        raise Stays(f"{why}; it was put back") from why
+        raise type(why)(f"{why}; it was put back") from why
     work.told.done.append((line, mark(work, line, folder, trash, work.now())))
 
 
@@ -106,7 +130,8 @@ def mark(work: Work, line: Line, folder: int, trash: int, at_us: int) -> str:
         word = f"no tombstone could be put in its place ({error}): the next call tries again"
         on_disk(trash)
         on_disk(folder)
-    work.journal.note(line.number, TRASHED, at_us=at_us, path=line.path, is_marked=not word)
+    place = place_of(folder, trash)
+    work.journal.note(line.number, TRASHED, at_us=at_us, path=line.path, is_marked=not word, place=place)
     return word
 
 
@@ -116,20 +141,38 @@ def _move(work: Work, line: Line, folder: int, name: str, seen: Listing) -> None
         with trash_in(folder, work.plan.uuid, make=True) as trash:
             if lies(trash, slot):
                 raise Stays(f"something lies at {slot_path(line.path, work.plan.uuid, line.number)} already")
-            if listed(folder, name) != seen:
-                raise Stays("it changed after it was read")
+            _look(folder, name, seen)
             work.journal.note(
                 line.number, MOVING, at_us=work.now(), path=line.path, digest=line.digest, form=line.form, by=work.by,
-                lies_at=slot_path(line.path, work.plan.uuid, line.number),
+                lies_at=slot_path(line.path, work.plan.uuid, line.number), place=place_of(folder, trash),
             )  # fmt: skip
-            try:
-                os.rename(name, slot, src_dir_fd=folder, dst_dir_fd=trash)
-            except OSError as error:
-                raise Stays(f"it cannot be moved: {error.strerror}") from error
+            with idle(folder, name, seen):  # the journal took its time: the last look is the rename's neighbour
+                _look(folder, name, seen)
+                _rename(folder, name, trash, slot)
             settle(work, line, folder, trash, seen)
     except Stays:
         clear_away(folder, work.plan.uuid)
         raise
+
+
+def _look(folder: int, name: str, seen: Listing) -> None:
+    if listed(folder, name) != seen:
+        raise Stays("it changed after it was read")
+
+
+def _rename(folder: int, name: str, trash: int, slot: str) -> None:
+    """Move it. A network file system may say that it failed where it was done. Raises Stays, Unsettled."""
+    try:
+        os.rename(name, slot, src_dir_fd=folder, dst_dir_fd=trash)
+    except OSError as error:
+        why = f"it cannot be moved: {error.strerror}"
+        try:
+            is_moved = lies(trash, slot)
+        except Stays as unknown:
+            raise Unsettled(f"{why}; {unknown}") from error
+        if is_moved:
+            raise Unsettled(f"{why}, and it lies in the trash all the same") from error
+        raise Stays(why) from error
 
 
 def _put_back(work: Work, line: Line, folder: int, trash: int, why: str) -> None:
@@ -144,6 +187,15 @@ def _put_back(work: Work, line: Line, folder: int, trash: int, why: str) -> None
     on_disk(folder)
 
 
+def _waits(work: Work, line: Line) -> str:
+    """Why a line waits for one that may lie in the trash or not: it lies in that, or the server takes that for a copy that
+    is left."""
+    for other in work.half_moved:
+        if other.digest == line.digest or line.path.startswith(other.path + "/"):
+            return f"it waits for {other.path} (line {other.number}), of which nobody can tell now whether it was moved"
+    return ""
+
+
 def _beside(work: Work, line: Line) -> None:
     """A folder does not take with it what stays."""
     if TRASH in parts(line.path):
@@ -154,10 +206,19 @@ def _beside(work: Work, line: Line) -> None:
             raise Stays(f"{other.path} in it stays ({stays})")
 
 
-def _one_of_each(lines: List[Line], tried: Set[int]) -> List[Line]:
-    found, digests = [], set()
+def _one_of_each(plan: Plan, lines: List[Line], tried: Set[int]) -> List[Line]:
+    """A folder counts with all that lies in it, of which there is one of each, too: what did not go with it goes alone."""
+    found: List[Line] = []
+    taken: Set[int] = set()
+    outside: Set[str] = set()
+    inside: Set[str] = set()
     for line in lines:
-        if line.number not in tried and line.digest not in digests:
-            digests.add(line.digest)
+        if line.number in tried:
+            continue
+        takes = {line.digest, *(other.digest for other in plan.inside(line.path))}
+        digests = inside if any(folder.number in taken for folder in plan.around(line.path)) else outside
+        if not takes & digests:
+            digests |= takes
+            taken.add(line.number)
             found.append(line)
     return found

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Collection, List
 
 from labcarbon_collect.plan.journal import DELETED, DELETING, HELD, REFUSED, RESTORED, RESTORING, TRASHED
+from labcarbon_collect.plan.lists import forget_list
 from labcarbon_collect.plan.noreplace import move_anew
 from labcarbon_collect.plan.places import Stays, folder_of, lies, on_disk, parts
 from labcarbon_collect.plan.server import Line
 from labcarbon_collect.plan.tombstones import take_away, tombstone
-from labcarbon_collect.plan.trash import clear_away, forget, trash_in
+from labcarbon_collect.plan.trash import clear_away, forget, slot_path, trash_in
 from labcarbon_collect.plan.work import Work, verified
 
 
@@ -67,14 +69,24 @@ def back(work: Work, line: Line, folder: int, *, was_held: bool) -> None:
     work.journal.note(line.number, state, at_us=work.now(), path=line.path, word=word, by=work.by)
 
 
+def by_hand(work: Work, line: Line) -> str:
+    """The command for a shell that brings a line back as it lies in the trash, over nothing that lies in its place."""
+    where = slot_path(line.path, work.plan.uuid, line.number)
+    return f"mv -nT -- {shlex.quote(where)} {shlex.quote(line.path)}"
+
+
 def _bring_back(work: Work, line: Line, folder: int, trash: int) -> None:
     slot, name, state = str(line.number), parts(line.path)[-1], work.journal.state(line.number)
     if trash < 0 or not lies(trash, slot):
         raise Stays("it was deleted" if state == DELETED else "it is not in the trash")
     if state == DELETING:
-        raise Stays("its deletion was begun, what is left of it lies in the trash")
+        where = slot_path(line.path, work.plan.uuid, line.number)
+        raise Stays(f"its deletion was begun, what is left of it lies at {where}")
     if state != HELD:
-        verified(work.hashed, trash, slot, line)
+        try:
+            verified(work.hashed, trash, slot, line, may_be_busy=True)
+        except Stays as why:
+            raise Stays(f"{why}; to have it back as it is now: {by_hand(work, line)}") from why
     if lies(folder, name):
         raise Stays("something else lies in its place now: move that away first")
     if work.is_dry:
@@ -90,6 +102,7 @@ def _bring_back(work: Work, line: Line, folder: int, trash: int) -> None:
         work.journal.note(line.number, was, at_us=since_us, path=line.path, is_marked=True)
         raise Stays(f"it cannot be brought back: {error.strerror}") from error
     forget(trash, line.number)
+    forget_list(work.journal, line.number)
     on_disk(folder)
     on_disk(trash)
     back(work, line, folder, was_held=was_held)

@@ -75,10 +75,10 @@ class Plan:
     def inside(self, path: str) -> Iterator[Line]:
         """The lines of what lies in a folder."""
         within = path + "/"
-        for found in self._paths[bisect_left(self._paths, within) :]:
-            if not found.startswith(within):
+        for number in range(bisect_left(self._paths, within), len(self._paths)):
+            if not self._paths[number].startswith(within):
                 return
-            yield self._by_path[found]
+            yield self._by_path[self._paths[number]]
 
     def around(self, path: str) -> Iterator[Line]:
         """The lines of the folders that a path lies in."""

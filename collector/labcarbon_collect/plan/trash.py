@@ -9,13 +9,11 @@ import json
 import os
 import stat
 from contextlib import contextmanager, suppress
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
-from labcarbon_collect.plan.content import File, Listing
 from labcarbon_collect.plan.places import FOLDER, Stays, lies, on_disk, open_file
 
 TRASH = ".labcarbon-trash"
-_MOST_LISTED_BYTES = 1 << 30
 
 
 def slot_path(path: str, plan: str, line: int) -> str:
@@ -36,6 +34,22 @@ def trash_in(folder: int, plan: str, *, make: bool = False) -> Iterator[int]:
             os.close(opened)
 
 
+def place_of(folder: int, trash: int) -> List[int]:
+    """What tells a trash from one that lies at the same path while its disk is away: device and inode of its folder, and its
+    own inode."""
+    about = os.fstat(folder)
+    return [about.st_dev, about.st_ino, os.fstat(trash).st_ino]
+
+
+def is_there(place: Optional[Sequence[int]], folder: int, trash: int) -> bool:
+    """Whether this is the place that was noted, so that what does not lie in its trash is gone. A device may have another
+    number after a restart: then the trash's inode is enough. ``place`` None: nobody knows, and any trash will do."""
+    if not place or (trash >= 0 and place[2] == os.fstat(trash).st_ino):
+        return trash >= 0
+    about = os.fstat(folder)
+    return list(place[:2]) == [about.st_dev, about.st_ino]
+
+
 def clear_away(folder: int, plan: str) -> None:
     """Remove a plan's trash, and the trash, where nothing lies in them any more."""
     with suppress(OSError, Stays):
@@ -49,41 +63,20 @@ def clear_away(folder: int, plan: str) -> None:
             os.rmdir(TRASH, dir_fd=folder)
 
 
-def write_into(trash: int, name: str, content: Any) -> None:
-    """Write JSON under a name in the trash, on disk when we return. Raises OSError."""
-    opened = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=trash)
+def write_into(folder: int, name: str, content: Any) -> None:
+    """Write JSON under a name in a folder of ours, on disk when we return. Raises OSError."""
+    opened = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
     with os.fdopen(opened, "w", encoding="ascii") as file:
         json.dump(content, file, indent=1 if isinstance(content, dict) else None)
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())
-    on_disk(trash)
-
-
-def keep_listing(trash: int, line: int, listing: Listing) -> None:
-    """Keep what is to be deleted, so that a deletion that was interrupted deletes that and nothing else. Raises OSError."""
-    files = [[os.fsdecode(f.name), f.inode, f.size, f.mtime_ns, f.ctime_ns] for f in listing.files]
-    folders = [[os.fsdecode(path), inode] for path, inode in listing.folders]
-    write_into(trash, f"{line}.list", [listing.form, files, folders])
-
-
-def kept_listing(trash: int, line: int, device: int) -> Listing:
-    """What was to be deleted. Raises Stays where it cannot be told."""
-    name = f"{line}.list"
-    try:
-        with os.fdopen(open_file(trash, name), encoding="ascii") as file:
-            form, files, folders = json.loads(file.read(_MOST_LISTED_BYTES))
-        return Listing(
-            str(form), device, [File(os.fsencode(f[0]), *map(int, f[1:])) for f in files],
-            [(os.fsencode(path), int(inode)) for path, inode in folders],
-        )  # fmt: skip
-    except (OSError, ValueError, TypeError, IndexError) as error:
-        raise Stays("its deletion was begun, and the list of what it held is damaged") from error
+    on_disk(folder)
 
 
 def forget(trash: int, line: int) -> None:
     """Remove what was kept beside a line that is not in the trash any more."""
-    for name in (f"{line}.list", f"{line}.tombstone"):
+    for name in (f"{line}.list", f"{line}.tombstone"):  # lists: of earlier versions
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=trash)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Callable, List, Optional
+from typing import Callable, List, Optional, Set
 
 from labcarbon_collect.plan.content import Hashed, Listing, digest_of, listed
-from labcarbon_collect.plan.journal import DELETED, DELETING, HELD, REFUSED, RESTORED, TRASHED, Journal
+from labcarbon_collect.plan.journal import DELETED, DELETING, HELD, MOVING, REFUSED, RESTORED, TRASHED, Journal
 from labcarbon_collect.plan.places import Stays
 from labcarbon_collect.plan.server import MAX_ROWS, Line, NotTaken, Plan, PlanServer, Row
 from labcarbon_collect.plan.told import Told, amount
@@ -22,7 +22,8 @@ _OUTCOME = {
 @dataclass
 class Work:
     """One call of the command. ``by``: who carries it out; ``now``: µs UTC; ``hashed``: told of each block that is read;
-    ``threads``: how many lines are read at once; ``undo``: brings a line back whose going the server does not take."""
+    ``threads``: how many lines are read at once; ``undo``: brings a line back whose going the server does not take;
+    ``unsettled``: lines of which nobody can tell now how they stand; ``half_moved``: those that were about to move."""
 
     server: PlanServer
     plan: Plan
@@ -36,6 +37,8 @@ class Work:
     told: Told = field(default_factory=Told)
     asked_s: float = field(default_factory=time.monotonic)
     told_s: float = field(default_factory=time.monotonic)
+    unsettled: Set[int] = field(default_factory=set)
+    half_moved: List[Line] = field(default_factory=list)
 
     def ask(self) -> None:
         """Ask for the plan again. Raises NotAnswered."""
@@ -64,6 +67,13 @@ class Work:
         again = (self.journal.state(line.number), self.journal.word(line.number)) == (REFUSED, word)
         if not self.is_dry and not again:
             self.journal.note(line.number, REFUSED, at_us=self.now(), path=line.path, word=word)
+
+    def leave(self, line: Line, word: str) -> None:
+        """What became of a line cannot be told now: what the journal says of it stands, until a later call can."""
+        self.told.refused.append((line, f"{word}; the next call looks again"))
+        self.unsettled.add(line.number)
+        if self.journal.state(line.number) == MOVING:
+            self.half_moved.append(line)
 
     def untold(self) -> List[Row]:
         """What the server does not know yet."""
@@ -118,8 +128,9 @@ class Work:
             self.journal.note(number, entry.pop("state"), **entry)
 
 
-def verified(hashed: Hashed, folder: int, name: str, line: Line) -> Listing:
-    """Read what lies at a place and return its listing, if it is what the line says to the last byte. Raises Stays."""
+def verified(hashed: Hashed, folder: int, name: str, line: Line, *, may_be_busy: bool = False) -> Listing:
+    """Read what lies at a place and return its listing, if it is what the line says to the last byte. Raises Stays, and Busy
+    where a program has it open for writing: what goes may not be."""
     found = listed(folder, name)
     if found.form != line.form:
         raise Stays(f"it is a {found.form}, a {line.form} was registered")
@@ -127,6 +138,6 @@ def verified(hashed: Hashed, folder: int, name: str, line: Line) -> Listing:
         raise Stays(f"it changed: {amount(found.bytes)} ({found.bytes:,} bytes), {line.bytes:,} bytes were registered")
     if len(found.files) != line.files:
         raise Stays(f"it changed: {len(found.files):,} files, {line.files:,} were registered")
-    if digest_of(folder, name, found, hashed) != line.digest:
+    if digest_of(folder, name, found, hashed, may_be_busy) != line.digest:
         raise Stays("it changed: its content is not what was registered")
     return found

@@ -193,3 +193,21 @@ def test_emptying(tmp_path: Path) -> None:
         assert sorted(snapshot(world.disk)) == sorted([*tombstones, "run", "run/changed.pt", "run/pinned.pt"])
         assert {world.tombstone(name)["state"] for name in ("hf", "run/a.pt")} == {"deleted"}
         assert was_killed or world.tombstone("hf")["deleted_at"]
+        assert len(list((world.root / "data/plans").iterdir())) == 1, "no list is left beside the journal"
+
+
+def test_restoring_what_was_about_to_be_deleted(tmp_path: Path) -> None:
+    """Deletion was begun of some lines at most: the others come back, and leave no list either."""
+
+    def later(world: World) -> None:
+        _move(world)
+        world.days = 15
+
+    for world, _ in _each_step(tmp_path, later, _empty):
+        world.carry_out(restore=[])
+        _others_are_untouched(world)
+        for number, name in ((1, "run/a.pt"), (4, "hf")):
+            if world.outcomes()[number - 1] == "restored":
+                _is_whole(world, name, number)
+        if world.outcomes()[3] != "trashed":
+            assert len(list((world.root / "data/plans").iterdir())) == 1

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.plan import moving
+from labcarbon_collect.plan import moving, writers
 from labcarbon_collect.plan.trash import TRASH
 
 from tests.collector.apply_plan.world import PLAN, World, digest_of, snapshot
@@ -153,6 +153,7 @@ def test_a_folder_above_that_is_a_link_is_not_followed(world: World, capsys: pyt
 def test_what_is_swapped_between_reading_and_moving_is_put_back(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: str
 ) -> None:
+    monkeypatch.setattr(writers, "_IS_KNOWN", False)  # with leases, whoever wants to write waits for the rename
     path = world.put("step1.pt", b"one")
     outside = world.put("precious", b"precious")
     world.plan("step1.pt")
@@ -214,6 +215,7 @@ def test_a_folder_that_is_meddled_with_between_reading_and_moving_is_put_back(
 def test_what_cannot_be_put_back_is_held_and_nobody_deletes_it(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(writers, "_IS_KNOWN", False)
     path = world.put("step1.pt", b"one")
     world.plan("step1.pt")
     rename = os.rename
@@ -383,6 +385,24 @@ def test_of_the_same_content_the_server_decides_each_time(world: World) -> None:
     assert world.carry_out() == 0
     assert (world.disk / "b.pt").exists()
     assert world.outcomes() == ["trashed", ""]
+
+
+def test_a_copy_in_a_folder_counts_as_one_of_its_content(world: World) -> None:
+    """The folder goes after the copy beside it, and only once the server was asked whether it is the last by now."""
+    world.put("a.pt", b"same")
+    world.put("hf/a.pt", b"same")
+    world.put("hf/config.json", b"{}")
+    world.plan("a.pt", "hf", "hf/a.pt")
+
+    def before(method: str) -> None:
+        if method == "GET" and world.outcomes()[0] == "trashed":
+            world.change(3, goes=False, stays="it is the last by now")
+
+    world.before = before
+    assert world.carry_out() == 1
+    assert (world.disk / "hf" / "a.pt").exists()
+    assert world.outcomes()[0] == "trashed"
+    assert "trashed" not in world.outcomes()[1:]
 
 
 def test_a_folder_does_not_take_with_it_what_stays(world: World, capsys: pytest.CaptureFixture[str]) -> None:

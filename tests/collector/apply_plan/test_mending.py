@@ -1,0 +1,406 @@
+"""After a kill, with the disk away or the trash gone: no line is lost track of, and none told as what was not seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from labcarbon_collect.lock import AlreadyRunning
+from labcarbon_collect.plan.journal import Journal
+from labcarbon_collect.plan.server import Plan
+from labcarbon_collect.plan.trash import TRASH
+
+from tests.collector.apply_plan.world import PLAN, World, snapshot
+
+
+def _killed_behind(world: World, call: str, number: int = 1, **asked: Any) -> None:
+    """Carry out in a process of its own that ends as by SIGKILL behind a call of ``os``."""
+    child = os.fork()
+    if not child:
+        try:
+            devnull = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(devnull, 1)
+            os.dup2(devnull, 2)
+            real, left = getattr(os, call), [number]
+
+            def last(*words: Any, **more: Any) -> None:
+                real(*words, **more)
+                left[0] -= 1
+                if not left[0]:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            setattr(os, call, last)
+            world.carry_out(**asked)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+
+
+def _states(world: World, number: int = 1) -> list[str]:
+    rows = [json.loads(row) for row in (world.root / "data/plans" / f"{PLAN}.jsonl").read_text().splitlines()]
+    return [row["state"] for row in rows if row["line"] == number]
+
+
+def _forget_places(world: World) -> None:
+    """The journal as an older version wrote it."""
+    path = world.root / "data/plans" / f"{PLAN}.jsonl"
+    rows = [json.loads(row) for row in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps({k: v for k, v in row.items() if k != "place"}) + "\n" for row in rows))
+
+
+@pytest.fixture
+def half(world: World) -> World:
+    """A file that was renamed to the trash, and the kill came before the journal says so."""
+    world.put("mnt/a.pt", b"aaa")
+    world.plan("mnt/a.pt")
+    _killed_behind(world, "rename")
+    assert (_states(world), world.slot("mnt/a.pt", 1).exists()) == (["moving"], True)
+    return world
+
+
+def _is_away(world: World) -> Iterator[None]:
+    (world.disk / "mnt").rename(world.root / "unmounted")
+    yield
+    (world.root / "unmounted").rename(world.disk / "mnt")
+
+
+def _is_unmounted(world: World) -> Iterator[None]:
+    """Its mount point lies there, empty."""
+    away = _is_away(world)
+    next(away)
+    (world.disk / "mnt").mkdir()
+    yield
+    (world.disk / "mnt").rmdir()
+    list(away)
+
+
+def _has_another_disk(world: World) -> Iterator[None]:
+    """One with a trash of the same plan, and files of these names."""
+    away = _is_away(world)
+    next(away)
+    (world.disk / "mnt" / TRASH / PLAN).mkdir(mode=0o700, parents=True)
+    (world.disk / "mnt" / TRASH).chmod(0o700)
+    world.put("mnt/a.pt", b"aaa")
+    yield
+    shutil.rmtree(world.disk / "mnt")
+    list(away)
+
+
+def _is_open_to_others(world: World) -> Iterator[None]:
+    (world.disk / "mnt" / TRASH).chmod(0o750)
+    yield
+    (world.disk / "mnt" / TRASH).chmod(0o700)
+
+
+HOW = [_is_away, _is_unmounted, _has_another_disk, _is_open_to_others]
+Hidden = Callable[[World], Iterator[None]]
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("then", ["move", "restore", "empty"])
+def test_a_kill_while_it_moves_and_its_disk_away_at_the_next_call(half: World, how: Hidden, then: str) -> None:
+    hidden = how(half)
+    next(hidden)
+    before = snapshot(half.disk)
+    assert half.carry_out() == 1
+    assert half.carry_out(restore=[]) == half.carry_out(empty=True) == half.carry_out(restore=[1]) == 1
+    assert (_states(half), half.outcomes(), snapshot(half.disk)) == (["moving"], [""], before)
+    list(hidden)
+    if then == "restore":
+        assert half.carry_out(restore=[]) == 0
+        assert (half.outcomes(), (half.disk / "mnt/a.pt").read_bytes()) == (["restored"], b"aaa")
+        return
+    assert half.carry_out(empty=then == "empty") == 0
+    assert (half.outcomes(), half.tombstone("mnt/a.pt")["state"]) == (["trashed"], "in the trash")
+    half.days = 15
+    assert half.carry_out(empty=True) == 0
+    assert half.outcomes() == ["deleted"]
+
+
+def test_what_cannot_be_mended_is_said(half: World, capsys: pytest.CaptureFixture[str]) -> None:
+    hidden = _is_unmounted(half)
+    next(hidden)
+    assert half.carry_out() == 1
+    said = capsys.readouterr().out
+    assert "left as it was: 1 line" in said
+    assert "is its disk mounted?" in said
+
+
+def test_a_line_that_an_older_version_called_refused_while_it_lay_in_the_trash(half: World) -> None:
+    entry = {"line": 1, "state": "refused", "at_us": 1, "word": "there is no folder"}
+    with (half.root / "data/plans" / f"{PLAN}.jsonl").open("a") as journal:
+        journal.write(json.dumps(entry) + "\n")
+    assert half.carry_out() == 0
+    assert half.outcomes() == ["trashed"]
+    assert half.carry_out(restore=[]) == 0
+    assert (half.disk / "mnt/a.pt").read_bytes() == b"aaa"
+
+
+def test_neither_the_last_other_copy_nor_what_lies_in_it_goes_meanwhile(world: World) -> None:
+    """The server takes what nobody knows of for still there."""
+    for name in ("mnt/hf/1", "mnt/hf/sub/2"):
+        world.put(name, name)
+    shutil.copytree(world.disk / "mnt/hf", world.disk / "other/hf")
+    world.plan("mnt/hf", "mnt/hf/sub/2", "other/hf")
+    _killed_behind(world, "rename")
+    hidden = _is_away(world)
+    next(hidden)
+    assert world.carry_out() == 1
+    assert (world.outcomes(), _states(world), _states(world, 2)) == (["", "", ""], ["moving"], [])
+    assert (world.disk / "other/hf/1").exists()
+    list(hidden)
+    assert world.carry_out() == 0
+    assert world.outcomes() == ["trashed"] * 3
+
+
+def test_a_rename_that_fails_and_was_done_all_the_same(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a network file system may answer."""
+    world.put("a.pt", b"aaa")
+    world.plan("a.pt")
+    rename = os.rename
+
+    def failing(*words: Any, **more: Any) -> None:
+        rename(*words, **more)
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "rename", failing)
+    assert world.carry_out() == 1
+    monkeypatch.undo()
+    assert (_states(world), world.outcomes()) == (["moving"], [""])
+    assert world.carry_out() == 0
+    assert world.outcomes() == ["trashed"]
+
+
+@pytest.fixture
+def went(world: World) -> World:
+    """A file and a folder in the trash of one folder."""
+    world.put("mnt/a.pt", b"aaa")
+    world.put("mnt/hf/1", b"1")
+    world.put("mnt/hf/2", b"2")
+    world.plan("mnt/a.pt", "mnt/hf")
+    assert world.carry_out() == 0
+    return world
+
+
+@pytest.mark.parametrize(("how", "is_old"), [*((how, False) for how in HOW), (_is_away, True), (_is_unmounted, True)])
+def test_a_disk_that_is_away_while_its_lines_lie_in_the_trash(went: World, how: Hidden, is_old: bool) -> None:
+    if is_old:
+        _forget_places(went)
+    went.days = 15
+    hidden = how(went)
+    next(hidden)
+    before = snapshot(went.disk)
+    assert went.carry_out() == went.carry_out(empty=True) == went.carry_out(restore=[]) == 1
+    assert (went.outcomes(), snapshot(went.disk)) == (["trashed"] * 2, before)
+    list(hidden)
+    assert went.carry_out(restore=[1]) == went.carry_out(empty=True) == 0
+    assert went.outcomes() == ["restored", "deleted"]
+    assert (went.disk / "mnt/a.pt").read_bytes() == b"aaa"
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_kill_while_it_is_deleted_and_its_disk_away_at_the_next_call(went: World, how: Hidden) -> None:
+    went.days = 15
+    went.pin(1)
+    _killed_behind(went, "unlink", empty=True)
+    assert _states(went, 2)[-1] == "deleting"
+    hidden = how(went)
+    next(hidden)
+    assert went.carry_out() == 1
+    assert (_states(went, 2)[-1], went.outcomes()) == ("deleting", ["trashed"] * 2)
+    list(hidden)
+    assert went.carry_out(empty=True) == 0
+    assert went.outcomes() == ["trashed", "deleted"]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_kill_while_it_comes_back_and_its_disk_away_at_the_next_call(
+    went: World, how: Hidden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labcarbon_collect.plan.restoring.move_anew", lambda *words: os.kill(os.getpid(), signal.SIGKILL))
+    child = os.fork()
+    if not child:
+        try:
+            went.carry_out(restore=[1])
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    monkeypatch.undo()
+    assert _states(went)[-1] == "restoring"
+    hidden = how(went)
+    next(hidden)
+    assert went.carry_out() == 1
+    assert (_states(went)[-1], went.outcomes()) == ("restoring", ["trashed"] * 2)
+    list(hidden)
+    assert went.carry_out(restore=[]) == 0
+    assert went.outcomes() == ["restored"] * 2
+
+
+def test_after_a_restart_the_disk_may_have_another_number(went: World) -> None:
+    """What lies in the trash is proof enough, and so is the trash itself of what was taken out of it."""
+    path = went.root / "data/plans" / f"{PLAN}.jsonl"
+    rows = [json.loads(row) for row in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps({**row, "place": [7, *row["place"][1:]]}) + "\n" for row in rows))
+    went.slot("mnt/a.pt", 1).rename(went.disk / "mnt/a.pt")
+    assert went.carry_out(restore=[]) == 0
+    assert went.outcomes() == ["restored"] * 2
+
+
+def test_a_disk_that_was_copied_is_known_anew_by_what_lies_in_its_trash(went: World) -> None:
+    shutil.copytree(went.disk / "mnt", went.root / "copied")
+    shutil.rmtree(went.disk / "mnt")
+    (went.root / "copied").rename(went.disk / "mnt")
+    assert went.carry_out() == 0
+    shutil.rmtree(went.disk / "mnt" / TRASH)
+    assert went.carry_out() == 1
+    assert went.outcomes() == ["refused"] * 2, "it is the same folder, and its trash is gone"
+
+
+def test_what_was_seen_not_to_have_moved_waits_for_no_disk(half: World) -> None:
+    """It went back, and somebody pinned it: the folder may have any other number by the next call."""
+    half.slot("mnt/a.pt", 1).write_bytes(b"changed")
+    half.pin(1)
+    assert half.carry_out() == 0
+    assert ((half.disk / "mnt/a.pt").read_bytes(), _states(half)[-1]) == (b"changed", "")
+    assert not (half.disk / "mnt" / TRASH).exists()
+    (half.disk / "mnt").rename(half.root / "moved")
+    shutil.copytree(half.root / "moved", half.disk / "mnt")
+    assert half.carry_out() == 0
+    assert half.outcomes() == [""]
+
+
+@pytest.mark.parametrize("content", [b"aaa", b"other", None])
+def test_a_trash_that_was_removed_by_hand(went: World, content: bytes | None, capsys: pytest.CaptureFixture[str]) -> None:
+    """What has the name then is read before it is called back."""
+    shutil.rmtree(went.disk / "mnt" / TRASH)
+    if content is not None:
+        went.put("mnt/a.pt", content)
+    assert went.carry_out() == 1
+    assert went.outcomes() == ["restored" if content == b"aaa" else "refused", "refused"]
+    assert ("what has its name now is not it: it changed" in capsys.readouterr().out) == (content == b"other")
+    if content is not None:
+        assert (went.disk / "mnt/a.pt").read_bytes() == content
+    assert went.carry_out() == 0
+
+
+@pytest.mark.parametrize("content", [b"aaa", b"xyz"])
+def test_what_came_back_before_a_kill_is_read_before_it_is_told(went: World, content: bytes) -> None:
+    with (went.root / "data/plans" / f"{PLAN}.jsonl").open("a") as journal:
+        journal.write(json.dumps({"line": 1, "state": "restoring", "at_us": 1, "was_held": False}) + "\n")
+    went.slot("mnt/a.pt", 1).unlink()
+    went.put("mnt/a.pt", content)
+    assert went.carry_out() == (0 if content == b"aaa" else 1)
+    assert went.outcomes() == ["restored" if content == b"aaa" else "refused", "trashed"]
+
+
+def test_two_runs_of_one_plan(world: World) -> None:
+    """Also where each has a network of its own, as containers do, and sees nothing of the other's socket."""
+    world.put("a.pt", b"aaa")
+    world.plan("a.pt")
+    seen: list[str] = []
+
+    def second(method: str) -> None:
+        seen.append(method)
+        with pytest.raises(AlreadyRunning, match="another labcarbon-collect apply-plan is at work on this plan"):
+            world.carry_out()
+
+    world.hashed = lambda size: None if seen else second("reading")
+    assert world.carry_out() == 0
+    assert (seen, world.outcomes()) == (["reading"], ["trashed"])
+    assert world.carry_out(restore=[]) == 0, "the lock goes with the run"
+
+
+def test_where_files_cannot_be_locked_it_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot(*words: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", cannot)
+    world.put("a.pt", b"aaa")
+    world.plan("a.pt")
+    assert world.carry_out() == 0
+
+
+def test_what_changed_in_the_trash_comes_back_by_the_command_that_is_said(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "it's " + "a/" * 150 + "-x $HOME.pt"
+    world.put(name, b"aaa")
+    world.plan(name)
+    assert world.carry_out() == 0
+    world.slot(name, 1).write_bytes(b"new")
+    world.days = 15
+    assert world.carry_out(restore=[1]) == 1
+    said = capsys.readouterr().out
+    command = said[said.index("mv -nT ") :].splitlines()[0]
+    assert shlex.split(command)[-1] == str(world.disk / name)
+    subprocess.run(["/bin/sh", "-c", command], check=True)
+    assert (world.disk / name).read_bytes() == b"new"
+    assert world.carry_out() == 1
+    assert world.outcomes() == ["refused"], "it is not what went"
+    assert (world.disk / name).read_bytes() == b"new"
+
+
+def test_whoever_stops_it_is_told_what_was_done(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.pt", "b.pt"):
+        world.put(name)
+    world.plan("a.pt", "b.pt")
+    world.threads = 1
+    rename, gone = os.rename, []
+
+    def once(*words: Any, **more: Any) -> None:
+        if words[0] == "b.pt":
+            raise KeyboardInterrupt
+        gone.append(words[0])
+        rename(*words, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "rename", once)
+        with pytest.raises(KeyboardInterrupt):
+            world.carry_out()
+    said = capsys.readouterr()
+    assert "moved to the trash: 1 line" in said.out
+    assert "the same command goes on" in said.err
+    assert "not told to the server: 1 line" in said.err
+    assert world.carry_out() == 0
+    assert world.outcomes() == ["trashed", "trashed"]
+
+
+def test_the_lines_in_a_folder_are_found_without_copying_all_paths(tmp_path: Path) -> None:
+    class Counted(list):  # type: ignore[type-arg]
+        def __getitem__(self, index: Any) -> Any:
+            assert not isinstance(index, slice)
+            return super().__getitem__(index)
+
+    world = World(tmp_path)
+    for name in ("a/1", "a/2", "a0", "b"):
+        world.put(name)
+    world.plan("a", "a/1", "a/2", "a0", "b")
+    plan = Plan("", "", "", "", "", 1, "", "", [_line(row) for row in world.transport.read()["lines"]])
+    plan._paths = Counted(plan._paths)
+    assert [line.number for line in plan.inside(str(world.disk / "a"))] == [2, 3]
+
+
+def _line(row: dict[str, Any]) -> Any:
+    from labcarbon_collect.plan.server import _line as line
+
+    return line(row)
+
+
+def test_the_journal_is_let_go_of(tmp_path: Path) -> None:
+    first, second = Journal(tmp_path, PLAN), Journal(tmp_path, PLAN)
+    first.begin()
+    with pytest.raises(AlreadyRunning):
+        Journal(tmp_path, PLAN)
+    with pytest.raises(AlreadyRunning):
+        second.begin()
+    first.close()
+    Journal(tmp_path, PLAN).close()

@@ -1,0 +1,71 @@
+"""How a line is read: to its listed end, whoever else writes, and whether or not anybody can be told of it."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+import pytest
+from labcarbon_collect import progress
+from labcarbon_collect.commands.apply_plan import _Read
+from labcarbon_collect.plan.content import File, digest_of, listed
+from labcarbon_collect.plan.places import Stays
+
+from tests.collector.apply_plan.world import World
+
+
+class Full(io.StringIO):
+    """A log on a full disk."""
+
+    def write(self, text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_progress_that_cannot_be_told_is_no_fault_of_a_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.put("a.pt")
+    world.put("b.pt")
+    world.plan("a.pt", "b.pt")
+    monkeypatch.setattr(progress, "_PLAIN_EVERY_S", 0.0)
+    monkeypatch.setattr(sys, "stderr", Full())
+    read = _Read()
+    read.begins(8)
+    world.hashed = read
+    assert world.carry_out() == 0
+    assert world.outcomes() == ["trashed", "trashed"]
+
+
+def test_what_counts_the_bytes_is_not_taken_for_the_file(world: World) -> None:
+    """Whatever it raises."""
+    world.put("a.pt")
+    folder = os.open(world.disk, os.O_RDONLY)
+
+    def broken(size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    try:
+        with pytest.raises(OSError, match="No space"):
+            digest_of(folder, "a.pt", listed(folder, "a.pt"), broken)
+    finally:
+        os.close(folder)
+
+
+def test_a_file_that_grows_is_read_no_further_than_it_was_long(world: World) -> None:
+    path = world.put("log", b"x" * (3 << 20))
+    folder, read = os.open(world.disk, os.O_RDONLY), []
+
+    def hashed(size: int) -> None:
+        read.append(size)
+        assert len(read) < 20, "it is read for as long as it grows"
+        os.truncate(path, path.stat().st_size + (2 << 20))
+
+    try:
+        with pytest.raises(Stays, match="it changed while it was read"):
+            digest_of(folder, "log", listed(folder, "log"), hashed)
+    finally:
+        os.close(folder)
+    assert sum(read) <= (3 << 20) + (1 << 20)
+
+
+def test_a_file_in_a_list_takes_little_memory() -> None:
+    assert not hasattr(File(b"a", 1, 2, 3, 4), "__dict__")

@@ -1,0 +1,298 @@
+"""What a program writes to, or could write to unseen, is neither moved nor deleted."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from labcarbon_collect.plan import moving, writers
+from labcarbon_collect.plan.journal import Journal
+from labcarbon_collect.plan.trash import TRASH
+
+from tests.collector.apply_plan.world import PLAN, World, snapshot
+
+pytestmark = pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="leases are Linux'")
+
+
+def _state(world: World, line: int) -> str:
+    with closing(Journal(world.root / "data/plans", PLAN)) as journal:
+        return journal.state(line)
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    """Map a file, with a page that was written to already: no later write to it changes the file's times."""
+    with path.open("r+b") as file:
+        found = mmap.mmap(file.fileno(), 0)
+    found[0:1] = found[0:1]
+    return found
+
+
+def _rewrite(path: Path) -> None:
+    """Other content of the same size, and the old time of change put back."""
+    times = path.stat()
+    path.write_bytes(b"X" * times.st_size)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@pytest.fixture(params=["a.pt", "hf"])
+def line(world: World, request: pytest.FixtureRequest) -> tuple[str, Path]:
+    """A plan of one line: its name, and the file of it that is written to."""
+    name = str(request.param)
+    path = world.put(name if name == "a.pt" else "hf/sub/1", b"A" * 100)
+    world.plan(name)
+    return name, path
+
+
+def test_a_file_that_is_open_for_writing_stays_until_it_is_closed(
+    world: World, line: tuple[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = line[1]
+    with path.open("r+b"):
+        assert world.carry_out(dry=True) == 1
+        assert world.carry_out() == 1
+        assert (
+            "is open for writing by a program: end it (fuser shows which), then the same command" in capsys.readouterr().out
+        )
+        assert path.exists()
+        assert not (world.disk / TRASH).exists()
+    assert world.transport.read()["state"] == "approved"
+    assert world.carry_out() == 0
+    assert world.outcomes() == ["trashed"]
+
+
+def test_a_file_that_is_open_for_reading_goes(world: World, line: tuple[str, Path]) -> None:
+    with line[1].open("rb"):
+        assert world.carry_out() == 0
+        world.days = 20
+        assert world.carry_out(empty=True) == 0
+    assert world.outcomes() == ["deleted"]
+
+
+@pytest.mark.parametrize("since", ["before", "after it was read"])
+def test_a_mapped_file_is_not_moved(
+    world: World, line: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, since: str
+) -> None:
+    name, path = line
+    maps = [_mapped(path)] if since == "before" else []
+    look = moving.listed
+
+    def late(folder: int, name: str) -> Any:
+        found = look(folder, name)
+        if not maps:
+            maps.append(_mapped(path))
+        return found
+
+    monkeypatch.setattr(moving, "listed", late)
+    assert world.carry_out() == 1
+    assert path.read_bytes() == b"A" * 100
+    assert maps
+    assert not world.slot(name, 1).exists()
+    assert _state(world, 1) == "", "as if nothing was begun: no later call asks where it went"
+
+
+def test_a_folder_with_a_file_that_is_opened_just_before_the_move_is_put_back(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody holds all files of a folder at once."""
+    path = world.put("hf/sub/1")
+    world.plan("hf")
+    rename, opened = os.rename, []
+
+    def renamed(source: str, target: str, **folders: int) -> None:
+        if source == "hf":
+            opened.append(os.open(path, os.O_WRONLY))
+        rename(source, target, **folders)
+
+    monkeypatch.setattr(os, "rename", renamed)
+    assert world.carry_out() == 1
+    assert "sub/1 in it is open for writing by a program" in capsys.readouterr().out
+    assert path.exists()
+    assert world.outcomes() == [""]
+    assert _state(world, 1) == ""
+    os.close(opened.pop())
+    monkeypatch.undo()
+    assert world.carry_out() == 0
+    assert world.outcomes() == ["trashed"]
+
+
+def test_nobody_opens_a_file_for_writing_while_it_is_moved(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = world.put("a.pt")
+    world.plan("a.pt")
+    rename, tried = os.rename, []
+
+    def renamed(source: str, target: str, **folders: int) -> None:
+        if source == "a.pt":
+            with pytest.raises(BlockingIOError):
+                os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+            tried.append(source)
+        rename(source, target, **folders)
+
+    monkeypatch.setattr(os, "rename", renamed)
+    assert world.carry_out() == 0
+    assert tried, "and the signal that somebody waits did not end us"
+    world.slot("a.pt", 1).open("r+b").close()
+
+
+def test_a_change_while_the_journal_is_written_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = world.put("a.pt", b"A" * 100)
+    world.plan("a.pt")
+    note = Journal.note
+
+    def late(journal: Journal, number: int, state: str, **facts: Any) -> None:
+        note(journal, number, state, **facts)
+        if state == "moving":
+            _rewrite(path)
+
+    monkeypatch.setattr(Journal, "note", late)
+    assert world.carry_out() == 1
+    assert path.read_bytes() == b"X" * 100
+    assert world.outcomes() == ["refused"]
+
+
+@pytest.fixture
+def went(world: World, line: tuple[str, Path]) -> tuple[World, Path]:
+    """A line that lies in the trash for long enough: the machine, and the file of it that is written to."""
+    assert world.carry_out() == 0
+    world.days = 20
+    name, path = line
+    return world, world.slot(name, 1) / path.relative_to(world.disk / name)
+
+
+def _between(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Act after all was verified, before anything is deleted."""
+    note = Journal.note
+
+    def late(journal: Journal, number: int, state: str, **facts: Any) -> None:
+        note(journal, number, state, **facts)
+        if state == "deleting":
+            act()
+
+    monkeypatch.setattr(Journal, "note", late)
+
+
+def test_what_is_rewritten_after_it_was_verified_is_not_deleted(
+    went: tuple[World, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world, path = went
+    _between(monkeypatch, lambda: _rewrite(path))
+    for _ in range(2):
+        assert world.carry_out(empty=True) == 1
+        assert path.read_bytes() == b"X" * 100
+    monkeypatch.undo()
+    path.unlink()
+    world.carry_out(empty=True)
+    assert world.outcomes() == ["deleted"]
+
+
+def test_what_is_rewritten_after_a_kill_is_not_deleted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of which a part is deleted already: nobody can tell its digest any more."""
+    world.put("hf/1", b"1" * 100)
+    world.put("hf/2", b"2" * 100)
+    world.plan("hf")
+    world.carry_out()
+    world.days = 20
+    child = os.fork()
+    if not child:
+        unlink = os.unlink
+
+        def killed(name: str, **folders: int) -> None:
+            unlink(name, **folders)
+            if name == "1":
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        monkeypatch.setattr(os, "unlink", killed)
+        world.carry_out(empty=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert _state(world, 1) == "deleting"
+    left = world.slot("hf", 1) / "2"
+    _rewrite(left)
+    assert world.carry_out(empty=True) == 1
+    assert snapshot(world.slot("hf", 1)) == {"2": b"X" * 100}
+
+
+@pytest.mark.parametrize("when", ["before", "between"])
+def test_a_mapped_file_is_not_deleted(went: tuple[World, Path], monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    world, path = went
+    maps = [_mapped(path)] if when == "before" else []
+    if when == "between":
+        _between(monkeypatch, lambda: maps.append(_mapped(path)))
+    assert world.carry_out(empty=True) == 1
+    assert path.read_bytes() == b"A" * 100
+    if when == "before":
+        maps.pop().close()
+        assert world.carry_out(empty=True) == 0, "the same command goes on"
+        assert world.outcomes() == ["deleted"]
+
+
+def test_what_a_program_writes_to_can_come_back(went: tuple[World, Path], line: tuple[str, Path]) -> None:
+    world, path = went
+    with path.open("r+b"):
+        assert world.carry_out(restore=[]) == 0
+    assert line[1].exists()
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EACCES, errno.ENOLCK, errno.ENOTSUP, errno.EPERM])
+def test_where_the_kernel_cannot_tell_it_goes(world: World, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    _leases_fail(monkeypatch, number)
+    world.put("a.pt")
+    world.plan("a.pt")
+    assert world.carry_out() == 0
+    assert world.outcomes() == ["trashed"]
+
+
+def test_a_kernel_that_fails_to_tell_is_believed_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    _leases_fail(monkeypatch, errno.EIO)
+    world.put("a.pt")
+    world.plan("a.pt")
+    assert world.carry_out() == 1
+    assert (world.disk / "a.pt").exists()
+
+
+@pytest.mark.parametrize(("kind", "goes"), [("nfs4", True), ("cifs", True), ("ext4", False), ("", False)])
+def test_over_a_network_no_lease_says_nothing(world: World, monkeypatch: pytest.MonkeyPatch, kind: str, goes: bool) -> None:
+    _leases_fail(monkeypatch, errno.EAGAIN)
+    monkeypatch.setattr(writers, "_file_system", lambda opened: kind)
+    world.put("a.pt")
+    world.plan("a.pt")
+    assert world.carry_out() == (0 if goes else 1)
+
+
+def test_the_file_system_that_a_file_lies_on() -> None:
+    with Path("/proc/self/mountinfo").open() as told:
+        assert writers._file_system(told.fileno()) == "proc"
+
+
+def _leases_fail(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def no_lease(opened: int, what: int, word: int = 0) -> int:
+        if what == fcntl.F_SETLEASE:
+            raise OSError(number, os.strerror(number))
+        return 0
+
+    monkeypatch.setattr(writers.fcntl, "fcntl", no_lease)
+
+
+def test_somebody_who_waits_to_write_does_not_end_us(world: World) -> None:
+    """And waits for a moment only."""
+    path = world.put("a.pt")
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        with writers.nobody_writes(opened, "it"):
+            waiting = threading.Thread(target=lambda: path.open("ab").close())
+            waiting.start()
+            time.sleep(0.1)
+            assert waiting.is_alive()
+        waiting.join(10)
+        assert not waiting.is_alive()
+    finally:
+        os.close(opened)
