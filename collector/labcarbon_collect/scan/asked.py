@@ -24,7 +24,8 @@ _PATH = "CAST(sub.path || '/' || name AS BLOB)"
 # Names of one inode are one copy.
 _SAME = f"""
 SELECT digest, MAX(size), COUNT(DISTINCT COALESCE(link, CAST(folder AS TEXT) || '/' || hex(name))) AS many
-{_THERE} AND state = 0 GROUP BY digest HAVING COUNT(*) > 1 AND many > 1
+{_THERE} AND state = 0 AND digest IN (SELECT digest {_THERE} AND state = 0 GROUP BY digest HAVING COUNT(*) > 1)
+GROUP BY digest HAVING many > 1
 """
 _MOVED = """
 SELECT COALESCE(SUM(MIN(c.n, w.n)), 0) FROM (SELECT digest, COUNT(*) n FROM came GROUP BY digest) c

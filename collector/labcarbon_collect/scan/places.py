@@ -141,8 +141,16 @@ class Local:
         with os.scandir(path or b"/") as entries:
             for entry in entries:
                 name = entry.name
-                if not name.startswith(b".") and name != b"__pycache__":
-                    _note(entry, name, found)
+                if name.startswith(b".") or name == b"__pycache__":
+                    continue
+                if entry.is_file(follow_symlinks=False):
+                    _note_file(entry, name, found)
+                elif entry.is_symlink():
+                    found.links.append(name)
+                elif entry.is_dir(follow_symlinks=False):
+                    found.folders.append(name)
+                else:
+                    found.special += 1
         found.files.sort()
         found.folders.sort()
         return found
@@ -163,22 +171,11 @@ class Local:
             raise LeadsOut(f"{os.fsdecode(os.path.basename(path))} in it is a link that leads out of what is scanned")
 
 
-def _note(entry: os.DirEntry[bytes], name: bytes, found: Listing) -> None:
-    if not entry.is_file(follow_symlinks=False):
-        if entry.is_symlink():
-            found.links.append(name)
-        elif entry.is_dir(follow_symlinks=False):
-            found.folders.append(name)
-        else:
-            found.special += 1
-        return
+def _note_file(entry: os.DirEntry[bytes], name: bytes, found: Listing) -> None:
     try:
         about = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         return  # it went while we looked
-    if not stat.S_ISREG(about.st_mode):
-        found.special += 1
-        return
     found.files.append((name, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
     if about.st_nlink > 1:
         found.linked[name] = f"{about.st_dev}:{about.st_ino}"

@@ -10,7 +10,7 @@ import sqlite3
 import time
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from labcarbon_collect.fingerprint.digest_cache import signed
 from labcarbon_collect.lc1 import manifest_hash
@@ -110,8 +110,8 @@ class State:
 
     def stamps(
         self, folder: int, first: bytes, until: Optional[bytes], *, members: bool, unread: bool = False
-    ) -> Set[Stamp]:
-        """How files of a folder, from one name to before another, were when they were looked at.
+    ) -> List[Stamp]:
+        """How files of a folder, from one name to before another, were when they were looked at, sorted.
 
         A file that may have changed since unseen has a time that no file has. ``unread``: only those of no format.
         """
@@ -119,10 +119,10 @@ class State:
         end = "" if until is None else "AND name<?"
         rows = self._execute(
             "SELECT name, size, CASE WHEN settled THEN mtime_ns ELSE -1 END, ctime_ns FROM entry "
-            f"WHERE folder=? AND name>=? {end} AND {what}",
+            f"WHERE folder=? AND name>=? {end} AND {what} ORDER BY name",
             (folder, first) if until is None else (folder, first, until),
         )
-        return set(rows)
+        return rows.fetchall()
 
     def entry(self, folder: int, name: bytes) -> Optional[Entry]:
         """What is known under a name."""
