@@ -64,10 +64,10 @@ class Batch:
 
 
 class _Opened:
-    """A file that is to be read: open, or why it is not."""
+    """A file that is to be read: open, or why it is not. ``first``: how many bytes the first read takes."""
 
-    def __init__(self, task: Task, path: bytes) -> None:
-        self.task, self.path = task, path
+    def __init__(self, task: Task, path: bytes, first: int) -> None:
+        self.task, self.path, self.first = task, path, first
         self.file: Optional[Reader] = None
         self.fault: Optional[OSError] = None
 
@@ -108,11 +108,11 @@ class FileReader:
 
     def _open(self, batch: Batch, task: Task) -> _Opened:
         """Open a file, and ask for its beginning."""
-        opened = _Opened(task, batch.path + b"/" + task.stamp[0])
+        opened = _Opened(task, batch.path + b"/" + task.stamp[0], self._first(batch, task))
         try:
             opened.file = self._tree.opened(opened.path, follow=batch.is_member)
             if self._tree.open_ahead:
-                opened.file.expect(self._first(batch, task))
+                opened.file.expect(opened.first)
         except OSError as error:
             opened.fault = error
         return opened
@@ -124,7 +124,7 @@ class FileReader:
                 file = opened.reader()
                 if file.stood() != Stood(task.stamp[1], task.stamp[2]):
                     return _changed(task)
-                return self._looked_at(file, opened.path, task, batch)
+                return self._looked_at(file, opened, batch)
         except FileNotFoundError:
             return Read(task, why="it went while it was read", fault="gone")
         except Broken as broken:
@@ -137,9 +137,9 @@ class FileReader:
         whole = batch.is_member or self._take_all or _LIKELY.search(task.stamp[0]) is not None
         return min(task.stamp[1], _BLOCK if whole else _GLANCE)
 
-    def _looked_at(self, file: Reader, path: bytes, task: Task, batch: Batch) -> Read:
-        view = self._buffer()
-        size, first = task.stamp[1], self._first(batch, task)
+    def _looked_at(self, file: Reader, opened: _Opened, batch: Batch) -> Read:
+        view, task, first = self._buffer(), opened.task, opened.first
+        size = task.stamp[1]
         self._pace.take(first)
         count = file.read_into(view[:first]) if size else 0
         about: Optional[About] = None
@@ -150,7 +150,7 @@ class FileReader:
             if about is None and not self._take_all:
                 return Read(task, settled=_is_settled(task.stamp))
             about = about or unrecognised(name)
-            why = unregistrable(path)
+            why = unregistrable(opened.path)
             if why:
                 return Read(task, why=why, fault="broken")
         if self._is_dry:

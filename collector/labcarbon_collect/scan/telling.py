@@ -167,10 +167,17 @@ def _about(told: str) -> Dict[str, Any]:
 
 def moment(mtime_ns: int) -> Optional[str]:
     """A time of change as it is told; None where it lies outside the years that have four digits."""
+    seconds, ns = divmod(mtime_ns, 1_000_000_000)
     try:
-        return (_EPOCH + timedelta(microseconds=mtime_ns // 1000)).isoformat()
+        return f"{_second(seconds)}.{ns // 1000:06}+00:00"
     except OverflowError:
         return None
+
+
+@lru_cache(maxsize=1024)
+def _second(seconds: int) -> str:
+    """A second of UTC: what is written together was often written within one. Raises OverflowError."""
+    return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()
 
 
 def _size(untold: Untold) -> int:

@@ -22,8 +22,8 @@ from labcarbon_collect.scan.threads import Threads
 from labcarbon_collect.scan.walk import Here, Walk
 
 _WAIT_S = 0.2
-# Who hashes needs the interpreter for moments only; waiting 5 ms for it each time would leave cores idle.
-_SWITCH_S = 0.0005
+# Who hashes needs the interpreter for moments only, ten times a file; waiting 5 ms for it each time would leave cores idle.
+_SWITCH_S = 0.00002
 # Hundreds of thousands of names are kept for a moment, in no circles: looking for circles among them is in vain.
 _COLLECT_EVERY = 50_000
 _EMPTY = (
