@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -215,3 +217,45 @@ def test_the_journal_is_private_and_says_each_step(call: Call, world: World, fil
     assert [row["state"] for row in rows] == ["moving", "trashed"]
     assert rows[0]["path"] == str(file)
     assert len(rows[0]["digest"]) == 64
+
+
+def test_whoever_stops_it_is_told_what_was_done(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.pt", "b.pt"):
+        world.put(name)
+    world.plan("a.pt", "b.pt")
+    world.threads = 1
+    rename, gone = os.rename, []
+
+    def once(*words: Any, **more: Any) -> None:
+        if words[0] == "b.pt":
+            raise KeyboardInterrupt
+        gone.append(words[0])
+        rename(*words, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "rename", once)
+        with pytest.raises(KeyboardInterrupt):
+            world.carry_out()
+    said = capsys.readouterr()
+    assert "moved to the trash: 1 line" in said.out
+    assert "the same command goes on" in said.err
+    assert "not told to the server: 1 line" in said.err
+    assert world.carry_out() == 0
+    assert world.outcomes() == ["trashed", "trashed"]
+
+
+def test_the_lines_in_a_folder_are_found_without_copying_all_paths(tmp_path: Path) -> None:
+    class Counted(list):  # type: ignore[type-arg]
+        def __getitem__(self, index: Any) -> Any:
+            assert not isinstance(index, slice)
+            return super().__getitem__(index)
+
+    world = World(tmp_path)
+    for name in ("a/1", "a/2", "a0", "b"):
+        world.put(name)
+    world.plan("a", "a/1", "a/2", "a0", "b")
+    plan = plan_server.Plan(
+        "", "", "", "", "", 1, "", "", [plan_server._line(row) for row in world.transport.read()["lines"]]
+    )
+    plan._paths = Counted(plan._paths)
+    assert [line.number for line in plan.inside(str(world.disk / "a"))] == [2, 3]

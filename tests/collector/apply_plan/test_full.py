@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from labcarbon_collect.commands import Failed
 from labcarbon_collect.plan import emptying, journal
 from labcarbon_collect.plan.trash import TRASH
 
+from tests.collector.apply_plan.killed import kill, was_killed
 from tests.collector.apply_plan.world import PLAN, World, snapshot
 
 
@@ -124,24 +124,21 @@ def test_a_journal_that_cannot_be_written_ends_it(went: World, monkeypatch: pyte
     assert went.slot("run/a.pt", 1).exists()
 
 
-def _killed_after_a_part_is_gone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    child = os.fork()
-    if not child:
-        unlink = os.unlink
+def _killed_after_a_part_is_gone(world: World) -> None:
+    unlink = os.unlink
 
-        def killed(name: str, **folders: int) -> None:
-            unlink(name, **folders)
-            if "dir_fd" in folders and not (world.slot("hf", 2) / "1").exists():
-                os.kill(os.getpid(), signal.SIGKILL)
+    def last(name: str, **folders: int) -> None:
+        unlink(name, **folders)
+        if "dir_fd" in folders and not (world.slot("hf", 2) / "1").exists():
+            kill()
 
-        monkeypatch.setattr(os, "unlink", killed)
-        world.carry_out(empty=True)
-        os._exit(0)
-    os.waitpid(child, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "unlink", last)
+        assert was_killed(lambda: world.carry_out(empty=True))
 
 
-def test_a_list_in_the_trash_by_an_earlier_version_is_understood(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    _killed_after_a_part_is_gone(went, monkeypatch)
+def test_a_list_in_the_trash_by_an_earlier_version_is_understood(went: World) -> None:
+    _killed_after_a_part_is_gone(went)
     (kept,) = (went.root / "data/plans").glob("*.list")
     assert [row[0] for row in json.loads(kept.read_text())[1]] == ["1", "x/2"]
     assert snapshot(went.slot("hf", 2)) == {"x": None, "x/2": b"hf/x/2"}
@@ -153,9 +150,9 @@ def test_a_list_in_the_trash_by_an_earlier_version_is_understood(went: World, mo
 
 @pytest.mark.parametrize("torn", [None, "", "[]", '["folder", [[1]], []]'])
 def test_a_list_that_is_lost_or_damaged_deletes_nothing(
-    went: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], torn: str | None
+    went: World, capsys: pytest.CaptureFixture[str], torn: str | None
 ) -> None:
-    _killed_after_a_part_is_gone(went, monkeypatch)
+    _killed_after_a_part_is_gone(went)
     (kept,) = (went.root / "data/plans").glob("*.list")
     kept.unlink() if torn is None else kept.write_text(torn)
     assert went.carry_out(empty=True) == 1
@@ -165,12 +162,9 @@ def test_a_list_that_is_lost_or_damaged_deletes_nothing(
 
 def test_a_file_that_was_about_to_be_deleted_is_read_again(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the list of an earlier version says."""
-    child = os.fork()
-    if not child:
-        monkeypatch.setattr(emptying, "delete", lambda *words: os.kill(os.getpid(), signal.SIGKILL))
-        went.carry_out(empty=True)
-        os._exit(0)
-    os.waitpid(child, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(emptying, "delete", lambda *words: kill())
+        assert was_killed(lambda: went.carry_out(empty=True))
     slot = went.slot("run/a.pt", 1)
     slot.write_bytes(b"precious")
     about = slot.stat()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from labcarbon_collect.plan import noreplace
 
+from tests.collector.apply_plan.killed import kill, was_killed
 from tests.collector.apply_plan.world import World, snapshot
 
 FILES = {"run/a.pt": b"aaa", "run/changed.pt": b"was", "run/pinned.pt": b"pin", "hf/x/1": b"1", "hf/x/2": b"2", "hf/3": b"3"}
@@ -35,7 +35,7 @@ class Steps:
 
     def step(self) -> None:
         if self.left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+            kill()
         self.left -= 1
 
     def on(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,25 +64,18 @@ class Steps:
 
 
 def _killed_at(step: int, act: Callable[[World], object], world: World) -> bool:
-    """Carry out in a process of its own that ends at a step; whether it came that far."""
-    child = os.fork()
-    if not child:
-        try:
-            devnull = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(devnull, 1)
-            os.dup2(devnull, 2)
-            steps = Steps(step)
-            for name in ("rename", "unlink", "rmdir", "mkdir", "link", "fsync"):
-                setattr(os, name, steps.on(getattr(os, name)))
-            os.open, os.write = steps.opening(os.open), steps.torn(os.write)  # type: ignore[assignment]
-            noreplace._renameat2 = steps.on(noreplace._renameat2)
-            world.before = lambda method: steps.step()
-            act(world)
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-    return os.WIFSIGNALED(status)
+    """Carry out in a process of its own that is killed at a step; whether it came that far."""
+
+    def acted() -> None:
+        steps = Steps(step)
+        for name in ("rename", "unlink", "rmdir", "mkdir", "link", "fsync"):
+            setattr(os, name, steps.on(getattr(os, name)))
+        os.open, os.write = steps.opening(os.open), steps.torn(os.write)  # type: ignore[assignment]
+        noreplace._renameat2 = steps.on(noreplace._renameat2)
+        world.before = lambda method: steps.step()
+        act(world)
+
+    return was_killed(acted)
 
 
 def _is_whole(world: World, name: str, number: int, *, may_be_gone: bool = False) -> None:
@@ -124,10 +117,10 @@ def _each_step(tmp_path: Path, begun: Callable[[World], object], act: Callable[[
         root = tmp_path / str(step)
         world = _world(root)
         begun(world)
-        was_killed = _killed_at(step, act, world)
-        yield world, was_killed
+        is_cut = _killed_at(step, act, world)
+        yield world, is_cut
         shutil.rmtree(root)
-        if not was_killed:
+        if not is_cut:
             assert step > 15, "a call of this takes more steps than that"
             return
         step += 1
@@ -182,7 +175,7 @@ def test_emptying(tmp_path: Path) -> None:
         _move(world)
         world.days = 15
 
-    for world, was_killed in _each_step(tmp_path, later, _empty):
+    for world, is_cut in _each_step(tmp_path, later, _empty):
         for name, number in (("run/a.pt", 1), ("hf", 4)):
             _is_whole(world, name, number, may_be_gone=True)
         _others_are_untouched(world)
@@ -192,7 +185,7 @@ def test_emptying(tmp_path: Path) -> None:
         tombstones = ["hf.labcarbon-tombstone.json", "run/a.pt.labcarbon-tombstone.json"]
         assert sorted(snapshot(world.disk)) == sorted([*tombstones, "run", "run/changed.pt", "run/pinned.pt"])
         assert {world.tombstone(name)["state"] for name in ("hf", "run/a.pt")} == {"deleted"}
-        assert was_killed or world.tombstone("hf")["deleted_at"]
+        assert is_cut or world.tombstone("hf")["deleted_at"]
         assert len(list((world.root / "data/plans").iterdir())) == 1, "no list is left beside the journal"
 
 

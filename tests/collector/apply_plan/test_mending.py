@@ -4,45 +4,32 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
-import signal
-import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.lock import AlreadyRunning
-from labcarbon_collect.plan.journal import Journal
-from labcarbon_collect.plan.server import Plan
 from labcarbon_collect.plan.trash import TRASH
 
+from tests.collector.apply_plan.killed import kill, was_killed
 from tests.collector.apply_plan.world import PLAN, World, snapshot
 
 
 def _killed_behind(world: World, call: str, number: int = 1, **asked: Any) -> None:
-    """Carry out in a process of its own that ends as by SIGKILL behind a call of ``os``."""
-    child = os.fork()
-    if not child:
-        try:
-            devnull = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(devnull, 1)
-            os.dup2(devnull, 2)
-            real, left = getattr(os, call), [number]
+    """Carry out in a process of its own that is killed behind a call of ``os``."""
+    real, left = getattr(os, call), [number]
 
-            def last(*words: Any, **more: Any) -> None:
-                real(*words, **more)
-                left[0] -= 1
-                if not left[0]:
-                    os.kill(os.getpid(), signal.SIGKILL)
+    def last(*words: Any, **more: Any) -> None:
+        real(*words, **more)
+        left[0] -= 1
+        if not left[0]:
+            kill()
 
-            setattr(os, call, last)
-            world.carry_out(**asked)
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
+    def act() -> None:
+        setattr(os, call, last)
+        world.carry_out(**asked)
+
+    assert was_killed(act)
 
 
 def _states(world: World, number: int = 1) -> list[str]:
@@ -226,15 +213,9 @@ def test_a_kill_while_it_is_deleted_and_its_disk_away_at_the_next_call(went: Wor
 def test_a_kill_while_it_comes_back_and_its_disk_away_at_the_next_call(
     went: World, how: Hidden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labcarbon_collect.plan.restoring.move_anew", lambda *words: os.kill(os.getpid(), signal.SIGKILL))
-    child = os.fork()
-    if not child:
-        try:
-            went.carry_out(restore=[1])
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr("labcarbon_collect.plan.restoring.move_anew", lambda *words: kill())
+        assert was_killed(lambda: went.carry_out(restore=[1]))
     assert _states(went)[-1] == "restoring"
     hidden = how(went)
     next(hidden)
@@ -300,107 +281,3 @@ def test_what_came_back_before_a_kill_is_read_before_it_is_told(went: World, con
     went.put("mnt/a.pt", content)
     assert went.carry_out() == (0 if content == b"aaa" else 1)
     assert went.outcomes() == ["restored" if content == b"aaa" else "refused", "trashed"]
-
-
-def test_two_runs_of_one_plan(world: World) -> None:
-    """Also where each has a network of its own, as containers do, and sees nothing of the other's socket."""
-    world.put("a.pt", b"aaa")
-    world.plan("a.pt")
-    seen: list[str] = []
-
-    def second(method: str) -> None:
-        seen.append(method)
-        with pytest.raises(AlreadyRunning, match="another labcarbon-collect apply-plan is at work on this plan"):
-            world.carry_out()
-
-    world.hashed = lambda size: None if seen else second("reading")
-    assert world.carry_out() == 0
-    assert (seen, world.outcomes()) == (["reading"], ["trashed"])
-    assert world.carry_out(restore=[]) == 0, "the lock goes with the run"
-
-
-def test_where_files_cannot_be_locked_it_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def cannot(*words: object) -> None:
-        raise OSError(38, "Function not implemented")
-
-    monkeypatch.setattr("fcntl.flock", cannot)
-    world.put("a.pt", b"aaa")
-    world.plan("a.pt")
-    assert world.carry_out() == 0
-
-
-def test_what_changed_in_the_trash_comes_back_by_the_command_that_is_said(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
-    name = "it's " + "a/" * 150 + "-x $HOME.pt"
-    world.put(name, b"aaa")
-    world.plan(name)
-    assert world.carry_out() == 0
-    world.slot(name, 1).write_bytes(b"new")
-    world.days = 15
-    assert world.carry_out(restore=[1]) == 1
-    said = capsys.readouterr().out
-    command = said[said.index("mv -nT ") :].splitlines()[0]
-    assert shlex.split(command)[-1] == str(world.disk / name)
-    subprocess.run(["/bin/sh", "-c", command], check=True)
-    assert (world.disk / name).read_bytes() == b"new"
-    assert world.carry_out() == 1
-    assert world.outcomes() == ["refused"], "it is not what went"
-    assert (world.disk / name).read_bytes() == b"new"
-
-
-def test_whoever_stops_it_is_told_what_was_done(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("a.pt", "b.pt"):
-        world.put(name)
-    world.plan("a.pt", "b.pt")
-    world.threads = 1
-    rename, gone = os.rename, []
-
-    def once(*words: Any, **more: Any) -> None:
-        if words[0] == "b.pt":
-            raise KeyboardInterrupt
-        gone.append(words[0])
-        rename(*words, **more)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "rename", once)
-        with pytest.raises(KeyboardInterrupt):
-            world.carry_out()
-    said = capsys.readouterr()
-    assert "moved to the trash: 1 line" in said.out
-    assert "the same command goes on" in said.err
-    assert "not told to the server: 1 line" in said.err
-    assert world.carry_out() == 0
-    assert world.outcomes() == ["trashed", "trashed"]
-
-
-def test_the_lines_in_a_folder_are_found_without_copying_all_paths(tmp_path: Path) -> None:
-    class Counted(list):  # type: ignore[type-arg]
-        def __getitem__(self, index: Any) -> Any:
-            assert not isinstance(index, slice)
-            return super().__getitem__(index)
-
-    world = World(tmp_path)
-    for name in ("a/1", "a/2", "a0", "b"):
-        world.put(name)
-    world.plan("a", "a/1", "a/2", "a0", "b")
-    plan = Plan("", "", "", "", "", 1, "", "", [_line(row) for row in world.transport.read()["lines"]])
-    plan._paths = Counted(plan._paths)
-    assert [line.number for line in plan.inside(str(world.disk / "a"))] == [2, 3]
-
-
-def _line(row: dict[str, Any]) -> Any:
-    from labcarbon_collect.plan.server import _line as line
-
-    return line(row)
-
-
-def test_the_journal_is_let_go_of(tmp_path: Path) -> None:
-    first, second = Journal(tmp_path, PLAN), Journal(tmp_path, PLAN)
-    first.begin()
-    with pytest.raises(AlreadyRunning):
-        Journal(tmp_path, PLAN)
-    with pytest.raises(AlreadyRunning):
-        second.begin()
-    first.close()
-    Journal(tmp_path, PLAN).close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -273,3 +275,23 @@ def test_the_trash_of_another_plan_is_left_alone(went: World) -> None:
     assert went.carry_out(empty=True) == 0
     assert (other / "1").read_bytes() == b"x"
     assert not Path(went.disk, "run", TRASH, PLAN).exists()
+
+
+def test_what_changed_in_the_trash_comes_back_by_the_command_that_is_said(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "it's " + "a/" * 150 + "-x $HOME.pt"
+    world.put(name, b"aaa")
+    world.plan(name)
+    assert world.carry_out() == 0
+    world.slot(name, 1).write_bytes(b"new")
+    world.days = 15
+    assert world.carry_out(restore=[1]) == 1
+    said = capsys.readouterr().out
+    command = said[said.index("mv -nT ") :].splitlines()[0]
+    assert shlex.split(command)[-1] == str(world.disk / name)
+    subprocess.run(["/bin/sh", "-c", command], check=True)
+    assert (world.disk / name).read_bytes() == b"new"
+    assert world.carry_out() == 1
+    assert world.outcomes() == ["refused"], "it is not what went"
+    assert (world.disk / name).read_bytes() == b"new"

@@ -6,7 +6,6 @@ import errno
 import fcntl
 import mmap
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from labcarbon_collect.plan import moving, writers
 from labcarbon_collect.plan.journal import Journal
 from labcarbon_collect.plan.trash import TRASH
 
+from tests.collector.apply_plan.killed import kill, was_killed
 from tests.collector.apply_plan.world import PLAN, World, snapshot
 
 pytestmark = pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="leases are Linux'")
@@ -201,19 +201,16 @@ def test_what_is_rewritten_after_a_kill_is_not_deleted(world: World, monkeypatch
     world.plan("hf")
     world.carry_out()
     world.days = 20
-    child = os.fork()
-    if not child:
-        unlink = os.unlink
+    unlink = os.unlink
 
-        def killed(name: str, **folders: int) -> None:
-            unlink(name, **folders)
-            if name == "1":
-                os.kill(os.getpid(), signal.SIGKILL)
+    def last(name: str, **folders: int) -> None:
+        unlink(name, **folders)
+        if name == "1":
+            kill()
 
-        monkeypatch.setattr(os, "unlink", killed)
-        world.carry_out(empty=True)
-        os._exit(0)
-    os.waitpid(child, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", last)
+        assert was_killed(lambda: world.carry_out(empty=True))
     assert _state(world, 1) == "deleting"
     left = world.slot("hf", 1) / "2"
     _rewrite(left)

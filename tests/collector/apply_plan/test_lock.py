@@ -1,0 +1,49 @@
+"""One call at a time carries out a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from labcarbon_collect.lock import AlreadyRunning
+from labcarbon_collect.plan.journal import Journal
+
+from tests.collector.apply_plan.world import PLAN, World
+
+
+def test_two_runs_of_one_plan(world: World) -> None:
+    """Also where each has a network of its own, as containers do, and sees nothing of the other's socket."""
+    world.put("a.pt", b"aaa")
+    world.plan("a.pt")
+    seen: list[str] = []
+
+    def second(method: str) -> None:
+        seen.append(method)
+        with pytest.raises(AlreadyRunning, match="another labcarbon-collect apply-plan is at work on this plan"):
+            world.carry_out()
+
+    world.hashed = lambda size: None if seen else second("reading")
+    assert world.carry_out() == 0
+    assert (seen, world.outcomes()) == (["reading"], ["trashed"])
+    assert world.carry_out(restore=[]) == 0, "the lock goes with the run"
+
+
+def test_where_files_cannot_be_locked_it_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot(*words: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", cannot)
+    world.put("a.pt", b"aaa")
+    world.plan("a.pt")
+    assert world.carry_out() == 0
+
+
+def test_the_journal_is_let_go_of(tmp_path: Path) -> None:
+    first, second = Journal(tmp_path, PLAN), Journal(tmp_path, PLAN)
+    first.begin()
+    with pytest.raises(AlreadyRunning):
+        Journal(tmp_path, PLAN)
+    with pytest.raises(AlreadyRunning):
+        second.begin()
+    first.close()
+    Journal(tmp_path, PLAN).close()
