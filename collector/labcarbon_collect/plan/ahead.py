@@ -10,7 +10,8 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Dict, Sequence
 
-from labcarbon_collect.plan.content import Hashed, Listing
+from labcarbon_collect.plan.content import Hashed
+from labcarbon_collect.plan.listing import Listing
 from labcarbon_collect.plan.places import folder_of, parts
 from labcarbon_collect.plan.server import Line, Plan
 from labcarbon_collect.plan.work import verified

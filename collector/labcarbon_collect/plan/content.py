@@ -1,4 +1,4 @@
-"""What lies at a place: listed, then read. Anything that the digest would not cover is a reason to leave all of it.
+"""What was listed at a place: read, held still, deleted.
 
 The digest is that of docs/artifacts.md: SHA-256 of a file, or of the sorted list of a folder's files.
 """
@@ -7,86 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from typing import Callable, Generator, Iterator, List, Tuple
+from typing import Callable, Generator, Iterator, Tuple
 
 from labcarbon_collect.lc1 import manifest_hash
 from labcarbon_collect.once import Once
-from labcarbon_collect.plan.places import Stays, lies, mount_of, on_disk, open_file, open_folder, what
+from labcarbon_collect.plan.listing import FILE, File, Listing, file_of, listed
+from labcarbon_collect.plan.places import Stays, lies, mount_of, on_disk, open_file, open_folder
 from labcarbon_collect.plan.writers import nobody_writes
 
-FILE, FOLDER = "file", "folder"
-_BLOCK, _MOST_FILES, _DEEPEST = 1 << 20, 2_000_000, 64
-_UNREGISTERED = "it holds what was not registered"
+_BLOCK = 1 << 20
 _OTHER = "{} is not what was to be deleted, it was changed since: move it away if it is wanted, else delete it by hand"
 Hashed = Callable[[int], None]  # told of each block read, in bytes
-
-
-@dataclass(frozen=True)
-class File:
-    """A plain file. ``name``: its path below the folder, empty for a file by itself."""
-
-    __slots__ = ("ctime_ns", "inode", "mtime_ns", "name", "size")  # there may be millions of them
-
-    name: bytes
-    inode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-
-
 _Files = Generator[Tuple[File, str, int], None, None]
-
-
-@dataclass
-class Listing:
-    """What lies at a place. ``folders``: path below and inode of each, the deepest last; of a file none."""
-
-    form: str
-    device: int
-    files: List[File] = field(default_factory=list)
-    folders: List[Tuple[bytes, int]] = field(default_factory=list)
-
-    @property
-    def bytes(self) -> int:
-        """The sum of the files' sizes."""
-        return sum(file.size for file in self.files)
-
-    def same_after_a_move(self, other: Listing) -> bool:
-        """Whether ``other`` is the very same thing under another name. Moving changes the ctime of what is moved, not of
-        what lies in it."""
-        if self.form == FILE:
-            mine, others = ([(f.inode, f.size, f.mtime_ns) for f in each.files] for each in (self, other))
-            return mine == others and (self.form, self.device) == (other.form, other.device)
-        return self == other
-
-
-def listed(folder: int, name: str) -> Listing:
-    """List what lies at a place. Raises Stays for what is no plain file or folder of plain, visible files of its own."""
-    try:
-        about = os.lstat(name, dir_fd=folder)
-    except FileNotFoundError as error:
-        raise Stays("nothing lies there") from error
-    except OSError as error:
-        raise Stays(f"it cannot be looked at: {error.strerror}") from error
-    if about.st_dev != os.fstat(folder).st_dev:
-        raise Stays("a file system is mounted there")
-    if stat.S_ISREG(about.st_mode):
-        found = Listing(FILE, about.st_dev)
-        found.files.append(_file(b"", about))
-        return found
-    if not stat.S_ISDIR(about.st_mode):
-        raise Stays(f"it is {what(folder, name)}")
-    found = Listing(FOLDER, about.st_dev)
-    top = open_folder(folder, name)
-    try:
-        _list(top, b"", 0, mount_of(folder), found)
-    finally:
-        os.close(top)
-    found.files.sort(key=lambda file: file.name)
-    return found
 
 
 def digest_of(folder: int, name: str, listing: Listing, hashed: Hashed, may_be_busy: bool = True) -> str:
@@ -187,52 +120,6 @@ class _Below:
         return here
 
 
-def _list(folder: int, path: bytes, depth: int, mount: str, found: Listing) -> None:
-    if mount_of(folder) != mount:
-        raise Stays(f"a file system is mounted in it, at {os.fsdecode(path) or 'its top'}")
-    found.folders.append((path, os.fstat(folder).st_ino))
-    try:
-        with os.scandir(folder) as entries:
-            names = sorted(os.fsencode(entry.name) for entry in entries)
-    except OSError as error:
-        raise Stays(f"{os.fsdecode(path)} in it cannot be read: {error.strerror}") from error
-    for name in names:
-        below, shown = (path + b"/" + name if path else name), os.fsdecode(name)
-        if name.startswith(b".") or name == b"__pycache__":
-            raise Stays(f"{_UNREGISTERED}: {os.fsdecode(below)}")
-        try:
-            about = os.lstat(shown, dir_fd=folder)
-        except OSError as error:
-            raise Stays(f"{os.fsdecode(below)} in it cannot be looked at: {error.strerror}") from error
-        if about.st_dev != found.device:
-            raise Stays(f"a file system is mounted in it, at {os.fsdecode(below)}")
-        if stat.S_ISREG(about.st_mode):
-            found.files.append(_file(below, about))
-        elif stat.S_ISDIR(about.st_mode):
-            _into(folder, shown, below, depth, mount, found)
-        else:
-            raise Stays(f"{_UNREGISTERED}: {os.fsdecode(below)} is {what(folder, shown)}")
-        if len(found.files) > _MOST_FILES:
-            raise Stays(f"it holds more than {_MOST_FILES:,} files")
-
-
-def _into(folder: int, name: str, path: bytes, depth: int, mount: str, found: Listing) -> None:
-    if depth >= _DEEPEST:
-        raise Stays(f"it is more than {_DEEPEST} folders deep")
-    inner = open_folder(folder, name)
-    try:
-        _list(inner, path, depth + 1, mount, found)
-    finally:
-        os.close(inner)
-
-
-def _file(name: bytes, about: os.stat_result) -> File:
-    if about.st_nlink > 1:
-        whose = f"{os.fsdecode(name)} in it has" if name else "it has"
-        raise Stays(f"{whose} {about.st_nlink} names (hard links): taking one away would free nothing")
-    return File(name, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-
-
 def _opened(folder: int, name: str, listing: Listing) -> _Files:
     """Open each file that was listed, one after the other: it, the last part of its name, its descriptor. Raises Stays."""
     if listing.form == FILE:
@@ -276,7 +163,7 @@ def _as_listed(opened: int, name: str, file: File) -> os.stat_result:
         about = os.fstat(opened)
     except OSError as error:
         raise Stays(f"{name} cannot be looked at: {error.strerror}") from error
-    if _file(file.name, about) != file:
+    if file_of(file.name, about) != file:
         raise Stays("it changed while it was read")
     return about
 
@@ -299,13 +186,13 @@ def _unlink(folder: int, name: str, file: File) -> None:
     try:
         if not lies(folder, name):
             return
-        if _file(file.name, os.lstat(name, dir_fd=folder)) != file:
+        if file_of(file.name, os.lstat(name, dir_fd=folder)) != file:
             raise Stays(_OTHER.format(name))
         opened = open_file(folder, name)
         try:
             with nobody_writes(opened, name):
                 about = os.lstat(name, dir_fd=folder)
-                if _file(file.name, about) != file or not os.path.samestat(about, os.fstat(opened)):
+                if file_of(file.name, about) != file or not os.path.samestat(about, os.fstat(opened)):
                     raise Stays(_OTHER.format(name))
                 os.unlink(name, dir_fd=folder)
         finally:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import List
 
-from labcarbon_collect.plan.content import FOLDER, delete
+from labcarbon_collect.plan.content import delete
 from labcarbon_collect.plan.journal import DELETED, DELETING, TRASHED, NotNoted
+from labcarbon_collect.plan.listing import FOLDER
 from labcarbon_collect.plan.lists import forget_list, keep_list, kept_list
 from labcarbon_collect.plan.places import Stays, folder_of, lies
 from labcarbon_collect.plan.server import Line

@@ -11,8 +11,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from labcarbon_collect.plan.content import File, Listing
 from labcarbon_collect.plan.journal import Journal
+from labcarbon_collect.plan.listing import File, Listing
 from labcarbon_collect.plan.places import FOLDER, Stays, lies, open_file
 from labcarbon_collect.plan.trash import write_into
 

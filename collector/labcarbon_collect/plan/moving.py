@@ -7,8 +7,9 @@ from contextlib import closing
 from typing import List, Optional, Set
 
 from labcarbon_collect.plan.ahead import Ahead
-from labcarbon_collect.plan.content import Listing, idle, listed
+from labcarbon_collect.plan.content import idle
 from labcarbon_collect.plan.journal import HELD, MOVING, NOT_MOVED, REFUSED, RESTORED, TRASHED, Journal
+from labcarbon_collect.plan.listing import Listing, listed
 from labcarbon_collect.plan.noreplace import move_anew
 from labcarbon_collect.plan.places import Stays, folder_of, lies, on_disk, parts
 from labcarbon_collect.plan.server import Line, Plan

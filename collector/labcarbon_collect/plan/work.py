@@ -6,8 +6,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Callable, List, Optional, Set
 
-from labcarbon_collect.plan.content import Hashed, Listing, digest_of, listed
+from labcarbon_collect.plan.content import Hashed, digest_of
 from labcarbon_collect.plan.journal import DELETED, DELETING, HELD, MOVING, REFUSED, RESTORED, TRASHED, Journal
+from labcarbon_collect.plan.listing import Listing, listed
 from labcarbon_collect.plan.places import Stays
 from labcarbon_collect.plan.server import MAX_ROWS, Line, NotTaken, Plan, PlanServer, Row
 from labcarbon_collect.plan.told import Told, amount
