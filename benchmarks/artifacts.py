@@ -29,6 +29,7 @@ BOARD = (
     "/artifacts/?sort=-bytes&page=20",
     "/artifacts/?sort=-copies",
     "/artifacts/?text=best&kind=model",
+    "/artifacts/?text=data/2/step",
     "/artifacts/?copies=twice",
     "/artifacts/?copies=missing&project=p1",
     "/artifacts.csv",

@@ -40,7 +40,7 @@ def artifacts_of(lab: Lab, wanted: Wanted = Wanted()) -> QuerySet[Artifact]:
     if wanted.project:
         found = found.filter(project=None) if wanted.project == "~none" else found.filter(project__slug=wanted.project)
     if wanted.text and not unstorable(wanted.text):
-        found = found.filter(named(wanted.text.strip()))
+        found = found.filter(named(lab, wanted.text.strip()))
     if wanted.copies == "twice":
         present = Copy.objects.filter(lab=lab, state=CopyState.PRESENT)
         found = found.filter(pk__in=_several(present))
@@ -53,13 +53,15 @@ def artifacts_of(lab: Lab, wanted: Wanted = Wanted()) -> QuerySet[Artifact]:
     return found
 
 
-def named(text: str) -> Q:
-    """Match a digest of any kind (SHA-256 from its first eight digits on), else words in name and licence."""
+def named(lab: Lab, text: str) -> Q:
+    """Match a part of the path of a copy, and a digest of any kind (SHA-256 from its first eight digits on), or else a part
+    of name or licence."""
+    lies = Q(pk__in=Copy.objects.filter(lab=lab, path__icontains=text).values("artifact"))  # no join: there may be several
     digest = text.lower()
     if len(digest) >= 8 and set(digest) <= _HEX:
-        alias = Alias.objects.filter(value=digest).values("artifact")  # no join: an artifact has several
-        return Q(digest__startswith=digest) | Q(payload__startswith=digest) | Q(pk__in=alias)
-    return Q(name__icontains=text) | Q(licence__icontains=text)
+        alias = Alias.objects.filter(value=digest).values("artifact")
+        return lies | Q(digest__startswith=digest) | Q(payload__startswith=digest) | Q(pk__in=alias)
+    return lies | Q(name__icontains=text) | Q(licence__icontains=text)
 
 
 def _several(copies: QuerySet[Copy]) -> QuerySet[Any, Any]:

@@ -83,3 +83,7 @@ def settle() -> None:
     """Do all that waits for a worker, whenever it is due."""
     Job.objects.update(due_us=0)
     work_until_empty(worker="test")
+
+
+def on(*paths: str, medium: str = "hdd") -> list[dict[str, str]]:
+    return [{"path": path, "medium": medium} for path in paths]

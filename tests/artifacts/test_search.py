@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.artifacts.choices import CopyState
 from apps.artifacts.models import Artifact, Copy
 from apps.artifacts.search import FIELDS, Search, search_of
 from apps.artifacts.searching import by_metric, found_of, metric_values
@@ -13,7 +14,7 @@ from apps.artifacts.selectors import Wanted
 from apps.core.errors import InvalidInput
 from apps.core.units import INT64_MAX
 from apps.runs.fingerprints import put_fingerprint
-from tests.artifacts.support import a_run, artifact, digest, edge, of_data, row, settle, told, trained
+from tests.artifacts.support import a_run, artifact, digest, edge, of_data, on, row, settle, told, trained
 from tests.builders import SmallLab, small_lab
 
 Look = Callable[..., list[str]]
@@ -180,6 +181,18 @@ def test_an_artifact_with_several_digests_is_found_once(lab: SmallLab) -> None:
     artifact(lab, "m", aliases={"md5": "a" * 32, "xxh128": "b" * 32}, payload=digest("payload"))
     for text in (digest("m")[:12], digest("m"), "a" * 32, "b" * 32, digest("payload")[:9]):
         assert found_of(lab.lab, Wanted(text=text), Search()).count() == 1, text
+
+
+def test_what_many_have_the_name_of_is_found_by_where_it_lies(lab: SmallLab) -> None:
+    artifact(lab, "weights.pt", copies=on("/data/Speech/model-7/weights.pt", "/backup/x.pt"))
+    gone = artifact(lab, "other.pt", copies=on("/data/speech/deadbeef01/other.pt"))
+    Copy.objects.filter(artifact=gone).update(state=CopyState.DELETED)
+    artifact(lab, "third.pt", copies=on("/data/vision/100%/third.pt"))
+    found = {"speech/model-7": 1, "speech": 2, "deadbeef01": 1, "BACKUP": 1, "100%": 1, "s_eech": 0, "/nowhere": 0}
+    for text, count in found.items():
+        assert found_of(lab.lab, Wanted(text=text), Search()).count() == count, text
+    other = small_lab(name="Elsewhere").lab
+    assert found_of(other, Wanted(text="speech"), Search()).count() == 0
 
 
 def test_labs_are_apart(lab: SmallLab) -> None:

@@ -20,7 +20,7 @@ from apps.fleet.services import set_pue
 from apps.runs.metric_parsing import Point
 from apps.runs.metrics import add_points
 from apps.runs.models import Run
-from tests.artifacts.support import a_run, artifact, digest, edge, row, told
+from tests.artifacts.support import a_run, artifact, digest, edge, on, row, told
 from tests.artifacts.test_lineage import chain
 from tests.builders import T0, SmallLab
 from tests.dashboard.conftest import client_of
@@ -37,10 +37,6 @@ from tests.dashboard.support import (
 
 GB = 10**9
 RUN_MJ = 6_000_001  # what tests.dashboard.support.use gives a run
-
-
-def on(*paths: str, medium: str = "hdd") -> list[dict[str, str]]:
-    return [{"path": path, "medium": medium} for path in paths]
 
 
 def shown(client: Client, name: str, query: str = "") -> str:

@@ -18,15 +18,11 @@ from apps.core.clock import now_us
 from apps.core.units import INT64_MAX
 from apps.dashboard.contexts.artifacts import end_of
 from apps.fleet.services import set_pue
-from tests.artifacts.support import a_run, artifact, digest, edge, row, told
+from tests.artifacts.support import a_run, artifact, digest, edge, on, row, told
 from tests.builders import T0, SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
 
 TB = 10**12
-
-
-def on(*paths: str, medium: str = "hdd") -> list[dict[str, str]]:
-    return [{"path": path, "medium": medium} for path in paths]
 
 
 def names(page: str) -> list[str]:

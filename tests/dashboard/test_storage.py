@@ -18,16 +18,12 @@ from apps.core.clock import now_us
 from apps.core.units import hour_of
 from apps.fleet.choices import SiteKind
 from apps.fleet.services import create_site, register_node, set_pue
-from tests.artifacts.support import row, told
+from tests.artifacts.support import on, row, told
 from tests.builders import T0, SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
 
 PATH, CSV = "/artifacts/storage/", "/artifacts/storage.csv"
 TB = 10**12
-
-
-def on(*paths: str, medium: str = "hdd") -> list[dict[str, str]]:
-    return [{"path": path, "medium": medium} for path in paths]
 
 
 def lines(client: Client) -> list[dict[str, str]]:
