@@ -15,8 +15,16 @@ class Progress:
     """Tells how many rows are done and, by the fraction of the whole, how long the rest takes, at the pace since a fraction
     was known: what an earlier try had done says nothing of that."""
 
-    def __init__(self, what: str, *, out: Optional[TextIO] = None, now: Callable[[], float] = time.monotonic) -> None:
-        self._what, self._out, self._now = what, out or sys.stderr, now
+    def __init__(
+        self,
+        what: str,
+        *,
+        are_bytes: bool = False,
+        out: Optional[TextIO] = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``what`` is counted: rows, or bytes that are so."""
+        self._what, self._are_bytes, self._out, self._now = what, are_bytes, out or sys.stderr, now
         self._terminal = self._out.isatty()
         self._begun_s = now()
         self._shown_s = self._begun_s if not self._terminal else -_PLAIN_EVERY_S
@@ -50,7 +58,9 @@ class Progress:
     def _text(self, rows: int, fraction: float, now_s: float, *, done: bool, read_bytes: Optional[int]) -> str:
         elapsed_s = now_s - self._begun_s
         rate = 1 / elapsed_s if elapsed_s > 0 else 0.0
-        if read_bytes is None:
+        if self._are_bytes:
+            parts = [f"{amount(rows)} {self._what}", f"{amount(rows * rate)}/s"]
+        elif read_bytes is None:
             parts = [f"{rows:,} {self._what}", f"{rows * rate:,.0f}/s"]
         else:
             parts = [f"{rows:,} {self._what}", f"{amount(read_bytes)} read", f"{amount(read_bytes * rate)}/s"]

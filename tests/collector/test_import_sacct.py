@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from labcarbon_collect import bulk_push
 from labcarbon_collect.cli import main
 from labcarbon_collect.commands import import_sacct
-from labcarbon_collect.progress import Progress
 from labcarbon_collect.slurm_text import SACCT
 from labcarbon_collect.transport import Transport, Unreachable
 
@@ -147,39 +145,3 @@ def test_mistakes(bring: Import, arguments: list[str], mend: str) -> None:
     assert code == 1
     assert mend in said
     assert "Traceback" not in said
-
-
-class Screen(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_on_a_terminal_and_elsewhere() -> None:
-    seconds = [0.0]
-    screen, plain = Screen(), io.StringIO()
-    bars = [Progress("jobs", out=out, now=lambda: seconds[0]) for out in (screen, plain)]
-    for step in range(1, 61):
-        seconds[0] = step / 2
-        for bar in bars:
-            bar.show(step * 1000, step / 120)
-    for bar in bars:
-        bar.show(60_000, 1.0, last=True)
-    assert "[########......................] 30,000 jobs, 2,000/s, 25 %, 45 s left" in screen.getvalue().split("\r")[30]
-    assert screen.getvalue().rstrip().endswith("60,000 jobs, 2,000/s, 30 s")
-    assert plain.getvalue().splitlines() == [
-        "20,000 jobs, 2,000/s, 17 %, 50 s left",
-        "40,000 jobs, 2,000/s, 33 %, 40 s left",
-        "60,000 jobs, 2,000/s, 50 %, 30 s left",
-        "60,000 jobs, 2,000/s, 30 s",
-    ]
-
-
-def test_what_was_done_before_is_no_pace() -> None:
-    """A scan that went on after an interruption said four minutes of nine hours: nine tenths were known at once."""
-    seconds, out = [0.0], io.StringIO()
-    bar = Progress("files", out=out, now=lambda: seconds[0])
-    for at_s, fraction in ((3, 0.0), (4, 0.9), (10, 0.9), (24, 0.92), (44, 0.94)):
-        seconds[0] = at_s
-        bar.show(7, fraction, read_bytes=0)
-    ends = [line.split("/s")[1] for line in out.getvalue().splitlines()]
-    assert ends == [", 90 %", ", 92 %, 80 s left", ", 94 %, 60 s left"]

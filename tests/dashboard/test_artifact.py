@@ -130,6 +130,7 @@ def test_runs_that_were_not_measured_are_in_no_sum(lab: SmallLab, owner: Client)
     page = shown(owner, "n")
     assert "not known: the run that made it was not measured" in page
     assert "Its life so far: not measured" in page
+    assert 'The one run that led to it <span class="warn">was not measured and is in no sum</span>.' in page
     assert figures_on(page) == []
 
 

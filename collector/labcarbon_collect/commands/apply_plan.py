@@ -77,19 +77,19 @@ class _Read:
     """Bytes read so far, on the terminal."""
 
     def __init__(self) -> None:
-        self._read, self._whole, self._progress = 0, 0, Progress("MB read")
+        self._read, self._whole, self._progress = 0, 0, Progress("read", are_bytes=True)
 
     def begins(self, whole_bytes: int) -> None:
         """So much is to be read."""
-        self._whole, self._progress = whole_bytes, Progress("MB read")
+        self._whole, self._progress = whole_bytes, Progress("read", are_bytes=True)
 
     def __call__(self, size: int) -> None:
         self._read += size
-        self._progress.show(self._read // 1_000_000, min(1.0, self._read / max(1, self._whole)))
+        self._progress.show(self._read, min(1.0, self._read / max(1, self._whole)))
 
     def ends(self) -> None:
         """Nothing more is read."""
-        self._progress.show(self._read // 1_000_000, 1.0, last=True)
+        self._progress.show(self._read, 1.0, last=True)
 
 
 def _may(plan: Plan, nodes: List[str]) -> None:

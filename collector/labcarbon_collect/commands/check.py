@@ -65,11 +65,11 @@ def _hash_all(found: Survey) -> None:
     """Hash what is left, in the foreground."""
     if not found.data and not found.start:
         return
-    progress = Progress("MB hashed")
+    progress = Progress("hashed", are_bytes=True)
     better: Dict[str, Any] = {}
     digest = DigestJob(
         found, os.environ, better.update,
-        progress=lambda done, total: progress.show(done // 1_000_000, done / total), unbounded=True,
+        progress=lambda done, total: progress.show(done, done / total), unbounded=True,
     )  # fmt: skip
     try:
         digest.wait()
