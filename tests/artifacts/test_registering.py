@@ -61,6 +61,15 @@ def test_what_is_known_is_completed_and_never_made_less(lab: SmallLab) -> None:
     assert last.facts == {"parameters": 6, "arch": "resnet"}
 
 
+def test_a_medium_is_news_and_an_unknown_one_takes_none_away(lab: SmallLab) -> None:
+    told(lab, row("a", copies=[{"path": "/a"}]))
+    for medium, answer, kept in (("hdd", "changed", "hdd"), ("unknown", "unchanged", "hdd"), ("ssd", "changed", "ssd")):
+        assert told(lab, row("a", copies=[{"path": "/a", "medium": medium}])) == [[answer]]
+        assert Copy.objects.get().medium == kept
+    told(lab, row("b", copies=[{"path": "/a"}]))
+    assert Copy.objects.get().medium == "ssd", "it is the disk's, whatever lies there"
+
+
 def test_project_and_owner_are_those_of_the_run_that_made_it(lab: SmallLab) -> None:
     run = a_run(lab)
     made = artifact(lab, "a", runs=[edge(run)])

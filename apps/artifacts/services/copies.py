@@ -36,17 +36,20 @@ class Copies:
         self._lab, self._node, self._now = lab, node, now
         places = {place_of(node, copy.path) for row in rows for copy in row.copies}
         there = Copy.objects.filter(lab=lab, place__in=places).select_related("artifact").order_by("pk")
-        self._before = {copy.place: (copy.artifact.digest, copy.state) for copy in there}
+        self._before = {copy.place: (copy.artifact.digest, copy.state, copy.medium) for copy in there}
         self._fresh: dict[str, Copy] = {}
 
     def take(self, artifact: Artifact, rows: Sequence[CopyRow]) -> bool:
-        """Note copies of an artifact; return whether one lies where it did not."""
-        moved = False
+        """Note copies of an artifact; return whether one lies where it did not, or on another medium."""
+        is_news = False
         for row in rows:
             copy = self._copy(artifact, row)
+            before = self._before.get(copy.place)
+            if before is not None and copy.medium == Medium.UNKNOWN:
+                copy.medium = before[2]  # who does not know takes away nothing
             self._fresh[copy.place] = copy
-            moved = moved or self._before.get(copy.place) != (artifact.digest, CopyState.PRESENT)
-        return moved
+            is_news = is_news or before != (artifact.digest, copy.state, copy.medium)
+        return is_news
 
     def store(self) -> None:
         """Write what was noted; the artifacts are stored by now."""

@@ -111,8 +111,8 @@ class _Registering:
         _describe(kept.artifact, row)
         words = self._note_whose(kept.artifact, row)
         self._taken.append(row)
-        moved = self._copies.take(kept.artifact, row.copies)
-        result = "created" if is_new else "changed" if moved or before != _content(kept.artifact) else "unchanged"
+        is_news = self._copies.take(kept.artifact, row.copies)
+        result = "created" if is_new else "changed" if is_news or before != _content(kept.artifact) else "unchanged"
         if row.runs or is_new or before != _content(kept.artifact):
             self._news.append(kept.artifact)
         return [result, *words]

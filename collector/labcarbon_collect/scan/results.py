@@ -8,6 +8,7 @@ from typing import Callable, Dict, List, Optional, Sequence, Tuple
 from labcarbon_collect.progress import amount
 from labcarbon_collect.scan.about import About
 from labcarbon_collect.scan.kinds import ARTIFACT, CORRUPT, FOLDER, MEMBER, NOTHING
+from labcarbon_collect.scan.medium import UNKNOWN
 from labcarbon_collect.scan.named import shown, unregistrable
 from labcarbon_collect.scan.reading import Batch, Read
 from labcarbon_collect.scan.state import Entry, State, entry_of
@@ -96,7 +97,7 @@ class Results:
         else:
             entry = entry_of(
                 batch.folder, ARTIFACT, task.stamp, read.digest, about=read.about, payload=read.payload,
-                medium=batch.medium, link=task.link, settled=read.settled,
+                medium=_medium(batch.medium, old), link=task.link, settled=read.settled,
             )  # fmt: skip
             if old is not None and _is_corrupt(old, entry):
                 self._state.mark_corrupt(path, entry)
@@ -165,7 +166,7 @@ class Results:
         sums = self._state.sums(group.folder)
         stamp = (group.name, sums.size, sums.mtime_ns, 0)
         entry = entry_of(
-            group.parent, FOLDER, stamp, sums.digest, about=group.about, medium=group.medium, files=sums.files
+            group.parent, FOLDER, stamp, sums.digest, about=group.about, medium=_medium(group.medium, old), files=sums.files
         )  # fmt: skip
         if sums.is_corrupt and old is not None and old.what == FOLDER:
             self._state.mark_corrupt(group.path, entry)
@@ -186,6 +187,11 @@ class Results:
         what = " ".join(word for word in (about.kind, about.format) if word)
         large = "" if size is None else f", {amount(size)}"
         self._say(f"{'changed' if is_known else 'new'} {shown(path)} ({what}{large})")
+
+
+def _medium(told: str, old: Optional[Entry]) -> str:
+    """The medium of what lies here now: one that was named stays known to who scans without naming it."""
+    return old.medium or told if old is not None and told == UNKNOWN else told
 
 
 def _is_corrupt(old: Entry, entry: Entry) -> bool:

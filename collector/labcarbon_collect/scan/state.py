@@ -16,6 +16,7 @@ from labcarbon_collect.fingerprint.digest_cache import signed
 from labcarbon_collect.lc1 import manifest_hash
 from labcarbon_collect.scan.about import About
 from labcarbon_collect.scan.kinds import ARTIFACT, CORRUPT, FOLDER, PRESENT, TOP
+from labcarbon_collect.scan.medium import UNKNOWN
 from labcarbon_collect.scan.places import Stamp
 from labcarbon_collect.scan.state_file import FILE, opened, put_rows
 
@@ -155,11 +156,15 @@ class State:
         self._execute("UPDATE entry SET settled=0 WHERE folder=? AND name=?", (folder, name))
 
     def set_medium(self, folder: int, medium: str) -> None:
-        """Note the medium of the files in a folder."""
+        """Note the medium of the files in a folder; one that is not known takes none away."""
+        if medium == UNKNOWN:
+            return
         self._execute("UPDATE entry SET medium=? WHERE folder=? AND what=1 AND medium != ?", (medium, folder, medium))
 
     def set_medium_of(self, folder: int, name: bytes, medium: str) -> None:
-        """Note the medium of a folder that is one artifact."""
+        """Note the medium of a folder that is one artifact, as for files."""
+        if medium == UNKNOWN:
+            return
         self._execute("UPDATE entry SET medium=? WHERE folder=? AND name=? AND medium != ?", (medium, folder, name, medium))
 
     def mark_corrupt(self, path: bytes, entry: Entry) -> None:

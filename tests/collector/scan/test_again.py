@@ -9,9 +9,16 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from labcarbon_collect.scan.medium import Mediums
 
 from tests.collector.scan.support import NPY, PARQUET, Disk, rewritten, safetensors, torch
 from tests.fakes.labcarbon_server import FakeServer, says
+
+
+def _mediums(server: FakeServer) -> dict[str, str]:
+    """What was told last of each file's medium."""
+    rows = [row for each in server.requests if each.path.endswith("/artifacts/") for row in each.body["artifacts"]]
+    return {copy["path"].rsplit("/", 1)[-1]: copy["medium"] for row in rows for copy in row["copies"]}
 
 
 def first_line(out: str) -> str:
@@ -169,6 +176,23 @@ def test_projects_and_mediums_are_told_once(three: Disk, here: Any, server: Fake
     assert "There is no project 'nope'. (3 times)" in out
     assert here("--tell-again")[0] == 0
     assert len(server.requests[-1].body["artifacts"]) == 3
+
+
+def test_a_medium_that_was_named_once_stays_known(
+    three: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A virtual disk does not tell what it is, and whoever scans every night does not name it every night."""
+    monkeypatch.setattr(Mediums, "of", lambda self, path: "unknown")
+    assert here("--medium", "hdd")[0] == 0
+    three.put("a.pt", torch(2))
+    three.put("model/model.safetensors", safetensors(2))
+    three.put("sub/new.npy", NPY + b"new")
+    _, out, _ = here()
+    assert "2 changed" in first_line(out)
+    assert "the medium of 1 artifact is unknown" in out
+    assert _mediums(server) == {"a.pt": "hdd", "b.npy": "hdd", "model": "hdd", "new.npy": "unknown"}
+    assert here("--medium", "ssd")[0] == 0
+    assert set(_mediums(server).values()) == {"ssd"}
 
 
 def test_two_servers_are_told_each_for_itself(three: Disk, here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
