@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Callable, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Callable, Iterable, Iterator, List, Optional, Set, Tuple
 
 from labcarbon_collect.fingerprint.budget import OutOfBudget
 from labcarbon_collect.scan.about import About
@@ -114,7 +114,7 @@ class Walk:
         batches.flush()
         self._results.walked(group)
 
-    def _members(self, path: bytes, listing: Listing) -> Sequence[Stamp]:
+    def _members(self, path: bytes, listing: Listing) -> List[Stamp]:
         """The files of a folder that is one artifact. One that holds nothing else has been listed already."""
         return self._tree.manifest(path) if listing.folders or listing.links else listing.files
 
@@ -123,7 +123,7 @@ class Walk:
         self._give(batch)
         self.passed += batch.size
 
-    def _to_read(self, here: Here, stamps: Sequence[Stamp], group: Optional[Group]) -> Iterator[Tuple[Stamp, bool]]:
+    def _to_read(self, here: Here, stamps: List[Stamp], group: Optional[Group]) -> Iterator[Tuple[Stamp, bool]]:
         """The files that are new (True) or not as they were; what is gone is forgotten. ``group``: of the whole folder."""
         first, members = b"", group is not None
         for chunk, until in _chunks(stamps):
@@ -205,8 +205,8 @@ def _above(here: Here) -> bytes:
     return here.path[: -len(here.name) - 1]
 
 
-def _chunks(stamps: Sequence[Stamp]) -> Iterator[Tuple[List[Stamp], Optional[bytes]]]:
+def _chunks(stamps: List[Stamp]) -> Iterator[Tuple[List[Stamp], Optional[bytes]]]:
     """Some files at a time, with the name that the next begin at; at least once."""
     for begin in range(0, max(1, len(stamps)), _COMPARED_AT_ONCE):
         end = begin + _COMPARED_AT_ONCE
-        yield list(stamps[begin:end]), stamps[end][0] if end < len(stamps) else None
+        yield stamps[begin:end], stamps[end][0] if end < len(stamps) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import pytest
 from labcarbon_collect.plan import moving, writers
@@ -104,18 +105,23 @@ def test_what_cannot_be_put_back_is_held_and_nobody_deletes_it(
     assert world.outcomes() == ["refused"]
 
 
-def test_a_pin_while_it_is_read_keeps_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labcarbon_collect.plan.work.FRESH_S", -1.0)
-    path = world.put("step1.pt", b"one")
-    world.plan("step1.pt")
+def _when_asked_again(world: World, act: Callable[[], object]) -> None:
+    """Act once, when the server is asked for the second time."""
     asked = []
 
     def before(method: str) -> None:
         asked.append(method)
         if len(asked) == 2:
-            world.pin(1)
+            act()
 
     world.before = before
+
+
+def test_a_pin_while_it_is_read_keeps_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labcarbon_collect.plan.work.FRESH_S", -1.0)
+    path = world.put("step1.pt", b"one")
+    world.plan("step1.pt")
+    _when_asked_again(world, lambda: world.pin(1))
     assert world.carry_out() == 0
     assert path.exists()
     assert world.outcomes() == [""]
@@ -126,16 +132,13 @@ def test_a_change_while_the_server_is_asked_is_seen(world: World, monkeypatch: p
     monkeypatch.setattr("labcarbon_collect.plan.work.FRESH_S", -1.0)
     path = world.put("step1.pt", b"one")
     world.plan("step1.pt")
-    asked = []
 
-    def before(method: str) -> None:
-        asked.append(method)
-        if len(asked) == 2:
-            about = path.stat()
-            path.write_bytes(b"ONE")
-            os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+    def changed() -> None:
+        about = path.stat()
+        path.write_bytes(b"ONE")
+        os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
 
-    world.before = before
+    _when_asked_again(world, changed)
     assert world.carry_out() == 1
     assert path.read_bytes() == b"ONE"
     assert world.outcomes() == ["refused"]
