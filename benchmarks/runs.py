@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.environment import own_environment
 from tests.services.postgres import Postgres
+from tests.services.process import free_port
 
 TABLES = ("runs_run", "runs_fingerprint", "runs_tierkey")
 
@@ -134,9 +135,7 @@ class serving:  # noqa: N801 - reads as what it does
     """One gunicorn worker on the database at hand."""
 
     def __enter__(self) -> int:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port: int = free.getsockname()[1]
+        port = free_port()
         command = [sys.executable, "-m", "gunicorn", "labcarbon.wsgi", "--bind", f"127.0.0.1:{port}", "--threads", "2",
                    "--worker-class", "gthread", "--log-level", "error"]  # fmt: skip
         self._process = subprocess.Popen(command, cwd=Path(__file__).resolve().parent.parent)

@@ -4,7 +4,6 @@ import argparse
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,10 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+
 from image_base import cache_dir, forget
 from image_engine import Buildah, Docker, Engine
 from image_findings import findings
 from image_host import Missing, apt_conf, ca_bundle, local_folders, pip_conf, pip_settings
+
+from tests.services.process import free_port
 
 UID = 10001
 ENTRY, HEALTH = "/srv/labcarbon/docker/entrypoint.sh", "/srv/labcarbon/docker/healthcheck.py"
@@ -65,12 +68,6 @@ def look(engine: Engine, tag: str, told: list[str]) -> None:
     demand(config["Entrypoint"] == [ENTRY], f"its entry point is {config['Entrypoint']}")
     demand(not wrong, "\n  ".join(["", *wrong]))
     print(f"user {config['User']}, {size / 1e6:.0f} MB of files, no build tools, no secrets")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def web_processes(port: int) -> dict[int, int]:

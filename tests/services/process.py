@@ -1,5 +1,6 @@
 """What the private services have in common: a free port, waiting, an end that is not left to chance."""
 
+import random
 import shutil
 import signal
 import socket
@@ -7,7 +8,10 @@ import subprocess
 import time
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException
+from pathlib import Path
 from urllib.parse import urlsplit
+
+_names: list[socket.socket] = []  # of our ports
 
 
 class ServiceFailed(Exception):
@@ -15,10 +19,39 @@ class ServiceFailed(Exception):
 
 
 def free_port() -> int:
-    """Return a loopback TCP port that is free now."""
+    """Return a loopback TCP port that is ours until this process ends, whenever a server of ours binds it.
+
+    It lies outside the range from which the kernel gives ports to connections, of which one could take its place while the
+    server starts; and the suite's other processes leave it alone, as its name is taken (unix(7), abstract sockets: gone with
+    the process, and of one network namespace, as ports are).
+    """
+    low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split())
+    outside = [port for port in range(10_000, 65_536) if not low <= port <= high]
+    for port in random.SystemRandom().sample(outside, len(outside)):
+        if _is_free(port) and (name := _taken_name(port)):
+            _names.append(name)
+            return port
+    raise ServiceFailed(f"No port is free outside {low} to {high} (net.ipv4.ip_local_port_range)")
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def _taken_name(port: int) -> socket.socket | None:
+    """Take the port's name among the suite's processes; None if another has it."""
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind(f"\0labcarbon-test-port-{port}")
+    except OSError:
+        name.close()
+        return None
+    return name
 
 
 def answers(url: str) -> bool:

@@ -20,7 +20,7 @@ import pytest
 
 from tests.faults.installation import ROOT, Installation
 from tests.services import codecarbon
-from tests.services.process import answers, dies_with_us, end, free_port, wait_until
+from tests.services.process import answers, dies_with_us, end, wait_until
 
 # One server for all of them, in one process; each has a lab of its own.
 pytestmark = [pytest.mark.codecarbon, pytest.mark.xdist_group("codecarbon")]
@@ -184,7 +184,7 @@ def slow(port: int, seconds: float) -> Iterator[int]:
         def log_message(self, *args: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", free_port()), Handler) as listening:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
         thread = threading.Thread(target=listening.serve_forever, daemon=True)
         thread.start()
         yield listening.server_port
