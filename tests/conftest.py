@@ -5,9 +5,11 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import time_machine
 from django.core.cache import cache
 from django.template.base import Template
 from hypothesis import HealthCheck, Phase
@@ -130,6 +132,13 @@ def _nothing_remembered() -> None:
     """Forget tokens and throttles of earlier tests."""
     forget_tokens()
     cache.clear()
+
+
+@pytest.fixture
+def still() -> Iterator[None]:
+    """Have the clock stand, half past the hour that runs: all that asks for the time is told the same."""
+    with time_machine.travel(datetime.now(UTC).replace(minute=30, second=0, microsecond=0), tick=False):
+        yield
 
 
 @pytest.fixture(scope="session")

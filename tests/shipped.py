@@ -61,4 +61,6 @@ def _write(table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) 
         with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
             for row in rows:
                 copy.write_row(row)
-        cursor.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), {max(row[0] for row in rows)})")
+        sequence = f"pg_get_serial_sequence('{table}', 'id')"
+        highest = max(row[0] for row in rows)
+        cursor.execute(f"SELECT setval({sequence}, GREATEST({highest}, nextval({sequence})))")  # never back

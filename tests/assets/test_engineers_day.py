@@ -73,6 +73,7 @@ def rig(lab: SmallLab, now: int) -> Asset:
     return card
 
 
+@pytest.mark.usefixtures("still")
 def test_every_page_is_consistent_after_a_day_of_changes(lab: SmallLab) -> None:
     now = now_us()
     client = client_of(lab.owner)

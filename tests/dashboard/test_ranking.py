@@ -5,6 +5,7 @@ import io
 import re
 import uuid
 
+import pytest
 from django.test import Client
 
 from apps.accounts.models import Project
@@ -62,6 +63,7 @@ def test_the_worst_come_first_with_what_explains_them(lab: SmallLab, owner: Clie
     assert page.count("Replace or keep<span") == 3
 
 
+@pytest.mark.usefixtures("still")
 def test_each_row_is_use_and_making_over_hours(lab: SmallLab, owner: Client) -> None:
     card = worked(lab, days=4, used=12, idle=6)
     row = _rows(owner)[0]

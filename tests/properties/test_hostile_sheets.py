@@ -106,7 +106,8 @@ def lab(db: None) -> SmallLab:
     return small_lab()
 
 
-_HELD = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
+_KNOWN = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+_HELD = settings(deadline=None, suppress_health_check=_KNOWN, max_examples=examples(60))
 
 
 @_HELD
