@@ -9,8 +9,9 @@ import pytest
 from django.core.handlers.base import BaseHandler
 
 
-def answer_one_at_a_time(patch: pytest.MonkeyPatch) -> None:
-    """The test's server shares one connection among its threads: two transactions at once would break each other's."""
+def answer_one_at_a_time(patch: pytest.MonkeyPatch) -> threading.Lock:
+    """The test's server shares one connection among its threads: two transactions at once would break each other's. Return
+    what is held meanwhile, for who asks the database beside it."""
     lock, answer = threading.Lock(), BaseHandler.get_response
 
     def alone(handler: BaseHandler, request: Any) -> Any:
@@ -18,3 +19,4 @@ def answer_one_at_a_time(patch: pytest.MonkeyPatch) -> None:
             return answer(handler, request)
 
     patch.setattr(BaseHandler, "get_response", alone)
+    return lock

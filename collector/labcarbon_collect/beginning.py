@@ -10,7 +10,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 from labcarbon_collect import STARTED_S, preflight, run_daemon, run_facts
 from labcarbon_collect.config import Login
 from labcarbon_collect.fingerprint.budget import Budget, Looking
-from labcarbon_collect.fingerprint.surveys import DEFAULT_S, Survey
+from labcarbon_collect.fingerprint.surveys import Survey
+from labcarbon_collect.patience import A_WHILE_S, PATIENCE_S
 from labcarbon_collect.preflight import Answer, NotAsked, Question
 from labcarbon_collect.slurm_facts import job_named
 from labcarbon_collect.users import DROPPED
@@ -18,9 +19,8 @@ from labcarbon_collect.work_options import Work
 
 Facts = Callable[[run_daemon.Daemon, Mapping[str, Any]], Dict[str, Any]]
 IN_VAIN = 3  # exit code of what is kept back since it would be in vain
-_OUTCOME_S = 1.0
 _TO_START_S = 0.1  # what Python needs before it comes to us
-_GPUS_S = 0.3
+_GPUS_S = 0.15 * PATIENCE_S
 
 
 @dataclass
@@ -38,7 +38,7 @@ def begin(
     work: Work, *, run: str, pid: int, login: Optional[Login], budget: Budget, facts: Facts, check: bool = True
 ) -> Beginning:
     """Do all of it within ``budget``. ``facts``: the body of PUT, from the daemon's answer and the fingerprint."""
-    survey = work.survey(min(DEFAULT_S, budget.left_s / 2))
+    survey = work.survey(min(A_WHILE_S, budget.left_s / 2))
     forwarded = facts(run_daemon.Daemon(), survey.wire) if login is None else None
     registering = Looking("daemon", lambda: _registered(run, pid, forwarded, budget))
     asking = asked(login, question_of(work, survey, run=run), budget) if login is not None and check else None
@@ -101,10 +101,10 @@ def tell_outcome(login: Login, answer: Optional[Answer], outcome: str) -> Option
     """Tell in a thread what came of an answer; None where it named nothing."""
     if answer is None or answer.verdict == "none":
         return None
-    return Looking("outcome", lambda: preflight.tell_outcome(login, answer, outcome, deadline_s=_OUTCOME_S))
+    return Looking("outcome", lambda: preflight.tell_outcome(login, answer, outcome, deadline_s=A_WHILE_S))
 
 
 def wait_for_outcome(telling: Optional[Looking[bool]]) -> None:
     """Give an outcome that is being told a second: our process ends then, and would cut it off."""
     if telling is not None:
-        telling.wait(Budget(_OUTCOME_S))
+        telling.wait(Budget(A_WHILE_S))

@@ -7,7 +7,7 @@ import signal
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import List, Sequence
+from typing import Callable, List, Sequence
 
 # Sent to us alone, meant for the work. SIGINT and SIGQUIT see _pass_on.
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGQUIT)
@@ -25,9 +25,11 @@ class Ended:
 
 
 class Job:
-    """A forked child that waits for :meth:`release` before it becomes the command. Fork before starting threads."""
+    """A forked child that waits for :meth:`release` before it becomes the command. Fork before starting threads.
+    ``on_signal``: called for each signal that is meant for it."""
 
     def __init__(self, command: Sequence[str]) -> None:
+        self.on_signal: Callable[[], None] = lambda: None
         gate, self._gate = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -63,6 +65,7 @@ class Job:
 
     def _pass_on(self, number: int, frame: object) -> None:
         """Forward a signal, unless the terminal sent it to the whole foreground group: then the work has it already."""
+        self.on_signal()
         if number in _FROM_TERMINAL and _in_foreground():
             return
         with suppress(ProcessLookupError):

@@ -14,11 +14,12 @@ from labcarbon_collect.fingerprint.budget import Budget
 from labcarbon_collect.going_on import MLFLOW, NOTEBOOK, Here
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.mlflow_run import MlflowRun, say
+from labcarbon_collect.patience import PATIENCE_S
 
 RUN_UUID, PART_OF, NODE, HOST = "labcarbon.run_uuid", "labcarbon.part_of", "labcarbon.node", "labcarbon.host"
 FINGERPRINT, VERDICT, ASKED = "labcarbon.fingerprint", "labcarbon.verdict_at_start", "labcarbon.asked"
 _PARENT, _NAME = "mlflow.parentRunId", "mlflow.runName"
-_LOCK_S, _LEAVE_S, _END_S = 3.0, 0.5, 4.0
+_LOCK_S, _LEAVE_S, _END_S = PATIENCE_S + 1.0, 0.5, 2 * PATIENCE_S
 _MOST_LEFT = 8
 _lock = threading.Lock()
 

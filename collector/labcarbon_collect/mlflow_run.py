@@ -18,15 +18,15 @@ from labcarbon_collect.figures import closing_line
 from labcarbon_collect.fingerprint.budget import Budget, Looking
 from labcarbon_collect.fingerprint.shown import shown
 from labcarbon_collect.fingerprint.surveys import Survey, survey
+from labcarbon_collect.patience import A_MOMENT_S, PATIENCE_S, WRONG
 from labcarbon_collect.preflight import STOPPED, WENT_ON, Answer
 from labcarbon_collect.reporter import Reporter
 from labcarbon_collect.run_daemon import Daemon
 from labcarbon_collect.told_run import ToldRun, hash_the_rest
 from labcarbon_collect.work_options import INTENTS, Work
 
-PATIENCE_S = 2.0
 # A later run of a process is not asked about: it only changes whose energy it is.
-_LATER_S, _LEAVE_S, _LEAST_S, _MARGIN_S = 0.5, 0.5, 0.2, 0.2
+_LATER_S, _LEAVE_S, _LEAST_S, _MARGIN_S = A_MOMENT_S, 0.5, 0.2, 0.2
 _OF_COMMAND = ("params", "seeds", "told", "dropped")
 _NOT_ASKED = "not_asked"
 _UNDER_WAY_S = 1.0  # a thread that is still at work while the interpreter goes may crash it
@@ -153,6 +153,8 @@ class MlflowRun:
     def _say(self) -> None:
         if not self._first:
             return
+        if WRONG:
+            say(WRONG)
         answer = self._begun.answer
         if answer is not None and answer.worth_saying:
             for line in (*answer_text.lines(answer), *_UNKNOWN_YET):

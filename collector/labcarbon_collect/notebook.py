@@ -13,6 +13,7 @@ import sys
 from typing import Any, Callable, Optional
 
 from labcarbon_collect.notebook_run import NotebookRun, Settings
+from labcarbon_collect.patience import WRONG
 
 MAGIC = "labcarbon"
 _USAGE = "write %labcarbon, or %labcarbon project=NAME name=NAME"
@@ -62,6 +63,8 @@ def load(shell: Any) -> None:
         _active = _Notebook(_say)
         atexit.register(_at_exit)
         shell.register_magic_function(_magic, "line", MAGIC)
+        if WRONG:
+            _say(WRONG)
         _active.begin()
     except Exception as error:  # noqa: BLE001 - whatever is wrong with us, the notebook goes on
         _say(f"this notebook is not measured: {type(error).__name__}: {error}")

@@ -13,11 +13,10 @@ from labcarbon_collect.client import Client, NoDaemon, error_text
 from labcarbon_collect.config import Login, client_sockets, is_uuid, user_login
 from labcarbon_collect.figures import closing_line
 from labcarbon_collect.identity import Refused
+from labcarbon_collect.patience import A_WHILE_S, PATIENCE_S
 from labcarbon_collect.reporter import Reporter
 from labcarbon_collect.users import own_name, own_names
 
-PATIENCE_S = 2.0
-_HEAR_S = 1.0
 _PREFIX = "labcarbon: "
 
 
@@ -139,10 +138,10 @@ class NotebookRun:
 
     def _warning(self) -> str:
         if self._reporter is not None:
-            self._reporter.wait(_HEAR_S)
+            self._reporter.wait(A_WHILE_S)
             warning, self._heard = self._heard, ""
             return warning
-        deadline_s = time.monotonic() + _HEAR_S
+        deadline_s = time.monotonic() + A_WHILE_S
         while self._settings.project and self._server and time.monotonic() < deadline_s:
             answer = self._ask({"op": "heard", "run": self._run})
             if not answer.get("wait"):
@@ -156,9 +155,9 @@ class NotebookRun:
     def _ask(self, request: Mapping[str, Any]) -> Dict[str, Any]:
         """The daemon's answer, or ``{"why": …}``. A connection each: a kernel asks seldom, and daemons are restarted."""
         try:
-            client = Client(client_sockets(os.environ), timeout_s=PATIENCE_S / 2)
+            client = Client(client_sockets(os.environ), timeout_s=A_WHILE_S)
             try:
-                answer = client.call(request, timeout_s=PATIENCE_S / 2)
+                answer = client.call(request, timeout_s=A_WHILE_S)
             finally:
                 client.close()
         except NoDaemon as error:

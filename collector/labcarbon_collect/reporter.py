@@ -6,6 +6,7 @@ import threading
 from typing import Any, Callable, Mapping, Optional
 
 from labcarbon_collect.config import Login
+from labcarbon_collect.fingerprint.budget import Budget, Looking
 from labcarbon_collect.transport import BadAddress, Reply, Transport, Unreachable
 
 
@@ -38,23 +39,23 @@ class Reporter:
         """Tell something of a run that the server knows from elsewhere. Returns whether it took it."""
         return self._send("PATCH", body) is not None
 
-    def finish(self, facts: Mapping[str, Any], closing: Mapping[str, Any]) -> bool:
-        """Send the end (and the facts once more if they did not arrive). Returns whether the server knows all."""
-        outcome = _Outcome()
-        thread = threading.Thread(target=self._close, args=(facts, closing, outcome), name="patch-run", daemon=True)
-        thread.start()
-        thread.join(self._patience_s)
-        if thread.is_alive():
-            self.why = f"{self._login.url} did not answer within {self._patience_s:.0f} s"
-        return outcome.delivered
+    def finish(self, facts: Mapping[str, Any], closing: Mapping[str, Any], budget: Optional[Budget] = None) -> bool:
+        """Send the end (and the facts once more if they did not arrive). Returns whether the server knows all.
 
-    def _close(self, facts: Mapping[str, Any], closing: Mapping[str, Any], outcome: _Outcome) -> None:
+        ``budget``: to wait for it, if not our whole patience.
+        """
+        budget = budget or Budget(self._patience_s)
+        delivered = Looking("end", lambda: self._close(facts, closing)).wait(budget)
+        if delivered is None:
+            self.why = f"{self._login.url} did not answer within {round(budget.seconds, 1):g} s"
+        return bool(delivered)
+
+    def _close(self, facts: Mapping[str, Any], closing: Mapping[str, Any]) -> bool:
         if self._thread is not None:
             self._thread.join()
         if not self.put_done:
             self._put(facts)
-        if self.put_done:
-            outcome.delivered = self._send("PATCH", closing) is not None
+        return self.put_done and self._send("PATCH", closing) is not None
 
     def _put(self, facts: Mapping[str, Any]) -> None:
         reply = self._send("PUT", facts)
@@ -79,7 +80,3 @@ class Reporter:
         if reply.status in (401, 403):
             self.why += f" Log in again: labcarbon-collect login {self._login.url}"
         return None
-
-
-class _Outcome:
-    delivered = False

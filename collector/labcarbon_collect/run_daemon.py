@@ -10,9 +10,8 @@ from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from labcarbon_collect.client import Client, NoDaemon, error_text
 from labcarbon_collect.config import client_sockets, is_uuid
+from labcarbon_collect.patience import A_WHILE_S, PATIENCE_S
 
-PATIENCE_S = 2.0
-_HEAR_S = 1.0
 _MOST_BYTES = 60 * 1024  # what the daemon takes in a line, less what stands around the facts
 
 
@@ -87,7 +86,7 @@ def end(
     if answer is None:
         # It may have been restarted under us: it knows the runs of before.
         try:
-            daemon.client = Client(client_sockets(os.environ), timeout_s=PATIENCE_S / 2)
+            daemon.client = Client(client_sockets(os.environ), timeout_s=A_WHILE_S)
         except NoDaemon:
             return None
         answer = ask(daemon, request)
@@ -120,7 +119,7 @@ def tell_later(daemon: Daemon, run: str, *, facts: Optional[Mapping[str, Any]], 
 def tell_apart(run: str, *, closing: Mapping[str, Any]) -> bool:
     """As :func:`tell_later`, of a run that goes on, over a connection of its own: threads do not share one."""
     try:
-        client = Client(client_sockets(os.environ), timeout_s=PATIENCE_S / 2)
+        client = Client(client_sockets(os.environ), timeout_s=A_WHILE_S)
     except NoDaemon:
         return False
     daemon = Daemon(client)
@@ -131,7 +130,7 @@ def tell_apart(run: str, *, closing: Mapping[str, Any]) -> bool:
 
 def heard(daemon: Daemon, run: str, *, wait: Callable[[float], None] = time.sleep) -> str:
     """What the server has to say of a run that ended before it could: a project that it does not know."""
-    deadline_s = time.monotonic() + _HEAR_S
+    deadline_s = time.monotonic() + A_WHILE_S
     while time.monotonic() < deadline_s:
         answer = ask(daemon, {"op": "heard", "run": run})
         if answer is None or not answer["wait"]:

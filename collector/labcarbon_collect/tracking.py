@@ -1,8 +1,8 @@
 """A training script that tells of itself: ``with labcarbon_collect.track(project="vision", params=vars(args)) as run``.
 
-Beginning makes the script wait for half a second at most, ending for a few; nothing here makes it fail. Below
-``labcarbon-collect run``, or within a run of MLflow that is told, it is the run that is there already; of several ranks only
-the first tells anything.
+Beginning makes the script wait for half a second at most (a quarter of LABCARBON_PATIENCE_S), ending for a few; nothing here
+makes it fail. Below ``labcarbon-collect run``, or within a run of MLflow that is told, it is the run that is there already;
+of several ranks only the first tells anything.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ from labcarbon_collect.lc1 import flat
 from labcarbon_collect.lineage.declaring import Declaring
 from labcarbon_collect.masking import MASK, masked_line, secret_name, secret_value
 from labcarbon_collect.metric_sender import MetricSender, points_of
+from labcarbon_collect.patience import A_MOMENT_S, PATIENCE_S, WRONG
 from labcarbon_collect.preflight import Answer, Question
 from labcarbon_collect.reporter import Reporter
 from labcarbon_collect.slurm_facts import job_named
 from labcarbon_collect.this_process import exit_code
 from labcarbon_collect.users import own_name, own_names
 
-PATIENCE_S = 2.0
-_BEGIN_S = 0.5
 Paths = Union[None, str, "os.PathLike[str]", Mapping[str, Union[str, "os.PathLike[str]"]]]
 
 
@@ -66,6 +65,8 @@ class TrackedRun:
         self._started_us = time.time_ns() // 1000
         self._daemon = run_daemon.Daemon()
         self._login = _login()
+        if WRONG and not (joined or self.quiet):
+            say(WRONG)
         self._ready = threading.Event()
         self._nan_since: Optional[int] = None
         self._ended, self._pid = False, os.getpid()
@@ -103,7 +104,7 @@ class TrackedRun:
         self._sender.add(points)
 
     def check(self) -> Optional[Answer]:
-        """Ask whether this was done before, say it, and return the answer; None where nobody answered within two seconds."""
+        """Ask whether this was done before, say it, and return the answer; None where nobody answers in time."""
         if self.quiet:
             return None
         try:
@@ -120,7 +121,7 @@ class TrackedRun:
         going_on.begin(self.uuid, going_on.TRACKED)
         self._looking = Looking("this", self._survey)
         registering = Looking("daemon", lambda: run_daemon.register(self.uuid, os.getpid(), facts=self._forwarded()))
-        self._daemon = registering.wait(Budget(_BEGIN_S)) or run_daemon.Daemon(why="the daemon took too long")
+        self._daemon = registering.wait(Budget(A_MOMENT_S)) or run_daemon.Daemon(why="the daemon took too long")
         self._lineage.node = self._daemon.node or ""
         self._telling = Looking("telling", self._tell)
 

@@ -9,6 +9,8 @@ from typing import Any
 from tests.collector.processes import Collector
 from tests.fakes import labcarbon_server as fakes
 
+# A script that goes on until somebody says that the digest of its data was told.
+UNTIL_TOLD = "import os, time\nwhile not os.path.exists('told'): time.sleep(0.05)\n"
 ASKED = "22222222-2222-4222-8222-222222222222"
 MATCH = {
     "run": "33333333-3333-4333-8333-333333333333", "url": "https://lab.example.org/runs/33333333-3333-4333-8333-333333333333/",

@@ -16,6 +16,9 @@ from typing import Any
 
 from labcarbon_collect.client import Client, NoDaemon
 
+# For what does not try how long work waits: a busy machine may stop us for longer than people are to wait.
+PATIENT = {"LABCARBON_PATIENCE_S": "30"}
+AS_PEOPLE = {"LABCARBON_PATIENCE_S": ""}
 COMMAND = [sys.executable, "-m", "labcarbon_collect"]
 
 
@@ -53,7 +56,7 @@ class Collector:
         return {
             **kept, "HOME": str(self.root / "home"), "XDG_CONFIG_HOME": str(self.root / "home" / ".config"),
             "LABCARBON_DATA": str(self.root / "data"), "LABCARBON_SOCKET": str(self.socket),
-            "LABCARBON_SOURCES": "cpu_model", "LABCARBON_NODE_ID": self.node_id, **self.settings,
+            "LABCARBON_SOURCES": "cpu_model", "LABCARBON_NODE_ID": self.node_id, **PATIENT, **self.settings,
         }  # fmt: skip
 
     def start(self, *arguments: str, until_ready: bool = True) -> subprocess.Popen[bytes]:

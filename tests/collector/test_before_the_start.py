@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from apps.core.clock import now_us
 from apps.runs.models import Fingerprint, Metric, Run
 from tests.alone import answer_one_at_a_time
 from tests.builders import SmallLab, small_lab
+from tests.collector.asking import UNTIL_TOLD
 from tests.collector.processes import Collector, wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -63,12 +66,12 @@ class Person:
 
 
 @pytest.fixture
-def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer_one_at_a_time(monkeypatch)
+def answering(monkeypatch: pytest.MonkeyPatch) -> threading.Lock:
+    return answer_one_at_a_time(monkeypatch)
 
 
 @pytest.fixture
-def people(one_at_a_time: None, live_server: Any, tmp_path: Path) -> tuple[Person, Person]:
+def people(answering: threading.Lock, live_server: Any, tmp_path: Path) -> tuple[Person, Person]:
     small = small_lab()
     ana = Person(tmp_path / "ana", small, live_server.url, "ana", "member")
     ben = Person(tmp_path / "ben", small, live_server.url, "ben", "admin")  # who may see names
@@ -102,16 +105,26 @@ def test_the_second_is_told_who_did_it_and_stops_if_that_is_asked(people: tuple[
     assert Run.objects.count() == 2
 
 
-def test_large_data_is_possible_at_first_and_certain_once_it_is_hashed(people: tuple[Person, Person]) -> None:
+def test_large_data_is_possible_at_first_and_certain_once_it_is_hashed(
+    people: tuple[Person, Person], answering: threading.Lock
+) -> None:
     ana, ben = people
+
+    def is_hashed() -> bool:
+        with answering:
+            return any(each.data for each in Fingerprint.objects.all())
+
     with (ana.data / "large").open("wb") as file:
         file.truncate(70_000_000)
     for path in ana.data.iterdir():
         shutil.copy2(path, ben.data / path.name)  # as rsync -t does
-    (ana.work / "train.py").write_text("import time; time.sleep(3)\n" + SCRIPT)
+    (ana.work / "train.py").write_text(UNTIL_TOLD + SCRIPT)
     shutil.copy(ana.work / "train.py", ben.work / "train.py")
-    ana.told(*WORDS)
-    assert wait_for(lambda: Fingerprint.objects.get().data)  # the digest came while it ran
+    with ThreadPoolExecutor() as beside:
+        running = beside.submit(ana.told, *WORDS)
+        wait_for(is_hashed, seconds=60)
+        (ana.work / "told").touch()
+        running.result()
     said = ben.run(*WORDS, command="check").stdout
     assert "ana" in said
     assert "not certain: data known by names, sizes and times only" in said

@@ -18,7 +18,7 @@ from labcarbon_collect import notebook_run
 from labcarbon_collect.notebook_run import NotebookRun, Settings
 from labcarbon_collect.spool import Spool
 
-from tests.collector.processes import Collector, wait_for
+from tests.collector.processes import AS_PEOPLE, Collector, wait_for
 from tests.collector.test_run import FACTOR
 from tests.fakes import labcarbon_server as fakes
 
@@ -164,7 +164,10 @@ def test_what_is_mistyped_is_said_with_what_to_write(lone: Collector, line: str)
 
 def test_a_daemon_that_goes_away_never_raises_into_the_notebook(node: Collector) -> None:
     assert node.daemon is not None
-    kill = f"import os, time; os.kill({node.daemon.pid}, 15); time.sleep(1.5)"
+    kill = (
+        f"import os, time; os.kill({node.daemon.pid}, 15)\n"
+        f"while os.path.exists({str(node.socket)!r}): time.sleep(0.05)"  # it listens no more
+    )
     lines = said(ipython(node, LOAD, kill, "%labcarbon", "%labcarbon project=demo"))
     assert len(lines) == 4
     assert all("no daemon answers" in line for line in lines[1:])
@@ -182,8 +185,8 @@ def test_a_server_that_is_away_delays_little_and_the_daemon_tells_it(node: Colle
     with fakes.running() as hanging:
         hanging.faults = [fakes.trickles] * 9
         begun = time.monotonic()
-        said(ipython(node, LOAD, LABCARBON_URL=hanging.url, LABCARBON_TOKEN="lc_user_fake"))
-        assert time.monotonic() - begun < 12
+        said(ipython(node, LOAD, LABCARBON_URL=hanging.url, LABCARBON_TOKEN="lc_user_fake", **AS_PEOPLE))
+        assert time.monotonic() - begun < 25
     wait_for(lambda: any(run.get("state") == "finished" for run in server.runs.values()))
 
 

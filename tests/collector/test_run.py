@@ -17,7 +17,7 @@ from labcarbon_collect.figures import closing_line, per_cent, three_digits
 from labcarbon_collect.socket_server import SocketServer
 from labcarbon_collect.spool import Spool
 
-from tests.collector.processes import Collector, shell, wait_for
+from tests.collector.processes import AS_PEOPLE, Collector, shell, wait_for
 from tests.fakes import labcarbon_server as fakes
 
 FACTOR = {
@@ -143,7 +143,7 @@ def test_a_daemon_that_talks_nonsense_disturbs_nothing(lone: Collector) -> None:
 def test_without_a_daemon_the_work_runs_at_once_and_the_line_says_what_to_do(lone: Collector) -> None:
     begun = time.monotonic()
     done = lone.call("run", "--", "true")
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 15  # its patience is longer
     assert done.returncode == 0
     assert "labcarbon-collect daemon" in done.stderr
     assert "run --local" in done.stderr
@@ -152,10 +152,10 @@ def test_without_a_daemon_the_work_runs_at_once_and_the_line_says_what_to_do(lon
 def test_a_server_that_hangs_delays_nothing_and_the_daemon_tells_it_later(node: Collector, server: fakes.FakeServer) -> None:
     with fakes.running() as hanging:
         hanging.faults = [fakes.trickles] * 9
-        other = Collector(node.root, {"LABCARBON_URL": hanging.url, "LABCARBON_TOKEN": "lc_user_fake"})
+        other = Collector(node.root, {"LABCARBON_URL": hanging.url, "LABCARBON_TOKEN": "lc_user_fake", **AS_PEOPLE})
         begun = time.monotonic()
         done = other.call("run", "--name", "told-later", "--", "true")
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 15  # a request may take 30
     assert done.returncode == 0
     assert "the daemon tells it later" in done.stderr
     facts = wait_for(lambda: next((f for f in server.runs.values() if f.get("name") == "told-later" and "state" in f), None))

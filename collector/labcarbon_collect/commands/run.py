@@ -1,8 +1,8 @@
 """Start a command and account for its energy. Everything after -- is the command; its exit code and signals pass through.
 
-Before it starts, the server is asked whether the same was done before. The work never waits more than two seconds for us and
-never fails because of us, whether server and daemon are there or not; --enforce alone keeps back, with exit code 3, what is
-certain to be in vain.
+Before it starts, the server is asked whether the same was done before. The work never waits more than two seconds for us, or
+LABCARBON_PATIENCE_S, and never fails because of us, whether server and daemon are there or not; --enforce alone keeps back,
+with exit code 3, what is certain to be in vain.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from labcarbon_collect.identity import Refused
 from labcarbon_collect.job import Ended, Job
 from labcarbon_collect.lineage.wrapped import tell_lineage
 from labcarbon_collect.masking import MASK
+from labcarbon_collect.patience import PATIENCE_S, WRONG
 from labcarbon_collect.preflight import STOPPED, WENT_ON
 from labcarbon_collect.reporter import Reporter
-from labcarbon_collect.run_daemon import PATIENCE_S, Daemon
+from labcarbon_collect.run_daemon import Daemon
 from labcarbon_collect.told_run import ToldRun, hash_the_rest
 from labcarbon_collect.work_options import Work
 
@@ -61,6 +62,8 @@ def carry_out(options: argparse.Namespace) -> int:
     work = work_options.work_of(options, _USAGE)
     for name in run_facts.masked_names(work.params):
         _say(f"the parameter {name} looks like a secret: it is told as {MASK}")
+    if WRONG:
+        _say(WRONG)
     login = _login()
     budget = patience(PATIENCE_S)
     if options.local:
@@ -70,6 +73,7 @@ def carry_out(options: argparse.Namespace) -> int:
     kills = OomKills()
     os.environ[RUN_VARIABLE] = told.run  # for labcarbon_collect.track in the work
     job = Job(work.command)
+    job.on_signal = budget.cut  # it ends before it began: nothing is waited for
     begun = _begin(told, job, login, budget, check=not options.no_check, local=options.local)
     if begun.answer is not None and begun.answer.in_vain and work.enforce:
         return _stop(told, job, begun, login)
@@ -83,7 +87,10 @@ def carry_out(options: argparse.Namespace) -> int:
     try:
         if digest is not None:
             digest.end()
-        _close(told, begun, reporter, ended, kills, server=(login.url if login else "") or begun.daemon.url)
+        budget = Budget(PATIENCE_S)
+        job.on_signal = budget.cut
+        server = (login.url if login else "") or begun.daemon.url
+        _close(told, begun, reporter, ended, kills, server=server, budget=budget)
         if options.used or options.produced:
             _tell_lineage(options, told, begun, reporter)
         wait_for_outcome(telling)
@@ -126,7 +133,14 @@ def _anyway(work: Work) -> str:
 
 
 def _close(
-    told: ToldRun, begun: Beginning, reporter: Optional[Reporter], ended: Ended, kills: OomKills, *, server: str
+    told: ToldRun,
+    begun: Beginning,
+    reporter: Optional[Reporter],
+    ended: Ended,
+    kills: OomKills,
+    *,
+    server: str,
+    budget: Budget,
 ) -> None:
     """Ask what it took, tell the server, say it."""
     daemon = begun.daemon
@@ -137,7 +151,7 @@ def _close(
     figures = run_daemon.end(daemon, told.run, cpu_us=ended.cpu_us, closing=closing if reporter is None else None)
     if figures is not None:
         closing["energy_mj"] = int(figures["energy_mj"])
-    _tell_end(reporter, begun, told, closing)
+    _tell_end(reporter, begun, told, closing, budget)
     if figures is not None and reporter is None and told.work.project and daemon.url:
         figures["warning"] = figures.get("warning") or run_daemon.heard(daemon, told.run)
     _say_closing(daemon, server, told.run, figures)
@@ -151,12 +165,14 @@ def _login() -> Optional[Login]:
         return None
 
 
-def _tell_end(reporter: Optional[Reporter], begun: Beginning, told: ToldRun, closing: Mapping[str, Any]) -> None:
+def _tell_end(
+    reporter: Optional[Reporter], begun: Beginning, told: ToldRun, closing: Mapping[str, Any], budget: Budget
+) -> None:
     """Tell the server the end; what it does not take now, the daemon forwards later."""
     if reporter is None:
         return
     facts = told.facts(begun.daemon, begun.survey.wire)
-    if reporter.finish(facts, closing):
+    if reporter.finish(facts, closing, budget):
         return
     if run_daemon.tell_later(begun.daemon, told.run, facts=facts, closing=closing):
         if not begun.why:  # that the server does not answer was said at the start

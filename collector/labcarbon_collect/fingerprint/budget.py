@@ -9,6 +9,7 @@ import time
 from typing import Any, Callable, Generic, Optional, TypeVar
 
 Found = TypeVar("Found")
+_LOOK_S = 0.1
 
 
 class OutOfBudget(Exception):
@@ -26,6 +27,11 @@ class Budget:
     def left_s(self) -> float:
         """Seconds left, never below zero."""
         return max(0.0, self._ends_s - self._now())
+
+    def cut(self) -> None:
+        """Have it end now: nobody waits any more."""
+        self.seconds -= self.left_s
+        self._ends_s = self._now()
 
     def check(self) -> None:
         """Raise OutOfBudget when the time is over."""
@@ -50,7 +56,8 @@ class Looking(Generic[Found]):
 
     def wait(self, budget: Budget) -> Optional[Found]:
         """What was found; None where it failed or took too long, and ``why`` says it."""
-        self._thread.join(budget.left_s)
+        while self._thread.is_alive() and budget.left_s:
+            self._thread.join(min(budget.left_s, _LOOK_S))  # it may be cut meanwhile, by a signal
         if self._thread.is_alive():
             self.why = f"it took longer than {budget.seconds:g} s"
             return None

@@ -20,9 +20,9 @@ from labcarbon_collect.fingerprint.scanned import known_digests
 from labcarbon_collect.fingerprint.words import Words, roles, sort_words
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.lc1 import VERSION, param_hash
+from labcarbon_collect.patience import A_WHILE_S, PATIENCE_S
 
-DEFAULT_S = 1.0
-AT_ONCE_BYTES, AT_ONCE_FILES, AT_ONCE_S = 64 * 1024 * 1024, 5000, 0.3
+AT_ONCE_BYTES, AT_ONCE_FILES, AT_ONCE_S = 64 * 1024 * 1024, 5000, 0.15 * PATIENCE_S
 TRAIN = "train"
 Paths = List[Tuple[str, str]]
 
@@ -49,7 +49,7 @@ def gather(
     intent: str = TRAIN,
     sweep: str = "",
     tell_all: bool = False,
-    seconds: float = DEFAULT_S,
+    seconds: float = A_WHILE_S,
 ) -> Dict[str, Any]:
     """The wire object alone: see :func:`survey`."""
     return survey(
@@ -69,7 +69,7 @@ def survey(
     intent: str = TRAIN,
     sweep: str = "",
     tell_all: bool = False,
-    seconds: float = DEFAULT_S,
+    seconds: float = A_WHILE_S,
 ) -> Survey:
     """Look at a command before it runs, for ``seconds`` at most; what is not known by then is unknown, and said.
 

@@ -9,9 +9,9 @@ from labcarbon_collect.client import Client, NoDaemon, error_text
 from labcarbon_collect.config import client_sockets
 from labcarbon_collect.lineage.declared import title
 from labcarbon_collect.lineage.forwarded import MOST_ROWS
+from labcarbon_collect.patience import PATIENCE_S
 
 _MOST_BYTES = 40 * 1024  # of a request: the daemon takes a line of 64 KiB
-_PATIENCE_S = 2.0
 
 
 class ByDaemon:
@@ -44,7 +44,7 @@ class ByDaemon:
         while self._waiting:
             rows = _some(self._waiting)
             try:
-                answer = self._ask(rows, max(_PATIENCE_S, patience_s))
+                answer = self._ask(rows, max(PATIENCE_S, patience_s))
             except NoDaemon as error:
                 self.why = f"you are not logged in, and {error}"
                 return False
@@ -64,7 +64,7 @@ class ByDaemon:
         self._waiting = []
 
     def _ask(self, rows: Sequence[Mapping[str, Any]], timeout_s: float) -> Dict[str, Any]:
-        client = Client(client_sockets(self._environ), timeout_s=_PATIENCE_S)
+        client = Client(client_sockets(self._environ), timeout_s=PATIENCE_S)
         try:
             told = [{key: each for key, each in row.items() if key != "copies"} for row in rows]
             return client.call({"op": "tell", "run": self._run, "artifacts": told}, timeout_s=timeout_s)

@@ -1,0 +1,58 @@
+"""How long work waits for us: two seconds, or what is set, and what is set wrongly is said."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from labcarbon_collect.patience import patience_of
+
+from tests.collector.asking import ask
+from tests.collector.mlflow_scripts import Scripts
+from tests.collector.processes import Collector
+from tests.collector.test_asking import silent_address
+from tests.collector.test_tracking import track
+from tests.fakes import labcarbon_server as fakes
+
+WRONG = "labcarbon: LABCARBON_PATIENCE_S=soon is not 0.5 to 60 seconds: 2 is meant"
+UNASKED = "nobody was asked whether this was run before"
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("", 2.0), ("0.5", 0.5), ("10", 10.0), ("60", 60.0)])
+def test_it_is_two_seconds_or_what_is_set(text: str, seconds: float) -> None:
+    assert patience_of({"LABCARBON_PATIENCE_S": text}) == (seconds, "")
+    assert patience_of({}) == (2.0, "")
+
+
+@pytest.mark.parametrize("text", ["0", "0.4", "-1", "61", "inf", "nan", "2 s", "2,5", " ", "x" * 9999])
+def test_what_is_none_is_said_and_two_seconds_are_meant(text: str) -> None:
+    seconds, wrong = patience_of({"LABCARBON_PATIENCE_S": text})
+    assert seconds == 2.0
+    assert f"LABCARBON_PATIENCE_S={text[:40]} is not 0.5 to 60 seconds" in wrong
+    assert len(wrong) < 120
+
+
+def test_a_server_that_says_nothing_is_waited_for_as_long_as_is_set(person: Collector, script: Path) -> None:
+    listener, address = silent_address()
+    settings = {"LABCARBON_URL": address, "LABCARBON_TOKEN": "lc_user_fake", "LABCARBON_PATIENCE_S": "4"}
+    done = ask(Collector(person.root, settings), script, "run")
+    listener.close()
+    (line,) = [line for line in done.stderr.splitlines() if UNASKED in line]
+    assert 2.0 < float(line.split("did not answer within ")[1].split(" s")[0]) < 4.0
+    assert f"the server does not know of this run: {address} did not answer within 4 s" in done.stderr
+
+
+def test_a_wrong_one_is_said_once_wherever_work_begins(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+    wrong = {"LABCARBON_PATIENCE_S": "soon"}
+    machine = Collector(person.root, wrong)
+    inner = "import labcarbon_collect\nwith labcarbon_collect.track(): pass"
+    magic = "type('Shell', (), {'register_magic_function': print})()"
+    loaded = f"from labcarbon_collect.notebook import load\nload({magic})"
+    shown = subprocess.run([sys.executable, "-c", loaded], env=machine.environ, capture_output=True, text=True, check=True)
+    told = (
+        ask(machine, script, "run").stderr, track(person, "pass", **wrong).stderr, Scripts(person).run(environ=wrong).said,
+        machine.call("run", "--", sys.executable, "-c", inner).stderr, shown.stdout,
+    )  # fmt: skip
+    assert [text.count(WRONG) for text in told] == [1] * 5
