@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 from apps.catalog.packs import Pack, notices
 from apps.core.clock import utc
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.calc import KG, THIN, share
+from apps.dashboard.calc import KG, THIN, grouped, share
 from apps.dashboard.figures import EmbodiedFig, Fig, WouldBe
 from apps.dashboard.periods import day_text
 
@@ -109,6 +109,7 @@ def hour_moment(context: template.Context, hour: int) -> SafeString:
     return moment(context, hour * US_PER_HOUR)
 
 
+register.filter("grouped", grouped)
 register.filter("share", share)
 
 
