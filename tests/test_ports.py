@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.services.process import free_port
+import pytest
+
+from tests.services.process import connection_ports, free_port, server_ports
 
 ROOT = Path(__file__).resolve().parent.parent
 ASKED = 40
@@ -27,8 +29,19 @@ def test_processes_that_ask_at_once_get_ports_of_their_own() -> None:
 
 def test_no_connection_is_given_the_port_of_a_server_that_is_still_starting() -> None:
     """The kernel chooses the connections' own ports within the range it names."""
-    low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split())
-    ports = [free_port() for _ in range(ASKED)]
-    assert not [port for port in ports if low <= port <= high]
+    low, high = connection_ports()
+    assert {free_port() for _ in range(ASKED)} <= set(server_ports(low, high))
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
         assert low <= connection.getsockname()[1] <= high
+
+
+@pytest.mark.parametrize(("low", "high"), [(32_768, 60_999), (1024, 64_535), (11_000, 65_535), (40_000, 40_000)])
+def test_servers_get_ports_that_no_connection_is_given(low: int, high: int) -> None:
+    ports = server_ports(low, high)
+    assert len(ports) >= 1000
+    assert not [port for port in ports if low <= port <= high]
+
+
+@pytest.mark.parametrize(("low", "high"), [(1024, 65_535), (1024, 64_536), (10_999, 65_535)])
+def test_where_connections_are_given_nearly_all_ports_servers_choose_among_all(low: int, high: int) -> None:
+    assert server_ports(low, high) == list(range(10_000, 65_536))

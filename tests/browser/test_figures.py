@@ -111,6 +111,8 @@ def _explained(url: str, told: list[Any], query: str, value: str, address: str) 
 
 def _opened(page: Any) -> Any:
     """Return all figures of a page, those in folded tables unfolded."""
+    # What the Overview asks for every 30 s would take the place of figures that are held, on a machine that is slow.
+    page.evaluate("document.querySelectorAll('[hx-trigger^=every]').forEach(part => part.remove())")
     page.evaluate("document.querySelectorAll('main details:has(a[data-figure])').forEach(part => { part.open = true })")
     return page.locator("main a[data-figure]:visible")
 

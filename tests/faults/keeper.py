@@ -15,6 +15,8 @@ from typing import Self
 from tests.faults.installation import ROOT
 
 BACK_S = 10.0
+_END_S = 120.0
+_LOOK_S, _LATE_S = 0.05, 0.5
 
 
 def children_of(pid: int) -> list[int]:
@@ -44,6 +46,8 @@ class Kept:
     victim: int = 0  # the process killed last
     back_s: list[float] = field(default_factory=list)
     starts: int = 0
+    stood_still_s: float = 0.0
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self) -> None:
         with self.log_path.open("ab") as log:
@@ -72,6 +76,12 @@ class Kept:
             self.back_s.append(time.monotonic() - self.since)
             self.since = None
 
+    def stood_still(self, late_s: float) -> None:
+        """Count no time during which nobody could have come back: the whole machine stood still."""
+        if self.since is not None:
+            self.since = min(self.since + late_s, time.monotonic())
+            self.stood_still_s += late_s
+
     def kill(self, pid: int) -> None:
         """SIGKILL ``pid``, which is this process or a child of it."""
         # Killed again before it was back: the clock begins anew, for nobody could have been back sooner.
@@ -83,25 +93,29 @@ class Kept:
 
 
 class Keeper:
-    """All kept processes, looked at by one thread."""
+    """All kept processes, each looked at by a thread of its own: who answers slowly holds up no other one's clock."""
 
     def __init__(self, kept: Sequence[Kept]) -> None:
         self.kept = list(kept)
         self._stop = threading.Event()
-        self._lock = threading.Lock()
         self._failed: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._run, args=(each,), name=f"keeper of the {each.name}", daemon=True)
+            for each in self.kept
+        ]
 
     def __enter__(self) -> Self:
         for each in self.kept:
             each.since = time.monotonic()
             each.start()
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._stop.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
         for each in self.kept:
             self.end(each)
 
@@ -109,7 +123,7 @@ class Keeper:
         """Kill one of ``each``'s processes; False when it was gone already."""
         if self._failed is not None:
             raise self._failed
-        with self._lock:
+        with each.lock:
             if each.process is None or each.process.poll() is not None:
                 return False
             try:
@@ -131,29 +145,33 @@ class Keeper:
 
     def end(self, each: Kept) -> None:
         """Stop one for good, as asked by SIGTERM."""
-        with self._lock:
+        with each.lock:
             process, each.process = each.process, None
         if process is None:
             return
         inner = children_of(process.pid)
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(_END_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
             for pid in inner:
                 if Path(f"/proc/{pid}").exists():
                     os.kill(pid, signal.SIGKILL)
-            raise AssertionError(f"did not end on SIGTERM within 20 s: {each.last_words()}") from None
+            raise AssertionError(f"did not end on SIGTERM within {_END_S:.0f} s: {each.last_words()}") from None
 
-    def _run(self) -> None:
+    def _run(self, each: Kept) -> None:
+        late_s = 0.0
         while not self._stop.is_set():
             try:
-                with self._lock:
-                    for each in self.kept:
-                        each.look()
+                with each.lock:
+                    if late_s > _LATE_S:
+                        each.stood_still(late_s)
+                    each.look()
             except BaseException as error:  # noqa: BLE001 - a thread's failure must fail the test
                 self._failed = error
                 return
-            self._stop.wait(0.05)
+            begun = time.monotonic()
+            self._stop.wait(_LOOK_S)
+            late_s = time.monotonic() - begun - _LOOK_S

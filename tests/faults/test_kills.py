@@ -38,6 +38,7 @@ pytestmark = pytest.mark.faults
 
 WINDOW_S = 2
 DATABASE_BACK_S = 30.0  # where PostgreSQL itself has to recover first
+START_S = 120.0  # for all to be there; how soon each was is asked afterwards
 FALLS = 3
 PAUSE_S = (0.2, 2.2)
 
@@ -148,7 +149,7 @@ def _scene(stack: ExitStack, folder: Path, rng: random.Random, books: str = "") 
     stack.callback(feeder.freeze)
     load.start()
     stack.callback(load.give_up)
-    keeper.wait_until_back(30)
+    keeper.wait_until_back(START_S)
     return Scene(rng, server, machine, driver, feeder, load, books_, keeper, web, worker, collector)
 
 
@@ -168,20 +169,20 @@ def _kill(scene: Scene, kills: int, also: Callable[[], None] | None = None) -> d
             also()
         done[each.name] += 1
         if sum(done.values()) % 10 == 0:
-            scene.keeper.wait_until_back(4 * BACK_S)
-    scene.keeper.wait_until_back(4 * BACK_S)
+            scene.keeper.wait_until_back(START_S)
+    scene.keeper.wait_until_back(START_S)
     return done
 
 
 def _settle(scene: Scene) -> None:
     """Nobody kills any more, nobody helps: the spools empty themselves and the worker's jobs are done."""
-    scene.load.finish(60)
+    scene.load.finish(120)
     scene.feeder.freeze()
     time.sleep(1.5)  # the daemon polls once more: the last word of the counters
     scene.keeper.end(scene.collector)
     left = scene.machine.collect("push")
     assert left.returncode == 0, left.stderr
-    wait_until(lambda: not scene.books.jobs_waiting(), what=f"the end of {scene.books.jobs_waiting()}", seconds=30)
+    wait_until(lambda: not scene.books.jobs_waiting(), what=f"the end of {scene.books.jobs_waiting()}")
 
 
 def _balance(scene: Scene, told: str) -> str:
@@ -232,7 +233,9 @@ def _back(scene: Scene, told: str, limit_s: float = BACK_S) -> str:
         grace_s = 0.0 if each is scene.collector else 4 * median(each.back_s)
         words = f"{told}: {slowest} s, limit {max(limit_s, grace_s):.1f} s\n{each.last_words()}"
         assert slowest[each.name] < max(limit_s, grace_s), words
-    return ", ".join(f"{name} {seconds:.1f} s" for name, seconds in slowest.items())
+    still_s = max(each.stood_still_s for each in scene.keeper.kept)
+    found = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in slowest.items())
+    return f"{found} (the machine stood still for {still_s:.1f} s)"
 
 
 @pytest.fixture

@@ -196,7 +196,7 @@ def _work(users: Users, url: str, code: str, *, first: tuple[str, ...] = ()) -> 
         _polled(users)
         for uid in (ALICE, BOB):
             (users.home(uid) / "stop").touch()
-        assert run.wait(30) == 0
+        assert run.wait(120) == 0
         return Work((alice / "log").read_text(), opened.read_text(), (users.home(DAEMON) / "log").read_text())
 
 

@@ -64,7 +64,7 @@ class Installation:
                 stdout=log,
                 stderr=log,
             )
-        wait_until(lambda: " ready." in self.log, what="the Celery worker's start", seconds=60)
+        wait_until(lambda: " ready." in self.log, what="the Celery worker's start")
 
     @property
     def log(self) -> str:
@@ -103,7 +103,7 @@ def test_the_task_wakes_the_worker_and_losing_redis_changes_no_figure(installati
     assert installation.undone() > 0
     assert installation.ledger_mj() == 0
     installation.python("-c", SEND)
-    wait_until(lambda: installation.undone() == 0, what="the job", seconds=30)
+    wait_until(lambda: installation.undone() == 0, what="the job")
     assert installation.ledger_mj() == 210
     # Redis dies with what it held. What arrives is stored, and done by whoever looks; once.
     installation.broker.kill()
@@ -115,7 +115,7 @@ def test_the_task_wakes_the_worker_and_losing_redis_changes_no_figure(installati
     # It comes back empty; the same message twice does the work no second time.
     installation.broker.start()
     installation.python("-c", SEND + ";" + SEND)
-    wait_until(lambda: installation.log.count("work_on_jobs") >= 4, what="the messages after Redis came back", seconds=60)
+    wait_until(lambda: installation.log.count("work_on_jobs") >= 4, what="the messages after Redis came back")
     assert (installation.undone(), installation.ledger_mj()) == (0, 300)
 
 
@@ -160,8 +160,8 @@ def test_pickles_and_unknown_tasks_pushed_into_redis_are_refused(installation: I
     broker.lpush("celery", _envelope("os.system", unknown, "application/json", "utf-8"))
     broker.close()
     installation.start_worker()
-    wait_until(lambda: "os.system" in installation.log, what="the refusal of an unknown task", seconds=30)
-    wait_until(lambda: "ContentDisallowed" in installation.log, what="the refusal of a pickle", seconds=30)
+    wait_until(lambda: "os.system" in installation.log, what="the refusal of an unknown task")
+    wait_until(lambda: "ContentDisallowed" in installation.log, what="the refusal of a pickle")
     assert not trace.exists()
     installation.python("-c", SEND)
-    wait_until(lambda: installation.undone() == 0, what="the job after them", seconds=30)
+    wait_until(lambda: installation.undone() == 0, what="the job after them")

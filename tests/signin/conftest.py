@@ -47,11 +47,13 @@ for name in ("ada", "bob", "cleo", "dan", "hal", "iris", "jon"):
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests over HTTP share one installation: they run on one worker."""
+    """All tests over HTTP share one installation: they run on one worker. Who has a group stays in that one alone: of two,
+    pytest-xdist makes a third."""
     for item in items:
         if item.path.parent == Path(__file__).parent and item.path.name in _OVER_HTTP:
-            item.add_marker(pytest.mark.xdist_group("signin"))
             item.add_marker(pytest.mark.sqlite)  # they bring their own database: once is enough
+            if item.get_closest_marker("xdist_group") is None:
+                item.add_marker(pytest.mark.xdist_group("signin"))
 
 
 @dataclass
@@ -128,7 +130,7 @@ def here(tmp_path_factory: pytest.TempPathFactory, provider_key: rsa.RSAPrivateK
     ours.shell(_PEOPLE_HERE)
     running = [
         serve("tests.signin.provider.wsgi", provider_port, environ, home / "provider.log"),
-        serve("labcarbon.wsgi", ours.port, ours.environ, ours.data_dir / "logs" / "web.log"),
+        serve("tests.signin.patient_wsgi", ours.port, ours.environ, ours.data_dir / "logs" / "web.log"),
     ]
     try:
         wait_until(lambda: answers(f"{ours.url}/readyz"), what="the web server's first answer", seconds=60)

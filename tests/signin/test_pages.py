@@ -16,7 +16,8 @@ from tests.signin.provider.people import PASSWORD
 from tests.signin.totp import code_now
 from tests.until import until
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]  # one worker has the browser
+# One worker has the browser: there, and not with the other tests over HTTP, these have an installation of their own.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 320)]
 
 
@@ -34,7 +35,13 @@ class Eyes:
         if said.type in {"error", "warning"} and not said.location["url"].endswith("/favicon.ico"):
             self.complaints.append(said.text)
 
+    def read(self) -> str:
+        """Return what the page says once all of it is there: a click waits for no more than its beginning."""
+        self.page.wait_for_load_state()
+        return str(self.page.inner_text("main"))
+
     def look(self, name: str) -> None:
+        self.page.wait_for_load_state()
         self.seen.append(name)
         for scheme, width in LOOKS:
             self.page.emulate_media(color_scheme=scheme)
@@ -76,7 +83,7 @@ def test_to_the_provider_and_back_and_a_second_factor(eyes: Eyes, ours: SignIn, 
     _by_provider(eyes, ours, "iris")
     assert page.url == f"{ours.url}/"
     page.goto(f"{ours.url}/accounts/security/")
-    assert "Linked as iris@lab.example" in page.inner_text("main")
+    assert "Linked as iris@lab.example" in eyes.read()
     eyes.look("security")
     page.get_by_role("link", name="Set it up").click()
     eyes.look("is-it-you")
@@ -86,7 +93,7 @@ def test_to_the_provider_and_back_and_a_second_factor(eyes: Eyes, ours: SignIn, 
     eyes.look("app")
     page.fill("#id_code", "000000")
     page.get_by_role("button", name="Switch it on").click()
-    assert "This code is wrong" in page.inner_text("main")
+    assert "This code is wrong" in eyes.read()
     eyes.look("app-wrong")
     page.fill("#id_code", code_now(page.inner_text("#secret").strip()))
     page.get_by_role("button", name="Switch it on").click()
@@ -111,14 +118,14 @@ def test_to_the_provider_and_back_and_a_second_factor(eyes: Eyes, ours: SignIn, 
     eyes.look("code")
     page.fill("#id_code", codes[0])
     page.get_by_role("button", name="Sign in", exact=True).click()
-    assert page.url == f"{ours.url}/"
+    page.wait_for_url(f"{ours.url}/")
     assert eyes.complaints == []
 
 
 def test_pages_that_say_no(eyes: Eyes, ours: SignIn, between: GoBetween) -> None:
     page = eyes.page
     _by_provider(eyes, ours, "gus")
-    assert "ask an admin to invite gus@elsewhere.example" in page.inner_text("main")
+    assert "ask an admin to invite gus@elsewhere.example" in eyes.read()
     eyes.look("no-place")
     page.goto(f"{ours.url}/accounts/oidc/callback/?state=x&code=y")
     eyes.look("not-started-here")

@@ -35,7 +35,7 @@ def source_at(server: FakeMlflow | str, lab: SmallLab, *, node: Node | None = No
 def poll(source: MlflowSource) -> Slice:
     """Read the server once, and do what follows from it (but no further poll)."""
     source = MlflowSource.objects.select_related("lab", "node", "project").get(pk=source.pk)
-    done = poll_source(source=source, seconds=30)
+    done = poll_source(source=source, seconds=300)
     settle()
     return done
 

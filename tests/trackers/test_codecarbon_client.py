@@ -185,6 +185,7 @@ def slow(port: int, seconds: float) -> Iterator[int]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        listening.daemon_threads = False  # the end waits for what the client gave up on and is still on its way
         thread = threading.Thread(target=listening.serve_forever, daemon=True)
         thread.start()
         yield listening.server_port
@@ -201,6 +202,17 @@ def _run(lab: OneLab, home: Path, *, port: int = 0, token: str = "", seconds: fl
     endpoint = _endpoint(port or lab.server.installation.port, token or lab.token())
     settings = {"save_to_api": "true", "save_to_file": "false", "api_endpoint": endpoint, **more}
     return codecarbon.begin(home, seconds=seconds, **settings)
+
+
+def _wait_for(words: str, client: codecarbon.Client, *, times: int = 1) -> None:
+    """Wait until a client at work has said ``words`` so many times."""
+
+    def said() -> bool:
+        log = client.log.read_text(encoding="utf-8", errors="replace")
+        assert client.process.poll() is None, log
+        return log.count(words) >= times
+
+    wait_until(said, what=f"{words!r} in the client's log", seconds=90)
 
 
 def _missing_j(told: dict[str, Any], books: dict[str, Any], pue: float = 1.0) -> float:
@@ -223,7 +235,10 @@ def _not_sent_j(log: str) -> int:
 
 def test_all_that_the_client_sends_is_counted(lab: OneLab, tmp_path: Path) -> None:
     """The client sends no interval below a second: at its 110 W (times its PUE) that is the most that may miss."""
-    told, log = codecarbon.end(_run(lab, tmp_path / "home", token=lab.token(1_600_000), pue="1.6"))
+    client = _run(lab, tmp_path / "home", token=lab.token(1_600_000), seconds=300, pue="1.6")
+    _wait_for("Successful upload emission", client, times=3)
+    (tmp_path / "home" / "stop").touch()
+    told, log = codecarbon.end(client)
     books = lab.books()
     assert books["runs"] == [["notebooks", "running", "codecarbon"]]
     assert books["problems"] == []
@@ -248,8 +263,11 @@ def test_http_output_and_a_doubled_slash(lab: OneLab, tmp_path: Path) -> None:
 
 def test_a_server_that_takes_longer_than_the_client_waits_loses_nothing(lab: OneLab, tmp_path: Path) -> None:
     with slow(lab.server.installation.port, 2.5) as port:
-        told, log = codecarbon.end(_run(lab, tmp_path / "home", port=port))
-        time.sleep(5)  # what the client gave up on is still on its way
+        client = _run(lab, tmp_path / "home", port=port, seconds=300)
+        _wait_for("Read timed out", client)
+        wait_until(lambda: lab.taken() >= 2, what="two emissions", seconds=90)
+        (tmp_path / "home" / "stop").touch()
+        told, log = codecarbon.end(client)
     books = lab.books()
     assert "Read timed out" in log
     assert books["problems"] == []
@@ -262,7 +280,7 @@ def test_a_server_that_was_killed_goes_on_with_the_same_run(lab: OneLab, tmp_pat
     client = _run(lab, tmp_path / "home", seconds=300)
     wait_until(lambda: lab.taken() >= 1, what="the first emission", seconds=90)
     lab.server.kill("web server")
-    time.sleep(2.5)
+    _wait_for("Connection refused", client)
     before = lab.taken()
     lab.server.start("web server")
     wait_until(lambda: lab.taken() > before + 1, what="emissions after the restart", seconds=90)

@@ -221,7 +221,8 @@ def test_what_a_file_is_by_its_name(path: str, kind: Kind | None) -> None:
 def test_a_file_that_comes_wrong_is_tried_again_then_told_and_holds_up_nobody(
     fake: FakeMlflow, source: MlflowSource, lab: SmallLab, monkeypatch: pytest.MonkeyPatch, wrong: Any, words: str
 ) -> None:
-    monkeypatch.setattr(asking, "FETCH_S", 0.5)
+    if wrong == "drips":  # what is fine has so much time, too
+        monkeypatch.setattr(asking, "FETCH_S", 3)
     monkeypatch.setattr(reading, "MOST_TRIES", 2)
     training(fake, "a1").files = {"a.pt": b"x" * 200_000, "b.pt": b"fine"}
     training(fake, "a2", start_ms=T0 // 1000 + 1).files = {"c.pt": b"too"}
@@ -280,7 +281,8 @@ def test_a_slow_file_is_given_up_in_time(fake: FakeMlflow, source: MlflowSource,
     fake.wrong[f"{PROXY}1/a1/artifacts/a.pt"] = "drips"
     begun = time.monotonic()
     poll(source)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 60  # it would drip for ever
+    assert "did not answer within 0.5 s" in MlflowRun.objects.get().files_problem
 
 
 def test_so_much_a_day_and_the_rest_tomorrow(

@@ -17,6 +17,7 @@ from apps.artifacts.models import Artifact, LineageEdge
 from apps.energy.models import LedgerEntry
 from apps.ingest.models import EnergyWindow
 from apps.runs.models import Fingerprint, Metric, MetricPoint, Run
+from apps.trackers.mlflow import server as asking
 from apps.trackers.mlflow.services.sources import try_source
 from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 from tests.builders import SmallLab, small_lab
@@ -88,6 +89,13 @@ def _train(home: Path, url: str) -> list[str]:
     assert told.returncode == 0, told.stderr
     ids: list[str] = json.loads(told.stdout.splitlines()[-1])
     return ids
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the server be slow: the machine may be busy with other tests."""
+    monkeypatch.setattr(asking, "SECONDS", 60.0)
+    monkeypatch.setattr(asking, "FETCH_S", 60.0)
 
 
 @pytest.fixture
