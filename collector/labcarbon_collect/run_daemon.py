@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
@@ -50,9 +51,8 @@ def register(run: str, pid: int, *, facts: Optional[Mapping[str, Any]], patience
 def look_at_gpus(daemon: Daemon, *, patience_s: float) -> None:
     """Ask which GPUs the machine has, over a connection of its own: a late answer must not be taken for another."""
     try:
-        client = Client(client_sockets(os.environ), timeout_s=patience_s)
-        answer = client.call({"op": "status"}, timeout_s=max(0.05, patience_s))
-        client.close()
+        with closing(Client(client_sockets(os.environ), timeout_s=patience_s)) as client:
+            answer = client.call({"op": "status"}, timeout_s=max(0.05, patience_s))
     except NoDaemon:
         return
     devices = answer.get("devices")

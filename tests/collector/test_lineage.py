@@ -30,7 +30,7 @@ from apps.runs.models import Run
 from tests.alone import answer_one_at_a_time
 from tests.builders import small_lab
 from tests.collector.apply_plan.world import digest_of
-from tests.collector.processes import Collector, wait_for
+from tests.collector.processes import AS_PEOPLE, Collector, wait_for
 from tests.collector.scan.support import safetensors, torch
 from tests.collector.test_tracking import track
 from tests.collector.test_what_leaves import VARYING, documented, keys
@@ -143,14 +143,16 @@ def test_a_server_that_hangs_delays_no_call_and_the_end_by_seconds(
 ) -> None:
     server.faults = [fakes.trickles] * 50
     body = (
-        "import time\nopen('a.pt', 'wb').truncate(1 << 28)\nbegun = time.monotonic()\nrun.produced('a.pt')\n"
-        "print(time.monotonic() - begun)"
+        "import time\nfor name in ('a.pt', 'b.pt', 'c.pt'):\n    open(name, 'wb').truncate(1 << 28)\n"
+        "    begun = time.monotonic()\n    run.produced(name)\n    print(time.monotonic() - begun)"
     )
     begun = time.monotonic()
-    done = track(person, body)
-    assert float(done.stdout) < 1
+    done = track(person, body, **AS_PEOPLE)
+    took_s = [float(line) for line in done.stdout.split()]
+    assert max(took_s) < 8, "ten seconds if it waited for the server"
+    assert min(took_s) < 1, "more, each time, if it read the file at the pace of who reads beside the work"
     assert time.monotonic() - begun < 25
-    assert "1 artifact of this run cannot all be told yet" in done.stderr
+    assert "3 artifacts of this run cannot all be told yet" in done.stderr
     server.faults.clear()
 
 
@@ -186,7 +188,8 @@ def test_a_server_that_is_away_is_given_up_in_time(server: fakes.FakeServer) -> 
     begun = time.monotonic()
     with teller(server) as made:
         assert not made.tell(0.0)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 10
+    assert len(server.requests) == 1
     made.give_up()
     assert made.failed == [("a.pt", f"{server.url} does not answer")]
 
@@ -289,24 +292,27 @@ def test_a_signal_ends_the_waiting_and_not_the_exit_code(person: Collector, serv
         "run", "--name", "r", "--produced", "best.pt", "--", "sh", "-c", script, cwd=work, stderr=subprocess.PIPE
     )
     wait_for(lambda: (work / "begun").exists() and server.sent("PUT", "runs/"))
-    register, asked = server.register, []
+    register, asked, over = server.register, [], threading.Event()
 
-    def slow(body: dict[str, Any]) -> dict[str, Any]:
+    def hangs(body: dict[str, Any]) -> dict[str, Any]:
         asked.append(body)
-        time.sleep(3)
+        over.wait(30)
+        if len(asked) == 1:
+            raise ConnectionError
         return register(body)
 
-    server.register = slow  # type: ignore[method-assign]
+    server.register = hangs  # type: ignore[method-assign]
     (work / "go").touch()
     wait_for(lambda: asked)
     begun = time.monotonic()
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 9
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 10
+    over.set()
     assert process.stderr is not None
     with process.stderr:
         assert "cannot all be told yet" in process.stderr.read()
-    wait_for(lambda: server.edges)  # it goes on without us
+    wait_for(lambda: server.edges, seconds=60)  # it goes on without us, and asks again
 
 
 def test_what_leaves_is_what_the_page_lists(
@@ -375,21 +381,29 @@ def test_the_real_server_is_told(live_server: Any, tmp_path: Path, monkeypatch: 
 
 
 def test_it_is_a_process_of_lowest_priority_and_ends(person: Collector, server: fakes.FakeServer, work: Path) -> None:
-    body = "import time\nopen('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nprint('made', flush=True)\ntime.sleep(1.5)"
+    body = (
+        "import os, time\nopen('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\n"
+        "while not os.path.exists('stop'): time.sleep(0.05)"
+    )
     done = threading.Thread(target=track, args=(person, body))
     done.start()
-    (pid,) = wait_for(lambda: ours(work))
-    wait_for(lambda: os.getpriority(os.PRIO_PROCESS, pid) == 19)
-    done.join()
+    try:
+        (pid,) = wait_for(lambda: ours(work))
+        wait_for(lambda: os.getpriority(os.PRIO_PROCESS, pid) == 19)
+    finally:
+        (work / "stop").touch()
+        done.join()
+    wait_for(lambda: server.edges)
     assert told(server) == {("produced", "a.pt")}
     wait_for(lambda: not ours(work))
 
 
 def ours(work: Path) -> list[int]:
-    """The processes that read what is declared in a folder."""
+    """The processes that read what is declared in a folder; the shell that starts one has its words, but is none."""
     found = []
     for each in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if b"labcarbon_collect.lineage.child" in (each / "cmdline").read_bytes() and (each / "cwd").readlink() == work:
+            program, *words = (each / "cmdline").read_bytes().split(b"\0")
+            if program != b"sh" and b"labcarbon_collect.lineage.child" in words and (each / "cwd").readlink() == work:
                 found.append(int(each.name))
     return found

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import re
 import string
 import time
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from labcarbon_collect.masking import MASK, masked_arguments, masked_line, masked_text, secret_name, secret_value
 
@@ -117,6 +119,12 @@ BASE62 = st.text(string.ascii_letters + string.digits, min_size=28, max_size=64)
 QUIET = st.text(string.ascii_lowercase + "_-./ ", max_size=60)
 
 
+# How secrets begin that are known by that: words drawn at random may be `sk` and `abcdef`, which are told with a hyphen.
+BEGINNINGS = re.compile(
+    r"(?<![a-z])(lc_[a-z]+_|gh[pousr]_|github_pat_|glpat-|sk-|[sr]k_(live|test)_|hf_|xox[abeoprs]-|xapp-|npm_|nvapi-)"
+)
+
+
 def _looks_random(text: str) -> bool:
     """A draw that a generator of secrets would make: hypothesis also draws ``000…``."""
     return len(set(text)) > 14 and sum(a.isdigit() != b.isdigit() for a, b in pairwise(text)) >= len(text) / 5
@@ -132,10 +140,16 @@ def test_a_random_string_is_masked_wherever_it_stands(secret: str, before: str, 
 def test_hexadecimal_and_base64_of_random_bytes_are_masked(content: bytes) -> None:
     if len(set(content)) < 16:
         return
-    assert secret_value(content.hex())
+    if _has_all(content.hex(), str.isdigit, str.isalpha):
+        assert secret_value(content.hex())
     padded = base64.b64encode(content).decode()
-    if padded.endswith("="):
+    if padded.endswith("=") and _has_all(padded, str.isdigit, str.islower, str.isupper):
         assert secret_value(padded)
+
+
+def _has_all(text: str, *kinds: Callable[[str], bool]) -> bool:
+    """Whether there is a character of each kind: random bytes may lack one, and look like a number or a word then."""
+    return all(any(map(kind, text)) for kind in kinds)
 
 
 @given(st.sampled_from(["--password", "--token", "--api-key", "--client-secret"]), st.text(min_size=1, max_size=40))
@@ -164,4 +178,5 @@ def test_masking_ends_and_is_settled_by_one_pass(text: str) -> None:
 @given(st.lists(st.text(string.ascii_lowercase, min_size=1, max_size=14), min_size=1, max_size=8), st.sampled_from("_-./ "))
 def test_words_are_left_alone(words: list[str], by: str) -> None:
     text = by.join(word for word in words if not secret_name(word))
+    assume(not BEGINNINGS.search(text))
     assert masked_text(text) == text

@@ -129,6 +129,6 @@ def test_a_client_does_not_wait_for_a_daemon_that_does_not_answer(tmp_path: Path
     begun = time.monotonic()
     with pytest.raises(NoDaemon):
         client.call({"op": "status"}, timeout_s=0.2)
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 10
     client.close()
     listener.close()

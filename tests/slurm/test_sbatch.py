@@ -143,7 +143,8 @@ def test_a_run_registered_inside_a_job_is_its_own_and_a_forged_name_fools_nobody
     (code,) = server.codes(1)
     assert node.collect("enrol", "--hostname", "gpu-node", server.url, said=code + "\n").returncode == 0
     work = node.slurm.directory / "work"
-    word = f"echo $$ > {work}/inner.new; mv {work}/inner.new {work}/inner.pid; sleep 12"
+    word = f"echo $$ > {work}/inner.new; mv {work}/inner.new {work}/inner.pid; "
+    word += f"while [ ! -e {work}/inner.stop ]; do sleep 0.1; done"
     script = f"{node.command} run --name inner -- sh -c '{word}'\nexit 3"
     gpu = node.driver.gpus[0]
     with node.measuring():
@@ -154,6 +155,7 @@ def test_a_run_registered_inside_a_job_is_its_own_and_a_forged_name_fools_nobody
         gpu.add_mj(4_321)
         node.polled()
         gpu.set_processes()
+        (work / "inner.stop").touch()
         node.slurm.wait(job_id, "FAILED")
         run = _stated(server, job_id, "failed")
     server.manage("work", "--once")

@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 import threading
+from contextlib import closing
 from typing import Mapping
 
 from labcarbon_collect.cgroups import this_cluster
@@ -53,9 +54,8 @@ def line(environ: Mapping[str, str]) -> str:
     if not job_id.isdigit() or not cluster:
         return "labcarbon: this is no Slurm job (SLURM_JOB_ID, SLURM_CLUSTER_NAME)"
     try:
-        client = Client(client_sockets(environ), timeout_s=PATIENCE_S / 3)
-        answer = client.call({"op": "job", "job": f"{cluster}/{job_id}"}, timeout_s=PATIENCE_S)
-        client.close()
+        with closing(Client(client_sockets(environ), timeout_s=PATIENCE_S / 3)) as client:
+            answer = client.call({"op": "job", "job": f"{cluster}/{job_id}"}, timeout_s=PATIENCE_S)
     except NoDaemon as error:
         return f"labcarbon: the energy of job {job_id} was not measured here: {error}"
     wrong = error_text(answer)

@@ -207,7 +207,10 @@ def test_what_was_hashed_is_not_read_again(cats: Folder, tmp_path: Path) -> None
     assert sum(read) == 0
 
 
-def test_a_file_that_has_just_changed_is_not_remembered(cats: Folder, tmp_path: Path) -> None:
+def test_a_file_that_has_just_changed_is_not_remembered(
+    cats: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labcarbon_collect.fingerprint.digest_cache._SETTLED_NS", 10**15)
     cache = DigestCache(tmp_path)
     listed = manifest("data", str(cats.root / "cats"), Budget(5))
     verified([listed], cache, hashed=lambda count: None)

@@ -242,8 +242,8 @@ def test_git_that_hangs_costs_no_more_than_was_given(repo: Folder, tmp_path: Pat
     slow.write_text("#!/bin/sh\nexec sleep 30\n")
     slow.chmod(0o755)
     begun = time.monotonic()
-    found = repo.look(seconds=0.5, environ={"PATH": f"{slow.parent}:{repo.environ['PATH']}"})
-    assert time.monotonic() - begun < 1.5
+    found = repo.look(seconds=3, environ={"PATH": f"{slow.parent}:{repo.environ['PATH']}"})
+    assert time.monotonic() - begun < 15
     assert found.wire["code"] == {"state": "unknown"}
-    assert any("the code is unknown: it took longer than 0.5 s" in note or "git took longer" in note for note in found.notes)
+    assert any("the code is unknown: it took longer than 3 s" in note or "git took longer" in note for note in found.notes)
     assert found.wire["start"]["name"] == "scratch"

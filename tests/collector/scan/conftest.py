@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +27,9 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def here(disk: Disk, settled: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Scan in this process; return exit code, output and messages."""
+def here(disk: Disk, settled: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Any]:
+    """Scan in this process; return exit code, output and messages. How a scan sets its interpreter goes with the test."""
+    switch_s, collect_every = sys.getswitchinterval(), gc.get_threshold()
     for name, value in disk.machine.environ.items():
         if name.startswith(("LABCARBON_", "XDG_", "HOME")):
             monkeypatch.setenv(name, value)
@@ -36,4 +40,6 @@ def here(disk: Disk, settled: None, monkeypatch: pytest.MonkeyPatch, capsys: pyt
         said = capsys.readouterr()
         return code, said.out, said.err
 
-    return scan
+    yield scan
+    sys.setswitchinterval(switch_s)
+    gc.set_threshold(*collect_every)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import threading
 import time
 from contextlib import closing, suppress
 from pathlib import Path
@@ -38,30 +39,38 @@ def hashed(disk: Disk) -> dict[bytes, int]:
 
 
 def test_killed_at_any_time_it_goes_on_without_hashing_again(disk: Disk, server: FakeServer) -> None:
-    for number in range(40):
-        disk.put(f"{number:02}.npy", NPY + bytes([number]) * 1_000_000)
+    for number in range(160):  # in 16 s, of which the first two are waited for
+        disk.put(f"{number // 8}/{number}.npy", NPY + bytes([number]) * 200_000)
     disk.settle()
-    process = disk.machine.popen("scan", "--limit-mb-s", "10", str(disk.root))
+    process = disk.machine.popen("scan", "--limit-mb-s", "2", "--threads", "1", str(disk.root))
     try:
         wait_for(lambda: len(hashed(disk)) >= 8)
     finally:
         process.kill()
         process.wait()
     kept = hashed(disk)
-    assert 8 <= len(kept) < 40
+    assert 8 <= len(kept) < 160
     done = disk.scan()
     assert done.returncode == 0, done.stderr
-    assert f"{40 - len(kept)} read" in done.stdout
-    assert len(server.present()) == 40
+    assert f"{160 - len(kept)} read" in done.stdout
+    assert len(server.present()) == 160
 
 
 def test_two_scans_at_once_are_one_too_many(disk: Disk, server: FakeServer) -> None:
+    register, over = server.register, threading.Event()
+
+    def held(body: dict[str, Any]) -> dict[str, Any]:
+        over.wait(30)
+        return register(body)
+
+    server.register = held  # type: ignore[method-assign] - the first goes on until the second has ended
     disk.put("a.npy", NPY + bytes(3_000_000))
     first = disk.machine.popen("scan", "--limit-mb-s", "1", str(disk.root))
     try:
         wait_for(disk.state.exists)
         second = disk.scan()
     finally:
+        over.set()
         ended = first.wait(30)
     assert (second.returncode, "another scan" in second.stderr, ended) == (1, True, 0)
 
