@@ -39,7 +39,7 @@ class EdgeRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ArtifactRow(msgspec.Struct, forbid_unknown_fields=True):
-    """One artifact."""
+    """One artifact. ``user``: whose file it is, as its machine knows them; ``own``: that is who tells it."""
 
     digest: Digest
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
@@ -51,6 +51,7 @@ class ArtifactRow(msgspec.Struct, forbid_unknown_fields=True):
     payload: Digest | None = None
     licence: Short = ""
     user: Short = ""
+    own: bool = False
     project: Annotated[str, msgspec.Meta(max_length=60)] = ""
     aliases: dict[Algorithm, str] = {}
     tags: Annotated[dict[Short, Annotated[str, msgspec.Meta(max_length=300)]], msgspec.Meta(max_length=_MAX_FACTS)] = {}

@@ -373,7 +373,7 @@ def test_the_real_server_is_told(live_server: Any, tmp_path: Path, monkeypatch: 
     copy = best.copies.get()
     assert (copy.path, copy.node) == (str(work / "best.safetensors"), lab.node)
     time.sleep(2.1)
-    assert "0 created, 0 changed, 2 unchanged" in machine.call("scan", str(work)).stdout
+    assert "0 created, 2 changed, 0 unchanged" in machine.call("scan", str(work)).stdout  # whose they are
     again = track(machine, f"run.initialised_from('{best.digest}')")
     assert again.returncode == 0, again.stderr
     assert best.run_edges.filter(role="initialised_from").exists()

@@ -141,7 +141,7 @@ class _Registering:
             words.append(f"There is no project {row.project!r} (known: {known}): it is kept without.")
         maker = next((self._runs.get(edge.run) for edge in row.runs if edge.role == Role.PRODUCED), None)
         artifact.project = artifact.project or named or (maker.charged_project if maker else None)
-        artifact.owner = artifact.owner or (maker.user if maker else None) or self._by
+        artifact.owner = artifact.owner or (maker.user if maker else None) or (self._by if row.own else None)
         unknown = next((edge.run for edge in row.runs if edge.run not in self._runs), None)
         if unknown is not None:
             words.append(f"There is no run {unknown} in this lab: tell of the run first, then of this again.")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
-from typing import List, NamedTuple, Sequence, Tuple
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from labcarbon_collect.scan.state import State
 from labcarbon_collect.scan.state_file import put_rows
 
 _UNTOLD = """
-SELECT e.folder, e.name, sub.path, e.what, e.size, e.files, e.mtime_ns, e.digest, e.about, e.medium
+SELECT e.folder, e.name, sub.path, e.what, e.size, e.files, e.mtime_ns, e.digest, e.about, e.medium, e.owner
 FROM sub JOIN entry e ON e.folder = sub.id AND (sub.only_name IS NULL OR sub.only_name = e.name)
 LEFT JOIN told t ON t.server = :server AND t.folder = e.folder AND t.name = e.name
 WHERE sub.id >= :folder AND (sub.id > :folder OR e.name > :name) AND e.what IN (1, 3) AND e.state = 0
@@ -46,6 +46,7 @@ class Untold(NamedTuple):
     digest: bytes
     about: str
     medium: str
+    owner: Optional[int]  # the number of its user
 
 
 @dataclass(frozen=True)

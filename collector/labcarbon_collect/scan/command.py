@@ -24,6 +24,7 @@ from labcarbon_collect.scan.tally import copies_lines, summary
 from labcarbon_collect.scan.telling import Teller
 from labcarbon_collect.scan.whole import Scan, Wanted, outermost
 from labcarbon_collect.transport import BadAddress, Transport
+from labcarbon_collect.users import own_names
 
 _SHOWN_ERRORS, _SHOWN_COPIES, _SHOWN_PATHS = 10, 5, 3
 _PATIENCE_S = 2.0
@@ -74,7 +75,10 @@ def _scan(options: argparse.Namespace, tops: List[Tuple[Tree, bytes]], state: St
     beside = {"node": node} if node else {}
     push = BulkPush(transport, "artifacts/", key="artifacts", beside=beside, say=_say)
     news = BulkPush(transport, "artifacts/copies/", key="copies", beside=beside, say=_say)
-    teller = Teller(Asked(state), push, news, server=f"{transport.url} {login.lab} {node}".strip(), project=options.project)
+    teller = Teller(
+        Asked(state), push, news, server=f"{transport.url} {login.lab} {node}".strip(), project=options.project,
+        names=own_names(os.environ),
+    )  # fmt: skip
     if options.tell_again:
         teller.forget()
     going = Scan(state, wanted, teller, Progress("files"))

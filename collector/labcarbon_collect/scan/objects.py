@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Optional
 
 from labcarbon_collect.scan.medium import OBJECT
 from labcarbon_collect.scan.places import Listing, Stamp, Stood
@@ -89,6 +89,10 @@ class Objects:
         with _as_os_errors():
             return ObjectReader(self._files, self._key(path))
 
+    def owner(self, path: bytes) -> Optional[int]:
+        """There are no users."""
+        return None
+
     def stay(self, path: bytes) -> None:
         """There are no links."""
 
@@ -98,6 +102,8 @@ class Objects:
 
 class ObjectReader:
     """An object that is read as a stream."""
+
+    owner: Optional[int] = None
 
     def __init__(self, files: Any, key: str) -> None:
         self._files, self._key = files, key

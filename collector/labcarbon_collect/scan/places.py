@@ -39,7 +39,9 @@ class Stood(NamedTuple):
 
 
 class Reader(Protocol):
-    """An open file, wherever it lies."""
+    """An open file, wherever it lies. ``owner``: the number of its user; None where there are no such."""
+
+    owner: Optional[int]
 
     def close(self) -> None:
         """Let go of it."""
@@ -78,6 +80,9 @@ class Tree(Protocol):
     def opened(self, path: bytes, *, follow: bool = False) -> Reader:
         """Open a plain file; ``follow`` links, of a folder whose links were looked at."""
 
+    def owner(self, path: bytes) -> Optional[int]:
+        """The number of the user whose a folder is; None where there are no such."""
+
     def stay(self, path: bytes) -> None:
         """Raise LeadsOut if a path leads out of what is scanned."""
 
@@ -87,6 +92,7 @@ class LocalReader:
 
     def __init__(self, path: bytes, *, follow: bool) -> None:
         self._descriptor, about = _opened(path, follow=follow)
+        self.owner: Optional[int] = about.st_uid
         self._opened_as: Optional[Stood] = Stood(about.st_size, about.st_mtime_ns)  # asked for once
         self._once = Once(self._descriptor, about)
 
@@ -163,6 +169,10 @@ class Local:
     def opened(self, path: bytes, *, follow: bool = False) -> LocalReader:
         """Open a plain file; ``follow`` links, of a folder whose links were looked at. Raises OSError."""
         return LocalReader(path, follow=follow)
+
+    def owner(self, path: bytes) -> Optional[int]:
+        """The number of the user whose a folder is. Raises OSError."""
+        return os.lstat(path).st_uid
 
     def stay(self, path: bytes) -> None:
         """Raise LeadsOut if a path leads out of what is scanned."""

@@ -38,7 +38,8 @@ class Task(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What came of one. ``why``: why there is nothing to tell; ``fault``: gone, changed, unreadable, broken or empty."""
+    """What came of one. ``why``: why there is nothing to tell; ``fault``: gone, changed, unreadable, broken or empty;
+    ``owner``: the number of its user."""
 
     task: Task
     digest: Optional[bytes] = None
@@ -47,6 +48,7 @@ class Read(NamedTuple):
     why: str = ""
     fault: str = ""
     settled: bool = True
+    owner: Optional[int] = None
 
 
 @dataclass
@@ -177,7 +179,7 @@ class FileReader:
         if done != size or file.stood() != Stood(size, task.stamp[2]):
             return _changed(task)
         told = payload.digest() if payload is not None else None
-        return Read(task, whole.digest(), about, told, settled=_is_settled(task.stamp))
+        return Read(task, whole.digest(), about, told, settled=_is_settled(task.stamp), owner=file.owner)
 
     def _buffer(self) -> memoryview:
         view: Optional[memoryview] = getattr(self._own, "view", None)

@@ -28,6 +28,7 @@ class Group:
     about: About
     medium: str
     is_changed: bool
+    owner: Optional[int] = None
     left: int = 0
     is_walked: bool = False
     why: str = ""
@@ -97,7 +98,7 @@ class Results:
         else:
             entry = entry_of(
                 batch.folder, ARTIFACT, task.stamp, read.digest, about=read.about, payload=read.payload,
-                medium=_medium(batch.medium, old), link=task.link, settled=read.settled,
+                medium=_medium(batch.medium, old), link=task.link, settled=read.settled, owner=read.owner,
             )  # fmt: skip
             if old is not None and _is_corrupt(old, entry):
                 self._state.mark_corrupt(path, entry)
@@ -166,7 +167,8 @@ class Results:
         sums = self._state.sums(group.folder)
         stamp = (group.name, sums.size, sums.mtime_ns, 0)
         entry = entry_of(
-            group.parent, FOLDER, stamp, sums.digest, about=group.about, medium=_medium(group.medium, old), files=sums.files
+            group.parent, FOLDER, stamp, sums.digest, about=group.about, medium=_medium(group.medium, old), files=sums.files,
+            owner=group.owner,
         )  # fmt: skip
         if sums.is_corrupt and old is not None and old.what == FOLDER:
             self._state.mark_corrupt(group.path, entry)

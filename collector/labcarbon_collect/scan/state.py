@@ -27,7 +27,7 @@ _NEWER = """
 ON CONFLICT (folder, name) DO UPDATE SET
   what=excluded.what, size=excluded.size, files=excluded.files, mtime_ns=excluded.mtime_ns, ctime_ns=excluded.ctime_ns,
   settled=excluded.settled, state=excluded.state, digest=excluded.digest, about=excluded.about, medium=excluded.medium,
-  link=excluded.link
+  link=excluded.link, owner=excluded.owner
 """
 _BELOW = """
 WITH RECURSIVE below (id, path) AS (
@@ -38,7 +38,8 @@ SELECT id, path FROM below
 
 
 class Entry(NamedTuple):
-    """A row of what is known. ``digest``: 32 bytes; ``about``: JSON of what is told beside it."""
+    """A row of what is known. ``digest``: 32 bytes; ``about``: JSON of what is told beside it; ``owner``: the
+    number of its user."""
 
     folder: int
     name: bytes
@@ -53,6 +54,7 @@ class Entry(NamedTuple):
     about: Optional[str]
     medium: Optional[str]
     link: Optional[str]
+    owner: Optional[int]
 
 
 class Sums(NamedTuple):
@@ -251,10 +253,12 @@ def _told_alike(kind: str, form: str, licence: str) -> str:
 def entry_of(
     folder: int, what: int, stamp: Stamp, digest: Optional[bytes], *, about: Optional[About] = None,
     payload: Optional[str] = None, medium: str = "", link: Optional[str] = None, settled: bool = True, files: int = 1,
+    owner: Optional[int] = None,
 ) -> Entry:  # fmt: skip
     """A row from what was read."""
     name, size, mtime_ns, ctime_ns = stamp
     told = _told(about, payload) if about is not None else None
     return Entry(
-        folder, name, what, size, files, signed(mtime_ns), signed(ctime_ns), settled, PRESENT, digest, told, medium, link
-    )
+        folder, name, what, size, files, signed(mtime_ns), signed(ctime_ns), settled, PRESENT, digest, told, medium, link,
+        owner,
+    )  # fmt: skip

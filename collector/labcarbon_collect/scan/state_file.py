@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS folder (
 CREATE TABLE IF NOT EXISTS entry (
   folder INTEGER NOT NULL, name BLOB NOT NULL, what INTEGER NOT NULL, size INTEGER NOT NULL, files INTEGER NOT NULL,
   mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, settled INTEGER NOT NULL, state INTEGER NOT NULL, digest BLOB,
-  about TEXT, medium TEXT, link TEXT, PRIMARY KEY (folder, name)) WITHOUT ROWID;
+  about TEXT, medium TEXT, link TEXT, owner INTEGER, PRIMARY KEY (folder, name)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS told (
   server INTEGER NOT NULL, folder INTEGER NOT NULL, name BLOB NOT NULL, digest BLOB NOT NULL, project TEXT NOT NULL,
   medium TEXT NOT NULL, PRIMARY KEY (server, folder, name)) WITHOUT ROWID;
@@ -71,6 +71,8 @@ def _connected(path: Path) -> sqlite3.Connection:
         database.execute("PRAGMA synchronous=NORMAL")  # a kill loses nothing; a power cut the last second's hashing
         database.execute("PRAGMA temp_store=FILE")
         database.executescript(_SCHEMA)
+        if "owner" not in [column[1] for column in database.execute("PRAGMA table_info(entry)")]:
+            database.execute("ALTER TABLE entry ADD COLUMN owner INTEGER")  # it was made before that was noted
     except BaseException:
         database.close()
         raise

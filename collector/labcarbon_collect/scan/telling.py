@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,10 +16,11 @@ from labcarbon_collect.scan.asked import Asked, Untold
 from labcarbon_collect.scan.kinds import FOLDER
 from labcarbon_collect.scan.named import shown
 from labcarbon_collect.scan.state import Entry
+from labcarbon_collect.users import DROPPED, UserNames, name_of
 
 _MOST_KEPT, _MOST_BYTES, _MOST_NEWS = 4000, 4 << 20, 5000
 _TELL_EVERY_S = 10.0
-_LONGEST_NAME = 255
+_LONGEST_NAME, _LONGEST_USER = 255, 100
 Row = Tuple[Untold, Dict[str, Any]]
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -26,10 +28,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 class Teller:
     """What one scan tells one server."""
 
-    def __init__(self, asked: Asked, push: BulkPush, news: BulkPush, *, server: str, project: str) -> None:
-        """``push`` to artifacts/, ``news`` to artifacts/copies/; ``server``: under which it is remembered what was told."""
+    def __init__(self, asked: Asked, push: BulkPush, news: BulkPush, *, server: str, project: str, names: UserNames) -> None:
+        """``push`` to artifacts/, ``news`` to artifacts/copies/; ``server``: under which it is remembered what was told;
+        ``names``: how people are named."""
         self._asked, self._push, self._news, self._project = asked, push, news, project
-        self._server = asked.server(server)
+        self._server, self._names = asked.server(server), names
+        self._users: Dict[int, Dict[str, Any]] = {}
         self._waiting: Deque[Row] = deque()
         self._words = 0
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tell")
@@ -133,7 +137,17 @@ class Teller:
         return rows
 
     def _row(self, untold: Untold) -> Row:
-        return untold, wire(untold, self._project)
+        return untold, {**wire(untold, self._project), **self._whose(untold.owner)}
+
+    def _whose(self, owner: Optional[int]) -> Dict[str, Any]:
+        """Whose it is: as people are named to the server, and whether they are who tells it."""
+        if owner is None:
+            return {}
+        if owner not in self._users:
+            name = self._names.told(name_of(owner))[:_LONGEST_USER]
+            own = {"own": True} if _is_own(owner) else {}
+            self._users[owner] = own if name == DROPPED else {"user": name, **own}
+        return self._users[owner]
 
 
 def _within(news: List[Tuple[bytes, str]], most_bytes: int) -> List[Tuple[bytes, str]]:
@@ -180,6 +194,11 @@ def _second(seconds: int) -> str:
     return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()
 
 
+def _is_own(owner: int) -> bool:
+    """Whether a file is of who scans. Root's is nobody's own."""
+    return owner == os.getuid() != 0
+
+
 def _size(untold: Untold) -> int:
     """About how long it is as JSON."""
     return 300 + 2 * (len(untold.path) + len(untold.name)) + len(untold.about)
@@ -192,5 +211,5 @@ def _path(untold: Untold) -> bytes:
 def _untold(above: bytes, entry: Entry) -> Untold:
     return Untold(
         entry.folder, entry.name, above, entry.what, entry.size, entry.files, entry.mtime_ns, entry.digest or b"",
-        entry.about or "{}", entry.medium or "unknown",
+        entry.about or "{}", entry.medium or "unknown", entry.owner,
     )  # fmt: skip

@@ -102,7 +102,10 @@ class Walk:
         self._forget(here.number, here.path, self._state.names_of_kind(here.number, ARTIFACT, NOTHING))
         self._forget_folders(here, set())
         is_known = before is not None and before.what == FOLDER and before.settled
-        group = self._results.begin(Group(here.path, here.number, here.parent, here.name, about, medium, not is_known))
+        owner = self._owner(here.path)
+        group = self._results.begin(
+            Group(here.path, here.number, here.parent, here.name, about, medium, not is_known, owner)
+        )
         batches = _Batches(here, medium, self._hand, is_member=True)
         try:
             for stamp, is_new in self._to_read(here, self._members(here.path, listing), group):
@@ -113,6 +116,12 @@ class Walk:
             group.why = str(getattr(error, "strerror", None) or error)
         batches.flush()
         self._results.walked(group)
+
+    def _owner(self, path: bytes) -> Optional[int]:
+        try:
+            return self._tree.owner(path)
+        except OSError:
+            return None  # it went while we looked
 
     def _members(self, path: bytes, listing: Listing) -> List[Stamp]:
         """The files of a folder that is one artifact. One that holds nothing else has been listed already."""

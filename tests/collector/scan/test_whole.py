@@ -240,6 +240,7 @@ def test_what_leaves_is_what_the_page_lists(
     monkeypatch.setitem(
         __import__("tests.collector.test_what_leaves", fromlist=["x"]).VARYING, "artifacts[].facts", "<name>"
     )
+    monkeypatch.setattr("labcarbon_collect.scan.telling._is_own", lambda owner: True)  # root's is nobody's own
     disk.put("a.safetensors", safetensors(license="mit"))
     disk.put("b.npy", NPY)
     here("--project", "demo")
