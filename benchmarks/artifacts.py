@@ -1,4 +1,5 @@
-"""50 000 artifacts in 100 000 copies, made by 17 000 runs, a lineage of 2 000 nodes: pages and lists against the mark."""
+"""50 000 artifacts in 100 000 copies, made by 17 000 runs, a lineage of 2 000 nodes, a plan of 20 000 lines: pages and lists
+against the mark."""
 
 import argparse
 import hashlib
@@ -190,6 +191,58 @@ def family(small: Any, nodes: int, wide: int, name: str, now: int, *, measured: 
     return made[-1].digest
 
 
+def a_plan(small: Any, number: int, now: int) -> Any:
+    """Make a draft of ``number`` copies of checkpoints and models on the lab's one machine, which has some five times as
+    many. Half of the largest fifty are folders, with five lines and a copy that is in no plan in each."""
+    from apps.artifacts.calc import POWER, storage_mj
+    from apps.artifacts.models import Artifact, Copy, LineageEdge, Plan, PlanLine
+
+    dice = random.Random(20_000)
+    there = Copy.objects.filter(lab=small.lab, state="present", artifact__kind__in=("checkpoint", "model"))
+    copies = list(there.exclude(artifact__pins__ended_us=None, artifact__pins__isnull=False).select_related("artifact"))
+    copies = sorted(dice.sample(copies, min(number, len(copies))), key=lambda copy: -copy.artifact.bytes)
+    for i, folder in enumerate(copies[:50:2]):
+        Artifact.objects.filter(pk=folder.artifact_id).update(form="folder")
+        for j, inner in enumerate(copies[100 + 5 * i :][:5]):
+            Copy.objects.filter(pk=inner.pk).update(path=f"{folder.path}/{j}")
+    runs = dict(LineageEdge.objects.filter(lab=small.lab, role="produced").values_list("artifact_id", "run_id"))
+    took = {run: dice.randrange(10**8, 10**11) for run in runs.values()}
+    plan = Plan.objects.create(lab=small.lab, node=small.node, made_by=small.owner, made_us=now)
+    PlanLine.objects.bulk_create(
+        [
+            PlanLine(
+                plan=plan, copy=copy, artifact=copy.artifact, kept="intermediate", is_last_copy=False, due_us=now,
+                storage_mj=storage_mj(copy.artifact.bytes, 8760, POWER[copy.medium].uwh) if copy.medium in POWER else None,
+                storage_ug=dice.randrange(10**9), retrain_run_id=runs.get(copy.artifact_id),
+                retrain_mj=took.get(runs.get(copy.artifact_id)), retrain_ug=dice.randrange(10**10), chosen=True,
+            )
+            for copy in copies
+        ],
+        batch_size=1000,
+    )  # fmt: skip
+    return plan
+
+
+def plan_pages(small: Any, number: int, now: int) -> None:
+    """Measure a plan's pages as it is drafted, told to owners and approved."""
+    from apps.artifacts.retention import DAY_US
+    from apps.artifacts.services.plans import approve, tell_owners
+
+    plan = a_plan(small, number, now)
+    path = f"/artifacts/plans/{plan.uuid}"
+
+    def measure(what: str, *more: str) -> None:
+        words = f"{what} of {number} lines"
+        listed = [(f"{words}: {query or 'page'}", f"{path}/{query}") for query in ("", *more)]
+        pages(small, [*listed, (f"{words}: the list of plans", "/artifacts/plans/")])
+
+    measure("a draft", "?page=200")
+    tell_owners(plan=plan, grace_days=1, trash_days=14, by=small.owner, now=now)
+    measure("told", "?page=200", "?mine=1")
+    approve(plan=plan, by=small.owner, now=now + DAY_US)
+    measure("approved", "?page=200", "?mine=1")
+
+
 def pages(small: Any, addresses: list[tuple[str, str]]) -> None:
     """Print the median and the slowest of five readings of each page."""
     from django.test import Client
@@ -213,7 +266,7 @@ def pages(small: Any, addresses: list[tuple[str, str]]) -> None:
         print(f"{words:84}{middle:8.3f} s, slowest {max(took):.3f} s   {middle / PAGE_MARK_S:5.2f} of the mark (0.4 s)")
 
 
-def run(artifacts: int, nodes: int) -> None:
+def run(artifacts: int, nodes: int, lines: int) -> None:
     """Build the lab and measure it."""
     from django.core.management import call_command
     from django.db import connection
@@ -238,6 +291,7 @@ def run(artifacts: int, nodes: int) -> None:
     for words, it in ((f"{nodes} nodes one after the other", deep), (f"{nodes} nodes in ten generations", wide)):
         listed += [(f"{words}: {what or 'page'}", f"/artifacts/{it}/{what}") for what in ("", "card.md", "lineage.csv")]
     pages(small, listed)
+    plan_pages(small, lines, now)
 
 
 def main() -> None:
@@ -246,6 +300,7 @@ def main() -> None:
     parser.add_argument("--postgres", action="store_true", help="on a private PostgreSQL instead of SQLite")
     parser.add_argument("--artifacts", type=int, default=50_000)
     parser.add_argument("--nodes", type=int, default=2_000)
+    parser.add_argument("--lines", type=int, default=20_000)
     options = parser.parse_args()
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-"))
@@ -256,7 +311,7 @@ def main() -> None:
         import django
 
         django.setup()
-        run(options.artifacts, options.nodes)
+        run(options.artifacts, options.nodes, options.lines)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Plans over the API: what ``apply-plan`` asks, and what it tells."""
 
 from dataclasses import asdict
+from fractions import Fraction
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from rest_framework.views import APIView
 
 from apps.accounts.authentication import Caller
 from apps.accounts.permissions import caller, require
+from apps.artifacts.calc import in_ppm
 from apps.artifacts.choices import LineOutcome, PlanState
 from apps.artifacts.going import Going, going
 from apps.artifacts.holding import held_by
@@ -21,7 +23,7 @@ from apps.artifacts.models import Hold, Notice, Plan
 from apps.artifacts.replies import hold_row
 from apps.artifacts.services.outcomes import Outcome, note_outcomes
 from apps.artifacts.services.plans import plan_of
-from apps.artifacts.summing import sums_of
+from apps.artifacts.summing import break_even_of, kept_with, sums_of
 from apps.artifacts.telling import untold
 from apps.core.clock import now_us, utc
 from apps.core.errors import InvalidInput, NotFound
@@ -59,7 +61,7 @@ class PlanView(APIView):
     def get(self, request: Request, uuid: UUID) -> Response:
         """Return a plan: who was told of it, the lines that may go now, and why the others stay."""
         plan, now = _found(caller(request), uuid), now_us()
-        lines = going(plan, now)
+        lines, sums, kept = going(plan, now), sums_of(plan), kept_with(plan)
         held = held_by(plan.lab, {each.line.artifact_id: each.line.artifact for each in lines}, now)
         return Response({
             "plan": str(plan.uuid), "lab": plan.lab.name, "node": str(plan.node.uuid), "hostname": plan.node.hostname,
@@ -69,7 +71,8 @@ class PlanView(APIView):
             "grace_until": utc(plan.grace_until_us).isoformat() if plan.grace_until_us else None,
             "told": [_told(notice) for notice in plan.notices.order_by("name", "pk")],
             "untold": [each.user.get_username() for each in untold(plan)] if plan.state == PlanState.TOLD else [],
-            "sums": asdict(sums_of(plan)), "lines": [_line(each, held.get(each.line.artifact_id)) for each in lines],
+            "sums": {**asdict(sums), "break_even_ppm_a_year": in_ppm(sums.break_even)},
+            "lines": [_line(each, held.get(each.line.artifact_id), break_even_of(each.line, kept)) for each in lines],
         })  # fmt: skip
 
 
@@ -105,7 +108,7 @@ def _found(who: Caller, uuid: UUID) -> Plan:
     return plan
 
 
-def _line(each: Going, hold: Hold | None) -> dict[str, Any]:
+def _line(each: Going, hold: Hold | None, pays_from: Fraction | None) -> dict[str, Any]:
     line = each.line
     return {
         "line": line.pk, "path": line.copy.path, "digest": line.artifact.digest, "form": line.artifact.form,
@@ -113,7 +116,7 @@ def _line(each: Going, hold: Hold | None) -> dict[str, Any]:
         "goes": not each.stays, "stays": each.stays, "outcome": line.outcome, "went_with": line.went_with_id,
         "held": hold_row(hold) if hold else None,
         "storage_mj_a_year": line.storage_mj, "storage_ug_a_year": line.storage_ug, "retrain_mj": line.retrain_mj,
-        "retrain_ug": line.retrain_ug,
+        "retrain_ug": line.retrain_ug, "break_even_ppm_a_year": in_ppm(pays_from),
     }  # fmt: skip
 
 

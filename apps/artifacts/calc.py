@@ -1,8 +1,10 @@
-"""Artifacts: keys that join them with fingerprints, the energy that keeping them takes, when keeping pays. Pure."""
+"""Artifacts: keys that join them with fingerprints, the energy that keeping them takes, when keeping pays, what adapting
+one saves. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import median_low
 
 from labcarbon_collect.lc1 import manifest_hash, role_hash
 
@@ -63,10 +65,46 @@ def storage_mj(size: int, hours: int, uwh_per_tb_hour: int, pue_ppm: int = _PPM)
     return int(exact + Fraction(1, 2))
 
 
-def break_even(storage_mj_a_year: int, retrain_mj: int) -> Fraction | None:
-    """Return the chance of reuse within a year above which keeping takes less energy than making it again; None where
-    making it takes nothing that is known of."""
-    return Fraction(storage_mj_a_year, retrain_mj) if retrain_mj > 0 else None
+def break_even(storage_mj_a_year: int | None, retrain_mj: int | None) -> Fraction | None:
+    """Return the chance of reuse within a year above which keeping takes less energy than making it again; None where one of
+    the two is not known, or making it takes nothing that is known of."""
+    return Fraction(storage_mj_a_year, retrain_mj) if storage_mj_a_year is not None and retrain_mj else None
+
+
+def in_ppm(chance: Fraction | None) -> int | None:
+    """Return a chance in parts per million, half up; None stays None."""
+    return None if chance is None else int(chance * _PPM + Fraction(1, 2))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What some runs took, mJ or µg: the lower median, which one of them took, the least and the most."""
+
+    runs: int
+    median: int
+    low: int
+    high: int
+
+
+def spread(took: Sequence[int]) -> Spread | None:
+    """Return what runs took; None where there is none."""
+    return Spread(len(took), median_low(took), min(took), max(took)) if took else None
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What adapting a model saves of what making it took, with its range: 0 <= low <= saved <= high <= made."""
+
+    saved: int
+    low: int
+    high: int
+
+
+def saving(made: int | None, adapting: Spread | None) -> Saving | None:
+    """Return made less adapting; None where either is unknown. Where adapting took more than making, nothing is saved."""
+    if made is None or adapting is None:
+        return None
+    return Saving(*(max(0, made - took) for took in (adapting.median, adapting.high, adapting.low)))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,9 @@ class Kind(TextChoices):
     OTHER = "other", "Other"
 
 
+MODELS = (Kind.CHECKPOINT, Kind.MODEL)
+
+
 class Form(TextChoices):
     FILE = "file", "File"
     FOLDER = "folder", "Folder"
@@ -21,9 +24,9 @@ class ArtifactState(TextChoices):
 
     REGISTERED = "registered", "Registered"  # told of; nobody has seen its bytes
     STORED = "stored", "Stored"  # a copy was hashed
-    CANDIDATE = "candidate", "Candidate"  # the best of its run
+    CANDIDATE = "candidate", "Candidate"  # the best of its run or sweep, as somebody said
     PROMOTED = "promoted", "Promoted"  # cited, deployed
-    ARCHIVED = "archived", "Archived"
+    ARCHIVED = "archived", "Archived"  # laid aside: kept on purpose, used no more
     SCHEDULED = "scheduled", "Scheduled"  # in a plan whose grace goes on; its owner was told
     TOMBSTONE = "tombstone", "Tombstone"  # its bytes are gone by a plan; what is known of it stays
 
@@ -53,6 +56,24 @@ class Way(TextChoices):
 
     TOLD = "told", "told by the run"
     FINGERPRINT = "fingerprint", "by the fingerprint's content"
+
+
+class Adaptation(TextChoices):
+    """How much of a model learned anew when a run adapted it."""
+
+    HEAD = "head", "a new head on its frozen body"
+    ADAPTERS = "adapters", "low-rank adapters"
+    PART = "part", "fine-tuning with some layers frozen"
+    ALL = "all", "fine-tuning all of it"
+    NOT_TOLD = "not_told", "not told"
+
+
+class Basis(TextChoices):
+    """What those runs began from or made that tell what adapting a model takes, the nearest first."""
+
+    THIS = "this", "this model"
+    ARCHITECTURE = "architecture", "a model of the same architecture"
+    BASE_MODEL = "base_model", "a model of the same base model"
 
 
 class Medium(TextChoices):
@@ -109,8 +130,12 @@ class Act(TextChoices):
 
     PINNED = "artifact.pinned", "Artifact pinned"
     UNPINNED = "artifact.unpinned", "Pin taken away"
+    CANDIDATE = "artifact.candidate", "Artifact made a candidate"
+    NO_CANDIDATE = "artifact.no_candidate", "Artifact no longer a candidate"
     PROMOTED = "artifact.promoted", "Artifact promoted"
     TAKEN_BACK = "artifact.taken_back", "Promotion taken back"
+    LAID_ASIDE = "artifact.laid_aside", "Artifact laid aside"
+    TAKEN_UP = "artifact.taken_up", "Artifact taken up again"
     DESCRIBED = "artifact.described", "Artifact described anew"
     RESTORED = "artifact.restored", "Description of an artifact taken back"
     HOLD_PLACED = "hold.placed", "Hold on artifacts placed"

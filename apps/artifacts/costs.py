@@ -3,13 +3,14 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from uuid import UUID
 
 from apps.accounts.models import Lab
 from apps.artifacts.calc import Lot, cost
 from apps.artifacts.choices import Role
 from apps.artifacts.models import Copy, LineageEdge
 from apps.artifacts.storage import factor_ug, pues_of
-from apps.carbon.selectors import Figure, applied_factor, figures_of_runs
+from apps.carbon.selectors import Figure, applied_factor, spans_of_runs
 from apps.core.units import hour_of
 from apps.fleet.models import Node
 from apps.runs.models import Run
@@ -35,11 +36,20 @@ class Year:
 
 @dataclass(frozen=True)
 class Again:
-    """What the run took that made an artifact. ``emission_ug`` None: some of its energy has no factor."""
+    """What the run took that made an artifact. ``span``: its figure, and the hours ``[from, to)`` that hold it."""
 
     run: Run
-    energy_mj: int
-    emission_ug: int | None
+    span: tuple[Figure, int, int]
+
+    @property
+    def energy_mj(self) -> int:
+        return self.span[0].energy_mj
+
+    @property
+    def emission_ug(self) -> int | None:
+        """None: some of its energy has no factor."""
+        took = self.span[0]
+        return None if took.without_factor_mj else took.emission_ug
 
 
 def rate_at(lab: Lab, node: Node, now: int) -> Rate:
@@ -57,22 +67,30 @@ def year_of(copy: Copy, rate: Rate) -> Year:
 
 
 def making_again(lab: Lab, artifacts: Iterable[int]) -> dict[int, Again]:
-    """Return what the run that made each artifact took: of several the one that took least, as one would do."""
-    makers: dict[int, list[Run]] = defaultdict(list)
+    """Return what making each artifact again would take, by number: what the run took that made it, of several measured ones
+    the one that took least, as one would do. One of which nothing is known but 0 counts only where there is no other."""
+    makers: dict[int, list[tuple[int, UUID]]] = defaultdict(list)
     listed = list(artifacts)
     for start in range(0, len(listed), _AT_ONCE):
-        edges = LineageEdge.objects.filter(artifact__in=listed[start : start + _AT_ONCE], role=Role.PRODUCED)
-        for edge in edges.select_related("run").order_by("pk"):
-            makers[edge.artifact_id].append(edge.run)
-    figures = figures_of_runs(lab, sorted({run.uuid for runs in makers.values() for run in runs}))
-    found = {}
-    for pk, runs in makers.items():
-        measured = [run for run in runs if run.uuid in figures]
+        edges = LineageEdge.objects.filter(artifact__in=listed[start : start + _AT_ONCE], role=Role.PRODUCED).order_by()
+        for artifact, run, uuid in edges.values_list("artifact", "run", "run__uuid"):
+            makers[artifact].append((run, uuid))
+    spans = spans_of_runs(lab, sorted({uuid for runs in makers.values() for _, uuid in runs}))
+    least: dict[int, tuple[int, UUID]] = {}
+    for artifact, runs in makers.items():
+        measured = [(run, uuid) for run, uuid in runs if uuid in spans]
         if measured:
-            least = min(measured, key=lambda run: (figures[run.uuid].energy_mj, run.pk))
-            found[pk] = _again(least, figures[least.uuid])
+            least[artifact] = min(measured, key=lambda each: (_took(spans[each[1]]), each[0]))
+    runs_by_pk = _runs(pk for pk, _ in least.values())
+    return {artifact: Again(runs_by_pk[pk], spans[uuid]) for artifact, (pk, uuid) in least.items()}
+
+
+def _took(span: tuple[Figure, int, int]) -> tuple[bool, int]:
+    return span[0].energy_mj <= 0, span[0].energy_mj
+
+
+def _runs(numbers: Iterable[int]) -> dict[int, Run]:
+    listed, found = sorted(set(numbers)), dict[int, Run]()
+    for start in range(0, len(listed), _AT_ONCE):
+        found |= Run.objects.in_bulk(listed[start : start + _AT_ONCE])
     return found
-
-
-def _again(run: Run, took: Figure) -> Again:
-    return Again(run, took.energy_mj, None if took.without_factor_mj else took.emission_ug)

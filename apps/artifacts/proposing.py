@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from django.db.models import Q
 
-from apps.accounts.models import Lab, Project
-from apps.artifacts.choices import INPUTS, ArtifactState, CopyState, Kind, Role
+from apps.accounts.models import AuditEntry, Lab, Project
+from apps.artifacts.choices import INPUTS, MODELS, Act, ArtifactState, CopyState, Role
 from apps.artifacts.costs import Again, Year, making_again, rate_at, year_of
 from apps.artifacts.holding import held_by
 from apps.artifacts.models import Artifact, Copy, LineageEdge, Pin, RetentionDays
@@ -54,6 +54,12 @@ class Proposal:
         return self.kept not in REVIEWED
 
 
+def own_days(lab: Lab, project: Project | None) -> dict[Retention, int | None]:
+    """Return for how many days a project, or the lab, says that classes are kept; what it says nothing of is left out."""
+    rows = RetentionDays.objects.filter(lab=lab, project=project).values_list("kept", "days")
+    return {Retention(kept): days for kept, days in rows}
+
+
 def days_of(lab: Lab, project: Project | None) -> dict[Retention, int | None]:
     """Return for how many days each class is kept: as the project says, else the lab, else what is usual."""
     found: dict[Retention, int | None] = dict(DEFAULT_DAYS)
@@ -85,16 +91,24 @@ def _dated(lab: Lab, node: Node, project: Project | None, now: int) -> list[tupl
         copies = copies.filter(artifact__project=project)
     listed = list(copies.order_by("pk"))
     found = kept_as(lab, {copy.artifact_id: copy.artifact for copy in listed}, now)
+    aside = _laid_aside_us(lab) if Retention.ARCHIVED in found.values() else {}
     days: dict[int | None, Mapping[Retention, int | None]] = {}
     dated = []
     for copy in listed:
         whose = copy.artifact.project
         told = days.get(copy.artifact.project_id) or days_of(lab, whose)
         days[copy.artifact.project_id] = told
-        at_us = due_us(found[copy.artifact_id], told, max(copy.modified_us or 0, copy.first_us))
+        last_us = max(copy.modified_us or 0, copy.first_us, aside.get(copy.artifact.digest, 0))
+        at_us = due_us(found[copy.artifact_id], told, last_us)
         if at_us is not None:
             dated.append((copy, found[copy.artifact_id], at_us))
     return dated
+
+
+def _laid_aside_us(lab: Lab) -> dict[str, int]:
+    """Return when artifacts were laid aside last, µs UTC, by digest. The log grows by what people do."""
+    acts = AuditEntry.objects.filter(lab=lab, action=Act.LAID_ASIDE).order_by("sequence")
+    return dict(acts.values_list("subject", "at_us"))
 
 
 def kept_as(lab: Lab, artifacts: Mapping[int, Artifact], now: int) -> dict[int, Retention]:
@@ -107,7 +121,21 @@ def why_kept(lab: Lab, artifacts: Mapping[int, Artifact], now: int) -> dict[int,
     """Return why each of ``artifacts`` is never proposed, by number; what may go is left out."""
     held = held_by(lab, artifacts, now)
     found = _classes(lab, artifacts, held)
-    return {pk: held[pk].words if kept == Retention.HELD else str(kept.label) for pk, kept in found.items() if kept in NEVER}
+    aside = _kept_aside(lab, [artifacts[pk] for pk, kept in found.items() if kept == Retention.ARCHIVED])
+    return {
+        pk: held[pk].words if kept == Retention.HELD else str(kept.label)
+        for pk, kept in found.items() if kept in NEVER or pk in aside
+    }  # fmt: skip
+
+
+def _kept_aside(lab: Lab, aside: Sequence[Artifact]) -> set[int]:
+    """Return those of artifacts that are laid aside for which no days are set: they stay."""
+    if not aside:
+        return set()
+    rows = RetentionDays.objects.filter(lab=lab, kept=Retention.ARCHIVED).values_list("project_id", "days")
+    told: dict[int | None, int | None] = dict(rows)
+    usual = told.get(None, DEFAULT_DAYS[Retention.ARCHIVED])
+    return {each.pk for each in aside if told.get(each.project_id, usual) is None}
 
 
 def _classes(lab: Lab, artifacts: Mapping[int, Artifact], held: Collection[int]) -> dict[int, Retention]:
@@ -136,7 +164,7 @@ def _made_as(lab: Lab, artifacts: Mapping[int, Artifact]) -> dict[int, list[Rete
     origins = _origins(lab, runs)
     of_run: dict[int, list[Made]] = defaultdict(list)
     for run, each in edges:
-        if each.kind in (Kind.CHECKPOINT, Kind.MODEL):
+        if each.kind in MODELS:
             of_run[run].append(_made(each))
     found: dict[int, list[Retention]] = defaultdict(list)
     for run, made in of_run.items():

@@ -28,6 +28,7 @@ class Retention(TextChoices):
     REFERENCED = "referenced", "another run began from it or read it"
     UNKNOWN = "unknown", "no run is known that made it"
     RUNNING = "running", "its run goes on"
+    ARCHIVED = "archived", "archived"
     FINAL = "final", "the last or best of a finished run"
     CRASHED = "crashed", "the last of a run that did not finish"
     INTERMEDIATE = "intermediate", "an intermediate state of a run"
@@ -36,11 +37,12 @@ class Retention(TextChoices):
 
 NEVER = frozenset({Retention.PINNED, Retention.PROMOTED, Retention.HELD, Retention.ANCESTOR, Retention.DATASET,
                    Retention.REFERENCED, Retention.UNKNOWN, Retention.RUNNING})  # fmt: skip
-# Days after it was last written, read or copied. What is FINAL is listed for review: nobody ticks it but a person.
-DEFAULT_DAYS: Mapping[Retention, int] = {
-    Retention.FINAL: 180, Retention.CRASHED: 30, Retention.INTERMEDIATE: 14, Retention.SWEEP: 7,
+# Days after it was last written or first found, of what is ARCHIVED also after that; None: never proposed, unless a lab or
+# project sets days. What is REVIEWED is listed, and nobody ticks it but a person.
+DEFAULT_DAYS: Mapping[Retention, int | None] = {
+    Retention.ARCHIVED: None, Retention.FINAL: 180, Retention.CRASHED: 30, Retention.INTERMEDIATE: 14, Retention.SWEEP: 7,
 }  # fmt: skip
-REVIEWED = frozenset({Retention.FINAL})
+REVIEWED = frozenset({Retention.ARCHIVED, Retention.FINAL})
 _STRONGEST = {kept: place for place, kept in enumerate(Retention)}
 _OVER_BADLY = frozenset({RunState.FAILED, RunState.KILLED, RunState.LOST})
 
@@ -99,6 +101,8 @@ def retention(known: Known, made_as: Collection[Retention]) -> Retention:
         holds.add(Retention.PINNED)
     if known.state == ArtifactState.PROMOTED:
         holds.add(Retention.PROMOTED)
+    if known.state == ArtifactState.ARCHIVED:
+        holds.add(Retention.ARCHIVED)
     if known.is_held:
         holds.add(Retention.HELD)
     if known.is_ancestor:
@@ -111,7 +115,7 @@ def retention(known: Known, made_as: Collection[Retention]) -> Retention:
 
 
 def due_us(kept: Retention, days: Mapping[Retention, int | None], last_us: int) -> int | None:
-    """Return when an artifact of a class may be proposed, µs UTC; None: never. ``last_us``: last written, read or copied."""
+    """Return when an artifact of a class may be proposed, µs UTC; None: never. ``last_us``: from when its days count."""
     if kept in NEVER:
         return None
     told = days.get(kept, DEFAULT_DAYS[kept])

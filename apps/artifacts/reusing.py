@@ -1,21 +1,20 @@
 """Models that may be adapted: their terms are kept as they become known, and looked up in two queries."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
 from django.db.models import Count, Q
 
 from apps.accounts.models import Lab
-from apps.artifacts.choices import ArtifactState, CopyState, Kind, Role
+from apps.artifacts.choices import MODELS, ArtifactState, CopyState, Role
 from apps.artifacts.models import Artifact, Copy, LineageEdge, ReuseTerm
 from apps.artifacts.reuse import MOST_TOLD, Offer, Term, TermKind, offers, terms_of_model, terms_of_work
 from apps.runs.models import Fingerprint, Run
 
-_KINDS = (Kind.CHECKPOINT, Kind.MODEL)
 _STATES = (ArtifactState.STORED, ArtifactState.CANDIDATE, ArtifactState.PROMOTED, ArtifactState.ARCHIVED)
-_PREFERENCE = {ArtifactState.PROMOTED: 0, ArtifactState.CANDIDATE: 1}
+_PREFERENCE = {ArtifactState.PROMOTED: 0, ArtifactState.CANDIDATE: 1, ArtifactState.ARCHIVED: 3}
 _MOST = 500
 # What data are called and what a model is for are said in the same words.
 _LIKE = dict.fromkeys((TermKind.DATA_WORD, TermKind.PURPOSE_WORD), (TermKind.DATA_WORD, TermKind.PURPOSE_WORD))
@@ -38,7 +37,7 @@ class Reusable:
 
 def keep_terms(lab: Lab, artifacts: Sequence[Artifact]) -> None:
     """Write the terms of artifacts anew."""
-    models = [each for each in artifacts if each.kind in _KINDS]
+    models = [each for each in artifacts if each.kind in MODELS]
     made: dict[int, list[Term]] = defaultdict(list)
     edges = LineageEdge.objects.filter(artifact__in=models, role=Role.PRODUCED).select_related("run__fingerprint")
     for edge in edges.order_by("pk"):
@@ -59,7 +58,7 @@ def terms_of_run(run: Run) -> list[Term]:
     return terms_of_row(row if row is not None else Fingerprint(), run.tags if isinstance(run.tags, dict) else {})
 
 
-def terms_of_row(row: Fingerprint, tags: dict[str, object]) -> list[Term]:
+def terms_of_row(row: Fingerprint, tags: Mapping[str, object]) -> list[Term]:
     """Return the terms of a fingerprint, stored or as it was told."""
     names = [str(item.get("name", "")) for item in row.data_items if isinstance(item, dict)]
     return terms_of_work(data=row.data, data_names=names, params=row.params or {}, told=row.told or {}, tags=tags)

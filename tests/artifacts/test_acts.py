@@ -10,7 +10,7 @@ from apps.artifacts.choices import ArtifactState
 from apps.artifacts.models import Artifact, Pin
 from apps.artifacts.services import acts
 from apps.core.errors import Conflict, Forbidden, InvalidInput
-from tests.artifacts.support import artifact
+from tests.artifacts.support import a_run, artifact, edge
 from tests.builders import T0, SmallLab
 
 
@@ -76,13 +76,107 @@ def test_promoted_and_taken_back(lab: SmallLab) -> None:
     assert len(logged()) == 4
 
 
+PUT = {"candidate": acts.make_candidate, "promoted": acts.promote, "archived": acts.lay_aside}
+TAKEN = {"candidate": acts.unmake_candidate, "promoted": acts.take_back, "archived": acts.take_up}
+
+
+def made(lab: SmallLab, name: str = "m", **more: Any) -> Artifact:
+    """A model that a run made."""
+    return artifact(lab, name, **{"kind": "model", "copies": [{"path": f"/{name}"}], "runs": [edge(a_run(lab))], **more})
+
+
+def test_the_best_of_a_run_and_not_any_more(lab: SmallLab) -> None:
+    it = made(lab)
+    assert acts.make_candidate(artifact=it, by=lab.owner, now=T0).state == "candidate"
+    with pytest.raises(Conflict, match="a candidate already"):
+        acts.make_candidate(artifact=it, by=lab.owner, now=T0)
+    assert acts.unmake_candidate(artifact=it, by=lab.owner, now=T0).state == "stored"
+    with pytest.raises(Conflict, match="no candidate"):
+        acts.unmake_candidate(artifact=it, by=lab.owner, now=T0)
+    assert logged() == [
+        ("artifact.candidate", {"name": "m", "state": {"from": "stored", "to": "candidate"}}),
+        ("artifact.no_candidate", {"name": "m", "state": {"from": "candidate", "to": "stored"}}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"), [({"runs": []}, "No run is known"), ({"kind": "log"}, "Only a checkpoint or a model")]
+)
+def test_a_candidate_is_a_model_of_a_run(lab: SmallLab, more: dict[str, Any], words: str) -> None:
+    it = made(lab, **more)
+    with pytest.raises(Conflict, match=words):
+        acts.make_candidate(artifact=it, by=lab.owner, now=T0)
+    assert logged() == []
+
+
+def test_who_only_read_it_did_not_make_it(lab: SmallLab) -> None:
+    it = made(lab, runs=[edge(a_run(lab), "used")])
+    with pytest.raises(Conflict, match="No run is known"):
+        acts.make_candidate(artifact=it, by=lab.owner, now=T0)
+
+
+def test_laid_aside_and_taken_up_again(lab: SmallLab) -> None:
+    for it, before in ((made(lab), "stored"), (made(lab, "n", copies=[]), "registered")):
+        assert acts.lay_aside(artifact=it, by=lab.owner, now=T0).state == "archived"
+        with pytest.raises(Conflict, match="laid aside already"):
+            acts.lay_aside(artifact=it, by=lab.owner, now=T0)
+        assert acts.take_up(artifact=it, by=lab.owner, now=T0).state == before
+        with pytest.raises(Conflict, match="not laid aside"):
+            acts.take_up(artifact=it, by=lab.owner, now=T0)
+    assert [action for action, _ in logged()] == ["artifact.laid_aside", "artifact.taken_up"] * 2
+
+
 @pytest.mark.parametrize("before", ["candidate", "archived"])
 def test_taken_back_it_is_what_it_was(lab: SmallLab, before: str) -> None:
-    it = artifact(lab, "m", copies=[{"path": "/m"}])
+    it = made(lab)
+    PUT[before](artifact=it, by=lab.owner, now=T0)
     for state in (before, "stored"):
-        Artifact.objects.update(state=state)
         acts.promote(artifact=it, by=lab.owner, now=T0)
         assert acts.take_back(artifact=it, by=lab.owner, now=T0).state == state, "as the last promotion found it"
+        if state == before:
+            TAKEN[before](artifact=it, by=lab.owner, now=T0)
+
+
+def test_each_way_back_leads_one_step(lab: SmallLab) -> None:
+    """However states lie upon each other, the way back comes to its end."""
+    it = made(lab)
+    for state in ("candidate", "promoted", "archived", "promoted", "archived"):
+        assert PUT[state](artifact=it, by=lab.owner, now=T0).state == state
+    it.refresh_from_db()
+    walked = []
+    while it.state in TAKEN:
+        it = TAKEN[it.state](artifact=it, by=lab.owner, now=T0)
+        walked.append(it.state)
+    assert walked == ["promoted", "archived", "promoted", "candidate", "stored"]
+
+
+def test_what_came_back_as_something_new_is_not_what_it_was(lab: SmallLab) -> None:
+    it = made(lab)
+    acts.make_candidate(artifact=it, by=lab.owner, now=T0)
+    Artifact.objects.update(state=ArtifactState.TOMBSTONE)
+    made(lab)
+    assert Artifact.objects.get().state == "stored", "it was found again"
+    acts.promote(artifact=it, by=lab.owner, now=T0)
+    assert acts.take_back(artifact=it, by=lab.owner, now=T0).state == "stored"
+
+
+@pytest.mark.parametrize(
+    ("state", "candidate", "aside"),
+    [
+        ("promoted", "is more", ""), ("archived", "laid aside", "laid aside already"), ("scheduled", "A plan", "A plan"),
+        ("tombstone", "gone", "gone"),
+    ],
+)  # fmt: skip
+def test_states_that_say_otherwise(lab: SmallLab, state: str, candidate: str, aside: str) -> None:
+    it = made(lab)
+    Artifact.objects.update(state=state)
+    for act, words in ((acts.make_candidate, candidate), (acts.lay_aside, aside)):
+        if words:
+            with pytest.raises(Conflict, match=words):
+                act(artifact=it, by=lab.owner, now=T0)
+            assert (Artifact.objects.get().state, logged()) == (state, [])
+    if not aside:
+        assert acts.lay_aside(artifact=it, by=lab.owner, now=T0).state == "archived"
 
 
 def test_what_is_gone_is_not_promoted_what_is_in_a_plan_is_saved(lab: SmallLab) -> None:

@@ -53,6 +53,10 @@ def test_what_a_run_made_of_its_artifacts(origin: Origin, best: tuple[int, ...],
         (Known("checkpoint", "stored", is_referenced=True), [R.SWEEP], R.REFERENCED),
         (Known("dataset", "stored"), [R.INTERMEDIATE], R.DATASET),
         (Known("model", "promoted"), [R.SWEEP], R.PROMOTED),
+        (Known("model", "archived"), [R.SWEEP, R.FINAL], R.ARCHIVED),
+        (Known("model", "archived", is_ancestor=True), [R.FINAL], R.ANCESTOR),
+        (Known("model", "archived"), [], R.UNKNOWN),
+        (Known("model", "candidate"), [R.FINAL], R.FINAL),
         (Known("model", "stored", is_ancestor=True), [R.INTERMEDIATE], R.ANCESTOR),
         (Known("model", "stored", is_ancestor=True, is_held=True), [R.INTERMEDIATE], R.HELD),
         (Known("model", "stored", is_pinned=True, is_ancestor=True), [R.INTERMEDIATE], R.PINNED),
@@ -66,6 +70,7 @@ def test_days() -> None:
     assert due_us(R.INTERMEDIATE, {}, 5) == 5 + 14 * DAY_US
     assert due_us(R.INTERMEDIATE, {R.INTERMEDIATE: 1}, 5) == 5 + DAY_US
     assert due_us(R.INTERMEDIATE, {R.INTERMEDIATE: None}, 5) is None
+    assert (due_us(R.ARCHIVED, {}, 5), due_us(R.ARCHIVED, {R.ARCHIVED: 2}, 5)) == (None, 5 + 2 * DAY_US)
     assert all(due_us(kept, {}, 0) is None for kept in NEVER)
     assert set(DEFAULT_DAYS) | NEVER == set(Retention)
 

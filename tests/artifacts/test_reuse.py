@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from apps.artifacts.models import Artifact, Copy, ReuseTerm
 from apps.artifacts.reuse import MOST_TERMS, TermKind, offers, terms_of_model, terms_of_work, words
 from apps.artifacts.reusing import reusable, terms_of_run
+from apps.artifacts.services.acts import lay_aside, make_candidate
 from apps.core.jobs import work_until_empty
 from apps.core.models import Job
 from apps.runs.fingerprints import put_fingerprint
 from apps.runs.models import Run
 from tests.artifacts.support import a_run, artifact, edge, row, told
-from tests.builders import SmallLab
+from tests.builders import T0, SmallLab
 from tests.runs.fingerprints import hex64, parsed
 
 K = TermKind
@@ -74,6 +75,16 @@ def _model(lab: SmallLab, name: str, *, data: str = "cats", state: str = "stored
     found = artifact(lab, name, kind="model", copies=[{"path": f"/{name}"}], runs=[edge(run)], **more)
     Artifact.objects.filter(pk=found.pk).update(state=state)
     return found
+
+
+def test_of_equally_likely_ones_candidates_come_first_and_archived_ones_last(lab: SmallLab) -> None:
+    for name in ("chosen.pt", "plain.pt", "aside.pt"):
+        _model(lab, name)
+    make_candidate(artifact=Artifact.objects.get(name="chosen.pt"), by=lab.owner, now=T0)
+    lay_aside(artifact=Artifact.objects.get(name="aside.pt"), by=lab.owner, now=T0)
+    _settle()
+    found = reusable(lab.lab, terms_of_run(_work(lab, "cats")))
+    assert [each.artifact.name for each in found] == ["chosen.pt", "plain.pt", "aside.pt"]
 
 
 def _work(lab: SmallLab, data: str) -> Run:

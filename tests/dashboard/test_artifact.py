@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,8 +15,10 @@ from apps.accounts.models import AuditEntry, Membership, Project, User
 from apps.artifacts.calc import HOURS_A_YEAR, POWER, storage_mj
 from apps.artifacts.choices import Medium
 from apps.artifacts.models import Artifact, Copy, LineageEdge
+from apps.artifacts.selectors import lineage
 from apps.artifacts.services.acts import pin
 from apps.core.clock import now_us
+from apps.dashboard.contexts import artifact as artifact_shown
 from apps.fleet.services import set_pue
 from apps.runs.metric_parsing import Point
 from apps.runs.metrics import add_points
@@ -101,7 +104,33 @@ def test_copies_that_are_gone_take_nothing(lab: SmallLab, owner: Client) -> None
     Copy.objects.update(state="missing")
     page = shown(owner, "m")
     assert "no copy is where it was" in page
-    assert "nothing: no copy is there" in page
+    assert "not counted: 3 missing" in page
+
+
+@pytest.mark.parametrize(
+    ("states", "words"),
+    [
+        ([], "not known: where it lies was not told"), (["trashed"], "not counted: in the trash until it is emptied"),
+        (["corrupt"], "not counted: corrupt"), (["missing"], "not counted: missing"),
+        (["corrupt", "deleted"], "not counted: 1 corrupt, 1 deleted"),
+        (["missing", "corrupt", "trashed"], "not counted: 1 in the trash until it is emptied, 1 corrupt, 1 missing"),
+        (["deleted", "deleted"], "nothing: its copies are deleted"), (["deleted"], "nothing: its copy is deleted"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_of_keeping_is_not_nothing(lab: SmallLab, owner: Client, states: list[str], words: str) -> None:
+    told(lab, row("m", bytes=GB, copies=on(*(f"/{i}" for i in range(len(states))))))
+    for i, state in enumerate(states):
+        Copy.objects.filter(path=f"/{i}").update(state=state)
+    assert f"<dt>A year of keeping</dt><dd>{words}</dd>" in shown(owner, "m")
+
+
+def test_when_a_copy_was_last_told_of(lab: SmallLab, owner: Client) -> None:
+    for now in (T0, T0 + 1):
+        told(lab, row("m", copies=on("/a")), now=now)
+    assert Copy.objects.get().seen_us == T0 + 1, "told again it is renewed"
+    page = shown(owner, "m").split('id="copies-title"')[1].split("</section>")[0]
+    assert '<th scope="col" class="hide">Told</th>' in page
+    assert "a scan that finds it as it was tells nothing" in page
 
 
 def test_the_life_is_the_sum_of_the_runs_that_led_to_it(lab: SmallLab, owner: Client) -> None:
@@ -171,6 +200,23 @@ def test_a_wide_lineage_is_cut_with_a_word_and_whole_as_csv(lab: SmallLab, owner
     assert {line["energy_mj"] for line in lines} == {""}
 
 
+def test_a_lineage_longer_than_what_is_read_is_not_all_in_the_csv(
+    lab: SmallLab, owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if fewer were read at once."""
+    run = a_run(lab)
+    told(lab, row("data", runs=[edge(each, "used") for each in [run, *(a_run(lab) for _ in range(60))]]))
+    told(lab, *(row(f"m{i}", runs=[edge(run)]) for i in range(40)))
+    page = shown(owner, "data")
+    assert ">all of it as CSV</a>" in page
+    assert "all of them in the" in page
+    monkeypatch.setattr(artifact_shown, "lineage", partial(lineage, most=40))
+    page = shown(owner, "data")
+    assert ">the nearest 2\u202f000 as CSV</a>" in page
+    assert "the nearest 2\u202f000 runs and artifacts in the" in page
+    assert "all of" not in page.split('id="lineage-title"')[1]
+
+
 def test_a_deep_one_and_a_circle_are_drawn(lab: SmallLab, owner: Client) -> None:
     made = chain(lab, 30)
     page = text_of(owner.get(f"/artifacts/{made[15].digest}/"))
@@ -210,6 +256,40 @@ def test_pin_promote_and_back(lab: SmallLab, owner: Client) -> None:
         assert words in log
 
 
+def test_candidate_laid_aside_and_back(lab: SmallLab, owner: Client) -> None:
+    artifact(lab, "m", kind="model", copies=on("/m"), runs=[edge(a_run(lab))])
+    steps = (
+        ("candidate", "<strong>Candidate</strong>", "no_candidate"), ("lay_aside", "<strong>Archived</strong>", "take_up"),
+        ("take_up", "<strong>Candidate</strong>", "no_candidate"), ("no_candidate", "Make it a candidate …", "candidate"),
+    )  # fmt: skip
+    assert "Make it a candidate …" in shown(owner, "m")
+    for do, words, following in steps:
+        assert act(owner, "m", do).status_code == 302, do
+        page = shown(owner, "m")
+        assert words in page
+        assert f'name="do" value="{following}"' in page
+    log = text_of(owner.get("/audit/"))
+    for words in ("made a candidate", "no longer a candidate", "laid aside", "taken up again"):
+        assert f"Artifact {words}" in log
+
+
+def test_states_that_make_no_sense_are_not_offered(lab: SmallLab, owner: Client) -> None:
+    artifact(lab, "m", kind="model", copies=on("/m"), runs=[edge(a_run(lab))])
+
+    def offered() -> set[str]:
+        return set(re.findall(r'name="do" value="(candidate|lay_aside|take_up|no_candidate)"', shown(owner, "m")))
+
+    for state, expected in (
+        ("stored", {"candidate", "lay_aside"}), ("candidate", {"no_candidate", "lay_aside"}), ("promoted", {"lay_aside"}),
+        ("archived", {"take_up"}), ("scheduled", set()), ("tombstone", set()),
+    ):  # fmt: skip
+        Artifact.objects.update(state=state)
+        assert offered() == expected, state
+    Artifact.objects.update(state="stored")
+    LineageEdge.objects.all().delete()
+    assert offered() == {"lay_aside"}, "no run is known that made it"
+
+
 def test_described_and_undone(lab: SmallLab, owner: Client) -> None:
     artifact(lab, "m", kind="checkpoint", tags={"task": "cats"})
     told_ = {"kind": "model", "licence": "MIT", "note": "Good.", "tags": "task=cats\n\n size = small", "project": "demo"}
@@ -234,7 +314,9 @@ def test_described_and_undone(lab: SmallLab, owner: Client) -> None:
     [
         ("", {}, 400, "Nothing was chosen"), ("sing", {}, 400, "Nothing was chosen"), ("pin", {}, 400, "Why should it stay"),
         ("pin", {"reason": "x" * 301}, 400, "longer than can be kept"), ("unpin", {}, 409, "not pinned"),
-        ("take_back", {}, 409, "not promoted"), ("restore", {}, 404, "no such entry"),
+        ("take_back", {}, 409, "not promoted"), ("candidate", {}, 409, "Only a checkpoint or a model"),
+        ("no_candidate", {}, 409, "no candidate"), ("take_up", {}, 409, "not laid aside"),
+        ("restore", {}, 404, "no such entry"),
         ("restore", {"entry": "9" * 30}, 404, "no such entry"), ("describe", {"kind": "thing"}, 400, "is no kind"),
         ("describe", {"kind": "model", "tags": "cats"}, 400, "is no tag"),
         ("describe", {"kind": "model", "project": "nope"}, 400, "no such project"),
@@ -263,10 +345,11 @@ def test_who_may_what(lab: SmallLab, owner: Client, viewer: Client, outsider: Cl
     member = User.objects.create_user(username="mia")
     Membership.objects.create(lab=lab.lab, user=member, role=Role.MEMBER)
     address = f"/artifacts/{it.digest}/"
-    acts = ('value="pin"', 'value="promote"', 'value="describe"')
-    assert [word in text_of(viewer.get(address)) for word in acts] == [False] * 3
-    assert [word in text_of(owner.get(address)) for word in acts] == [True] * 3
-    for do in ("pin", "unpin", "promote", "take_back", "describe", "restore"):
+    acts = ('value="pin"', 'value="promote"', 'value="lay_aside"', 'value="describe"')
+    assert [word in text_of(viewer.get(address)) for word in acts] == [False] * 4
+    assert [word in text_of(owner.get(address)) for word in acts] == [True] * 4
+    states = ("candidate", "no_candidate", "promote", "take_back", "lay_aside", "take_up")
+    for do in ("pin", "unpin", *states, "describe", "restore"):
         assert viewer.post(address, {"do": do, "reason": "x"}).status_code == 403
         assert outsider.post(address, {"do": do, "reason": "x"}).status_code == 404
     assert client_of(member).post(address, {"do": "promote"}).status_code == 302

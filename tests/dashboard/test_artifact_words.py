@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from apps.dashboard.calc import size
-from apps.dashboard.contexts.artifact_keeping import reuse_words
+from apps.dashboard.contexts.artifact_keeping import reuse_short, reuse_words
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,15 @@ def test_bytes(number: int, words: str) -> None:
 )  # fmt: skip
 def test_when_keeping_pays(chance: Fraction, words: str) -> None:
     assert words in reuse_words(chance)
+
+
+@pytest.mark.parametrize(
+    ("chance", "words"),
+    [
+        (Fraction(1, 20), "from 5 % a year"), (Fraction(1), "from 100 % a year"), (Fraction(1, 1000), "from 0.1 % a year"),
+        (Fraction(1, 1001), "from below 0.1 % a year"), (Fraction(5, 2), "never: takes 2.5 times making it again"),
+        (Fraction(0), "always"),
+    ],
+)  # fmt: skip
+def test_when_keeping_pays_in_a_table(chance: Fraction, words: str) -> None:
+    assert reuse_short(chance) == words

@@ -1,5 +1,6 @@
 """/artifacts/plans/: what is due, told to owners, objected to, approved; for how long what is kept."""
 
+import re
 from typing import Any
 from uuid import uuid4
 
@@ -10,12 +11,14 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from apps.accounts.models import AuditEntry, User
+from apps.accounts.models import AuditEntry, Project, User
 from apps.artifacts.models import Artifact, Copy, Notice, Plan, RetentionDays
-from apps.artifacts.retention import DAY_US
-from apps.artifacts.services.plans import make_plan, tell_owners
+from apps.artifacts.proposing import days_of
+from apps.artifacts.retention import DAY_US, DEFAULT_DAYS
+from apps.artifacts.services.plans import approve, make_plan, tell_owners
 from apps.core.clock import now_us, utc
 from apps.core.jobs import work_until_empty
+from apps.dashboard.contexts import plans as shown_plans
 from apps.runs.models import Run
 from tests.artifacts.support import a_run, edge, row, told
 from tests.builders import T0, SmallLab, W, push
@@ -50,6 +53,14 @@ def _post(client: Client, path: str, status: int = 302, **data: Any) -> str:
     reply = client.post(path, data)
     assert reply.status_code == status, text_of(reply)[:2000]
     return text_of(reply) if status != 302 else text_of(client.get(reply["Location"]))
+
+
+def _ticked(page: str) -> set[int]:
+    return {int(pk) for pk in re.findall(r'name="line" value="(\d+)" checked', page)}
+
+
+def _day_fields(page: str) -> dict[str, str]:
+    return dict(re.findall(r'<input [^>]*name="(days:\w+)" value="([^"]*)"', page))
 
 
 def test_from_what_is_due_to_the_command(kept: SmallLab, owner: Client) -> None:
@@ -102,6 +113,80 @@ def test_owners_object_to_their_own_alone(plan: Plan, owner: Client, member: Cli
     assert "Say why" in _post(member, _address(plan), 400, do="object", line=[lines[0].pk], reason="")
     assert "1 line stays" in _post(member, _address(plan), do="object", line=[lines[0].pk], reason="a paper")
     assert member.post(_address(plan), {"do": "approve"}).status_code == 403
+
+
+def test_what_was_refused_can_be_objected_to_and_what_was_moved_cannot(plan: Plan, owner: Client, lab: SmallLab) -> None:
+    tell_owners(plan=plan, grace_days=1, trash_days=14, by=lab.owner, now=now_us() - 2 * DAY_US)
+    approve(plan=plan, by=lab.owner, now=now_us())
+    first, second = plan.lines.filter(chosen=True).order_by("pk")
+    for outcome, shown in (("refused", 2), ("trashed", 1), ("restored", 1), ("deleted", 1)):
+        plan.lines.filter(pk=first.pk).update(outcome=outcome)
+        assert text_of(owner.get(_address(plan))).count('name="line"') == shown, outcome
+    told_ = {"do": "object", "line": [first.pk], "reason": "my thesis"}
+    plan.lines.filter(pk=first.pk).update(outcome="trashed")
+    assert f"--restore {first.pk}" in _post(owner, _address(plan), 409, **told_)
+    plan.lines.filter(pk=first.pk).update(outcome="refused", word="it changed")
+    page = _post(owner, _address(plan), **told_)
+    assert "1 line stays" in page
+    assert "my thesis" in page
+    assert "it changed" not in page
+    plan.lines.filter(pk=first.pk).update(outcome="trashed")
+    page = _post(owner, _address(plan), do="object", line=[first.pk, second.pk], reason="mine")
+    assert "1 line stays; 1 was moved already, or stays anyway." in page
+
+
+def test_ticks_come_back_where_an_objection_lacks_its_reason(plan: Plan, owner: Client, lab: SmallLab) -> None:
+    tell_owners(plan=plan, grace_days=7, trash_days=14, by=lab.owner, now=now_us())
+    line = plan.lines.filter(chosen=True).order_by("pk")[0]
+    page = _post(owner, _address(plan), 400, do="object", line=[line.pk], reason="")
+    assert _ticked(page) == {line.pk}
+
+
+def test_ticks_count_when_owners_are_told(plan: Plan, owner: Client) -> None:
+    """As a browser posts them: the button is one of their form."""
+    page = text_of(owner.get(_address(plan)))
+    form = page.split('aria-label="Lines"')[1].split("</form>")[0]
+    assert form.count('name="shown"') == 3
+    assert ('name="grace_days"' in form, 'name="trash_days"' in form) == (True, True)
+    assert form.index('value="choose"') < form.index('value="tell"'), "what Enter in a field does"
+    first, second, third = plan.lines.order_by("pk")
+    shown = {"do": "tell", "shown": [first.pk, second.pk, third.pk], "line": [first.pk, third.pk]}
+    page = _post(owner, _address(plan), 400, **shown, grace_days="soon", trash_days="30")
+    assert _ticked(page) == {first.pk, third.pk}
+    assert 'value="soon"' in page
+    assert 'value="30"' in page
+    assert set(plan.lines.filter(chosen=True)) == {second, third}, "the largest is for review"
+    page = _post(owner, _address(plan), **shown, grace_days="7", trash_days="10")
+    assert "2 lines may go, and the grace begins" in page
+    assert set(plan.lines.filter(chosen=True)) == {first, third}
+
+
+def test_no_tick_at_all_tells_nobody(plan: Plan, owner: Client) -> None:
+    shown = list(plan.lines.values_list("pk", flat=True))
+    told_ = {"do": "tell", "shown": shown, "grace_days": "7", "trash_days": "10"}
+    page = _post(owner, _address(plan), 400, **told_)
+    assert "No line is ticked that may go" in page
+    assert _ticked(page) == set()
+    assert plan.lines.filter(chosen=True).count() == 2, "nothing was kept of it"
+
+
+def test_ticks_of_other_pages_count_as_they_were_kept(plan: Plan, owner: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "those on other pages as they were kept"
+    assert said not in text_of(owner.get(_address(plan)))
+    monkeypatch.setattr(shown_plans, "PAGE_ROWS", 2)
+    page = text_of(owner.get(_address(plan, "?page=2")))
+    assert said in page
+    (last,) = (int(pk) for pk in re.findall(r'name="shown" value="(\d+)"', page))
+    _post(owner, _address(plan, "?page=2"), do="tell", shown=[last], grace_days="7", trash_days="10")
+    assert plan.lines.filter(chosen=True).count() == 1
+    assert not plan.lines.get(pk=last).chosen
+
+
+def test_days_typed_stay_where_only_the_ticks_are_kept(plan: Plan, owner: Client) -> None:
+    """Enter in their fields keeps the ticks: telling owners is for the button alone."""
+    page = _post(owner, _address(plan), do="choose", grace_days="30", trash_days="14")
+    assert re.search(r'name="grace_days"[^>]* value="30"', page)
+    assert re.search(r'name="trash_days"[^>]* value="14"', page)
 
 
 def test_owners_see_it_on_every_page_they_open(
@@ -186,15 +271,58 @@ def test_what_keeping_and_making_again_emit(kept: SmallLab, owner: Client) -> No
     assert "Scan again with <code>--medium</code>" in text_of(owner.get(_address(plan)))
 
 
-def test_days_of_the_lab_and_of_a_project(lab: SmallLab, owner: Client) -> None:
+def test_days_of_the_lab_and_of_a_project(lab: SmallLab, owner: Client, viewer: Client) -> None:
     _post(owner, PAGE, **{"do": "days", "days:intermediate": "30", "days:final": "never", "days:sweep": ""})
     assert dict(RetentionDays.objects.values_list("kept", "days")) == {"intermediate": 30, "final": None}
     page = _post(owner, PAGE, **{"do": "days", "project": "demo", "days:intermediate": "3"})
     assert 'name="days:intermediate" value="3"' in page
-    assert 'name="days:final" value="never"' in page
+    assert "else&nbsp;30, the&nbsp;lab’s" in page
+    assert 'name="days:final" value="" placeholder="never"' in page
+    assert "else&nbsp;never, the&nbsp;lab’s" in page
+    assert 'name="days:sweep" value="" placeholder="7"' in page
+    assert "else&nbsp;7, as&nbsp;usual" in page
+    seen = text_of(viewer.get(f"{PAGE}?project=demo"))
+    assert re.findall(r"<td>(\d+|never)</td>", seen)[-5:] == ["never", "30", "3", "7", "never"]
     _post(owner, PAGE, **{"do": "days", "project": "demo", "days:intermediate": ""})
-    assert 'name="days:intermediate" value="30"' in text_of(owner.get(f"{PAGE}?project=demo"))
+    assert 'name="days:intermediate" value="" placeholder="30"' in text_of(owner.get(f"{PAGE}?project=demo"))
+    assert 'name="days:intermediate" value="30" placeholder="14"' in text_of(owner.get(PAGE))
     assert AuditEntry.objects.filter(action="retention.set").count() == 3
+
+
+def test_what_is_archived_is_proposed_where_days_are_set(lab: SmallLab, owner: Client) -> None:
+    assert 'name="days:archived" value="" placeholder="never"' in text_of(owner.get(PAGE))
+    page = _post(owner, PAGE, **{"do": "days", "days:archived": "365"})
+    assert 'name="days:archived" value="365" placeholder="never"' in page
+    assert days_of(lab.lab, None)["archived"] == 365
+
+
+def test_a_project_goes_on_with_the_labs_days_where_it_has_none_of_its_own(lab: SmallLab, owner: Client) -> None:
+    """A browser posts all four fields, as they were filled."""
+    project = Project.objects.get(lab=lab.lab, slug="demo")
+    RetentionDays.objects.create(lab=lab.lab, kept="final", days=None)
+    fields = _day_fields(text_of(owner.get(f"{PAGE}?project=demo")))
+    assert set(fields) == {f"days:{kept.value}" for kept in DEFAULT_DAYS}
+    _post(owner, f"{PAGE}?project=demo", **{**fields, "do": "days", "project": "demo", "days:sweep": "3"})
+    assert dict(RetentionDays.objects.filter(project=project).values_list("kept", "days")) == {"sweep": 3}
+    RetentionDays.objects.filter(project=None).update(days=400)
+    assert days_of(lab.lab, project) == {**DEFAULT_DAYS, "final": 400, "sweep": 3}
+    fields = _day_fields(text_of(owner.get(f"{PAGE}?project=demo")))
+    _post(owner, f"{PAGE}?project=demo", **{**fields, "do": "days", "project": "demo"})
+    assert dict(RetentionDays.objects.filter(project=project).values_list("kept", "days")) == {"sweep": 3}
+
+
+def test_what_was_typed_of_days_comes_back_after_a_mistake(lab: SmallLab, owner: Client) -> None:
+    typed = {f"days:{kept.value}": "" for kept in DEFAULT_DAYS}
+    typed.update({"days:final": "soon", "days:intermediate": "3", "days:sweep": "never"})
+    RetentionDays.objects.create(lab=lab.lab, kept="crashed", days=90)
+    page = _post(owner, PAGE, 400, **{**typed, "do": "days"})
+    assert _day_fields(page) == typed
+    assert page.count('aria-invalid="true"') == 1
+    assert re.search(r'name="days:final"[^>]* aria-invalid="true"', page)
+    page = _post(owner, PAGE, 400, **{**typed, "do": "days", "project": "demo"})
+    assert _day_fields(page) == typed
+    assert '<input type="hidden" name="project" value="demo">' in page, "the next try is of the same project"
+    assert not re.search(r'<option value="demo" selected>', page.split('id="days"')[0]), "and a plan of none"
 
 
 @pytest.mark.parametrize(

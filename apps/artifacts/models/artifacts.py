@@ -76,7 +76,8 @@ class Copy(models.Model):
     """Where an artifact lies: a path on a node, or the address of an object (``node`` null).
 
     A path holds one artifact at a time, the last that was found there. ``place`` is the SHA-256 of node and path, as paths
-    are longer than an index takes. ``seen_us``: when somebody last found it there; ``hashed_us``: when it was last read.
+    are longer than an index takes. ``first_us``: when this artifact was first found there, anew after a plan took it away;
+    ``seen_us``: when somebody last found it there; ``hashed_us``: when it was last read.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")

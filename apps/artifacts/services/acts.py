@@ -1,4 +1,5 @@
-"""What people do with an artifact: pin it, promote it, say what it is. Each act is in the audit log and can be undone."""
+"""What people do with an artifact: pin it, call it the best of its run, promote it, lay it aside, say what it is. Each act
+is in the audit log and can be undone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,14 +10,34 @@ from django.db.models import Q
 
 from apps.accounts import audit
 from apps.accounts.models import AuditEntry, Project, User
-from apps.artifacts.choices import Act, ArtifactState, CopyState, Kind
-from apps.artifacts.models import Artifact, Copy, Pin
+from apps.artifacts.choices import MODELS, Act, ArtifactState, CopyState, Kind, Role
+from apps.artifacts.models import Artifact, Copy, LineageEdge, Pin
 from apps.artifacts.services.sparing import spare_lines
 from apps.core.errors import Conflict, Forbidden, InvalidInput
 from apps.core.text import unstorable
 
 MOST_TAGS = 64
 _LONGEST = {"licence": 100, "note": 1000, "reason": 300, "tag": 100, "value": 300}
+# Which act puts an artifact into a state, and which takes it out again.
+_PUTS = {
+    ArtifactState.CANDIDATE: Act.CANDIDATE, ArtifactState.PROMOTED: Act.PROMOTED, ArtifactState.ARCHIVED: Act.LAID_ASIDE,
+}  # fmt: skip
+_TAKES = {
+    ArtifactState.CANDIDATE: Act.NO_CANDIDATE, ArtifactState.PROMOTED: Act.TAKEN_BACK, ArtifactState.ARCHIVED: Act.TAKEN_UP,
+}  # fmt: skip
+_AGAIN = "Load the page again."
+# Why what is in a state already cannot be put into another.
+_GOES = {
+    ArtifactState.SCHEDULED: ("A plan would take it.", "Object on the plan's page, or pin, hold or promote it."),
+    ArtifactState.TOMBSTONE: ("Its bytes are gone.", _AGAIN),
+}  # fmt: skip
+_NO_CANDIDATE = {
+    **_GOES,
+    ArtifactState.CANDIDATE: ("It is a candidate already.", _AGAIN),
+    ArtifactState.PROMOTED: ("It is promoted, which is more.", "Take the promotion back first."),
+    ArtifactState.ARCHIVED: ("It is laid aside.", "Take it up again first."),
+}  # fmt: skip
+_NOT_ASIDE = {**_GOES, ArtifactState.ARCHIVED: ("It is laid aside already.", _AGAIN)}
 
 
 @dataclass(frozen=True)
@@ -64,13 +85,33 @@ def unpin(*, artifact: Artifact, by: User, keeper: bool, now: int) -> Pin:
 
 
 @transaction.atomic
+def make_candidate(*, artifact: Artifact, by: User, now: int) -> Artifact:
+    """Say that an artifact is the best of its run, and of its sweep if that is of one: what the sweep's other runs made is
+    kept for less long. It leaves open plans. Raises Conflict, also for what no run is known to have made."""
+    held = _hold(artifact)
+    _refuse(held, _NO_CANDIDATE)
+    if held.kind not in MODELS:
+        raise Conflict("Only a checkpoint or a model can be a candidate.", hint="Describe it anew if it is one.")
+    if not LineageEdge.objects.filter(artifact=held, role=Role.PRODUCED).exists():
+        raise Conflict("No run is known that made it: a candidate is the best of one.", hint="Tell of its run first.")
+    spare_lines(lab=held.lab, which=Q(artifact=held), reason="a candidate", by=by, now=now)
+    return _into(held, ArtifactState.CANDIDATE, Act.CANDIDATE, by, now)
+
+
+@transaction.atomic
+def unmake_candidate(*, artifact: Artifact, by: User, now: int) -> Artifact:
+    """Take back that an artifact is the best of its run. Raises Conflict."""
+    return _out_of(artifact, ArtifactState.CANDIDATE, "It is no candidate.", by, now)
+
+
+@transaction.atomic
 def promote(*, artifact: Artifact, by: User, now: int) -> Artifact:
     """Say that an artifact is cited or deployed: neither it nor what it came of is ever in a plan. One that is in a plan
     already stays: what may go is asked again before it goes. Raises Conflict."""
     held = _hold(artifact)
     if held.state in (ArtifactState.PROMOTED, ArtifactState.TOMBSTONE):
         words = "Its bytes are gone." if held.state == ArtifactState.TOMBSTONE else "It is promoted already."
-        raise Conflict(words, hint="Load the page again.")
+        raise Conflict(words, hint=_AGAIN)
     spare_lines(lab=held.lab, which=Q(artifact=held), reason="promoted", by=by, now=now)
     held.refresh_from_db(fields=["state"])  # taken out of a plan it is what it was before
     return _into(held, ArtifactState.PROMOTED, Act.PROMOTED, by, now)
@@ -78,23 +119,24 @@ def promote(*, artifact: Artifact, by: User, now: int) -> Artifact:
 
 @transaction.atomic
 def take_back(*, artifact: Artifact, by: User, now: int) -> Artifact:
-    """Take a promotion back: it is a candidate or archived again where it was that before, else stored, or registered where
-    nobody ever read its bytes. Raises Conflict."""
+    """Take a promotion back. Raises Conflict."""
+    return _out_of(artifact, ArtifactState.PROMOTED, "It is not promoted.", by, now)
+
+
+@transaction.atomic
+def lay_aside(*, artifact: Artifact, by: User, now: int) -> Artifact:
+    """Say that an artifact is kept on purpose and used no more: no plan takes it unless days are set for what is archived.
+    It leaves open plans; what it came of may be in one, even where it was promoted. Raises Conflict."""
     held = _hold(artifact)
-    if held.state != ArtifactState.PROMOTED:
-        raise Conflict("It is not promoted.", hint="Load the page again.")
-    return _into(held, _before_promotion(held), Act.TAKEN_BACK, by, now)
+    _refuse(held, _NOT_ASIDE)
+    spare_lines(lab=held.lab, which=Q(artifact=held), reason="laid aside", by=by, now=now)
+    return _into(held, ArtifactState.ARCHIVED, Act.LAID_ASIDE, by, now)
 
 
-def _before_promotion(artifact: Artifact) -> ArtifactState:
-    """Return what an artifact is without its promotion, as the log says; whether it was read may have changed since."""
-    promoted = AuditEntry.objects.filter(lab=artifact.lab, action=Act.PROMOTED, subject=artifact.digest)
-    entry = promoted.order_by("-sequence").first()
-    before = entry.details["state"]["from"] if entry else ""
-    if before in (ArtifactState.CANDIDATE, ArtifactState.ARCHIVED):
-        return ArtifactState(before)
-    was_read = Copy.objects.filter(artifact=artifact).exclude(state=CopyState.DELETED).exists()
-    return ArtifactState.STORED if was_read else ArtifactState.REGISTERED
+@transaction.atomic
+def take_up(*, artifact: Artifact, by: User, now: int) -> Artifact:
+    """Use again what was laid aside. Raises Conflict."""
+    return _out_of(artifact, ArtifactState.ARCHIVED, "It is not laid aside.", by, now)
 
 
 @transaction.atomic
@@ -136,6 +178,40 @@ def _hold(artifact: Artifact) -> Artifact:
 
 def _record(artifact: Artifact, by: User, act: Act, details: dict[str, Any], now: int) -> AuditEntry:
     return audit.record(lab=artifact.lab, by=by, action=act.value, subject=artifact.digest, details=details, now=now)
+
+
+def _refuse(artifact: Artifact, why: Mapping[ArtifactState, tuple[str, str]]) -> None:
+    """Raise Conflict where the state of an artifact is one of ``why``."""
+    if artifact.state in why:
+        words, hint = why[ArtifactState(artifact.state)]
+        raise Conflict(words, hint=hint)
+
+
+def _out_of(artifact: Artifact, state: ArtifactState, otherwise: str, by: User, now: int) -> Artifact:
+    """Take an artifact out of a state: it is a candidate, promoted or archived again where it was that before, else stored,
+    or registered where nobody ever read its bytes. Raises Conflict for another state."""
+    held = _hold(artifact)
+    if held.state != state:
+        raise Conflict(otherwise, hint=_AGAIN)
+    before = _before(held)
+    if before not in _PUTS:
+        was_read = Copy.objects.filter(artifact=held).exclude(state=CopyState.DELETED).exists()
+        before = ArtifactState.STORED if was_read else ArtifactState.REGISTERED
+    return _into(held, ArtifactState(before), _TAKES[state], by, now)
+
+
+def _before(artifact: Artifact) -> str:
+    """Return what an artifact was before it was put into its state, as the log says; '' where that says nothing."""
+    acts = AuditEntry.objects.filter(lab=artifact.lab, subject=artifact.digest).order_by("-sequence")
+    undone = 0
+    for entry in acts.filter(action__in=[*_PUTS.values(), *_TAKES.values()]):
+        if entry.action in _TAKES.values():
+            undone += 1
+        elif undone:
+            undone -= 1
+        else:
+            return str(entry.details["state"]["from"])
+    return ""
 
 
 def _into(artifact: Artifact, state: ArtifactState, act: Act, by: User, now: int) -> Artifact:

@@ -37,6 +37,7 @@ class Copies:
         places = {place_of(node, copy.path) for row in rows for copy in row.copies}
         there = Copy.objects.filter(lab=lab, place__in=places).select_related("artifact").order_by("pk")
         self._before = {copy.place: (copy.artifact.digest, copy.state, copy.medium) for copy in there}
+        self._first = {(copy.place, copy.artifact.digest): copy.first_us for copy in there if copy.state not in _BY_PLAN}
         self._fresh: dict[str, Copy] = {}
 
     def take(self, artifact: Artifact, rows: Sequence[CopyRow]) -> bool:
@@ -57,17 +58,18 @@ class Copies:
             copy.artifact_id = copy.artifact.pk
         Copy.objects.bulk_create(
             self._fresh.values(), update_conflicts=True, unique_fields=["lab", "place"], batch_size=500,
-            update_fields=["artifact", "medium", "state", "modified_us", "seen_us", "hashed_us"],
+            update_fields=["artifact", "medium", "state", "modified_us", "first_us", "seen_us", "hashed_us"],
         )  # fmt: skip
 
     def _copy(self, artifact: Artifact, row: CopyRow) -> Copy:
         node = None if is_address(row.path) else self._node
         is_object = node is None and not row.path.startswith(_ANY_MEDIUM)
         medium = Medium.OBJECT if is_object and row.medium == Medium.UNKNOWN else row.medium
+        place = place_of(node, row.path)
         return Copy(
-            lab=self._lab, artifact=artifact, node=node, path=row.path, place=place_of(node, row.path), medium=medium,
+            lab=self._lab, artifact=artifact, node=node, path=row.path, place=place, medium=medium,
             state=CopyState.PRESENT, modified_us=us_of(row.modified_at) if row.modified_at else None,
-            first_us=self._now, seen_us=self._now, hashed_us=self._now,
+            first_us=self._first.get((place, artifact.digest), self._now), seen_us=self._now, hashed_us=self._now,
         )  # fmt: skip
 
 

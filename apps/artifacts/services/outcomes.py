@@ -1,6 +1,6 @@
 """What ``apply-plan`` tells of an approved plan's lines: what lies in the trash, came back, is deleted or was left."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -8,9 +8,10 @@ from django.db import transaction
 from apps.accounts.models import User
 from apps.artifacts.choices import Act, ArtifactState, CopyState, Form, LineOutcome, PlanState
 from apps.artifacts.models import Artifact, Copy, Plan, PlanLine
-from apps.artifacts.services.sparing import give_back, held_plan, record
+from apps.artifacts.services.sparing import ended, give_back, held_plan, record
 from apps.core.errors import InvalidInput
 
+_AT_ONCE = 500
 _COPY_AFTER = {
     LineOutcome.TRASHED: CopyState.TRASHED, LineOutcome.RESTORED: CopyState.PRESENT, LineOutcome.DELETED: CopyState.DELETED,
 }  # fmt: skip
@@ -28,7 +29,8 @@ class Outcome:
 @transaction.atomic
 def note_outcomes(*, plan: Plan, outcomes: Sequence[Outcome], by: User | None, now: int) -> int:
     """Record what ``apply-plan`` did; return of how many of these lines that is news. Saying it again changes nothing. Where
-    a folder went, what lies in it went with it, and comes back and is deleted with it.
+    a folder went, what lies in it went with it, and comes back and is deleted with it. The plan ends once nothing of it is
+    left to go, which is looked at also where nothing is told.
 
     Raises Conflict for a plan that was not approved, InvalidInput for lines that are not ticked in it.
     """
@@ -44,11 +46,9 @@ def note_outcomes(*, plan: Plan, outcomes: Sequence[Outcome], by: User | None, n
         _become(line, told[line.pk], now)
     along = _took_along(plan, fresh, now)
     _store([*fresh, *along])
-    if not plan.lines.filter(chosen=True, outcome="").exists() and plan.state != PlanState.APPLIED:
-        plan.state, plan.ended_us = PlanState.APPLIED, now
-        plan.save()
-    if fresh:
-        record(plan, Act.PLAN_CARRIED_OUT, by, now, _counts([*fresh, *along]))
+    stay = ended(plan, now)
+    if fresh or stay is not None:
+        record(plan, Act.PLAN_CARRIED_OUT, by, now, {**_counts([*fresh, *along]), **({"stay": stay} if stay else {})})
     return len(fresh)
 
 
@@ -61,7 +61,6 @@ def _is_news(line: PlanLine, told: Outcome) -> bool:
 
 def _become(line: PlanLine, told: Outcome, now: int) -> None:
     line.outcome, line.word, line.outcome_us = told.outcome, told.word[:300], now
-    line.copy.state = _COPY_AFTER.get(told.outcome, line.copy.state)
 
 
 def _took_along(plan: Plan, fresh: Sequence[PlanLine], now: int) -> list[PlanLine]:
@@ -99,18 +98,40 @@ def _around(path: str, folders: Mapping[str, PlanLine]) -> PlanLine | None:
 
 
 def _store(lines: Sequence[PlanLine]) -> None:
-    PlanLine.objects.bulk_update(lines, ["outcome", "word", "outcome_us", "went_with"], batch_size=500)
-    Copy.objects.bulk_update([line.copy for line in lines], ["state"], batch_size=500)
-    _after(lines)
+    for some in _parts(lines):
+        _move_copies(some)
+        PlanLine.objects.bulk_update(some, ["outcome", "word", "outcome_us", "went_with"])
+    for some in _parts(lines):
+        _after(some)
+
+
+def _parts(lines: Sequence[PlanLine]) -> Iterator[Sequence[PlanLine]]:
+    yield from (lines[start : start + _AT_ONCE] for start in range(0, len(lines), _AT_ONCE))
+
+
+def _move_copies(lines: Sequence[PlanLine]) -> None:
+    """A copy is a place: where that holds something else by now, or the same again since it went to the trash, it is not
+    what the line is about. ``lines`` as they become; the database has them as they were."""
+    became = {line.pk: LineOutcome(line.outcome) for line in lines}
+    rows = PlanLine.objects.select_for_update(of=("copy",)).select_related("copy").filter(pk__in=became)
+    changed = []
+    for row in rows.order_by("copy_id"):
+        after = _COPY_AFTER.get(became[row.pk])
+        is_anew = row.outcome == LineOutcome.TRASHED and row.copy.state != CopyState.TRASHED
+        if after is not None and row.copy.artifact_id == row.artifact_id and not (is_anew and after == CopyState.DELETED):
+            row.copy.state = after
+            changed.append(row.copy)
+    Copy.objects.bulk_update(changed, ["state"])
 
 
 def _after(lines: Sequence[PlanLine]) -> None:
     """What became of copies shows on their artifacts: without any left an artifact is a tombstone, else it is as before."""
-    for line in lines:
-        left = Copy.objects.filter(artifact=line.artifact_id, state__in=(CopyState.PRESENT, CopyState.TRASHED)).exists()
-        if line.outcome == LineOutcome.DELETED and not left:
-            Artifact.objects.filter(pk=line.artifact_id).update(state=ArtifactState.TOMBSTONE)
-    give_back([line for line in lines if line.outcome in (LineOutcome.REFUSED, LineOutcome.RESTORED)])
+    deleted = {line.artifact_id for line in lines if line.outcome == LineOutcome.DELETED}
+    there = Copy.objects.filter(artifact__in=deleted, state__in=(CopyState.PRESENT, CopyState.TRASHED))
+    left = set(there.values_list("artifact", flat=True))
+    Artifact.objects.filter(pk__in=deleted - left).update(state=ArtifactState.TOMBSTONE)
+    back = (LineOutcome.REFUSED, LineOutcome.RESTORED)
+    give_back([line for line in lines if line.outcome in back or line.artifact_id in left])
 
 
 def _counts(lines: Sequence[PlanLine]) -> dict[str, int | str]:

@@ -6,12 +6,14 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
+from apps.accounts import audit
 from apps.accounts.models import Lab, Project, User
-from apps.artifacts.choices import OPEN_PLANS, Act, ArtifactState, PlanState
+from apps.artifacts.choices import OPEN_PLANS, Act, ArtifactState, LineOutcome, PlanState
 from apps.artifacts.models import Artifact, Plan, PlanLine
 from apps.artifacts.proposing import Proposal, next_due_us, proposals
 from apps.artifacts.retention import DAY_US
-from apps.artifacts.services.sparing import give_back, held_plan, record, take_out, take_out_kept
+from apps.artifacts.services.owning import name_owners
+from apps.artifacts.services.sparing import end, give_back, held_plan, record, take_out, take_out_kept
 from apps.artifacts.services.telling import tell
 from apps.artifacts.telling import to_tell, untold
 from apps.core.clock import utc
@@ -21,13 +23,27 @@ from apps.fleet.models import Node
 LEAST_GRACE_DAYS, MOST_DAYS = 1, 365
 
 
-@transaction.atomic
 def make_plan(*, lab: Lab, node: Node, project: Project | None, by: User, now: int) -> Plan:
-    """Propose what is due on a node (of a project). Raises InvalidInput where nothing is, Conflict where a plan of the node
-    is open."""
+    """Propose what is due on a node (of a project). A plan of the node of which nothing is left to go ends. Raises
+    InvalidInput where nothing is due, Conflict where a plan of the node is open."""
+    _end_plan_of(node, by, now)
+    return _make_plan(lab=lab, node=node, project=project, by=by, now=now)
+
+
+@transaction.atomic
+def _end_plan_of(node: Node, by: User, now: int) -> None:
+    audit.hold(node.lab)
+    plans = Plan.objects.select_for_update(of=("self",)).select_related("lab", "node")
+    for plan in plans.filter(node=node, state=PlanState.APPROVED):
+        end(plan, by, now)
+
+
+@transaction.atomic
+def _make_plan(*, lab: Lab, node: Node, project: Project | None, by: User, now: int) -> Plan:
     Lab.objects.select_for_update().get(pk=lab.pk)
     if Plan.objects.filter(node=node, state__in=OPEN_PLANS).exists():
         raise Conflict("A plan of this machine is open.", hint="Finish or withdraw it first.")
+    name_owners(lab=lab, node=node, now=now)
     found = proposals(lab, node, project=project, now=now)
     if not found:
         hint = _next_due(next_due_us(lab, node, project=project, now=now))
@@ -77,12 +93,22 @@ def _next_due(at_us: int | None) -> str:
 
 
 @transaction.atomic
-def tell_owners(*, plan: Plan, grace_days: int, trash_days: int, by: User, now: int) -> Plan:
-    """Let the grace begin: owners are told what is to go and may object. What is held, pinned or used by now is taken out
-    first. Raises InvalidInput and Conflict."""
+def tell_owners(
+    *,
+    plan: Plan,
+    grace_days: int,
+    trash_days: int,
+    by: User,
+    now: int,
+    chosen: Collection[int] = (),
+    shown: Collection[int] = (),
+) -> Plan:
+    """Let the grace begin: owners are told what is to go and may object. Lines that were ``shown`` are ticked first, as by
+    :func:`choose`; what is held, pinned or used by now is taken out. Raises InvalidInput and Conflict."""
     plan = held_plan(plan, PlanState.DRAFT)
     for name, days in (("grace_days", grace_days), ("trash_days", trash_days)):
         _days(name, days)
+    choose(plan=plan, chosen=chosen, shown=shown, by=by, now=now)
     lines = list(plan.lines.filter(chosen=True).select_related("artifact").order_by("pk"))
     stay = take_out_kept(plan, lines, now)
     lines = [line for line in lines if line.chosen]
@@ -125,16 +151,30 @@ def _days(name: str, days: int) -> None:
 
 @transaction.atomic
 def object_to(*, plan: Plan, lines: Collection[int], reason: str, by: User, now: int) -> int:
-    """Take lines out of a plan, with a reason: they stay. Return how many. Raises InvalidInput and Conflict."""
+    """Take lines out of a plan, with a reason: they stay, also what the machine left and would try again. Return how many.
+    Raises InvalidInput, and Conflict where none can be taken out."""
     reason = reason.strip()
     if not reason:
         raise InvalidInput("Say why it is to stay.", field="reason")
     plan = held_plan(plan, PlanState.TOLD, PlanState.APPROVED)
-    found = list(plan.lines.select_for_update().filter(pk__in=lines, chosen=True, outcome="").order_by("pk"))
+    there = plan.lines.select_for_update().filter(pk__in=lines, chosen=True, outcome__in=("", LineOutcome.REFUSED))
+    found = list(there.order_by("pk"))
+    if not found:
+        raise _too_late(plan, lines)
     take_out(found, reason, by)
-    if found:
-        record(plan, Act.PLAN_OBJECTION, by, now, {"lines": len(found), "reason": reason[:300]})
+    record(plan, Act.PLAN_OBJECTION, by, now, {"lines": len(found), "reason": reason[:300]})
+    end(plan, by, now)
     return len(found)
+
+
+def _too_late(plan: Plan, lines: Collection[int]) -> Conflict:
+    """Say why none of ``lines`` can be objected to. What went in a folder comes back with that."""
+    trashed = plan.lines.filter(pk__in=lines, outcome=LineOutcome.TRASHED).values_list("went_with", "pk")
+    if numbers := sorted({folder or pk for folder, pk in trashed}):
+        what = " ".join(map(str, numbers))
+        command = f"labcarbon-collect apply-plan {plan.uuid} --restore {what}"
+        return Conflict("It is too late to object: this lies in the trash.", hint=f"To bring it back: {command}")
+    return Conflict("None of these lines is to go by this plan any more.", hint="Load the page again.")
 
 
 @transaction.atomic
@@ -161,9 +201,10 @@ def approve(*, plan: Plan, by: User, now: int) -> Plan:
 
 @transaction.atomic
 def withdraw(*, plan: Plan, by: User, now: int) -> Plan:
-    """Take a plan back: what nobody moved yet stays. Raises Conflict for one that was carried out or withdrawn."""
+    """Take a plan back: what nobody moved yet stays. Raises Conflict for one that was carried out or withdrawn, or of which
+    something lies in the trash or was deleted."""
     plan = held_plan(plan, *OPEN_PLANS)
-    if plan.lines.exclude(outcome="").exists():
+    if plan.lines.filter(outcome__in=(LineOutcome.TRASHED, LineOutcome.DELETED)).exists():
         raise Conflict("It is being carried out: lines were moved already.", hint="labcarbon-collect apply-plan … --restore")
     give_back(list(plan.lines.filter(chosen=True)))
     plan.state, plan.ended_us = PlanState.WITHDRAWN, now

@@ -45,6 +45,6 @@ def _days(name: str, text: str) -> tuple[int | None] | None:
         return (None,)
     days = number_of(text)
     if days is None or not 1 <= days <= MOST_DAYS:
-        hint = "Leave it empty for what is usual."
+        hint = "Leave it empty for what holds else."
         raise InvalidInput(f"{text[:40]!r} is neither a number of days nor never.", field=f"days:{name}", hint=hint)
     return (days,)

@@ -1,18 +1,21 @@
-"""Lines taken out of plans, and what every act on a plan shares: the lock, the log, artifacts as they were before."""
+"""Lines taken out of plans, plans that end as nothing is left to go, and what every act on a plan shares: the lock, the log,
+artifacts as they were before."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from django.db.models import Q
 
 from apps.accounts import audit
 from apps.accounts.models import Lab, User
 from apps.artifacts.choices import OPEN_PLANS, Act, ArtifactState, PlanState
+from apps.artifacts.going import going_of
 from apps.artifacts.models import Artifact, Plan, PlanLine
 from apps.artifacts.proposing import why_kept
 from apps.core.errors import Conflict
 
 _LONGEST = 300
+_AT_ONCE = 500
 _AGAIN = "Load the page again to see the plan as it is now."
 
 
@@ -42,6 +45,7 @@ def spare_lines(*, lab: Lab, which: Q, reason: str, by: User, now: int) -> int:
     for plan in Plan.objects.filter(pk__in=found).select_related("lab", "node").order_by("pk"):
         take_out(found[plan.pk], reason, by)
         record(plan, Act.PLAN_OBJECTION, by, now, {"lines": len(found[plan.pk]), "reason": reason[:_LONGEST]})
+        end(plan, by, now)
     return sum(map(len, found.values()))
 
 
@@ -57,13 +61,48 @@ def take_out_kept(plan: Plan, lines: Sequence[PlanLine], now: int) -> int:
     """Take out those of a plan's ticked lines (with artifact) that are pinned, promoted, held or used by now; return how
     many."""
     kept = why_kept(plan.lab, {line.artifact_id: line.artifact for line in lines}, now)
+    return _take_out_each((line, kept[line.artifact_id]) for line in lines if line.artifact_id in kept)
+
+
+def _take_out_each(lines: Iterable[tuple[PlanLine, str]]) -> int:
+    """Take out lines, each for its reason; return how many."""
     by_reason: dict[str, list[PlanLine]] = defaultdict(list)
-    for line in lines:
-        if line.artifact_id in kept:
-            by_reason[kept[line.artifact_id]].append(line)
+    for line, reason in lines:
+        by_reason[reason].append(line)
     for reason, some in by_reason.items():
         take_out(some, reason, None)
     return sum(map(len, by_reason.values()))
+
+
+def end(plan: Plan, by: User | None, now: int) -> None:
+    """End an approved plan of which nothing is left to go, as :func:`ended` does, and add that to the lab's log."""
+    stay = ended(plan, now)
+    if stay is not None:
+        record(plan, Act.PLAN_CARRIED_OUT, by, now, {"stay": stay})
+
+
+def ended(plan: Plan, now: int) -> int | None:
+    """End an approved plan of which nothing is left to go, within the caller's transaction, which holds the lab: what was
+    not moved and is kept by now is taken out, its line says why. Return how many lines that are, None where it goes on."""
+    if plan.state != PlanState.APPROVED:
+        return None
+    stay = list[tuple[PlanLine, str]]()
+    for lines in _left(plan):
+        found = going_of(plan, lines, now)
+        if not all(each.stays for each in found):
+            return None
+        stay += [(each.line, each.stays) for each in found]
+    plan.state, plan.ended_us = PlanState.APPLIED, now
+    plan.save(update_fields=["state", "ended_us"])
+    return _take_out_each(stay)
+
+
+def _left(plan: Plan) -> Iterator[list[PlanLine]]:
+    """Yield the ticked lines that were not moved, some hundred at a time: the first that may go ends the search."""
+    lines, last = plan.lines.filter(chosen=True, outcome="").select_related("artifact", "copy").order_by("pk"), 0
+    while some := list(lines.filter(pk__gt=last)[:_AT_ONCE]):
+        yield some
+        last = some[-1].pk
 
 
 def give_back(lines: Sequence[PlanLine]) -> None:

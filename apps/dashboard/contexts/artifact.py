@@ -1,22 +1,23 @@
 """One artifact: what it is, where it lies, what keeping it takes, what it came of and what came of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from apps.accounts.models import AuditEntry, Lab
-from apps.artifacts.calc import break_even, keeping, kept
-from apps.artifacts.choices import Act, CopyState, Kind, Role
+from apps.artifacts.calc import keeping, kept
+from apps.artifacts.choices import MODELS, Act, CopyState, Kind, Role
+from apps.artifacts.costs import making_again
 from apps.artifacts.holding import holds_of
 from apps.artifacts.models import Artifact, Copy, Hold, LineageEdge, Pin
-from apps.artifacts.selectors import lineage
+from apps.artifacts.selectors import MOST_LINEAGE, lineage
 from apps.artifacts.storage import lying_each
 from apps.core.units import hour_of
 from apps.dashboard.calc import grouped, pue, size
 from apps.dashboard.contexts.artifact_candidates import CandidateLines, candidate_lines
 from apps.dashboard.contexts.artifact_graph import Graph, graph_of
-from apps.dashboard.contexts.artifact_keeping import KeepingShown, MediumShown, keeping_shown, media, reuse_words
-from apps.dashboard.contexts.artifact_life import Life, Spans, life_of, run_query, spans_of
+from apps.dashboard.contexts.artifact_keeping import KeepingShown, MediumShown, keeping_shown, media, not_kept, reuse_told
+from apps.dashboard.contexts.artifact_life import Life, life_of, run_query, spans_of
 from apps.dashboard.contexts.artifact_runs import RunLines, edges_of, run_lines
 from apps.dashboard.figures import Fig, WouldBe, estimated, fig
 from apps.runs.models import Run
@@ -35,7 +36,7 @@ class CopyLine:
 
 @dataclass(frozen=True)
 class Again:
-    """What making an artifact again would take: what the run took that made it last."""
+    """What making an artifact again would take: what the run took that made it, of several the one that took least."""
 
     run: Run
     energy: Fig
@@ -45,7 +46,8 @@ class Again:
 
 @dataclass(frozen=True)
 class ArtifactPage:
-    """One artifact."""
+    """One artifact. ``is_of_a_run``: a model that a run is known to have made. ``not_kept``: in words, where no copy is
+    there. ``most``: how many runs and artifacts of its lineage are read at once."""
 
     artifact: Artifact
     size: str
@@ -53,12 +55,14 @@ class ArtifactPage:
     facts: list[tuple[str, str]]
     tags: list[tuple[str, str]]
     tags_text: str
+    is_of_a_run: bool
     pin: Pin | None
     holds: list[Hold]
     copies: list[CopyLine]
     copies_more: int
     present: int
     keeping: KeepingShown
+    not_kept: str
     again: Again | None
     reuse: str
     media: list[MediumShown]
@@ -66,6 +70,7 @@ class ArtifactPage:
     candidates: CandidateLines | None
     graph: Graph | None
     is_cut: bool
+    most: int
     life: Life | None
     kinds: list[tuple[str, str]]
     projects: list[tuple[str, str]]
@@ -73,7 +78,7 @@ class ArtifactPage:
 
 
 def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -> ArtifactPage:
-    """Return one artifact. The number of queries does not depend on its copies, and on its lineage only by one more for
+    """Return one artifact. The number of queries does not depend on its copies, and on its lineage only by two more for
     each 500 runs that led to it. ``done``: the entry of the audit log that a visitor may take back."""
     found = lineage(artifact)
     edges, number = edges_of(artifact)
@@ -81,8 +86,7 @@ def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -
     spans = spans_of(lab, list({run.uuid: run for run in (*makers, *(edge.run for edge in edges))}.values()))
     own = {edge.run_id for edge in edges if edge.role == Role.PRODUCED}
     copies, present, it = _copies(artifact, hour_of(now))
-    again = _again(lab, edges, spans)
-    chance = break_even(it.energy_mj, again.value_mj) if again and present and it.known else None
+    again = _again(lab, artifact)
     return ArtifactPage(
         artifact=artifact,
         size=size(artifact.bytes),
@@ -90,19 +94,22 @@ def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -
         facts=[(name.replace("_", " "), _fact(value)) for name, value in sorted(artifact.facts.items())],
         tags=sorted((str(name), str(value)) for name, value in artifact.tags.items()),
         tags_text="\n".join(f"{name}={value}" for name, value in sorted(artifact.tags.items())),
+        is_of_a_run=bool(own) and artifact.kind in MODELS,
         pin=artifact.pins.filter(ended_us=None).select_related("by").first(),
         holds=holds_of(artifact, now),
         copies=copies[:MOST_COPIES],
         copies_more=max(0, len(copies) - MOST_COPIES),
         present=present,
         keeping=keeping_shown(it),
+        not_kept="" if present else not_kept([line.copy.state for line in copies]),
         again=again,
-        reuse=reuse_words(chance) if chance is not None else "",
+        reuse=reuse_told(it, again.value_mj) if again and present else "",
         media=media(),
         runs=run_lines(lab, edges, number, spans),
         candidates=candidate_lines(artifact),
         graph=graph_of(artifact, found),
         is_cut=found.is_cut,
+        most=MOST_LINEAGE,
         life=life_of(lab, found, own, spans) if found.makers else None,
         kinds=list(Kind.choices),
         projects=list(lab.projects.order_by("name", "pk").values_list("slug", "name")),
@@ -139,15 +146,13 @@ def _copies(artifact: Artifact, hour: int) -> tuple[list[CopyLine], int, Any]:
     return lines, len(there), kept(there)
 
 
-def _again(lab: Lab, edges: Sequence[LineageEdge], spans: Spans) -> Again | None:
-    """Return what making it again would take; None where no run that made it was measured."""
-    makers = [edge.run for edge in edges if edge.role == Role.PRODUCED and edge.run.uuid in spans]
-    if not makers:
+def _again(lab: Lab, artifact: Artifact) -> Again | None:
+    """Return what making it again would take, as plans have it; None where no run that made it was measured."""
+    found = making_again(lab, [artifact.pk]).get(artifact.pk)
+    if found is None:
         return None
-    last = max(makers, key=lambda run: (run.started_us, run.pk))
-    span = spans[last.uuid]
-    made = LineageEdge.objects.filter(run=last, role=Role.PRODUCED).count()
-    return Again(last, fig(run_query(lab, last.uuid, span), span[0]), span[0].energy_mj, made)
+    made = LineageEdge.objects.filter(run=found.run, role=Role.PRODUCED).count()
+    return Again(found.run, fig(run_query(lab, found.run.uuid, found.span), found.span[0]), found.energy_mj, made)
 
 
 def _undo(artifact: Artifact, done: int | None) -> AuditEntry | None:

@@ -1,11 +1,14 @@
 """What keeping takes, in words: energy of a year with its range, what is not in it, and when keeping pays."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from apps.artifacts.calc import POWER, Cost, Keeping
-from apps.dashboard.calc import Unit, shown, significant, size, unit_for
+from apps.artifacts.calc import POWER, Cost, Keeping, break_even
+from apps.artifacts.choices import CopyState
+from apps.dashboard.calc import Unit, grouped, shown, significant, size, unit_for
 from apps.dashboard.figures import WouldBe, estimated
 
 
@@ -40,6 +43,23 @@ def media() -> list[MediumShown]:
     ]
 
 
+_NOT_THERE = {
+    CopyState.TRASHED: "in the trash until it is emptied", CopyState.CORRUPT: "corrupt", CopyState.MISSING: "missing",
+    CopyState.DELETED: "deleted",
+}  # fmt: skip
+
+
+def not_kept(states: Sequence[str]) -> str:
+    """Return what is said of a year of keeping where no copy is there, by their states."""
+    if not states:
+        return "not known: where it lies was not told"
+    counts = Counter(states)
+    if set(counts) == {CopyState.DELETED}:
+        return f"nothing: its {'copy is' if len(states) == 1 else 'copies are'} deleted"
+    many = {state: f"{grouped(counts[state])} " if len(states) > 1 else "" for state in counts}
+    return f"not counted: {', '.join(f'{many[state]}{words}' for state, words in _NOT_THERE.items() if state in counts)}"
+
+
 def keeping_shown(it: Keeping) -> KeepingShown:
     """Return the energy of a year of keeping as a page shows it."""
     left_out = []
@@ -70,6 +90,14 @@ def emission_shown(it: Cost, unit: Unit | None = None) -> WouldBe | None:
     return estimated(it.emission_ug, "emission_ug", unit, at_least=not it.is_carbon_whole)
 
 
+def reuse_told(year: Keeping, retrain_mj: int) -> str:
+    """Return from which chance of reuse on keeping pays, '' where making it again takes nothing that is known of."""
+    if year.unknown_bytes:
+        return "From which chance of reuse on keeping pays is not known, as the medium of a copy is not."
+    chance = break_even(year.energy_mj, retrain_mj)
+    return "" if chance is None else reuse_words(chance)
+
+
 def reuse_words(chance: Fraction) -> str:
     """Return the chance of reuse within a year above which keeping takes less than making again, in a sentence."""
     if chance > 1:
@@ -83,6 +111,15 @@ def reuse_words(chance: Fraction) -> str:
     in_words, percent = _plain(years), _plain(chance * 100)
     often = "a year" if in_words == "1" else f"in {in_words} years"
     return f"Keeping pays if it saves making it again at least once {often}: a chance of {percent} % a year."
+
+
+def reuse_short(chance: Fraction) -> str:
+    """Return the same for a cell of a table."""
+    if chance > 1:
+        return f"never: takes {_plain(chance)} times making it again"
+    if chance == 0:
+        return "always"
+    return "from below 0.1 % a year" if chance < Fraction(1, 1000) else f"from {_plain(chance * 100)} % a year"
 
 
 def _plain(value: Fraction) -> str:

@@ -1,7 +1,7 @@
 """Artifacts: the board, its CSV, one artifact and what is done with it, its lineage as CSV, its model card."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.contrib import messages
@@ -45,7 +45,7 @@ def _asked(visitor: Visitor, digest: str) -> Artifact:
 
 @page("GET", "POST")
 def artifact(request: HttpRequest, visitor: Visitor, digest: str) -> HttpResponseBase:
-    """Show one artifact; POST pins, promotes or describes it, or takes such an act back."""
+    """Show one artifact; POST pins or describes it, puts it into a state, or takes such an act back."""
     asked = _asked(visitor, digest)
     error: LabCarbonError | None = None
     if request.method == "POST":
@@ -61,6 +61,16 @@ def artifact(request: HttpRequest, visitor: Visitor, digest: str) -> HttpRespons
     return render(request, "pages/artifact.html", context, status=error.status if error else 200)
 
 
+_STATES: dict[str, tuple[Callable[..., Artifact], str]] = {
+    "candidate": (acts.make_candidate, "It is a candidate: the best of its run."),
+    "no_candidate": (acts.unmake_candidate, "It is no candidate any more."),
+    "promote": (acts.promote, "It is promoted: neither it nor what it came of is ever in a plan."),
+    "take_back": (acts.take_back, "The promotion is taken back."),
+    "lay_aside": (acts.lay_aside, "It is laid aside: no plan takes it unless days are set for what is archived."),
+    "take_up": (acts.take_up, "It is taken up again."),
+}
+
+
 def _done(request: HttpRequest, visitor: Visitor, asked: Artifact) -> str:
     """Do what a form asks; return what comes behind the address of the page to show."""
     data, do = request.POST, request.POST.get("do", "")
@@ -73,12 +83,9 @@ def _done(request: HttpRequest, visitor: Visitor, asked: Artifact) -> str:
     elif do == "unpin":
         acts.unpin(keeper=visitor.may_keep, **who)
         told = "The pin is taken away."
-    elif do == "promote":
-        acts.promote(**who)
-        told = "It is promoted: neither it nor what it came of is ever in a plan."
-    elif do == "take_back":
-        acts.take_back(**who)
-        told = "The promotion is taken back."
+    elif do in _STATES:
+        act, told = _STATES[do]
+        act(**who)
     elif do == "restore":
         acts.restore(entry=_entry(data, visitor), **who)
         told = "It says again what it said before."

@@ -21,6 +21,7 @@ from apps.dashboard.csvs import csv_response
 from apps.dashboard.pages.choosing import node_if_chosen
 
 LIST = "/artifacts/plans/"
+_USUAL_DAYS = "14"  # what the page fills in
 
 
 @page("GET", "POST")
@@ -33,8 +34,10 @@ def plans(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             return HttpResponseRedirect(_made(request, visitor))
         except LabCarbonError as wrong:
             error = wrong
-    shown = plans_page(visitor.lab, project=_project(request.GET, visitor))
-    context = {"page": shown, "error": error, "typed": request.POST}
+    wrong_days = request.POST if error and error.field != "project" and request.POST.get("do") == "days" else None
+    project = _project(wrong_days or request.GET, visitor)
+    shown = plans_page(visitor.lab, project=project, typed=wrong_days.dict() if wrong_days else {})
+    context = {"page": shown, "error": error, "typed": {} if wrong_days else request.POST}
     return render(request, "pages/plans.html", context, status=error.status if error else 200)
 
 
@@ -72,21 +75,38 @@ def plan(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
     if request.method == "POST":
         try:
             messages.success(request, _done(request.POST, visitor, asked))
-            return HttpResponseRedirect(request.get_full_path())
+            return HttpResponseRedirect(_after(request))
         except LabCarbonError as wrong:
             error = wrong
-    shown = plan_page(plan=asked, params=request.GET.dict(), user=visitor.user, now=visitor.now)
+    ticks = _ticks(request.POST)
+    shown = plan_page(plan=asked, params=request.GET.dict(), user=visitor.user, now=visitor.now, ticks=ticks)
     context = {
-        "page": shown, "error": error, "typed": request.POST, "asking": request.GET.get("withdraw") == "1",
+        "page": shown, "error": error, "typed": request.POST or request.GET, "asking": request.GET.get("withdraw") == "1",
     }  # fmt: skip
     return render(request, "pages/plan.html", context, status=error.status if error else 200)
+
+
+def _after(request: HttpRequest) -> str:
+    """Return the same address; days that were typed beside ticks that are kept come along."""
+    query = request.GET.copy()
+    for name in ("grace_days", "trash_days"):
+        query.pop(name, None)
+        typed = request.POST.get(name, "")
+        if request.POST.get("do") == "choose" and typed not in ("", _USUAL_DAYS):
+            query[name] = typed
+    return f"{request.path}?{query.urlencode()}" if query else request.path
+
+
+def _ticks(data: QueryDict) -> dict[str, bool]:
+    """Return by line whether it was ticked when it was posted."""
+    return {**dict.fromkeys(data.getlist("shown"), False), **dict.fromkeys(data.getlist("line"), True)}
 
 
 @page()
 def plan_csv(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Download all lines of a plan."""
     asked: Plan = found(acts.plan_of(visitor.lab, uuid), "plan", LIST)
-    return csv_response(f"{visitor.lab.slug}-plan", CSV_HEAD, plan_lines(asked))
+    return csv_response(f"{visitor.lab.slug}-plan", CSV_HEAD, plan_lines(asked, visitor.now))
 
 
 Act = Callable[[QueryDict, Visitor, Plan, dict[str, Any]], str]
@@ -107,8 +127,12 @@ def _choose(data: QueryDict, visitor: Visitor, asked: Plan, who: dict[str, Any])
 
 
 def _tell(data: QueryDict, visitor: Visitor, asked: Plan, who: dict[str, Any]) -> str:
-    acts.tell_owners(grace_days=_days(data, "grace_days"), trash_days=_days(data, "trash_days"), **who)
-    return "The grace begins. Owners see on every page they open what is to go, and may object."
+    chosen, shown = _lines(data, "line"), _lines(data, "shown")
+    grace, trash = _days(data, "grace_days"), _days(data, "trash_days")
+    told = acts.tell_owners(grace_days=grace, trash_days=trash, chosen=chosen, shown=shown, **who)
+    number = told.lines.filter(chosen=True).count()
+    go = f"{number} line{'s' if number != 1 else ''} may go, and the grace begins."
+    return f"{go} Owners see on every page they open what is to go, and may object."
 
 
 def _rest(data: QueryDict, visitor: Visitor, asked: Plan, who: dict[str, Any]) -> str:
@@ -123,7 +147,9 @@ def _object(data: QueryDict, visitor: Visitor, asked: Plan, who: dict[str, Any])
     if not visitor.may_keep and asked.lines.filter(pk__in=lines).exclude(artifact__owner=visitor.user).exists():
         raise InvalidInput("Some of these are not yours.", field="line", hint="Their owners, PIs and admins may object.")
     number = acts.object_to(lines=lines, reason=str(data.get("reason", "")), **who)
-    return f"{number} line{'s stay' if number != 1 else ' stays'}."
+    late = len(set(lines)) - number
+    but = f"; {late} {'were' if late != 1 else 'was'} moved already, or {'stay' if late != 1 else 'stays'} anyway"
+    return f"{number} line{'s stay' if number != 1 else ' stays'}{but if late else ''}."
 
 
 def _approve(data: QueryDict, visitor: Visitor, asked: Plan, who: dict[str, Any]) -> str:

@@ -53,6 +53,8 @@ def carry_out_plan(work: Work, asked: Asked, *, begins: Callable[[int], None], e
             _confirm(work, asked, lines)
             begins(sum(line.bytes for line in lines))
             _carry_out(work, asked, lines, ends)
+        elif not work.is_dry:
+            work.tell()
     except NotAnswered as error:
         away = str(error)
     except (ValueError, AlreadyRunning) as error:

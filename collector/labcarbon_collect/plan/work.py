@@ -87,8 +87,11 @@ class Work:
         return rows
 
     def tell(self) -> None:
-        """Tell the server all that it does not know. Raises NotAnswered; what is not told is told by the next call."""
+        """Tell the server all that it does not know, or that nothing is left to go: the plan ends with that. Raises
+        NotAnswered; what is not told is told by the next call."""
         rows = self.untold()
+        if not rows and self.plan.state == "approved" and all(line.outcome or line.stays for line in self.plan.lines):
+            self._tell([])
         for start in range(0, len(rows), MAX_ROWS):
             self._tell(rows[start : start + MAX_ROWS])
         self.told_s = time.monotonic()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from apps.runs.models import Run
 from tests.alone import answer_one_at_a_time
 from tests.artifacts.support import a_run, edge, told
 from tests.builders import MINUTE, T0, SmallLab, small_lab
-from tests.collector.apply_plan.world import digest_of
+from tests.collector.apply_plan.world import digest_of, two_days_ago
 from tests.collector.processes import Collector
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -79,7 +78,7 @@ def test_from_a_plan_to_tombstones(live_server: Any, tmp_path: Path, monkeypatch
     assert hashlib.sha256((folder / "step3.pt").read_bytes()).hexdigest() == lines["step3.pt"].artifact.digest
 
     assert "for less than 1 day: 1 line" in machine.call("apply-plan", str(plan.uuid), "--empty", "--yes").stdout
-    _two_days_ago(machine.home / "plans" / f"{plan.uuid}.jsonl")
+    two_days_ago(machine.home / "plans" / f"{plan.uuid}.jsonl")
     pin = Pin.objects.create(artifact=lines["step2"].artifact, reason="thesis", from_us=now_us())
     done = machine.call("apply-plan", str(plan.uuid), "--empty", "--yes")
     assert (done.returncode, "#" in done.stdout) == (0, True), done.stderr
@@ -130,7 +129,26 @@ def test_what_lies_in_a_folder_goes_and_comes_back_with_it(
     assert set(Copy.objects.values_list("state", flat=True)) == {"present"}
 
 
-def _two_days_ago(journal: Path) -> None:
-    """Nothing waits a day in a test: what the journal says happened is moved to the past."""
-    entries = [json.loads(row) for row in journal.read_text().splitlines()]
-    journal.write_text("".join(json.dumps({**entry, "at_us": entry["at_us"] - 2 * DAY_US}) + "\n" for entry in entries))
+def test_a_plan_all_of_which_is_kept_by_now_ends_with_the_command(
+    live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_one_at_a_time(monkeypatch)
+    lab = small_lab()
+    folder = tmp_path / "ckpt"
+    folder.mkdir()
+    for name in ("step1.pt", "step2.pt"):
+        (folder / name).write_bytes(name.encode())
+    plan = _approved(lab, folder)
+    line = plan.lines.select_related("artifact").get(chosen=True)
+    Pin.objects.create(artifact=line.artifact, reason="thesis", from_us=now_us())
+    Client().get("/api/v1/preflight/")
+    token = issue_user_token(lab=lab.lab, user=lab.owner, now=now_us())
+    machine = Collector(tmp_path, {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token}, node_id=str(lab.node.uuid))
+    assert machine.call("apply-plan", str(plan.uuid), "--dry-run").returncode == 0
+    assert Plan.objects.get().state == "approved"
+    done = machine.call("apply-plan", str(plan.uuid))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(path.name for path in folder.iterdir()) == ["step1.pt", "step2.pt"]
+    assert Plan.objects.get().state == "applied"
+    line = plan.lines.select_related("artifact").get(pk=line.pk)
+    assert (line.chosen, line.objection, line.artifact.state) == (False, "pinned", "stored")

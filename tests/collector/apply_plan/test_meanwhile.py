@@ -9,7 +9,7 @@ import pytest
 from labcarbon_collect.plan import moving, writers
 from labcarbon_collect.plan.trash import TRASH
 
-from tests.collector.apply_plan.world import World, snapshot
+from tests.collector.apply_plan.world import AWAY, World, snapshot
 
 
 @pytest.mark.parametrize("how", ["other", "link", "written", "same"])
@@ -202,3 +202,32 @@ def test_a_copy_in_a_folder_counts_as_one_of_its_content(world: World) -> None:
     assert (world.disk / "hf" / "a.pt").exists()
     assert world.outcomes()[0] == "trashed"
     assert "trashed" not in world.outcomes()[1:]
+
+
+def test_that_nothing_is_left_to_go_is_told_as_the_plan_ends_with_it(world: World) -> None:
+    """What was approved is kept by now: with nothing else to tell, the server would not hear of it."""
+    paths = [world.put(f"step{n}.pt") for n in (1, 2)]
+    world.plan(*(path.name for path in paths))
+    world.pin(1)
+    assert world.carry_out(dry=True) == 0
+    world.pin(2)
+    assert world.carry_out(dry=True) == 0
+    assert world.transport.read()["state"] == "approved", "a dry run tells nothing"
+    assert world.carry_out(sure=False) == 0, "and nobody is asked whether to go on"
+    assert (world.transport.read()["state"], world.outcomes()) == ("applied", ["", ""])
+    posts: list[str] = []
+    world.before = posts.append
+    assert world.carry_out() == 0
+    assert posts == ["GET"], "once"
+
+
+def test_a_server_that_is_away_hears_later_that_nothing_is_left_to_go(world: World) -> None:
+    world.put("step1.pt")
+    world.plan("step1.pt")
+    world.pin(1)
+    world.faults = [None, *[AWAY] * 5]
+    assert world.carry_out() == 1
+    assert world.transport.read()["state"] == "approved"
+    world.faults = []
+    assert world.carry_out() == 0
+    assert world.transport.read()["state"] == "applied"

@@ -51,6 +51,12 @@ def snapshot(root: Path) -> dict[str, bytes | str | None]:
     return found
 
 
+def two_days_ago(journal: Path) -> None:
+    """Nothing waits a day in a test: what the journal says happened is moved to the past."""
+    entries = [json.loads(row) for row in journal.read_text().splitlines()]
+    journal.write_text("".join(json.dumps({**entry, "at_us": entry["at_us"] - 2 * DAY_US}) + "\n" for entry in entries))
+
+
 class FakeTransport:
     """The plan's two addresses. Its state is a file; ``faults`` are used up one per request: a reply, or an exception."""
 
@@ -93,8 +99,9 @@ class FakeTransport:
         for number, row in told.items():
             lines[number]["outcome"] = row["outcome"]
             _along(lines[number], lines.values())
-        if all(line["outcome"] or line["line"] in state["objected"] for line in lines.values()):
-            state["state"] = "applied"
+        left = [line for line in lines.values() if not line["outcome"]]
+        if all(line["stays"] for line in left) and state["state"] == "approved":
+            state["state"], state["objected"] = "applied", [*state["objected"], *(line["line"] for line in left)]
         self.write(state)
         return Reply(200, {"changed": changed})
 

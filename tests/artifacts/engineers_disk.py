@@ -1,0 +1,133 @@
+"""A disk as an engineer leaves it: checkpoints of runs, models that nobody knows a run of, data, notes, links. And all of it
+as it can be compared: which file lies where."""
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from stat import S_IMODE
+from typing import Any
+
+from tests.collector.scan.support import NPY, gguf, torch
+
+RUNS = {
+    "unet": ("finished", ""), "segment": ("finished", ""), "bert": ("finished", ""), "broken": ("failed", ""),
+    "lr-1": ("finished", "lr"), "lr-2": ("finished", "lr"), "today": ("running", ""),
+}  # fmt: skip
+_HOLE = 3_000_000
+_NUMBERS = count(1)  # each content is another
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True)
+class Item:
+    """An artifact, by its path below the disk. ``run``: what it has to do with one (name and role); ``facts``: what that
+    run told of it; ``kept``: why a plan lists it once its time has come, '' where none ever does."""
+
+    path: str
+    run: tuple[str, str] | None = None
+    kept: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def engineers_disk(root: Path) -> list[Item]:
+    """Write the disk; return the artifacts on it. Where a sweep was won, that is by the second checkpoint of lr-1."""
+    items = [*_checkpoints(), *_others()]
+    for item in items:
+        _WRITERS[Path(item.path).suffix](_place(root, item.path))
+    for name in ("notes.md", "runs/unet/train.py", "runs/unet/log.txt", ".profile"):
+        _place(root, name).write_text(f"{name}\n")
+    (root / "runs/unet/latest.ckpt").symlink_to("epoch=10.ckpt")
+    (root / "runs/segment/first.safetensors").symlink_to("model-100.safetensors")  # which goes
+    (root / "empty").mkdir()
+    _age(root)
+    return items
+
+
+def _checkpoints() -> Iterator[Item]:
+    for run, form, steps in (
+        ("unet", "epoch={}.ckpt", range(1, 11)), ("segment", "model-{}.safetensors", range(100, 1100, 100)),
+        ("bert", "checkpoint-{}", (500, 1000, 1500)), ("broken", "step={}.ckpt", range(1, 5)),
+        ("lr-1", "step={}.ckpt", (10, 20, 30)), ("lr-2", "step={}.ckpt", (10, 20, 30)), ("today", "step={}.ckpt", range(4)),
+    ):  # fmt: skip
+        for place, step in enumerate(steps):
+            yield Item(f"runs/{run}/{form.format(step)}", (run, "produced"), _kept(run, place, len(steps)), {"step": step})
+    for path, run in (("runs/unet/best.ckpt", "unet"), ("runs/segment/kept.safetensors", "segment")):
+        yield Item(path, (run, "produced"), "final", {"step": 4, "best": True})
+
+
+def _kept(run: str, place: int, number: int) -> str:
+    left = number - place
+    if run == "lr-2":
+        return "sweep"
+    if RUNS[run][0] == "running":
+        return "" if left <= 2 else "intermediate"
+    if left == 1:
+        return "final" if RUNS[run][0] == "finished" else "crashed"
+    return "final" if (run, place) == ("lr-1", 1) else "intermediate"
+
+
+def _others() -> Iterator[Item]:
+    yield from (Item(f"zoo/llama-{i}.gguf") for i in range(5))
+    yield Item("zoo/vit")
+    yield Item("data/cells.npy", ("unet", "used"))
+    yield Item("data/base.safetensors", ("segment", "initialised_from"))
+
+
+def _place(root: Path, name: str) -> Path:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _sparse(path: Path) -> None:
+    """One tensor: a number, then a hole."""
+    described = {"w": {"dtype": "U8", "shape": [_HOLE], "data_offsets": [0, _HOLE]}}
+    head = json.dumps(described).encode()
+    path.write_bytes(struct.pack("<Q", len(head)) + head + bytes([next(_NUMBERS) % 256]))
+    os.truncate(path, 8 + len(head) + _HOLE)
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps({"model_type": "bert", "number": next(_NUMBERS)}))
+    _sparse(path / "model.safetensors")
+
+
+_WRITERS: dict[str, Callable[[Path], object]] = {
+    ".ckpt": lambda path: path.write_bytes(torch(next(_NUMBERS) % 256)),
+    ".gguf": lambda path: path.write_bytes(gguf(next(_NUMBERS))),
+    ".npy": lambda path: path.write_bytes(NPY + bytes(next(_NUMBERS))),
+    ".safetensors": _sparse,
+    "": _folder,
+}
+
+
+def _age(root: Path) -> None:
+    """Each file was written on a day of its own, three months ago, and some may be read only."""
+    for number, path in enumerate(path for path in sorted(root.rglob("*")) if path.is_file() and not path.is_symlink()):
+        path.chmod((0o644, 0o640, 0o440)[number % 3])
+        at_ns = path.stat().st_mtime_ns - (90 * _DAY_S * 10**9 + number * 1_000_000_007)
+        os.utime(path, ns=(at_ns, at_ns))
+
+
+def listing(root: Path) -> dict[str, tuple[Any, ...]]:
+    """Every name below a folder with what lies there: which file it is, how large, when written, who may, what it holds; of
+    a link where it leads. When a folder was written is left out: something may have come or gone there."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for folder, folders, files in os.walk(root):
+        for path in (Path(folder, name) for name in (*folders, *files)):
+            about = path.lstat()
+            which = (about.st_ino, S_IMODE(about.st_mode), about.st_nlink)
+            if path.is_symlink():
+                which = (*which, about.st_mtime_ns, str(path.readlink()))
+            elif path.is_file():
+                which = (*which, about.st_mtime_ns, about.st_size, hashlib.sha256(path.read_bytes()).hexdigest())
+            else:
+                which = which[:2]  # it may have got another folder
+            found[str(path.relative_to(root))] = which
+    return found

@@ -1,0 +1,185 @@
+"""An approved plan comes to its end: nothing of it is left to go, or it is withdrawn as nothing of it went."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.accounts.models import AuditEntry
+from apps.artifacts.choices import LineOutcome
+from apps.artifacts.models import Artifact, Copy, Plan, PlanLine
+from apps.artifacts.services.acts import pin
+from apps.artifacts.services.outcomes import Outcome, note_outcomes
+from apps.artifacts.services.plans import object_to, withdraw
+from apps.artifacts.telling import going_soon
+from apps.core.errors import Conflict, InvalidInput
+from apps.runs.models import Run
+from tests.artifacts.planned import LATER, approved, checkpoint, planned
+from tests.artifacts.support import a_run, artifact, edge, row, told
+from tests.builders import T0, SmallLab
+
+
+def _tell(lab: SmallLab, plan: Plan, outcome: LineOutcome, *lines: PlanLine) -> int:
+    said = [Outcome(line.pk, outcome) for line in lines]
+    return note_outcomes(plan=plan, outcomes=said, by=lab.owner, now=LATER)
+
+
+def _state(plan: Plan) -> str:
+    return str(Plan.objects.get(pk=plan.pk).state)
+
+
+def _began_from(lab: SmallLab, line: PlanLine) -> None:
+    """Another run begins from what a line is of."""
+    told(lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(a_run(lab), "initialised_from")]))
+
+
+def _lines(plan: Plan) -> list[PlanLine]:
+    return list(plan.lines.filter(chosen=True).select_related("artifact", "copy").order_by("pk"))
+
+
+def test_the_last_of_two_copies_that_stays_does_not_keep_a_plan_open(lab: SmallLab, run: Run) -> None:
+    checkpoint(lab, run, 1, "/ckpt/second")
+    plan = approved(lab)
+    *others, second = sorted(_lines(plan), key=lambda line: line.copy.path == "/ckpt/second")
+    assert _tell(lab, plan, LineOutcome.TRASHED, *others) == 2
+    assert _state(plan) == "applied"
+    second.refresh_from_db()
+    assert (second.chosen, second.outcome, second.objected_by) == (False, "", None)
+    assert second.objection == "it was to go as one of several copies, and no other is sure to be there by now"
+    assert AuditEntry.objects.filter(action="plan.carried_out").get().details == {
+        "plan": str(plan.uuid), "trashed": 2, "stay": 1,
+    }  # fmt: skip
+    with pytest.raises(InvalidInput, match="not to go"):
+        _tell(lab, plan, LineOutcome.TRASHED, second)
+    assert planned(lab).lines.filter(copy=second.copy).exists(), "by the next plan it may"
+
+
+@pytest.mark.parametrize("since", ["referenced", "ancestor", "folder"])
+def test_what_is_kept_since_it_was_approved_does_not_keep_a_plan_open(lab: SmallLab, run: Run, since: str) -> None:
+    told(lab, row("whole", form="folder", bytes=10, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
+                  facts={"step": 0}), now=T0)  # fmt: skip
+    plan = approved(lab)
+    whole, *others = sorted(_lines(plan), key=lambda line: line.copy.path != "/ckpt/hf")
+    kept, gone = (whole, others) if since == "folder" else (others[0], [whole, *others[1:]])
+    if since == "referenced":
+        _began_from(lab, kept)
+    elif since == "ancestor":
+        tuned = a_run(lab)
+        told(lab, row(kept.artifact.name, bytes=kept.artifact.bytes, runs=[edge(tuned, "used")]))
+        Artifact.objects.filter(pk=artifact(lab, "tuned", runs=[edge(tuned)]).pk).update(state="promoted")
+    else:
+        artifact(lab, "found since", copies=[{"path": "/ckpt/hf/new.pt"}])
+    _tell(lab, plan, LineOutcome.TRASHED, *gone)
+    assert _state(plan) == "applied"
+    kept.refresh_from_db()
+    assert not kept.chosen
+    assert kept.objection
+    assert kept.artifact.state == "stored", "it is not scheduled any more"
+    assert {each.artifact.state for each in PlanLine.objects.filter(pk__in=[line.pk for line in gone])} == {"scheduled"}
+
+
+def test_what_may_go_still_keeps_a_plan_open(lab: SmallLab, run: Run) -> None:
+    plan = approved(lab)
+    first, second = _lines(plan)
+    _tell(lab, plan, LineOutcome.TRASHED, first)
+    assert _tell(lab, plan, LineOutcome.TRASHED) == 0
+    assert _state(plan) == "approved"
+    second.refresh_from_db()
+    assert second.chosen
+    with pytest.raises(Conflict, match="A plan of this machine is open"):
+        planned(lab)
+    assert _state(plan) == "approved"
+
+
+def test_a_plan_all_of_which_is_kept_ends_when_the_machine_says_that_nothing_is_left(lab: SmallLab, run: Run) -> None:
+    plan = approved(lab)
+    for line in _lines(plan):
+        _began_from(lab, line)
+    assert [soon.plan for soon in going_soon(lab.lab, lab.owner)] == [plan]
+    assert _tell(lab, plan, LineOutcome.TRASHED) == 0
+    assert _state(plan) == "applied"
+    assert going_soon(lab.lab, lab.owner) == []
+    assert set(Artifact.objects.values_list("state", flat=True)) == {"stored"}
+    (entry,) = AuditEntry.objects.filter(action="plan.carried_out")
+    assert (entry.user, entry.details) == (lab.owner, {"plan": str(plan.uuid), "stay": 2})
+    assert _tell(lab, plan, LineOutcome.TRASHED) == 0
+    assert AuditEntry.objects.filter(action="plan.carried_out").count() == 1, "saying it again changes nothing"
+
+
+def test_a_plan_of_which_nothing_is_left_to_go_is_in_no_ones_way(lab: SmallLab, run: Run) -> None:
+    plan = approved(lab)
+    first, second = _lines(plan)
+    _tell(lab, plan, LineOutcome.TRASHED, first)
+    _began_from(lab, second)
+    assert planned(lab).pk != plan.pk
+    assert _state(plan) == "applied"
+
+
+def test_it_ends_also_where_nothing_new_is_due(lab: SmallLab, run: Run) -> None:
+    plan = approved(lab)
+    for line in plan.lines.select_related("artifact"):
+        _began_from(lab, line)
+    with pytest.raises(InvalidInput, match="Nothing on this machine is due"):
+        planned(lab)
+    assert _state(plan) == "applied"
+
+
+@pytest.mark.parametrize("how", ["objection", "pin"])
+def test_an_objection_to_the_last_line_ends_it(lab: SmallLab, run: Run, how: str) -> None:
+    plan = approved(lab)
+    first, second = _lines(plan)
+    _tell(lab, plan, LineOutcome.TRASHED, first)
+    if how == "pin":
+        pin(artifact=second.artifact, reason="my thesis", by=lab.owner, now=LATER)
+    else:
+        object_to(plan=plan, lines=[second.pk], reason="my thesis", by=lab.owner, now=LATER)
+    assert _state(plan) == "applied"
+    acts = AuditEntry.objects.filter(action__startswith="plan.").order_by("pk").values_list("action", flat=True)
+    assert list(acts)[-3:] == ["plan.carried_out", "plan.objection", "plan.carried_out"]
+
+
+def test_an_objection_while_the_grace_goes_on_ends_nothing(lab: SmallLab, run: Run) -> None:
+    plan = planned(lab)
+    lines = [line.pk for line in _lines(plan)]
+    Plan.objects.update(state="told")
+    assert object_to(plan=plan, lines=lines, reason="my thesis", by=lab.owner, now=LATER) == 2
+    assert _state(plan) == "told"
+
+
+def test_what_was_refused_or_brought_back_does_not_keep_a_plan_from_being_withdrawn(lab: SmallLab, run: Run) -> None:
+    checkpoint(lab, run, 0)
+    plan = approved(lab)
+    first, second, third = _lines(plan)
+    _tell(lab, plan, LineOutcome.REFUSED, first)
+    _tell(lab, plan, LineOutcome.TRASHED, second)
+    with pytest.raises(Conflict, match="lines were moved already"):
+        withdraw(plan=plan, by=lab.owner, now=LATER)
+    _tell(lab, plan, LineOutcome.RESTORED, second)
+    assert third.outcome == ""
+    assert withdraw(plan=plan, by=lab.owner, now=LATER).state == "withdrawn"
+    assert set(Artifact.objects.values_list("state", flat=True)) == {"stored"}
+    assert set(Copy.objects.values_list("state", flat=True)) == {"present"}
+
+
+def test_what_was_deleted_keeps_a_plan_from_being_withdrawn(lab: SmallLab, run: Run) -> None:
+    plan = approved(lab)
+    _tell(lab, plan, LineOutcome.DELETED, _lines(plan)[0])
+    with pytest.raises(Conflict, match="lines were moved already"):
+        withdraw(plan=plan, by=lab.owner, now=LATER)
+
+
+def test_the_number_of_queries_does_not_grow_with_what_is_told(lab: SmallLab, run: Run) -> None:
+    for step in range(4, 44):
+        checkpoint(lab, run, step)
+    plan = approved(lab)
+    lines = _lines(plan)
+    _tell(lab, plan, LineOutcome.TRASHED, *lines[:33])
+
+    def queries(*some: PlanLine, outcome: LineOutcome) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert _tell(lab, plan, outcome, *some) == len(some)
+        return len(captured)
+
+    assert queries(*lines[:3], outcome=LineOutcome.DELETED) == queries(*lines[3:33], outcome=LineOutcome.DELETED)
+    assert queries(*lines[33:34], outcome=LineOutcome.REFUSED) == queries(*lines[34:40], outcome=LineOutcome.REFUSED)
+    assert Artifact.objects.filter(state="tombstone").count() == 33
+    assert _state(plan) == "approved"

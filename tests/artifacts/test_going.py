@@ -1,0 +1,219 @@
+"""Which lines of an approved plan may go: what came after the approval counts, and what lies in which folder; of some lines
+it is what it is of all."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.artifacts import going as module
+from apps.artifacts.choices import CopyState, Form, LineOutcome
+from apps.artifacts.going import going, going_of
+from apps.artifacts.models import Artifact, Copy, Pin, Plan, PlanLine
+from apps.artifacts.others import elsewhere
+from apps.artifacts.proposing import proposals, why_kept
+from apps.artifacts.services.outcomes import Outcome, note_outcomes
+from apps.dashboard.contexts.plans import PAGE_ROWS, plan_page
+from apps.fleet.services import register_node
+from apps.runs.models import Run
+from tests.artifacts.planned import LATER, approved, checkpoint
+from tests.artifacts.support import a_run, artifact, edge, row, told
+from tests.builders import T0, SmallLab
+from tests.examples import examples
+
+PATHS = ("/a", "/a/b", "/a/b/c", "/a/b/d", "/a/e", "/ab", "/ab/c", "/f", "/f/g", "/äé/f", "/äé")
+_line = st.fixed_dictionaries({
+    "in_plan": st.integers(0, 4).map(bool), "folder": st.booleans(), "chosen": st.integers(0, 5).map(bool),
+    "pinned": st.integers(0, 5).map(lambda i: i == 0), "state": st.sampled_from(["present"] * 4 + ["trashed", "missing"]),
+    "outcome": st.sampled_from(["", "", "trashed", "restored", "refused"]), "along": st.integers(0, 3).map(lambda i: i == 0),
+})  # fmt: skip
+
+
+def _oracle(plan: Plan, lines: Sequence[PlanLine]) -> dict[int, str]:
+    """All lines and all copies of the machine, one after the other, as the words of the page say it."""
+    kept = why_kept(plan.lab, {line.artifact_id: line.artifact for line in lines}, LATER)
+    there = elsewhere(line.artifact_id for line in lines)
+    stays = {}
+    for line in lines:
+        if not line.chosen:
+            stays[line.pk] = line.objection or "it is not ticked"
+        elif line.artifact_id in kept:
+            stays[line.pk] = kept[line.artifact_id]
+        elif not line.is_last_copy and there.is_last(line.copy):
+            stays[line.pk] = "it was to go as one of several copies, and no other is sure to be there by now"
+        else:
+            stays[line.pk] = ""
+    go = {line.copy_id for line in lines if not stays[line.pk]}
+    found = dict(stays)
+    for folder in lines:
+        if stays[folder.pk] or folder.artifact.form != Form.FOLDER:
+            continue
+        inside = [line for line in lines if line.copy.path.startswith(f"{folder.copy.path}/")]
+        holding = [line.copy.path for line in inside if stays[line.pk] and line.went_with_id is not None]
+        present = Copy.objects.filter(node=plan.node, state=CopyState.PRESENT).order_by("pk")
+        holding += [copy.path for copy in present if copy.path.startswith(f"{folder.copy.path}/") and copy.pk not in go]
+        if holding:
+            found[folder.pk] = f"{holding[-1]} lies in it and does not go"
+    return found
+
+
+@pytest.mark.parametrize("at_once", [500, 1], ids=["by their first letters", "path by path"])
+def test_some_lines_stay_as_they_do_among_all(lab: SmallLab, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    run = a_run(lab)
+    Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0)
+    rows = [row(f"c{i}", kind="checkpoint", facts={"step": i}, copies=[{"path": path}], runs=[edge(run)])
+            for i, path in enumerate(PATHS)]  # fmt: skip
+    told(lab, *rows, row("last", kind="checkpoint", facts={"step": 99}, runs=[edge(run)]), now=T0)
+    copies = {copy.path: copy for copy in Copy.objects.select_related("artifact")}
+    plan = Plan.objects.create(lab=lab.lab, node=lab.node, made_us=T0, state="approved")
+
+    @settings(max_examples=examples(80))
+    @given(
+        st.lists(_line, min_size=len(PATHS), max_size=len(PATHS)), st.permutations(PATHS), st.sets(st.sampled_from(PATHS))
+    )
+    def check(each: list[dict[str, Any]], order: list[str], wanted: set[str]) -> None:
+        with transaction.atomic():
+            for path, it in zip(order, each, strict=True):
+                copy = copies[path]
+                Copy.objects.filter(pk=copy.pk).update(state=it["state"])
+                Artifact.objects.filter(pk=copy.artifact_id).update(form="folder" if it["folder"] else "file")
+                if it["pinned"]:
+                    Pin.objects.create(artifact=copy.artifact, reason="x", from_us=T0)
+                if it["in_plan"]:
+                    PlanLine.objects.create(
+                        plan=plan, copy=copy, artifact=copy.artifact, kept="intermediate", is_last_copy=True, due_us=T0,
+                        chosen=it["chosen"], outcome=it["outcome"], went_with=plan.lines.first() if it["along"] else None,
+                    )  # fmt: skip
+            lines = list(plan.lines.select_related("artifact", "copy").order_by("pk"))
+            said = _oracle(plan, lines)
+            assert {each.line.pk: each.stays for each in going(plan, LATER)} == said
+            some = [line for line in lines if line.copy.path in wanted]
+            assert {each.line.pk: each.stays for each in going_of(plan, some, LATER)} == {
+                line.pk: said[line.pk] for line in some
+            }
+            transaction.set_rollback(True)
+
+    check()
+
+
+def test_a_page_looks_at_its_own_lines_and_what_lies_in_its_folders(
+    lab: SmallLab, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in range(4, PAGE_ROWS + 30):
+        checkpoint(lab, run, step)
+    inner = checkpoint(lab, run, 0, "/ckpt/hf/sub/best.pt")
+    told(lab, row("whole", form="folder", bytes=10**12, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
+                  facts={"step": 0}), now=T0)  # fmt: skip
+    plan = approved(lab)
+    Pin.objects.create(artifact=inner, reason="thesis", from_us=LATER)
+    looked_at: list[int] = []
+
+    def count(*told_: Any) -> dict[int, str]:
+        looked_at.append(len(told_[1]))
+        return why_kept(*told_)
+
+    monkeypatch.setattr(module, "why_kept", count)
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            page = plan_page(plan=plan, params={}, user=lab.owner, now=LATER, ticks={})
+        assert len(page.rows) == PAGE_ROWS
+        assert page.number == PAGE_ROWS + 31
+        stays = {row.line.copy.path: row.stays for row in page.rows if row.stays}
+        assert stays == {"/ckpt/hf": "/ckpt/hf/sub/best.pt lies in it and does not go"}
+        return len(captured)
+
+    before = queries()
+    assert looked_at == [PAGE_ROWS - 1, 1], "one of them is for review and not ticked"
+    for i in range(30):
+        copy = {"lab": lab.lab, "artifact": inner, "node": lab.node, "first_us": T0, "seen_us": T0, "hashed_us": T0}
+        Copy.objects.create(path=f"/elsewhere/{i}", place=f"{i:064}", **copy)
+    assert queries() == before
+
+
+@pytest.mark.parametrize("since", ["pinned", "promoted", "referenced", "ancestor"])
+def test_what_came_after_the_approval_counts(lab: SmallLab, run: Run, since: str) -> None:
+    plan = approved(lab)
+    line = plan.lines.filter(chosen=True).order_by("pk")[0]
+    if since == "pinned":
+        Pin.objects.create(artifact=line.artifact, reason="thesis", from_us=LATER)
+    elif since == "promoted":
+        Artifact.objects.filter(pk=line.artifact_id).update(state="promoted")
+    elif since == "referenced":
+        told(lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(a_run(lab), "initialised_from")]))
+    else:
+        tuned = a_run(lab)
+        told(lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(tuned, "used")]))
+        made = artifact(lab, "tuned", runs=[edge(tuned)])
+        Artifact.objects.filter(pk=made.pk).update(state="promoted")
+    stays = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER) if each.line.chosen}
+    assert stays.pop(line.pk)
+    assert set(stays.values()) == {""}
+
+
+def test_the_last_copy_does_not_go_as_one_of_several(lab: SmallLab, run: Run) -> None:
+    checkpoint(lab, run, 1, "/ckpt/second")
+    plan = approved(lab)
+    lines = plan.lines.filter(artifact__name__startswith="step1").order_by("pk")
+    assert [line.is_last_copy for line in lines] == [False, False]
+    note_outcomes(plan=plan, outcomes=[Outcome(lines[0].pk, LineOutcome.TRASHED)], by=None, now=LATER)
+    stays = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER)}
+    assert "no other is sure" in stays[lines[1].pk]
+
+
+def test_a_copy_that_was_refused_is_not_counted_on_until_it_is_read_again(lab: SmallLab, run: Run) -> None:
+    """It changed, or nothing lies there any more: the machine said so."""
+    made = checkpoint(lab, run, 1, "/ckpt/second")
+    plan = approved(lab)
+    first, second = plan.lines.filter(artifact=made).order_by("pk")
+    note_outcomes(plan=plan, outcomes=[Outcome(first.pk, LineOutcome.REFUSED, "it changed")], by=None, now=LATER)
+
+    def stay() -> list[bool]:
+        found = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER)}
+        return ["no other is sure" in found[line.pk] for line in (first, second)]
+
+    assert stay() == [False, True]
+    (again,) = (each for each in proposals(lab.lab, lab.node, now=LATER) if each.copy.pk == second.copy_id)
+    assert again.is_last_copy
+    note_outcomes(plan=plan, outcomes=[Outcome(second.pk, LineOutcome.REFUSED, "it changed")], by=None, now=LATER)
+    assert stay() == [True, True]
+    Copy.objects.filter(artifact=made).update(hashed_us=LATER + 1)
+    assert stay() == [False, False]
+
+
+def test_the_same_path_on_another_machine_may_be_the_same_file(lab: SmallLab, run: Run) -> None:
+    """A share that two machines mount."""
+    made = checkpoint(lab, run, 1)
+    copy = Copy.objects.get(artifact=made)
+    other = register_node(lab=lab.lab, uuid=uuid4(), hostname="ws-2", facts={}, site=lab.site, now=T0)
+    elsewhere = Copy.objects.create(
+        lab=lab.lab, artifact=made, node=other, path=copy.path, place="0" * 64, first_us=T0, seen_us=T0, hashed_us=T0
+    )
+
+    def is_last() -> bool:
+        return next(each.is_last_copy for each in proposals(lab.lab, lab.node, now=LATER) if each.copy.pk == copy.pk)
+
+    assert is_last()
+    Copy.objects.filter(pk=elsewhere.pk).update(path="/mnt/other")
+    assert not is_last()
+
+
+def test_a_folder_does_not_take_with_it_what_stays(lab: SmallLab, run: Run) -> None:
+    """A known copy in a folder may be pinned, promoted or in no plan at all."""
+    inner = checkpoint(lab, run, 0, "/ckpt/hf/sub/best.pt")
+    told(lab, row("whole", form="folder", bytes=10, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
+                  facts={"step": 0}), now=T0)  # fmt: skip
+    checkpoint(lab, run, 5, "/ckpt/hf2")  # the last: it stays, beside the folder and not in it
+    plan = approved(lab)
+    assert {each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER) if each.line.chosen} == {""}
+    Pin.objects.create(artifact=inner, reason="thesis", from_us=LATER)
+    stays = {each.line.copy.path: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER) if each.line.chosen}
+    assert stays.pop("/ckpt/hf/sub/best.pt") == "pinned"
+    assert stays.pop("/ckpt/hf") == "/ckpt/hf/sub/best.pt lies in it and does not go"
+    assert set(stays.values()) == {""}
