@@ -12,6 +12,7 @@ from rest_framework.views import APIView
 
 from apps.accounts.choices import Scope
 from apps.accounts.permissions import caller
+from apps.artifacts.choices import Adaptation, Basis
 from apps.carbon.sight import sight_of
 from apps.core.api import StrictSerializer
 from apps.core.clock import now_us
@@ -21,6 +22,7 @@ from apps.preflight.choices import Certainty, Level, Outcome, Verdict
 from apps.preflight.services import Asked, ask, record_outcome
 from apps.preflight.telling import Asker
 from apps.runs.api import PackedJSONParser
+from apps.runs.bodies import checked_tags
 from apps.runs.fingerprint_parsing import parse_fingerprint
 
 _TEXT = 200
@@ -52,6 +54,14 @@ class Question(StrictSerializer):
     job = serializers.CharField(
         max_length=_TEXT, required=False, allow_blank=True, help_text="<cluster>/<id> of the scheduler's job it works in"
     )
+
+    tags = serializers.DictField(
+        child=serializers.CharField(max_length=1000, allow_blank=True), required=False,
+        help_text="name → text, as the run will have them: task, family, pipeline_tag and domain say what it is for",
+    )  # fmt: skip
+
+    def validate_tags(self, tags: dict[str, Any]) -> dict[str, Any]:
+        return checked_tags(tags)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         told = attrs.get("external") or {}
@@ -95,6 +105,37 @@ class MatchReply(serializers.Serializer[Any]):
     )
 
 
+class AdaptingReply(serializers.Serializer[Any]):
+    """Finished runs of this lab that began from such a model and made another, the newest 20 that were measured."""
+
+    basis = serializers.ChoiceField(
+        choices=Basis.choices, help_text="what they adapted or made: this model, else one of its architecture or base model"
+    )
+    runs = serializers.IntegerField()
+    energy_mj = serializers.IntegerField(help_text="their lower median")
+    low_mj = serializers.IntegerField()
+    high_mj = serializers.IntegerField()
+    emission_ug = serializers.IntegerField(allow_null=True, help_text="their lower median; null: that of one is not known")
+
+
+class SavedReply(serializers.Serializer[Any]):
+    """0: adapting took as much as making, or more."""
+
+    energy_mj = serializers.IntegerField(help_text="by the median of 'adapting'")
+    low_mj = serializers.IntegerField(help_text="by the run that took most")
+    high_mj = serializers.IntegerField(help_text="by the run that took least")
+    emission_ug = serializers.IntegerField(allow_null=True, help_text="null: that of one of the runs is not known")
+
+
+class WayReply(serializers.Serializer[Any]):
+    way = serializers.ChoiceField(choices=Adaptation.choices, help_text="as parameters of well-known names tell it")
+    runs = serializers.IntegerField()
+    energy_mj = serializers.IntegerField(help_text="their lower median")
+    low_mj = serializers.IntegerField()
+    high_mj = serializers.IntegerField()
+    saved_mj = serializers.IntegerField(allow_null=True, help_text="null: what making the model took is not known")
+
+
 class ReuseReply(serializers.Serializer[Any]):
     digest = serializers.CharField()
     name = serializers.CharField()
@@ -106,6 +147,13 @@ class ReuseReply(serializers.Serializer[Any]):
     metric = Metric(allow_null=True)
     energy_mj = serializers.IntegerField(allow_null=True, help_text="what making it took; null: not measured")
     emission_ug = serializers.IntegerField(allow_null=True)
+    adapting = AdaptingReply(allow_null=True, help_text="what adapting such a model took; null: no such run was measured")
+    adapted_unmeasured = serializers.IntegerField(help_text="runs that adapted this model and were not measured")
+    saved = SavedReply(
+        allow_null=True,
+        help_text="what making it took less what adapting takes; null: either is unknown, and at most energy_mj is saved",
+    )
+    ways = WayReply(many=True, help_text="the runs of 'adapting' by how much of the model learned, what took least first")
 
 
 class Answer(serializers.Serializer[Any]):
@@ -147,6 +195,7 @@ class PreflightView(APIView):
             run=data.get("run"),
             parent=data.get("parent"),
             job=data.get("job", ""),
+            tags=data.get("tags", {}),
             external=(external["tool"], external["value"]) if external else None,
         )
         asker = Asker(who.user, sight_of(who.lab, who.user), Scope.RUNS_READ in who.scopes)

@@ -1,6 +1,6 @@
 """Writes of preflight: a question answered and kept, what its asker did, and what that avoided."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
@@ -37,6 +37,7 @@ class Asked:
     parent: UUID | None = None
     job: str = ""
     external: tuple[str, str] | None = None
+    tags: Mapping[str, str] | None = None
 
 
 def ask(*, lab: Lab, asked: Asked, asker: Asker, node_uuid: UUID | None, now: int) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def ask(*, lab: Lab, asked: Asked, asker: Asker, node_uuid: UUID | None, now: in
         "asked": str(kept.uuid),
         "matches": [told_match(each, asker) for each in listed],
         "estimate": estimate,
-        "reuse": told_reuse(lab, row, found, asker, {}),
+        "reuse": told_reuse(lab, row, found, asker, asked.tags or {}),
     }
 
 

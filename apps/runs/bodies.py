@@ -15,6 +15,16 @@ from apps.runs.known import MAX_TAGS, External, FailureIn, Known
 _MAX_PARAMS = 500
 
 
+def checked_tags(tags: dict[str, Any]) -> dict[str, Any]:
+    """Return tags if they are few and have names. Raises ValidationError."""
+    if len(tags) > MAX_TAGS:
+        raise serializers.ValidationError(f"At most {MAX_TAGS} tags.")
+    for name in tags:
+        if not name or len(name) > 200 or unstorable(name):
+            raise serializers.ValidationError(f"{name[:50]!r}: a tag's name is 1 to 200 characters that can be stored.")
+    return tags
+
+
 class ExternalBody(StrictSerializer):
     tool = serializers.RegexField(
         r"^[a-z0-9_-]{1,16}\Z", error_messages={"invalid": "A tool is named by 1 to 16 of a–z, 0–9, _ and -."}
@@ -46,12 +56,7 @@ class KnownBody(StrictSerializer):
     external = ExternalBody(required=False, allow_null=True)
 
     def validate_tags(self, tags: dict[str, Any]) -> dict[str, Any]:
-        if len(tags) > MAX_TAGS:
-            raise serializers.ValidationError(f"At most {MAX_TAGS} tags.")
-        for name in tags:
-            if not name or len(name) > 200 or unstorable(name):
-                raise serializers.ValidationError(f"{name[:50]!r}: a tag's name is 1 to 200 characters that can be stored.")
-        return tags
+        return checked_tags(tags)
 
     def known(self) -> Known:
         """Return what was told. Raises InvalidInput for a fingerprint that is none."""

@@ -166,6 +166,19 @@ def found_by_param(name: str, value: str) -> tuple[str, str]:
     raise InvalidInput(f"{name!r} is dropped from every fingerprint: no run is found by it.", field=f"param.{name}")
 
 
+def values_known(row: Fingerprint, names: Collection[str], *, among: Iterable[Any], otherwise: object) -> dict[str, Any]:
+    """Return the parameters of a run whose name ends in one of ``names``, with their values: as told, else the one of
+    ``among`` that has the hash, else ``otherwise``."""
+    listed = list(among)
+    wanted = {name: each for name, each in (row.params or {}).items() if name.rpartition(".")[2].lower() in names}
+    return {
+        name: row.told[name]
+        if name in row.told
+        else next((value for value in listed if param_hash(name, value) == hashed), otherwise)
+        for name, hashed in wanted.items()
+    }
+
+
 def recipe_of(params: Mapping[str, str] | None, ignored: Collection[str]) -> str:
     """Return the sum of the parameters that count; '' where they are unknown."""
     return "" if params is None else recipe(_counted(params, ignored).values())

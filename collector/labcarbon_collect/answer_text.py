@@ -18,6 +18,19 @@ _COLOURS = {"loud": "31;1", "warn": "33;1", "inform": "36"}
 _MOST = 1 << 63
 _ENERGY = ((MJ_PER_KWH, "kWh"), (3_600_000, "Wh"), (3_600, "mWh"))
 _MASS = ((1_000_000_000, "kg"), (1_000_000, "g"), (1_000, "mg"))
+# How a model was adapted, and what was: as the server's words are told.
+_WAYS = {
+    "head": "a new head on a frozen body",
+    "adapters": "low-rank adapters",
+    "part": "fine-tuned with some layers frozen",
+    "all": "fine-tuned",
+    "not_told": "in ways not told",
+}
+_BASES = {
+    "this": "began from it",
+    "architecture": "adapted a model of the same architecture",
+    "base_model": "adapted a model of the same base model",
+}
 _ENDED = {
     "finished": "finished",
     "failed": "failed",
@@ -148,7 +161,7 @@ def _value(value: object) -> str:
 
 
 def _offers(offers: Sequence[Mapping[str, Any]], *, colour: bool, prefix: str) -> List[str]:
-    """What could be adapted instead: which, how good, what making it took, under which licence, and where it is."""
+    """What could be adapted instead: which, how good, what that saves, under which licence, and where it is."""
     head = _wrapped(
         f"{prefix}nothing like this was run before, but you may adapt what is there instead of training anew:", "  "
     )
@@ -160,17 +173,89 @@ def _offers(offers: Sequence[Mapping[str, Any]], *, colour: bool, prefix: str) -
             plain(offer.get("licence") or "licence not told", 60),
         ]
         told += _wrapped(f"  - {', '.join(part for part in about if part)}: {plain(offer.get('why'), 200)}", "    ")
-        told += _wrapped("    " + " · ".join(part for part in _spared(offer) if part), "    ")
+        about = [_metric(offer.get("metric")), f"made by {plain(offer['who'], 80)}" if offer.get("who") else ""]
+        if any(about):
+            told += _wrapped("    " + " · ".join(part for part in about if part), "    ")
+        told += _wrapped(f"    {_saves(offer)}", "    ")
         if isinstance(offer.get("url"), str) and offer["url"]:
             told.append(f"    {plain(offer['url'], 300)}")
     return told
 
 
-def _spared(offer: Mapping[str, Any]) -> List[str]:
-    energy = (
-        "energy not measured" if _whole(offer.get("energy_mj")) is None else f"{_energy(offer)} that need not be spent again"
-    )
-    return [_metric(offer.get("metric")), f"made by {plain(offer['who'], 80)}" if offer.get("who") else "", energy]
+def _saves(offer: Mapping[str, Any]) -> str:
+    """What adapting it saves, by runs that were measured there; no more than making it took, less what is not known."""
+    made_mj, took, saved = _whole(offer.get("energy_mj")), _spread(offer.get("adapting")), _spread(offer.get("saved"))
+    by = _by(offer)
+    if made_mj is None:
+        if took is None or not by:
+            return "energy not measured"
+        return f"what making it took was not measured; adapting took {_about(took, by)}"
+    made = _scaled(made_mj, _ENERGY)
+    if took is None or saved is None or not by or saved[2] > made_mj:
+        return f"saves at most {made}{_why_at_most(offer)}"
+    if saved[0] == 0:
+        often = " as a rule" if saved[2] else ""
+        return f"saves nothing{often}: adapting took {_about(took, '')}, making it {made} ({by})"
+    carbon = _carbon(offer["saved"])
+    text = f"saves about {_beside(saved[0], made_mj)} of the {made} that making it took{f', {carbon}' if carbon else ''}"
+    return text + _in_brackets(_range(saved[1], saved[2], made_mj), by)
+
+
+def _why_at_most(offer: Mapping[str, Any]) -> str:
+    unmeasured = _whole(offer.get("adapted_unmeasured"))
+    if unmeasured is None or offer.get("adapting") is not None or offer.get("ways") != []:
+        return ", less what adapting it takes"  # an older server knows no more
+    if unmeasured:
+        return f": {unmeasured} {'run' if unmeasured == 1 else 'runs'} here adapted it, but nobody measured that"
+    return ": no run here is known to have adapted one yet (a new head on its frozen body, or fine-tuning)"
+
+
+def _by(offer: Mapping[str, Any]) -> str:
+    """Which runs tell it, and what each way took; empty where that cannot be understood."""
+    adapting, told = offer.get("adapting"), offer.get("ways")
+    runs = _whole(adapting.get("runs")) if isinstance(adapting, Mapping) else None
+    if not runs or not isinstance(adapting, Mapping):
+        return ""
+    text = f"{runs} {'run' if runs == 1 else 'runs'} here {_BASES.get(str(adapting.get('basis')), 'adapted such a model')}"
+    ways = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
+    known = [(str(each.get("way")), _whole(each.get("energy_mj"))) for each in ways[: len(_WAYS)]]
+    said = [f"{_WAYS[way]} {_scaled(took, _ENERGY)}" for way, took in known if way in _WAYS and took is not None]
+    return f"{text}: {', '.join(said)}" if said and any(way != "not_told" for way, _ in known if way in _WAYS) else text
+
+
+def _spread(told: object) -> Optional[Tuple[int, int, int]]:
+    """A figure with the least and the most; None for what is none."""
+    if not isinstance(told, Mapping):
+        return None
+    middle, low, high = (_whole(told.get(name)) for name in ("energy_mj", "low_mj", "high_mj"))
+    if middle is None or low is None or high is None or not low <= middle <= high:
+        return None
+    return middle, low, high
+
+
+def _about(took: Tuple[int, int, int], by: str) -> str:
+    return _scaled(took[0], _ENERGY) + _in_brackets(_range(took[1], took[2], took[0]), by)
+
+
+def _in_brackets(*parts: str) -> str:
+    said = "; ".join(part for part in parts if part)
+    return f" ({said})" if said else ""
+
+
+def _range(low_mj: int, high_mj: int, beside_mj: int) -> str:
+    """From the least to the most, empty where they are one; without units that are those of what it stands beside."""
+    if low_mj >= high_mj:
+        return ""
+    told = [_scaled(each, _ENERGY) for each in (low_mj, high_mj, beside_mj)]
+    alike = len({each.partition(" ")[2] for each in told}) == 1
+    low, high = (each.partition(" ")[0] if alike else each for each in told[:2])
+    return f"{low} to {high}"
+
+
+def _beside(value_mj: int, other_mj: int) -> str:
+    """A figure, without its unit where that is the other's as well."""
+    (value, unit), (_, other) = (_scaled(each, _ENERGY).split(" ") for each in (value_mj, other_mj))
+    return value if unit == other else f"{value} {unit}"
 
 
 def _size(count: object) -> str:
@@ -190,10 +275,8 @@ def _estimate(estimate: Optional[Mapping[str, Any]]) -> List[str]:
     runs = _whole(estimate.get("runs")) or 0
     text = f"  By {runs} {'run' if runs == 1 else 'runs'} like it, it takes about {_energy(estimate)}"
     low_mj, high_mj = _whole(estimate.get("low_mj")), _whole(estimate.get("high_mj"))
-    if low_mj is not None and high_mj is not None and low_mj < high_mj:
-        low, high = _scaled(low_mj, _ENERGY), _scaled(high_mj, _ENERGY)
-        units = {each.partition(" ")[2] for each in (low, high, _energy(estimate))}
-        text += f" ({low.partition(' ')[0]} to {high.partition(' ')[0]})" if len(units) == 1 else f" ({low} to {high})"
+    if low_mj is not None and high_mj is not None:
+        text += _in_brackets(_range(low_mj, high_mj, energy_mj))
     carbon = _carbon(estimate)
     return _wrapped(f"{text}, {carbon}." if carbon else f"{text}.", "  ")
 

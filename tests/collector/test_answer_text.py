@@ -95,7 +95,8 @@ def test_what_may_be_adapted_is_told_with_what_it_spares() -> None:
         "labcarbon: nothing like this was run before, but you may adapt what is there instead of training",
         "  anew:",
         "  - cats.safetensors, 98 MB, Apache-2.0: data of a like name (cat)",
-        "    val/acc 0.914 · made by ada · 2.00 kWh that need not be spent again",
+        "    val/acc 0.914 · made by ada",
+        "    saves at most 2.00 kWh, less what adapting it takes",
         "    http://server/artifacts/aaaa/",
     ]
     unknown = text(**NONE, reuse=[{**OFFER, "energy_mj": None, "licence": None, "metric": None, "who": None}])
@@ -104,8 +105,96 @@ def test_what_may_be_adapted_is_told_with_what_it_spares() -> None:
     assert text(**NONE) == ""
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(OFFER, JSON)), max_size=5))
+WH = 3_600_000
+ADAPTED = {
+    **OFFER, "energy_mj": 4_200 * WH, "adapted_unmeasured": 0,
+    "adapting": {"basis": "this", "runs": 3, "energy_mj": 90 * WH, "low_mj": 60 * WH, "high_mj": 200 * WH, "emission_ug": 1},
+    "saved": {"energy_mj": 4_110 * WH, "low_mj": 4_000 * WH, "high_mj": 4_140 * WH, "emission_ug": 1_500_000_000},
+    "ways": [
+        {"way": "head", "runs": 2, "energy_mj": 60 * WH, "low_mj": 60 * WH, "high_mj": 90 * WH, "saved_mj": 4_140 * WH},
+        {"way": "all", "runs": 1, "energy_mj": 200 * WH, "low_mj": 200 * WH, "high_mj": 200 * WH, "saved_mj": 4_000 * WH},
+    ],
+}  # fmt: skip
+
+
+def saves(**changes: Any) -> str:
+    found = " ".join(text(**NONE, reuse=[{**ADAPTED, **changes}]).split())
+    return found[found.index("made by ada ") + 12 : found.index(" http://server")]
+
+
+def test_what_adapting_saves_is_told_in_two_lines() -> None:
+    assert text(**NONE, reuse=[ADAPTED]).splitlines()[4:7] == [
+        "    saves about 4.11 of the 4.20 kWh that making it took, 1.50 kg CO2e (4.00 to 4.14; 3 runs here",
+        "    began from it: a new head on a frozen body 60.00 Wh, fine-tuned 200 Wh)",
+        "    http://server/artifacts/aaaa/",
+    ]
+
+
+def test_what_is_not_known_of_adapting_is_not_said() -> None:
+    no_carbon = {**ADAPTED["saved"], "emission_ug": None}  # type: ignore[dict-item]
+    assert "CO2e" not in saves(saved=no_carbon)
+    assert saves(adapting=None, saved=None, ways=[]) == (
+        "saves at most 4.20 kWh: no run here is known to have adapted one yet "
+        "(a new head on its frozen body, or fine-tuning)"
+    )
+    unmeasured = {"adapting": None, "saved": None, "ways": []}
+    assert saves(**unmeasured, adapted_unmeasured=2) == (
+        "saves at most 4.20 kWh: 2 runs here adapted it, but nobody measured that"
+    )
+    assert saves(energy_mj=None, saved=None).startswith(
+        "what making it took was not measured; adapting took 90.00 Wh (60.00 to 200; 3 runs here began from it: a new head"
+    )
+    assert saves(energy_mj=None, **unmeasured) == "energy not measured"
+    not_told = [{**ADAPTED["ways"][0], "way": "not_told"}]  # type: ignore[index]
+    assert saves(ways=not_told).endswith("(4.00 to 4.14; 3 runs here began from it)")
+    alike = {**ADAPTED["adapting"], "basis": "architecture", "runs": 1}  # type: ignore[dict-item]
+    assert saves(adapting=alike, ways=[]).endswith("1 run here adapted a model of the same architecture)")
+
+
+def test_adapting_that_took_more_than_making_saves_nothing() -> None:
+    nothing = {"energy_mj": 0, "low_mj": 0, "high_mj": 0, "emission_ug": 0}
+    assert saves(energy_mj=50 * WH, saved=nothing, ways=[]) == (
+        "saves nothing: adapting took 90.00 Wh (60.00 to 200), making it 50.00 Wh (3 runs here began from it)"
+    )
+    assert saves(energy_mj=70 * WH, saved={**nothing, "high_mj": 10 * WH}).startswith(
+        "saves nothing as a rule: adapting took"
+    )
+
+
+def test_an_older_server_and_one_that_tells_nonsense_are_borne() -> None:
+    at_most = "saves at most 4.20 kWh, less what adapting it takes"
+    older = {key: value for key, value in ADAPTED.items() if key in OFFER}
+    assert at_most in text(**NONE, reuse=[older])
+    took, saved = ADAPTED["adapting"], ADAPTED["saved"]
+    for changes in (
+        {"saved": {**saved, "energy_mj": -1}}, {"saved": {**saved, "low_mj": 4_200 * WH}}, {"saved": [1]}, {"adapting": "x"},
+        {"saved": {**saved, "high_mj": 4_201 * WH}}, {"adapting": {**took, "runs": 0}}, {"adapting": {**took, "runs": True}},
+        {"adapting": {**took, "low_mj": None}}, {"adapting": None}, {"saved": {**saved, "energy_mj": 4_110.5 * WH}},
+    ):  # fmt: skip
+        assert saves(**changes) == at_most, changes
+    for ways in (
+        None,
+        3,
+        [None],
+        [{}],
+        [{"way": []}],
+        [{"way": "newer", "energy_mj": 1}],
+        [{"way": "head", "energy_mj": -1}],
+    ):
+        assert saves(ways=ways).endswith("3 runs here began from it)"), ways
+    assert "3 runs here adapted such a model" in saves(adapting={**took, "basis": ["\x1b"]})
+
+
+FIGURES = st.integers(-1, 10**14) | JSON
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.fixed_dictionaries({}, optional={
+    **dict.fromkeys(ADAPTED, JSON), "energy_mj": FIGURES,
+    "adapting": JSON | st.fixed_dictionaries({}, optional=dict.fromkeys(ADAPTED["adapting"], FIGURES)),  # type: ignore[arg-type]
+    "saved": JSON | st.fixed_dictionaries({}, optional=dict.fromkeys(ADAPTED["saved"], FIGURES)),  # type: ignore[arg-type]
+    "ways": JSON | st.lists(st.fixed_dictionaries({}, optional={"way": JSON | st.just("head"), "energy_mj": FIGURES})),
+}), max_size=5))  # fmt: skip
 def test_whatever_is_offered_is_printable_and_narrow(offers: list[Any]) -> None:
     for line in lines(read_answer("http://server", {**DUPLICATE, **NONE, "reuse": offers})):
         assert line.isprintable()
