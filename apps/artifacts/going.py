@@ -14,7 +14,7 @@ from django.db.models.functions import Left
 from apps.artifacts.choices import CopyState, Form, PlanState
 from apps.artifacts.models import Copy, Plan, PlanLine
 from apps.artifacts.others import elsewhere
-from apps.artifacts.proposing import why_kept
+from apps.artifacts.proposing import Guarded, guarded_in, why_kept
 
 _AT_ONCE = 500
 
@@ -35,8 +35,9 @@ def going(plan: Plan, now: int) -> list[Going]:
 def going_of(plan: Plan, lines: Iterable[PlanLine], now: int) -> list[Going]:
     """Return the same of some lines of a plan, which have artifact and copy: of the others only those are looked at that
     lie in a folder among them."""
-    found = _by_themselves(plan, lines, now)
-    held = _holding(plan, found, now)
+    guarded = guarded_in(plan.lab)
+    found = _by_themselves(plan, lines, guarded, now)
+    held = _holding(plan, found, guarded, now)
     return [
         Going(each.line, f"{held[each.line.copy.path]} lies in it and does not go")
         if not each.stays and each.line.copy.path in held
@@ -45,12 +46,12 @@ def going_of(plan: Plan, lines: Iterable[PlanLine], now: int) -> list[Going]:
     ]
 
 
-def _by_themselves(plan: Plan, lines: Iterable[PlanLine], now: int) -> list[Going]:
+def _by_themselves(plan: Plan, lines: Iterable[PlanLine], guarded: Guarded, now: int) -> list[Going]:
     """Return lines with why each stays, whatever lies in it."""
     listed = list(lines)
     if not listed:
         return []
-    kept = why_kept(plan.lab, {line.artifact_id: line.artifact for line in listed}, now)
+    kept = why_kept(plan.lab, {line.artifact_id: line.artifact for line in listed}, now, guarded)
     there = elsewhere(line.artifact_id for line in listed)
     found = []
     for line in listed:
@@ -68,7 +69,7 @@ def _by_themselves(plan: Plan, lines: Iterable[PlanLine], now: int) -> list[Goin
     return found
 
 
-def _holding(plan: Plan, found: Collection[Going], now: int) -> dict[str, str]:
+def _holding(plan: Plan, found: Collection[Going], guarded: Guarded, now: int) -> dict[str, str]:
     """Return what keeps folders among ``found`` from going, by path of the folder. It would take with it a known copy in it
     that does not go by the same plan: the one that was found last is told. A folder that lies in the trash already is not
     deleted while anything stays that went there in it."""
@@ -81,23 +82,23 @@ def _holding(plan: Plan, found: Collection[Going], now: int) -> dict[str, str]:
     inside = list(_within(present, folders, "path").order_by("-pk").values_list("pk", "path"))
     for start in range(0, len(inside), _AT_ONCE):
         part = [(pk, path) for pk, path in inside[start : start + _AT_ONCE] if _open(path, folders, held)]
-        goes |= _going_copies(plan, [pk for pk, _ in part if pk not in goes], now)
+        goes |= _going_copies(plan, [pk for pk, _ in part if pk not in goes], guarded, now)
         for pk, path in part:
             if not goes.get(pk):
                 held.update(dict.fromkeys(_open(path, folders, held), path))
     along = _within(plan.lines.filter(went_with__isnull=False), folders, "copy__path")
-    for each in _by_themselves(plan, along.select_related("artifact", "copy").order_by("-pk"), now):
+    for each in _by_themselves(plan, along.select_related("artifact", "copy").order_by("-pk"), guarded, now):
         if each.stays:
             held.update(dict.fromkeys(_open(each.line.copy.path, folders, held), each.line.copy.path))
     return held
 
 
-def _going_copies(plan: Plan, copies: Collection[int], now: int) -> dict[int, bool]:
+def _going_copies(plan: Plan, copies: Collection[int], guarded: Guarded, now: int) -> dict[int, bool]:
     """Return which of some copies go by themselves; what is no line of the plan is left out."""
     if not copies:
         return {}
     lines = plan.lines.filter(copy__in=copies, chosen=True).select_related("artifact", "copy")
-    return {each.line.copy_id: not each.stays for each in _by_themselves(plan, lines, now)}
+    return {each.line.copy_id: not each.stays for each in _by_themselves(plan, lines, guarded, now)}
 
 
 def _open(path: str, folders: Collection[str], held: Mapping[str, str]) -> set[str]:
@@ -115,7 +116,9 @@ def _within(found: QuerySet[Any], folders: Collection[str], path: str) -> QueryS
         by_length[len(folder) + 1].append(f"{folder}/")
     begins = {f"first_{length}": Left(path, length) for length in by_length}
     fits = (Q(**{f"first_{length}__in": some}) for length, some in by_length.items())
-    narrowed: QuerySet[Any] = found.alias(**begins).filter(reduce(or_, fits))
+    least = min(by_length)  # most paths are told by this one comparison
+    soon = Q(**{f"first_{least}__in": sorted({each[:least] for some in by_length.values() for each in some})})
+    narrowed: QuerySet[Any] = found.alias(**begins).filter(soon).filter(reduce(or_, fits))
     return narrowed
 
 

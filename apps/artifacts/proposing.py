@@ -114,13 +114,29 @@ def _laid_aside_us(lab: Lab) -> dict[str, int]:
 def kept_as(lab: Lab, artifacts: Mapping[int, Artifact], now: int) -> dict[int, Retention]:
     """Return the class of each artifact (by number) at ``now``. The number of queries grows with hundreds of artifacts
     only."""
-    return _classes(lab, artifacts, held_by(lab, artifacts, now))
+    return _classes(lab, artifacts, held_by(lab, artifacts, now), guarded_in(lab))
 
 
-def why_kept(lab: Lab, artifacts: Mapping[int, Artifact], now: int) -> dict[int, str]:
-    """Return why each of ``artifacts`` is never proposed, by number; what may go is left out."""
+@dataclass(frozen=True)
+class Guarded:
+    """The numbers of what is pinned in a lab, and of all that something pinned or promoted came of."""
+
+    pinned: set[int]
+    ancestors: set[int]
+
+
+def guarded_in(lab: Lab) -> Guarded:
+    """Return what guards artifacts of a lab."""
+    pinned = set(Pin.objects.filter(artifact__lab=lab, ended_us=None).values_list("artifact_id", flat=True))
+    promoted = set(Artifact.objects.filter(lab=lab, state=ArtifactState.PROMOTED).values_list("pk", flat=True))
+    return Guarded(pinned, ancestors_of(pinned | promoted))
+
+
+def why_kept(lab: Lab, artifacts: Mapping[int, Artifact], now: int, guarded: Guarded | None = None) -> dict[int, str]:
+    """Return why each of ``artifacts`` is never proposed, by number; what may go is left out. ``guarded``: of the lab, where
+    that was asked already."""
     held = held_by(lab, artifacts, now)
-    found = _classes(lab, artifacts, held)
+    found = _classes(lab, artifacts, held, guarded or guarded_in(lab))
     aside = _kept_aside(lab, [artifacts[pk] for pk, kept in found.items() if kept == Retention.ARCHIVED])
     return {
         pk: held[pk].words if kept == Retention.HELD else str(kept.label)
@@ -138,15 +154,12 @@ def _kept_aside(lab: Lab, aside: Sequence[Artifact]) -> set[int]:
     return {each.pk for each in aside if told.get(each.project_id, usual) is None}
 
 
-def _classes(lab: Lab, artifacts: Mapping[int, Artifact], held: Collection[int]) -> dict[int, Retention]:
-    made = _made_as(lab, artifacts)
-    pinned = set(Pin.objects.filter(artifact__lab=lab, ended_us=None).values_list("artifact_id", flat=True))
-    promoted = set(Artifact.objects.filter(lab=lab, state=ArtifactState.PROMOTED).values_list("pk", flat=True))
-    ancestors = ancestors_of(pinned | promoted)
-    referenced = _referenced(artifacts)
+def _classes(lab: Lab, artifacts: Mapping[int, Artifact], held: Collection[int], guarded: Guarded) -> dict[int, Retention]:
+    made, referenced = _made_as(lab, artifacts), _referenced(artifacts)
     return {
         pk: retention(
-            Known(each.kind, each.state, pk in pinned, pk in ancestors, pk in referenced, pk in held), made.get(pk, ())
+            Known(each.kind, each.state, pk in guarded.pinned, pk in guarded.ancestors, pk in referenced, pk in held),
+            made.get(pk, ()),
         )
         for pk, each in artifacts.items()
     }  # fmt: skip

@@ -1,6 +1,6 @@
 """Reads of who is to be told of a plan, who was, and what goes soon of a person."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from django.db.models import Count, Q
@@ -39,10 +39,15 @@ class Soon:
     others: int
 
 
-def to_tell(plan: Plan) -> list[ToTell]:
-    """Return who is to be told of a plan: the owners of its ticked lines who are in the lab; for lines of others its PIs, or
-    its admins where it has none. By name."""
-    own = _by_owner(plan)
+def by_owner(plan: Plan) -> dict[int | None, int]:
+    """Return {owner's number, None where nobody is known: ticked lines that were not moved}."""
+    rows = plan.lines.filter(chosen=True, outcome="").values("artifact__owner").annotate(many=Count("pk"))
+    return {row["artifact__owner"]: row["many"] for row in rows.order_by("artifact__owner")}
+
+
+def to_tell(plan: Plan, own: Mapping[int | None, int]) -> list[ToTell]:
+    """Return who is to be told of a plan: the owners of its ticked lines (``own``, from :func:`by_owner`) who are in the
+    lab; for lines of others its PIs, or its admins where it has none. By name."""
     here = _here(plan.lab)
     others = sum(many for owner, many in own.items() if owner not in here)
     instead = _stand_ins(here.values()) if others else set()
@@ -54,20 +59,21 @@ def to_tell(plan: Plan) -> list[ToTell]:
     return sorted(found, key=lambda each: (each.user.get_username().casefold(), each.user.pk))
 
 
-def untold(plan: Plan) -> list[ToTell]:
-    """Return who is to be told of a plan and was not: who came since, or stands in where nobody does any more."""
+def untold(plan: Plan, own: Mapping[int | None, int] | None = None) -> list[ToTell]:
+    """Return who is to be told of a plan and was not: who came since, or stands in where nobody does any more. ``own``: what
+    :func:`by_owner` said, where that was asked already."""
     told = {notice.user_id: notice for notice in plan.notices.all()}
-    wanted = to_tell(plan)
+    wanted = to_tell(plan, by_owner(plan) if own is None else own)
     is_covered = any(each.others and each.user.pk in told and told[each.user.pk].others for each in wanted)
     return [
         each for each in wanted if (each.own and each.user.pk not in told) or (each.others and not is_covered)
     ]  # fmt: skip
 
 
-def absent(plan: Plan) -> Absent:
-    """Return the ticked lines of a plan whose owner is not in the lab."""
+def absent(plan: Plan, own: Mapping[int | None, int]) -> Absent:
+    """Return the ticked lines of a plan (``own``, from :func:`by_owner`) whose owner is not in the lab."""
     here = _here(plan.lab)
-    gone = {owner: many for owner, many in _by_owner(plan).items() if owner not in here}
+    gone = {owner: many for owner, many in own.items() if owner not in here}
     names = User.objects.filter(pk__in=[owner for owner in gone if owner is not None]).order_by("username")
     return Absent(list(names.values_list("username", flat=True)), sum(gone.values()), gone.get(None, 0))
 
@@ -98,12 +104,6 @@ def going_soon(lab: Lab, user: User) -> list[Soon]:
         if count["all"]:
             found.append(Soon(notice.plan, count["own"], count["all"] - count["own"]))
     return found
-
-
-def _by_owner(plan: Plan) -> dict[int | None, int]:
-    """Return {owner's number, None where nobody is known: ticked lines that were not moved}."""
-    rows = plan.lines.filter(chosen=True, outcome="").values("artifact__owner").annotate(many=Count("pk"))
-    return {row["artifact__owner"]: row["many"] for row in rows.order_by("artifact__owner")}
 
 
 def _here(lab: Lab) -> dict[int, Membership]:

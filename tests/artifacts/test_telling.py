@@ -10,7 +10,7 @@ from apps.artifacts.models import Artifact, Notice, Plan
 from apps.artifacts.retention import DAY_US
 from apps.artifacts.services.outcomes import Outcome, note_outcomes
 from apps.artifacts.services.plans import approve, object_to, tell_owners, tell_the_rest, withdraw
-from apps.artifacts.telling import absent, going_soon, to_tell, untold
+from apps.artifacts.telling import absent, by_owner, going_soon, to_tell, untold
 from apps.core.errors import Conflict, InvalidInput
 from apps.runs.models import Run
 from tests.artifacts.planned import LATER, planned
@@ -32,7 +32,7 @@ def tell(lab: SmallLab, plan: Plan) -> Plan:
 
 
 def people(plan: Plan) -> list[tuple[str, int, int]]:
-    return [(each.user.username, each.own, each.others) for each in to_tell(plan)]
+    return [(each.user.username, each.own, each.others) for each in to_tell(plan, by_owner(plan))]
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_the_pi_is_told_in_the_place_of_who_is_not_here(lab: SmallLab, plan: Pla
     owns("step1", ana)
     owns("step2", gone)
     assert people(plan) == [("ana", 1, 0), ("pi", 0, 1)]
-    found = absent(plan)
+    found = absent(plan, by_owner(plan))
     assert (found.lines, found.unknown) == (1, 1 if gone is None else 0)
     assert found.names == ([gone.username] if gone else [])
     tell(lab, plan)

@@ -52,6 +52,7 @@ class Artifact(models.Model):
             models.Index(fields=["lab", "data_key"], name="artifact_by_data"),
             models.Index(fields=["lab", "payload"], name="artifact_by_payload", condition=~Q(payload="")),
             models.Index(fields=["lab", "id"], name="artifact_to_join", condition=Q(joined=False)),
+            models.Index(fields=["lab"], name="artifact_promoted", condition=Q(state="promoted")),
         ]
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ from apps.artifacts.retention import DAY_US
 from apps.artifacts.services.owning import name_owners
 from apps.artifacts.services.sparing import end, give_back, held_plan, record, take_out, take_out_kept
 from apps.artifacts.services.telling import tell
-from apps.artifacts.telling import to_tell, untold
+from apps.artifacts.telling import by_owner, to_tell, untold
 from apps.core.clock import utc
 from apps.core.errors import Conflict, InvalidInput
 from apps.fleet.models import Node
@@ -123,7 +123,7 @@ def tell_owners(
     Artifact.objects.filter(pk__in=last).update(state=ArtifactState.SCHEDULED)
     plan.state, plan.grace_until_us, plan.trash_days = PlanState.TOLD, now + grace_days * DAY_US, trash_days
     plan.save()
-    people = tell(plan=plan, people=to_tell(plan), now=now)
+    people = tell(plan=plan, people=to_tell(plan, by_owner(plan)), now=now)
     details = {"lines": len(lines), "stay": stay, "people": people, "grace_days": grace_days}
     record(plan, Act.PLAN_TOLD, by, now, details)
     return plan

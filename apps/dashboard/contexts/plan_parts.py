@@ -6,7 +6,7 @@ from django.conf import settings
 
 from apps.artifacts.choices import MailState, PlanState
 from apps.artifacts.models import Notice, Plan
-from apps.artifacts.telling import Absent, ToTell, absent, untold
+from apps.artifacts.telling import Absent, ToTell, absent, by_owner, untold
 from apps.dashboard.figures import WouldBe, estimated
 
 
@@ -47,5 +47,6 @@ def told_part(plan: Plan) -> ToldPart:
     is_open = plan.state in (PlanState.DRAFT, PlanState.TOLD)
     mailed = sum(notice.mail == MailState.SENT for notice in notices)
     off = sum(notice.mail == MailState.OFF for notice in notices)
-    missing = untold(plan) if is_open else []
-    return ToldPart(notices, missing, absent(plan) if is_open else Absent([], 0, 0), settings.MAIL_ON, mailed, off)
+    lines = by_owner(plan) if is_open else {}
+    missing = untold(plan, lines) if is_open else []
+    return ToldPart(notices, missing, absent(plan, lines) if is_open else Absent([], 0, 0), settings.MAIL_ON, mailed, off)

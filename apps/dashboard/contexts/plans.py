@@ -166,9 +166,11 @@ def plan_page(*, plan: Plan, params: Mapping[str, str], user: User, now: int, ti
     start = _start(params.get("page", ""))
     mine = _mine(plan, user)
     lines = plan.lines.select_related("artifact__owner", "artifact__project", "copy", "objected_by", "retrain_run")
+    of_mine = plan.lines.filter(mine).aggregate(all=Count("pk"), ticked=Count("pk", filter=Q(chosen=True)))
     if params.get("mine") == "1":
-        lines = lines.filter(mine)
-    number = lines.count()
+        lines, number = lines.filter(mine), of_mine["all"]
+    else:
+        number = plan.lines.count()
     listed = _largest(lines, start)
     sums = sums_of(plan)
     return PlanPage(
@@ -176,7 +178,7 @@ def plan_page(*, plan: Plan, params: Mapping[str, str], user: User, now: int, ti
         cost(sums.storage_mj, sums.storage_ug, at_least=bool(sums.unknown_medium), factorless=bool(sums.without_factor)),
         cost(sums.retrain_mj, sums.retrain_ug, at_least=bool(sums.unmeasured), factorless=bool(sums.runs_without_factor)),
         "" if sums.break_even is None else reuse_words(sums.break_even),
-        told_part(plan), plan.lines.filter(mine, chosen=True).count(),
+        told_part(plan), of_mine["ticked"],
         plan.grace_until_us is not None and now >= plan.grace_until_us,
         _href(params, start - PAGE_ROWS) if start else "",
         _href(params, start + PAGE_ROWS) if start + PAGE_ROWS < number else "",

@@ -51,4 +51,8 @@ class Migration(migrations.Migration):
                 max_length=16,
             ),
         ),
+        migrations.AddIndex(
+            model_name="artifact",
+            index=models.Index(condition=models.Q(("state", "promoted")), fields=["lab"], name="artifact_promoted"),
+        ),
     ]
