@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from django.db import transaction
 from django.db.models import Count, Q
@@ -27,6 +28,11 @@ class Reusable:
     artifact: Artifact
     maker: Run | None
     offer: Offer
+
+    @property
+    def place(self) -> tuple[Fraction, int]:
+        """The likeliest have the least; of those equally like, promoted ones before candidates, archived ones last."""
+        return -self.offer.score, _PREFERENCE.get(ArtifactState(self.artifact.state), 2)
 
     @property
     def why(self) -> str:
@@ -111,24 +117,15 @@ def _there(lab: Lab, found: Sequence[Offer], most: int, without_runs: Iterable[i
         edge.artifact_id: edge.run
         for edge in LineageEdge.objects.filter(artifact__in=copies, role=Role.PRODUCED).select_related("run").order_by("pk")
     }
-    ordered = sorted(
-        rows,
-        key=lambda each: (
-            -by_pk[each.pk].score,
-            _PREFERENCE.get(ArtifactState(each.state), 2),
-            -each.registered_us,
-            each.pk,
-        ),
-    )
+    listed = [Reusable(each, makers.get(each.pk), by_pk[each.pk]) for each in rows]
     told: list[Reusable] = []
     seen = set(without_runs)
-    for each in ordered:
-        maker = makers.get(each.pk)
-        if maker is not None and maker.pk in seen:
+    for each in sorted(listed, key=lambda each: (each.place, -each.artifact.registered_us, each.artifact.pk)):
+        if each.maker is not None and each.maker.pk in seen:
             continue
-        if maker is not None:
-            seen.add(maker.pk)
-        told.append(Reusable(each, maker, by_pk[each.pk]))
+        if each.maker is not None:
+            seen.add(each.maker.pk)
+        told.append(each)
         if len(told) == most:
             break
     return told

@@ -25,8 +25,9 @@ _ByBasis = Mapping[Basis, Sequence[Adapting]]
 
 
 def told_reuse(lab: Lab, row: Fingerprint, found: Found, asker: Asker, tags: Mapping[str, object]) -> list[dict[str, Any]]:
-    """Return up to three models that could be adapted instead, with what adapting one took and saves by runs of this lab;
-    none where the work was done already, begins from something, or the asker may not read runs."""
+    """Return up to three models that could be adapted instead, with what adapting one took and saves by runs of this lab: of
+    those equally like first what is known to save more. None where the work was done already, begins from something, or the
+    asker may not read runs."""
     if found.verdict != Verdict.NONE or row.start_name not in ("", SCRATCH) or not asker.reads:
         return []
     listed = reusable(lab, terms_of_row(row, tags), most=MOST)
@@ -35,7 +36,12 @@ def told_reuse(lab: Lab, row: Fingerprint, found: Found, asker: Asker, tags: Map
     runs = {run.uuid for run in makers} | {each.run for by in adapted.values() for part in by.values() for each in part}
     figures = figures_of_runs(lab, sorted(runs))
     metrics = metrics_of([run.pk for run in makers])
-    return [_told(each, figures, metrics, adapted[each.artifact.pk], asker) for each in listed]
+    told = [(each.place, _told(each, figures, metrics, adapted[each.artifact.pk], asker)) for each in listed]
+    return [offer for _, offer in sorted(told, key=lambda each: (each[0], -_known_saved(each[1])))]
+
+
+def _known_saved(offer: Mapping[str, Any]) -> int:
+    return int(offer["saved"]["energy_mj"]) if offer["saved"] else 0
 
 
 def _told(

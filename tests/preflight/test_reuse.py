@@ -150,6 +150,18 @@ def test_the_collector_says_so(labs: Labs, classifier: Run) -> None:
     assert "(1 run here began from it: a new head on a frozen body 16.67 mWh)" in said()
 
 
+def test_of_those_equally_like_what_saves_more_comes_first(labs: Labs, classifier: Run) -> None:
+    _adapted(labs.ours, 60_000, minute=10, data="cat-toys", freeze_backbone=True)
+    _adapted(labs.ours, 90_000, minute=11, data="cat-food", freeze_backbone=True)
+    _settled(labs)
+    for name in ("made 10", "made 11"):
+        _told(labs.ours, name, copies=[{"path": f"/m/{name}"}])
+    found = asked(labs.admin, _detector())["reuse"]
+    assert [(each["name"], each["saved"]["energy_mj"]) for each in found] == [
+        (CATS, 3_540_000), ("made 11", 30_000), ("made 10", 0),
+    ]  # fmt: skip
+
+
 def test_what_was_not_measured_is_counted_and_in_no_figure(labs: Labs, classifier: Run) -> None:
     _adapted(labs.ours, None, minute=10, freeze=True)
     offer = _settled(labs)
