@@ -21,8 +21,24 @@ class Elsewhere:
     def is_last(self, copy: Copy) -> bool:
         """Whether no other copy surely lies elsewhere. One of the same path on another machine may be the same file, on a
         share that both mount."""
+        return not self._others(copy)
+
+    def last_of(self, copies: Iterable[Copy]) -> set[int]:
+        """Return the numbers of those of ``copies`` after which none surely lies elsewhere, if all of them go one after the
+        other: of an artifact all of whose copies are among them it is the one that is listed last."""
+        by_artifact: dict[int, list[Copy]] = defaultdict(list)
+        for copy in copies:
+            by_artifact[copy.artifact_id].append(copy)
+        found = set[int]()
+        for listed in by_artifact.values():
+            going = {copy.pk for copy in listed}
+            found |= {copy.pk for copy in listed if self.is_last(copy)}
+            found |= {copy.pk for copy in listed[-1:] if self._others(copy) <= going}
+        return found
+
+    def _others(self, copy: Copy) -> set[int]:
         there = self.paths.get(copy.artifact_id, {})
-        return not any(pk != copy.pk and path != copy.path for pk, path in there.items())
+        return {pk for pk, path in there.items() if pk != copy.pk and path != copy.path}
 
 
 def elsewhere(artifacts: Iterable[int]) -> Elsewhere:

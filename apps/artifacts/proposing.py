@@ -227,9 +227,10 @@ def _referenced(artifacts: Iterable[int]) -> set[int]:
 
 def _with_costs(lab: Lab, node: Node, due: Sequence[tuple[Copy, Retention, int]], now: int) -> list[Proposal]:
     artifacts = {copy.artifact_id for copy, _, _ in due}
-    rate, there, again = rate_at(lab, node, now), elsewhere(artifacts), making_again(lab, artifacts)
+    rate, again = rate_at(lab, node, now), making_again(lab, artifacts)
+    last = elsewhere(artifacts).last_of(copy for copy, _, _ in due)
     found = [
-        Proposal(copy, kept, at_us, there.is_last(copy), year_of(copy, rate), again.get(copy.artifact_id))
+        Proposal(copy, kept, at_us, copy.pk in last, year_of(copy, rate), again.get(copy.artifact_id))
         for copy, kept, at_us in due
     ]
     return sorted(found, key=lambda each: (-each.copy.artifact.bytes, each.copy.pk))

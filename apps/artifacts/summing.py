@@ -38,7 +38,7 @@ class PlanSums:
 
 
 def sums_of(plan: Plan) -> PlanSums:
-    """Return what the ticked lines come to. Two queries."""
+    """Return what the ticked lines come to. Three queries at most."""
     ticked = plan.lines.filter(chosen=True)
     told = ticked.aggregate(
         lines=Count("pk"), bytes=Sum("artifact__bytes"), mj=Sum("storage_mj"), ug=Sum("storage_ug"),
@@ -52,6 +52,9 @@ def sums_of(plan: Plan) -> PlanSums:
     made = runs.aggregate(
         runs=Count("retrain_mj"), mj=Sum("retrain_mj"), ug=Sum("retrain_ug"), priced=Count("retrain_ug")
     )  # fmt: skip
+    if told["several"]:  # but for those that go with all other copies
+        going = ticked.filter(is_last_copy=True).values("artifact")
+        told["several"] = ticked.filter(is_last_copy=False).exclude(artifact__in=going).count()
     return PlanSums(
         told["lines"], int(told["bytes"] or 0), _known(told["mj"]), _known(told["ug"]), told["unknown"], told["unpriced"],
         _known(made["mj"]), _known(made["ug"]), made["runs"], told["unmeasured"], made["runs"] - made["priced"],
@@ -66,6 +69,12 @@ def kept_with(plan: Plan, artifacts: Collection[int] | None = None) -> dict[int,
     unknown = Count("pk", filter=Q(storage_mj=None))
     rows = lines.order_by().values_list("artifact").annotate(mj=Sum("storage_mj"), many=unknown)
     return {artifact: None if many else _known(mj) for artifact, mj, many in rows}
+
+
+def all_going(plan: Plan, artifacts: Collection[int]) -> set[int]:
+    """Return those of ``artifacts`` of which no copy stays where a plan is carried out as it is ticked. One query."""
+    last = plan.lines.filter(artifact__in=artifacts, is_last_copy=True, chosen=True)
+    return set(last.values_list("artifact_id", flat=True))
 
 
 def break_even_of(line: PlanLine, kept: Mapping[int, int | None]) -> Fraction | None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from apps.artifacts.models import Artifact, Plan
 from apps.artifacts.retention import DAY_US
-from apps.artifacts.services.plans import approve, make_plan, tell_owners
+from apps.artifacts.services.plans import approve, choose, make_plan, tell_owners
 from apps.runs.models import Run
 from tests.artifacts.support import a_run, digest, edge, row, told
 from tests.builders import MINUTE, T0, SmallLab, W, push
@@ -34,7 +34,10 @@ def planned(lab: SmallLab, now: int = LATER) -> Plan:
     return make_plan(lab=lab.lab, node=lab.node, project=None, by=lab.owner, now=now)
 
 
-def approved(lab: SmallLab) -> Plan:
+def approved(lab: SmallLab, *, but: str = "") -> Plan:
+    """An approved plan; ``but``: the path of a line that is not ticked."""
     plan = planned(lab)
+    if but:
+        choose(plan=plan, chosen=[], shown=[plan.lines.get(copy__path=but).pk], by=lab.owner, now=LATER)
     tell_owners(plan=plan, grace_days=7, trash_days=14, by=lab.owner, now=LATER)
     return approve(plan=plan, by=lab.owner, now=LATER + 7 * DAY_US)

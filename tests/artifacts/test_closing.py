@@ -37,8 +37,9 @@ def _lines(plan: Plan) -> list[PlanLine]:
 
 
 def test_the_last_of_two_copies_that_stays_does_not_keep_a_plan_open(lab: SmallLab, run: Run) -> None:
-    checkpoint(lab, run, 1, "/ckpt/second")
-    plan = approved(lab)
+    checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
+    plan = approved(lab, but="/ckpt/third")
+    Copy.objects.filter(path="/ckpt/third").update(state="missing")
     *others, second = sorted(_lines(plan), key=lambda line: line.copy.path == "/ckpt/second")
     assert _tell(lab, plan, LineOutcome.TRASHED, *others) == 2
     assert _state(plan) == "applied"

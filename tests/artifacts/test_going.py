@@ -158,20 +158,45 @@ def test_what_came_after_the_approval_counts(lab: SmallLab, run: Run, since: str
 
 
 def test_the_last_copy_does_not_go_as_one_of_several(lab: SmallLab, run: Run) -> None:
-    checkpoint(lab, run, 1, "/ckpt/second")
-    plan = approved(lab)
-    lines = plan.lines.filter(artifact__name__startswith="step1").order_by("pk")
+    """One that was to stay is gone."""
+    checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
+    plan = approved(lab, but="/ckpt/third")
+    lines = plan.lines.filter(artifact__name__startswith="step1", chosen=True).order_by("pk")
     assert [line.is_last_copy for line in lines] == [False, False]
+    Copy.objects.filter(path="/ckpt/third").update(state="missing")
     note_outcomes(plan=plan, outcomes=[Outcome(lines[0].pk, LineOutcome.TRASHED)], by=None, now=LATER)
     stays = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER)}
     assert "no other is sure" in stays[lines[1].pk]
 
 
+def test_all_copies_that_are_due_go_the_last_of_them_as_the_last_copy(lab: SmallLab, run: Run) -> None:
+    made = checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
+    plan = approved(lab)
+    lines = plan.lines.filter(artifact=made).order_by("pk")
+    assert [line.is_last_copy for line in lines] == [False, False, True]
+    assert Artifact.objects.get(pk=made.pk).state == "scheduled"
+    for line in lines:
+        stays = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER)}
+        assert stays[line.pk] == ""
+        note_outcomes(plan=plan, outcomes=[Outcome(line.pk, LineOutcome.TRASHED)], by=None, now=LATER)
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_which_copy_is_the_last_is_looked_at_again_when_owners_are_told(lab: SmallLab, run: Run, place: int) -> None:
+    """A line that is not ticked, be it the last of its artifact's: that copy stays."""
+    made = checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
+    paths = list(Copy.objects.filter(artifact=made).order_by("pk").values_list("path", flat=True))
+    plan = approved(lab, but=paths[place])
+    assert not plan.lines.filter(artifact=made, chosen=True, is_last_copy=True).exists()
+    assert Artifact.objects.get(pk=made.pk).state == "stored"
+
+
 def test_a_copy_that_was_refused_is_not_counted_on_until_it_is_read_again(lab: SmallLab, run: Run) -> None:
     """It changed, or nothing lies there any more: the machine said so."""
-    made = checkpoint(lab, run, 1, "/ckpt/second")
-    plan = approved(lab)
-    first, second = plan.lines.filter(artifact=made).order_by("pk")
+    made = checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
+    plan = approved(lab, but="/ckpt/third")
+    Copy.objects.filter(path="/ckpt/third").update(state="missing")
+    first, second = plan.lines.filter(artifact=made, chosen=True).order_by("pk")
     note_outcomes(plan=plan, outcomes=[Outcome(first.pk, LineOutcome.REFUSED, "it changed")], by=None, now=LATER)
 
     def stay() -> list[bool]:

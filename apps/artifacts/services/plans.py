@@ -1,7 +1,7 @@
 """Plans of what may go: proposed, reviewed, told to owners, approved. Whoever acts on a plan that another moved on meanwhile
 is told so. What became of its lines on the machine: ``outcomes``."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -10,6 +10,7 @@ from apps.accounts import audit
 from apps.accounts.models import Lab, Project, User
 from apps.artifacts.choices import OPEN_PLANS, Act, ArtifactState, LineOutcome, PlanState
 from apps.artifacts.models import Artifact, Plan, PlanLine
+from apps.artifacts.others import elsewhere
 from apps.artifacts.proposing import Proposal, next_due_us, proposals
 from apps.artifacts.retention import DAY_US
 from apps.artifacts.services.owning import name_owners
@@ -109,24 +110,31 @@ def tell_owners(
     for name, days in (("grace_days", grace_days), ("trash_days", trash_days)):
         _days(name, days)
     choose(plan=plan, chosen=chosen, shown=shown, by=by, now=now)
-    lines = list(plan.lines.filter(chosen=True).select_related("artifact").order_by("pk"))
+    lines = list(plan.lines.filter(chosen=True).select_related("artifact", "copy").order_by("pk"))
     stay = take_out_kept(plan, lines, now)
     lines = [line for line in lines if line.chosen]
     if not lines:
         raise InvalidInput(
             "No line is ticked that may go: nobody is to be told.", field="line", hint="Tick what may go, or withdraw it."
         )
-    for line in lines:
-        line.before = line.artifact.state
-    PlanLine.objects.bulk_update(lines, ["before"], batch_size=500)
-    last = [line.artifact_id for line in lines if line.is_last_copy]
-    Artifact.objects.filter(pk__in=last).update(state=ArtifactState.SCHEDULED)
+    _schedule(lines)
     plan.state, plan.grace_until_us, plan.trash_days = PlanState.TOLD, now + grace_days * DAY_US, trash_days
     plan.save()
     people = tell(plan=plan, people=to_tell(plan, by_owner(plan)), now=now)
     details = {"lines": len(lines), "stay": stay, "people": people, "grace_days": grace_days}
     record(plan, Act.PLAN_TOLD, by, now, details)
     return plan
+
+
+def _schedule(lines: Sequence[PlanLine]) -> None:
+    """Keep which of ticked lines take the last copy, as they are ticked by now, and what their artifacts were before."""
+    last = elsewhere(line.artifact_id for line in lines).last_of(line.copy for line in lines)
+    for line in lines:
+        line.before, line.is_last_copy = line.artifact.state, line.copy_id in last
+    PlanLine.objects.bulk_update(lines, ["before", "is_last_copy"], batch_size=500)
+    artifacts = [line.artifact_id for line in lines if line.is_last_copy]
+    for start in range(0, len(artifacts), 500):
+        Artifact.objects.filter(pk__in=artifacts[start : start + 500]).update(state=ArtifactState.SCHEDULED)
 
 
 @transaction.atomic

@@ -1,6 +1,6 @@
 """Plans of what may go, and for how long what is kept."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from urllib.parse import urlencode
@@ -16,7 +16,7 @@ from apps.artifacts.models import Copy, Plan, PlanLine
 from apps.artifacts.proposing import own_days
 from apps.artifacts.retention import DEFAULT_DAYS, REVIEWED, Retention
 from apps.artifacts.services.retaining import NEVER
-from apps.artifacts.summing import PlanSums, break_even_of, kept_with, sums_of
+from apps.artifacts.summing import PlanSums, all_going, break_even_of, kept_with, sums_of
 from apps.artifacts.telling import lines_told
 from apps.core.errors import InvalidInput
 from apps.dashboard.calc import size
@@ -111,7 +111,8 @@ def _days(days: int | None) -> str:
 class LineRow:
     """A line. ``storage``: a year of keeping it; ``retrain``: making it again; both with what that emits. ``pays``: from
     which chance of reuse on keeping its artifact pays, short and in a sentence, '' where that is not known. ``stays``: why
-    it does not go although it was ticked. ``is_ticked``: whether its box is."""
+    it does not go although it was ticked. ``copy_stays``: another copy is there, and does not go by this plan.
+    ``is_ticked``: whether its box is."""
 
     line: PlanLine
     size: str
@@ -119,6 +120,7 @@ class LineRow:
     retrain: Cost
     pays: tuple[str, str]
     stays: str
+    copy_stays: bool
     mine: bool
     is_ticked: bool
 
@@ -201,8 +203,9 @@ def _mine(plan: Plan, user: User) -> Q:
 
 def _rows(plan: Plan, lines: Sequence[PlanLine], user: User, now: int, ticks: Mapping[str, bool]) -> list[LineRow]:
     stays = _stays(plan, lines, now)
-    kept = kept_with(plan, [line.artifact_id for line in lines])
-    return [_row(line, break_even_of(line, kept), stays, user, ticks) for line in lines]
+    artifacts = [line.artifact_id for line in lines]
+    kept, gone = kept_with(plan, artifacts), all_going(plan, artifacts)
+    return [_row(line, break_even_of(line, kept), stays, gone, user, ticks) for line in lines]
 
 
 def _stays(plan: Plan, lines: Sequence[PlanLine], now: int) -> dict[int, str]:
@@ -213,13 +216,15 @@ def _stays(plan: Plan, lines: Sequence[PlanLine], now: int) -> dict[int, str]:
 
 
 def _row(
-    line: PlanLine, pays_from: Fraction | None, stays: Mapping[int, str], user: User, ticks: Mapping[str, bool]
-) -> LineRow:
+    line: PlanLine, pays_from: Fraction | None, stays: Mapping[int, str], gone: Collection[int], user: User,
+    ticks: Mapping[str, bool],
+) -> LineRow:  # fmt: skip
     is_ticked = line.plan.state == PlanState.DRAFT and line.chosen
     return LineRow(
         line, size(line.artifact.bytes), cost(line.storage_mj, line.storage_ug), cost(line.retrain_mj, line.retrain_ug),
         ("", "") if pays_from is None else (reuse_short(pays_from), reuse_words(pays_from)),
-        stays.get(line.pk, ""), line.artifact.owner_id == user.pk, ticks.get(str(line.pk), is_ticked),
+        stays.get(line.pk, ""), not line.is_last_copy and line.artifact_id not in gone, line.artifact.owner_id == user.pk,
+        ticks.get(str(line.pk), is_ticked),
     )  # fmt: skip
 
 
