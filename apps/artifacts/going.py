@@ -13,7 +13,7 @@ from django.db.models.functions import Left
 
 from apps.artifacts.choices import CopyState, Form, PlanState
 from apps.artifacts.models import Copy, Plan, PlanLine
-from apps.artifacts.others import elsewhere
+from apps.artifacts.others import all_going, elsewhere
 from apps.artifacts.proposing import Guarded, guarded_in, why_kept
 
 _AT_ONCE = 500
@@ -53,6 +53,9 @@ def _by_themselves(plan: Plan, lines: Iterable[PlanLine], guarded: Guarded, now:
         return []
     kept = why_kept(plan.lab, {line.artifact_id: line.artifact for line in listed}, now, guarded)
     there = elsewhere(line.artifact_id for line in listed)
+    alone = [line for line in listed if not line.is_last_copy and there.is_last(line.copy)]
+    all_go = all_going(plan, (line.artifact_id for line in alone))
+    spared = {line.pk for line in alone if line.artifact_id not in all_go}
     found = []
     for line in listed:
         if plan.state not in (PlanState.APPROVED, PlanState.APPLIED):
@@ -61,7 +64,7 @@ def _by_themselves(plan: Plan, lines: Iterable[PlanLine], guarded: Guarded, now:
             why = line.objection or "it is not ticked"
         elif line.artifact_id in kept:
             why = kept[line.artifact_id]
-        elif not line.is_last_copy and there.is_last(line.copy):
+        elif line.pk in spared:
             why = "it was to go as one of several copies, and no other is sure to be there by now"
         else:
             why = ""

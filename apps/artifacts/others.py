@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.db.models import Exists, OuterRef
 
 from apps.artifacts.choices import CopyState, LineOutcome
-from apps.artifacts.models import Copy, PlanLine
+from apps.artifacts.models import Copy, Plan, PlanLine
 
 _AT_ONCE = 500
 
@@ -55,3 +55,12 @@ def elsewhere(artifacts: Iterable[int]) -> Elsewhere:
         for artifact, pk, path in rows.values_list("artifact", "pk", "path"):
             paths[artifact][pk] = path
     return Elsewhere(paths)
+
+
+def all_going(plan: Plan, artifacts: Iterable[int]) -> set[int]:
+    """Return those of ``artifacts`` of which no copy is to stay by a plan as it is ticked: a line of it takes the last."""
+    last = plan.lines.filter(is_last_copy=True, chosen=True).order_by()
+    listed, found = sorted(set(artifacts)), set[int]()
+    for start in range(0, len(listed), _AT_ONCE):
+        found.update(last.filter(artifact__in=listed[start : start + _AT_ONCE]).values_list("artifact_id", flat=True))
+    return found

@@ -71,12 +71,6 @@ def kept_with(plan: Plan, artifacts: Collection[int] | None = None) -> dict[int,
     return {artifact: None if many else _known(mj) for artifact, mj, many in rows}
 
 
-def all_going(plan: Plan, artifacts: Collection[int]) -> set[int]:
-    """Return those of ``artifacts`` of which no copy stays where a plan is carried out as it is ticked. One query."""
-    last = plan.lines.filter(artifact__in=artifacts, is_last_copy=True, chosen=True)
-    return set(last.values_list("artifact_id", flat=True))
-
-
 def break_even_of(line: PlanLine, kept: Mapping[int, int | None]) -> Fraction | None:
     """Return from which chance of reuse on keeping the artifact of a line pays, by what a year of its copies in the plan
     takes (:func:`kept_with`): its page says the same of all copies. None where that, or what making it took, is unknown."""

@@ -18,6 +18,7 @@ from apps.artifacts.models import Artifact, Copy, Pin, Plan, PlanLine
 from apps.artifacts.others import elsewhere
 from apps.artifacts.proposing import proposals, why_kept
 from apps.artifacts.services.outcomes import Outcome, note_outcomes
+from apps.artifacts.services.plans import object_to
 from apps.dashboard.contexts.plans import PAGE_ROWS, plan_page
 from apps.fleet.services import register_node
 from apps.runs.models import Run
@@ -169,16 +170,29 @@ def test_the_last_copy_does_not_go_as_one_of_several(lab: SmallLab, run: Run) ->
     assert "no other is sure" in stays[lines[1].pk]
 
 
-def test_all_copies_that_are_due_go_the_last_of_them_as_the_last_copy(lab: SmallLab, run: Run) -> None:
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])
+def test_all_copies_that_are_due_go_in_any_order(lab: SmallLab, run: Run, order: list[int]) -> None:
+    """The machine takes them by path."""
     made = checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
     plan = approved(lab)
-    lines = plan.lines.filter(artifact=made).order_by("pk")
+    lines = list(plan.lines.filter(artifact=made).order_by("pk"))
     assert [line.is_last_copy for line in lines] == [False, False, True]
     assert Artifact.objects.get(pk=made.pk).state == "scheduled"
-    for line in lines:
+    for line in (lines[place] for place in order):
         stays = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER)}
         assert stays[line.pk] == ""
         note_outcomes(plan=plan, outcomes=[Outcome(line.pk, LineOutcome.TRASHED)], by=None, now=LATER)
+
+
+def test_where_somebody_objects_to_the_last_copy_one_stays(lab: SmallLab, run: Run) -> None:
+    made = checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
+    plan = approved(lab)
+    first, second, last = plan.lines.filter(artifact=made).order_by("pk")
+    object_to(plan=plan, lines=[last.pk], reason="a paper", by=lab.owner, now=LATER)
+    Copy.objects.filter(pk=last.copy_id).update(state="missing")
+    note_outcomes(plan=plan, outcomes=[Outcome(first.pk, LineOutcome.TRASHED)], by=None, now=LATER)
+    stays = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER)}
+    assert "no other is sure" in stays[second.pk]
 
 
 @pytest.mark.parametrize("place", [0, 2])

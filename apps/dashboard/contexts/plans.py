@@ -13,10 +13,11 @@ from apps.artifacts.calc import in_ppm
 from apps.artifacts.choices import LineOutcome, PlanState
 from apps.artifacts.going import going_of
 from apps.artifacts.models import Copy, Plan, PlanLine
+from apps.artifacts.others import all_going
 from apps.artifacts.proposing import own_days
 from apps.artifacts.retention import DEFAULT_DAYS, REVIEWED, Retention
 from apps.artifacts.services.retaining import NEVER
-from apps.artifacts.summing import PlanSums, all_going, break_even_of, kept_with, sums_of
+from apps.artifacts.summing import PlanSums, break_even_of, kept_with, sums_of
 from apps.artifacts.telling import lines_told
 from apps.core.errors import InvalidInput
 from apps.dashboard.calc import size
