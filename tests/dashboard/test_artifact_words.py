@@ -34,7 +34,7 @@ def test_when_keeping_pays(chance: Fraction, words: str) -> None:
     ("chance", "words"),
     [
         (Fraction(1, 20), "from 5 % a year"), (Fraction(1), "from 100 % a year"), (Fraction(1, 1000), "from 0.1 % a year"),
-        (Fraction(1, 1001), "from below 0.1 % a year"), (Fraction(5, 2), "never: takes 2.5 times making it again"),
+        (Fraction(1, 1001), "from below 0.1 % a year"), (Fraction(5, 2), "never: 2.5 × making it"),
         (Fraction(0), "always"),
     ],
 )  # fmt: skip

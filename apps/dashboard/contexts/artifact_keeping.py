@@ -116,7 +116,7 @@ def reuse_words(chance: Fraction) -> str:
 def reuse_short(chance: Fraction) -> str:
     """Return the same for a cell of a table."""
     if chance > 1:
-        return f"never: takes {_plain(chance)} times making it again"
+        return f"never: {_plain(chance)} × making it"
     if chance == 0:
         return "always"
     return "from below 0.1 % a year" if chance < Fraction(1, 1000) else f"from {_plain(chance * 100)} % a year"
