@@ -56,7 +56,7 @@ schema: $(VENV)/.installed-dev ## write the API's schema to docs/api/openapi.yam
 	@$(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/api/openapi.yaml
 
 pictures: $(VENV)/.installed-dev ## take a picture of each page into docs/pictures (needs Chromium)
-	@$(BIN)/python scripts/pictures.py
+	@$(BIN)/python scripts/screenshots.py
 
 audit: $(VENV)/.installed-dev ## look the locked packages up in the database of known vulnerabilities (needs the network)
 	@$(BIN)/pip-audit --requirement requirements.txt --disable-pip --no-deps --strict

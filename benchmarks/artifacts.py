@@ -62,7 +62,7 @@ def digest(text: str) -> str:
 
 def fill(small: Any, number: int, now: int) -> list[Any]:
     """Artifacts of 40 projects, two copies each on average, one in fifty pinned."""
-    from apps.accounts.services import create_project
+    from apps.accounts.services.labs import create_project
     from apps.artifacts.models import Artifact, Copy, Pin
 
     dice = random.Random(50_000)
@@ -101,7 +101,7 @@ def fill(small: Any, number: int, now: int) -> list[Any]:
 def works(small: Any, artifacts: list[Any], now: int) -> None:
     """Runs that made two models or checkpoints each, with fingerprints, two metrics, and what reuse knows of each model."""
     from apps.artifacts.models import LineageEdge, ReuseTerm
-    from apps.artifacts.reuse import TermKind, words
+    from apps.artifacts.reuse.similarity import TermKind, words
     from apps.runs.models import Fingerprint, Metric, Run
 
     dice = random.Random(18_000)
@@ -194,8 +194,8 @@ def family(small: Any, nodes: int, wide: int, name: str, now: int, *, measured: 
 def a_plan(small: Any, number: int, now: int) -> Any:
     """Make a draft of ``number`` copies of checkpoints and models on the lab's one machine, which has some five times as
     many. Half of the largest fifty are folders, with five lines and a copy that is in no plan in each."""
-    from apps.artifacts.calc import POWER, storage_mj
     from apps.artifacts.models import Artifact, Copy, LineageEdge, Plan, PlanLine
+    from apps.artifacts.storage_model import POWER, storage_mj
 
     dice = random.Random(20_000)
     there = Copy.objects.filter(lab=small.lab, state="present", artifact__kind__in=("checkpoint", "model"))
@@ -225,8 +225,8 @@ def a_plan(small: Any, number: int, now: int) -> Any:
 
 def plan_pages(small: Any, number: int, now: int) -> None:
     """Measure a plan's pages as it is drafted, told to owners and approved."""
-    from apps.artifacts.retention import DAY_US
-    from apps.artifacts.services.plans import approve, tell_owners
+    from apps.artifacts.cleanup.plans import approve, tell_owners
+    from apps.artifacts.cleanup.retention import DAY_US
 
     plan = a_plan(small, number, now)
     path = f"/artifacts/plans/{plan.uuid}"
@@ -249,7 +249,7 @@ def pages(small: Any, addresses: list[tuple[str, str]]) -> None:
     from django.test import Client
 
     import labcarbon.wsgi  # noqa: F401  # as a web process begins
-    from apps.accounts.services import issue_user_token
+    from apps.accounts.services.labs import issue_user_token
     from apps.core.clock import now_us
 
     client = Client(HTTP_HOST="localhost")

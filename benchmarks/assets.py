@@ -38,7 +38,7 @@ PAGES = (
 
 def register(small: Any, assets: int, metered: int, now: int) -> None:
     """Five entries a life on average: bought, put to use, and three of what happens."""
-    from apps.accounts.services import create_project
+    from apps.accounts.services.labs import create_project
     from apps.assets.services import Draft, Embodied, Entry, Facts, register_many
     from apps.core.units import UG_PER_KG, US_PER_HOUR
     from apps.fleet.models import Device
@@ -77,7 +77,7 @@ def register(small: Any, assets: int, metered: int, now: int) -> None:
 
 def measure_a_month(small: Any, metered: int, now: int) -> None:
     """The ledger of ``metered`` GPUs over a month: each hour one user, in the background idle energy."""
-    from apps.attribution.derivation import attribute_new
+    from apps.attribution.services.derive import attribute_new
     from apps.core.units import hour_of
     from apps.energy.models import DeviceHour, LedgerEntry
     from apps.fleet.models import Device
@@ -120,7 +120,7 @@ def timed(what: str, work: Callable[[], object], mark_s: float | None = None) ->
 
 def sum_days(lab: Any) -> None:
     """Sum days until none is left."""
-    from apps.carbon.rollup import roll_up
+    from apps.carbon.rollups.build import roll_up
     from apps.core.clock import now_us
 
     while not roll_up(lab=lab, now=now_us()):
@@ -130,7 +130,7 @@ def sum_days(lab: Any) -> None:
 def sum_a_day(lab: Any) -> None:
     """Sum one day again, of use and of hardware."""
     from apps.carbon.choices import Rolled
-    from apps.carbon.rollup import mark_stale
+    from apps.carbon.rollups.build import mark_stale
     from apps.core.clock import now_us
     from apps.core.units import hour_of
 
@@ -190,9 +190,9 @@ def run(assets: int, metered: int, before: bool) -> None:
     from django.core.management import call_command
     from django.db import connection
 
-    from apps.assets.charging import assets_metered_by, recharge, recharge_lab
+    from apps.assets.device_usage import roll_up
     from apps.assets.models import EmbodiedCharge, LifecycleEvent
-    from apps.assets.use import roll_up
+    from apps.assets.services.charges import assets_metered_by, recharge, recharge_lab
     from apps.core.clock import now_us
     from apps.core.units import hour_of
     from apps.fleet.models import Device

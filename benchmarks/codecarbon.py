@@ -22,7 +22,7 @@ _TOKENS = """
 from apps.accounts.models import Lab, Project
 from apps.core.clock import now_us
 from apps.fleet.models import Site
-from apps.trackers.codecarbon.services.sources import create_codecarbon_token
+from apps.trackers.codecarbon.services.tokens import create_codecarbon_token
 lab = Lab.objects.get()
 for i in range({count}):
     print(create_codecarbon_token(lab=lab, name=f"bench {{i}}", project=Project.objects.get(slug="demo"), node=None,

@@ -22,7 +22,7 @@ STATES = (("COMPLETED", "0:0"),) * 8 + (("FAILED", "1:0"), ("TIMEOUT", "0:15"), 
 YEAR_S, END_S = 365 * 86_400, 1_793_606_400
 _TOKEN = """
 from apps.accounts.models import Lab, User
-from apps.accounts.services import issue_user_token
+from apps.accounts.services.labs import issue_user_token
 from apps.core.clock import now_us
 print(issue_user_token(lab=Lab.objects.get(), user=User.objects.get(username="owner"), now=now_us()))
 """

@@ -60,9 +60,9 @@ def family(small: Any, size: int, now: int) -> None:
     from labcarbon_collect.lc1 import param_hash
 
     from apps.runs.fingerprint_parsing import parse_fingerprint
-    from apps.runs.fingerprints import parts_of, recipe_of, row_told
+    from apps.runs.match_keys import tier_keys
     from apps.runs.models import Fingerprint, Run, TierKey
-    from apps.runs.tiers import tier_keys
+    from apps.runs.services.fingerprints import parts_of, recipe_of, row_told
 
     base, begun = parse_fingerprint(wire()), now - (size + 10) * 60_000_000
     for start in range(0, size, CHUNK):
@@ -193,7 +193,7 @@ def measure(options: argparse.Namespace, folder: str) -> None:
 
     django.setup()
     call_command("migrate", verbosity=0)
-    from apps.accounts.services import issue_user_token
+    from apps.accounts.services.labs import issue_user_token
     from apps.core.clock import now_us
     from benchmarks.run_filler import fill
     from tests.builders import small_lab

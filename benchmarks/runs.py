@@ -51,7 +51,7 @@ def measure(runs: int, samples: int) -> None:
 
     django.setup()
     call_command("migrate", verbosity=0)
-    from apps.accounts.services import issue_user_token
+    from apps.accounts.services.labs import issue_user_token
     from apps.core.clock import now_us
     from benchmarks.run_filler import fill, keys_of
     from tests.builders import small_lab
@@ -114,8 +114,8 @@ def register(small: Any, body: dict[str, Any]) -> None:
     """Register a run through the service."""
     from apps.core.clock import now_us
     from apps.runs.fingerprint_parsing import parse_fingerprint
-    from apps.runs.known import Known
-    from apps.runs.services import RunFacts, put_run
+    from apps.runs.services.runs import RunFacts, put_run
+    from apps.runs.services.updates import Known
 
     known = Known(fingerprint=parse_fingerprint(body["fingerprint"]))
     facts = RunFacts(name="train.py", started_us=now_us(), project="demo", params=body["params"], known=known)

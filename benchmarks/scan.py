@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from labcarbon_collect.once import SETTLED_S, Once
+from labcarbon_collect.files.sequential_reader import SETTLED_S, Once
 
 from tests.fakes import labcarbon_server as fakes
 

@@ -42,7 +42,7 @@ case "$role" in
     ;;
   worker)
     check
-    exec python manage.py work "$@"
+    exec python manage.py worker "$@"
     ;;
   celery)
     need_redis

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
 from apps.catalog.packs import all_packs
-from apps.core.commands import MISTAKES
+from apps.core.management.base import MISTAKES
 
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "lustre", "beegfs", "gpfs"}
 

@@ -8,7 +8,7 @@ from gunicorn.config import Config
 from gunicorn.glogging import Logger
 
 from labcarbon.children import die_with_parent
-from labcarbon.redaction import Redacting
+from labcarbon.log_redaction import Redacting
 
 # The master loads the application, and a worker is a copy of it: a new one is there at once, and several share memory.
 preload_app = True

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TextIO
 
 from labcarbon.children import Child
-from labcarbon.environment import BASE_DIR, EnvironmentProblem, read_environment
+from labcarbon.env import BASE_DIR, EnvironmentProblem, read_environment
 
 BIN = Path(sys.executable).parent
 _READY_S = 60.0
@@ -82,7 +82,7 @@ def prepare(data_dir: Path) -> None:
     import django
     from django.core.management import CommandError, call_command
 
-    from apps.core.commands import MISTAKES
+    from apps.core.management.base import MISTAKES
     from labcarbon.staticfiles import collect
 
     with (data_dir / "logs" / "prepare.log").open("a", encoding="utf-8") as output, redirect_stdout(output):
@@ -112,7 +112,7 @@ def children(data_dir: Path, port: int) -> list[Child]:
     ]
     return [
         Child("web server", web, logs / "web.log", {}),
-        Child("worker", [python, str(BASE_DIR / "manage.py"), "work"], logs / "worker.log", {}),
+        Child("worker", [python, str(BASE_DIR / "manage.py"), "worker"], logs / "worker.log", {}),
         Child("collector", [str(BIN / "labcarbon-collect"), "daemon"], logs / "collector.log", {}),
     ]
 
@@ -138,7 +138,7 @@ def first_link(url: str) -> str:
     from apps.accounts.choices import CodePurpose, Role
     from apps.accounts.models import Membership
     from apps.accounts.selectors import set_up
-    from apps.accounts.services import issue_code
+    from apps.accounts.services.labs import issue_code
     from apps.core.clock import now_us
 
     if not set_up():
@@ -154,7 +154,7 @@ def enrol_here(url: str) -> bool:
     """Enrol this machine's collector in the lab; return whether it is. What failed is tried again."""
     from apps.accounts.choices import CodePurpose
     from apps.accounts.models import Lab
-    from apps.accounts.services import issue_code
+    from apps.accounts.services.labs import issue_code
     from apps.core.clock import now_us
 
     lab = Lab.objects.order_by("id")[0]

@@ -1,12 +1,12 @@
-"""Django's settings, all from environment variables (labcarbon/environment.py, docs/install.md)."""
+"""Django's settings, all from environment variables (labcarbon/env.py, docs/install.md)."""
 
 from urllib.parse import urlsplit
 
 import dj_database_url
 from csp.constants import NONE, SELF
 
-from apps.core.addresses import inside_of
-from labcarbon.environment import BASE_DIR, read_environment
+from apps.core.url_allowlist import inside_of
+from labcarbon.env import BASE_DIR, read_environment
 
 ENVIRONMENT = read_environment()
 DATA_DIR = ENVIRONMENT.data_dir
@@ -62,7 +62,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "labcarbon.wrong.Slashes",
+    "labcarbon.error_handlers.Slashes",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "allauth.account.middleware.AccountMiddleware",
@@ -88,7 +88,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "apps.dashboard.contexts.shell",
+                "apps.dashboard.context_processors.shell",
             ],
         },
     }
@@ -120,26 +120,26 @@ CACHES = {
 }
 
 AUTHENTICATION_BACKENDS = [
-    "apps.accounts.signin.OnePassword",
+    "apps.accounts.backends.OnePassword",
     "django.contrib.auth.backends.ModelBackend",  # of sessions that one-time links begin
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
-ACCOUNT_ADAPTER = "apps.accounts.signin.ClosedSignup"
+ACCOUNT_ADAPTER = "apps.accounts.backends.ClosedSignup"
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
 ALLAUTH_TRUSTED_PROXY_COUNT = 1 if ENVIRONMENT.behind_proxy else 0  # the last address in X-Forwarded-For is the proxy's word
 ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/300s/key"}
-SOCIALACCOUNT_ADAPTER = "apps.accounts.identities.Identities"
+SOCIALACCOUNT_ADAPTER = "apps.accounts.oidc.adapter.Identities"
 SOCIALACCOUNT_REAUTHENTICATION_REQUIRED = True  # whoever finds an open browser links no identity of theirs
-MFA_ADAPTER = "apps.accounts.second_factor.SecondFactor"
+MFA_ADAPTER = "apps.accounts.mfa.SecondFactor"
 MFA_FORMS = {
-    "authenticate": "apps.accounts.second_factor.Authenticate",
-    "reauthenticate": "apps.accounts.second_factor.Reauthenticate",
+    "authenticate": "apps.accounts.mfa.Authenticate",
+    "reauthenticate": "apps.accounts.mfa.Reauthenticate",
 }
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_TOTP_TOLERANCE = 1  # a code that is typed slowly, or on a clock that is 30 s off
@@ -256,7 +256,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "line": {"()": "labcarbon.redaction.Redacting", "fmt": "%(asctime)s %(levelname)s %(name)s: %(message)s"}
+        "line": {"()": "labcarbon.log_redaction.Redacting", "fmt": "%(asctime)s %(levelname)s %(name)s: %(message)s"}
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},

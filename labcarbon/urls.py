@@ -10,11 +10,9 @@ from django.urls import include, path
 from django.views.decorators.cache import never_cache
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from apps.accounts import (
-    oidc,
-    schema,  # noqa: F401 - how the API's schema names tokens
-    second_factor,
-)
+from apps.accounts import mfa as second_factor
+from apps.accounts import schema  # noqa: F401 - how the API's schema names tokens
+from apps.accounts.oidc import provider
 
 # What anybody may read is shown whatever token comes along.
 ANYBODY: dict[str, list[Any]] = {"authentication_classes": [], "permission_classes": []}
@@ -26,6 +24,7 @@ api = [
     path("", include("apps.runs.urls")),
     path("", include("apps.assets.urls")),
     path("", include("apps.carbon.urls")),
+    path("", include("apps.replacement.urls")),
     path("", include("apps.artifacts.urls")),
     path("", include("apps.preflight.urls")),
 ]
@@ -46,9 +45,9 @@ accounts = [
     path("security/app/remove/", totp.deactivate_totp, name="mfa_deactivate_totp"),
     path("security/recovery-codes/", never_cache(recovery.view_recovery_codes), name="mfa_view_recovery_codes"),
     path("security/recovery-codes/new/", recovery.generate_recovery_codes, name="mfa_generate_recovery_codes"),
-    path("oidc/login/", oidc.login, name="oidc_login"),
-    path("oidc/callback/", oidc.callback, name="oidc_callback"),
-    path("oidc/unlink/", oidc.unlink, name="oidc_unlink"),
+    path("oidc/login/", provider.login, name="oidc_login"),
+    path("oidc/callback/", provider.callback, name="oidc_callback"),
+    path("oidc/unlink/", provider.unlink, name="oidc_unlink"),
 ]
 
 urlpatterns = [
@@ -60,7 +59,7 @@ urlpatterns = [
     path("", include("apps.dashboard.urls")),
 ]
 
-handler400 = "labcarbon.wrong.bad_request"
-handler403 = "labcarbon.wrong.forbidden"
-handler404 = "labcarbon.wrong.not_found"
-handler500 = "labcarbon.wrong.broken"
+handler400 = "labcarbon.error_handlers.bad_request"
+handler403 = "labcarbon.error_handlers.forbidden"
+handler404 = "labcarbon.error_handlers.not_found"
+handler500 = "labcarbon.error_handlers.broken"

@@ -8,7 +8,7 @@ import django
 from django.core.checks import ERROR, run_checks
 from django.core.wsgi import get_wsgi_application
 
-from apps.core.commands import MISTAKES
+from apps.core.management.base import MISTAKES
 
 
 def _refuse(tags: list[str] | None = None) -> None:

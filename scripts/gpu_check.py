@@ -29,9 +29,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "collector")]
 
 import pynvml  # noqa: E402 - found beside the collector, or in its environment
-from labcarbon_collect.client import Client, NoDaemon  # noqa: E402
-from labcarbon_collect.spool import Spool  # noqa: E402
-from labcarbon_collect.windows import Window  # noqa: E402
+from labcarbon_collect.energy.windows import Window  # noqa: E402
+from labcarbon_collect.ipc.client import Client, NoDaemon  # noqa: E402
+from labcarbon_collect.spool.store import Spool  # noqa: E402
 
 INTERVAL_S = 10
 # Process lists are read every five seconds, so a job's beginning and end are known no better than that.

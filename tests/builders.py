@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from apps.accounts.models import AuditEntry, Lab, Membership, Project, User
-from apps.accounts.services import create_lab
+from apps.accounts.services.labs import create_lab
 from apps.carbon.models import AppliedFactor
 from apps.carbon.services import apply_factors
 from apps.core.jobs import work_until_empty

@@ -11,7 +11,7 @@ from typing import Any
 
 from apps.accounts.choices import Role
 from apps.accounts.models import Lab, Membership, Project, User
-from apps.accounts.services import create_lab, create_project
+from apps.accounts.services.labs import create_lab, create_project
 from apps.carbon.services import apply_factors, load_factors
 from apps.core.jobs import work_until_empty
 from apps.core.units import US_PER_HOUR
@@ -20,14 +20,14 @@ from apps.fleet.models import Node
 from apps.fleet.services import create_site, register_node, set_static_power
 from apps.ingest.choices import FLAG_MERGED
 from apps.preflight.choices import RepeatState
-from apps.preflight.findings import decide
 from apps.preflight.models import Repeat
+from apps.preflight.services.findings import decide
 from apps.runs.choices import RunState
-from apps.runs.fingerprints import put_fingerprint
 from apps.runs.metric_parsing import Point
-from apps.runs.metrics import add_points
 from apps.runs.models import Run
-from apps.runs.services import RunFacts, change_run, put_run
+from apps.runs.services.fingerprints import put_fingerprint
+from apps.runs.services.metrics import add_points
+from apps.runs.services.runs import RunFacts, change_run, put_run
 from tests.builders import BOOT, MINUTE, W, push
 from tests.runs.fingerprints import hex64, parsed
 

@@ -6,12 +6,12 @@ As its figures, all of it is invented, and comes in through the services that re
 from typing import Any
 
 from apps.accounts.models import Project
+from apps.artifacts.cleanup.plans import make_plan, object_to, tell_owners
+from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Artifact
-from apps.artifacts.retention import DAY_US
-from apps.artifacts.services.acts import pin, promote
+from apps.artifacts.services.curation import pin, promote
 from apps.artifacts.services.holds import place_hold
-from apps.artifacts.services.joining import join_new
-from apps.artifacts.services.plans import make_plan, object_to, tell_owners
+from apps.artifacts.services.lineage import join_new
 from apps.assets.models import Asset
 from apps.assets.services import Entry, record
 from apps.core.jobs import work_until_empty

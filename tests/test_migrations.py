@@ -8,7 +8,7 @@ from django.db.migrations import CreateModel, RunSQL
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.state import ModelState, ProjectState
 
-from apps.core.migrating import CreateModels, together
+from apps.core.migration_operations import CreateModels, together
 
 
 def _models(*, squashed: bool) -> dict[tuple[str, str], ModelState]:

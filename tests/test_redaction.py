@@ -4,8 +4,8 @@ import logging
 
 from django.conf import settings
 
-from apps.accounts.calc import compose_token
-from labcarbon.redaction import Redacting, redacted
+from apps.accounts.credentials import compose_token
+from labcarbon.log_redaction import Redacting, redacted
 
 TOKEN = compose_token("cc", 1234567, 62**40 + 12345)
 SECRET = TOKEN.rpartition("_")[2]
@@ -38,4 +38,4 @@ def test_arguments_and_tracebacks() -> None:
 
 def test_every_handler_of_the_server_redacts() -> None:
     for handler in settings.LOGGING["handlers"].values():
-        assert settings.LOGGING["formatters"][handler["formatter"]]["()"] == "labcarbon.redaction.Redacting"
+        assert settings.LOGGING["formatters"][handler["formatter"]]["()"] == "labcarbon.log_redaction.Redacting"

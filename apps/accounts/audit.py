@@ -2,7 +2,7 @@
 
 A row's digest covers all its fields and the digest before it, and the lab keeps the newest: an edited, removed, reordered
 or cut-off row is named by :func:`verify`. Whoever can write the database can rewrite a whole chain; that too is seen by
-comparing with a digest noted elsewhere (``manage.py audit verify --expect``).
+comparing with a digest noted elsewhere (``manage.py verify_audit --expect``).
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Max
 
-from apps.accounts import calc
+from apps.accounts import credentials
 from apps.accounts.models import AuditEntry, Lab, User
 from apps.core.text import storable
 
@@ -20,7 +20,7 @@ _FIELDS = ("sequence", "at_us", "actor", "user_id", "action", "subject", "detail
 
 
 def _digest(row: AuditEntry) -> str:
-    return calc.entry_digest({"lab_id": row.lab_id, **{name: getattr(row, name) for name in _FIELDS}})
+    return credentials.entry_digest({"lab_id": row.lab_id, **{name: getattr(row, name) for name in _FIELDS}})
 
 
 def hold(lab: Lab) -> Lab:

@@ -9,7 +9,7 @@ from django.conf import settings
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from apps.accounts import calc
+from apps.accounts import credentials
 from apps.accounts.choices import MADE_FOR_OTHERS, SCOPES_OF_ROLE, Scope, TokenKind
 from apps.accounts.models import Lab, Membership, Token, User
 from apps.core.clock import now_us
@@ -43,7 +43,7 @@ def _refuse(message: str) -> NotSignedIn:
 
 def caller_of_token(text: str, now: int) -> Caller:
     """Return who a token's bearer is, or raise NotSignedIn. Wrong check digits cost no query."""
-    parts = calc.parse_token(text)
+    parts = credentials.parse_token(text)
     if parts is None:
         raise _refuse("This is not a LabCarbon token (its check digits are wrong).")
     if parts.kind == TokenKind.CC:
@@ -71,11 +71,11 @@ class BadToken(Exception):
     """Why a token is not taken, in words for its bearer."""
 
 
-def _standing(parts: calc.TokenParts, text: str, now: int) -> Token:
+def _standing(parts: credentials.TokenParts, text: str, now: int) -> Token:
     """Return the token of this text if it holds now; raise BadToken. One query."""
     token = Token.objects.select_related("lab", "user", "made_by").filter(public_id=parts.public_id, kind=parts.kind).first()
     pepper = settings.TOKEN_PEPPERS.get(token.pepper) if token else None
-    if token is None or pepper is None or not hmac.compare_digest(calc.keyed_digest(pepper, text), token.digest):
+    if token is None or pepper is None or not hmac.compare_digest(credentials.keyed_digest(pepper, text), token.digest):
         raise BadToken("This token is not known here.")
     if token.revoked_us is not None:
         raise BadToken("This token was revoked.")
@@ -92,7 +92,7 @@ def _used(token: Token, now: int) -> None:
 def tracker_token(text: str, now: int) -> Token:
     """Return the standing CodeCarbon token of this text; raise BadToken. It ends for good when its maker leaves the lab,
     and takes nothing while they may not write there. Two queries, then none for ten seconds."""
-    parts = calc.parse_token(text)
+    parts = credentials.parse_token(text)
     if parts is None:
         raise BadToken("This is not a LabCarbon token (its check digits are wrong).")
     if parts.kind != TokenKind.CC:

@@ -19,7 +19,7 @@ from apps.fleet.services import create_site, register_node
 from apps.ingest.calc import WindowIn
 from apps.ingest.services import accept_declared
 from apps.runs.choices import RunState
-from apps.runs.services import RunFacts, change_run, put_run
+from apps.runs.services.runs import RunFacts, change_run, put_run
 
 MAX_ROWS = 10_000
 

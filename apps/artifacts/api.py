@@ -15,17 +15,17 @@ from apps.accounts.permissions import caller, require
 from apps.artifacts.choices import ArtifactState, CopyState, Kind
 from apps.artifacts.models import Artifact
 from apps.artifacts.parsing import parse_artifacts, parse_gone
-from apps.artifacts.replies import artifact_detail, artifact_rows, lineage_reply
 from apps.artifacts.search import FIELDS, Search, search_of
 from apps.artifacts.searching import by_metric, found_of, metric_values
 from apps.artifacts.selectors import Wanted, artifact_of, lineage
+from apps.artifacts.serializers import artifact_detail, artifact_rows, lineage_reply
 from apps.artifacts.services.copies import note_found
-from apps.artifacts.services.registering import node_told, register
+from apps.artifacts.services.register import node_told, register
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.text import unstorable
 from apps.ingest.api import RawParser
-from apps.runs.headline import less_is_better
+from apps.runs.metric_summary import less_is_better
 
 FILTERS = ("digest", "text", "kind", "state", "file_format", "project", "copies", *FIELDS)
 _CHOICES = {"kind": Kind.values, "state": ArtifactState.values, "copies": [*CopyState.values, "twice"]}

@@ -10,9 +10,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.permissions import caller, require
-from apps.artifacts.candidates import ORDERS, Candidate, candidates_of
-from apps.artifacts.replies import artifact_row
+from apps.artifacts.reuse.candidates import ORDERS, Candidate, candidates_of
 from apps.artifacts.selectors import artifact_of
+from apps.artifacts.serializers import artifact_row
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.text import unstorable
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from apps.accounts.models import Lab
-from apps.artifacts.calc import Lot, cost
 from apps.artifacts.choices import Role
 from apps.artifacts.models import Copy, LineageEdge
 from apps.artifacts.storage import factor_ug, pues_of
-from apps.carbon.selectors import Figure, applied_factor, spans_of_runs
+from apps.artifacts.storage_model import Lot, cost
+from apps.carbon.figures.energy import Figure, applied_factor, spans_of_runs
 from apps.core.units import hour_of
 from apps.fleet.models import Node
 from apps.runs.models import Run
@@ -59,7 +59,7 @@ def rate_at(lab: Lab, node: Node, now: int) -> Rate:
 
 
 def year_of(copy: Copy, rate: Rate) -> Year:
-    """Return what a year of keeping a copy takes and emits, as :func:`apps.artifacts.calc.cost` has it."""
+    """Return what a year of keeping a copy takes and emits, as :func:`apps.artifacts.storage_model.cost` has it."""
     year = cost(Lot(None, copy.medium, copy.node_id, 1, copy.artifact.bytes, rate.pue_ppm, rate.ug_per_kwh))
     if year.keeping.unknown_bytes:
         return Year(None, None)

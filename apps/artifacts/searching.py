@@ -12,12 +12,12 @@ from django.db.models.functions import Cast
 from apps.accounts.models import Lab
 from apps.artifacts.choices import CopyState, Kind, Role
 from apps.artifacts.models import Artifact, Copy, LineageEdge, ReuseTerm
-from apps.artifacts.reuse import ARCHITECTURE, KIND_OF_MODEL, TermKind, architecture_term, data_term, words
+from apps.artifacts.reuse.similarity import ARCHITECTURE, KIND_OF_MODEL, TermKind, architecture_term, data_term, words
 from apps.artifacts.search import NOT_TOLD, Search
 from apps.artifacts.selectors import Wanted, artifact_of, artifacts_of
 from apps.core.errors import InvalidInput
-from apps.runs.fingerprints import found_by_param
-from apps.runs.headline import less_is_better
+from apps.runs.metric_summary import less_is_better
+from apps.runs.services.fingerprints import found_by_param
 
 _ORIGINS = (Role.INITIALISED_FROM, Role.DISTILLED_FROM)
 _FAMILY = (TermKind.DATA_WORD, TermKind.PURPOSE_WORD)

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from apps.accounts.models import Lab
-from apps.artifacts.calc import Lot, Lying
 from apps.artifacts.choices import ArtifactState, CopyState
 from apps.artifacts.models import Artifact, Copy
+from apps.artifacts.storage_model import Lot, Lying
+from apps.carbon.figures.energy import applied_factors
 from apps.carbon.models import AppliedFactor
-from apps.carbon.selectors import applied_factors
 from apps.core.sql import rows
 from apps.fleet.calc import holding
 from apps.fleet.selectors import places_of

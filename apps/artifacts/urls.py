@@ -2,7 +2,7 @@ from django.urls import path
 
 from apps.artifacts.api import ArtifactsView, ArtifactView, CopiesView, LineageView
 from apps.artifacts.api_candidates import CandidatesView
-from apps.artifacts.api_plans import OutcomesView, PlanView
+from apps.artifacts.cleanup.api import OutcomesView, PlanView
 
 urlpatterns = [
     path("artifacts/", ArtifactsView.as_view(), name="api-artifacts"),

@@ -12,9 +12,8 @@ from rest_framework.views import APIView
 
 from apps.accounts.models import Lab
 from apps.accounts.permissions import caller, require
+from apps.assets.amortisation import account
 from apps.assets.asked import draft_of, entry_of, facts_of
-from apps.assets.calc import account
-from apps.assets.charging import as_charge, events_of
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.serializers import (
@@ -27,6 +26,7 @@ from apps.assets.serializers import (
     ReversalBody,
 )
 from apps.assets.services import describe, record, register, reverse
+from apps.assets.services.charges import as_charge, events_of
 from apps.catalog.choices import HardwareKind
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput, NotFound

@@ -14,9 +14,9 @@ from rest_framework.views import APIView
 from apps.accounts.permissions import caller, require
 from apps.assets.choices import ImportState
 from apps.assets.models import RegisterImport
-from apps.assets.services.imports import bring, confirm, import_of
-from apps.assets.sheets.drafting import Options
-from apps.assets.sheets.lines import MAX_BYTES
+from apps.assets.services.csv_import import bring, confirm, import_of
+from apps.assets.spreadsheets.csv_reader import MAX_BYTES
+from apps.assets.spreadsheets.rows import Options
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
 

@@ -10,8 +10,8 @@ from django.db.models import Model, QuerySet
 from apps.accounts.models import Lab
 from apps.assets.choices import EventKind
 from apps.assets.models import Asset
-from apps.assets.services.drafts import Draft, Embodied, Entry, Facts, default_life_hours
-from apps.assets.sheets.embodied import Matcher
+from apps.assets.services.validation import Draft, Embodied, Entry, Facts, default_life_hours
+from apps.assets.spreadsheets.catalog_match import Matcher
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import model_of
 from apps.core.errors import InvalidInput

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Lab
-from apps.assets.books import Book, accounts_of, books_of, charged_by, through
+from apps.assets.balances import Book, accounts_of, books_of, charged_by, through
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset, AssetMeter, LifecycleEvent, StoredVolume
 from apps.assets.sums import Books, Sums

@@ -8,8 +8,8 @@ from typing import Any
 from django.db.models import Max, Min, QuerySet
 
 from apps.accounts.models import Lab
-from apps.assets.books import SETTLED, charged_sql, columns_sql, lived_before, open_sql
-from apps.assets.lived import Lived
+from apps.assets.balances import SETTLED, charged_sql, columns_sql, lived_before, open_sql
+from apps.assets.lifecycle_summary import Lived
 from apps.assets.models import Asset
 from apps.core.sql import as_int, rows, square_sum_sql
 

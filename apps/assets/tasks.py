@@ -3,11 +3,11 @@
 from uuid import UUID
 
 from apps.accounts.models import Lab, User
-from apps.assets import use
-from apps.assets.charging import CHUNK, assets_metered_by, recharge, recharge_lab
+from apps.assets import device_usage
 from apps.assets.choices import ImportState
 from apps.assets.models import RegisterImport
-from apps.assets.services import imports
+from apps.assets.services import csv_import
+from apps.assets.services.charges import CHUNK, assets_metered_by, recharge, recharge_lab
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
 from apps.core.jobs import handles, request_job
@@ -31,13 +31,13 @@ def use_job(key: str) -> None:
 def use_all_job(key: str) -> None:
     """Sum the use of all devices of lab ``key`` again over all time: rules or claims changed who is charged."""
     lab = Lab.objects.get(pk=int(key))
-    first, end = use.hours_of_ledger(lab)
+    first, end = device_usage.hours_of_ledger(lab)
     for hour in range(first, end, MONTH):
         _summed(lab, hour, min(hour + MONTH, end))
 
 
 def _summed(lab: Lab, from_hour: int, to_hour: int) -> None:
-    changed = use.roll_up(lab=lab, from_hour=from_hour, to_hour=to_hour)
+    changed = device_usage.roll_up(lab=lab, from_hour=from_hour, to_hour=to_hour)
     ids = assets_metered_by(lab, changed) if changed else []
     for start in range(0, len(ids), CHUNK):
         recharge(
@@ -63,7 +63,7 @@ def import_read_job(key: str) -> None:
     """Read the file of import ``key``."""
     row = RegisterImport.objects.select_related("lab").filter(uuid=UUID(key), state=ImportState.READING).first()
     if row is not None:
-        imports.read(row=row, now=now_us())
+        csv_import.read(row=row, now=now_us())
 
 
 @handles("assets.import_write")
@@ -74,7 +74,7 @@ def import_write_job(key: str) -> None:
     if row is None:
         return
     try:
-        imports.write(row=row, by=User.objects.filter(pk=int(user)).first() if user else None, now=now_us())
+        csv_import.write(row=row, by=User.objects.filter(pk=int(user)).first() if user else None, now=now_us())
     except LabCarbonError as error:
         RegisterImport.objects.filter(pk=row.pk, state=ImportState.WRITING).update(
             state=ImportState.REFUSED, told={"error": error.message, "hint": error.hint}

@@ -3,8 +3,8 @@
 from uuid import UUID
 
 from apps.accounts.models import Lab
-from apps.attribution.derivation import reattribute_lab, reattribute_rule, reattribute_run
 from apps.attribution.models import AttributionRule
+from apps.attribution.services.derive import reattribute_lab, reattribute_rule, reattribute_run
 from apps.core.jobs import handles
 from apps.runs.models import Run
 

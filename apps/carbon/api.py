@@ -11,11 +11,13 @@ from rest_framework.views import APIView
 
 from apps.accounts.models import Lab
 from apps.accounts.permissions import caller, require
-from apps.carbon.answers import Answer, answer, answers_by, halves
-from apps.carbon.calc import ENERGY_METRICS, FigureQuery, iso_hour
-from apps.carbon.embodied import charge_rows
-from apps.carbon.parsing import parse_query
-from apps.carbon.schema import (
+from apps.carbon.figures.combined import Answer, answer, answers_by, halves
+from apps.carbon.figures.embodied import charge_rows
+from apps.carbon.figures.energy import applied_factor, entries, normal, require_subject
+from apps.carbon.figures.query import ENERGY_METRICS, FigureQuery, iso_hour
+from apps.carbon.figures.query_parsing import parse_query
+from apps.carbon.figures.visibility import Sight, sight_of
+from apps.carbon.serializers import (
     GROUP_BY,
     OFFSET,
     QUERY_PARAMETERS,
@@ -25,8 +27,6 @@ from apps.carbon.schema import (
     FigureReply,
     LedgerRow,
 )
-from apps.carbon.selectors import applied_factor, entries, normal, require_subject
-from apps.carbon.sight import Sight, sight_of
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
 from apps.core.units import hour_of

@@ -1,8 +1,8 @@
 """Whose electricity an hour of the ledger used: the control of the site its node stood at."""
 
 from apps.accounts.models import Lab
-from apps.carbon.calc import FigureQuery
-from apps.carbon.scopes import CONTROLS, OWN, controls_within
+from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.scopes import CONTROLS, OWN, controls_within
 from apps.core.units import END_HOUR
 from apps.fleet.calc import stretches
 from apps.fleet.models import Site

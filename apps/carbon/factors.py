@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from django.db.models import Q
 
 from apps.accounts.models import Lab
-from apps.carbon.calc import Span, YearFactor, clipped
+from apps.carbon.figures.energy import Figure, figure_of
+from apps.carbon.figures.query import Span, YearFactor, clipped
 from apps.carbon.models import EmissionFactor
-from apps.carbon.selectors import Figure, figure_of
 from apps.core.sql import emission_sql, facility_sql, rows
 from apps.fleet.calc import Places
 

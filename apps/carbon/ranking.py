@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 from django.db.models import Sum
 
 from apps.accounts.models import Lab
-from apps.assets.charging import as_charge
 from apps.assets.choices import ChargeKind
+from apps.assets.device_usage import MS_PER_HOUR
 from apps.assets.models import Asset, AssetMeter, EmbodiedCharge
-from apps.assets.use import MS_PER_HOUR
-from apps.carbon.calc import FigureQuery
-from apps.carbon.selectors import Figure, figures_of_meters
+from apps.assets.services.charges import as_charge
+from apps.carbon.figures.energy import Figure, figures_of_meters
+from apps.carbon.figures.query import FigureQuery
 from apps.core.days import day_edges
 from apps.core.sql import as_int, rows, second_sum_sql
 from apps.fleet.calc import stretches

@@ -9,11 +9,11 @@ from pathlib import Path
 from django.db import transaction
 
 from apps.accounts.models import Lab
-from apps.carbon.calc import spans_by_node
 from apps.carbon.choices import Rolled
 from apps.carbon.factors import first_hour_of, year_factors
+from apps.carbon.figures.query import spans_by_node
 from apps.carbon.models import AppliedFactor, EmissionFactor
-from apps.carbon.rollup import mark_stale
+from apps.carbon.rollups.build import mark_stale
 from apps.core.errors import InvalidInput
 from apps.core.intervals import Told, differing, hull
 from apps.core.jobs import request_job

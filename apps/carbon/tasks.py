@@ -1,7 +1,7 @@
 """Jobs of carbon."""
 
 from apps.accounts.models import Lab
-from apps.carbon import rollup
+from apps.carbon.rollups import build
 from apps.carbon.services import apply_factors
 from apps.core.clock import now_us
 from apps.core.jobs import handles, request_job
@@ -13,18 +13,18 @@ def apply_factors_job(key: str) -> None:
     apply_factors(lab=Lab.objects.get(pk=int(key)))
 
 
-@handles(rollup.ROLL_UP)
+@handles(build.ROLL_UP)
 def roll_up_job(key: str) -> None:
     """Sum the days of lab ``key`` that are over; what is left after a while in a job of its own."""
     lab, now = Lab.objects.get(pk=int(key)), now_us()
-    if rollup.roll_up(lab=lab, now=now):
-        rollup.ask_for_tomorrow(lab=lab, now=now)
+    if build.roll_up(lab=lab, now=now):
+        build.ask_for_tomorrow(lab=lab, now=now)
     else:
-        request_job(kind=rollup.ROLL_UP, key=key)
+        request_job(kind=build.ROLL_UP, key=key)
 
 
-@handles(rollup.DAY_OVER)
+@handles(build.DAY_OVER)
 def day_over_job(key: str) -> None:
     """Ask for the day of lab ``key`` that ended to be summed. A kind of its own, since it waits: what is asked for now
     does not wait with it."""
-    request_job(kind=rollup.ROLL_UP, key=key, due_us=now_us() + rollup.DELAY_US)
+    request_job(kind=build.ROLL_UP, key=key, due_us=now_us() + build.DELAY_US)

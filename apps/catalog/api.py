@@ -13,8 +13,8 @@ from apps.accounts.permissions import caller, require
 from apps.catalog.choices import HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.catalog.packs import notices
-from apps.catalog.schema import CatalogueReply, ModelReply
 from apps.catalog.selectors import best_figures, figures_of_model, model_by_id, parse_search, search
+from apps.catalog.serializers import CatalogueReply, ModelReply
 from apps.core.errors import InvalidInput, NotFound
 
 ROWS = 50

@@ -55,7 +55,7 @@ class HardwareModel(models.Model):
 
 
 class HardwareAlias(models.Model):
-    """Another name under which drivers and shops know a model, as :func:`~apps.catalog.calc.match_key` has it."""
+    """Another name under which drivers and shops know a model, as :func:`~apps.catalog.matching.match_key` has it."""
 
     model = models.ForeignKey(HardwareModel, on_delete=models.CASCADE, related_name="aliases")
     match_key = models.CharField(max_length=200, db_index=True)

@@ -8,8 +8,8 @@ from functools import cache
 from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Lab
-from apps.catalog.calc import match_key, trust
 from apps.catalog.choices import HardwareKind
+from apps.catalog.matching import match_key, trust
 from apps.catalog.models import CURRENT, EmbodiedFigure, Evidence, HardwareAlias, HardwareModel
 from apps.catalog.packs import DATA
 from apps.core.errors import InvalidInput

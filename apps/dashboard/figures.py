@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from apps.carbon.answers import Answer
-from apps.carbon.calc import HARDWARE_METRICS, HARDWARE_OF, FigureQuery
-from apps.carbon.selectors import Figure
+from apps.carbon.figures.combined import Answer
+from apps.carbon.figures.energy import Figure
+from apps.carbon.figures.query import HARDWARE_METRICS, HARDWARE_OF, FigureQuery
 from apps.catalog.models import EmbodiedFigure
-from apps.dashboard.calc import KG, STORED, Unit, exact, grouped, percent, shown, unit_for
+from apps.dashboard.formatting import KG, STORED, Unit, exact, grouped, percent, shown, unit_for
 
 NO_FACTOR = "no factor: choose a zone"
 NO_HARDWARE = "unknown: no figure for this hardware"

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-from apps.carbon.calc import iso_hour
+from apps.carbon.figures.query import iso_hour
 from apps.core.days import midnight_hour
 from apps.core.errors import InvalidInput
 from apps.core.units import US_PER_HOUR

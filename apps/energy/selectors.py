@@ -10,7 +10,7 @@ from apps.core.sql import as_int, rows
 from apps.core.units import US_PER_HOUR
 from apps.energy.calc import EntryKey, ShareRow
 from apps.energy.models import DeviceHour
-from apps.energy.superseding import COMPONENT, KINDS_OF, whole_minutes
+from apps.energy.source_precedence import COMPONENT, KINDS_OF, whole_minutes
 from apps.fleet.models import Device
 from apps.ingest.choices import PlacementQuality
 

@@ -2,8 +2,8 @@
 
 from apps.accounts.models import Lab
 from apps.core.jobs import handles
-from apps.energy.idle import spread_idle
-from apps.energy.services import attribute_ledger, resettle_node, settle_node
+from apps.energy.services.idle import spread_idle
+from apps.energy.services.settle import attribute_ledger, resettle_node, settle_node
 from apps.fleet.models import Node
 
 

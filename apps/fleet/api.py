@@ -10,7 +10,7 @@ from rest_framework.throttling import SimpleRateThrottle
 from rest_framework.views import APIView
 
 from apps.accounts.choices import CodePurpose
-from apps.accounts.services import issue_user_token, spend_code
+from apps.accounts.services.labs import issue_user_token, spend_code
 from apps.core.api import StrictSerializer
 from apps.core.clock import now_us
 from apps.core.text import unstorable

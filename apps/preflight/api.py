@@ -13,17 +13,17 @@ from rest_framework.views import APIView
 from apps.accounts.choices import Scope
 from apps.accounts.permissions import caller
 from apps.artifacts.choices import Adaptation, Basis
-from apps.carbon.sight import sight_of
+from apps.carbon.figures.visibility import sight_of
 from apps.core.api import StrictSerializer
 from apps.core.clock import now_us
 from apps.core.errors import Forbidden, InvalidInput
 from apps.core.text import unstorable
 from apps.preflight.choices import Certainty, Level, Outcome, Verdict
-from apps.preflight.services import Asked, ask, record_outcome
-from apps.preflight.telling import Asker
+from apps.preflight.presenters import Asker
+from apps.preflight.services.preflight import Asked, ask, record_outcome
 from apps.runs.api import PackedJSONParser
-from apps.runs.bodies import checked_tags
 from apps.runs.fingerprint_parsing import parse_fingerprint
+from apps.runs.serializers import checked_tags
 
 _TEXT = 200
 

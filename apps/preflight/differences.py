@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from apps.preflight.calc import Likeness, Work, relate
+from apps.preflight.similarity import Likeness, Work, relate
 
 
 @dataclass(frozen=True)

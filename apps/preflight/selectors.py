@@ -7,10 +7,10 @@ from uuid import UUID
 
 from apps.accounts.models import Lab
 from apps.core.sql import rows
-from apps.preflight.calc import Part, Past, Work, without
+from apps.preflight.similarity import Part, Past, Work, without
 from apps.runs.choices import Tier
+from apps.runs.match_keys import Parts, tier_keys
 from apps.runs.models import ExternalId, Fingerprint, Metric, Run
-from apps.runs.tiers import Parts, tier_keys
 
 NEWEST = 50
 # Of what only counts or informs a few do: five seeds, three siblings, what such a run needs.

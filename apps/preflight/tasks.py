@@ -1,11 +1,11 @@
 """Jobs of preflight."""
 
-from apps.artifacts.services.joining import join_run
+from apps.artifacts.services.lineage import join_run
 from apps.core.clock import now_us
 from apps.core.jobs import handles, request_job
 from apps.preflight.choices import RepeatState
-from apps.preflight.findings import judge_run
 from apps.preflight.models import Repeat
+from apps.preflight.services.findings import judge_run
 from apps.runs.models import Run
 
 MOST_AFTER = 50

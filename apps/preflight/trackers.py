@@ -1,14 +1,14 @@
 """What preflight tells trackers of a run: a sentence that names nobody, as whoever reads it there is not known here."""
 
 from apps.accounts.models import Lab
-from apps.carbon.sight import Sight
-from apps.preflight.calc import Question
+from apps.carbon.figures.visibility import Sight
 from apps.preflight.choices import Certainty, Level, RepeatState
 from apps.preflight.models import Repeat
-from apps.preflight.telling import Asker, sentence, told
+from apps.preflight.presenters import Asker, sentence, told
+from apps.preflight.similarity import Question
 from apps.preflight.verdicts import Found
 from apps.runs.models import Run
-from apps.trackers.mlflow.services.telling import tells_of, want_verdict
+from apps.trackers.mlflow.services.verdict_tags import tells_of, want_verdict
 
 _NOBODY = Asker(None, Sight(False, None, frozenset()), reads=False)
 # What a person decided is said instead of what was found.

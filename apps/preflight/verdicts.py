@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from apps.core.units import US_PER_HOUR, US_PER_S
-from apps.preflight.calc import Kind, Past, Question, Relation, Seeds, relate
 from apps.preflight.choices import Certainty, Level, Verdict
+from apps.preflight.similarity import Kind, Past, Question, Relation, Seeds, relate
 from apps.runs.choices import Failure, Intent, RunState
 
 DECLARED = frozenset({Intent.REPLICATE, Intent.BENCHMARK, Intent.DEBUG})

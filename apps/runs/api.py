@@ -19,14 +19,14 @@ from apps.core.clock import now_us
 from apps.core.errors import NotFound
 from apps.core.intervals import us_of
 from apps.ingest.api import RawParser, bounded_body
-from apps.runs.bodies import RunBody, RunChange
+from apps.runs.bulk_parsing import parse_job, parse_job_end, parse_rows
 from apps.runs.choices import RunState, Teller
-from apps.runs.history import import_runs
-from apps.runs.listing import FILTERS, PAGING, ByCursor, listed
-from apps.runs.parsing import parse_job, parse_job_end, parse_rows
+from apps.runs.filters import FILTERS, PAGING, ByCursor, listed
 from apps.runs.replies import RunDetail, RunReply, Sees
 from apps.runs.selectors import run_of, siblings_of
-from apps.runs.services import RunFacts, change_run, put_run
+from apps.runs.serializers import RunBody, RunChange
+from apps.runs.services.bulk_import import import_runs
+from apps.runs.services.runs import RunFacts, change_run, put_run
 
 
 class PackedJSONParser(JSONParser):

@@ -19,10 +19,10 @@ from apps.core.errors import InvalidInput, NotFound
 from apps.ingest.api import RawParser
 from apps.runs.curves import MOST_POINTS, thinned
 from apps.runs.metric_parsing import Point, parse_points
-from apps.runs.metrics import add_points, curve
 from apps.runs.models import Metric, Run
 from apps.runs.replies import metric_summary
 from apps.runs.selectors import run_of
+from apps.runs.services.metrics import add_points, curve
 
 _PARAMS = [
     OpenApiParameter("name", OpenApiTypes.STR, description="the metric whose curve is asked for"),

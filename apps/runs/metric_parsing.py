@@ -12,7 +12,7 @@ from apps.core.errors import InvalidInput
 from apps.core.intervals import us_of
 from apps.core.text import unstorable
 from apps.core.units import INT64_MAX
-from apps.runs.parsing import EARLIEST_US, LATEST_US
+from apps.runs.bulk_parsing import EARLIEST_US, LATEST_US
 
 MAX_POINTS = 10_000
 WORDS = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity", "+inf": "Infinity", "+infinity": "Infinity",

@@ -5,8 +5,8 @@ from collections.abc import Collection
 from django.db import transaction
 
 from apps.accounts.models import Lab
-from apps.runs.ignored import CHUNK, recount_runs
 from apps.runs.models import Run, TierKey
+from apps.runs.services.ignored_params import CHUNK, recount_runs
 
 REKEY = "runs.rekey"
 MOST = 1000  # runs a job: others have their turn

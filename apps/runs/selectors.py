@@ -10,10 +10,10 @@ from django.db.models.fields.json import KeyTransform
 from apps.accounts.models import Lab
 from apps.core.sql import rows
 from apps.runs.choices import Tier
-from apps.runs.code_texts import near_texts
-from apps.runs.fingerprints import found_by_param
-from apps.runs.headline import metric_shown
+from apps.runs.code_similarity import near_texts
+from apps.runs.metric_summary import metric_shown
 from apps.runs.models import Fingerprint, Metric, Run, TierKey
+from apps.runs.services.fingerprints import found_by_param
 
 SORTS = {"started": "started_us", "ended": "ended_us", "name": "name"}
 MAX_SIBLINGS = 1000

@@ -1,11 +1,11 @@
 """Jobs of trackers."""
 
 from apps.core.jobs import handles, request_job
-from apps.trackers.codecarbon.services.intake import JOB
-from apps.trackers.codecarbon.services.working import QUIET, end_quiet_run_now, work_on_run
+from apps.trackers.codecarbon.services.process import QUIET, end_quiet_run_now, work_on_run
+from apps.trackers.codecarbon.services.receive import JOB
 from apps.trackers.mlflow.services.polling import poll_source
-from apps.trackers.mlflow.services.sources import POLL
-from apps.trackers.mlflow.services.telling import TELL, tell_verdicts
+from apps.trackers.mlflow.services.servers import POLL
+from apps.trackers.mlflow.services.verdict_tags import TELL, tell_verdicts
 from apps.trackers.models import MlflowSource
 
 POLL_AGAIN = "trackers.mlflow_again"

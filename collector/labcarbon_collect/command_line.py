@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import List, Optional, Sequence
 
-from labcarbon_collect.masking import masked_arguments, secret_value
+from labcarbon_collect.redaction import masked_arguments, secret_value
 
 # What the server takes: 64 parts of 256 characters, none of them empty.
 MAX_PARTS, MAX_PART = 64, 256

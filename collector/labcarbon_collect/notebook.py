@@ -13,7 +13,7 @@ import sys
 from typing import Any, Callable, Optional
 
 from labcarbon_collect.notebook_run import NotebookRun, Settings
-from labcarbon_collect.patience import WRONG
+from labcarbon_collect.timeouts import WRONG
 
 MAGIC = "labcarbon"
 _USAGE = "write %labcarbon, or %labcarbon project=NAME name=NAME"

@@ -8,14 +8,14 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import Any, Dict, Mapping, Optional
 
-from labcarbon_collect import going_on, run_facts
-from labcarbon_collect.client import Client, NoDaemon, error_text
+from labcarbon_collect.api.run_client import Reporter
 from labcarbon_collect.config import Login, client_sockets, is_uuid, user_login
-from labcarbon_collect.figures import closing_line
 from labcarbon_collect.identity import Refused
-from labcarbon_collect.patience import A_WHILE_S, PATIENCE_S
-from labcarbon_collect.reporter import Reporter
-from labcarbon_collect.users import own_name, own_names
+from labcarbon_collect.ipc.client import Client, NoDaemon, error_text
+from labcarbon_collect.pseudonyms import own_name, own_names
+from labcarbon_collect.runs import current, facts
+from labcarbon_collect.timeouts import A_WHILE_S, PATIENCE_S
+from labcarbon_collect.totals import closing_line
 
 _PREFIX = "labcarbon: "
 
@@ -63,7 +63,7 @@ class NotebookRun:
         if "why" in answer:
             return f"this notebook is not measured: {answer['why']}"
         self.registered = True
-        going_on.begin(self._run, going_on.NOTEBOOK)
+        current.begin(self._run, current.NOTEBOOK)
         node, user = answer.get("node"), answer.get("user")
         self._node, self._user = node if is_uuid(node) else None, user if isinstance(user, str) else None
         self._server = self._login.url if self._login else str(answer.get("url") or "")
@@ -93,7 +93,7 @@ class NotebookRun:
         if not self.registered:
             return ""
         self.registered = False
-        going_on.end(self._run)
+        current.end(self._run)
         request: Dict[str, Any] = {"op": "end", "run": self._run, "children_cpu_us": 0, "goes_on": goes_on}
         if self._reporter is None:
             request["closing"] = self._closing(None)
@@ -114,13 +114,13 @@ class NotebookRun:
 
     def _facts(self) -> Dict[str, Any]:
         user = own_names(os.environ).told(own_name()) if self._user is None else self._user
-        return run_facts.facts(
+        return facts.facts(
             command=[self._settings.program], project=self._settings.project, name=self._settings.name, params={},
             node=self._node, started_us=self._started_us, user=user,
         )  # fmt: skip
 
     def _closing(self, energy_mj: Optional[int]) -> Dict[str, Any]:
-        return run_facts.closing(exit_code=0, killed=False, ended_us=time.time_ns() // 1000, energy_mj=energy_mj)
+        return facts.closing(exit_code=0, killed=False, ended_us=time.time_ns() // 1000, energy_mj=energy_mj)
 
     def _report(self) -> None:
         """Tell the server with the person's own token, in the background."""

@@ -6,7 +6,7 @@ import time
 import unicodedata
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
-from labcarbon_collect.figures import three_digits
+from labcarbon_collect.totals import three_digits
 
 MJ_PER_WH = 3_600_000
 UNKNOWN_VALUE = "–"

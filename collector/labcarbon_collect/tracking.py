@@ -15,23 +15,25 @@ import uuid
 from types import TracebackType
 from typing import Any, Dict, Mapping, Optional, Type, Union
 
-from labcarbon_collect import answer_text, failure, going_on, ranks, run_daemon, run_facts, this_process
-from labcarbon_collect.beginning import asked, heard
+from labcarbon_collect import this_process
+from labcarbon_collect.api.preflight import Answer, Question
+from labcarbon_collect.api.run_client import Reporter
 from labcarbon_collect.config import Login, user_login
-from labcarbon_collect.figures import closing_line
-from labcarbon_collect.fingerprint.budget import Budget, Looking
-from labcarbon_collect.fingerprint.surveys import Survey, survey
+from labcarbon_collect.files.budget import Budget, Looking
+from labcarbon_collect.fingerprint.builder import Survey, survey
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.lc1 import flat
-from labcarbon_collect.lineage.declaring import Declaring
-from labcarbon_collect.masking import MASK, masked_line, secret_name, secret_value
-from labcarbon_collect.metric_sender import MetricSender, points_of
-from labcarbon_collect.patience import A_MOMENT_S, PATIENCE_S, WRONG
-from labcarbon_collect.preflight import Answer, Question
-from labcarbon_collect.reporter import Reporter
-from labcarbon_collect.slurm_facts import job_named
+from labcarbon_collect.lineage.declare import Declaring
+from labcarbon_collect.pseudonyms import own_name, own_names
+from labcarbon_collect.redaction import MASK, masked_line, secret_name, secret_value
+from labcarbon_collect.runs import current, daemon_link, distributed, failure, preflight_text
+from labcarbon_collect.runs import facts as run_facts
+from labcarbon_collect.runs.metrics import MetricSender, points_of
+from labcarbon_collect.runs.startup import asked, heard
+from labcarbon_collect.slurm.jobs import job_named
 from labcarbon_collect.this_process import exit_code
-from labcarbon_collect.users import own_name, own_names
+from labcarbon_collect.timeouts import A_MOMENT_S, PATIENCE_S, WRONG
+from labcarbon_collect.totals import closing_line
 
 Paths = Union[None, str, "os.PathLike[str]", Mapping[str, Union[str, "os.PathLike[str]"]]]
 
@@ -51,11 +53,11 @@ class TrackedRun:
         sweep: str = "",
         parent: Optional[str] = None,
     ) -> None:
-        outer = going_on.run_here(os.environ)
-        joined = outer is not None and outer.by in (going_on.WRAPPED, going_on.MLFLOW)
+        outer = current.run_here(os.environ)
+        joined = outer is not None and outer.by in (current.WRAPPED, current.MLFLOW)
         self.joined = joined  # ``labcarbon-collect run``, or MLflow, began it and ends it
         self.uuid = outer.uuid if outer is not None and joined else str(uuid.uuid4())
-        self.quiet = not ranks.is_first(os.environ)
+        self.quiet = not distributed.is_first(os.environ)
         self._command = this_process.command()
         self._params = told_params(params if isinstance(params, Mapping) else vars(params) if params else {})
         self._project, self._name = project, name
@@ -63,7 +65,7 @@ class TrackedRun:
         self._beside.update({key: text[:100] for key, text in (("sweep", sweep), ("parent", parent)) if text})
         self._data, self._start, self._sweep, self._intent = paths_of(data), os.fspath(start or ""), sweep, intent
         self._started_us = time.time_ns() // 1000
-        self._daemon = run_daemon.Daemon()
+        self._daemon = daemon_link.Daemon()
         self._login = _login()
         if WRONG and not (joined or self.quiet):
             say(WRONG)
@@ -118,10 +120,10 @@ class TrackedRun:
         if self.joined:
             self._ready.set()
             return
-        going_on.begin(self.uuid, going_on.TRACKED)
+        current.begin(self.uuid, current.TRACKED)
         self._looking = Looking("this", self._survey)
-        registering = Looking("daemon", lambda: run_daemon.register(self.uuid, os.getpid(), facts=self._forwarded()))
-        self._daemon = registering.wait(Budget(A_MOMENT_S)) or run_daemon.Daemon(why="the daemon took too long")
+        registering = Looking("daemon", lambda: daemon_link.register(self.uuid, os.getpid(), facts=self._forwarded()))
+        self._daemon = registering.wait(Budget(A_MOMENT_S)) or daemon_link.Daemon(why="the daemon took too long")
         self._lineage.node = self._daemon.node or ""
         self._telling = Looking("telling", self._tell)
 
@@ -142,7 +144,7 @@ class TrackedRun:
             self._reporter.start(self._facts(wire))
             self._reporter.wait(PATIENCE_S)
         elif wire and self._daemon.client is not None:
-            run_daemon.tell_apart(self.uuid, closing={"fingerprint": run_facts.fingerprint(wire, self._daemon.user)})
+            daemon_link.tell_apart(self.uuid, closing={"fingerprint": run_facts.fingerprint(wire, self._daemon.user)})
         self._ready.set()
 
     def _wire(self) -> Dict[str, Any]:
@@ -176,7 +178,7 @@ class TrackedRun:
         if answer is None:
             say(f"nobody was asked whether this was run before: {why}")
             return None
-        for line in answer_text.lines(answer):
+        for line in preflight_text.lines(answer):
             print(line, file=sys.stderr, flush=True)
         return answer
 
@@ -193,14 +195,14 @@ class TrackedRun:
         self._ended = True
         self._lineage.over()
         if not self.joined:
-            going_on.end(self.uuid)
+            current.end(self.uuid)
         closing = self._closing(error)
         if self._telling is not None:
             self._telling.wait(Budget(PATIENCE_S))
         figures = None
         if not self.joined:
             forwarded = closing if self._login is None else None
-            figures = run_daemon.end(self._daemon, self.uuid, cpu_us=0, closing=forwarded, goes_on=True)
+            figures = daemon_link.end(self._daemon, self.uuid, cpu_us=0, closing=forwarded, goes_on=True)
             if figures is not None:
                 closing["energy_mj"] = int(figures["energy_mj"])
         elif "failure" in closing:
@@ -231,7 +233,7 @@ class TrackedRun:
         reporter = self._reporter or Reporter(self._login, self.uuid, say=say, patience_s=PATIENCE_S)
         facts = self._facts(self._wire())
         if not reporter.finish(facts, closing):
-            later = run_daemon.tell_later(self._daemon, self.uuid, facts=facts, closing=closing)
+            later = daemon_link.tell_later(self._daemon, self.uuid, facts=facts, closing=closing)
             known = "answer now; the daemon tells it later" if later else "know of this run"
             say(f"the server does not {known}: {reporter.why}")
 

@@ -11,8 +11,8 @@ def race(lab: object) -> list[str]:
     from django.db import connection
 
     from apps.accounts.choices import Role
-    from apps.accounts.invitations import accept_invitation, invite
     from apps.accounts.models import User
+    from apps.accounts.services.invitations import accept_invitation, invite
     from apps.core.errors import LabCarbonError
     from tests.builders import T0
 

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.audit import record, verify
-from apps.accounts.calc import entry_digest
+from apps.accounts.credentials import entry_digest
 from apps.accounts.models import AuditEntry, Lab, User
-from apps.accounts.services import create_project
+from apps.accounts.services.labs import create_project
 from apps.core.errors import Conflict
 from tests.builders import T0, SmallLab, small_lab
 
@@ -227,23 +227,23 @@ def test_the_digest_survives_json(details: dict[str, Any]) -> None:
 
 def _told(*arguments: str) -> str:
     out = StringIO()
-    call_command("audit", *arguments, stdout=out)
+    call_command("verify_audit", *arguments, stdout=out)
     return out.getvalue()
 
 
 def test_the_command(chain: Lab) -> None:
     other = small_lab(name="Other Lab").lab
     chain.refresh_from_db()
-    told = _told("verify")
+    told = _told()
     assert f"{chain.slug}: {chain.audit_sequence} rows, all fit. {chain.audit_sequence}:{chain.audit_digest}" in told
     assert f"{other.slug}: " in told
-    assert other.slug not in _told("verify", "--lab", chain.slug)
+    assert other.slug not in _told("--lab", chain.slug)
     noted = f"{chain.audit_sequence}:{chain.audit_digest}"
-    assert "all fit" in _told("verify", "--lab", chain.slug, "--expect", noted)
+    assert "all fit" in _told("--lab", chain.slug, "--expect", noted)
     _sql(f"UPDATE {TABLE} SET actor = 'm' WHERE lab_id = %s AND sequence = 5", chain.pk)
     out = StringIO()
     with pytest.raises(CommandError, match="does not fit"):
-        call_command("audit", "verify", stdout=out)
+        call_command("verify_audit", stdout=out)
     assert f"{chain.slug}: row 5 was edited" in out.getvalue()
     assert f"{other.slug}: {AuditEntry.objects.filter(lab=other).count()} rows, all fit" in out.getvalue()
 
@@ -251,10 +251,10 @@ def test_the_command(chain: Lab) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["verify", "--lab", "nowhere"], "There is no lab 'nowhere'. Known: cell-lab"),
-        (["verify", "--expect", "1:" + "a" * 64], "--expect needs --lab"),
-        (["verify", "--lab", "cell-lab", "--expect", "newest"], "NUMBER:DIGEST"),
-        (["mend"], "invalid choice"),
+        (["--lab", "nowhere"], "There is no lab 'nowhere'. Known: cell-lab"),
+        (["--expect", "1:" + "a" * 64], "--expect needs --lab"),
+        (["--lab", "cell-lab", "--expect", "newest"], "NUMBER:DIGEST"),
+        (["mend"], "unrecognized arguments"),
     ],
 )
 def test_the_command_tells_mistakes(chain: Lab, arguments: list[str], words: str) -> None:

@@ -31,7 +31,7 @@ def test_each_right_and_policy_is_named(word: str) -> None:
     assert f"`{word}`" in TEXT
 
 
-@pytest.mark.parametrize(("app", "name"), [("apps.dashboard", "create_lab"), ("apps.accounts", "audit")])
+@pytest.mark.parametrize(("app", "name"), [("apps.dashboard", "create_lab"), ("apps.accounts", "verify_audit")])
 def test_examples_use_options_that_exist(app: str, name: str) -> None:
     parser = load_command_class(app, name).create_parser("manage.py", name)
     known = {option for action in parser._actions for option in action.option_strings}

@@ -8,7 +8,8 @@ import pytest
 
 from apps.accounts.audit import verify
 from apps.accounts.choices import Role
-from apps.accounts.invitations import (
+from apps.accounts.models import AuditEntry, Invitation, Membership, User
+from apps.accounts.services.invitations import (
     LIFE_US,
     accept_by_email,
     accept_invitation,
@@ -16,8 +17,7 @@ from apps.accounts.invitations import (
     invite,
     revoke_invitation,
 )
-from apps.accounts.members import change_role, remove_member
-from apps.accounts.models import AuditEntry, Invitation, Membership, User
+from apps.accounts.services.members import change_role, remove_member
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from tests.accounts.racing import race
 from tests.builders import T0, SmallLab, small_lab

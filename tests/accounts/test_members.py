@@ -7,8 +7,8 @@ from django.db import connection
 
 from apps.accounts.audit import verify
 from apps.accounts.choices import Role
-from apps.accounts.members import change_role, remove_member
 from apps.accounts.models import AuditEntry, Membership, User
+from apps.accounts.services.members import change_role, remove_member
 from apps.core.errors import Conflict, Forbidden, InvalidInput, LabCarbonError, NotFound
 from tests.api.conftest import add_person
 from tests.builders import T0, SmallLab, small_lab

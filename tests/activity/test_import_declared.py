@@ -8,8 +8,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from apps.accounts.models import Lab
-from apps.carbon.calc import FigureQuery, hours_of_us
-from apps.carbon.selectors import figure
+from apps.carbon.figures.energy import figure
+from apps.carbon.figures.query import FigureQuery, hours_of_us
 from apps.core.jobs import work_until_empty
 from apps.core.units import emission_ug, facility_mj, largest_remainder
 from apps.energy.models import LedgerEntry

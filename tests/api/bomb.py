@@ -28,7 +28,7 @@ def main(unpacked: int) -> None:
     django.setup()
     from django.test import Client
 
-    from apps.accounts.services import issue_node_token
+    from apps.accounts.services.labs import issue_node_token
     from tests.api.conftest import Caller
     from tests.builders import T0, W, batch_body, small_lab
 

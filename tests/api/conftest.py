@@ -13,7 +13,7 @@ from django.test import Client
 
 from apps.accounts.choices import Role
 from apps.accounts.models import Membership, User
-from apps.accounts.services import issue_node_token, issue_user_token
+from apps.accounts.services.labs import issue_node_token, issue_user_token
 from apps.core.clock import now_us
 from tests.builders import SmallLab, small_lab
 

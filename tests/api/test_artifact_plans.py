@@ -6,10 +6,10 @@ from uuid import uuid4
 
 import pytest
 
+from apps.artifacts.cleanup.plans import approve, make_plan, tell_owners
+from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Plan
-from apps.artifacts.retention import DAY_US
 from apps.artifacts.services.holds import place_hold
-from apps.artifacts.services.plans import approve, make_plan, tell_owners
 from apps.core.clock import now_us
 from apps.runs.models import Run
 from tests.api.conftest import Labs

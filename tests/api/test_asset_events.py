@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from apps.accounts.services import create_project
+from apps.accounts.services.labs import create_project
 from apps.assets.models import Asset, LifecycleEvent
 from apps.core.clock import now_us
 from tests.api.conftest import Labs

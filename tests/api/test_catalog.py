@@ -9,7 +9,7 @@ from django.db import connection
 from django.http import HttpResponse
 from django.test.utils import CaptureQueriesContext
 
-from apps.catalog.calc import Draft
+from apps.catalog.matching import Draft
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import model_of
 from apps.catalog.services import add_figure, add_model

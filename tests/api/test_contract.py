@@ -10,7 +10,7 @@ import pytest
 import time_machine
 
 from apps.accounts.choices import CodePurpose
-from apps.accounts.services import issue_code, issue_node_token
+from apps.accounts.services.labs import issue_code, issue_node_token
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
 from apps.fleet.services import correct_zone, register_node

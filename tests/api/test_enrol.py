@@ -8,7 +8,7 @@ import pytest
 
 from apps.accounts.choices import CodePurpose
 from apps.accounts.models import OneTimeCode, Token
-from apps.accounts.services import CODE_LIFE_US, issue_code
+from apps.accounts.services.labs import CODE_LIFE_US, issue_code
 from apps.core.clock import now_us
 from apps.fleet.models import Node, Placement
 from tests.api.conftest import Caller, Labs

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.accounts.services import create_project
+from apps.accounts.services.labs import create_project
 from apps.assets.services import Entry, record, set_meter, store
 from apps.core.units import US_PER_HOUR
 from tests.api.conftest import Labs

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apps.accounts.services import issue_node_token
+from apps.accounts.services.labs import issue_node_token
 from apps.core.clock import now_us
 from apps.fleet.services import register_node
 from apps.ingest.calc import job_run

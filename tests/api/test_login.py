@@ -7,7 +7,7 @@ import pytest
 
 from apps.accounts.choices import CodePurpose, Role
 from apps.accounts.models import Membership
-from apps.accounts.services import issue_code
+from apps.accounts.services.labs import issue_code
 from apps.core.clock import now_us
 from tests.api.conftest import Caller, Labs, add_person
 

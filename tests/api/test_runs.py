@@ -66,7 +66,7 @@ def test_an_unknown_project_is_said_and_loses_nothing(labs: Labs) -> None:
 
 
 def test_a_project_of_another_lab_is_unknown_here(labs: Labs) -> None:
-    from apps.accounts.services import create_project
+    from apps.accounts.services.labs import create_project
 
     create_project(lab=labs.theirs.lab, slug="secret", name="Secret", now=1)
     told = labs.member("PUT", f"runs/{RUN}/", {**FACTS, "project": "secret"}).json()

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.accounts.services import issue_node_token
+from apps.accounts.services.labs import issue_node_token
 from apps.core.clock import now_us
 from apps.energy.models import LedgerEntry
 from apps.fleet.services import register_node

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.authentication import forget_tokens
-from apps.accounts.calc import BASE62, compose_token, keyed_digest, parse_token
 from apps.accounts.choices import Role
+from apps.accounts.credentials import BASE62, compose_token, keyed_digest, parse_token
 from apps.accounts.models import Membership, Token
 from apps.core.clock import now_us
 from tests.api.conftest import Caller, Labs

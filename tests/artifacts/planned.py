@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from apps.artifacts.cleanup.plans import approve, choose, make_plan, tell_owners
+from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Artifact, Plan
-from apps.artifacts.retention import DAY_US
-from apps.artifacts.services.plans import approve, choose, make_plan, tell_owners
 from apps.runs.models import Run
 from tests.artifacts.support import a_run, digest, edge, row, told
 from tests.builders import MINUTE, T0, SmallLab, W, push

@@ -10,15 +10,15 @@ import msgspec
 from apps.accounts.models import User
 from apps.artifacts.models import Artifact
 from apps.artifacts.parsing import ArtifactRow, parse_artifacts
-from apps.artifacts.services.registering import Answer, register
+from apps.artifacts.services.register import Answer, register
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
 from apps.core.models import Job
-from apps.runs.fingerprints import put_fingerprint
 from apps.runs.metric_parsing import Point
-from apps.runs.metrics import add_points
 from apps.runs.models import Run
-from apps.runs.services import RunFacts, put_run
+from apps.runs.services.fingerprints import put_fingerprint
+from apps.runs.services.metrics import add_points
+from apps.runs.services.runs import RunFacts, put_run
 from tests.builders import T0, SmallLab
 from tests.runs.fingerprints import hex64
 from tests.runs.fingerprints import parsed as fingerprint

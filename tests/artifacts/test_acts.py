@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from apps.accounts.models import AuditEntry, Project, User
 from apps.artifacts.choices import ArtifactState
 from apps.artifacts.models import Artifact, Pin
-from apps.artifacts.services import acts
+from apps.artifacts.services import curation
 from apps.core.errors import Conflict, Forbidden, InvalidInput
 from tests.artifacts.support import a_run, artifact, edge
 from tests.builders import T0, SmallLab
@@ -19,21 +19,21 @@ def logged() -> list[tuple[str, dict[str, Any]]]:
     return list(found.values_list("action", "details"))
 
 
-def said(**more: Any) -> acts.Description:
-    return acts.Description(**{"kind": "model", "licence": "", "note": "", "tags": {}, "project": None, **more})
+def said(**more: Any) -> curation.Description:
+    return curation.Description(**{"kind": "model", "licence": "", "note": "", "tags": {}, "project": None, **more})
 
 
 def test_a_pin_holds_until_it_is_taken_away(lab: SmallLab) -> None:
     it = artifact(lab, "m")
-    made = acts.pin(artifact=it, reason="  Cited ", by=lab.owner, now=T0)
+    made = curation.pin(artifact=it, reason="  Cited ", by=lab.owner, now=T0)
     assert (made.reason, made.by, made.from_us, made.ended_us) == ("Cited", lab.owner, T0, None)
     with pytest.raises(Conflict, match="pinned already"):
-        acts.pin(artifact=it, reason="again", by=lab.owner, now=T0)
-    acts.unpin(artifact=it, by=lab.owner, keeper=False, now=T0 + 5)
+        curation.pin(artifact=it, reason="again", by=lab.owner, now=T0)
+    curation.unpin(artifact=it, by=lab.owner, keeper=False, now=T0 + 5)
     assert Pin.objects.values_list("ended_us", "ended_by").get() == (T0 + 5, lab.owner.pk)
     with pytest.raises(Conflict, match="not pinned"):
-        acts.unpin(artifact=it, by=lab.owner, keeper=True, now=T0 + 6)
-    acts.pin(artifact=it, reason="anew", by=lab.owner, now=T0 + 7)
+        curation.unpin(artifact=it, by=lab.owner, keeper=True, now=T0 + 6)
+    curation.pin(artifact=it, reason="anew", by=lab.owner, now=T0 + 7)
     assert [action for action, _ in logged()] == ["artifact.pinned", "artifact.unpinned", "artifact.pinned"]
     assert logged()[0][1] == {"name": "m", "reason": "Cited"}
 
@@ -48,17 +48,17 @@ def test_two_pins_at_once_cannot_be(lab: SmallLab) -> None:
 def test_anothers_pin_is_taken_away_by_keepers_only(lab: SmallLab) -> None:
     other = User.objects.create_user(username="bob")
     it = artifact(lab, "m")
-    acts.pin(artifact=it, reason="mine", by=lab.owner, now=T0)
+    curation.pin(artifact=it, reason="mine", by=lab.owner, now=T0)
     with pytest.raises(Forbidden, match="Somebody else"):
-        acts.unpin(artifact=it, by=other, keeper=False, now=T0)
-    acts.unpin(artifact=it, by=other, keeper=True, now=T0)
+        curation.unpin(artifact=it, by=other, keeper=False, now=T0)
+    curation.unpin(artifact=it, by=other, keeper=True, now=T0)
     assert not it.pins.filter(ended_us=None).exists()
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 301, "a\x00b", "\ud800"])
 def test_a_pin_needs_a_reason_that_can_be_kept(lab: SmallLab, reason: str) -> None:
     with pytest.raises(InvalidInput) as told:
-        acts.pin(artifact=artifact(lab, "m"), reason=reason, by=lab.owner, now=T0)
+        curation.pin(artifact=artifact(lab, "m"), reason=reason, by=lab.owner, now=T0)
     assert told.value.field == "reason"
     assert logged() == []
 
@@ -66,18 +66,18 @@ def test_a_pin_needs_a_reason_that_can_be_kept(lab: SmallLab, reason: str) -> No
 def test_promoted_and_taken_back(lab: SmallLab) -> None:
     copied, heard_of = artifact(lab, "m", copies=[{"path": "/m"}]), artifact(lab, "n")
     for it, before in ((copied, "stored"), (heard_of, "registered")):
-        assert acts.promote(artifact=it, by=lab.owner, now=T0).state == "promoted"
+        assert curation.promote(artifact=it, by=lab.owner, now=T0).state == "promoted"
         with pytest.raises(Conflict, match="promoted already"):
-            acts.promote(artifact=it, by=lab.owner, now=T0)
-        assert acts.take_back(artifact=it, by=lab.owner, now=T0).state == before
+            curation.promote(artifact=it, by=lab.owner, now=T0)
+        assert curation.take_back(artifact=it, by=lab.owner, now=T0).state == before
         with pytest.raises(Conflict, match="not promoted"):
-            acts.take_back(artifact=it, by=lab.owner, now=T0)
+            curation.take_back(artifact=it, by=lab.owner, now=T0)
     assert logged()[0] == ("artifact.promoted", {"name": "m", "state": {"from": "stored", "to": "promoted"}})
     assert len(logged()) == 4
 
 
-PUT = {"candidate": acts.make_candidate, "promoted": acts.promote, "archived": acts.lay_aside}
-TAKEN = {"candidate": acts.unmake_candidate, "promoted": acts.take_back, "archived": acts.take_up}
+PUT = {"candidate": curation.make_candidate, "promoted": curation.promote, "archived": curation.lay_aside}
+TAKEN = {"candidate": curation.unmake_candidate, "promoted": curation.take_back, "archived": curation.take_up}
 
 
 def made(lab: SmallLab, name: str = "m", **more: Any) -> Artifact:
@@ -87,12 +87,12 @@ def made(lab: SmallLab, name: str = "m", **more: Any) -> Artifact:
 
 def test_the_best_of_a_run_and_not_any_more(lab: SmallLab) -> None:
     it = made(lab)
-    assert acts.make_candidate(artifact=it, by=lab.owner, now=T0).state == "candidate"
+    assert curation.make_candidate(artifact=it, by=lab.owner, now=T0).state == "candidate"
     with pytest.raises(Conflict, match="a candidate already"):
-        acts.make_candidate(artifact=it, by=lab.owner, now=T0)
-    assert acts.unmake_candidate(artifact=it, by=lab.owner, now=T0).state == "stored"
+        curation.make_candidate(artifact=it, by=lab.owner, now=T0)
+    assert curation.unmake_candidate(artifact=it, by=lab.owner, now=T0).state == "stored"
     with pytest.raises(Conflict, match="no candidate"):
-        acts.unmake_candidate(artifact=it, by=lab.owner, now=T0)
+        curation.unmake_candidate(artifact=it, by=lab.owner, now=T0)
     assert logged() == [
         ("artifact.candidate", {"name": "m", "state": {"from": "stored", "to": "candidate"}}),
         ("artifact.no_candidate", {"name": "m", "state": {"from": "candidate", "to": "stored"}}),
@@ -105,24 +105,24 @@ def test_the_best_of_a_run_and_not_any_more(lab: SmallLab) -> None:
 def test_a_candidate_is_a_model_of_a_run(lab: SmallLab, more: dict[str, Any], words: str) -> None:
     it = made(lab, **more)
     with pytest.raises(Conflict, match=words):
-        acts.make_candidate(artifact=it, by=lab.owner, now=T0)
+        curation.make_candidate(artifact=it, by=lab.owner, now=T0)
     assert logged() == []
 
 
 def test_who_only_read_it_did_not_make_it(lab: SmallLab) -> None:
     it = made(lab, runs=[edge(a_run(lab), "used")])
     with pytest.raises(Conflict, match="No run is known"):
-        acts.make_candidate(artifact=it, by=lab.owner, now=T0)
+        curation.make_candidate(artifact=it, by=lab.owner, now=T0)
 
 
 def test_laid_aside_and_taken_up_again(lab: SmallLab) -> None:
     for it, before in ((made(lab), "stored"), (made(lab, "n", copies=[]), "registered")):
-        assert acts.lay_aside(artifact=it, by=lab.owner, now=T0).state == "archived"
+        assert curation.lay_aside(artifact=it, by=lab.owner, now=T0).state == "archived"
         with pytest.raises(Conflict, match="laid aside already"):
-            acts.lay_aside(artifact=it, by=lab.owner, now=T0)
-        assert acts.take_up(artifact=it, by=lab.owner, now=T0).state == before
+            curation.lay_aside(artifact=it, by=lab.owner, now=T0)
+        assert curation.take_up(artifact=it, by=lab.owner, now=T0).state == before
         with pytest.raises(Conflict, match="not laid aside"):
-            acts.take_up(artifact=it, by=lab.owner, now=T0)
+            curation.take_up(artifact=it, by=lab.owner, now=T0)
     assert [action for action, _ in logged()] == ["artifact.laid_aside", "artifact.taken_up"] * 2
 
 
@@ -131,8 +131,8 @@ def test_taken_back_it_is_what_it_was(lab: SmallLab, before: str) -> None:
     it = made(lab)
     PUT[before](artifact=it, by=lab.owner, now=T0)
     for state in (before, "stored"):
-        acts.promote(artifact=it, by=lab.owner, now=T0)
-        assert acts.take_back(artifact=it, by=lab.owner, now=T0).state == state, "as the last promotion found it"
+        curation.promote(artifact=it, by=lab.owner, now=T0)
+        assert curation.take_back(artifact=it, by=lab.owner, now=T0).state == state, "as the last promotion found it"
         if state == before:
             TAKEN[before](artifact=it, by=lab.owner, now=T0)
 
@@ -152,12 +152,12 @@ def test_each_way_back_leads_one_step(lab: SmallLab) -> None:
 
 def test_what_came_back_as_something_new_is_not_what_it_was(lab: SmallLab) -> None:
     it = made(lab)
-    acts.make_candidate(artifact=it, by=lab.owner, now=T0)
+    curation.make_candidate(artifact=it, by=lab.owner, now=T0)
     Artifact.objects.update(state=ArtifactState.TOMBSTONE)
     made(lab)
     assert Artifact.objects.get().state == "stored", "it was found again"
-    acts.promote(artifact=it, by=lab.owner, now=T0)
-    assert acts.take_back(artifact=it, by=lab.owner, now=T0).state == "stored"
+    curation.promote(artifact=it, by=lab.owner, now=T0)
+    assert curation.take_back(artifact=it, by=lab.owner, now=T0).state == "stored"
 
 
 @pytest.mark.parametrize(
@@ -170,59 +170,59 @@ def test_what_came_back_as_something_new_is_not_what_it_was(lab: SmallLab) -> No
 def test_states_that_say_otherwise(lab: SmallLab, state: str, candidate: str, aside: str) -> None:
     it = made(lab)
     Artifact.objects.update(state=state)
-    for act, words in ((acts.make_candidate, candidate), (acts.lay_aside, aside)):
+    for act, words in ((curation.make_candidate, candidate), (curation.lay_aside, aside)):
         if words:
             with pytest.raises(Conflict, match=words):
                 act(artifact=it, by=lab.owner, now=T0)
             assert (Artifact.objects.get().state, logged()) == (state, [])
     if not aside:
-        assert acts.lay_aside(artifact=it, by=lab.owner, now=T0).state == "archived"
+        assert curation.lay_aside(artifact=it, by=lab.owner, now=T0).state == "archived"
 
 
 def test_what_is_gone_is_not_promoted_what_is_in_a_plan_is_saved(lab: SmallLab) -> None:
     it = artifact(lab, "m")
     Artifact.objects.update(state=ArtifactState.TOMBSTONE)
     with pytest.raises(Conflict, match="gone"):
-        acts.promote(artifact=it, by=lab.owner, now=T0)
+        curation.promote(artifact=it, by=lab.owner, now=T0)
     Artifact.objects.update(state=ArtifactState.SCHEDULED)
-    assert acts.promote(artifact=it, by=lab.owner, now=T0).state == "promoted"
+    assert curation.promote(artifact=it, by=lab.owner, now=T0).state == "promoted"
 
 
 def test_what_is_gone_is_not_pinned(lab: SmallLab) -> None:
     it = artifact(lab, "m")
     Artifact.objects.update(state=ArtifactState.TOMBSTONE)
     with pytest.raises(Conflict, match="nothing to keep"):
-        acts.pin(artifact=it, reason="x", by=lab.owner, now=T0)
+        curation.pin(artifact=it, reason="x", by=lab.owner, now=T0)
 
 
 def test_described_and_taken_back(lab: SmallLab) -> None:
     demo = Project.objects.get(lab=lab.lab, slug="demo")
     it = artifact(lab, "m", kind="model", tags={"task": "cats"})
     told = said(licence=" MIT ", note="Good.", tags={"task": "dogs", "size": ""}, project=demo)
-    entry = acts.describe(artifact=it, told=told, by=lab.owner, now=T0)
+    entry = curation.describe(artifact=it, told=told, by=lab.owner, now=T0)
     assert entry is not None
     it.refresh_from_db()
     assert (it.licence, it.note, it.tags, it.project) == ("MIT", "Good.", {"task": "dogs", "size": ""}, demo)
     assert entry.details["project"] == {"from": None, "to": "demo"}
     assert set(entry.details) == {"licence", "note", "tags", "project"}
-    assert acts.describe(artifact=it, told=told, by=lab.owner, now=T0) is None
-    acts.restore(artifact=it, entry=entry, by=lab.owner, now=T0)
+    assert curation.describe(artifact=it, told=told, by=lab.owner, now=T0) is None
+    curation.restore(artifact=it, entry=entry, by=lab.owner, now=T0)
     it.refresh_from_db()
     assert (it.licence, it.note, it.tags, it.project) == ("", "", {"task": "cats"}, None)
     assert [action for action, _ in logged()] == ["artifact.described", "artifact.restored"]
     with pytest.raises(Conflict, match="anew since"):
-        acts.restore(artifact=it, entry=entry, by=lab.owner, now=T0)
+        curation.restore(artifact=it, entry=entry, by=lab.owner, now=T0)
 
 
 def test_only_what_was_said_of_it_is_taken_back(lab: SmallLab) -> None:
     it, other = artifact(lab, "m"), artifact(lab, "n")
-    entry = acts.describe(artifact=other, told=said(note="x"), by=lab.owner, now=T0)
-    acts.promote(artifact=it, by=lab.owner, now=T0)
+    entry = curation.describe(artifact=other, told=said(note="x"), by=lab.owner, now=T0)
+    curation.promote(artifact=it, by=lab.owner, now=T0)
     promoted = AuditEntry.objects.get(action="artifact.promoted")
     for wrong in (entry, promoted):
         assert wrong is not None
         with pytest.raises(Conflict, match="something else"):
-            acts.restore(artifact=it, entry=wrong, by=lab.owner, now=T0)
+            curation.restore(artifact=it, entry=wrong, by=lab.owner, now=T0)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_only_what_was_said_of_it_is_taken_back(lab: SmallLab) -> None:
 def test_what_cannot_be_kept_is_refused_whole(lab: SmallLab, told: dict[str, Any], field: str) -> None:
     it = artifact(lab, "m", kind="model", licence="MIT")
     with pytest.raises(InvalidInput) as refused:
-        acts.describe(artifact=it, told=said(**told), by=lab.owner, now=T0)
+        curation.describe(artifact=it, told=said(**told), by=lab.owner, now=T0)
     assert refused.value.field == field
     it.refresh_from_db()
     assert it.licence == "MIT"

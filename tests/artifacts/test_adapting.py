@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from labcarbon_collect.lc1 import param_hash, sort_params
 
-from apps.artifacts.adapting import adapting
-from apps.artifacts.calc import Saving, Spread, saving, spread
 from apps.artifacts.choices import Adaptation
+from apps.artifacts.reuse.fine_tuning import adapting
+from apps.artifacts.storage_model import Saving, Spread, saving, spread
 from apps.artifacts.ways import ASKED, NAMES, UNTOLD, way_of
-from apps.runs.fingerprints import values_known
 from apps.runs.models import Fingerprint
+from apps.runs.services.fingerprints import values_known
 from tests.builders import SmallLab
 
 A = Adaptation

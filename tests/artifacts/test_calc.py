@@ -4,10 +4,11 @@ from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
-from labcarbon_collect.fingerprint.manifests import File, Manifest
-from labcarbon_collect.fingerprint.parts import data_part, start_part
+from labcarbon_collect.files.manifests import File, Manifest
+from labcarbon_collect.fingerprint.payload import data_part, start_part
 
-from apps.artifacts.calc import (
+from apps.artifacts.choices import Medium
+from apps.artifacts.storage_model import (
     HOURS_A_YEAR,
     POWER,
     Lying,
@@ -19,7 +20,6 @@ from apps.artifacts.calc import (
     start_key,
     storage_mj,
 )
-from apps.artifacts.choices import Medium
 from tests.artifacts.support import digest
 
 HDD = POWER[Medium.HDD].uwh

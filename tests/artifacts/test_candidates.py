@@ -4,9 +4,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.artifacts.candidates import ORDERS, candidates_of
 from apps.artifacts.models import Artifact
-from apps.runs.fingerprints import put_fingerprint
+from apps.artifacts.reuse.candidates import ORDERS, candidates_of
+from apps.runs.services.fingerprints import put_fingerprint
 from tests.artifacts.support import a_run, artifact, digest, edge, of_data, row, settle, told, trained
 from tests.builders import T0, SmallLab, W, push, small_lab
 

@@ -6,11 +6,11 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import AuditEntry
 from apps.artifacts.choices import LineOutcome
+from apps.artifacts.cleanup.notifications import going_soon
+from apps.artifacts.cleanup.outcomes import Outcome, note_outcomes
+from apps.artifacts.cleanup.plans import object_to, withdraw
 from apps.artifacts.models import Artifact, Copy, Plan, PlanLine
-from apps.artifacts.services.acts import pin
-from apps.artifacts.services.outcomes import Outcome, note_outcomes
-from apps.artifacts.services.plans import object_to, withdraw
-from apps.artifacts.telling import going_soon
+from apps.artifacts.services.curation import pin
 from apps.core.errors import Conflict, InvalidInput
 from apps.runs.models import Run
 from tests.artifacts.planned import LATER, approved, checkpoint, planned

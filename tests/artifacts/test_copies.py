@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from apps.artifacts.choices import CopyState
+from apps.artifacts.cleanup.proposals import proposals
+from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Copy
 from apps.artifacts.parsing import parse_gone
-from apps.artifacts.proposing import proposals
-from apps.artifacts.retention import DAY_US
 from apps.artifacts.services.copies import note_found
 from apps.core.clock import utc
 from apps.runs.models import Run

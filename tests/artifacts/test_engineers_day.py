@@ -18,11 +18,11 @@ import time_machine
 from django.test import Client
 
 from apps.accounts.models import Membership, User
-from apps.accounts.services import issue_user_token
+from apps.accounts.services.labs import issue_user_token
+from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Artifact, Copy, Plan
-from apps.artifacts.retention import DAY_US
 from apps.core.clock import now_us, utc
-from apps.dashboard.calc import size
+from apps.dashboard.formatting import size
 from tests.alone import answer_one_at_a_time
 from tests.api.conftest import Caller
 from tests.artifacts.engineers_disk import RUNS, Item, engineers_disk, listing

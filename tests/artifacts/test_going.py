@@ -11,15 +11,15 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.artifacts import going as module
 from apps.artifacts.choices import CopyState, Form, LineOutcome
-from apps.artifacts.going import going, going_of
+from apps.artifacts.cleanup import eligibility as module
+from apps.artifacts.cleanup.eligibility import going, going_of
+from apps.artifacts.cleanup.other_copies import elsewhere
+from apps.artifacts.cleanup.outcomes import Outcome, note_outcomes
+from apps.artifacts.cleanup.plans import object_to
+from apps.artifacts.cleanup.proposals import proposals, why_kept
 from apps.artifacts.models import Artifact, Copy, Pin, Plan, PlanLine
-from apps.artifacts.others import elsewhere
-from apps.artifacts.proposing import proposals, why_kept
-from apps.artifacts.services.outcomes import Outcome, note_outcomes
-from apps.artifacts.services.plans import object_to
-from apps.dashboard.contexts.plans import PAGE_ROWS, plan_page
+from apps.dashboard.artifacts.cleanup import PAGE_ROWS, plan_page
 from apps.fleet.services import register_node
 from apps.runs.models import Run
 from tests.artifacts.planned import LATER, approved, checkpoint

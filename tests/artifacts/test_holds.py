@@ -6,12 +6,12 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import AuditEntry, Project, User
 from apps.artifacts.choices import ArtifactState, LineOutcome
-from apps.artifacts.going import going
-from apps.artifacts.holding import held_by, holds_of, in_force
+from apps.artifacts.cleanup.eligibility import going
+from apps.artifacts.cleanup.outcomes import Outcome, note_outcomes
+from apps.artifacts.cleanup.plans import approve, choose, tell_owners
+from apps.artifacts.holds import held_by, holds_of, in_force
 from apps.artifacts.models import Artifact, Hold, Plan
 from apps.artifacts.services.holds import Holdable, lift_hold, place_hold
-from apps.artifacts.services.outcomes import Outcome, note_outcomes
-from apps.artifacts.services.plans import approve, choose, tell_owners
 from apps.core.errors import Conflict, Forbidden, InvalidInput
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.runs.models import Run

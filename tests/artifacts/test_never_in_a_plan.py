@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from apps.accounts.models import Project
 from apps.artifacts.choices import Role
-from apps.artifacts.holding import held_by
+from apps.artifacts.cleanup.proposals import proposals
+from apps.artifacts.holds import held_by
 from apps.artifacts.models import Artifact, Hold, LineageEdge, Pin
-from apps.artifacts.proposing import proposals
 from apps.artifacts.selectors import ancestors_of
 from apps.core.units import hour_of
 from apps.runs.models import Run

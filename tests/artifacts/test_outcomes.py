@@ -5,9 +5,9 @@ import pytest
 
 from apps.accounts.models import AuditEntry
 from apps.artifacts.choices import LineOutcome
-from apps.artifacts.going import going
+from apps.artifacts.cleanup.eligibility import going
+from apps.artifacts.cleanup.outcomes import Outcome, note_outcomes
 from apps.artifacts.models import Artifact, Copy, Pin, Plan, PlanLine
-from apps.artifacts.services.outcomes import Outcome, note_outcomes
 from apps.runs.models import Run
 from tests.artifacts.planned import LATER, approved, checkpoint
 from tests.artifacts.support import digest, edge, row, told

@@ -5,10 +5,10 @@ import pytest
 from apps.accounts.choices import Role
 from apps.accounts.models import Membership, User
 from apps.artifacts.models import Artifact
-from apps.artifacts.services.owning import name_owners
-from apps.attribution.services import Criteria, drafted_rule, make_rule
+from apps.artifacts.services.owners import name_owners
+from apps.attribution.services.rules import Criteria, drafted_rule, make_rule
 from apps.core.clock import now_us
-from apps.runs.services import RunFacts, put_run
+from apps.runs.services.runs import RunFacts, put_run
 from tests.artifacts.support import row, told
 from tests.builders import T0, SmallLab
 

@@ -6,18 +6,12 @@ import pytest
 
 from apps.accounts.models import AuditEntry
 from apps.artifacts.choices import LineOutcome
-from apps.artifacts.going import going
+from apps.artifacts.cleanup.eligibility import going
+from apps.artifacts.cleanup.outcomes import Outcome, note_outcomes
+from apps.artifacts.cleanup.plans import approve, choose, object_to, tell_owners, withdraw
+from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Artifact, Copy, Plan
-from apps.artifacts.retention import DAY_US
-from apps.artifacts.services.acts import lay_aside, make_candidate, pin, promote
-from apps.artifacts.services.outcomes import Outcome, note_outcomes
-from apps.artifacts.services.plans import (
-    approve,
-    choose,
-    object_to,
-    tell_owners,
-    withdraw,
-)
+from apps.artifacts.services.curation import lay_aside, make_candidate, pin, promote
 from apps.core.errors import Conflict, InvalidInput
 from apps.runs.models import Run
 from tests.artifacts.planned import LATER, approved, checkpoint, planned

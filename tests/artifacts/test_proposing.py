@@ -7,22 +7,17 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.artifacts.choices import LineOutcome
+from apps.artifacts.cleanup.outcomes import Outcome, note_outcomes
+from apps.artifacts.cleanup.plans import approve, choose, make_plan, tell_owners
+from apps.artifacts.cleanup.proposals import proposals
+from apps.artifacts.cleanup.retention import DAY_US
+from apps.artifacts.cleanup.retention_settings import set_days
+from apps.artifacts.cleanup.totals import sums_of
 from apps.artifacts.models import Artifact, Plan, RetentionDays
-from apps.artifacts.proposing import proposals
-from apps.artifacts.retention import DAY_US
-from apps.artifacts.services.acts import lay_aside, make_candidate, take_up, unmake_candidate
-from apps.artifacts.services.outcomes import Outcome, note_outcomes
-from apps.artifacts.services.plans import (
-    approve,
-    choose,
-    make_plan,
-    tell_owners,
-)
-from apps.artifacts.services.registering import register
-from apps.artifacts.services.retaining import set_days
-from apps.artifacts.summing import sums_of
+from apps.artifacts.services.curation import lay_aside, make_candidate, take_up, unmake_candidate
+from apps.artifacts.services.register import register
+from apps.carbon.figures.energy import figures_of_runs
 from apps.carbon.models import AppliedFactor
-from apps.carbon.selectors import figures_of_runs
 from apps.core.units import emission_ug, hour_of
 from apps.fleet.choices import SiteKind
 from apps.fleet.services import create_site, register_node

@@ -9,15 +9,15 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.artifacts.calc import data_key, start_key
 from apps.artifacts.choices import CopyState
 from apps.artifacts.models import Alias, Artifact, Copy, LineageEdge
 from apps.artifacts.parsing import parse_gone
 from apps.artifacts.services.copies import note_found
+from apps.artifacts.storage_model import data_key, start_key
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
 from apps.core.models import Job
-from apps.runs.fingerprints import put_fingerprint
+from apps.runs.services.fingerprints import put_fingerprint
 from tests.artifacts.support import a_run, artifact, digest, edge, row, told
 from tests.builders import SmallLab
 from tests.examples import examples

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.artifacts.retention import (
+from apps.artifacts.cleanup.retention import (
     DAY_US,
     DEFAULT_DAYS,
     NEVER,

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.artifacts.models import Artifact, Copy, ReuseTerm
-from apps.artifacts.reuse import MOST_TERMS, TermKind, offers, terms_of_model, terms_of_work, words
-from apps.artifacts.reusing import reusable, terms_of_run
-from apps.artifacts.services.acts import lay_aside, make_candidate
+from apps.artifacts.reuse.index import reusable, terms_of_run
+from apps.artifacts.reuse.similarity import MOST_TERMS, TermKind, offers, terms_of_model, terms_of_work, words
+from apps.artifacts.services.curation import lay_aside, make_candidate
 from apps.core.jobs import work_until_empty
 from apps.core.models import Job
-from apps.runs.fingerprints import put_fingerprint
 from apps.runs.models import Run
+from apps.runs.services.fingerprints import put_fingerprint
 from tests.artifacts.support import a_run, artifact, edge, row, told
 from tests.builders import T0, SmallLab
 from tests.runs.fingerprints import hex64, parsed

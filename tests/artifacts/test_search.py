@@ -13,7 +13,7 @@ from apps.artifacts.searching import by_metric, found_of, metric_values
 from apps.artifacts.selectors import Wanted
 from apps.core.errors import InvalidInput
 from apps.core.units import INT64_MAX
-from apps.runs.fingerprints import put_fingerprint
+from apps.runs.services.fingerprints import put_fingerprint
 from tests.artifacts.support import a_run, artifact, digest, edge, of_data, on, row, settle, told, trained
 from tests.builders import SmallLab, small_lab
 

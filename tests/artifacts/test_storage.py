@@ -5,11 +5,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.artifacts.calc import HOURS_A_YEAR, POWER, Cost, Lot, cost, costs, storage_mj
 from apps.artifacts.choices import Medium
 from apps.artifacts.costs import rate_at, year_of
 from apps.artifacts.models import Copy
 from apps.artifacts.storage import lots_of
+from apps.artifacts.storage_model import HOURS_A_YEAR, POWER, Cost, Lot, cost, costs, storage_mj
 from apps.carbon.models import AppliedFactor
 from apps.carbon.services import apply_factors
 from apps.core.units import INT64_MAX, PPM, emission_ug, hour_of

@@ -6,11 +6,11 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import Membership, User
 from apps.artifacts.choices import LineOutcome
+from apps.artifacts.cleanup.notifications import absent, by_owner, going_soon, to_tell, untold
+from apps.artifacts.cleanup.outcomes import Outcome, note_outcomes
+from apps.artifacts.cleanup.plans import approve, object_to, tell_owners, tell_the_rest, withdraw
+from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Artifact, Notice, Plan
-from apps.artifacts.retention import DAY_US
-from apps.artifacts.services.outcomes import Outcome, note_outcomes
-from apps.artifacts.services.plans import approve, object_to, tell_owners, tell_the_rest, withdraw
-from apps.artifacts.telling import absent, by_owner, going_soon, to_tell, untold
 from apps.core.errors import Conflict, InvalidInput
 from apps.runs.models import Run
 from tests.artifacts.planned import LATER, planned

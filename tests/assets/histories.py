@@ -7,9 +7,9 @@ from django.db import transaction
 from hypothesis import strategies as st
 
 from apps.accounts.models import Project
-from apps.assets import calc
+from apps.assets import amortisation
 from apps.assets.choices import OPENING, EventKind
-from apps.assets.history import Event
+from apps.assets.lifecycle import Event
 from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.services import Embodied, Entry, record, reverse
 from apps.core.errors import Conflict, InvalidInput
@@ -44,7 +44,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.hour = H0
-        monkeypatch.setattr("apps.assets.settling.now_us", lambda: self.hour * US_PER_HOUR)
+        monkeypatch.setattr("apps.assets.services.charge_totals.now_us", lambda: self.hour * US_PER_HOUR)
 
 
 def lived(asset: Asset, told: list[tuple[str, int, int, int, int]], owners: list[Project | None], clock: Clock) -> None:
@@ -63,7 +63,7 @@ def lived(asset: Asset, told: list[tuple[str, int, int, int, int]], owners: list
 
 
 def planned_end(events: list[Event]) -> int | None:
-    life = calc._Life()
+    life = amortisation._Life()
     for event in events:
-        calc._applied(life, event)
+        amortisation._applied(life, event)
     return life.end_hour if life.begun else None

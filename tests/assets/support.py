@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from apps.assets.charging import events_of
 from apps.assets.models import Asset, EmbodiedCharge
 from apps.assets.services import Draft, Embodied, Entry, Facts, register
+from apps.assets.services.charges import events_of
 from apps.core.units import UG_PER_KG, US_PER_HOUR
 from apps.fleet.models import Device
 from tests.builders import T0, SmallLab

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.models import Project
-from apps.accounts.services import create_project
-from apps.assets import calc
-from apps.assets.charging import as_charge, events_of, recharge_lab
+from apps.accounts.services.labs import create_project
+from apps.assets import amortisation
 from apps.assets.choices import ChargeKind
 from apps.assets.models import EmbodiedCharge
 from apps.assets.selectors import Book, Books, Filters, Sums, accounts_of, assets_of, books_of, charged_by, matching
 from apps.assets.services import Draft, Embodied, Entry, Facts, record, register, store
-from apps.assets.services.keeping import differing
+from apps.assets.services.charges import as_charge, events_of, recharge_lab
+from apps.assets.services.recompute import differing
 from apps.assets.sums import COLUMNS, YEAR_HOURS
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.core.units import US_PER_HOUR
@@ -54,7 +54,7 @@ def test_books_are_those_of_the_calculation(lab: SmallLab, clock: Clock) -> None
                     assert found is None
                     continue
                 assert found is not None
-                assert found.account == calc.account(events, charges, hour)
+                assert found.account == amortisation.account(events, charges, hour)
                 assert accounts_of([asset.pk], hour) == {asset.pk: found.account}
                 assert found.life_end_hour == planned_end(before)
             _sums(lab, charges, sorted(H0 + each for each in hours))
@@ -152,7 +152,7 @@ def _spread(books: Mapping[int, Book]) -> tuple[int, int]:
     return isqrt(sum(part * part for part in less.values())), isqrt(sum(part * part for part in more.values()))
 
 
-def _sums(lab: SmallLab, charges: list[calc.Charge], hours: list[int]) -> None:
+def _sums(lab: SmallLab, charges: list[amortisation.Charge], hours: list[int]) -> None:
     """Whatever way a period is cut and grouped, the parts are those of the calculation, up to now."""
     end = NOW // US_PER_HOUR + 1
     wanted: dict[tuple[int | None, str], int] = defaultdict(int)

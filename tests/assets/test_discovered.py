@@ -2,10 +2,10 @@
 
 import pytest
 
-from apps.assets.discovered import Proposal, proposals
+from apps.assets.discovery import Proposal, proposals
 from apps.assets.models import Asset, AssetMeter, DismissedProposal, EmbodiedCharge, LifecycleEvent
 from apps.assets.services import set_meter
-from apps.assets.services.discovery import Chosen, Confirmed, confirm_discovered, dismiss, propose_again
+from apps.assets.services.confirm_discovered import Chosen, Confirmed, confirm_discovered, dismiss, propose_again
 from apps.core.errors import InvalidInput
 from apps.core.jobs import work_until_empty
 from apps.core.units import US_PER_HOUR

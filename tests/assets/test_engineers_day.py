@@ -8,20 +8,20 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import Project
-from apps.accounts.services import create_project
-from apps.assets.books import accounts_of, through
-from apps.assets.calc import second_hand_ug
+from apps.accounts.services.labs import create_project
+from apps.assets.amortisation import second_hand_ug
+from apps.assets.balances import accounts_of, through
 from apps.assets.models import Asset
 from apps.assets.services import Draft, Embodied, Entry, Facts, record, register, set_meter, upgrade
-from apps.carbon.calc import FigureQuery
-from apps.carbon.embodied import embodied, embodied_by
+from apps.carbon.figures.embodied import embodied, embodied_by
+from apps.carbon.figures.query import FigureQuery
 from apps.catalog.selectors import match
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
 from apps.core.models import Job
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.fleet.models import Device
-from apps.runs.services import RunFacts, put_run
+from apps.runs.services.runs import RunFacts, put_run
 from tests.assets.gpus import own_csv
 from tests.assets.support import YEAR
 from tests.builders import T0, SmallLab, W, push

@@ -5,11 +5,11 @@ from uuid import uuid4
 import pytest
 
 from apps.assets.tasks import use_all_job
-from apps.carbon.answers import answer
-from apps.carbon.calc import ALLOCATION, FigureQuery
+from apps.carbon.figures.combined import answer
+from apps.carbon.figures.query import ALLOCATION, FigureQuery
 from apps.core.units import UG_PER_KG, US_PER_HOUR
 from apps.fleet.models import Device
-from apps.runs.services import RunFacts, put_run
+from apps.runs.services.runs import RunFacts, put_run
 from tests.assets.support import bought
 from tests.builders import T0, SmallLab, W, push, small_lab
 

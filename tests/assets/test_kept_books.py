@@ -8,13 +8,13 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from apps.accounts.services import create_project
-from apps.assets.charging import recharge_lab
-from apps.assets.lived import KEPT
+from apps.accounts.services.labs import create_project
+from apps.assets.lifecycle_summary import KEPT
 from apps.assets.models import Asset, EmbodiedCharge
 from apps.assets.selectors import Books, assets_of, books_of
 from apps.assets.services import Draft, Embodied, Entry, Facts, record, register_many, reverse
-from apps.assets.services.keeping import differing
+from apps.assets.services.charges import recharge_lab
+from apps.assets.services.recompute import differing
 from apps.core.units import US_PER_HOUR
 from tests.assets.histories import Clock
 from tests.assets.support import H0, KG, YEAR, bought
@@ -32,14 +32,14 @@ def test_what_differs_is_told_and_mended(lab: SmallLab, clock: Clock, capsys: py
     asset.refresh_from_db()
     right = {name: getattr(asset, name) for name in (*KEPT, "settled_ug", "settled_off_ug")}
     assert right["settled_ug"] == right["brought_ug"] == 120 * KG
-    call_command("derive_books", "--check")
+    call_command("recompute_balances", "--check")
     assert "All books are" in capsys.readouterr().out
     for name, value in (("brought_ug", 1), ("life_end_hour", None), ("settled_ug", 5)):
         Asset.objects.filter(pk=asset.pk).update(**{name: value})
         with pytest.raises(CommandError, match="The books of 1 assets"):
-            call_command("derive_books", "--check")
+            call_command("recompute_balances", "--check")
         assert f"assets {asset.pk}\n" in capsys.readouterr().out
-        call_command("derive_books")
+        call_command("recompute_balances")
         assert "1 are mended" in capsys.readouterr().out
         asset.refresh_from_db()
         assert {name: getattr(asset, name) for name in right} == right

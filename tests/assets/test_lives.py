@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import AuditEntry, Project
-from apps.accounts.services import create_project
+from apps.accounts.services.labs import create_project
 from apps.assets.models import Asset, EmbodiedCharge, LifecycleEvent
 from apps.assets.services import (
     Draft,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from apps.assets.measured import Measured, measured, meter_of
 from apps.assets.services import set_meter
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
+from apps.replacement.measured_use import Measured, measured, meter_of
 from tests.assets.support import H0, bought
 from tests.builders import T0, SmallLab, W, push
 

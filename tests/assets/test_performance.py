@@ -2,8 +2,8 @@
 
 import csv
 
-from apps.assets.performance import DATA, MEASURES, performance_of
 from apps.catalog.selectors import DATA as CATALOGUE
+from apps.replacement.performance import DATA, MEASURES, performance_of
 
 
 def _rows() -> list[dict[str, str]]:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from apps.assets.models import Asset, EmbodiedCharge, LifecycleEvent, RegisterImport
-from apps.assets.services.imports import FileRefused, bring, confirm
-from apps.assets.sheets.drafting import Options
-from apps.assets.sheets.export import OWN, rows
+from apps.assets.services.csv_import import FileRefused, bring, confirm
+from apps.assets.spreadsheets.export import OWN, rows
+from apps.assets.spreadsheets.rows import Options
 from apps.catalog.models import EmbodiedFigure
 from apps.core.errors import Conflict, InvalidInput, TooLarge
 from apps.core.jobs import work_until_empty
-from apps.dashboard.csvs import cell
+from apps.dashboard.csv_response import cell
 from tests.assets.gpus import NETBOX, SNIPE_IT, own_csv
 from tests.assets.support import KG
 from tests.builders import T0, SmallLab, small_lab
@@ -241,7 +241,7 @@ def test_a_semicolon_file_of_another_encoding_and_german_days(lab: SmallLab) -> 
 
 
 def test_a_long_file_is_a_job_with_progress(lab: SmallLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.assets.services.imports.AT_ONCE", 10)
+    monkeypatch.setattr("apps.assets.services.csv_import.AT_ONCE", 10)
     row = brought(lab, own_csv())
     assert (row.state, row.lines, row.lines_done) == ("reading", 41, 0)
     with pytest.raises(Conflict, match="being read"):

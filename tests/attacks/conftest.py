@@ -7,21 +7,21 @@ import pytest
 from django.test import Client
 
 from apps.accounts.choices import Role, TokenKind
-from apps.accounts.invitations import invite
-from apps.accounts.members import remove_member
 from apps.accounts.models import Lab, Project, Token, User
-from apps.accounts.services import issue_node_token, issue_user_token
-from apps.accounts.tokens import create_token
+from apps.accounts.services.invitations import invite
+from apps.accounts.services.labs import issue_node_token, issue_user_token
+from apps.accounts.services.members import remove_member
+from apps.accounts.services.tokens import create_token
 from apps.artifacts.models import Artifact, Copy, Notice, Plan, PlanLine
 from apps.artifacts.services.holds import place_hold
-from apps.assets.services.imports import bring
-from apps.assets.sheets.drafting import Options
+from apps.assets.services.csv_import import bring
+from apps.assets.spreadsheets.rows import Options
 from apps.attribution.calc import Stretch
-from apps.attribution.services import Criteria, claim, drafted_rule, make_rule
-from apps.catalog.calc import Draft
+from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_rule
+from apps.catalog.matching import Draft
 from apps.catalog.models import HardwareModel
 from apps.catalog.services import add_figure, add_model
-from apps.catalog.services.own import Document
+from apps.catalog.services.custom_models import Document
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
 from apps.core.models import Job
@@ -29,12 +29,12 @@ from apps.fleet.models import Device
 from apps.fleet.services import register_node
 from apps.ingest.models import Consumer
 from apps.preflight.choices import RepeatState
-from apps.preflight.findings import decide
 from apps.preflight.models import Avoided, Preflight, Repeat
-from apps.runs.fingerprints import put_fingerprint
+from apps.preflight.services.findings import decide
 from apps.runs.models import Run
-from apps.runs.services import RunFacts, put_run
-from apps.trackers.mlflow.services.sources import SourceIn, add_source
+from apps.runs.services.fingerprints import put_fingerprint
+from apps.runs.services.runs import RunFacts, put_run
+from apps.trackers.mlflow.services.servers import SourceIn, add_source
 from apps.trackers.models import MlflowRun, MlflowSource
 from tests.api.conftest import add_person
 from tests.artifacts.support import edge, row

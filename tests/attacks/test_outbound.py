@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from apps.core import outbound
-from apps.core.addresses import Inside, ip_of, parse_address, why_not
+from apps.core import http_client
 from apps.core.errors import InvalidInput
-from apps.core.outbound import OutboundProblem, ask
-from labcarbon.environment import EnvironmentProblem, read_environment
+from apps.core.http_client import OutboundProblem, ask
+from apps.core.url_allowlist import Inside, ip_of, parse_address, why_not
+from labcarbon.env import EnvironmentProblem, read_environment
 
 NOTHING = Inside()
 
@@ -92,8 +92,8 @@ def test_a_name_with_one_inner_address_among_others_is_refused(monkeypatch: pyte
     def never(*args: Any) -> None:
         raise AssertionError("it was asked")
 
-    monkeypatch.setattr(outbound.socket, "getaddrinfo", two)
-    monkeypatch.setattr(outbound.socket, "socket", never)
+    monkeypatch.setattr(http_client.socket, "getaddrinfo", two)
+    monkeypatch.setattr(http_client.socket, "socket", never)
     with pytest.raises(OutboundProblem, match="inner network"):
         ask(parse_address("https://rebind.example"), "GET", "/", inside=NOTHING, headers={}, seconds=2, most_bytes=10)
 
@@ -105,7 +105,7 @@ def test_the_name_is_asked_for_once_and_the_checked_address_is_connected_to(monk
         asked.append(host)
         return [(2, 1, 6, "", ("127.0.0.1", 1))]
 
-    monkeypatch.setattr(outbound.socket, "getaddrinfo", first)
+    monkeypatch.setattr(http_client.socket, "getaddrinfo", first)
     with pytest.raises(OutboundProblem, match="refuses the connection"):
         ask(parse_address("http://h:1"), "GET", "/", inside=Inside(loopback=True), headers={}, seconds=2, most_bytes=10)
     assert asked == ["h"]

@@ -13,7 +13,7 @@ from django.http import HttpResponseBase
 from django.test import Client
 
 from apps.accounts.choices import CodePurpose, Role
-from apps.accounts.services import issue_code
+from apps.accounts.services.labs import issue_code
 from apps.core.clock import now_us
 from tests.attacks.conftest import HOSTILE, RUN, World, hostile_lab
 from tests.attacks.routes import address, routes

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from apps.accounts.services import create_project
+from apps.accounts.services.labs import create_project
 from apps.attribution.calc import Span, Stretch
-from apps.attribution.derivation import as_span, derive, rules_now
 from apps.attribution.models import Attribution, AttributionRule, Claim
-from apps.attribution.services import (
+from apps.attribution.services.derive import as_span, derive, rules_now
+from apps.attribution.services.rules import (
     Criteria,
     claim,
     drafted_rule,
@@ -24,14 +24,14 @@ from apps.attribution.services import (
     undo_claim,
     withdraw_rule,
 )
-from apps.carbon.calc import FigureQuery
-from apps.carbon.selectors import Figure, figure, figures_by
+from apps.carbon.figures.energy import Figure, figure, figures_by
+from apps.carbon.figures.query import FigureQuery
 from apps.core.jobs import work_until_empty
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.dashboard.figures import total
 from apps.ingest.models import Consumer
 from apps.runs.models import Run
-from apps.runs.services import RunFacts, put_run
+from apps.runs.services.runs import RunFacts, put_run
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
 from tests.examples import examples
 

@@ -9,16 +9,16 @@ from django.test import Client
 
 from apps.accounts.choices import Role
 from apps.accounts.models import Membership, User
-from apps.accounts.services import create_project
-from apps.carbon.selectors import figures_by
+from apps.accounts.services.labs import create_project
+from apps.carbon.figures.energy import figures_by
 from apps.core.jobs import work_until_empty
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.contexts.overview import lab_query
+from apps.dashboard.overview.page import lab_query
 from apps.dashboard.periods import Period
 from apps.fleet.services import register_node
 from apps.ingest.calc import job_run
 from apps.runs.models import Run
-from apps.runs.services import RunFacts, put_run
+from apps.runs.services.runs import RunFacts, put_run
 from tests.builders import T0, SmallLab, W, push
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import HOUR, PERIOD, text_of

@@ -12,15 +12,15 @@ def main() -> None:
     django.setup()
     from django.contrib.sessions.backends.db import SessionStore
 
-    from apps.accounts.services import create_project
+    from apps.accounts.services.labs import create_project
     from apps.core.clock import now_us
     from apps.core.jobs import work_until_empty
     from apps.core.units import US_PER_HOUR
     from apps.fleet.services import create_site, register_node, set_pue, set_static_power
-    from apps.runs.fingerprints import put_fingerprint
     from apps.runs.metric_parsing import Point
-    from apps.runs.metrics import add_points
-    from apps.runs.services import RunFacts, change_run, put_run
+    from apps.runs.services.fingerprints import put_fingerprint
+    from apps.runs.services.metrics import add_points
+    from apps.runs.services.runs import RunFacts, change_run, put_run
     from tests.builders import MINUTE, W, push, small_lab
     from tests.runs.fingerprints import parsed
 
@@ -94,7 +94,7 @@ def _server(small: Any, run: uuid.UUID, now: int) -> None:
     """Add an MLflow server that is away, of which one run was taken and one was not."""
     from apps.accounts.models import Project
     from apps.runs.models import Run
-    from apps.trackers.mlflow.services.sources import SourceIn, add_source
+    from apps.trackers.mlflow.services.servers import SourceIn, add_source
     from apps.trackers.models import MlflowRun, MlflowSource
 
     project = Project.objects.get(lab=small.lab, slug="demo")
@@ -121,12 +121,12 @@ def _server(small: Any, run: uuid.UUID, now: int) -> None:
 
 def _artifacts(small: Any, runs: list[uuid.UUID], now: int) -> str:
     """Tell of a data set, a model made from it in two steps, checkpoints; return the model's digest."""
+    from apps.artifacts.cleanup.plans import make_plan, object_to, tell_owners
+    from apps.artifacts.cleanup.retention import DAY_US
     from apps.artifacts.models import Artifact, Copy
-    from apps.artifacts.retention import DAY_US
-    from apps.artifacts.services.acts import pin, promote
+    from apps.artifacts.services.curation import pin, promote
     from apps.artifacts.services.holds import place_hold
-    from apps.artifacts.services.joining import join_new
-    from apps.artifacts.services.plans import make_plan, object_to, tell_owners
+    from apps.artifacts.services.lineage import join_new
     from tests.artifacts.support import digest, edge, row, told
 
     def at(*paths: str, medium: str = "ssd") -> list[dict[str, str]]:

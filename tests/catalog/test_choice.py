@@ -8,8 +8,8 @@ from django.db import IntegrityError, transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.catalog.calc import trust
 from apps.catalog.choices import FigureMethod
+from apps.catalog.matching import trust
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.catalog.selectors import best_figure, best_figures, figures_of_model
 from tests.builders import T0, SmallLab, small_lab

@@ -11,8 +11,8 @@ from django.core.checks import run_checks
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from apps.catalog import data_files as tables
 from apps.catalog import packs as catalogue_packs
-from apps.catalog import shipped as tables
 from apps.catalog.models import CURRENT, EmbodiedFigure, HardwareModel
 from apps.catalog.packs import DATA, PACKS, all_packs
 from apps.catalog.selectors import best_figure, category_default, model_of, search
@@ -156,7 +156,7 @@ def test_a_pack_that_does_not_exist_is_told_at_start(settings: Any, value: list[
     ("text", "packs"), [("", None), ("all", None), ("none", []), ("a, b", ["a", "b"]), ("all,a", ["all", "a"])]
 )
 def test_the_setting_is_read(monkeypatch: pytest.MonkeyPatch, text: str, packs: list[str] | None) -> None:
-    from labcarbon.environment import read_environment
+    from labcarbon.env import read_environment
 
     monkeypatch.setenv("LABCARBON_DATA_PACKS", text)
     assert read_environment().data_packs == packs

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.catalog.calc import match_key
+from apps.catalog.matching import match_key
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import category_default, match, model_of, suggest
 from apps.catalog.services import add_model

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from apps.accounts import audit
 from apps.accounts.models import AuditEntry
-from apps.catalog.calc import MOST_KG, Draft, completed, kg_to_ug
+from apps.catalog.matching import MOST_KG, Draft, completed, kg_to_ug
 from apps.catalog.models import EmbodiedFigure, Evidence, HardwareModel
 from apps.catalog.selectors import best_figure, evidence_of, model_of
 from apps.catalog.services import add_figure, add_model, retire_model, withdraw_figure
-from apps.catalog.services.own import MOST_EVIDENCE_BYTES, Document
+from apps.catalog.services.custom_models import MOST_EVIDENCE_BYTES, Document
 from apps.core.errors import Conflict, InvalidInput, NotFound, TooLarge
 from apps.core.units import UG_PER_KG
 from tests.builders import T0, SmallLab, small_lab

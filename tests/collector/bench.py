@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labcarbon_collect.meters import Meters
+from labcarbon_collect.monitor.monitor import Station
 from labcarbon_collect.sources.base import Clock, DeviceInfo, Gap, ProcessUse, Reading, SourceFailed
-from labcarbon_collect.spool import Spool
-from labcarbon_collect.spool_room import Room
-from labcarbon_collect.station import Station
+from labcarbon_collect.sources.poller import Meters
+from labcarbon_collect.spool.capacity import Room
+from labcarbon_collect.spool.store import Spool
 
 from tests.collector.readings import GPU, MINUTE, SECOND, T0
 

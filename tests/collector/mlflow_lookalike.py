@@ -11,7 +11,7 @@ _FILES = {
     "mlflow/tracking/context/registry.py": """
 import importlib
 
-_found = ["labcarbon_collect.mlflow_context"]  # by name, as an entry point tells it: no import that a script's code has
+_found = ["labcarbon_collect.mlflow.context"]  # by name, as an entry point tells it: no import that a script's code has
 _providers = [importlib.import_module(name).RunContext() for name in _found]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from labcarbon_collect.sources.base import Clock, Reading
-from labcarbon_collect.sources.nvml import NvmlSource
+from labcarbon_collect.sources.nvidia.source import NvmlSource
 
 from tests.fakes.nvml_driver import FakeDriver
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labcarbon_collect.client import Client, NoDaemon
+from labcarbon_collect.ipc.client import Client, NoDaemon
 
 # For what does not try how long work waits: a busy machine may stop us for longer than people are to wait.
 PATIENT = {"LABCARBON_PATIENCE_S": "30"}

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from labcarbon_collect.energy.windows import Window
 from labcarbon_collect.sources.base import ProcessUse, Reading
 from labcarbon_collect.sources.replay import TraceWriter
-from labcarbon_collect.windows import Window
 
 T0 = 1_793_606_400_000_000  # 2026-11-02 08:00 UTC
 SECOND = 1_000_000

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labcarbon_collect.answer_text import WIDTH, lines
-from labcarbon_collect.preflight import LEVELS, VERDICTS, read_answer
+from labcarbon_collect.api.preflight import LEVELS, VERDICTS, read_answer
+from labcarbon_collect.runs.preflight_text import WIDTH, lines
 
 from tests.collector.asking import DUPLICATE, MATCH
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.run_daemon import gpu_names
+from labcarbon_collect.runs.daemon_link import gpu_names
 
 from tests.collector.asking import DUPLICATE, MATCH, POSSIBLE, UNTIL_TOLD, ask, outcomes
 from tests.collector.processes import AS_PEOPLE, PATIENT, Collector, shell, wait_for

@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import pytest
 
 from apps.accounts.models import Membership, User
-from apps.accounts.services import issue_user_token
+from apps.accounts.services.labs import issue_user_token
 from apps.core.clock import now_us
 from apps.runs.models import Fingerprint, Metric, Run
 from tests.alone import answer_one_at_a_time

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.preflight import NotAsked, read_answer
+from labcarbon_collect.api.preflight import NotAsked, read_answer
 
 from tests.collector.asking import DUPLICATE, POSSIBLE, ask, outcomes
 from tests.collector.processes import Collector

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect import run_facts
-from labcarbon_collect.figures import emission_ug
-from labcarbon_collect.push import forward_runs
+from labcarbon_collect.api.transport import Reply, Transport
+from labcarbon_collect.api.uploader import forward_runs
+from labcarbon_collect.api.wire import BadReply, decode_results, encode_batch, server_time
+from labcarbon_collect.runs import facts
 from labcarbon_collect.sources.base import Gap
-from labcarbon_collect.spool import Spool
-from labcarbon_collect.transport import Reply, Transport
-from labcarbon_collect.wire import BadReply, decode_results, encode_batch, server_time
+from labcarbon_collect.spool.store import Spool
+from labcarbon_collect.totals import emission_ug
 
 from tests.collector.readings import GPU, MINUTE, SECOND, T0, minute, window
 from tests.fakes import labcarbon_server as fakes
@@ -127,13 +127,13 @@ def test_config_gives_the_figures_of_the_closing_line() -> None:
 
 def test_a_run_is_as_recorded(server: fakes.FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put, patch = recorded("run_put.json"), recorded("run_patch.json")
-    monkeypatch.setattr(run_facts, "user_name", lambda: "ana")
-    monkeypatch.setattr(run_facts.socket, "gethostname", lambda: "gpu-3")
+    monkeypatch.setattr(facts, "user_name", lambda: "ana")
+    monkeypatch.setattr(facts.socket, "gethostname", lambda: "gpu-3")
     command = ["/home/ana/.venv/bin/python", "-u", "/home/ana/secret/train.py", "--api-key", "hunter2"]
-    params = run_facts.parse_params(["lr=0.1", "epochs=3", "amp=true", "optimizer=adam", "wandb_token=abc"])
-    made = run_facts.facts(command=command, project="demo", name=None, params=params, node=NODE, started_us=T0 + 123_456)
+    params = facts.parse_params(["lr=0.1", "epochs=3", "amp=true", "optimizer=adam", "wandb_token=abc"])
+    made = facts.facts(command=command, project="demo", name=None, params=params, node=NODE, started_us=T0 + 123_456)
     assert made == put
-    assert run_facts.closing(exit_code=0, killed=False, ended_us=T0 + MINUTE, energy_mj=18_000_000) == patch
+    assert facts.closing(exit_code=0, killed=False, ended_us=T0 + MINUTE, energy_mj=18_000_000) == patch
     spool = Spool(tmp_path)
     spool.runs.post(RUN, "PUT", made)
     spool.runs.post(RUN, "PATCH", patch)

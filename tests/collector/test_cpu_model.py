@@ -7,9 +7,9 @@ from pathlib import Path
 
 import labcarbon_collect
 import pytest
-from labcarbon_collect.cpu_power import identify, thread_power
 from labcarbon_collect.sources.base import Clock, SourceAbsent, SourceFailed
 from labcarbon_collect.sources.cpu_model import CpuModel, modelled_idle_mw
+from labcarbon_collect.sources.cpu_power import identify, thread_power
 
 EPYC = {"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "17", "stepping": "1", "model name": "AMD EPYC 9354"}
 NODE = "0e7b9c1a-0000-4000-8000-00000000000a"

@@ -11,8 +11,8 @@ import uuid
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from labcarbon_collect.lock import AlreadyRunning, take_machine
-from labcarbon_collect.spool import Spool
+from labcarbon_collect.locks import AlreadyRunning, take_machine
+from labcarbon_collect.spool.store import Spool
 
 from tests.collector.processes import Collector, wait_for
 from tests.fakes import labcarbon_server as fakes

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.spool import Spool
+from labcarbon_collect.spool.store import Spool
 
 from tests.collector.processes import Collector, wait_for
 from tests.collector.readings import GPU, check, write_trace

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 from labcarbon_collect.commands.epilog import LONGEST_S, line
-from labcarbon_collect.job_registry import Jobs
-from labcarbon_collect.registry import Denied
-from labcarbon_collect.slurm_facts import job_uuid
+from labcarbon_collect.daemon.job_registry import Jobs
+from labcarbon_collect.daemon.run_registry import Denied
+from labcarbon_collect.slurm.jobs import job_uuid
 
 from tests.collector.bench import FakeWho, Machine, station
 from tests.faults.installation import ROOT

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.failure import OomKills, failure_class
+from labcarbon_collect.runs.failure import OomKills, failure_class
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.windows import Window
+from labcarbon_collect.energy.windows import Window
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "gpu_check.py"
 

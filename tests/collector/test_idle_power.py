@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.idle_power import DAY_US, ENOUGH, idle_bin, percentile_mw
+from labcarbon_collect.energy.idle_power import DAY_US, ENOUGH, idle_bin, percentile_mw
 from labcarbon_collect.sources.base import FLAG_MERGED, FLAG_RECOVERED, ProcessUse
-from labcarbon_collect.spool import Spool
+from labcarbon_collect.spool.store import Spool
 
 from tests.collector.bench import BOOT, FakeWho, Machine, station
 from tests.collector.readings import GPU, minute, window

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from labcarbon_collect import bulk_push
+from labcarbon_collect.api import bulk_uploader
+from labcarbon_collect.api.transport import Transport, Unreachable
 from labcarbon_collect.cli import main
 from labcarbon_collect.commands import import_sacct
-from labcarbon_collect.slurm_text import SACCT
-from labcarbon_collect.transport import Transport, Unreachable
+from labcarbon_collect.slurm.parsers import SACCT
 
-from apps.accounts.services import issue_user_token
+from apps.accounts.services.labs import issue_user_token
 from apps.core.clock import now_us
 from apps.ingest.calc import job_run
 from apps.runs.models import Run
@@ -70,7 +70,7 @@ def test_a_file_of_every_kind_of_job(bring: Import) -> None:
 def test_an_interruption_is_gone_on_from(bring: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = history(tmp_path / "sacct.txt", 50)
     monkeypatch.setattr(import_sacct, "MAX_ROWS", 10)
-    monkeypatch.setattr(bulk_push, "full_jitter", lambda failures: 0.0)
+    monkeypatch.setattr(bulk_uploader, "full_jitter", lambda failures: 0.0)
     sent, call = [0], Transport.call
 
     def failing(transport: Transport, method: str, path: str, body: object = None) -> object:

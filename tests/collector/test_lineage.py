@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from labcarbon_collect.lineage.declared import declared, title
+from labcarbon_collect.api.transport import Transport
 from labcarbon_collect.lineage.forwarded import forwarded
-from labcarbon_collect.lineage.telling import Teller
-from labcarbon_collect.transport import Transport
+from labcarbon_collect.lineage.messages import declared, title
+from labcarbon_collect.lineage.reporters import Teller
 
-from apps.accounts.services import issue_user_token
+from apps.accounts.services.labs import issue_user_token
 from apps.artifacts.models import Artifact, LineageEdge
 from apps.core.clock import now_us
 from apps.runs.models import Run

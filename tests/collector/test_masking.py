@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from labcarbon_collect.masking import MASK, masked_arguments, masked_line, masked_text, secret_name, secret_value
+from labcarbon_collect.redaction import MASK, masked_arguments, masked_line, masked_text, secret_name, secret_value
 
 AWS_ID = "AKIA" + "IOSFODNN7EXAMPLE"  # the vendor's own example, in two pieces for those who scan source code
 AWS_KEY = "wJalrXUtnFEMI/" + "K7MDENG/bPxRfiCYEXAMPLEKEY"

@@ -29,7 +29,7 @@ def test_what_mlflow_loads_is_there_and_loads_nothing_more() -> None:
 
 def test_importing_mlflow_loads_two_small_files_of_ours(scripts: Scripts) -> None:
     done = scripts.run("import sys\nprint(sorted(name for name in sys.modules if name.startswith('labcarbon')))")
-    assert done.output == "['labcarbon_collect', 'labcarbon_collect.mlflow_context']"
+    assert done.output == "['labcarbon_collect', 'labcarbon_collect.mlflow', 'labcarbon_collect.mlflow.context']"
 
 
 def test_the_answer_is_said_before_the_run_is_created(scripts: Scripts, server: fakes.FakeServer) -> None:

@@ -195,7 +195,7 @@ def test_whatever_is_wrong_with_us_the_run_begins(scripts: Scripts) -> None:
     """Its folder is gone; our own package is broken."""
     gone = "import os, shutil\nos.makedirs('/proc/self/cwd/gone'); os.chdir('gone'); os.rmdir('../gone')\n"
     assert scripts.run(f"{gone}{ONE_RUN}").output == "trained"
-    broken = "import sys\nsys.modules['labcarbon_collect.mlflow_process'] = None\n"
+    broken = "import sys\nsys.modules['labcarbon_collect.mlflow.process'] = None\n"
     done = scripts.run(f"{broken}{ONE_RUN}")
     assert (done.output, done.created) == ("trained", [{}])
     assert "labcarbon: this run is not told: ModuleNotFoundError" in done.said

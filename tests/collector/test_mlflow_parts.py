@@ -7,7 +7,7 @@ import socket
 import sys
 
 import pytest
-from labcarbon_collect import ranks
+from labcarbon_collect.runs import distributed
 
 from tests.collector.asking import DUPLICATE
 from tests.collector.mlflow_scripts import ONE_RUN, PART, RUN, UNASKED, Scripts, questions
@@ -83,8 +83,8 @@ def test_a_further_rank_below_run_is_a_part_of_it(scripts: Scripts, server: fake
 
 
 def test_the_ranks_of_a_machine_descend_from_torchruns_agent() -> None:
-    assert ranks.root_pid({}) == os.getpid()
-    assert ranks.root_pid({"TORCHELASTIC_RUN_ID": "none"}) == os.getppid()
+    assert distributed.root_pid({}) == os.getpid()
+    assert distributed.root_pid({"TORCHELASTIC_RUN_ID": "none"}) == os.getppid()
 
 
 def test_what_a_person_types_is_not_asked_about(scripts: Scripts, server: fakes.FakeServer) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from labcarbon_collect import notebook_run
 from labcarbon_collect.notebook_run import NotebookRun, Settings
-from labcarbon_collect.spool import Spool
+from labcarbon_collect.spool.store import Spool
 
 from tests.collector.processes import AS_PEOPLE, Collector, wait_for
 from tests.collector.test_run import FACTOR

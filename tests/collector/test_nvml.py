@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pynvml
 import pytest
-from labcarbon_collect.attribution import device_weights
+from labcarbon_collect.energy.attribution import device_weights
 from labcarbon_collect.sources.base import SourceAbsent
 
 from tests.fakes.nvml_driver import LIB_RM_VERSION_MISMATCH, NO_PERMISSION, process

@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from labcarbon_collect import meter_checks
+from labcarbon_collect.doctor import meters
 from labcarbon_collect.sources.base import SourceFailed
 
 
 def test_no_driver_says_so_and_what_to_install():
     """In a process of its own: here, another test's library may have been loaded before."""
     program = (
-        "from labcarbon_collect.sources.nvml import NvmlSource\n"
+        "from labcarbon_collect.sources.nvidia.source import NvmlSource\n"
         "from labcarbon_collect.sources.base import SourceAbsent\n"
         "import ctypes, pynvml\n"
         "real = ctypes.CDLL\n"
@@ -44,7 +44,7 @@ def test_a_sleeping_gpu_is_never_asked(bench, tmp_path):
     folder = _pci(tmp_path / "sys", "0000:01:00.0", "suspended")
     assert machine.source.open() == ()
     assert machine.poll() == []
-    answer = meter_checks.nvml_check(str(tmp_path / "sys"))
+    answer = meters.nvml_check(str(tmp_path / "sys"))
     assert (answer.state, "0000:01:00.0" in answer.what, "not woken" in answer.what) == ("ok", True, True)
     assert machine.driver.gpus[0].state.calls == 0
 

@@ -7,9 +7,9 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from labcarbon_collect.sources import nvml_power
 from labcarbon_collect.sources.base import Clock, SourceFailed
-from labcarbon_collect.sources.nvml_power import HOLE_US, PowerIntegral
+from labcarbon_collect.sources.nvidia import power
+from labcarbon_collect.sources.nvidia.power import HOLE_US, PowerIntegral
 
 
 def test_a_card_without_a_counter_is_sampled_not_zero(bench):
@@ -65,8 +65,8 @@ def test_a_lost_card_is_a_failure_and_its_absence_a_gap(bench):
 
 def test_only_cards_without_a_counter_are_sampled_and_by_one_thread(bench, monkeypatch):
     """The real thread, on the machine's clock: it samples unevenly, and it ends with the source."""
-    monkeypatch.setattr(nvml_power, "SHORTEST_S", 0.001)
-    monkeypatch.setattr(nvml_power, "LONGEST_S", 0.002)
+    monkeypatch.setattr(power, "SHORTEST_S", 0.001)
+    monkeypatch.setattr(power, "LONGEST_S", 0.002)
     machine = bench("hopper", "pascal", opened=False)
     machine.source = machine.new_source(threaded=True)
     machine.source.open()

@@ -6,8 +6,8 @@ import os
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from labcarbon_collect import once
-from labcarbon_collect.once import Once
+from labcarbon_collect.files import sequential_reader
+from labcarbon_collect.files.sequential_reader import Once
 
 BLOCK = 4096
 MIB = 1 << 20
@@ -16,8 +16,8 @@ MIB = 1 << 20
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch):
     """Holes are believed at once, and of small files, too; the tests of that say so themselves."""
-    monkeypatch.setattr(once, "SETTLED_S", -60.0)
-    monkeypatch.setattr(once, "LEAST_BYTES", 0)
+    monkeypatch.setattr(sequential_reader, "SETTLED_S", -60.0)
+    monkeypatch.setattr(sequential_reader, "LEAST_BYTES", 0)
 
 
 @pytest.fixture
@@ -99,16 +99,16 @@ def test_a_file_without_holes_is_asked_nothing(tmp_path, monkeypatch):
 
 
 def test_a_small_file_is_one_read_and_asked_nothing(tmp_path, reads, monkeypatch):
-    monkeypatch.setattr(once, "LEAST_BYTES", MIB)
+    monkeypatch.setattr(sequential_reader, "LEAST_BYTES", MIB)
     path = _make(tmp_path / "step.pt", [(0, b"head")], MIB)
-    monkeypatch.setattr(once, "_Holes", lambda *_: pytest.fail("asked for holes"))
+    monkeypatch.setattr(sequential_reader, "_Holes", lambda *_: pytest.fail("asked for holes"))
     assert _read(path) == path.read_bytes()
     assert [count for count in reads if count] == [MIB]
 
 
 def test_a_hole_of_what_was_just_written_is_read(tmp_path, reads, monkeypatch):
     """A file system may call a hole what is still on its way to the disk."""
-    monkeypatch.setattr(once, "SETTLED_S", 60.0)
+    monkeypatch.setattr(sequential_reader, "SETTLED_S", 60.0)
     path = _make(tmp_path / "model.pt", [], 4 * MIB)
     os.utime(path, (0, 0))  # as a copy that keeps times
     assert _read(path) == bytes(4 * MIB)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.patience import patience_of
+from labcarbon_collect.timeouts import patience_of
 
 from tests.collector.asking import ask
 from tests.collector.mlflow_scripts import Scripts

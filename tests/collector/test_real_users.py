@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.client import Client, NoDaemon
-from labcarbon_collect.daemon import Daemon, Settings
-from labcarbon_collect.meter_checks import nvml_check
+from labcarbon_collect.daemon.daemon import Daemon, Settings
+from labcarbon_collect.doctor.meters import nvml_check
+from labcarbon_collect.ipc.client import Client, NoDaemon
+from labcarbon_collect.processes.consumers import Who
 from labcarbon_collect.sources.cpu_model import modelled_idle_mw
-from labcarbon_collect.spool import Spool
-from labcarbon_collect.who import Who
+from labcarbon_collect.spool.store import Spool
 
 from tests.collector.users import ALICE, BOB, DAEMON, running, unprivileged
 from tests.fakes.nvml_driver import FakeDriver, process

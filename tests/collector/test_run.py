@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from labcarbon_collect import job, run_facts
-from labcarbon_collect.figures import closing_line, per_cent, three_digits
-from labcarbon_collect.socket_server import SocketServer
-from labcarbon_collect.spool import Spool
+from labcarbon_collect.ipc.server import SocketServer
+from labcarbon_collect.runs import facts as run_facts
+from labcarbon_collect.runs import process as job
+from labcarbon_collect.spool.store import Spool
+from labcarbon_collect.totals import closing_line, per_cent, three_digits
 
 from tests.collector.processes import AS_PEOPLE, Collector, shell, wait_for
 from tests.fakes import labcarbon_server as fakes

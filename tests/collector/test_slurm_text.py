@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from labcarbon_collect.slurm import new_mark
-from labcarbon_collect.slurm_facts import JobFacts, bulk_row, exit_code, job_of_environment, job_uuid, run_name, state_of
-from labcarbon_collect.slurm_text import (
+from labcarbon_collect.slurm.commands import new_mark
+from labcarbon_collect.slurm.jobs import JobFacts, bulk_row, exit_code, job_of_environment, job_uuid, run_name, state_of
+from labcarbon_collect.slurm.parsers import (
     NotSacct,
     gpu_indices,
     sacct_jobs,

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.slurm import Slurm, SlurmAway
-from labcarbon_collect.slurm_facts import job_uuid
-from labcarbon_collect.slurm_text import SACCT
-from labcarbon_collect.slurm_watch import FORGET_US, ROUND_US, JobWatch
-from labcarbon_collect.spool import Spool
-from labcarbon_collect.users import UserNames
+from labcarbon_collect.pseudonyms import UserNames
+from labcarbon_collect.slurm.commands import Slurm, SlurmAway
+from labcarbon_collect.slurm.jobs import job_uuid
+from labcarbon_collect.slurm.parsers import SACCT
+from labcarbon_collect.slurm.watcher import FORGET_US, ROUND_US, JobWatch
+from labcarbon_collect.spool.store import Spool
 
 T0 = 1_793_606_400_000_000
 SECOND = 1_000_000

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.client import Client, NoDaemon
-from labcarbon_collect.registry import Denied
-from labcarbon_collect.socket_server import MAX_LINE_BYTES, SocketServer
-from labcarbon_collect.users import own_name
+from labcarbon_collect.daemon.run_registry import Denied
+from labcarbon_collect.ipc.client import Client, NoDaemon
+from labcarbon_collect.ipc.server import MAX_LINE_BYTES, SocketServer
+from labcarbon_collect.pseudonyms import own_name
 
 from tests.collector.processes import Collector
 

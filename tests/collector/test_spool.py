@@ -13,12 +13,12 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from labcarbon_collect.energy.windows import Anchor
 from labcarbon_collect.sources.base import FLAG_MERGED, Gap
-from labcarbon_collect.spool import Batch, Spool
-from labcarbon_collect.spool_merge import LEVELS_US, merged
-from labcarbon_collect.spool_room import Room, keep_acknowledged, recover_acknowledged
-from labcarbon_collect.spool_schema import FILE, SpoolFull
-from labcarbon_collect.windows import Anchor
+from labcarbon_collect.spool.capacity import Room, keep_acknowledged, recover_acknowledged
+from labcarbon_collect.spool.compaction import LEVELS_US, merged
+from labcarbon_collect.spool.schema import FILE, SpoolFull
+from labcarbon_collect.spool.store import Batch, Spool
 
 from tests.collector.readings import GPU, MINUTE, T0, check, minute, total_mj
 
@@ -238,9 +238,8 @@ def test_gaps_leave_with_the_batch_that_carried_them(home: Path) -> None:
 def test_another_process_that_looks_in_does_not_take_the_journal_away(home: Path) -> None:
     """As a daemon: two connections in one process; then somebody else opens and closes the spool."""
     spool, second = filled(home, 1), Spool(home)
-    script = (
-        "import sys; from pathlib import Path; from labcarbon_collect.spool import Spool; s = Spool(Path(sys.argv[1])); "
-    )
+    imports = "import sys; from pathlib import Path; from labcarbon_collect.spool.store import Spool"
+    script = f"{imports}; s = Spool(Path(sys.argv[1])); "
     look = [sys.executable, "-c", script + "print(s.depth().rows); s.close()", str(home)]
     for expected in (1, 2, 3):
         assert int(subprocess.run(look, capture_output=True, text=True, check=True).stdout) == expected

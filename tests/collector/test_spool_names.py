@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.spool import Spool
-from labcarbon_collect.spool_names import settle_names, told_key
-from labcarbon_collect.users import DROP, HASH, UserNames
-from labcarbon_collect.windows import Anchor
+from labcarbon_collect.energy.windows import Anchor
+from labcarbon_collect.pseudonyms import DROP, HASH, UserNames
+from labcarbon_collect.spool.pseudonymise import settle_names, told_key
+from labcarbon_collect.spool.store import Spool
 
 from tests.collector.readings import GPU, T0, minute
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.attribution import device_weights, idle_part_mj, processor_weights, used_since
-from labcarbon_collect.push import Pusher
+from labcarbon_collect.api.transport import Transport
+from labcarbon_collect.api.uploader import Pusher
+from labcarbon_collect.energy.attribution import device_weights, idle_part_mj, processor_weights, used_since
 from labcarbon_collect.sources.base import ProcessUse
-from labcarbon_collect.spool import Spool
-from labcarbon_collect.spool_room import give_up_ballast
-from labcarbon_collect.spool_schema import SpoolFull
-from labcarbon_collect.transport import Transport
+from labcarbon_collect.spool.capacity import give_up_ballast
+from labcarbon_collect.spool.schema import SpoolFull
+from labcarbon_collect.spool.store import Spool
 
 from tests.collector.bench import BOOT, CPU, NODE, FakeWho, Machine, station
 from tests.collector.readings import GPU, MINUTE, check, total_mj

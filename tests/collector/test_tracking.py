@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect import failure
 from labcarbon_collect.config import Login
-from labcarbon_collect.metric_sender import MOST_POINTS, MetricSender, points_of
+from labcarbon_collect.runs import failure
+from labcarbon_collect.runs.metrics import MOST_POINTS, MetricSender, points_of
 from labcarbon_collect.tracking import exit_code, told_params
 
 from tests.collector.asking import DUPLICATE

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from labcarbon_collect import users as module
+from labcarbon_collect import pseudonyms as module
 from labcarbon_collect.identity import Refused
-from labcarbon_collect.users import DROP, HASH, KEEP, PSEUDONYM, UserNames, own_names, user_names
-from labcarbon_collect.who import Who
+from labcarbon_collect.processes.consumers import Who
+from labcarbon_collect.pseudonyms import DROP, HASH, KEEP, PSEUDONYM, UserNames, own_names, user_names
 
 from tests.collector.processes import Collector, shell, wait_for
 from tests.fakes import labcarbon_server as fakes

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.machine import machine_facts
-from labcarbon_collect.slurm_facts import JobFacts, bulk_row, patch_body, put_body
+from labcarbon_collect.inventory import machine_facts
+from labcarbon_collect.slurm.jobs import JobFacts, bulk_row, patch_body, put_body
 from labcarbon_collect.sources.rapl import RaplSource
 
 from tests.collector.machines import board, disk, proc

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labcarbon_collect.cpu_tally import CpuTally
-from labcarbon_collect.cpu_time import tick_us
-from labcarbon_collect.procfs import parse_stat
-from labcarbon_collect.who import RegistrationRefused, Who
+from labcarbon_collect.processes.consumers import RegistrationRefused, Who
+from labcarbon_collect.processes.cpu_accounting import CpuTally
+from labcarbon_collect.processes.cpu_time import tick_us
+from labcarbon_collect.processes.procfs import parse_stat
 
 from tests.fakes.proc_tree import ProcTree
 
@@ -22,7 +22,7 @@ JOB = "0::/system.slice/slurmstepd.scope/job_17/step_0/user/task_0"
 def only_root_has_a_name(monkeypatch):
     """Whoever has an account on this machine: the other users of the fake /proc are numbers."""
     names = {0: SimpleNamespace(pw_name="root")}
-    monkeypatch.setattr("labcarbon_collect.users.pwd", SimpleNamespace(getpwuid=names.__getitem__))
+    monkeypatch.setattr("labcarbon_collect.pseudonyms.pwd", SimpleNamespace(getpwuid=names.__getitem__))
 
 
 @pytest.fixture
@@ -281,7 +281,7 @@ def test_end_with_less_than_was_seen_takes_nothing_away(tree, who):
 
 
 def test_a_consumer_long_gone_is_forgotten_and_others_are_not(tree, who, monkeypatch):
-    monkeypatch.setattr("labcarbon_collect.who._FORGET_EVERY", 10)
+    monkeypatch.setattr("labcarbon_collect.processes.consumers._FORGET_EVERY", 10)
     tree.put(50, uid=0, comm="stays")
     tree.put(60, uid=0, comm="goes")
     who.snapshot()

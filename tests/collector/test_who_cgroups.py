@@ -9,9 +9,9 @@ import csv
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.cgroups import cluster_name, consumer_of_cgroup
-from labcarbon_collect.users import DROP, HASH, UserNames
-from labcarbon_collect.who import Who
+from labcarbon_collect.processes.cgroups import cluster_name, consumer_of_cgroup
+from labcarbon_collect.processes.consumers import Who
+from labcarbon_collect.pseudonyms import DROP, HASH, UserNames
 
 from tests.fakes.proc_tree import ProcTree
 

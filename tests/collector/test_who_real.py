@@ -12,8 +12,8 @@ import uuid
 from pathlib import Path
 
 import pytest
-from labcarbon_collect import meter_checks
-from labcarbon_collect.who import RegistrationRefused, Who
+from labcarbon_collect.doctor import meters
+from labcarbon_collect.processes.consumers import RegistrationRefused, Who
 
 from tests.collector.users import ALICE, BOB, DAEMON, SHELL_SPIN, running, unprivileged
 
@@ -63,7 +63,7 @@ def test_a_look_is_cheap_and_reads_no_environment():
         "import sys\n"
         "opened = []\n"
         "sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == 'open' else None)\n"
-        "from labcarbon_collect.who import Who\n"
+        "from labcarbon_collect.processes.consumers import Who\n"
         "import os\n"
         "who = Who()\n"
         "for _ in range(4): who.snapshot()\n"
@@ -150,7 +150,7 @@ def daemons_work_in_the_dark(answer, wait, folder, alice):
         return
     who = Who(str(folder), cluster="here")
     who.snapshot()
-    answer(who.consumer_of(alice), meter_checks.hidepid_check(str(folder)).state)
+    answer(who.consumer_of(alice), meters.hidepid_check(str(folder)).state)
     try:
         who.register("run-of-alice", alice, ALICE)
     except RegistrationRefused as refused:

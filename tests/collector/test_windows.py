@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from labcarbon_collect.energy.windows import HOUR_US, Anchor, Settled, Window, WindowBuilder, last_cut, next_cut
 from labcarbon_collect.sources.base import FLAG_RECOVERED, Gap, Reading
-from labcarbon_collect.windows import HOUR_US, Anchor, Settled, Window, WindowBuilder, last_cut, next_cut
 
 from tests.collector.readings import GPU, MINUTE, SECOND, T0, check, reading, total_mj
 

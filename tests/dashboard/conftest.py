@@ -5,7 +5,7 @@ from django.test import Client
 
 from apps.accounts.choices import Role
 from apps.accounts.models import Membership, User
-from apps.accounts.services import create_lab
+from apps.accounts.services.labs import create_lab
 from tests.builders import T0, SmallLab, small_lab
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from apps.assets.models import Asset
 from apps.assets.tasks import use_all_job
-from apps.catalog.calc import match_key
+from apps.catalog.matching import match_key
 from apps.catalog.models import HardwareModel
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty

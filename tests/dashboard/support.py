@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.accounts.models import Project
 from apps.core.jobs import work_until_empty
 from apps.core.units import US_PER_HOUR
-from apps.runs.services import RunFacts, put_run
+from apps.runs.services.runs import RunFacts, put_run
 from tests.builders import MINUTE, T0, SmallLab, W, push
 
 HOUR = T0 // US_PER_HOUR

@@ -12,17 +12,17 @@ from django.test import Client
 
 from apps.accounts.choices import Role
 from apps.accounts.models import AuditEntry, Membership, Project, User
-from apps.artifacts.calc import HOURS_A_YEAR, POWER, storage_mj
 from apps.artifacts.choices import Medium
 from apps.artifacts.models import Artifact, Copy, LineageEdge
 from apps.artifacts.selectors import lineage
-from apps.artifacts.services.acts import pin
+from apps.artifacts.services.curation import pin
+from apps.artifacts.storage_model import HOURS_A_YEAR, POWER, storage_mj
 from apps.core.clock import now_us
-from apps.dashboard.contexts import artifact as artifact_shown
+from apps.dashboard.artifacts import detail as artifact_shown
 from apps.fleet.services import set_pue
 from apps.runs.metric_parsing import Point
-from apps.runs.metrics import add_points
 from apps.runs.models import Run
+from apps.runs.services.metrics import add_points
 from tests.artifacts.support import a_run, artifact, digest, edge, on, row, told
 from tests.artifacts.test_lineage import chain
 from tests.builders import T0, SmallLab

@@ -10,11 +10,11 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.dashboard.contexts.artifact_card import _line, _safe
-from apps.runs.fingerprints import put_fingerprint
+from apps.dashboard.artifacts.model_card import _line, _safe
 from apps.runs.metric_parsing import Point
-from apps.runs.metrics import add_points
 from apps.runs.models import Run
+from apps.runs.services.fingerprints import put_fingerprint
+from apps.runs.services.metrics import add_points
 from tests.artifacts.support import a_run, artifact, digest, edge, row, told
 from tests.builders import T0, SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, figures_on, text_of, use

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from apps.dashboard.calc import size
-from apps.dashboard.contexts.artifact_keeping import reuse_short, reuse_words
+from apps.dashboard.artifacts.storage_cost import reuse_short, reuse_words
+from apps.dashboard.formatting import size
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.models import Project
-from apps.artifacts.calc import HOURS_A_YEAR, POWER, storage_mj
 from apps.artifacts.choices import Medium
 from apps.artifacts.models import Artifact, Copy
-from apps.artifacts.services.acts import pin
+from apps.artifacts.services.curation import pin
+from apps.artifacts.storage_model import HOURS_A_YEAR, POWER, storage_mj
 from apps.core.clock import now_us
 from apps.core.units import INT64_MAX
-from apps.dashboard.contexts.artifacts import end_of
+from apps.dashboard.artifacts.list import end_of
 from apps.fleet.services import set_pue
 from tests.artifacts.support import a_run, artifact, digest, edge, on, row, told
 from tests.builders import T0, SmallLab

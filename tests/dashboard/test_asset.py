@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.accounts.services import create_project
-from apps.assets.charging import events_of
+from apps.accounts.services.labs import create_project
 from apps.assets.models import Asset, AssetMeter, EmbodiedCharge, LifecycleEvent, StoredVolume
 from apps.assets.services import Embodied, Entry, record, reverse
+from apps.assets.services.charges import events_of
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
 from tests.assets.support import KG, YEAR, bought
@@ -34,7 +34,7 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.fixture(autouse=True)
 def _then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.dashboard.access.now_us", lambda: NOW)
+    monkeypatch.setattr("apps.dashboard.decorators.now_us", lambda: NOW)
 
 
 def at(hours: int) -> int:

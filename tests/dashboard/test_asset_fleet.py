@@ -19,7 +19,7 @@ NOW = T0 + 2 * YEAR * US_PER_HOUR  # 1 Nov 2028
 
 @pytest.fixture(autouse=True)
 def _then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.dashboard.access.now_us", lambda: NOW)
+    monkeypatch.setattr("apps.dashboard.decorators.now_us", lambda: NOW)
 
 
 def test_empty_it_names_the_next_step(lab: SmallLab, owner: Client) -> None:

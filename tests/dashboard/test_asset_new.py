@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import AuditEntry
-from apps.accounts.services import create_project
+from apps.accounts.services.labs import create_project
 from apps.assets.models import Asset, AssetMeter, LifecycleEvent
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.catalog.selectors import best_figure
@@ -28,7 +28,7 @@ TOLD = {
 
 @pytest.fixture(autouse=True)
 def _then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.dashboard.access.now_us", lambda: NOW)
+    monkeypatch.setattr("apps.dashboard.decorators.now_us", lambda: NOW)
 
 
 def registered(client: Client, **more: Any) -> Asset:

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from apps.accounts.services import create_project
+from apps.accounts.services.labs import create_project
 from apps.assets.services import Entry, record
 from tests.assets.support import bought
 from tests.builders import T0, SmallLab, small_lab
@@ -13,7 +13,7 @@ from tests.dashboard.test_asset import DAY, NOW, at, page_of, state
 
 @pytest.fixture(autouse=True)
 def _then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.dashboard.access.now_us", lambda: NOW)
+    monkeypatch.setattr("apps.dashboard.decorators.now_us", lambda: NOW)
 
 
 REFUSED: tuple[tuple[dict[str, str], int, str], ...] = (

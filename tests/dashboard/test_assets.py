@@ -5,7 +5,7 @@ import re
 import pytest
 from django.test import Client
 
-from apps.accounts.services import create_project
+from apps.accounts.services.labs import create_project
 from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.services import Draft, Embodied, Entry, Facts, record, register_many
 from apps.core.units import US_PER_HOUR
@@ -39,7 +39,7 @@ def test_empty_it_names_the_next_steps(lab: SmallLab, owner: Client, viewer: Cli
 def test_the_totals_are_the_headline_and_the_sum_of_the_rows(
     lab: SmallLab, owner: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.dashboard.access.now_us", lambda: T0 + 2 * YEAR * US_PER_HOUR)
+    monkeypatch.setattr("apps.dashboard.decorators.now_us", lambda: T0 + 2 * YEAR * US_PER_HOUR)
     for i in range(3):
         bought(lab, kg=100 + i, name=f"GPU {i}")
     gone = bought(lab, kg=40, name="Old one")

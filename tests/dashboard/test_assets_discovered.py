@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.assets.discovered import proposals
+from apps.assets.discovery import proposals
 from apps.assets.models import Asset, LifecycleEvent
 from apps.core.clock import now_us
 from apps.core.units import US_PER_HOUR, hour_of

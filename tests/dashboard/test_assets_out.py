@@ -7,9 +7,9 @@ import pytest
 from django.test import Client
 
 from apps.assets.models import Asset
-from apps.assets.sheets.formats import OWN
-from apps.dashboard.contexts.assets_labels import code
-from apps.dashboard.csvs import cell
+from apps.assets.spreadsheets.formats import OWN
+from apps.dashboard.assets.labels import code
+from apps.dashboard.csv_response import cell
 from tests.assets.support import bought
 from tests.builders import SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
@@ -30,7 +30,7 @@ def test_the_register_as_csv_runs_in_no_spreadsheet(lab: SmallLab, owner: Client
 
 @pytest.mark.parametrize("text", ["=1", "'=1", "''-1", " x", "' x", "plain", "'plain", "", "\t1", "'"])
 def test_what_a_cell_says_can_be_had_back(text: str) -> None:
-    from apps.assets.sheets.cells import unescaped
+    from apps.assets.spreadsheets.cells import unescaped
 
     assert unescaped(cell(text)) == text
 

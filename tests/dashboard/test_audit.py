@@ -11,10 +11,10 @@ import pytest
 from django.test import Client
 
 from apps.accounts.audit import record, verify
-from apps.accounts.calc import entry_digest
 from apps.accounts.choices import Act, CodePurpose, Role
+from apps.accounts.credentials import entry_digest
 from apps.accounts.models import AuditEntry
-from apps.accounts.services import issue_code
+from apps.accounts.services.labs import issue_code
 from apps.core.clock import now_us
 from tests.api.conftest import Caller, add_person
 from tests.builders import T0, SmallLab, small_lab

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.accounts.services import issue_user_token
+from apps.accounts.services.labs import issue_user_token
 from apps.artifacts import costs
-from apps.artifacts.calc import HOURS_A_YEAR, POWER, break_even, in_ppm, storage_mj
 from apps.artifacts.choices import Medium
+from apps.artifacts.cleanup.plans import choose
+from apps.artifacts.cleanup.totals import kept_with, sums_of
 from apps.artifacts.costs import making_again
 from apps.artifacts.models import Artifact, Copy, Plan
-from apps.artifacts.services.plans import choose
-from apps.artifacts.summing import kept_with, sums_of
-from apps.carbon.selectors import Figure
+from apps.artifacts.storage_model import HOURS_A_YEAR, POWER, break_even, in_ppm, storage_mj
+from apps.carbon.figures.energy import Figure
 from apps.carbon.services import apply_factors
 from apps.core.clock import now_us
-from apps.dashboard.calc import THIN
+from apps.dashboard.formatting import THIN
 from apps.fleet.services import set_pue
 from apps.runs.models import Run
 from tests.api.conftest import Caller

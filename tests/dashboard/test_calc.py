@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.dashboard.calc import (
+from apps.dashboard.formatting import (
     ENERGY,
     Part,
     Range,

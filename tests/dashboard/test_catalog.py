@@ -10,12 +10,12 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from apps.accounts.models import AuditEntry
-from apps.catalog.calc import Draft
+from apps.catalog.matching import Draft
 from apps.catalog.models import EmbodiedFigure, Evidence, HardwareModel
 from apps.catalog.packs import all_packs, pack_of
 from apps.catalog.selectors import best_figure, model_of
 from apps.catalog.services import add_figure, add_model
-from apps.catalog.services.own import MOST_EVIDENCE_BYTES
+from apps.catalog.services.custom_models import MOST_EVIDENCE_BYTES
 from apps.core.units import UG_PER_KG
 from tests.builders import T0, SmallLab
 from tests.dashboard.conftest import client_of

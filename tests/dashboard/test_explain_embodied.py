@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.accounts.services import create_project
+from apps.accounts.services.labs import create_project
 from apps.assets.choices import ChargeKind
 from apps.assets.models import Asset
 from apps.assets.services import Draft, Embodied, Entry, Facts, record, register, set_meter, store
 from apps.assets.tasks import use_all_job
-from apps.carbon.calc import ALLOCATION, INVENTORY, TOGETHER, FigureQuery
+from apps.carbon.figures.query import ALLOCATION, INVENTORY, TOGETHER, FigureQuery
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.core.units import US_PER_HOUR
 from tests.assets.support import H0, KG, YEAR, bought
@@ -33,7 +33,7 @@ THIN = "\u202f"
 
 @pytest.fixture(autouse=True)
 def _later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.dashboard.access.now_us", lambda: NOW)
+    monkeypatch.setattr("apps.dashboard.decorators.now_us", lambda: NOW)
 
 
 def query(metric: str = ALLOCATION, **changes: Any) -> FigureQuery:

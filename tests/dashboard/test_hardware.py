@@ -5,11 +5,11 @@ import re
 import pytest
 from django.test import Client
 
-from apps.accounts.services import create_project
+from apps.accounts.services.labs import create_project
 from apps.assets.services import Entry, record, set_meter, store
 from apps.assets.tasks import use_all_job
-from apps.carbon.answers import answer
-from apps.carbon.calc import ALLOCATION, TOGETHER, FigureQuery
+from apps.carbon.figures.combined import answer
+from apps.carbon.figures.query import ALLOCATION, TOGETHER, FigureQuery
 from apps.core.units import US_PER_HOUR
 from tests.assets.support import H0, KG, YEAR, bought
 from tests.builders import T0, SmallLab, small_lab
@@ -32,7 +32,7 @@ QUERY = FigureQuery(metric=TOGETHER, from_hour=H0 - 32, to_hour=H0 + 184)
 
 @pytest.fixture(autouse=True)
 def _later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.dashboard.access.now_us", lambda: NOW)
+    monkeypatch.setattr("apps.dashboard.decorators.now_us", lambda: NOW)
 
 
 def _filled() -> SmallLab:

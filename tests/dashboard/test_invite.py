@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 
 from apps.accounts.choices import Role
-from apps.accounts.invitations import LIFE_US, invite
 from apps.accounts.models import Invitation, Membership, User
+from apps.accounts.services.invitations import LIFE_US, invite
 from apps.core.clock import now_us
 from tests.builders import SmallLab, small_lab
 from tests.dashboard.conftest import client_of

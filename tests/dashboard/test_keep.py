@@ -10,9 +10,9 @@ from django.test import Client
 
 from apps.assets.models import AssetMeter, EmbodiedCharge
 from apps.assets.services import Entry, record
-from apps.carbon.keep_words import an, years
 from apps.catalog.models import EmbodiedFigure
 from apps.core.clock import now_us
+from apps.replacement.text import an, years
 from tests.assets.support import bought
 from tests.builders import SmallLab, small_lab
 from tests.dashboard.conftest import client_of

@@ -10,11 +10,11 @@ from django.test import Client
 
 from apps.accounts.choices import CodePurpose, Role
 from apps.accounts.models import Lab, Membership, Project, User
-from apps.accounts.services import create_lab, issue_code, issue_user_token
+from apps.accounts.services.labs import create_lab, issue_code, issue_user_token
 from apps.core.clock import now_us
 from apps.fleet.models import Site
 from apps.fleet.selectors import zone_at
-from apps.runs.services import RunFacts, put_run
+from apps.runs.services.runs import RunFacts, put_run
 from tests.api.conftest import Caller
 from tests.builders import T0, SmallLab, small_lab
 from tests.dashboard.conftest import client_of

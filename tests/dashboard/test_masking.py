@@ -7,9 +7,9 @@ from django.test import Client
 
 from apps.accounts.choices import PersonView, Role
 from apps.accounts.models import Lab, Membership, User
-from apps.accounts.services import issue_user_token
+from apps.accounts.services.labs import issue_user_token
 from apps.core.clock import now_us
-from apps.runs.services import RunFacts, put_run
+from apps.runs.services.runs import RunFacts, put_run
 from tests.builders import T0, SmallLab
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import PERIOD, gpu, text_of

@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import OneTimeCode
-from apps.carbon.calc import FigureQuery
-from apps.carbon.selectors import figure
+from apps.carbon.figures.energy import figure
+from apps.carbon.figures.query import FigureQuery
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
 from apps.core.units import US_PER_HOUR

@@ -8,7 +8,7 @@ from django.test import Client
 
 from apps.accounts.choices import CodePurpose
 from apps.accounts.models import OneTimeCode
-from apps.accounts.services import spend_code
+from apps.accounts.services.labs import spend_code
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
 from apps.fleet.choices import SiteKind

@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 
 from apps.accounts.choices import PersonView, Role
-from apps.accounts.invitations import invite
 from apps.accounts.models import AuditEntry, Invitation, Lab, Membership, OneTimeCode, Token, User
-from apps.accounts.services import CodePurpose, issue_code, issue_user_token
+from apps.accounts.services.invitations import invite
+from apps.accounts.services.labs import CodePurpose, issue_code, issue_user_token
 from apps.core.clock import now_us
 from tests.api.conftest import Caller, add_person
 from tests.builders import SmallLab, small_lab

@@ -4,7 +4,7 @@ from django.test import Client
 
 from apps.accounts.choices import Role
 from apps.accounts.models import Membership, User
-from apps.attribution.services import Criteria, drafted_rule, make_rule
+from apps.attribution.services.rules import Criteria, drafted_rule, make_rule
 from apps.core.jobs import work_until_empty
 from tests.builders import T0, SmallLab
 from tests.dashboard.conftest import client_of

@@ -2,8 +2,8 @@
 
 from django.test import Client
 
+from apps.artifacts.cleanup.plans import object_to
 from apps.artifacts.models import Pin
-from apps.artifacts.services.plans import object_to
 from tests.artifacts.planned import LATER, approved, finished_run, planned
 from tests.builders import SmallLab
 from tests.dashboard.test_break_even import api_of, csv_of, page_of

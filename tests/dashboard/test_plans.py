@@ -12,13 +12,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import AuditEntry, Project, User
+from apps.artifacts.cleanup.plans import approve, make_plan, tell_owners
+from apps.artifacts.cleanup.proposals import days_of
+from apps.artifacts.cleanup.retention import DAY_US, DEFAULT_DAYS
 from apps.artifacts.models import Artifact, Copy, Notice, Plan, RetentionDays
-from apps.artifacts.proposing import days_of
-from apps.artifacts.retention import DAY_US, DEFAULT_DAYS
-from apps.artifacts.services.plans import approve, make_plan, tell_owners
 from apps.core.clock import now_us, utc
 from apps.core.jobs import work_until_empty
-from apps.dashboard.contexts import plans as shown_plans
+from apps.dashboard.artifacts import cleanup as shown_plans
 from apps.runs.models import Run
 from tests.artifacts.support import a_run, edge, row, told
 from tests.builders import T0, SmallLab, W, push

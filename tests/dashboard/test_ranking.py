@@ -9,20 +9,20 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import Project
-from apps.accounts.services import create_project
-from apps.assets.calc import Charge
+from apps.accounts.services.labs import create_project
+from apps.assets.amortisation import Charge
 from apps.assets.models import EmbodiedCharge
 from apps.assets.services import set_meter
 from apps.attribution.calc import Stretch
-from apps.attribution.services import claim
-from apps.carbon.calc import FigureQuery
+from apps.attribution.services.rules import claim
+from apps.carbon.figures.energy import figure
+from apps.carbon.figures.query import FigureQuery
 from apps.carbon.ranking import ranking
-from apps.carbon.selectors import figure
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
 from apps.core.units import US_PER_HOUR, hour_of
-from apps.energy.idle import set_idle_policy
 from apps.energy.models import IdleShare
+from apps.energy.services.idle import set_idle_policy
 from apps.fleet.models import Device
 from apps.fleet.services import create_site, register_node
 from apps.ingest.models import Consumer

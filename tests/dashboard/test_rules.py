@@ -7,7 +7,7 @@ from django.test import Client
 
 from apps.accounts.choices import PersonView
 from apps.accounts.models import AuditEntry, Lab
-from apps.accounts.services import create_project
+from apps.accounts.services.labs import create_project
 from apps.attribution.models import AttributionRule
 from apps.core.jobs import work_until_empty
 from tests.builders import MINUTE, T0, SmallLab, W, push

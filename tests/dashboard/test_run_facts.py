@@ -7,9 +7,9 @@ from uuid import UUID
 from django.test import Client
 
 from apps.preflight.models import Repeat
-from apps.runs.fingerprints import put_fingerprint
+from apps.runs.match_keys import Parts, tier_keys
 from apps.runs.models import ExternalId, Fingerprint, Metric, MetricPoint, Run, TierKey
-from apps.runs.tiers import Parts, tier_keys
+from apps.runs.services.fingerprints import put_fingerprint
 from tests.builders import SmallLab
 from tests.dashboard.support import HOSTILE, queries, text_of, use
 from tests.runs.fingerprints import hex64, parsed

@@ -8,9 +8,9 @@ import pytest
 from django.test import Client
 
 from apps.runs.choices import RunState
-from apps.runs.fingerprints import put_fingerprint, told_by_params
 from apps.runs.models import Metric, Run
-from apps.runs.services import change_run
+from apps.runs.services.fingerprints import put_fingerprint, told_by_params
+from apps.runs.services.runs import change_run
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.dashboard.support import (
     HOSTILE,

@@ -11,9 +11,9 @@ from django.test import Client
 from apps.accounts.models import AuditEntry
 from apps.assets.models import LifecycleEvent
 from apps.assets.services import Embodied, Entry, record
-from apps.carbon.answers import answer
-from apps.carbon.calc import FigureQuery
-from apps.carbon.scopes import CONTROLS, LESSON, PROFILES, ROLES, SCOPES, scope_of, within
+from apps.carbon.figures.combined import answer
+from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.scopes import CONTROLS, LESSON, PROFILES, ROLES, SCOPES, scope_of, within
 from apps.carbon.services import apply_factors
 from apps.core.jobs import work_until_empty
 from apps.core.units import US_PER_HOUR
@@ -42,7 +42,7 @@ QUERY = FigureQuery(metric="energy_mj", from_hour=H0 - 32, to_hour=H0 + 184)
 
 @pytest.fixture(autouse=True)
 def _later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.dashboard.access.now_us", lambda: NOW)
+    monkeypatch.setattr("apps.dashboard.decorators.now_us", lambda: NOW)
 
 
 def _filled() -> SmallLab:

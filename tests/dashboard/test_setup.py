@@ -8,7 +8,7 @@ from django.test import Client
 
 from apps.accounts.choices import CodePurpose, Role
 from apps.accounts.models import Lab, Membership, OneTimeCode, User
-from apps.accounts.services import issue_code
+from apps.accounts.services.labs import issue_code
 from apps.carbon.services import load_factors
 from apps.core.clock import now_us
 from apps.fleet.models import Site

@@ -7,7 +7,7 @@ from django.test import Client
 
 from apps.accounts.choices import CodePurpose
 from apps.accounts.models import OneTimeCode
-from apps.accounts.services import issue_code, spend_code
+from apps.accounts.services.labs import issue_code, spend_code
 from apps.core.clock import now_us
 from tests.builders import SmallLab
 from tests.dashboard.support import assert_needs_sign_in, assert_only, text_of

@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
-from apps.carbon.calc import FigureQuery
-from apps.carbon.selectors import figure
+from apps.carbon.figures.energy import figure
+from apps.carbon.figures.query import FigureQuery
 from apps.core.jobs import work_until_empty
 from apps.core.units import US_PER_HOUR
 from apps.fleet.choices import SiteKind

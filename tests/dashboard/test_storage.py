@@ -9,9 +9,9 @@ from uuid import uuid4
 from django.test import Client
 
 from apps.accounts.models import Project
-from apps.artifacts.calc import costs
 from apps.artifacts.models import Copy
 from apps.artifacts.storage import lots_of
+from apps.artifacts.storage_model import costs
 from apps.carbon.models import AppliedFactor
 from apps.carbon.services import apply_factors
 from apps.core.clock import now_us

@@ -7,10 +7,10 @@ from django.test import Client
 
 from apps.accounts.authentication import forget_tokens
 from apps.accounts.choices import Role, TokenKind
-from apps.accounts.members import change_role, remove_member
 from apps.accounts.models import AuditEntry, Membership, Token, User
-from apps.accounts.services import issue_node_token, issue_user_token
-from apps.accounts.tokens import create_token
+from apps.accounts.services.labs import issue_node_token, issue_user_token
+from apps.accounts.services.members import change_role, remove_member
+from apps.accounts.services.tokens import create_token
 from apps.core.clock import now_us
 from apps.runs.models import Run
 from tests.api.conftest import Caller, add_person

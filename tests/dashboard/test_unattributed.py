@@ -10,12 +10,12 @@ from django.test import Client
 
 from apps.accounts.choices import Role
 from apps.accounts.models import Lab, Membership, Project, User
-from apps.accounts.services import create_project
+from apps.accounts.services.labs import create_project
 from apps.attribution.models import Claim
-from apps.attribution.services import Criteria, drafted_rule, make_rule
-from apps.carbon.selectors import figures_by
+from apps.attribution.services.rules import Criteria, drafted_rule, make_rule
+from apps.carbon.figures.energy import figures_by
 from apps.core.jobs import work_until_empty
-from apps.dashboard.contexts.overview import lab_query
+from apps.dashboard.overview.page import lab_query
 from apps.dashboard.periods import Period
 from apps.fleet.services import register_node
 from tests.builders import MINUTE, T0, SmallLab, W, push

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.mail import EmailMessage
 
-from labcarbon.environment import EnvironmentProblem, read_environment
+from labcarbon.env import EnvironmentProblem, read_environment
 from labcarbon.mail import Mail, mail_of
 
 FROM = "LabCarbon <labcarbon@example.org>"

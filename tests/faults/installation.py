@@ -25,7 +25,7 @@ import django
 django.setup()
 from apps.accounts.choices import CodePurpose
 from apps.accounts.models import Lab, User
-from apps.accounts.services import create_lab, issue_code
+from apps.accounts.services.labs import create_lab, issue_code
 from apps.core.clock import now_us
 from apps.fleet.services import create_site
 lab = Lab.objects.first()

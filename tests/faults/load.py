@@ -7,12 +7,12 @@ import threading
 import time
 from pathlib import Path
 
+from labcarbon_collect.api.transport import Transport
+from labcarbon_collect.api.uploader import Pusher
 from labcarbon_collect.config import enrolment
+from labcarbon_collect.energy.windows import Window
 from labcarbon_collect.identity import boot_id, private_dir, read_clock
-from labcarbon_collect.push import Pusher
-from labcarbon_collect.spool import Spool
-from labcarbon_collect.transport import Transport
-from labcarbon_collect.windows import Window
+from labcarbon_collect.spool.store import Spool
 
 from tests.faults.installation import Machine
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from labcarbon_collect.spool_schema import unpack
-from labcarbon_collect.windows import Window
+from labcarbon_collect.energy.windows import Window
+from labcarbon_collect.spool.schema import unpack
 
 from tests.faults.books import Books, Counted
 from tests.faults.feeder import Record

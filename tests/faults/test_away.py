@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 from django.db.models import Sum
+from labcarbon_collect.api.transport import Transport
+from labcarbon_collect.api.uploader import Pusher, PushState
+from labcarbon_collect.energy.windows import Window
 from labcarbon_collect.identity import boot_id
-from labcarbon_collect.meters import Meters
-from labcarbon_collect.push import Pusher, PushState
+from labcarbon_collect.monitor.monitor import Station
 from labcarbon_collect.sources.base import Clock
-from labcarbon_collect.spool import MAX_BATCH, Spool
-from labcarbon_collect.spool_room import Room
-from labcarbon_collect.station import Station
-from labcarbon_collect.transport import Transport
-from labcarbon_collect.windows import Window
+from labcarbon_collect.sources.poller import Meters
+from labcarbon_collect.spool.capacity import Room
+from labcarbon_collect.spool.store import MAX_BATCH, Spool
 
-from apps.accounts.services import issue_node_token
+from apps.accounts.services.labs import issue_node_token
 from apps.core.clock import now_us
 from apps.core.jobs import work_until_empty
 from apps.energy.models import LedgerEntry

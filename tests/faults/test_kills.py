@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from labcarbon_collect.client import Client, NoDaemon
+from labcarbon_collect.ipc.client import Client, NoDaemon
 
 from tests.fakes.nvml_driver import FakeDriver
 from tests.faults.books import Books, integrity

@@ -135,7 +135,7 @@ def _names(pids: list[int]) -> dict[str, int]:
     found = {}
     for pid in pids:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-        for name, mark in (("web server", "gunicorn"), ("worker", "manage.py work"), ("collector", "labcarbon-collect")):
+        for name, mark in (("web server", "gunicorn"), ("worker", "manage.py worker"), ("collector", "labcarbon-collect")):
             if mark in command:
                 found[name] = pid
     return found

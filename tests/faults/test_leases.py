@@ -45,17 +45,17 @@ def test_a_worker_that_starts_finishes_what_a_killed_one_began() -> None:
         os._exit(0)
     os.waitpid(dead, 0)
     assert lease_one(worker=f"{socket.gethostname()[:48]}:{dead}", now=now_us()) is not None
-    call_command("work", "--once")
+    call_command("worker", "--once")
     (job,) = Job.objects.filter(kind="energy.settle")
     assert job.done == job.requested
 
 
 def _run_until_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the worker in this process until it gets SIGTERM."""
-    monkeypatch.setattr("apps.core.management.commands.work._DATABASE_PAUSE_S", 0.0)
+    monkeypatch.setattr("apps.core.management.commands.worker._DATABASE_PAUSE_S", 0.0)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        call_command("work", pause=0.0)
+        call_command("worker", pause=0.0)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -72,7 +72,7 @@ def test_a_worker_outlives_its_databases_absence(monkeypatch: pytest.MonkeyPatch
         os.kill(os.getpid(), signal.SIGTERM)
         return 0
 
-    monkeypatch.setattr("apps.core.management.commands.work.work_until_empty", work)
+    monkeypatch.setattr("apps.core.management.commands.worker.work_until_empty", work)
     with caplog.at_level(logging.WARNING):
         _run_until_told(monkeypatch)
     assert len(calls) == 2
@@ -95,7 +95,7 @@ def test_a_worker_takes_up_at_once_what_it_could_not_give_back(monkeypatch: pyte
         os.kill(os.getpid(), signal.SIGTERM)
         return work_until_empty(worker=worker, limit=limit)
 
-    monkeypatch.setattr("apps.core.management.commands.work.work_until_empty", work)
+    monkeypatch.setattr("apps.core.management.commands.worker.work_until_empty", work)
     _run_until_told(monkeypatch)
     (job,) = Job.objects.filter(kind="energy.settle")
     assert job.done == job.requested

@@ -228,7 +228,7 @@ def server(tmp_path: Path) -> Iterator[Installation]:
 def test_a_job_of_another_user_is_attributed_without_a_look_at_its_environment(users: Users, server: Installation) -> None:
     (code,) = server.codes(1)
     work = _work(users, server.url, code)
-    server.manage("work", "--once")
+    server.manage("worker", "--once")
     books = Books(str(server.data_dir / "labcarbon.sqlite3"))
     (run, project, os_user), *others = books.rows(
         "SELECT r.uuid, p.slug, r.os_user FROM runs_run r LEFT JOIN accounts_project p ON p.id = r.project_id"
@@ -252,7 +252,7 @@ def test_where_processes_are_hidden_the_energy_is_kept_and_said_to_be_unknown(
 ) -> None:
     (code,) = server.codes(1)
     work = _work(users, server.url, code, first=hidden)
-    server.manage("work", "--once")
+    server.manage("worker", "--once")
     books = Books(str(server.data_dir / "labcarbon.sqlite3"))
     first, second = (gpu.key for gpu in users.driver.gpus)
     assert _by_consumer(books, first) == {"unknown": 7_777}

@@ -6,8 +6,8 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
-from apps.carbon.calc import FigureQuery
-from apps.carbon.selectors import entries
+from apps.carbon.figures.energy import entries
+from apps.carbon.figures.query import FigureQuery
 from apps.core.errors import Conflict, InvalidInput, NotFound
 from apps.core.jobs import work_until_empty
 from apps.core.models import Job

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.client import Client, NoDaemon
+from labcarbon_collect.ipc.client import Client, NoDaemon
 
 from tests.faults.installation import ROOT, Installation, Machine
 from tests.services.process import dies_with_us, end, wait_until

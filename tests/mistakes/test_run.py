@@ -11,7 +11,7 @@ from tests.services.process import wait_until
 
 _USER_TOKEN = """
 from apps.accounts.models import Lab, User
-from apps.accounts.services import issue_user_token
+from apps.accounts.services.labs import issue_user_token
 print(issue_user_token(lab=Lab.objects.get(), user=User.objects.get(), now=1))
 """
 

@@ -4,7 +4,7 @@
 from dataclasses import replace
 from typing import Any
 
-from apps.preflight.calc import Part, Past, Question
+from apps.preflight.similarity import Part, Past, Question
 from tests.preflight.works import argv, digest, hashed, part, past, question, run_uuid, weak, work
 
 Case = tuple[str, Question, list[Past], str, str, str]

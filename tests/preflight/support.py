@@ -6,11 +6,11 @@ from uuid import UUID
 from labcarbon_collect.lc1 import param_hash
 
 from apps.core.jobs import work_until_empty
-from apps.preflight.findings import judge_run
 from apps.preflight.models import Repeat
+from apps.preflight.services.findings import judge_run
 from apps.runs.choices import RunState
-from apps.runs.fingerprints import put_fingerprint
 from apps.runs.models import Metric, Run
+from apps.runs.services.fingerprints import put_fingerprint
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.runs.fingerprints import a_run, hex64, parsed, told
 

@@ -231,7 +231,7 @@ def test_unknown_uuid_of_run_is_fine(labs: Labs) -> None:
 
 
 def test_the_collector_asks_so_and_understands_the_answer(labs: Labs) -> None:
-    from labcarbon_collect.preflight import Question, read_answer
+    from labcarbon_collect.api.preflight import Question, read_answer
 
     from tests.runs.fingerprints import told
 

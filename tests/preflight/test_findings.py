@@ -9,11 +9,11 @@ from apps.accounts.models import AuditEntry
 from apps.core.errors import Conflict, InvalidInput, NotFound
 from apps.core.jobs import request_job, work_until_empty
 from apps.preflight.choices import RepeatState
-from apps.preflight.findings import decide, reopen
 from apps.preflight.models import Repeat
+from apps.preflight.services.findings import decide, reopen
 from apps.runs.choices import RunState
-from apps.runs.fingerprints import put_fingerprint
 from apps.runs.models import Run
+from apps.runs.services.fingerprints import put_fingerprint
 from tests.builders import T0, SmallLab, small_lab
 from tests.preflight.support import judged, metric, seeds, stored
 from tests.preflight.test_ask import WEAK

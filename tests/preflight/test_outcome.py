@@ -130,6 +130,6 @@ def test_wrong_method_and_nobody(labs: Labs, refused: Refused) -> None:
 
 
 def test_a_week_is_counted_in_hours() -> None:
-    from apps.preflight.services import WITHDRAWN_WITHIN_US
+    from apps.preflight.services.preflight import WITHDRAWN_WITHIN_US
 
     assert WITHDRAWN_WITHIN_US == 168 * US_PER_HOUR

@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from labcarbon_collect.answer_text import lines
+from labcarbon_collect.api.preflight import read_answer
 from labcarbon_collect.lc1 import param_hash
-from labcarbon_collect.preflight import read_answer
+from labcarbon_collect.runs.preflight_text import lines
 
 from apps.artifacts.models import Artifact
 from apps.core.jobs import work_until_empty

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.preflight.calc import Past, nearly
 from apps.preflight.choices import Level, Verdict
 from apps.preflight.differences import differences
+from apps.preflight.similarity import Past, nearly
 from apps.preflight.verdicts import judge
 from tests.preflight.cases import SILENT, WARNED, Case
 from tests.preflight.works import argv, part, past, question, work

@@ -8,7 +8,7 @@ from uuid import UUID, uuid5
 from labcarbon_collect.lc1 import param_hash, sort_params
 
 from apps.core.units import US_PER_HOUR
-from apps.preflight.calc import Part, Past, Question, Work
+from apps.preflight.similarity import Part, Past, Question, Work
 from tests.shipped import T0
 
 NOW = T0 + 100 * US_PER_HOUR

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from apps.assets.calc import Account, Charge, Spread, Use, account, brought_ug, charges, second_hand_ug
+from apps.assets.amortisation import Account, Charge, Spread, Use, account, brought_ug, charges, second_hand_ug
 from apps.assets.choices import Amortisation, ChargeKind, EventKind
-from apps.assets.history import Event, standing
+from apps.assets.lifecycle import Event, standing
 from apps.core.units import END_HOUR, UG_PER_KG
 
 YEAR = 8_760

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.carbon.calc import FigureQuery
-from apps.carbon.selectors import GROUPS, entries, factors_used, figure, figures_by
+from apps.carbon.figures.energy import GROUPS, entries, factors_used, figure, figures_by
+from apps.carbon.figures.query import FigureQuery
 from apps.core.jobs import work_until_empty
 from apps.core.units import emission_ug, facility_mj
 from apps.fleet.services import correct_zone, set_pue, set_static_power
-from apps.runs.services import RunFacts, put_run
+from apps.runs.services.runs import RunFacts, put_run
 from tests.builders import T0, push, small_lab
 from tests.examples import examples
 from tests.properties.histories import HOUR_US, RUNS, SENT, Sent, histories, undone

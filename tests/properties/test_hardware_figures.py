@@ -7,16 +7,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from apps.accounts.services import create_project
-from apps.assets.calc import Charge, Spread, Use, brought_ug, charges
+from apps.accounts.services.labs import create_project
+from apps.assets.amortisation import Charge, Spread, Use, brought_ug, charges
 from apps.assets.choices import ChargeKind, EventKind
-from apps.assets.history import Event, standing
+from apps.assets.lifecycle import Event, standing
 from apps.assets.models import Asset, EmbodiedCharge, LifecycleEvent
-from apps.assets.services.keeping import differing
-from apps.carbon.answers import answer, answers_by, groups_of
-from apps.carbon.calc import ALLOCATION, INVENTORY, NOT_TOLD, FigureQuery
-from apps.carbon.embodied import GROUPS, charge_rows, coverage, embodied, embodied_by
-from apps.carbon.embodied_rate import rate_at
+from apps.assets.services.recompute import differing
+from apps.carbon.figures.combined import answer, answers_by, groups_of
+from apps.carbon.figures.embodied import GROUPS, charge_rows, coverage, embodied, embodied_by
+from apps.carbon.figures.embodied_rate import rate_at
+from apps.carbon.figures.query import ALLOCATION, INVENTORY, NOT_TOLD, FigureQuery
 from apps.core.units import END_HOUR, US_PER_HOUR
 from tests.builders import T0, SmallLab, small_lab
 from tests.examples import examples

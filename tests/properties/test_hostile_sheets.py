@@ -10,16 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.assets.models import Asset
-from apps.assets.services.imports import bring, confirm
-from apps.assets.sheets import cells
-from apps.assets.sheets.drafting import Options
-from apps.assets.sheets.export import rows
-from apps.assets.sheets.formats import OWN, recognise
-from apps.assets.sheets.lines import decoded, read_lines
-from apps.assets.sheets.reading import KNOWN, LEFT_OUT, NEW, WRONG, Reading
+from apps.assets.services.csv_import import bring, confirm
+from apps.assets.spreadsheets import cells
+from apps.assets.spreadsheets.csv_reader import decoded, read_lines
+from apps.assets.spreadsheets.export import rows
+from apps.assets.spreadsheets.formats import OWN, recognise
+from apps.assets.spreadsheets.preview import KNOWN, LEFT_OUT, NEW, WRONG, Reading
+from apps.assets.spreadsheets.rows import Options
 from apps.core.errors import LabCarbonError
 from apps.core.text import unstorable
-from apps.dashboard.csvs import cell
+from apps.dashboard.csv_response import cell
 from tests.builders import T0, SmallLab, small_lab
 from tests.examples import examples
 

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from apps.accounts.services import create_project
+from apps.accounts.services.labs import create_project
 from apps.attribution.calc import Stretch
-from apps.attribution.services import claim
-from apps.carbon.calc import FigureQuery
-from apps.carbon.selectors import Figure, entries, figure, figures_by
+from apps.attribution.services.rules import claim
+from apps.carbon.figures.energy import Figure, entries, figure, figures_by
+from apps.carbon.figures.query import FigureQuery
 from apps.core.jobs import work_until_empty
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.dashboard.figures import total
 from apps.energy.calc import SHARES, cumulative, idle_spans, month_edges
-from apps.energy.idle import set_idle_policy, spread_idle, withdraw_idle_policy
 from apps.energy.models import IdleShare
+from apps.energy.services.idle import set_idle_policy, spread_idle, withdraw_idle_policy
 from apps.ingest.models import Consumer
 from apps.runs.models import Run
 from tests.builders import MINUTE, T0, W, push, small_lab

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.assets.keep import HOURS_PER_YEAR, Inputs, Known, Payback, middle, payback, ways, work_ratio
 from apps.core.units import PPM, UG_PER_G, UG_PER_KG
+from apps.replacement.payback import HOURS_PER_YEAR, Inputs, Known, Payback, middle, payback, ways, work_ratio
 
 MANY = 10**9
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.trackers.mlflow.watts import GAP_US, MOST_MW, US_PER_MINUTE, Piece, Sample, Standing, gpu_of, placed, sample_of
+from apps.trackers.mlflow.power import GAP_US, MOST_MW, US_PER_MINUTE, Piece, Sample, Standing, gpu_of, placed, sample_of
 
 S = 1_000_000
 T = 1_793_000_000 * S // US_PER_MINUTE * US_PER_MINUTE

@@ -7,7 +7,7 @@ from django.db import connection
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from apps.assets.calc import Charge
+from apps.assets.amortisation import Charge
 from apps.core.sql import prorated_inline_sql, prorated_sql
 from apps.core.units import END_HOUR, INT64_MAX, prorated
 

@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from apps.accounts.services import create_project
-from apps.assets.calc import END_HOUR, account, charges
-from apps.assets.charging import as_charge, events_of, recharge_lab
+from apps.accounts.services.labs import create_project
+from apps.assets.amortisation import END_HOUR, account, charges
 from apps.assets.models import Asset, EmbodiedCharge, LifecycleEvent
 from apps.assets.services import Embodied, Entry, record, reverse
+from apps.assets.services.charges import as_charge, events_of, recharge_lab
 from apps.core.errors import LabCarbonError
 from apps.core.units import US_PER_HOUR
 from tests.assets.support import H0, borne, bought

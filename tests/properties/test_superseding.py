@@ -12,8 +12,8 @@ from apps.core.intervals import split_by_hour
 from apps.core.units import US_PER_HOUR
 from apps.energy.calc import ShareRow
 from apps.energy.models import LedgerEntry
-from apps.energy.services import rebuild_ledger
-from apps.energy.superseding import US_PER_MINUTE, kept, superseded_mj, whole_minutes
+from apps.energy.services.settle import rebuild_ledger
+from apps.energy.source_precedence import US_PER_MINUTE, kept, superseded_mj, whole_minutes
 from apps.ingest.models import WindowShare
 from apps.runs.models import Run
 from apps.trackers.codecarbon.selectors import superseded_of_run

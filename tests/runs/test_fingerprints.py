@@ -7,11 +7,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.runs.choices import Tier
-from apps.runs.code_texts import bands_of, jaccard, least_likeness, packed, unpacked
-from apps.runs.fingerprints import parts_of, put_fingerprint, told_by_params
+from apps.runs.code_similarity import bands_of, jaccard, least_likeness, packed, unpacked
+from apps.runs.match_keys import tier_keys
 from apps.runs.models import CodeBand, CodeText, Fingerprint, IgnoredParameter, TierKey
 from apps.runs.selectors import near_code_of
-from apps.runs.tiers import tier_keys
+from apps.runs.services.fingerprints import parts_of, put_fingerprint, told_by_params
 from tests.builders import small_lab
 from tests.runs.fingerprints import a_run, hex64, parsed
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.runs.headline import less_is_better, metric_shown
+from apps.runs.metric_summary import less_is_better, metric_shown
 
 
 @pytest.mark.parametrize(

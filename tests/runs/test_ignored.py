@@ -2,13 +2,13 @@
 
 import pytest
 
-from apps.accounts.services import create_project
+from apps.accounts.services.labs import create_project
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.jobs import work_until_empty
-from apps.runs.fingerprints import told_by_params
-from apps.runs.ignored import count_parameter, ignore_parameter, recount
 from apps.runs.models import Fingerprint, IgnoredParameter, Run, TierKey
-from apps.runs.services import RunFacts, put_run
+from apps.runs.services.fingerprints import told_by_params
+from apps.runs.services.ignored_params import count_parameter, ignore_parameter, recount
+from apps.runs.services.runs import RunFacts, put_run
 from tests.builders import small_lab
 from tests.runs.fingerprints import a_run, parsed
 from tests.shipped import T0
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def keyed(run: Run, **changes: object) -> None:
-    from apps.runs.fingerprints import put_fingerprint
+    from apps.runs.services.fingerprints import put_fingerprint
 
     put_fingerprint(run=run, told=parsed(**changes))
 

@@ -10,11 +10,11 @@ from apps.core.clock import now_us
 from apps.core.jobs import lease_one, run_leased, work_until_empty
 from apps.core.models import Job
 from apps.runs.choices import RunState
-from apps.runs.lost import LOOK_EVERY_US, SILENT_AFTER_US, look_for_lost
 from apps.runs.metric_parsing import as_points
-from apps.runs.metrics import add_points
 from apps.runs.models import Run
-from apps.runs.services import RunFacts, change_run, put_run
+from apps.runs.services.lost_runs import LOOK_EVERY_US, SILENT_AFTER_US, look_for_lost
+from apps.runs.services.metrics import add_points
+from apps.runs.services.runs import RunFacts, change_run, put_run
 from tests.builders import MINUTE, SmallLab, W, push, small_lab
 from tests.shipped import T0
 

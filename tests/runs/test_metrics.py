@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
 from apps.runs.metric_parsing import Point, as_points
-from apps.runs.metrics import add_points, curve
 from apps.runs.models import Metric, MetricPoint
+from apps.runs.services.metrics import add_points, curve
 from tests.builders import small_lab
 from tests.examples import examples
 from tests.runs.fingerprints import a_run

@@ -7,10 +7,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.runs import services
-from apps.runs.known import Known
 from apps.runs.models import Run
-from apps.runs.services import RunFacts, put_run
+from apps.runs.services import runs
+from apps.runs.services.runs import RunFacts, put_run
+from apps.runs.services.updates import Known
 from tests.builders import small_lab
 from tests.runs.fingerprints import parsed
 from tests.shipped import T0
@@ -23,14 +23,14 @@ def test_two_who_make_a_run_at_once_make_one(monkeypatch: pytest.MonkeyPatch) ->
     facts, run = RunFacts(name="train.py", started_us=T0), uuid.uuid4()
     put_run(lab=lab, uuid=run, facts=facts, by=None, bound_node=None)
     looked: list[bool] = []
-    real = services._locked
+    real = runs._locked
 
     def too_early(*args: Any) -> tuple[Run, bool]:
         """Look for the run before the other one has stored it, the first time."""
         looked.append(True)
         return (Run(lab=lab, uuid=run, name="train.py", started_us=T0), True) if len(looked) == 1 else real(*args)
 
-    monkeypatch.setattr(services, "_locked", too_early)
+    monkeypatch.setattr(runs, "_locked", too_early)
     other = RunFacts(name="told at the same moment", started_us=T0)
     found, _ = put_run(lab=lab, uuid=run, facts=other, by=None, bound_node=None)
     assert len(looked) == 2

@@ -7,9 +7,9 @@ from apps.core.jobs import work_until_empty
 from apps.core.models import Job
 from apps.runs import rekeying
 from apps.runs.choices import Tier
-from apps.runs.fingerprints import put_fingerprint
-from apps.runs.ignored import ignore_parameter
 from apps.runs.models import Run, TierKey
+from apps.runs.services.fingerprints import put_fingerprint
+from apps.runs.services.ignored_params import ignore_parameter
 from tests.builders import SmallLab, small_lab
 from tests.runs.fingerprints import a_run, parsed
 from tests.shipped import T0

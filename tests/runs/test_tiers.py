@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from labcarbon_collect.lc1 import param_hash
 
 from apps.runs.choices import Tier
-from apps.runs.fingerprints import parts_told
-from apps.runs.tiers import tier_keys
+from apps.runs.match_keys import tier_keys
+from apps.runs.services.fingerprints import parts_told
 from tests.runs.fingerprints import hex64, parsed
 
 ALL = set(Tier)

@@ -24,9 +24,9 @@ _OVER_HTTP = ("test_at_once.py", "test_oidc.py", "test_oidc_lies.py", "test_page
 
 _PEOPLE_HERE = """
 from apps.accounts.models import Membership, User
-from apps.accounts.services import create_lab
-from apps.accounts.identities import vouch_for_mail
-from apps.accounts.invitations import invite
+from apps.accounts.services.labs import create_lab
+from apps.accounts.oidc.adapter import vouch_for_mail
+from apps.accounts.services.invitations import invite
 from apps.core.clock import now_us
 from allauth.mfa.totp.internal.auth import TOTP
 lab = None

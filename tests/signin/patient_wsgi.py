@@ -1,7 +1,7 @@
 """For gunicorn: LabCarbon itself, with more patience for a provider that is slow because the machine is busy with tests."""
 
 import labcarbon.wsgi  # before all others: nothing of the apps can be loaded before Django
-from apps.accounts import oidc
+from apps.accounts.oidc import provider
 
 application = labcarbon.wsgi.application
-oidc.TIMEOUT_S = 30
+provider.TIMEOUT_S = 30

@@ -13,7 +13,7 @@ from tests.signin.totp import code_now
 _CODE = """
 from apps.accounts.choices import CodePurpose
 from apps.accounts.models import Lab, User
-from apps.accounts.services import issue_code
+from apps.accounts.services.labs import issue_code
 from apps.core.clock import now_us
 print(issue_code(purpose=CodePurpose.LOGIN, now=now_us(), lab=Lab.objects.get(), user=User.objects.get(username="ada")))
 """

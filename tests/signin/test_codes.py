@@ -11,7 +11,7 @@ from django.test import Client
 
 from apps.accounts.choices import CodePurpose
 from apps.accounts.models import OneTimeCode, Token, User
-from apps.accounts.services import issue_code
+from apps.accounts.services.labs import issue_code
 from apps.core.clock import now_us
 from tests.builders import SmallLab, small_lab
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.accounts.idtoken import NotBelieved
+from apps.accounts.oidc.id_token import NotBelieved
 from labcarbon.checks import check_oidc
-from labcarbon.environment import EnvironmentProblem, Oidc, read_environment
+from labcarbon.env import EnvironmentProblem, Oidc, read_environment
 
 GOOD = Oidc(issuer="https://id.example.org/realms/lab", client_id="labcarbon", client_secret="s", name="Example")
 
@@ -97,7 +97,7 @@ def test_pressing_it_all_the_time_does_not_keep_the_provider_busy(
         asked.append(url)
         raise NotBelieved("The provider does not answer.")
 
-    monkeypatch.setattr("apps.accounts.oidc._asked", silent)
+    monkeypatch.setattr("apps.accounts.oidc.provider._asked", silent)
     statuses = [Client().post("/accounts/oidc/login/").status_code for _ in range(32)]
     assert statuses == [401] * 30 + [429] * 2
     assert len(asked) == 30

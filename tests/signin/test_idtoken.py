@@ -9,7 +9,7 @@ import pytest
 import time_machine
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from apps.accounts.idtoken import Expected, NotBelieved, verified_claims
+from apps.accounts.oidc.id_token import Expected, NotBelieved, verified_claims
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 CURVE = ec.generate_private_key(ec.SECP256R1())

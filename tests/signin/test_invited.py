@@ -16,13 +16,13 @@ from django.http import HttpRequest
 from django.test import RequestFactory
 
 from apps.accounts.choices import Role
-from apps.accounts.identities import Identities, vouch_for_mail
-from apps.accounts.invitations import invite as make_invitation
-from apps.accounts.invitations import revoke_invitation
 from apps.accounts.models import AuditEntry, Invitation, Membership, User
-from apps.accounts.oidc import StrictProvider, configured_app
+from apps.accounts.oidc.adapter import Identities, vouch_for_mail
+from apps.accounts.oidc.provider import StrictProvider, configured_app
+from apps.accounts.services.invitations import invite as make_invitation
+from apps.accounts.services.invitations import revoke_invitation
 from apps.core.clock import now_us
-from labcarbon.environment import Oidc
+from labcarbon.env import Oidc
 from tests.builders import SmallLab, small_lab
 
 ISSUER = "https://id.example.org/realms/lab"
@@ -165,9 +165,9 @@ def test_whoever_is_linked_and_lost_their_place_may_be_invited_again(lab: SmallL
 
 def test_an_admin_stands_for_an_address(lab: SmallLab, capsys: pytest.CaptureFixture[str]) -> None:
     ada, bob = (User.objects.create_user(name) for name in ("ada", "bob"))
-    call_command("confirm_mail", "ada", " New@Lab.Example ")
+    call_command("verify_email", "ada", " New@Lab.Example ")
     assert "may sign in as ada" in capsys.readouterr().out
-    call_command("confirm_mail", "ada", "ada@other.example")
+    call_command("verify_email", "ada", "ada@other.example")
     assert _come() == _come(sub="u-2", email="ada@other.example") == ada
     for name, mail, why in (
         ("bob", "new@lab.example", "the address of ada"),
@@ -175,7 +175,7 @@ def test_an_admin_stands_for_an_address(lab: SmallLab, capsys: pytest.CaptureFix
         ("cy", "c@d.e", "nobody"),
     ):
         with pytest.raises(CommandError, match=why):
-            call_command("confirm_mail", name, mail)
+            call_command("verify_email", name, mail)
     assert not EmailAddress.objects.filter(user=bob).exists()
 
 

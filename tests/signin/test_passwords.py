@@ -9,8 +9,8 @@ from django.core.cache import cache, caches
 from django.core.cache.backends.db import DatabaseCache
 from django.test import Client
 
+from apps.accounts.backends import person_named
 from apps.accounts.models import User
-from apps.accounts.signin import person_named
 
 PASSWORD = "correct horse battery"
 

@@ -11,8 +11,8 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
+from apps.accounts.mfa import SecondFactor, spend
 from apps.accounts.models import User
-from apps.accounts.second_factor import SecondFactor, spend
 from tests.signin.totp import code_at, code_now
 
 PASSWORD = "correct horse battery"
@@ -222,7 +222,7 @@ def test_peppers_may_be_added_and_a_lost_one_is_told(ada: User, clock: Any, sett
     settings.TOKEN_PEPPERS = {7: b"s" * 32}
     told = _code(client, code_now(secret))
     assert told.status_code == 200
-    assert "remove_second_factor" in _text(told)
+    assert "reset_mfa" in _text(told)
     assert not _signed_in(client)
 
 
@@ -250,9 +250,9 @@ def test_one_code_in_many_hands_at_once_opens_one_door(clock: Any) -> None:
 def test_the_way_back_for_a_lost_phone(ada: User, clock: Any, capsys: pytest.CaptureFixture[str]) -> None:
     _set_up(Client())
     with pytest.raises(CommandError, match="nobody"):
-        call_command("remove_second_factor", "nobody")
-    call_command("remove_second_factor", "ada")
+        call_command("reset_mfa", "nobody")
+    call_command("reset_mfa", "ada")
     assert "without a code now" in capsys.readouterr().out
     assert _password(Client())["Location"] == "/"
-    call_command("remove_second_factor", "ada")
+    call_command("reset_mfa", "ada")
     assert "nothing was changed" in capsys.readouterr().out

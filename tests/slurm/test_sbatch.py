@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from labcarbon_collect.slurm_facts import job_uuid
+from labcarbon_collect.slurm.jobs import job_uuid
 
 from tests.fakes.nvml_driver import process
 from tests.faults.books import Books
@@ -22,8 +22,8 @@ _HELD = (
 )
 _RULE = """
 from apps.accounts.models import Lab
-from apps.accounts.services import create_project
-from apps.attribution.services import Criteria, drafted_rule, make_rule
+from apps.accounts.services.labs import create_project
+from apps.attribution.services.rules import Criteria, drafted_rule, make_rule
 from apps.core.clock import now_us
 lab = Lab.objects.get()
 project = create_project(lab=lab, slug="vision", name="Vision", now=now_us())
@@ -107,7 +107,7 @@ def test_a_batch_job_is_a_run_of_its_user_and_account_with_exactly_its_joules(no
         _let_go(node, job_id)
         node.slurm.wait(job_id, "COMPLETED")
         _stated(server, job_id, "finished")
-    server.manage("work", "--once")
+    server.manage("worker", "--once")
     run = _run_of(server, job_id) or {}
     facts = json.loads(str(run.pop("facts")))
     started_us, ended_us = run.pop("started_us"), run.pop("ended_us")
@@ -158,7 +158,7 @@ def test_a_run_registered_inside_a_job_is_its_own_and_a_forged_name_fools_nobody
         (work / "inner.stop").touch()
         node.slurm.wait(job_id, "FAILED")
         run = _stated(server, job_id, "failed")
-    server.manage("work", "--once")
+    server.manage("worker", "--once")
     assert (run["os_user"], run["account"], run["exit_code"]) == ("lc-ben", "nlp", 3)
     assert str(run["name"]).startswith("x UserId=lc-ana(0)")
     ((*inner, uuid),) = _books(server).rows(_INNER)

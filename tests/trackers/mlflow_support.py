@@ -10,7 +10,7 @@ from apps.core.jobs import work_until_empty
 from apps.energy.models import LedgerEntry
 from apps.fleet.models import Node
 from apps.trackers.mlflow.services.polling import Slice, poll_source
-from apps.trackers.mlflow.services.sources import SourceIn, add_source
+from apps.trackers.mlflow.services.servers import SourceIn, add_source
 from apps.trackers.models import MlflowSource
 from tests.builders import T0, SmallLab
 from tests.fakes.mlflow_server import FakeMlflow, FakeRun

@@ -15,7 +15,7 @@ from apps.core.jobs import work_until_empty
 from apps.core.units import PPM
 from apps.fleet.models import Node
 from apps.ingest.models import Batch, EnergyWindow
-from apps.trackers.codecarbon.services.sources import create_codecarbon_token
+from apps.trackers.codecarbon.services.tokens import create_codecarbon_token
 from apps.trackers.models import CodeCarbonSource
 from tests.builders import T0, SmallLab
 

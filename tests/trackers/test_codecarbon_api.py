@@ -9,7 +9,7 @@ from django.test import Client
 from apps.accounts.authentication import forget_tokens
 from apps.accounts.choices import Role
 from apps.accounts.models import Membership, Token
-from apps.accounts.services import issue_user_token
+from apps.accounts.services.labs import issue_user_token
 from apps.core.clock import now_us
 from apps.core.units import MJ_PER_KWH
 from apps.energy.models import LedgerEntry

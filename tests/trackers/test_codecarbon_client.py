@@ -29,10 +29,10 @@ LABS = 5  # one for each test
 _LABS = """
 import json
 from apps.accounts.models import Project, User
-from apps.accounts.services import create_lab
+from apps.accounts.services.labs import create_lab
 from apps.core.clock import now_us
 from apps.fleet.services import create_site
-from apps.trackers.codecarbon.services.sources import create_codecarbon_token
+from apps.trackers.codecarbon.services.tokens import create_codecarbon_token
 def made(number):
     owner = User.objects.create_user(f"owner-{number}")
     lab = create_lab(name=f"Lab {number}", time_zone="UTC", owner=owner, now=now_us())

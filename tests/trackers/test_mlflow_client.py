@@ -17,7 +17,7 @@ import pytest
 
 from apps.accounts.choices import Role
 from apps.accounts.models import Membership, User
-from apps.accounts.services import issue_user_token
+from apps.accounts.services.labs import issue_user_token
 from apps.core.clock import now_us
 from apps.preflight.models import Preflight
 from apps.runs.models import Run

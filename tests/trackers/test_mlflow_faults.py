@@ -11,8 +11,8 @@ from apps.core.jobs import work_until_empty
 from apps.core.models import Job
 from apps.runs.models import MetricPoint, Run
 from apps.trackers.choices import SignIn
-from apps.trackers.mlflow import server as asking
-from apps.trackers.mlflow.services.sources import SourceIn, change_source, remove_source, switch_source, try_source
+from apps.trackers.mlflow import client as asking
+from apps.trackers.mlflow.services.servers import SourceIn, change_source, remove_source, switch_source, try_source
 from apps.trackers.models import MlflowRun, MlflowSource
 from tests.builders import SmallLab
 from tests.fakes.mlflow_server import FakeMlflow

@@ -13,10 +13,10 @@ from django.test import Client
 
 from apps.artifacts.choices import Kind
 from apps.artifacts.models import Artifact, Copy, LineageEdge
-from apps.core.addresses import parse_address
-from apps.trackers.mlflow import server as asking
-from apps.trackers.mlflow.files import entries, handed_out, kind_of
-from apps.trackers.mlflow.services import files as reading
+from apps.core.url_allowlist import parse_address
+from apps.trackers.mlflow import client as asking
+from apps.trackers.mlflow.artifact_files import entries, handed_out, kind_of
+from apps.trackers.mlflow.services import artifacts as reading
 from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 from tests.artifacts.support import row as told_row
 from tests.artifacts.support import told as told_by_scan

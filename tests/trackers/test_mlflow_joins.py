@@ -7,7 +7,7 @@ import pytest
 from apps.accounts.models import Project
 from apps.core.clock import now_us
 from apps.runs.models import ExternalId, Fingerprint, Run
-from apps.runs.services import RunFacts, put_run
+from apps.runs.services.runs import RunFacts, put_run
 from apps.trackers.models import MlflowRun, MlflowSource
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.fakes.mlflow_server import FakeMlflow

@@ -170,7 +170,7 @@ def test_a_slice_that_ends_early_is_taken_up_again(
     while done.more:
         slices += 1
         clock = iter([0.0, *[0.0] * 7])  # seven questions, then the time is over
-        monkeypatch.setattr("apps.trackers.mlflow.server.time.monotonic", lambda clock=clock: next(clock, 1e9))
+        monkeypatch.setattr("apps.trackers.mlflow.client.time.monotonic", lambda clock=clock: next(clock, 1e9))
         done = poll(source)
         assert slices < 60
     assert slices > 2
@@ -194,7 +194,7 @@ def test_no_heartbeat_a_silent_run_is_lost_after_a_day_and_not_revived_by_being_
 ) -> None:
     import time_machine
 
-    from apps.runs.lost import look_for_lost
+    from apps.runs.services.lost_runs import look_for_lost
 
     source = source_at(fake, lab, node=lab.node)
     training(fake, "a1", over=False)
@@ -247,7 +247,7 @@ def test_questions_to_the_database_do_not_grow_with_runs_that_are_known(fake: Fa
 
 def test_two_that_read_at_once_count_nothing_twice(fake: FakeMlflow, source: MlflowSource) -> None:
     """One stands still between asking for a page and storing it; the other reads on to the end meanwhile."""
-    from apps.trackers.mlflow.server import Server
+    from apps.trackers.mlflow.client import Server
 
     run = training(fake, "a1", over=False)
     watts(run, 100.0, seconds=90)

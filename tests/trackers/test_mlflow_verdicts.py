@@ -6,12 +6,12 @@ import pytest
 
 from apps.core.clock import now_us
 from apps.preflight.choices import RepeatState
-from apps.preflight.findings import decide
 from apps.preflight.models import Repeat
+from apps.preflight.services.findings import decide
 from apps.runs.choices import RunState
-from apps.runs.known import Known
 from apps.runs.models import Run
-from apps.runs.services import RunFacts, put_run
+from apps.runs.services.runs import RunFacts, put_run
+from apps.runs.services.updates import Known
 from apps.trackers.models import MlflowRun, MlflowSource
 from tests.builders import SmallLab
 from tests.fakes.mlflow_server import FakeMlflow

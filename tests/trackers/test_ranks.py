@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from apps.energy.models import LedgerEntry
 from apps.runs.models import Run
-from apps.trackers.codecarbon.calc import Stretch, same_readings
+from apps.trackers.codecarbon.parsing import Stretch, same_readings
 from apps.trackers.codecarbon.selectors import (
     counted_twice_mj,
     possible_double_counts,

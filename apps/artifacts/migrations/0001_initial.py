@@ -4,7 +4,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-from apps.core.migrating import together
+from apps.core.migration_operations import together
 
 
 class Migration(migrations.Migration):

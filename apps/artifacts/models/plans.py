@@ -7,8 +7,8 @@ from django.db.models import Q
 
 from apps.accounts.models import Lab, Project, User
 from apps.artifacts.choices import ArtifactState, LineOutcome, PlanState
+from apps.artifacts.cleanup.retention import Retention
 from apps.artifacts.models.artifacts import Artifact, Copy
-from apps.artifacts.retention import Retention
 from apps.fleet.models import Node
 from apps.runs.models import Run
 

@@ -4,7 +4,7 @@ from django.db import models
 
 from apps.accounts.models import Lab
 from apps.artifacts.models.artifacts import Artifact
-from apps.artifacts.reuse import TermKind
+from apps.artifacts.reuse.similarity import TermKind
 
 
 class ReuseTerm(models.Model):

@@ -11,11 +11,11 @@ from django.core.mail import EmailMessage
 from django.db.models import QuerySet, Sum
 
 from apps.accounts.models import Membership
-from apps.artifacts.calc import amount
 from apps.artifacts.choices import MailState, PlanState
+from apps.artifacts.cleanup.notifications import lines_told
 from apps.artifacts.models import Notice, PlanLine
 from apps.artifacts.services.telling import is_address
-from apps.artifacts.telling import lines_told
+from apps.artifacts.storage_model import amount
 from apps.core.clock import utc
 
 MOST_NAMED = 20

@@ -9,9 +9,9 @@ from django.db.models import Q
 from apps.accounts import audit
 from apps.accounts.models import Lab, User
 from apps.artifacts.choices import OPEN_PLANS, Act, ArtifactState, PlanState
-from apps.artifacts.going import going_of
+from apps.artifacts.cleanup.eligibility import going_of
+from apps.artifacts.cleanup.proposals import why_kept
 from apps.artifacts.models import Artifact, Plan, PlanLine
-from apps.artifacts.proposing import why_kept
 from apps.core.errors import Conflict
 
 _LONGEST = 300

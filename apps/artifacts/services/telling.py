@@ -8,8 +8,8 @@ from django.core.validators import validate_email
 
 from apps.accounts.models import User
 from apps.artifacts.choices import MailState
+from apps.artifacts.cleanup.notifications import ToTell
 from apps.artifacts.models import Notice, Plan
-from apps.artifacts.telling import ToTell
 from apps.core.jobs import request_job
 
 MAIL = "artifacts.notice"

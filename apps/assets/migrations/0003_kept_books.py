@@ -6,8 +6,8 @@ from typing import Any
 import django.db.models.deletion
 from django.db import migrations, models
 
-from apps.assets.history import Event, standing
-from apps.assets.lived import KEPT, lived
+from apps.assets.lifecycle import Event, standing
+from apps.assets.lifecycle_summary import KEPT, lived
 
 CHUNK = 1_000
 TOLD = (

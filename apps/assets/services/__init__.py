@@ -1,10 +1,10 @@
 """Writes of assets: the register, entries of a life and their reversal, meters, storage."""
 
-from apps.assets.services.drafts import Draft, Embodied, Entry, Facts, default_life_hours
-from apps.assets.services.life import correct_opening, record, reverse, standing_rows
+from apps.assets.services.events import correct_opening, record, reverse, standing_rows
 from apps.assets.services.meters import set_meter, store
 from apps.assets.services.register import describe, register, register_many
 from apps.assets.services.upgrade import upgrade
+from apps.assets.services.validation import Draft, Embodied, Entry, Facts, default_life_hours
 
 __all__ = [
     "Draft", "Embodied", "Entry", "Facts", "correct_opening", "default_life_hours", "describe", "record", "register",

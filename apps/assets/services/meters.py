@@ -5,9 +5,9 @@ from django.db.models import Model
 
 from apps.accounts.choices import Act
 from apps.accounts.models import Project, User
-from apps.assets.charging import recharge
 from apps.assets.models import Asset, AssetMeter, StoredVolume
-from apps.assets.services.life import held, note_act
+from apps.assets.services.charges import recharge
+from apps.assets.services.events import held, note_act
 from apps.core.errors import InvalidInput
 from apps.core.jobs import request_job
 from apps.core.units import hour_of

@@ -8,12 +8,12 @@ from django.db import transaction
 from apps.accounts import audit
 from apps.accounts.choices import Act
 from apps.accounts.models import Lab, User
-from apps.assets import history
-from apps.assets.charging import as_event, recharge
+from apps.assets import lifecycle
 from apps.assets.choices import OPENING, EventKind
 from apps.assets.models import Asset, AssetMeter, LifecycleEvent
-from apps.assets.services.drafts import Draft, Entry, Facts, checked_entry, checked_facts, event_row
-from apps.assets.services.life import note_act, refresh
+from apps.assets.services.charges import as_event, recharge
+from apps.assets.services.events import note_act, refresh
+from apps.assets.services.validation import Draft, Entry, Facts, checked_entry, checked_facts, event_row
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.jobs import request_job
 
@@ -30,7 +30,7 @@ def drafted_rows(lab: Lab, draft: Draft, by: User | None, now: int) -> tuple[Ass
         entries.append(Entry(EventKind.DEPLOY, draft.deployed_us))
     rows = [event_row(asset, checked_entry(lab, entry, now), by, now) for entry in entries]
     rows.sort(key=lambda row: row.hour)  # stable: of one hour, as they were told
-    reason = history.wrong([replace(as_event(row)[0], id=i) for i, row in enumerate(rows)])
+    reason = lifecycle.wrong([replace(as_event(row)[0], id=i) for i, row in enumerate(rows)])
     if reason:
         raise Conflict(reason)
     for place in (draft.device, draft.node):

@@ -7,9 +7,9 @@ from django.db import transaction
 from apps.accounts.models import User
 from apps.assets.choices import OPENING, EventKind
 from apps.assets.models import Asset, LifecycleEvent
-from apps.assets.services.drafts import Draft, Entry
-from apps.assets.services.life import record
+from apps.assets.services.events import record
 from apps.assets.services.register import register
+from apps.assets.services.validation import Draft, Entry
 from apps.core.errors import InvalidInput
 
 

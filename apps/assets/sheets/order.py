@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from apps.assets.sheets.reading import KNOWN, NEW, WRONG, Row
+from apps.assets.spreadsheets.preview import KNOWN, NEW, WRONG, Row
 
 
 def settled(rows: Sequence[Row]) -> list[Row]:

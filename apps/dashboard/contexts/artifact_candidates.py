@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from apps.artifacts.candidates import Candidate, candidates_of
 from apps.artifacts.choices import Kind
 from apps.artifacts.models import Artifact
-from apps.dashboard.calc import size
-from apps.dashboard.contexts.artifact_life import run_query
+from apps.artifacts.reuse.candidates import Candidate, candidates_of
+from apps.dashboard.artifacts.footprint import run_query
 from apps.dashboard.figures import Fig, Units, column_units, fig
+from apps.dashboard.formatting import size
 
 MOST_SHOWN = 5
 _KINDS = (Kind.MODEL, Kind.CHECKPOINT, Kind.DATASET)

@@ -6,7 +6,7 @@ from typing import Any
 from apps.accounts.models import Lab
 from apps.artifacts.models import Artifact
 from apps.artifacts.selectors import lineage
-from apps.dashboard.contexts.artifact_life import spans_of
+from apps.dashboard.artifacts.footprint import spans_of
 
 LINEAGE_HEAD = (
     "run", "run_name", "run_state", "role", "known", "artifact", "artifact_name", "artifact_kind", "artifact_bytes",

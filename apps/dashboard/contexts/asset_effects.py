@@ -8,14 +8,14 @@ from django.db import transaction
 from django.db.models import Q
 
 from apps.accounts.models import Lab, Project
-from apps.assets.charging import as_charge
 from apps.assets.choices import ChargeKind
 from apps.assets.models import Asset, EmbodiedCharge
 from apps.assets.selectors import Book, assets_of, books_of, through
+from apps.assets.services.charges import as_charge
 from apps.core.units import UG_PER_G
-from apps.dashboard.calc import Unit, unit_for
-from apps.dashboard.contexts.asset_life import bearer_key, bearers_of
-from apps.dashboard.contexts.embodied import METRIC, Amount, amount, us
+from apps.dashboard.assets.timeline import bearer_key, bearers_of
+from apps.dashboard.embodied_format import METRIC, Amount, amount, us
+from apps.dashboard.formatting import Unit, unit_for
 
 MONTH_HOURS = 730  # a twelfth of 8 760
 

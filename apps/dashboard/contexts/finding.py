@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.accounts.models import Lab
-from apps.carbon.selectors import spans_of_runs
-from apps.carbon.sight import Sight
-from apps.dashboard.calc import duration
-from apps.dashboard.contexts.duplicates import run_pair
+from apps.carbon.figures.energy import spans_of_runs
+from apps.carbon.figures.visibility import Sight
 from apps.dashboard.figures import Pair
-from apps.preflight.calc import Likeness, Seeds
+from apps.dashboard.formatting import duration
+from apps.dashboard.runs.duplicates import run_pair
 from apps.preflight.choices import RepeatState
+from apps.preflight.finding_selectors import Sides, sides_of
 from apps.preflight.models import Repeat
-from apps.preflight.repeats import Sides, sides_of
-from apps.preflight.telling import who_of
+from apps.preflight.presenters import who_of
+from apps.preflight.similarity import Likeness, Seeds
 from apps.runs.models import Run
 from apps.runs.selectors import metrics_of
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from apps.accounts.models import Lab, User
 from apps.attribution.models import AttributionRule
-from apps.carbon.calc import FigureQuery
-from apps.carbon.selectors import figures_by
-from apps.carbon.sight import Sight
-from apps.dashboard.contexts.overview import lab_query
-from apps.dashboard.contexts.use import SPECIAL
+from apps.carbon.figures.energy import figures_by
+from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.visibility import Sight
 from apps.dashboard.figures import Fig, Pair, Units, column_units, fig, pair, percent_fig, total
+from apps.dashboard.overview.energy_use import SPECIAL
+from apps.dashboard.overview.page import lab_query
 from apps.dashboard.periods import Period
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from apps.artifacts.choices import MailState, PlanState
+from apps.artifacts.cleanup.notifications import Absent, ToTell, absent, by_owner, untold
 from apps.artifacts.models import Notice, Plan
-from apps.artifacts.telling import Absent, ToTell, absent, by_owner, untold
 from apps.dashboard.figures import WouldBe, estimated
 
 

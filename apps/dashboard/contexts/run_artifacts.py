@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from apps.artifacts.choices import Role
 from apps.artifacts.models import Artifact, LineageEdge
-from apps.dashboard.calc import size
+from apps.dashboard.formatting import size
 from apps.runs.models import Run
 
 MOST = 20

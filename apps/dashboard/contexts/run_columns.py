@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from apps.core.errors import InvalidInput
-from apps.runs.differences import value_text
+from apps.runs.fingerprint_diff import value_text
 from apps.runs.models import Metric, Run
 from apps.runs.selectors import fingerprints_of
 

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Lab
-from apps.carbon.sight import Sight
+from apps.carbon.figures.visibility import Sight
 from apps.core.errors import InvalidInput
 from apps.core.intervals import us_of
 from apps.core.text import unstorable

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from apps.dashboard.calc import exact, shown, unit_for
 from apps.dashboard.figures import WouldBe
+from apps.dashboard.formatting import exact, shown, unit_for
 from apps.runs.models import Run
 from apps.trackers.mlflow.selectors import told_by_mlflow
 from apps.trackers.models import MlflowRun

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
-from apps.artifacts.calc import Lot
 from apps.artifacts.choices import Medium
-from apps.dashboard.artifact_charts import BytesOf, kept_bars
-from apps.dashboard.calc import Unit, size_unit
+from apps.artifacts.storage_model import Lot
+from apps.dashboard.artifacts.charts import BytesOf, kept_bars
 from apps.dashboard.charts import Chart
+from apps.dashboard.formatting import Unit, size_unit
 
 MOST_BARS = 8
 _COLOURS = {Medium.HDD: "s1", Medium.SSD: "s2", Medium.OBJECT: "s3", Medium.TAPE: "s4", Medium.UNKNOWN: "s-off"}

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apps.accounts.models import Lab
-from apps.artifacts.calc import Cost, Lot, cost
+from apps.artifacts.storage_model import Cost, Lot, cost
+from apps.carbon.figures.energy import applied_factors
 from apps.carbon.models import EmissionFactor
-from apps.carbon.selectors import applied_factors
-from apps.dashboard.calc import Unit, grams_per_kwh, pue, size
-from apps.dashboard.contexts.artifact_keeping import emission_shown, energy_shown
+from apps.dashboard.artifacts.storage_cost import emission_shown, energy_shown
 from apps.dashboard.figures import WouldBe
+from apps.dashboard.formatting import Unit, grams_per_kwh, pue, size
 from apps.fleet.models import Site
 from apps.fleet.selectors import placements_at
 

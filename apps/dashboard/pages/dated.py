@@ -6,7 +6,7 @@ from datetime import date, datetime, time
 from apps.core.days import midnight_hour
 from apps.core.errors import InvalidInput
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.access import Visitor
+from apps.dashboard.decorators import Visitor
 
 
 def always(data: Mapping[str, str]) -> bool:

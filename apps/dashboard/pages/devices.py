@@ -3,9 +3,9 @@
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 
-from apps.dashboard.access import Visitor, found, page
-from apps.dashboard.contexts.devices import device_page
-from apps.dashboard.contexts.period import chosen_period, period_menu
+from apps.dashboard.decorators import Visitor, found, page
+from apps.dashboard.nodes.devices import device_page
+from apps.dashboard.period_menu import chosen_period, period_menu
 from apps.fleet.selectors import device_of
 
 

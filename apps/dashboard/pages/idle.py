@@ -10,9 +10,9 @@ from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.intervals import us_of
 from apps.core.text import number_of
 from apps.core.units import hour_of
-from apps.dashboard.access import KEEPERS, Visitor, page
-from apps.dashboard.contexts.idle import idle_page
-from apps.energy.idle import set_idle_policy, withdraw_idle_policy
+from apps.dashboard.attribution.idle import idle_page
+from apps.dashboard.decorators import KEEPERS, Visitor, page
+from apps.energy.services.idle import set_idle_policy, withdraw_idle_policy
 
 
 @page("GET", "POST")

@@ -3,9 +3,9 @@
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
-from apps.dashboard.access import Visitor, page
-from apps.dashboard.contexts.storage import STORAGE_HEAD, storage_lines, storage_page
-from apps.dashboard.csvs import csv_response
+from apps.dashboard.artifacts.storage import STORAGE_HEAD, storage_lines, storage_page
+from apps.dashboard.csv_response import csv_response
+from apps.dashboard.decorators import Visitor, page
 
 
 @page()

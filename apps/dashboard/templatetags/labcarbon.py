@@ -10,8 +10,8 @@ from django.utils.safestring import SafeString
 from apps.catalog.packs import Pack, notices
 from apps.core.clock import utc
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.calc import KG, THIN, grouped, share
 from apps.dashboard.figures import EmbodiedFig, Fig, WouldBe
+from apps.dashboard.formatting import KG, THIN, grouped, share
 from apps.dashboard.periods import day_text
 
 register = template.Library()

@@ -1,6 +1,6 @@
 """Writes of fleet: sites and their dated facts, where nodes stand, enrolment, what is known of a node's rest."""
 
-from apps.fleet.services.dated import places_changed
+from apps.fleet.services.dated_facts import places_changed
 from apps.fleet.services.nodes import (
     correct_place,
     enrol_node,

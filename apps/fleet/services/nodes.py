@@ -7,16 +7,16 @@ from django.conf import settings
 from django.db import transaction
 
 from apps.accounts import audit
-from apps.accounts.calc import keyed_digest, normalised_code
 from apps.accounts.choices import Act, CodePurpose
+from apps.accounts.credentials import keyed_digest, normalised_code
 from apps.accounts.models import Lab, OneTimeCode, User
-from apps.accounts.services import issue_code, issue_node_token, spend_code
+from apps.accounts.services.labs import issue_code, issue_node_token, spend_code
 from apps.core.errors import Conflict, InvalidInput, NotFound
 from apps.core.jobs import request_job
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import STANDING, EnrolmentPlace, Node, Placement, Site
 from apps.fleet.selectors import sites_of
-from apps.fleet.services.dated import free_hour, only_the_latest, places_changed, recorded, whole_hour, withdraw
+from apps.fleet.services.dated_facts import free_hour, only_the_latest, places_changed, recorded, whole_hour, withdraw
 
 
 def _movable(node: Node, site: Site) -> Node:

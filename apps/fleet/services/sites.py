@@ -12,7 +12,7 @@ from apps.core.errors import Conflict, InvalidInput
 from apps.core.units import PPM
 from apps.fleet.choices import CURRENCIES, DEFAULT_PUE_PPM, Control, SiteKind
 from apps.fleet.models import STANDING, Site, SitePrice, SitePue, SiteZone
-from apps.fleet.services.dated import free_hour, only_the_latest, places_changed, recorded, whole_hour, withdraw
+from apps.fleet.services.dated_facts import free_hour, only_the_latest, places_changed, recorded, whole_hour, withdraw
 
 
 def _locked(site: Site) -> Site:

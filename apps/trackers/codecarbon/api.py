@@ -12,11 +12,11 @@ from django.views.decorators.csrf import csrf_exempt
 from apps.accounts.authentication import BadToken, tracker_token
 from apps.core.clock import now_us
 from apps.core.errors import Forbidden, LabCarbonError, NotFound, NotSignedIn, TooLarge
-from apps.core.turns import in_turn
+from apps.core.locks import in_turn
 from apps.trackers.choices import Door
-from apps.trackers.codecarbon.calc import parsed
-from apps.trackers.codecarbon.services.intake import begin_run, take
-from apps.trackers.codecarbon.services.sources import source_of
+from apps.trackers.codecarbon.parsing import parsed
+from apps.trackers.codecarbon.services.receive import begin_run, take
+from apps.trackers.codecarbon.services.tokens import source_of
 from apps.trackers.models import CodeCarbonSource
 
 MAX_BODY = 64 << 10

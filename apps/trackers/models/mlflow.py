@@ -10,7 +10,7 @@ from apps.trackers.choices import FileOutcome, SignIn
 
 
 class MlflowSource(models.Model):
-    """One MLflow server of a lab. ``secret`` is sealed (apps/accounts/sealing.py). ``removed_us``: nobody asks it any more.
+    """One MLflow server of a lab. ``secret`` is sealed (apps.accounts.encryption). ``removed_us``: nobody asks it any more.
 
     ``node``: where GPU watts are put that no run's own machine is known for; ``bound``: it is a machine of the lab, whose
     collector comes first, else it stands for machines nobody named. ``project`` is charged for experiments that no

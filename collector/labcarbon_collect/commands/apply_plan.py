@@ -15,18 +15,18 @@ import sys
 import time
 from typing import List
 
-from labcarbon_collect.answer_text import plain
+from labcarbon_collect.api.transport import BadAddress, Transport
+from labcarbon_collect.cleanup.client import REPLY_BYTES, NotAnswered, Plan, PlanServer, plan_named
+from labcarbon_collect.cleanup.journal import Journal
+from labcarbon_collect.cleanup.runner import Asked, carry_out_plan, settled
+from labcarbon_collect.cleanup.session import Work
 from labcarbon_collect.commands import Failed, thread_count
 from labcarbon_collect.config import Login, collector_home, user_login
 from labcarbon_collect.identity import Refused
-from labcarbon_collect.lock import AlreadyRunning, take_plans
-from labcarbon_collect.plan.carrying import Asked, carry_out_plan, settled
+from labcarbon_collect.locks import AlreadyRunning, take_plans
 from labcarbon_collect.plan.here import nodes_here
-from labcarbon_collect.plan.journal import Journal
-from labcarbon_collect.plan.server import REPLY_BYTES, NotAnswered, Plan, PlanServer, plan_named
-from labcarbon_collect.plan.work import Work
 from labcarbon_collect.progress import Progress
-from labcarbon_collect.transport import BadAddress, Transport
+from labcarbon_collect.runs.preflight_text import plain
 
 _DEADLINE_S = 120.0
 

@@ -11,17 +11,18 @@ import os
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
-from labcarbon_collect import answer_text, run_facts, work_options
-from labcarbon_collect.beginning import IN_VAIN, asked, heard, question_of
+from labcarbon_collect.api.preflight import Answer
 from labcarbon_collect.config import Login, user_login
-from labcarbon_collect.digest_job import DigestJob
-from labcarbon_collect.fingerprint.budget import Budget
-from labcarbon_collect.fingerprint.surveys import Survey
+from labcarbon_collect.files.budget import Budget
+from labcarbon_collect.fingerprint.builder import Survey
 from labcarbon_collect.identity import Refused
-from labcarbon_collect.masking import MASK
-from labcarbon_collect.preflight import Answer
 from labcarbon_collect.progress import Progress
-from labcarbon_collect.work_options import Work
+from labcarbon_collect.redaction import MASK
+from labcarbon_collect.runs import facts, preflight_text
+from labcarbon_collect.runs import options as work_options
+from labcarbon_collect.runs.background_hash import DigestJob
+from labcarbon_collect.runs.options import Work
+from labcarbon_collect.runs.startup import IN_VAIN, asked, heard, question_of
 
 _LOOK_S, _ASK_S = 10.0, 10.0  # nothing waits for us here but a person
 _USAGE = "labcarbon-collect check -- python train.py"
@@ -35,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def carry_out(options: argparse.Namespace) -> int:
     work = work_options.work_of(options, _USAGE)
-    for name in run_facts.masked_names(work.params):
+    for name in facts.masked_names(work.params):
         _say(f"the parameter {name} looks like a secret: it is told as {MASK}")
     found = work.survey(_LOOK_S)
     if options.digest:
@@ -88,10 +89,10 @@ def _show(answer: Optional[Answer], why: str, found: Survey) -> None:
         _say(f"nobody was asked whether this was run before: {why}")
     elif answer.worth_saying:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        print("\n".join(answer_text.lines(answer, colour=colour, prefix="")))
+        print("\n".join(preflight_text.lines(answer, colour=colour, prefix="")))
     else:
         known = "Nothing like it was run before." if answer.verdict == "none" else f"Nothing to warn of: {answer.verdict}."
-        print(answer_text.plain(answer.message) or known)
+        print(preflight_text.plain(answer.message) or known)
     for note in _notes(found):
         print(f"  {note}")
 

@@ -16,14 +16,14 @@ from typing import Callable
 
 from labcarbon_collect import config
 from labcarbon_collect.commands import Failed
-from labcarbon_collect.daemon import Daemon, Settings
+from labcarbon_collect.daemon.daemon import Daemon, Settings
 from labcarbon_collect.identity import Refused
-from labcarbon_collect.lock import AlreadyRunning
+from labcarbon_collect.locks import AlreadyRunning
+from labcarbon_collect.processes.consumers import Who
+from labcarbon_collect.pseudonyms import user_names
 from labcarbon_collect.sources.base import Reading
 from labcarbon_collect.sources.replay import TraceWriter
-from labcarbon_collect.spool_schema import SpoolFull
-from labcarbon_collect.users import user_names
-from labcarbon_collect.who import Who
+from labcarbon_collect.spool.schema import SpoolFull
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import List
 
 from labcarbon_collect import sources
-from labcarbon_collect.checks import Check, run_checks
+from labcarbon_collect.doctor.base import Check, run_checks
 
 _MARK = {"ok": "ok    ", "warn": "warn  ", "bad": "BAD   ", "absent": "none  "}
 

@@ -14,11 +14,11 @@ import threading
 from contextlib import closing
 from typing import Mapping
 
-from labcarbon_collect.cgroups import this_cluster
-from labcarbon_collect.client import Client, NoDaemon, error_text
 from labcarbon_collect.config import client_sockets
-from labcarbon_collect.figures import closing_line
-from labcarbon_collect.slurm_facts import job_uuid
+from labcarbon_collect.ipc.client import Client, NoDaemon, error_text
+from labcarbon_collect.processes.cgroups import this_cluster
+from labcarbon_collect.slurm.jobs import job_uuid
+from labcarbon_collect.totals import closing_line
 
 PATIENCE_S = 1.5
 LONGEST_S = 1.9

@@ -15,17 +15,17 @@ from datetime import date, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from typing import Any, Dict, List, Tuple, Union
 
-from labcarbon_collect.bulk_push import MAX_ROWS, BulkPush, PushEnded
-from labcarbon_collect.cgroups import this_cluster
+from labcarbon_collect.api.bulk_uploader import MAX_ROWS, BulkPush, PushEnded
+from labcarbon_collect.api.transport import BadAddress, Transport
 from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import Login, collector_home, data_dir, enrolment, user_login
 from labcarbon_collect.identity import Refused, node_identity
+from labcarbon_collect.processes.cgroups import this_cluster
 from labcarbon_collect.progress import Progress
-from labcarbon_collect.sacct_source import Found, FromFile, FromSacct, SourceEnded
-from labcarbon_collect.slurm_facts import bulk_row
-from labcarbon_collect.slurm_text import SACCT
-from labcarbon_collect.transport import BadAddress, Transport
-from labcarbon_collect.users import UserNames, user_names
+from labcarbon_collect.pseudonyms import UserNames, user_names
+from labcarbon_collect.slurm.history import Found, FromFile, FromSacct, SourceEnded
+from labcarbon_collect.slurm.jobs import bulk_row
+from labcarbon_collect.slurm.parsers import SACCT
 
 _SHOWN_ERRORS = 20
 _DAYS = 365

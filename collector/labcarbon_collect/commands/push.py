@@ -7,16 +7,16 @@ import os
 import sqlite3
 import sys
 
+from labcarbon_collect.api.transport import BadAddress, Transport
+from labcarbon_collect.api.uploader import Pusher, forward_runs
 from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import collector_home, enrolment
 from labcarbon_collect.identity import Refused, boot_id, node_identity, read_clock
-from labcarbon_collect.lock import AlreadyRunning, take
-from labcarbon_collect.push import Pusher, forward_runs
-from labcarbon_collect.spool import Spool
-from labcarbon_collect.spool_names import settle_names
-from labcarbon_collect.spool_schema import SpoolFull
-from labcarbon_collect.transport import BadAddress, Transport
-from labcarbon_collect.users import user_names
+from labcarbon_collect.locks import AlreadyRunning, take
+from labcarbon_collect.pseudonyms import user_names
+from labcarbon_collect.spool.pseudonymise import settle_names
+from labcarbon_collect.spool.schema import SpoolFull
+from labcarbon_collect.spool.store import Spool
 
 _INTERVAL_US = 60_000_000
 

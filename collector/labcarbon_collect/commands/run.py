@@ -15,24 +15,26 @@ import time
 import uuid
 from typing import Any, Mapping, Optional
 
-from labcarbon_collect import answer_text, run_daemon, run_facts, work_options
-from labcarbon_collect.beginning import IN_VAIN, Beginning, begin, patience, tell_outcome, wait_for_outcome
-from labcarbon_collect.client import Client, NoDaemon
+from labcarbon_collect.api.preflight import STOPPED, WENT_ON
+from labcarbon_collect.api.run_client import Reporter
 from labcarbon_collect.config import RUN_VARIABLE, Login, client_sockets, collector_home, daemon_socket, user_login
-from labcarbon_collect.failure import OomKills, failure_class
-from labcarbon_collect.figures import closing_line
-from labcarbon_collect.fingerprint.budget import Budget
-from labcarbon_collect.fingerprint.surveys import Survey
+from labcarbon_collect.files.budget import Budget
+from labcarbon_collect.fingerprint.builder import Survey
 from labcarbon_collect.identity import Refused
-from labcarbon_collect.job import Ended, Job
-from labcarbon_collect.lineage.wrapped import tell_lineage
-from labcarbon_collect.masking import MASK
-from labcarbon_collect.patience import PATIENCE_S, WRONG
-from labcarbon_collect.preflight import STOPPED, WENT_ON
-from labcarbon_collect.reporter import Reporter
-from labcarbon_collect.run_daemon import Daemon
-from labcarbon_collect.told_run import ToldRun, hash_the_rest
-from labcarbon_collect.work_options import Work
+from labcarbon_collect.ipc.client import Client, NoDaemon
+from labcarbon_collect.lineage.cli import tell_lineage
+from labcarbon_collect.redaction import MASK
+from labcarbon_collect.runs import daemon_link, preflight_text
+from labcarbon_collect.runs import facts as run_facts
+from labcarbon_collect.runs import options as work_options
+from labcarbon_collect.runs.daemon_link import Daemon
+from labcarbon_collect.runs.failure import OomKills, failure_class
+from labcarbon_collect.runs.options import Work
+from labcarbon_collect.runs.payload import ToldRun, hash_the_rest
+from labcarbon_collect.runs.process import Ended, Job
+from labcarbon_collect.runs.startup import IN_VAIN, Beginning, begin, patience, tell_outcome, wait_for_outcome
+from labcarbon_collect.timeouts import PATIENCE_S, WRONG
+from labcarbon_collect.totals import closing_line
 
 _LOCAL_START_S = 8.0
 _USAGE = "labcarbon-collect run --project NAME -- python train.py"
@@ -107,12 +109,12 @@ def _begin(told: ToldRun, job: Job, login: Optional[Login], budget: Budget, *, c
             # The daemon that answered before was another run's, just ending.
             _start_local_daemon()
             facts = told.facts(Daemon(), begun.survey.wire) if login is None else None
-            begun.daemon = run_daemon.register(told.run, job.pid, facts=facts)
+            begun.daemon = daemon_link.register(told.run, job.pid, facts=facts)
         if begun.why:
             later = " If it stays so, the daemon tells it later." if login and begun.daemon.client else ""
             _say(f"nobody was asked whether this was run before: {begun.why}{later}")
         if begun.answer is not None:
-            _show(answer_text.lines(begun.answer, colour=_colour()))
+            _show(preflight_text.lines(begun.answer, colour=_colour()))
     except Exception as error:  # noqa: BLE001
         return Beginning(Daemon(why=f"{type(error).__name__}: {error}"), Survey({}))
     return begun
@@ -122,7 +124,7 @@ def _stop(told: ToldRun, job: Job, begun: Beginning, login: Optional[Login]) -> 
     """Keep the work back; the server counts what was not spent."""
     job.abandon()
     _say(f"not started, since it would be in vain (--enforce); to run it anyway: {_anyway(told.work)}")
-    run_daemon.end(begun.daemon, told.run, cpu_us=0, closing=None)
+    daemon_link.end(begun.daemon, told.run, cpu_us=0, closing=None)
     if login is not None:
         wait_for_outcome(tell_outcome(login, begun.answer, STOPPED))
     return IN_VAIN
@@ -148,12 +150,12 @@ def _close(
     failed_by = failure_class(ended.killed_by, ended.exit_code, kills)
     if failed_by:
         closing["failure"] = {"class": failed_by}
-    figures = run_daemon.end(daemon, told.run, cpu_us=ended.cpu_us, closing=closing if reporter is None else None)
+    figures = daemon_link.end(daemon, told.run, cpu_us=ended.cpu_us, closing=closing if reporter is None else None)
     if figures is not None:
         closing["energy_mj"] = int(figures["energy_mj"])
     _tell_end(reporter, begun, told, closing, budget)
     if figures is not None and reporter is None and told.work.project and daemon.url:
-        figures["warning"] = figures.get("warning") or run_daemon.heard(daemon, told.run)
+        figures["warning"] = figures.get("warning") or daemon_link.heard(daemon, told.run)
     _say_closing(daemon, server, told.run, figures)
 
 
@@ -174,7 +176,7 @@ def _tell_end(
     facts = told.facts(begun.daemon, begun.survey.wire)
     if reporter.finish(facts, closing, budget):
         return
-    if run_daemon.tell_later(begun.daemon, told.run, facts=facts, closing=closing):
+    if daemon_link.tell_later(begun.daemon, told.run, facts=facts, closing=closing):
         if not begun.why:  # that the server does not answer was said at the start
             _say(f"the server does not answer now; the daemon tells it later. ({reporter.why})")
     else:

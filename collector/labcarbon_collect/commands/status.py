@@ -8,10 +8,10 @@ import os
 import time
 from typing import Any, Dict, Iterator, Mapping
 
-from labcarbon_collect.client import Client, NoDaemon, error_text
 from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import client_sockets
-from labcarbon_collect.figures import MJ_PER_KWH, three_digits
+from labcarbon_collect.ipc.client import Client, NoDaemon, error_text
+from labcarbon_collect.totals import MJ_PER_KWH, three_digits
 
 _TIMEOUT_S = 5.0
 _SKEW_SHOWN_US = 5_000_000

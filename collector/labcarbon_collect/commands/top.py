@@ -17,9 +17,9 @@ import time
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List
 
-from labcarbon_collect.client import Client, NoDaemon, error_text
 from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import client_sockets
+from labcarbon_collect.ipc.client import Client, NoDaemon, error_text
 from labcarbon_collect.top_view import Paint, as_json, coloured, lines, page, plain
 
 _TIMEOUT_S = 5.0

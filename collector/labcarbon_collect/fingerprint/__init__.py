@@ -4,6 +4,6 @@
 ``manifests`` and ``digests`` its data; ``digest_child`` hashes large data beside the work.
 """
 
-from labcarbon_collect.fingerprint.surveys import Survey, gather, survey
+from labcarbon_collect.fingerprint.builder import Survey, gather, survey
 
 __all__ = ("Survey", "gather", "survey")

@@ -7,13 +7,13 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.fingerprint.budget import Budget, read_plain
-from labcarbon_collect.fingerprint.digest_cache import DigestCache
+from labcarbon_collect.files.budget import Budget, read_plain
+from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.fingerprint.git import GitState, NoGit, git_state
 from labcarbon_collect.fingerprint.imports import Closure, closure, closure_of_text, module_file
-from labcarbon_collect.fingerprint.launch import Launched
-from labcarbon_collect.fingerprint.normal import normal_hash, normal_lines, packed, shingles
-from labcarbon_collect.fingerprint.parts import shown_name
+from labcarbon_collect.fingerprint.launchers import Launched
+from labcarbon_collect.fingerprint.normalise import normal_hash, normal_lines, packed, shingles
+from labcarbon_collect.fingerprint.payload import shown_name
 from labcarbon_collect.lc1 import part_hash
 
 _INLINE = "-c"

@@ -7,7 +7,7 @@ import importlib
 import json
 from typing import Any, Dict, Mapping, Optional
 
-from labcarbon_collect.fingerprint.budget import read_plain
+from labcarbon_collect.files.budget import read_plain
 from labcarbon_collect.lc1 import flat
 
 _MOST_BYTES, _MOST_VALUES, _DEEPEST = 256 * 1024, 2000, 20

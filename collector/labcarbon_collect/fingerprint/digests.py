@@ -6,9 +6,9 @@ import hashlib
 import os
 from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
-from labcarbon_collect.fingerprint.budget import Budget, open_plain
-from labcarbon_collect.fingerprint.digest_cache import DigestCache
-from labcarbon_collect.fingerprint.manifests import File, Manifest
+from labcarbon_collect.files.budget import Budget, open_plain
+from labcarbon_collect.files.digest_cache import DigestCache
+from labcarbon_collect.files.manifests import File, Manifest
 
 _BLOCK, _KEEP_EVERY = 1 << 20, 512
 Hashed = Callable[[int], None]  # told of each block read, in bytes; may wait, may raise OutOfBudget

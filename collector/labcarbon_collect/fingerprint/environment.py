@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional
 
-from labcarbon_collect.fingerprint.launch import Launched
+from labcarbon_collect.fingerprint.launchers import Launched
 
 _SHOWN = frozenset(("torch", "tensorflow", "jax", "jaxlib", "numpy", "transformers", "lightning", "keras", "scikit_learn"))
 _METADATA = re.compile(r"^([\w.]+)-([\w.+!]+)\.(?:dist-info|egg-info)$")

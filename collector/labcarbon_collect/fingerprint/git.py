@@ -16,7 +16,7 @@ import subprocess
 from dataclasses import dataclass, field
 from typing import Dict, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.fingerprint.budget import Budget, OutOfBudget, read_plain
+from labcarbon_collect.files.budget import Budget, OutOfBudget, read_plain
 
 # What a configuration could have git start or fetch, switched off. Protocols: a partial clone asks for missing objects.
 _SAFE = (

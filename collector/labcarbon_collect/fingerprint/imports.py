@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
-from labcarbon_collect.fingerprint.budget import Budget, OutOfBudget, read_plain
+from labcarbon_collect.files.budget import Budget, OutOfBudget, read_plain
 from labcarbon_collect.fingerprint.notebooks import NotANotebook, code_of, without_magics
 
 _MOST_FILES, _MOST_BYTES, _MOST_FILE_BYTES = 5000, 64 * 1024 * 1024, 16 * 1024 * 1024

@@ -9,10 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Optional, Tuple
 
-from labcarbon_collect.fingerprint.digest_cache import DigestCache, signed
-from labcarbon_collect.fingerprint.manifests import File
+from labcarbon_collect.files.digest_cache import DigestCache, signed
+from labcarbon_collect.files.manifests import File
+from labcarbon_collect.scan.database import FILE
 from labcarbon_collect.scan.kinds import ARTIFACT, MEMBER, PRESENT, TOP
-from labcarbon_collect.scan.state_file import FILE
 
 _FOLDERS_REMEMBERED = 4096
 _KNOWN = (

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
-from labcarbon_collect.client import Client, NoDaemon, error_text
 from labcarbon_collect.config import client_sockets
-from labcarbon_collect.lineage.declared import title
+from labcarbon_collect.ipc.client import Client, NoDaemon, error_text
 from labcarbon_collect.lineage.forwarded import MOST_ROWS
-from labcarbon_collect.patience import PATIENCE_S
+from labcarbon_collect.lineage.messages import title
+from labcarbon_collect.timeouts import PATIENCE_S
 
 _MOST_BYTES = 40 * 1024  # of a request: the daemon takes a line of 64 KiB
 
 
 class ByDaemon:
-    """One run's artifacts; as :class:`labcarbon_collect.lineage.telling.Teller`, which tells the server itself."""
+    """One run's artifacts; as :class:`labcarbon_collect.lineage.reporters.Teller`, which tells the server itself."""
 
     is_patient = False  # a daemon answers at once, or there is none
 

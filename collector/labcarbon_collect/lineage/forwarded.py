@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
-from labcarbon_collect.lineage.declared import DISTILLED_FROM, INITIALISED_FROM, PRODUCED, USED
+from labcarbon_collect.lineage.messages import DISTILLED_FROM, INITIALISED_FROM, PRODUCED, USED
 
 MOST_ROWS = 100
 # Not where it lies: anybody on this machine may tell the daemon of a path that is somebody else's.

@@ -10,11 +10,11 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Dict, Sequence
 
-from labcarbon_collect.plan.content import Hashed
+from labcarbon_collect.cleanup.client import Line, Plan
+from labcarbon_collect.cleanup.content import Hashed
+from labcarbon_collect.cleanup.safe_paths import folder_of, parts
+from labcarbon_collect.cleanup.session import verified
 from labcarbon_collect.plan.listing import Listing
-from labcarbon_collect.plan.places import folder_of, parts
-from labcarbon_collect.plan.server import Line, Plan
-from labcarbon_collect.plan.work import verified
 
 
 class _Stopped(Exception):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import List, Mapping
 
-from labcarbon_collect.client import Client, NoDaemon
 from labcarbon_collect.config import client_sockets, is_uuid
 from labcarbon_collect.identity import node_identity
+from labcarbon_collect.ipc.client import Client, NoDaemon
 
 _PATIENCE_S = 2.0
 

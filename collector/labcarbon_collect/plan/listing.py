@@ -7,7 +7,7 @@ import stat
 from dataclasses import dataclass, field
 from typing import List, Tuple
 
-from labcarbon_collect.plan.places import Stays, mount_of, open_folder, what
+from labcarbon_collect.cleanup.safe_paths import Stays, mount_of, open_folder, what
 
 FILE, FOLDER = "file", "folder"
 _MOST_FILES, _DEEPEST = 2_000_000, 64

@@ -11,10 +11,10 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from labcarbon_collect.plan.journal import Journal
+from labcarbon_collect.cleanup.journal import Journal
+from labcarbon_collect.cleanup.safe_paths import FOLDER, Stays, lies, open_file
+from labcarbon_collect.cleanup.trash import write_into
 from labcarbon_collect.plan.listing import File, Listing
-from labcarbon_collect.plan.places import FOLDER, Stays, lies, open_file
-from labcarbon_collect.plan.trash import write_into
 
 _MOST_BYTES = 1 << 30
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, List, Tuple
 
-from labcarbon_collect.plan.server import Line
+from labcarbon_collect.cleanup.client import Line
 
 Said = List[Tuple[Line, str]]  # a line, and a word to it
 

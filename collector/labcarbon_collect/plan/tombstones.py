@@ -6,10 +6,10 @@ import os
 from datetime import datetime, timedelta, timezone
 from typing import Any, Dict
 
+from labcarbon_collect.cleanup.client import Line, Plan
+from labcarbon_collect.cleanup.safe_paths import Stays, on_disk
+from labcarbon_collect.cleanup.trash import read_json, slot_path, write_into
 from labcarbon_collect.plan.noreplace import move_anew
-from labcarbon_collect.plan.places import Stays, on_disk
-from labcarbon_collect.plan.server import Line, Plan
-from labcarbon_collect.plan.trash import read_json, slot_path, write_into
 
 SUFFIX = ".labcarbon-tombstone.json"
 _LONGEST = 255

@@ -8,23 +8,23 @@ import socket
 import sys
 from typing import List, Optional, Tuple
 
-from labcarbon_collect.bulk_push import BulkPush, PushEnded
-from labcarbon_collect.client import Client, NoDaemon
+from labcarbon_collect.api.bulk_uploader import BulkPush, PushEnded
+from labcarbon_collect.api.transport import BadAddress, Transport
 from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import Login, client_sockets, collector_home, enrolment, is_uuid, user_login
 from labcarbon_collect.identity import Refused, node_identity
-from labcarbon_collect.lock import AlreadyRunning, take_scan
+from labcarbon_collect.ipc.client import Client, NoDaemon
+from labcarbon_collect.locks import AlreadyRunning, take_scan
 from labcarbon_collect.progress import Progress
-from labcarbon_collect.scan.asked import Asked
+from labcarbon_collect.pseudonyms import own_names
+from labcarbon_collect.scan.local_files import Local, Tree
 from labcarbon_collect.scan.named import shown
-from labcarbon_collect.scan.objects import NotInstalled, Objects, is_address
-from labcarbon_collect.scan.places import Local, Tree
+from labcarbon_collect.scan.object_store import NotInstalled, Objects, is_address
+from labcarbon_collect.scan.queries import Asked
+from labcarbon_collect.scan.scanner import Scan, Wanted, outermost
 from labcarbon_collect.scan.state import State
-from labcarbon_collect.scan.tally import copies_lines, summary
-from labcarbon_collect.scan.telling import Teller
-from labcarbon_collect.scan.whole import Scan, Wanted, outermost
-from labcarbon_collect.transport import BadAddress, Transport
-from labcarbon_collect.users import own_names
+from labcarbon_collect.scan.summary import copies_lines, summary
+from labcarbon_collect.scan.uploader import Teller
 
 _SHOWN_ERRORS, _SHOWN_COPIES, _SHOWN_PATHS = 10, 5, 3
 _PATIENCE_S = 2.0

@@ -6,7 +6,7 @@ import re
 from typing import Any, Callable, Dict, Optional
 
 from labcarbon_collect.scan import safetensors
-from labcarbon_collect.scan.about import CHECKPOINT, DATASET, LOG, MODEL, OTHER, About, Broken, by_name, storable
+from labcarbon_collect.scan.description import CHECKPOINT, DATASET, LOG, MODEL, OTHER, About, Broken, by_name, storable
 from labcarbon_collect.scan.safetensors import At
 
 HEAD_BYTES = 4096

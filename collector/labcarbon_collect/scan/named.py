@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Union
 
-from labcarbon_collect.scan.about import one_line
+from labcarbon_collect.scan.description import one_line
 
 _LONGEST_SHOWN = 300
 _LONGEST_PATH = 4096  # characters, of the server

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from typing import Any, Callable, Dict, List, Tuple
 
-from labcarbon_collect.scan.about import CHECKPOINT, About, Broken, by_name, storable
+from labcarbon_collect.scan.description import CHECKPOINT, About, Broken, by_name, storable
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit (safetensors, README "Format")
 MAX_PARSED_BYTES = 16 << 20  # a longer header is not looked into: its JSON would take too much memory

@@ -12,13 +12,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from labcarbon_collect.fingerprint.digest_cache import signed
+from labcarbon_collect.files.digest_cache import signed
 from labcarbon_collect.lc1 import manifest_hash
-from labcarbon_collect.scan.about import About
+from labcarbon_collect.scan.database import FILE, opened, put_rows
+from labcarbon_collect.scan.description import About
 from labcarbon_collect.scan.kinds import ARTIFACT, CORRUPT, FOLDER, PRESENT, TOP
+from labcarbon_collect.scan.local_files import Stamp
 from labcarbon_collect.scan.medium import UNKNOWN
-from labcarbon_collect.scan.places import Stamp
-from labcarbon_collect.scan.state_file import FILE, opened, put_rows
 
 _COMMIT_S, _COMMIT_BYTES = 1.0, 256_000_000
 _JSON = json.JSONEncoder(separators=(",", ":"))

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Sequence, Tuple
 
-from labcarbon_collect.cpu_power import Processor, ThreadPower, identify, thread_power
-from labcarbon_collect.cpu_time import busy_us_by_cpu
+from labcarbon_collect.processes.cpu_time import busy_us_by_cpu
 from labcarbon_collect.sources.base import (
     Clock,
     DeviceInfo,
@@ -23,6 +22,7 @@ from labcarbon_collect.sources.base import (
     SourceFailed,
     register,
 )
+from labcarbon_collect.sources.cpu_power import Processor, ThreadPower, identify, thread_power
 
 MEASUREMENT = "cpu_model"
 NANOJOULE_PER_MJ = 1_000_000  # milliwatt × microsecond = nanojoule

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.plan import work as plan_work
+from labcarbon_collect.cleanup import session as plan_work
+from labcarbon_collect.cleanup.client import PlanServer
+from labcarbon_collect.cleanup.content import digest_of
 from labcarbon_collect.plan.ahead import Ahead
-from labcarbon_collect.plan.content import digest_of
-from labcarbon_collect.plan.server import PlanServer
 
 from tests.collector.apply_plan.world import PLAN, World
 

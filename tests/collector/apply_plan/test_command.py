@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from labcarbon_collect import cli
+from labcarbon_collect.cleanup import client as plan_server
+from labcarbon_collect.cleanup.client import plan_named
 from labcarbon_collect.commands import apply_plan
-from labcarbon_collect.lock import take_plans
-from labcarbon_collect.plan import server as plan_server
-from labcarbon_collect.plan.server import plan_named
+from labcarbon_collect.locks import take_plans
 
 from tests.collector.apply_plan.world import AWAY, NODE, PLAN, FakeTransport, World, snapshot
 

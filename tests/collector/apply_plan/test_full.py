@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from labcarbon_collect.cleanup import journal, purge
+from labcarbon_collect.cleanup.trash import TRASH
 from labcarbon_collect.commands import Failed
-from labcarbon_collect.plan import emptying, journal
-from labcarbon_collect.plan.trash import TRASH
 
 from tests.collector.apply_plan.killed import kill, was_killed
 from tests.collector.apply_plan.world import PLAN, World, snapshot
@@ -59,14 +59,14 @@ def test_a_full_disk_is_emptied(went: World, monkeypatch: pytest.MonkeyPatch) ->
 def test_where_no_list_can_be_kept_the_folder_stays_and_the_others_go(
     went: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keep = emptying.keep_list
+    keep = purge.keep_list
 
     def full(*words: Any) -> None:
         with monkeypatch.context() as patch:
             _fill(went, patch, went.root / "data")
             keep(*words)
 
-    monkeypatch.setattr(emptying, "keep_list", full)
+    monkeypatch.setattr(purge, "keep_list", full)
     assert went.carry_out(empty=True) == 1
     assert "the list of what it holds cannot be kept in" in capsys.readouterr().out
     assert snapshot(went.slot("hf", 2)) == {"1": b"hf/1", "x": None, "x/2": b"hf/x/2"}
@@ -163,7 +163,7 @@ def test_a_list_that_is_lost_or_damaged_deletes_nothing(
 def test_a_file_that_was_about_to_be_deleted_is_read_again(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the list of an earlier version says."""
     with monkeypatch.context() as patch:
-        patch.setattr(emptying, "delete", lambda *words: kill())
+        patch.setattr(purge, "delete", lambda *words: kill())
         assert was_killed(lambda: went.carry_out(empty=True))
     slot = went.slot("run/a.pt", 1)
     slot.write_bytes(b"precious")

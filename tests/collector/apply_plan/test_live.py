@@ -10,10 +10,10 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import AuditEntry, Membership, User
-from apps.accounts.services import issue_user_token
+from apps.accounts.services.labs import issue_user_token
+from apps.artifacts.cleanup.plans import approve, make_plan, tell_owners
+from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Artifact, Copy, Pin, Plan
-from apps.artifacts.retention import DAY_US
-from apps.artifacts.services.plans import approve, make_plan, tell_owners
 from apps.core.clock import now_us
 from apps.runs.models import Run
 from tests.alone import answer_one_at_a_time

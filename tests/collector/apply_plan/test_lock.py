@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.lock import AlreadyRunning
-from labcarbon_collect.plan.journal import Journal
+from labcarbon_collect.cleanup.journal import Journal
+from labcarbon_collect.locks import AlreadyRunning
 
 from tests.collector.apply_plan.world import PLAN, World
 

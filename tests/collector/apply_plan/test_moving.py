@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.plan.trash import TRASH
+from labcarbon_collect.cleanup.trash import TRASH
 
 from tests.collector.apply_plan.world import PLAN, World, digest_of, snapshot
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labcarbon_collect.plan.trash import TRASH
+from labcarbon_collect.cleanup.trash import TRASH
 
 from tests.collector.apply_plan.world import World, digest_of, snapshot
 

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 from labcarbon_collect import progress
+from labcarbon_collect.cleanup.content import digest_of
+from labcarbon_collect.cleanup.safe_paths import Stays
 from labcarbon_collect.commands.apply_plan import _Read
-from labcarbon_collect.plan.content import digest_of
 from labcarbon_collect.plan.listing import File, listed
-from labcarbon_collect.plan.places import Stays
 
 from tests.collector.apply_plan.world import World
 

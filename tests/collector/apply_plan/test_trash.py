@@ -9,9 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from labcarbon_collect.cleanup.trash import TRASH
 from labcarbon_collect.commands import Failed
 from labcarbon_collect.plan import noreplace
-from labcarbon_collect.plan.trash import TRASH
 
 from tests.collector.apply_plan.world import PLAN, World, snapshot
 
@@ -135,7 +135,7 @@ def test_a_pin_since_then_keeps_it_in_the_trash(went: World, capsys: pytest.Capt
 
 
 def test_a_pin_while_it_is_read_before_it_is_deleted_keeps_it(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labcarbon_collect.plan.work.FRESH_S", -1.0)
+    monkeypatch.setattr("labcarbon_collect.cleanup.session.FRESH_S", -1.0)
     went.days = 20
     asked = []
 

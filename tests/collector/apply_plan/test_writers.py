@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.plan import moving, writers
-from labcarbon_collect.plan.journal import Journal
-from labcarbon_collect.plan.trash import TRASH
+from labcarbon_collect.cleanup import open_files, trash_items
+from labcarbon_collect.cleanup.journal import Journal
+from labcarbon_collect.cleanup.trash import TRASH
 
 from tests.collector.apply_plan.killed import kill, was_killed
 from tests.collector.apply_plan.world import PLAN, World, snapshot
@@ -84,7 +84,7 @@ def test_a_mapped_file_is_not_moved(
 ) -> None:
     name, path = line
     maps = [_mapped(path)] if since == "before" else []
-    look = moving.listed
+    look = trash_items.listed
 
     def late(folder: int, name: str) -> Any:
         found = look(folder, name)
@@ -92,7 +92,7 @@ def test_a_mapped_file_is_not_moved(
             maps.append(_mapped(path))
         return found
 
-    monkeypatch.setattr(moving, "listed", late)
+    monkeypatch.setattr(trash_items, "listed", late)
     assert world.carry_out() == 1
     assert path.read_bytes() == b"A" * 100
     assert maps
@@ -259,7 +259,7 @@ def test_a_kernel_that_fails_to_tell_is_believed_nothing(world: World, monkeypat
 @pytest.mark.parametrize(("kind", "goes"), [("nfs4", True), ("cifs", True), ("ext4", False), ("", False)])
 def test_over_a_network_no_lease_says_nothing(world: World, monkeypatch: pytest.MonkeyPatch, kind: str, goes: bool) -> None:
     _leases_fail(monkeypatch, errno.EAGAIN)
-    monkeypatch.setattr(writers, "_file_system", lambda opened: kind)
+    monkeypatch.setattr(open_files, "_file_system", lambda opened: kind)
     world.put("a.pt")
     world.plan("a.pt")
     assert world.carry_out() == (0 if goes else 1)
@@ -267,7 +267,7 @@ def test_over_a_network_no_lease_says_nothing(world: World, monkeypatch: pytest.
 
 def test_the_file_system_that_a_file_lies_on() -> None:
     with Path("/proc/self/mountinfo").open() as told:
-        assert writers._file_system(told.fileno()) == "proc"
+        assert open_files._file_system(told.fileno()) == "proc"
 
 
 def _leases_fail(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
@@ -276,7 +276,7 @@ def _leases_fail(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
             raise OSError(number, os.strerror(number))
         return 0
 
-    monkeypatch.setattr(writers.fcntl, "fcntl", no_lease)
+    monkeypatch.setattr(open_files.fcntl, "fcntl", no_lease)
 
 
 def test_somebody_who_waits_to_write_does_not_end_us(world: World) -> None:
@@ -284,7 +284,7 @@ def test_somebody_who_waits_to_write_does_not_end_us(world: World) -> None:
     path = world.put("a.pt")
     opened = os.open(path, os.O_RDONLY)
     try:
-        with writers.nobody_writes(opened, "it"):
+        with open_files.nobody_writes(opened, "it"):
             waiting = threading.Thread(target=lambda: path.open("ab").close())
             waiting.start()
             time.sleep(0.1)

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from labcarbon_collect.api.transport import Reply, Unreachable
+from labcarbon_collect.cleanup.client import PlanServer
+from labcarbon_collect.cleanup.journal import Journal
+from labcarbon_collect.cleanup.runner import Asked, carry_out_plan, settled
+from labcarbon_collect.cleanup.session import Work
+from labcarbon_collect.cleanup.trash import TRASH
 from labcarbon_collect.lc1 import manifest_hash
-from labcarbon_collect.plan.carrying import Asked, carry_out_plan, settled
-from labcarbon_collect.plan.journal import Journal
-from labcarbon_collect.plan.server import PlanServer
-from labcarbon_collect.plan.trash import TRASH
-from labcarbon_collect.plan.work import Work
-from labcarbon_collect.transport import Reply, Unreachable
 
 PLAN = "5e1c2f6a-0f5e-4b1c-9a54-0d2a7e3b9c11"
 NODE = str(uuid.uuid4())  # of this process: the lock on plans is one for a node of the machine

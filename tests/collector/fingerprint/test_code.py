@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from labcarbon_collect.fingerprint.normal import normal_lines, packed, shingles
+from labcarbon_collect.fingerprint.normalise import normal_lines, packed, shingles
 
 from tests.collector.fingerprint.support import MODEL, TRAIN, Folder
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.digest_job import DigestJob
-from labcarbon_collect.fingerprint import surveys
-from labcarbon_collect.fingerprint.budget import Budget
-from labcarbon_collect.fingerprint.digest_cache import FILE, DigestCache
+from labcarbon_collect.files.budget import Budget
+from labcarbon_collect.files.digest_cache import FILE, DigestCache
+from labcarbon_collect.files.manifests import manifest
+from labcarbon_collect.fingerprint import builder
 from labcarbon_collect.fingerprint.digests import verified
-from labcarbon_collect.fingerprint.manifests import manifest
+from labcarbon_collect.runs.background_hash import DigestJob
 
 from tests.collector.fingerprint.support import Folder
 from tests.collector.processes import wait_for
@@ -33,7 +33,7 @@ def cats(folder: Folder) -> Folder:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is small enough to be hashed at once."""
-    monkeypatch.setattr(surveys, "AT_ONCE_BYTES", 0)
+    monkeypatch.setattr(builder, "AT_ONCE_BYTES", 0)
 
 
 def data(folder: Folder) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def test_large_data_is_weak_at_once_and_known_by_content_later(cats: Folder, lar
     job = DigestJob(found, cats.environ, told.append)
     job.wait()
     job.end()
-    monkeypatch.setattr(surveys, "AT_ONCE_BYTES", 1 << 20)
+    monkeypatch.setattr(builder, "AT_ONCE_BYTES", 1 << 20)
     assert told == [{"version": "lc1", "data": data(cats)}]
 
 
@@ -121,7 +121,7 @@ def test_a_checkpoint_is_hashed_by_the_child_as_well(cats: Folder, large: None, 
     job = DigestJob(cats.look(*command), cats.environ, told.append)
     job.wait()
     job.end()
-    monkeypatch.setattr(surveys, "AT_ONCE_BYTES", 1 << 20)
+    monkeypatch.setattr(builder, "AT_ONCE_BYTES", 1 << 20)
     assert told == [{"version": "lc1", "start": cats.wire(*command)["start"]}]
 
 
@@ -171,7 +171,7 @@ def test_one_that_is_apart_is_no_child_and_ends_with_us_as_well(cats: Folder, la
 
 
 def test_more_than_the_cap_is_not_read(cats: Folder, large: None, monkeypatch: Any) -> None:
-    monkeypatch.setattr("labcarbon_collect.digest_job.MOST_BYTES", 10)
+    monkeypatch.setattr("labcarbon_collect.runs.background_hash.MOST_BYTES", 10)
     told: list[dict[str, Any]] = []
     job = DigestJob(cats.look(*COMMAND), cats.environ, told.append)
     job.wait()
@@ -181,7 +181,7 @@ def test_more_than_the_cap_is_not_read(cats: Folder, large: None, monkeypatch: A
 
 
 def test_the_child_reads_no_faster_than_it_may(tmp_path: Path) -> None:
-    from labcarbon_collect.fingerprint.digest_child import Pace
+    from labcarbon_collect.fingerprint.hash_worker import Pace
 
     begun = time.monotonic()
     pace = Pace(1_000_000, 1_000_000)
@@ -210,7 +210,7 @@ def test_what_was_hashed_is_not_read_again(cats: Folder, tmp_path: Path) -> None
 def test_a_file_that_has_just_changed_is_not_remembered(
     cats: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labcarbon_collect.fingerprint.digest_cache._SETTLED_NS", 10**15)
+    monkeypatch.setattr("labcarbon_collect.files.digest_cache._SETTLED_NS", 10**15)
     cache = DigestCache(tmp_path)
     listed = manifest("data", str(cats.root / "cats"), Budget(5))
     verified([listed], cache, hashed=lambda count: None)

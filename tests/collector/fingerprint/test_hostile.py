@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.fingerprint.budget import Budget, Looking, OutOfBudget
-from labcarbon_collect.fingerprint.manifests import manifest
+from labcarbon_collect.files.budget import Budget, Looking, OutOfBudget
+from labcarbon_collect.files.manifests import manifest
 
 from tests.collector.fingerprint.support import MODEL, TRAIN, Folder
 
@@ -64,7 +64,7 @@ def test_what_cannot_be_read_is_unknown_and_said(folder: Folder, monkeypatch: py
     def refused(path: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("labcarbon_collect.fingerprint.manifests.os.scandir", refused)
+    monkeypatch.setattr("labcarbon_collect.files.manifests.os.scandir", refused)
     found = folder.look(*COMMAND)
     assert "data" not in found.wire
     assert "the data cannot be listed now: Permission denied" in found.notes
@@ -129,7 +129,7 @@ def test_a_file_system_that_hangs_costs_what_was_given(folder: Folder, monkeypat
         over.wait(30)
         return real(path)
 
-    monkeypatch.setattr("labcarbon_collect.fingerprint.manifests.os.scandir", hangs)
+    monkeypatch.setattr("labcarbon_collect.files.manifests.os.scandir", hangs)
     begun = time.monotonic()
     found = folder.look(*COMMAND, seconds=3)
     assert time.monotonic() - begun < 15

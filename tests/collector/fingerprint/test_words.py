@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from labcarbon_collect import lc1
 from labcarbon_collect.fingerprint.arguments import gathered, named
-from labcarbon_collect.fingerprint.launch import launched
+from labcarbon_collect.fingerprint.launchers import launched
 
 from tests.collector.fingerprint.support import Folder
 

@@ -62,7 +62,7 @@ def test_moved_changed_and_missing(three: Disk, here: Any, server: FakeServer) -
 def test_what_is_gone_is_told_in_requests_of_bounded_size(
     three: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labcarbon_collect.scan.telling._MOST_BYTES", 100)
+    monkeypatch.setattr("labcarbon_collect.scan.uploader._MOST_BYTES", 100)
     shutil.rmtree(three.root / "model")
     (three.root / "a.pt").unlink()
     assert here()[0] == 0
@@ -226,7 +226,7 @@ def test_a_dry_run_says_it_and_changes_nothing(disk: Disk, here: Any, server: Fa
 def test_a_server_that_is_away_is_told_later(
     disk: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labcarbon_collect.bulk_push.full_jitter", lambda failures: 0.0)
+    monkeypatch.setattr("labcarbon_collect.api.bulk_uploader.full_jitter", lambda failures: 0.0)
     disk.put("a.pt", torch())
     server.faults = [says(503)] * 20
     code, _, said = here()

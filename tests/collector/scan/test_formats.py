@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.fingerprint.budget import Budget
-from labcarbon_collect.fingerprint.digest_cache import DigestCache
+from labcarbon_collect.files.budget import Budget
+from labcarbon_collect.files.digest_cache import DigestCache
+from labcarbon_collect.files.manifests import manifest
 from labcarbon_collect.fingerprint.digests import verified
-from labcarbon_collect.fingerprint.manifests import manifest
 
 from tests.collector.scan.support import (
     KERAS_H5,

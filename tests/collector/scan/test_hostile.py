@@ -151,8 +151,8 @@ def test_unreadable_folders_and_files_are_counted_and_what_was_known_of_them_sta
             raise PermissionError(13, "Permission denied")
         return real_open(path, *more) if more else real_list(path)
 
-    monkeypatch.setattr("labcarbon_collect.scan.places.os.scandir", refused)
-    monkeypatch.setattr("labcarbon_collect.scan.places.os.open", refused)
+    monkeypatch.setattr("labcarbon_collect.scan.local_files.os.scandir", refused)
+    monkeypatch.setattr("labcarbon_collect.scan.local_files.os.open", refused)
     disk.put("c.npy", NPY)
     code, out, _ = here()
     assert code == 1
@@ -164,7 +164,7 @@ def test_unreadable_folders_and_files_are_counted_and_what_was_known_of_them_sta
 def test_a_file_that_changes_or_goes_while_it_is_read(
     disk: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from labcarbon_collect.scan.places import LocalReader
+    from labcarbon_collect.scan.local_files import LocalReader
 
     grows, goes = disk.put("grows.npy", NPY), disk.put("goes.npy", NPY)
     disk.put("model/config.json", b"{}")

@@ -6,8 +6,8 @@ import os
 import time
 
 import pytest
-from labcarbon_collect import once
-from labcarbon_collect.scan.places import LocalReader
+from labcarbon_collect.files import sequential_reader
+from labcarbon_collect.scan.local_files import LocalReader
 
 SIZE = 3 << 20
 
@@ -77,8 +77,8 @@ def test_what_was_in_memory_stays(file, expect):
 
 
 def test_a_large_file_leaves_as_it_is_read(file, dropped, monkeypatch):
-    monkeypatch.setattr(once, "_is_in_memory", lambda descriptor: False)
-    monkeypatch.setattr(once, "_DROPPED_AT_ONCE", 2 << 20)
+    monkeypatch.setattr(sequential_reader, "_is_in_memory", lambda descriptor: False)
+    monkeypatch.setattr(sequential_reader, "_DROPPED_AT_ONCE", 2 << 20)
     assert _read(file) == file.read_bytes()
     assert dropped == [(0, 0, os.POSIX_FADV_DONTNEED), (2 << 20, 0, os.POSIX_FADV_DONTNEED)]
 
@@ -99,7 +99,7 @@ def test_a_file_that_is_never_read_is_left_alone(file, dropped):
 
 def test_what_is_expected_is_asked_for_unless_it_is_there(file, dropped, monkeypatch):
     for is_there in (True, False):
-        monkeypatch.setattr(once, "_is_in_memory", lambda descriptor, is_there=is_there: is_there)
+        monkeypatch.setattr(sequential_reader, "_is_in_memory", lambda descriptor, is_there=is_there: is_there)
         reader = LocalReader(os.fsencode(file), follow=False)
         reader.expect(4096)
         assert dropped == ([] if is_there else [(0, 4096, os.POSIX_FADV_WILLNEED)])

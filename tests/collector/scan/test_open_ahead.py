@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.scan import reading
-from labcarbon_collect.scan.pace import Pace
-from labcarbon_collect.scan.places import Local, LocalReader
-from labcarbon_collect.scan.reading import Batch, FileReader, Read, Task
+from labcarbon_collect.scan import reader as reading
+from labcarbon_collect.scan.local_files import Local, LocalReader
+from labcarbon_collect.scan.rate_limit import Pace
+from labcarbon_collect.scan.reader import Batch, FileReader, Read, Task
 
 FILES = 12
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from labcarbon_collect.progress import Progress
-from labcarbon_collect.scan import ahead
+from labcarbon_collect.scan import estimate
 
 from tests.collector.scan.support import NPY, Disk
 
@@ -15,7 +15,7 @@ MB = 1_000_000
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "AFTER_S", 0.0)
+    monkeypatch.setattr(estimate, "AFTER_S", 0.0)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_large_folder_counts_by_its_bytes_not_as_one_of_several(
 def test_nothing_is_said_of_the_end_until_all_is_counted(
     disk: Disk, here: Any, shown: list[tuple[float, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ahead, "AFTER_S", 60.0)
+    monkeypatch.setattr(estimate, "AFTER_S", 60.0)
     with disk.put("a.npy", NPY).open("r+b") as file:
         file.truncate(20 * MB)
     assert here("--limit-mb-s", "40")[0] == 0
@@ -85,7 +85,7 @@ def test_a_folder_that_cannot_be_listed_counts_nothing() -> None:
         def listing(self, path: bytes) -> None:
             raise PermissionError(13, "not for you")
 
-    counting = ahead.Ahead([(Tree(), b"/secret")])  # type: ignore[list-item]
+    counting = estimate.Ahead([(Tree(), b"/secret")])  # type: ignore[list-item]
     counting.stop()
     assert counting.fraction(10) == 0.0
 

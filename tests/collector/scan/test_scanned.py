@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.digest_job import DigestJob
-from labcarbon_collect.fingerprint import survey, surveys
-from labcarbon_collect.fingerprint.budget import Budget
-from labcarbon_collect.fingerprint.digest_cache import DigestCache
+from labcarbon_collect.files.budget import Budget
+from labcarbon_collect.files.digest_cache import DigestCache
+from labcarbon_collect.files.manifests import manifest
+from labcarbon_collect.fingerprint import builder, survey
 from labcarbon_collect.fingerprint.digests import verified
-from labcarbon_collect.fingerprint.manifests import manifest
 from labcarbon_collect.fingerprint.scanned import known_digests
-from labcarbon_collect.lineage.looking import Looker, NotTold, Pacing
-from labcarbon_collect.scan.state_file import FILE
+from labcarbon_collect.lineage.inspect import Looker, NotTold, Pacing
+from labcarbon_collect.runs.background_hash import DigestJob
+from labcarbon_collect.scan.database import FILE
 
 from tests.collector.scan.support import NPY, PARQUET, Disk, safetensors
 
@@ -84,7 +84,7 @@ def test_what_a_scan_found_corrupt_is_read(scanned: Disk, here: Any) -> None:
 
 
 def test_what_may_have_changed_while_it_was_scanned_is_read(disk: Disk, here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labcarbon_collect.scan.reading._SETTLED_NS", 10**15)
+    monkeypatch.setattr("labcarbon_collect.scan.reader._SETTLED_NS", 10**15)
     path = disk.put("a.npy", NPY)
     assert here()[0] == 0
     assert bytes_read(path) == len(NPY)
@@ -109,7 +109,7 @@ def test_with_a_damaged_file_of_scans_all_is_read(scanned: Disk, content: bytes)
 def test_a_run_on_scanned_data_is_known_by_content_at_once_however_much_it_is(
     scanned: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(surveys, "AT_ONCE_BYTES", 0)
+    monkeypatch.setattr(builder, "AT_ONCE_BYTES", 0)
     command = ["python", "train.py", "--data", "cats"]
     found = survey(command, cwd=str(scanned.root), environ=os.environ, seconds=10)
     assert found.wire["data"]["items"][0]["state"] == "verified"
@@ -122,8 +122,8 @@ def test_a_run_on_scanned_data_is_known_by_content_at_once_however_much_it_is(
 def test_beside_the_work_only_what_no_scan_has_read_counts_as_much(
     scanned: Disk, monkeypatch: pytest.MonkeyPatch, most_bytes: int
 ) -> None:
-    monkeypatch.setattr(surveys, "AT_ONCE_BYTES", 0)
-    monkeypatch.setattr("labcarbon_collect.digest_job.MOST_BYTES", most_bytes)
+    monkeypatch.setattr(builder, "AT_ONCE_BYTES", 0)
+    monkeypatch.setattr("labcarbon_collect.runs.background_hash.MOST_BYTES", most_bytes)
     scanned.put("cats/later.parquet", PARQUET)
     command = ["python", "train.py", "--data", "cats"]
     told: list[dict[str, Any]] = []

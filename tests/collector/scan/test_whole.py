@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from labcarbon_collect.scan.medium import Mediums
-from labcarbon_collect.scan.pace import Pace
+from labcarbon_collect.scan.rate_limit import Pace
 
 from apps.accounts.models import Project
-from apps.accounts.services import issue_user_token
+from apps.accounts.services.labs import issue_user_token
 from apps.artifacts.models import Artifact, Copy
 from apps.core.clock import now_us
 from tests.builders import small_lab
@@ -120,7 +120,7 @@ def expected(root: Path) -> set[str]:
 def test_whatever_changes_the_server_knows_what_is_there(
     steps: list[tuple[str, str, int]], disk: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labcarbon_collect.bulk_push.full_jitter", lambda failures: 0.0)
+    monkeypatch.setattr("labcarbon_collect.api.bulk_uploader.full_jitter", lambda failures: 0.0)
     for path in list(disk.root.iterdir()):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     disk.put("stays.safetensors", safetensors(9))
@@ -240,7 +240,7 @@ def test_what_leaves_is_what_the_page_lists(
     monkeypatch.setitem(
         __import__("tests.collector.test_what_leaves", fromlist=["x"]).VARYING, "artifacts[].facts", "<name>"
     )
-    monkeypatch.setattr("labcarbon_collect.scan.telling._is_own", lambda owner: True)  # root's is nobody's own
+    monkeypatch.setattr("labcarbon_collect.scan.uploader._is_own", lambda owner: True)  # root's is nobody's own
     disk.put("a.safetensors", safetensors(license="mit"))
     disk.put("b.npy", NPY)
     here("--project", "demo")

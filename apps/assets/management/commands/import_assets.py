@@ -8,9 +8,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from apps.accounts.models import Lab
 from apps.assets.choices import ImportState
 from apps.assets.models import RegisterImport
-from apps.assets.services import imports
-from apps.assets.sheets.drafting import Options
-from apps.assets.sheets.lines import MAX_BYTES
+from apps.assets.services import csv_import
+from apps.assets.spreadsheets.csv_reader import MAX_BYTES
+from apps.assets.spreadsheets.rows import Options
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
 
@@ -35,14 +35,14 @@ class Command(BaseCommand):
             with path.open("rb") as file:
                 content = file.read(MAX_BYTES + 1)
             wanted = Options(options["currency"], options["bought_on"])
-            row = imports.bring(lab=lab, file_name=path.name, content=content, options=wanted, by=None, now=now_us())
+            row = csv_import.bring(lab=lab, file_name=path.name, content=content, options=wanted, by=None, now=now_us())
             if row.state == ImportState.READING:  # a long file: here nobody waits for a worker
-                imports.read(row=row, now=now_us())
+                csv_import.read(row=row, now=now_us())
             self._tell(row)
             if options["dry_run"]:
                 row.delete()
                 return
-            number = imports.write(row=row, by=None, now=now_us())
+            number = csv_import.write(row=row, by=None, now=now_us())
         except OSError as error:
             raise CommandError(f"{path} cannot be read: {error.strerror}") from error
         except LabCarbonError as error:

@@ -5,7 +5,7 @@ from typing import Any
 from apps.carbon.services import load_factors
 from apps.catalog.services import load_catalogue
 from apps.core.clock import now_us
-from apps.core.commands import PlainCommand
+from apps.core.management.base import PlainCommand
 
 
 class Command(PlainCommand):

@@ -7,11 +7,11 @@ from django.core.management.base import CommandError, CommandParser
 
 from apps.accounts.choices import CodePurpose
 from apps.accounts.selectors import set_up
-from apps.accounts.services import issue_code
+from apps.accounts.services.labs import issue_code
 from apps.core.clock import now_us
-from apps.core.commands import PlainCommand
 from apps.core.errors import LabCarbonError
-from apps.dashboard.services import SITE_KINDS, SetUp, add_lab
+from apps.core.management.base import PlainCommand
+from apps.dashboard.setup.services import SITE_KINDS, SetUp, add_lab
 
 
 class Command(PlainCommand):

@@ -6,12 +6,12 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from apps.accounts.models import Lab
-from apps.carbon.selectors import zones
+from apps.carbon.figures.energy import zones
 from apps.carbon.services import load_factors
 from apps.core.clock import now_us
-from apps.core.commands import PlainCommand
 from apps.core.errors import LabCarbonError
-from apps.dashboard.services import SITE_KINDS, set_up
+from apps.core.management.base import PlainCommand
+from apps.dashboard.setup.services import SITE_KINDS, set_up
 
 
 class Command(PlainCommand):

@@ -2,7 +2,7 @@
 
 from django.db.models import F
 
-from apps.trackers.codecarbon.calc import Stretch, same_readings
+from apps.trackers.codecarbon.parsing import Stretch, same_readings
 from apps.trackers.models import CodeCarbonInterval, SameMachine
 
 

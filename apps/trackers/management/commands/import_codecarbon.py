@@ -8,13 +8,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.accounts.models import Lab, Project
 from apps.accounts.selectors import project_by_slug
-from apps.accounts.services import checked_time_zone
+from apps.accounts.services.labs import checked_time_zone
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
 from apps.core.units import MJ_PER_KWH, PPM
 from apps.fleet.models import Node, Site
 from apps.fleet.selectors import measured_nodes, sites_of
-from apps.trackers.codecarbon.services.files import FileErrors, import_file, read_file
+from apps.trackers.codecarbon.services.csv_import import FileErrors, import_file, read_file
 
 
 class Command(BaseCommand):

@@ -1,18 +1,18 @@
 """GPU watts that MLflow told become windows of energy, written through ingest: the same ledger, factors, explanations.
 
-What a collector measured on the same machine comes first, minute by minute (apps/energy/superseding.py).
+What a collector measured on the same machine comes first, minute by minute (apps/energy/source_precedence.py).
 """
 
 from uuid import NAMESPACE_URL, uuid5
 
-from apps.energy.superseding import COMPONENT
+from apps.energy.source_precedence import COMPONENT
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
 from apps.fleet.selectors import TRACKER, measured_nodes
 from apps.ingest.calc import FUTURE_US, WindowIn
 from apps.ingest.models import EnergyWindow
 from apps.ingest.services import accept_declared
-from apps.trackers.mlflow.watts import Piece, Sample, Standing, gpu_of, placed, sample_of
+from apps.trackers.mlflow.power import Piece, Sample, Standing, gpu_of, placed, sample_of
 from apps.trackers.models import MlflowRun, MlflowSeries
 
 EPOCH = "mlflow"

@@ -4,12 +4,12 @@ from django.db import transaction
 
 from apps.core.errors import LabCarbonError
 from apps.runs.metric_parsing import Point, as_points
-from apps.runs.metrics import add_points
 from apps.runs.models import Metric
-from apps.trackers.mlflow.calc import US_PER_MS, Latest, ToldRun, numbered, read_points
-from apps.trackers.mlflow.server import Server
+from apps.runs.services.metrics import add_points
+from apps.trackers.mlflow.client import Server
+from apps.trackers.mlflow.parsing import US_PER_MS, Latest, ToldRun, numbered, read_points
+from apps.trackers.mlflow.power import GAP_US, gpu_of
 from apps.trackers.mlflow.services.energy import counts_watts, place_watts
-from apps.trackers.mlflow.watts import GAP_US, gpu_of
 from apps.trackers.models import MlflowRun, MlflowSeries
 
 SYSTEM = "system/"  # of MLflow's own measurements only the watts are read

@@ -14,13 +14,13 @@ from apps.accounts.models import Project
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
 from apps.core.units import US_PER_HOUR, US_PER_S
-from apps.trackers.mlflow.calc import ToldRun, project_for, read_run
-from apps.trackers.mlflow.server import MlflowProblem, OutOfTime, Server
-from apps.trackers.mlflow.services.files import read_files
+from apps.trackers.mlflow.client import MlflowProblem, OutOfTime, Server
+from apps.trackers.mlflow.parsing import ToldRun, project_for, read_run
+from apps.trackers.mlflow.services.artifacts import read_files
 from apps.trackers.mlflow.services.metrics import read_metrics
 from apps.trackers.mlflow.services.runs import METRICS, take_run
-from apps.trackers.mlflow.services.sources import server_of
-from apps.trackers.mlflow.services.telling import tell_verdicts
+from apps.trackers.mlflow.services.servers import server_of
+from apps.trackers.mlflow.services.verdict_tags import tell_verdicts
 from apps.trackers.models import MlflowRun, MlflowSource
 
 EVERY_US = 60 * US_PER_S

@@ -11,12 +11,12 @@ from apps.core.units import US_PER_HOUR
 from apps.fleet.selectors import TRACKER
 from apps.runs.choices import RunState, Teller
 from apps.runs.fingerprint_parsing import FingerprintIn
-from apps.runs.fingerprints import told_by_tracker, typed_params
-from apps.runs.known import External, Known, hear, keep_known
 from apps.runs.models import Fingerprint, Run
-from apps.runs.services import RunFacts, put_run
-from apps.trackers.mlflow.calc import HOST, US_PER_MS, ToldRun, from_scratch, kept_params, kept_tags
-from apps.trackers.mlflow.services.place import TOOL, Place
+from apps.runs.services.fingerprints import told_by_tracker, typed_params
+from apps.runs.services.runs import RunFacts, put_run
+from apps.runs.services.updates import External, Known, hear, keep_known
+from apps.trackers.mlflow.parsing import HOST, US_PER_MS, ToldRun, from_scratch, kept_params, kept_tags
+from apps.trackers.mlflow.services.resolve import TOOL, Place
 from apps.trackers.models import MlflowRun, MlflowSource
 
 FUTURE_US = 24 * US_PER_HOUR

@@ -1,0 +1,239 @@
+"""Sign-in by OpenID Connect: the library's flow, with what the standard asks for and the library leaves out.
+
+allauth keeps the state in the session, does PKCE and trades the code. Left to itself it sends no nonce, does not check the
+signature of an ID token that it fetched itself, takes a person's facts from the userinfo endpoint without comparing whose
+they are, takes any text in email_verified for yes, and passes parameters of the address on to the provider.
+"""
+
+import logging
+import secrets
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import requests
+from allauth.account.internal.flows.reauthentication import raise_if_reauthentication_required
+from allauth.account.models import EmailAddress
+from allauth.core import ratelimit
+from allauth.socialaccount.adapter import get_adapter
+from allauth.socialaccount.helpers import render_authentication_error
+from allauth.socialaccount.models import SocialAccount, SocialApp, SocialLogin, SocialToken
+from allauth.socialaccount.providers.base import Provider
+from allauth.socialaccount.providers.base.constants import AuthProcess
+from allauth.socialaccount.providers.oauth2.client import OAuth2Client, OAuth2Error
+from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView, OAuth2LoginView
+from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
+from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
+
+from apps.accounts.models import User
+from apps.accounts.oidc.id_token import Expected, NotBelieved, verified_claims
+from apps.core.text import storable
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S = 5
+ANSWER_BYTES = 1 << 20
+DISCOVERY = "/.well-known/openid-configuration"
+_KEPT = ("email", "name", "preferred_username")  # of a person's facts: enough to tell whose link it is
+
+
+def configured_app() -> SocialApp:
+    """Return the provider of the environment. Links are bound to its issuer: another provider's `sub` is another person."""
+    oidc = settings.ENVIRONMENT.oidc
+    if not oidc.on:
+        raise SocialApp.DoesNotExist
+    return SocialApp(
+        provider=OpenIDConnectProvider.id,
+        provider_id=oidc.issuer,
+        name=oidc.name or str(urlsplit(oidc.issuer).hostname),
+        client_id=oidc.client_id,
+        secret=oidc.client_secret,
+        settings={"oauth_pkce_enabled": True},
+    )
+
+
+class CarefulSession(requests.Session):
+    """Asks the provider: a few seconds, never sent on elsewhere with the client secret, at most 1 MiB of answer."""
+
+    def request(self, method: str | bytes, url: str | bytes, *args: Any, **kwargs: Any) -> requests.Response:
+        kwargs.update(timeout=TIMEOUT_S, allow_redirects=False, stream=True)
+        response = super().request(method, url, *args, **kwargs)
+        with response:
+            body = b""
+            for chunk in response.iter_content(65_536):
+                body += chunk
+                if len(body) > ANSWER_BYTES:
+                    raise requests.RequestException("The provider's answer is too long.")
+        response._content = body  # noqa: SLF001  # what requests itself keeps once it has read an answer
+        return response
+
+
+def _asked(url: str, **headers: str) -> dict[str, Any]:
+    """Return the JSON object at ``url``."""
+    try:
+        with CarefulSession() as session:
+            response = session.get(url, headers={"Accept": "application/json", **headers})
+        answer = response.json() if response.status_code == 200 else None
+    except requests.RequestException as error:
+        log.warning("The identity provider does not answer at %s: %s", url, error)
+        raise NotBelieved("The provider does not answer.") from error
+    if not isinstance(answer, dict):
+        log.warning("The identity provider answers %s at %s, not a JSON object", response.status_code, url)
+        raise NotBelieved("The provider does not answer as one.")
+    return answer
+
+
+def _checked(config: dict[str, Any], issuer: str) -> dict[str, Any]:
+    """Return a discovery document that is the issuer's own and names endpoints as safe as the issuer's address."""
+    if str(config.get("issuer", "")).rstrip("/") != issuer.rstrip("/"):
+        raise NotBelieved("The provider gives another issuer than the one set in LABCARBON_OIDC_ISSUER.")
+    for name in ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"):
+        address = urlsplit(str(config.get(name, "")))
+        if name == "userinfo_endpoint" and name not in config:
+            continue
+        if not address.hostname or address.scheme not in {"https", urlsplit(issuer).scheme}:
+            raise NotBelieved(f"The provider's {name} is no https:// address.")
+    return config
+
+
+class StrictOidc(OpenIDConnectOAuth2Adapter):
+    """One sign-in with the provider."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.app = configured_app()
+        self.nonce = ""
+        super().__init__(request, self.app.provider_id)
+
+    @property
+    def openid_config(self) -> dict[str, Any]:
+        if not hasattr(self, "_openid_config"):
+            issuer = self.app.provider_id
+            self._openid_config = _checked(_asked(issuer.rstrip("/") + DISCOVERY), issuer)
+        return self._openid_config
+
+    @property
+    def basic_auth(self) -> bool:
+        """Whether the client secret goes into a header: what a provider that says nothing expects."""
+        methods = self.openid_config.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        return "client_secret_basic" in methods and "client_secret_post" not in methods
+
+    def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:
+        """Return our address as the provider knows it; the Host header has no say in it."""
+        return str(settings.SITE_URL) + reverse("oidc_callback")
+
+    def get_access_token_data(
+        self, request: HttpRequest, app: SocialApp, client: OAuth2Client, pkce_code_verifier: str | None = None
+    ) -> dict[str, Any]:
+        """Trade the code; what the provider says of its failure stays out of pages and logs."""
+        try:
+            answer = super().get_access_token_data(request, app, client, pkce_code_verifier)
+            return {"access_token": str(answer["access_token"]), "id_token": answer.get("id_token")}
+        except (OAuth2Error, requests.RequestException, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise NotBelieved("The provider did not take the code: it was used before, or is too old.") from error
+
+    def complete_login(self, request: HttpRequest, app: SocialApp, token: SocialToken, **kwargs: Any) -> SocialLogin:
+        config = self.openid_config
+        expected = Expected(issuer=config["issuer"], client_id=app.client_id, nonce=self.nonce)
+        claims = verified_claims(kwargs["response"]["id_token"], _asked(config["jwks_uri"]), expected)
+        facts = claims
+        if not {"email", "email_verified"} <= claims.keys() and "userinfo_endpoint" in config:
+            facts = _asked(config["userinfo_endpoint"], Authorization=f"Bearer {token.token}")
+            if facts.get("sub") != claims["sub"]:
+                raise NotBelieved("The provider's userinfo is about somebody else.")
+        return self.get_provider().sociallogin_from_response(request, facts)
+
+
+class StrictProvider(OpenIDConnectProvider):
+    """The provider of the environment."""
+
+    def get_oauth2_adapter(self, request: HttpRequest) -> StrictOidc:
+        return StrictOidc(request)
+
+    def get_login_url(self, request: HttpRequest, **kwargs: str) -> str:
+        return reverse("oidc_login")
+
+    def get_redirect_from_request_kwargs(self, request: HttpRequest) -> dict[str, Any]:
+        """Return where to go on to and a fresh nonce; nothing else of the address reaches the provider."""
+        asked = Provider.get_redirect_from_request_kwargs(self, request)
+        process = AuthProcess.CONNECT if asked.pop("process") == AuthProcess.CONNECT else AuthProcess.LOGIN
+        nonce = secrets.token_urlsafe(32)
+        return {**asked, "process": process, "nonce": nonce, "auth_params": {"nonce": nonce}}
+
+    def extract_uid(self, data: Mapping[str, Any]) -> str:
+        return str(data["sub"])
+
+    def extract_extra_data(self, data: Mapping[str, Any]) -> dict[str, str]:
+        return {name: storable(data[name])[:200] for name in _KEPT if isinstance(data.get(name), str)}
+
+    def extract_common_fields(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        fields: dict[str, Any] = super().extract_common_fields(data)
+        return {name: value for name, value in fields.items() if isinstance(value, str)}
+
+    def extract_email_addresses(self, data: Mapping[str, Any]) -> list[EmailAddress]:
+        """Return the mail address; verified is true or (as some providers write it) the text "true", nothing else."""
+        mail, verified = data.get("email"), data.get("email_verified")
+        if not isinstance(mail, str):
+            return []
+        return [EmailAddress(email=mail, verified=verified is True or verified == "true", primary=True)]
+
+
+class _Callback(OAuth2CallbackView):
+    def _get_state(self, request: HttpRequest, provider: StrictProvider) -> tuple[Any, HttpResponse | None]:
+        state, response = super()._get_state(request, provider)
+        self.adapter.nonce = (state or {}).get("nonce", "")
+        return state, response
+
+
+@never_cache
+def login(request: HttpRequest) -> HttpResponse:
+    """Ask (GET), or go to the provider (POST): by a page that goes on, since our policy lets no form lead off this site."""
+    busy: HttpResponse | None = ratelimit.consume_or_429(request, action="login")  # each press asks the provider something
+    if busy is not None:
+        return busy
+    try:
+        response: HttpResponse = OAuth2LoginView.adapter_view(StrictOidc)(request)
+    except SocialApp.DoesNotExist:
+        raise Http404 from None
+    except OAuth2Error as error:
+        provider = get_adapter(request).get_provider(request, OpenIDConnectProvider.id)
+        response = render_authentication_error(request, provider, exception=error)
+    if isinstance(response, HttpResponseRedirect):
+        return render(request, "socialaccount/going.html", {"to": response.url, "name": configured_app().name})
+    return response
+
+
+@never_cache
+def callback(request: HttpRequest) -> HttpResponse:
+    """Take what the provider sent back."""
+    try:
+        response: HttpResponse = _Callback.adapter_view(StrictOidc)(request)
+    except SocialApp.DoesNotExist:
+        raise Http404 from None
+    return response
+
+
+@require_POST
+@login_required
+def unlink(request: HttpRequest) -> HttpResponse:
+    """Forget the person's identity at the provider, unless it is the only way in that they have."""
+    person = cast("User", request.user)
+    links = SocialAccount.objects.filter(user=person)
+    if not links.exists():
+        raise Http404
+    raise_if_reauthentication_required(request, app="allauth.socialaccount")
+    if person.has_usable_password():
+        links.delete()
+        messages.success(request, "The link is gone. Sign in with your password from now on.")
+    else:
+        messages.error(
+            request, "Nothing was changed: without a password this link is your only way in. Set a password first."
+        )
+    return HttpResponseRedirect(reverse("mfa_index"))

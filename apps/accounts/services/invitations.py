@@ -1,0 +1,159 @@
+"""Invitations: an offer to join a lab in a role, taken up once, by its link or by a verified e-mail address.
+
+No mail is sent: whoever invites hands the link over. An offer holds only while whoever made it may still make it.
+"""
+
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+
+from apps.accounts import audit
+from apps.accounts.choices import MAY_GRANT, Act, Role
+from apps.accounts.models import Invitation, Lab, Membership, User
+from apps.accounts.services.labs import MINUTE_US, digests_of_code, new_code
+from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from apps.core.text import storable, unstorable
+
+LIFE_US = 14 * 24 * 60 * MINUTE_US
+
+
+def normal_email(text: str) -> str:
+    """Return an address as it is compared: without spaces around it, in lower case."""
+    return text.strip().lower()
+
+
+def _checked_email(text: str) -> str:
+    email = normal_email(storable(text))
+    if email and (len(email) > 254 or email.count("@") != 1 or email[0] == "@" or email[-1] == "@" or " " in email):
+        raise InvalidInput(f"{text[:60]!r} is no e-mail address.", field="email", hint="Write ada@example.org, or nothing.")
+    return email
+
+
+@transaction.atomic
+def invite(*, lab: Lab, role: str, by: User, now: int, email: str = "", note: str = "") -> tuple[Invitation, str]:
+    """Offer a role in the lab for 14 days; return the invitation and its one-time code, which is shown this once."""
+    own = Membership.objects.filter(lab=lab, user=by).values_list("role", flat=True).first()
+    if not MAY_GRANT.get(own or "", ()):
+        raise Forbidden("Your role does not invite people.", hint="Ask a PI or an admin of your lab.")
+    if role not in Role.values:
+        raise InvalidInput(f"{role[:40]!r} is not a role.", field="role", hint=f"Use one of {', '.join(Role.values)}.")
+    if role not in MAY_GRANT[own or ""]:
+        mine = " or ".join(MAY_GRANT[own or ""])
+        raise Forbidden(f"Your role may invite a {mine}, not a {role}.", field="role", hint="Ask an admin of your lab.")
+    code, digest = new_code()
+    made = Invitation.objects.create(
+        lab=lab,
+        email=_checked_email(email),
+        role=role,
+        note=storable(note).strip()[:200],
+        digest=digest,
+        by=by,
+        created_us=now,
+        expires_us=now + LIFE_US,
+    )
+    details = {"role": role, "email": made.email, "note": made.note, "expires_us": made.expires_us}
+    audit.record(lab=lab, by=by, action=Act.INVITATION_MADE, subject=f"invitation {made.pk}", details=details, now=now)
+    return made, code
+
+
+def open_invitations(now: int) -> QuerySet[Invitation]:
+    """Return the invitations that were neither taken up nor revoked nor expired."""
+    return Invitation.objects.filter(accepted_us__isnull=True, revoked_us__isnull=True, expires_us__gt=now)
+
+
+def _holds(invitation: Invitation) -> bool:
+    """Return whether whoever made the invitation may still make it."""
+    maker = Membership.objects.filter(lab=invitation.lab, user=invitation.by, user__is_active=True)
+    role = maker.values_list("role", flat=True).first()
+    return invitation.role in MAY_GRANT.get(role or "", ())
+
+
+def invitation_of_code(code: str, now: int) -> Invitation:
+    """Return the open invitation of a code. Wrong, used, expired and revoked get one same answer."""
+    found = open_invitations(now).select_related("lab", "by").filter(digest__in=digests_of_code(code)).first()
+    if found is None or not _holds(found):
+        raise _no_invitation()
+    return found
+
+
+def _no_invitation() -> InvalidInput:
+    return InvalidInput(
+        "This invitation is wrong, used, expired or revoked.",
+        field="code",
+        hint="Ask whoever sent it for a new one. If you joined already, sign in at /accounts/login/.",
+        code="bad_invitation",
+    )
+
+
+def _join(invitation: Invitation, user: User, now: int) -> Membership | None:
+    """Use up the invitation and make the membership, or return None if somebody was first."""
+    audit.hold(invitation.lab)
+    if open_invitations(now).filter(pk=invitation.pk).update(accepted_us=now, accepted_by=user) == 0:
+        return None
+    try:
+        with transaction.atomic():
+            joined = Membership.objects.create(lab=invitation.lab, user=user, role=invitation.role, joined_us=now)
+    except IntegrityError as error:
+        raise _member_already(invitation.lab) from error
+    details = {"role": invitation.role, "invited_by": invitation.by.get_username() if invitation.by else ""}
+    subject = f"invitation {invitation.pk}"
+    audit.record(lab=invitation.lab, by=user, action=Act.INVITATION_ACCEPTED, subject=subject, details=details, now=now)
+    return joined
+
+
+def _member_already(lab: Lab) -> Conflict:
+    return Conflict(
+        f"You are a member of {lab.name} already; the invitation is not used up.",
+        hint="It is meant for somebody else. To get another role, ask an admin of the lab.",
+    )
+
+
+@transaction.atomic
+def accept_invitation(*, code: str, user: User, now: int) -> Membership:
+    """Join the lab of a code. Two at once: one wins, the other hears what a used code hears."""
+    invitation = invitation_of_code(code, now)
+    if Membership.objects.filter(lab=invitation.lab, user=user).exists():
+        raise _member_already(invitation.lab)
+    joined = _join(invitation, user, now)
+    if joined is None:
+        raise _no_invitation()
+    return joined
+
+
+def invitations_for_email(email: str, *, now: int) -> list[Invitation]:
+    """Return the open invitations to an address, in any spelling of its letters; none for ''."""
+    wanted = normal_email(email)
+    if not wanted or unstorable(wanted):
+        return []
+    found = open_invitations(now).select_related("lab", "by").filter(email=wanted).order_by("id")
+    return [invitation for invitation in found if _holds(invitation)]
+
+
+@transaction.atomic
+def accept_by_email(*, user: User, verified_email: str, now: int) -> list[Membership]:
+    """Join every lab that invited an address which the caller has VERIFIED to be the person's own.
+
+    Labs the person is in already are passed over. Several invitations of one lab: the first is used, the others stay.
+    """
+    joined: list[Membership] = []
+    mine = set(Membership.objects.filter(user=user).values_list("lab_id", flat=True))
+    for invitation in invitations_for_email(verified_email, now=now):
+        if invitation.lab_id not in mine and (membership := _join(invitation, user, now)) is not None:
+            joined.append(membership)
+            mine.add(invitation.lab_id)
+    return joined
+
+
+@transaction.atomic
+def revoke_invitation(*, lab: Lab, pk: int, by: User, now: int) -> None:
+    """End an open invitation of the lab, by somebody who could have made it."""
+    found = Invitation.objects.filter(lab=lab, pk=pk).first()
+    if found is None:
+        raise NotFound("There is no such invitation in your lab.", hint="See /people/ for those there are.")
+    own = Membership.objects.filter(lab=lab, user=by).values_list("role", flat=True).first()
+    if found.role not in MAY_GRANT.get(own or "", ()):
+        raise Forbidden("Your role does not revoke this invitation.", hint="Ask an admin of your lab.")
+    audit.hold(lab)
+    if open_invitations(now).filter(pk=pk).update(revoked_us=now) == 0:
+        raise Conflict("This invitation is not open any more.", hint="See /people/ for those that are.")
+    details = {"role": found.role, "email": found.email}
+    audit.record(lab=lab, by=by, action=Act.INVITATION_REVOKED, subject=f"invitation {pk}", details=details, now=now)

@@ -1,0 +1,194 @@
+"""Writes of accounts: labs, projects, tokens, one-time codes."""
+
+import secrets
+from difflib import get_close_matches
+from typing import Any
+from uuid import UUID
+from zoneinfo import available_timezones
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+from django.utils.text import slugify
+
+from apps.accounts import audit, credentials
+from apps.accounts.choices import SCOPES_OF_NODE, SCOPES_OF_ROLE, Act, CodePurpose, PersonView, Profile, Role, TokenKind
+from apps.accounts.models import Lab, Membership, OneTimeCode, Project, Token, User
+from apps.core.errors import Conflict, Forbidden, InvalidInput
+from apps.core.text import storable
+
+MINUTE_US = 60_000_000
+CODE_LIFE_US = {
+    CodePurpose.SETUP: 24 * 60 * MINUTE_US,
+    CodePurpose.SIGN_IN: 15 * MINUTE_US,
+    CodePurpose.ENROL: 60 * MINUTE_US,
+    CodePurpose.LOGIN: 10 * MINUTE_US,
+}
+
+
+def _signing_pepper() -> tuple[int, bytes]:
+    number = max(settings.TOKEN_PEPPERS)
+    return number, settings.TOKEN_PEPPERS[number]
+
+
+def checked_time_zone(text: str) -> str:
+    """Return the name of a time zone, UTC for ''; an unknown one is told its neighbours."""
+    name = text.strip() or "UTC"
+    known = available_timezones()
+    if name in known:
+        return name
+    near = get_close_matches(name, known, n=4, cutoff=0.5)
+    hint = f"Did you mean {', '.join(near)}?" if near else "Write for example Europe/Berlin, or UTC."
+    raise InvalidInput(f"{name[:60]!r} is not a time zone.", field="time_zone", hint=hint)
+
+
+def checked_lab_name(text: str) -> str:
+    """Return the name of a lab as it is kept."""
+    name = str(storable(text)).strip()
+    if not name:
+        raise InvalidInput("The lab needs a name.", field="lab", hint="For example Cell Atlas Lab.")
+    if len(name) > 200:
+        raise InvalidInput("The name of the lab is longer than 200 characters.", field="lab", hint="Shorten it.")
+    return name
+
+
+def _free_slug(name: str) -> str:
+    """Return a short name that no lab of this server has: two labs may well have one name."""
+    slug = slugify(name)[:50].strip("-") or "lab"
+    taken = set(Lab.objects.filter(slug__startswith=slug).values_list("slug", flat=True))
+    return next(free for i in range(len(taken) + 1) if (free := f"{slug}-{i + 1}" if i else slug) not in taken)
+
+
+@transaction.atomic
+def create_lab(*, name: str, time_zone: str, owner: User, now: int) -> Lab:
+    """Create a lab with its owner as admin and the project ``demo``."""
+    lab = Lab.objects.create(slug=_free_slug(name), name=name, time_zone=time_zone, created_us=now)
+    Membership.objects.create(lab=lab, user=owner, role=Role.ADMIN, joined_us=now)
+    details = {"admin": owner.get_username(), "time_zone": time_zone}
+    audit.record(lab=lab, by=owner, action=Act.LAB_MADE, subject=name, details=details, now=now)
+    create_project(lab=lab, slug="demo", name="Demo", now=now, by=owner)
+    return lab
+
+
+@transaction.atomic
+def change_lab(*, lab: Lab, by: User, name: str, time_zone: str, person_view: str, now: int, profile: str = "") -> list[str]:
+    """Change a lab's name, time zone, who sees whose energy and its scope profile ('': as it is); return the names of what
+    changed. The log dates it."""
+    if person_view not in PersonView.values:
+        choices = ", ".join(PersonView.values)
+        raise InvalidInput(f"{person_view[:40]!r} is not a policy.", field="person_view", hint=f"Use one of {choices}.")
+    if profile and profile not in Profile.values:
+        choices = ", ".join(Profile.values)
+        raise InvalidInput(f"{profile[:40]!r} is not a scope profile.", field="profile", hint=f"Use one of {choices}.")
+    asked = {"name": checked_lab_name(name), "time_zone": checked_time_zone(time_zone), "person_view": person_view}
+    asked |= {"profile": profile} if profile else {}
+    held = audit.hold(lab)
+    changed = {key: {"from": getattr(held, key), "to": value} for key, value in asked.items() if getattr(held, key) != value}
+    if changed:
+        Lab.objects.filter(pk=lab.pk).update(**asked)
+        audit.record(lab=lab, by=by, action=Act.LAB_CHANGED, subject=asked["name"], details=changed, now=now)
+    return list(changed)
+
+
+@transaction.atomic
+def create_project(*, lab: Lab, slug: str, name: str, now: int, by: User | None = None) -> Project:
+    """Create a project; its slug is unique in the lab."""
+    if slug != slugify(slug) or not slug:
+        raise InvalidInput(
+            f"{slug!r} is not a usable short name.", field="slug", hint="Use lower-case letters, digits and hyphens."
+        )
+    if Project.objects.filter(lab=lab, slug=slug).exists():
+        raise Conflict(f"The lab already has a project {slug!r}.", field="slug", hint=f"Open /projects/{slug}/.")
+    made = Project.objects.create(lab=lab, slug=slug, name=name.strip() or slug, created_us=now)
+    audit.record(lab=lab, by=by, action=Act.PROJECT_MADE, subject=slug, details={"name": made.name}, now=now)
+    return made
+
+
+def new_token(*, kind: str, lab: Lab, scopes: tuple[str, ...], now: int, **bound: Any) -> tuple[Token, str]:
+    """Return a new token and its text, of which only a keyed digest is kept. ``bound``: node_uuid, user, name, …"""
+    text = credentials.compose_token(
+        kind, secrets.randbelow(62**credentials.ID_LENGTH), secrets.randbelow(62**credentials.SECRET_LENGTH)
+    )
+    number, pepper = _signing_pepper()
+    parts = credentials.parse_token(text)
+    assert parts is not None
+    made = Token.objects.create(
+        lab=lab,
+        kind=kind,
+        public_id=parts.public_id,
+        digest=credentials.keyed_digest(pepper, text),
+        pepper=number,
+        scopes=" ".join(scopes),
+        created_us=now,
+        **bound,
+    )
+    return made, text
+
+
+@transaction.atomic
+def issue_node_token(*, lab: Lab, node_uuid: UUID, now: int, by: User | None = None) -> str:
+    """Return a new token that may push for one node and read nothing; earlier ones of that node end."""
+    Token.objects.filter(lab=lab, node_uuid=node_uuid, revoked_us__isnull=True).update(revoked_us=now)
+    _, text = new_token(kind=TokenKind.NODE, lab=lab, scopes=tuple(SCOPES_OF_NODE), now=now, node_uuid=node_uuid, made_by=by)
+    return text
+
+
+@transaction.atomic
+def issue_user_token(*, lab: Lab, user: User, now: int, name: str = "") -> str:
+    """Return a new token that may do what its owner's role allows, as a terminal asks for it."""
+    role = Membership.objects.filter(lab=lab, user=user).values_list("role", flat=True).first()
+    if role is None:
+        raise Forbidden("You are no longer a member of this lab.", hint="Ask an admin of your lab to add you.")
+    made, text = new_token(
+        kind=TokenKind.USER, lab=lab, scopes=SCOPES_OF_ROLE[role], now=now, user=user, name=name, made_by=user
+    )
+    details = {"kind": made.kind, "name": name, "scopes": made.scopes, "expires_us": None}
+    audit.record(lab=lab, by=user, action=Act.TOKEN_MADE, subject=made.public_id, details=details, now=now)
+    return text
+
+
+def new_code() -> tuple[str, str]:
+    """Return a new one-time code and its keyed digest."""
+    code = credentials.compose_code(secrets.randbits(100))
+    _, pepper = _signing_pepper()
+    return code, credentials.keyed_digest(pepper, credentials.normalised_code(code))
+
+
+def digests_of_code(code: str) -> list[str]:
+    """Return the keyed digests of a typed code, one for each pepper."""
+    return [
+        credentials.keyed_digest(pepper, credentials.normalised_code(code)) for pepper in settings.TOKEN_PEPPERS.values()
+    ]
+
+
+def issue_code(*, purpose: CodePurpose, now: int, lab: Lab | None = None, user: User | None = None, uses: int = 1) -> str:
+    """Return a new one-time code; only its keyed digest is kept."""
+    code, digest = new_code()
+    OneTimeCode.objects.create(
+        purpose=purpose,
+        digest=digest,
+        lab=lab,
+        user=user,
+        created_us=now,
+        expires_us=now + CODE_LIFE_US[purpose],
+        uses_left=uses,
+    )
+    return code
+
+
+_URL = settings.SITE_URL
+_MEND = {
+    CodePurpose.SETUP: "Stop and start `make run`: it prints a new set-up link.",
+    CodePurpose.SIGN_IN: "Stop and start `make run`: it prints a new sign-in link.",
+    CodePurpose.ENROL: f"Make a new code at {_URL}/nodes/enrol/ and run `labcarbon-collect enrol {_URL}`.",
+    CodePurpose.LOGIN: f"Make a new code at {_URL}/login-code/ and run `labcarbon-collect login {_URL}`.",
+}
+
+
+def spend_code(*, purpose: CodePurpose, code: str, now: int) -> OneTimeCode:
+    """Use up one use of a code. Two at once: one wins. Unknown, spent and expired codes get the same answer."""
+    digests = digests_of_code(code)
+    candidates = OneTimeCode.objects.filter(purpose=purpose, digest__in=digests, expires_us__gt=now, uses_left__gt=0)
+    if candidates.update(uses_left=F("uses_left") - 1) == 0:
+        raise InvalidInput("This code is wrong, used up or expired.", field="code", hint=_MEND[purpose], code="bad_code")
+    return OneTimeCode.objects.select_related("lab", "user").get(purpose=purpose, digest__in=digests)

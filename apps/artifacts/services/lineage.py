@@ -1,0 +1,59 @@
+"""Runs that began from an artifact, or read it, are found by the content that their fingerprints name."""
+
+from collections.abc import Iterable, Iterator
+
+from django.db import transaction
+from django.db.models import Q
+
+from apps.accounts.models import Lab
+from apps.artifacts.choices import Role, Way
+from apps.artifacts.models import Artifact
+from apps.artifacts.reuse.index import keep_terms
+from apps.artifacts.services.register import keep_edges
+from apps.core.sql import rows
+from apps.runs.models import Fingerprint, Run
+
+_AT_ONCE = 1000
+
+
+def join_new(*, lab: Lab, now: int) -> int:
+    """Join artifacts that are new, or were told of anew, with the runs that were there before them, and keep what they have
+    in common with work to come; return how many edges were looked at.
+
+    Runs that come later are joined when they are judged. Each thousand artifacts read the lab's fingerprints once.
+    """
+    count = 0
+    while part := list(Artifact.objects.filter(lab=lab, joined=False).order_by("pk")[:_AT_ONCE]):
+        starts, data = {each.start_key: each.pk for each in part}, {each.data_key: each.pk for each in part}
+        told = Fingerprint.objects.filter(Q(start__in=starts) | Q(data__in=data), run__lab=lab)
+        edges = list(_edges(told.values_list("run_id", "start", "data"), starts, data))
+        with transaction.atomic():
+            keep_edges(lab=lab, edges=edges, now=now)
+            keep_terms(lab, part)
+            Artifact.objects.filter(pk__in=[each.pk for each in part]).update(joined=True)
+        count += len(edges)
+    return count
+
+
+def join_run(*, run: Run, now: int) -> None:
+    """Join a run with the artifacts whose content its fingerprint names. Each run comes by here once more of it is known."""
+    fingerprint = Fingerprint.objects.filter(run=run).only("start", "data").first()
+    if fingerprint is None or not (fingerprint.start or fingerprint.data):
+        return
+    one = "SELECT id, start_key, data_key FROM artifacts_artifact WHERE lab_id = %s AND {0} = %s AND {0} <> ''"
+    params = [run.lab_id, fingerprint.start, run.lab_id, fingerprint.data]
+    found = list(rows(f"{one.format('start_key')} UNION {one.format('data_key')}", params))
+    if found:
+        starts, data = {row["start_key"]: row["id"] for row in found}, {row["data_key"]: row["id"] for row in found}
+        edges = _edges([(run.pk, fingerprint.start, fingerprint.data)], starts, data)
+        keep_edges(lab=run.lab, edges=edges, now=now)
+
+
+def _edges(
+    runs: Iterable[tuple[int, str, str]], starts: dict[str, int], data: dict[str, int]
+) -> Iterator[tuple[int, int, str, str]]:
+    for run_id, start, read in runs:
+        if start in starts:
+            yield run_id, starts[start], Role.INITIALISED_FROM.value, Way.FINGERPRINT.value
+        if read in data:
+            yield run_id, data[read], Role.USED.value, Way.FINGERPRINT.value

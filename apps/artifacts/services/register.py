@@ -1,0 +1,185 @@
+"""Taking in what is told of artifacts: in bulk, row by row answered; the same again changes nothing."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+
+from apps.accounts.models import Lab, User
+from apps.artifacts.choices import ArtifactState, Kind, Role, Way
+from apps.artifacts.models import Alias, Artifact, LineageEdge
+from apps.artifacts.parsing import ArtifactRow
+from apps.artifacts.services.copies import Copies, is_address
+from apps.artifacts.storage_model import data_key, start_key
+from apps.core.errors import Forbidden, InvalidInput
+from apps.core.jobs import request_job
+from apps.fleet.models import Node
+from apps.fleet.selectors import node_of
+from apps.runs.models import Run
+
+JOIN = "artifacts.join"
+JOIN_AFTER_US = 2_000_000  # once some requests have come together
+Answer = list[str]
+_WRITTEN = ("kind", "format", "payload", "licence", "tags", "facts", "state", "project", "owner", "os_user")
+
+
+def register(
+    *,
+    lab: Lab,
+    rows: Sequence[ArtifactRow | str],
+    node_uuid: UUID | None,
+    by: User | None,
+    bound_node: UUID | None,
+    now: int,
+) -> list[Answer]:
+    """Create or renew artifacts, their copies and edges; return an answer for each row, in order.
+
+    An answer is ``created``, ``changed``, ``unchanged`` or ``refused``, and a word where there is one to say. ``rows`` as
+    ``parsing.parse_artifacts`` gives them. Paths lie on the node ``node_uuid``; addresses (``s3://…``) on none. What is
+    known already is never overwritten with less. Raises Forbidden and InvalidInput as :func:`node_told` does.
+    """
+    node = node_told(lab, node_uuid, bound_node)
+    try:
+        with transaction.atomic():
+            return _Registering(lab, node, rows, by, now).done()
+    except IntegrityError:  # somebody told the same at the same moment: now it is there
+        with transaction.atomic():
+            return _Registering(lab, node, rows, by, now).done()
+
+
+def node_told(lab: Lab, node_uuid: UUID | None, bound_node: UUID | None) -> Node | None:
+    """Return the node that a request tells of. Raises Forbidden for a node's token that tells of another, InvalidInput for
+    one that the lab does not have."""
+    if bound_node is not None and node_uuid not in (None, bound_node):
+        raise Forbidden("This token tells only of its own node.", hint="Leave 'node' out, or use a person's token.")
+    uuid = bound_node or node_uuid
+    node = node_of(lab, uuid) if uuid else None
+    if uuid and node is None:
+        raise InvalidInput("There is no such node in this lab.", field="node", hint="Enrol it first, or leave 'node' out.")
+    return node
+
+
+def keep_edges(*, lab: Lab, edges: Iterable[tuple[int, int, str, str]], now: int) -> None:
+    """Keep ``(run, artifact, role, way)``, the first two by number; an edge that is there already stays as it is."""
+    rows = [
+        LineageEdge(lab=lab, run_id=run, artifact_id=artifact, role=role, way=way, told_us=now)
+        for run, artifact, role, way in edges
+    ]
+    LineageEdge.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
+
+
+@dataclass
+class _Kept:
+    """An artifact of the request, as it will be."""
+
+    artifact: Artifact
+    before: tuple[object, ...] | None  # None: it is new
+
+
+class _Registering:
+    """One request, in a fixed number of statements."""
+
+    def __init__(self, lab: Lab, node: Node | None, rows: Sequence[ArtifactRow | str], by: User | None, now: int) -> None:
+        self._lab, self._node, self._rows, self._by, self._now = lab, node, rows, by, now
+        good = [row for row in rows if not isinstance(row, str)]
+        found = Artifact.objects.select_for_update(of=("self",)).filter(lab=lab, digest__in={row.digest for row in good})
+        self._known = {each.digest: _Kept(each, _content(each)) for each in found.order_by("pk")}
+        self._projects = {each.slug: each for each in lab.projects.all()}
+        self._runs = self._runs_named(good)
+        self._copies = Copies(lab=lab, node=node, rows=good, now=now)
+        self._taken: list[ArtifactRow] = []
+        self._news: list[Artifact] = []  # to be joined with runs, and compared with work to come
+
+    def done(self) -> list[Answer]:
+        answers = [self._answer(row) for row in self._rows]
+        self._store()
+        return answers
+
+    def _runs_named(self, rows: Sequence[ArtifactRow]) -> dict[UUID, Run]:
+        wanted = {edge.run for row in rows for edge in row.runs}
+        runs = Run.objects.filter(lab=self._lab, uuid__in=wanted).select_related("charged_project", "user")
+        return {run.uuid: run for run in runs} if wanted else {}
+
+    def _answer(self, row: ArtifactRow | str) -> Answer:
+        problem = row if isinstance(row, str) else self._problem(row)
+        if isinstance(row, str) or problem:
+            return ["refused", problem]
+        is_new = row.digest not in self._known
+        kept = self._known.setdefault(row.digest, _Kept(self._fresh(row), None))
+        before = _content(kept.artifact)
+        _describe(kept.artifact, row)
+        words = self._note_whose(kept.artifact, row)
+        self._taken.append(row)
+        is_news = self._copies.take(kept.artifact, row.copies)
+        result = "created" if is_new else "changed" if is_news or before != _content(kept.artifact) else "unchanged"
+        if row.runs or is_new or before != _content(kept.artifact):
+            self._news.append(kept.artifact)
+        return [result, *words]
+
+    def _problem(self, row: ArtifactRow) -> str:
+        kept = self._known.get(row.digest)
+        if kept is not None and (kept.artifact.bytes, kept.artifact.form) != (row.bytes, row.form):
+            return f"This digest is known as a {kept.artifact.form} of {kept.artifact.bytes} bytes."
+        if self._node is None and not all(is_address(copy.path) for copy in row.copies):
+            return "A path lies on a node: name it in 'node'."
+        return ""
+
+    def _fresh(self, row: ArtifactRow) -> Artifact:
+        return Artifact(
+            lab=self._lab, digest=row.digest, form=row.form, bytes=row.bytes, files=row.files, kind=row.kind, name=row.name,
+            start_key=start_key(row.form, row.digest, row.bytes), data_key=data_key(row.form, row.digest, row.bytes),
+            registered_us=self._now,
+        )  # fmt: skip
+
+    def _note_whose(self, artifact: Artifact, row: ArtifactRow) -> list[str]:
+        """Note project and owner where they are not known; return what could not be noted."""
+        words = []
+        named = self._projects.get(row.project)
+        if row.project and named is None:
+            known = ", ".join(sorted(self._projects)[:10])
+            words.append(f"There is no project {row.project!r} (known: {known}): it is kept without.")
+        maker = next((self._runs.get(edge.run) for edge in row.runs if edge.role == Role.PRODUCED), None)
+        artifact.project = artifact.project or named or (maker.charged_project if maker else None)
+        artifact.owner = artifact.owner or (maker.user if maker else None) or (self._by if row.own else None)
+        unknown = next((edge.run for edge in row.runs if edge.run not in self._runs), None)
+        if unknown is not None:
+            words.append(f"There is no run {unknown} in this lab: tell of the run first, then of this again.")
+        return words
+
+    def _store(self) -> None:
+        new = [kept.artifact for kept in self._known.values() if kept.before is None]
+        changed = [kept.artifact for kept in self._known.values() if kept.before not in (None, _content(kept.artifact))]
+        Artifact.objects.bulk_create(new, batch_size=500)
+        Artifact.objects.bulk_update(changed, list(_WRITTEN), batch_size=200)
+        self._copies.store()
+        told = [(row, self._known[row.digest].artifact) for row in self._taken]
+        aliases = [
+            Alias(artifact=each, algorithm=name, value=value) for row, each in told for name, value in row.aliases.items()
+        ]
+        Alias.objects.bulk_create(aliases, ignore_conflicts=True)
+        edges = [
+            (self._runs[edge.run].pk, each.pk, edge.role.value, Way.TOLD.value)
+            for row, each in told for edge in row.runs if edge.run in self._runs
+        ]  # fmt: skip
+        keep_edges(lab=self._lab, edges=edges, now=self._now)
+        if self._news:
+            Artifact.objects.filter(pk__in=[each.pk for each in self._news], joined=True).update(joined=False)
+            request_job(kind=JOIN, key=str(self._lab.pk), due_us=self._now + JOIN_AFTER_US)
+
+
+def _describe(artifact: Artifact, row: ArtifactRow) -> None:
+    """Put what is told onto an artifact; what is known already stays, tags and facts told anew count."""
+    if artifact.kind == Kind.OTHER:
+        artifact.kind = row.kind
+    artifact.format = artifact.format or row.format
+    artifact.payload = artifact.payload or row.payload or ""
+    artifact.licence = artifact.licence or row.licence
+    artifact.os_user = artifact.os_user or row.user
+    artifact.tags, artifact.facts = {**artifact.tags, **row.tags}, {**artifact.facts, **row.facts}
+    if row.copies and artifact.state in (ArtifactState.REGISTERED, ArtifactState.TOMBSTONE):
+        artifact.state = ArtifactState.STORED
+
+
+def _content(artifact: Artifact) -> tuple[object, ...]:
+    return tuple(dict(value) if isinstance(value := getattr(artifact, name), dict) else value for name in _WRITTEN)

@@ -1,0 +1,307 @@
+"""From the events of a life to who bears its embodied carbon, and what is left. Pure.
+
+Embodied carbon is integer µg CO2e, time whole UTC hours. At every hour and over all owners
+``charged + balance + written off = TE``, where TE is all that events brought: exact, whatever happens in which order.
+
+Linear (default): ``TE × dt / life``. SCI (ISO/IEC 21031:2024): ``M = TE × (TiR / EL) × (RR / ToR)``: time reserved over
+expected life, resources reserved over total; what nobody reserved stays in the balance until the life ends.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Generic, TypeVar
+
+from apps.assets.choices import WEIGHTLESS, Amortisation, ChargeKind, EventKind
+from apps.assets.lifecycle import Event
+from apps.core.units import END_HOUR, largest_remainder, prorated
+
+NOBODY_KNOWN = 0  # stands for a project in parts of use
+
+
+@dataclass(frozen=True)
+class Use:
+    """Who used an asset over ``[from_hour, to_hour)``: ``parts`` are (project id or NOBODY_KNOWN, weight); the rest of
+    ``measured`` was idle, the rest of ``capacity`` off or not measured. All in one unit (milliseconds, GB)."""
+
+    from_hour: int
+    to_hour: int
+    capacity: int
+    measured: int
+    parts: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Idle time of the lab over ``[from_hour, to_hour)`` is borne by projects: (project id, low, high) of ``total``."""
+
+    from_hour: int
+    to_hour: int
+    parts: tuple[tuple[int, int, int], ...]
+    total: int
+
+
+@dataclass(frozen=True)
+class Charge:
+    """``amount_ug`` borne evenly over ``[from_hour, to_hour)``. ``project_id`` None: the lab, or nobody known."""
+
+    from_hour: int
+    to_hour: int
+    amount_ug: int
+    project_id: int | None
+    kind: str
+
+    def within(self, from_hour: int, to_hour: int) -> int:
+        """Return the part that falls in ``[from_hour, to_hour)``; the parts of neighbouring periods sum exactly."""
+        return prorated(self.amount_ug, self.from_hour, self.to_hour, from_hour, to_hour)
+
+
+@dataclass(frozen=True)
+class Account:
+    """What became of an asset's embodied carbon up to an hour, µg. ``charged + balance + written_off = total``."""
+
+    total_ug: int
+    charged_ug: int
+    written_off_ug: int
+
+    @property
+    def balance_ug(self) -> int:
+        return self.total_ug - self.charged_ug - self.written_off_ug
+
+
+Stretch = TypeVar("Stretch", Use, Spread)
+
+
+class _Timeline(Generic[Stretch]):
+    """Disjoint stretches of time, found by hour."""
+
+    def __init__(self, stretches: Iterable[Stretch]) -> None:
+        self._stretches: list[Stretch] = sorted(stretches, key=lambda each: each.from_hour)
+        self._begins: list[int] = [each.from_hour for each in self._stretches]
+        self._edges: list[int] = sorted({hour for each in self._stretches for hour in (each.from_hour, each.to_hour)})
+
+    def at(self, hour: int) -> Stretch | None:
+        index = bisect_right(self._begins, hour) - 1
+        found = self._stretches[index] if index >= 0 else None
+        return found if found is not None and hour < found.to_hour else None
+
+    def edges(self, start: int, stop: int) -> list[int]:
+        """Return the begins and ends inside ``(start, stop)``."""
+        return self._edges[bisect_right(self._edges, start) : bisect_right(self._edges, stop - 1)]
+
+
+@dataclass
+class _Life:
+    """The state that events change: what is left of the balance, and how it is spread over what is left of the life."""
+
+    total_ug: int = 0
+    end_of_life_ug: int = 0  # the modelled part inside the total
+    has_end_of_life: bool | None = None
+    begun: bool = False  # put to use at least once
+    life_hours: int = 0
+    anchor_hour: int = 0
+    anchor_ug: int = 0  # balance at the anchor: what is spread over [anchor, end)
+    end_hour: int = 0
+    deferred_ug: int = 0  # SCI: time that passed unused
+    owner_id: int | None = None
+    lent: bool = False
+    borrower_id: int | None = None
+    amortisation: str = Amortisation.LINEAR
+    over: bool = False
+
+    def elapsed(self, hour: int) -> int:
+        """Return what time alone took of the anchored balance up to ``hour``."""
+        if not self.begun or hour <= self.anchor_hour:
+            return 0
+        if hour >= self.end_hour:
+            return self.anchor_ug
+        return self.anchor_ug * (hour - self.anchor_hour) // (self.end_hour - self.anchor_hour)
+
+    def balance(self, hour: int) -> int:
+        return self.anchor_ug - self.elapsed(hour) + self.deferred_ug
+
+    def anchored(self, hour: int, end_hour: int, added_ug: int = 0) -> None:
+        self.anchor_ug = self.balance(hour) + added_ug
+        self.anchor_hour, self.end_hour, self.deferred_ug = hour, end_hour, 0
+
+
+def charges(
+    events: Sequence[Event], uses: Sequence[Use], spreads: Sequence[Spread] = (), *, metered: bool = False, since: int = 0
+) -> list[Charge]:
+    """Return who bears what of an asset, over all of its life, and what is written off: rows that are disjoint or differ in
+    kind or project.
+
+    ``events`` stand and are in order (see :func:`apps.assets.lifecycle.standing`). ``uses`` are disjoint; outside them a
+    metered asset was not measured, another one is held by its owner. ``since``: only what is borne from that hour on (the
+    begin of a row); then earlier ``uses`` may be missing, unless the asset was ever charged by use (SCI).
+    """
+    life, found = _Life(), list[Charge]()
+    by_use, by_spread = _Timeline(uses), _Timeline(spreads)
+    for event, following in pairwise([*(event for event in events if event.kind not in WEIGHTLESS), None]):
+        assert event is not None
+        found += _applied(life, event)
+        until = following.hour if following else END_HOUR
+        found += _passed(life, max(event.hour, since), until, by_use, by_spread, metered)
+    return [charge for charge in found if charge.amount_ug and charge.from_hour >= since]
+
+
+def brought_ug(events: Sequence[Event], hour: int = END_HOUR) -> int:
+    """Return TE: all embodied carbon that events up to ``hour`` (exclusive) brought, the actual end of life in its place."""
+    life = _Life()
+    for event in events:
+        if event.hour < hour:
+            _applied(life, event)
+    return life.total_ug
+
+
+def account(events: Sequence[Event], found: Iterable[Charge], hour: int) -> Account:
+    """Return what became of TE up to ``hour``."""
+    charged = written_off = 0
+    for charge in found:
+        part = charge.within(0, hour)
+        if charge.kind == ChargeKind.WRITTEN_OFF:
+            written_off += part
+        else:
+            charged += part
+    return Account(brought_ug(events, hour), charged, written_off)
+
+
+def _applied(life: _Life, event: Event) -> list[Charge]:
+    """Let an event change the life; return what it charges or writes off at once."""
+    if life.over:
+        return []
+    hour, added = event.hour, event.total_ug or 0
+    match event.kind:
+        case EventKind.PURCHASE | EventKind.SECOND_HAND:
+            life.total_ug, life.anchor_ug = added, added
+            life.end_of_life_ug, life.has_end_of_life = event.end_of_life_ug or 0, event.includes_end_of_life
+            life.life_hours = event.life_hours or 0
+            life.owner_id, life.amortisation = event.project_id, event.amortisation or Amortisation.LINEAR
+        case EventKind.DEPLOY if not life.begun:
+            life.begun, life.anchor_hour, life.end_hour = True, hour, hour + max(1, life.life_hours)
+        case EventKind.TRANSFER:
+            life.owner_id = event.project_id
+        case EventKind.LEND:
+            life.lent, life.borrower_id = True, event.project_id
+        case EventKind.RETURN:
+            life.lent, life.borrower_id = False, None
+        case EventKind.LIFE_CHANGE | EventKind.REPURPOSE:
+            _change_life(life, event)
+        case EventKind.REPAIR:
+            return _repaired(life, hour, added)
+        case EventKind.DISPOSE:
+            return _disposed(life, event)
+    if life.begun and life.end_hour > hour and life.amortisation == Amortisation.LINEAR:
+        life.anchored(hour, life.end_hour)  # each row begins at its anchor: cutting it later changes nothing before the cut
+    return []
+
+
+def _change_life(life: _Life, event: Event) -> None:
+    life.amortisation = event.amortisation or life.amortisation
+    end_hour = event.life_end_hour or life.end_hour
+    if not life.begun:
+        life.life_hours = max(1, end_hour - event.hour) if event.life_end_hour else life.life_hours
+    elif end_hour > event.hour:
+        life.anchored(event.hour, end_hour)
+
+
+def _repaired(life: _Life, hour: int, added_ug: int) -> list[Charge]:
+    life.total_ug += added_ug
+    if not life.begun:
+        life.anchor_ug += added_ug
+    elif life.end_hour > hour:
+        life.anchored(hour, life.end_hour, added_ug)
+    else:  # after its planned end there is no life to spread it over
+        return [Charge(hour, hour + 1, added_ug, life.owner_id, ChargeKind.HELD)]
+    return []
+
+
+def _disposed(life: _Life, event: Event) -> list[Charge]:
+    """Write the balance off. The end of life as it was replaces the modelled part; where TE has no such part it comes on
+    top; where nobody knows, or it cannot be told apart, it is not booked: it would stand twice."""
+    found = [Charge(event.hour, event.hour + 1, life.balance(event.hour), life.owner_id, ChargeKind.WRITTEN_OFF)]
+    known_apart = bool(life.has_end_of_life) and life.end_of_life_ug > 0
+    if event.total_ug is not None and (life.has_end_of_life is False or known_apart):
+        actual = event.total_ug - life.end_of_life_ug
+        life.total_ug += actual
+        found.append(Charge(event.hour, event.hour + 1, actual, life.owner_id, ChargeKind.END_OF_LIFE))
+    life.over = True
+    return found
+
+
+def _passed(
+    life: _Life, start: int, end: int, uses: _Timeline[Use], spreads: _Timeline[Spread], metered: bool
+) -> Iterator[Charge]:
+    """Yield what is charged while time passes from ``start`` to ``end`` without an event."""
+    if life.over or not life.begun:
+        return
+    stop = min(end, life.end_hour)
+    for low, high in _pieces(max(start, life.anchor_hour), stop, uses, spreads):
+        amount = life.elapsed(high) - life.elapsed(low)
+        for project_id, kind, part in _shared(life, amount, uses.at(low), metered):
+            if kind in _UNUSED and life.amortisation == Amortisation.SCI:
+                life.deferred_ug += part
+            else:
+                yield from _borne(Charge(low, high, part, project_id, kind), spreads)
+    if life.end_hour <= end and start <= life.end_hour and life.deferred_ug:
+        kind = ChargeKind.IDLE if metered else ChargeKind.HELD
+        yield from _borne(Charge(life.end_hour, life.end_hour + 1, life.deferred_ug, life.owner_id, kind), spreads)
+        life.deferred_ug = 0
+
+
+_UNUSED = (ChargeKind.IDLE, ChargeKind.UNMEASURED, ChargeKind.HELD)
+
+
+def _pieces(start: int, stop: int, uses: _Timeline[Use], spreads: _Timeline[Spread]) -> Iterator[tuple[int, int]]:
+    if start >= stop:
+        return iter(())
+    return pairwise(sorted({start, stop, *uses.edges(start, stop), *spreads.edges(start, stop)}))
+
+
+def _shared(life: _Life, amount: int, use: Use | None, metered: bool) -> list[tuple[int | None, str, int]]:
+    """Return (project id, kind, µg) of a piece of time: lent as a whole, else by use, the rest to the owner."""
+    if life.lent:
+        return [(life.borrower_id or life.owner_id, ChargeKind.LENT, amount)]
+    if use is None:
+        return [(life.owner_id, ChargeKind.UNMEASURED if metered else ChargeKind.HELD, amount)]
+    used = sorted((project, weight) for project, weight in use.parts if weight > 0)
+    taken = sum(weight for _, weight in used)
+    idle = max(0, use.measured - taken)
+    rest = max(0, use.capacity - max(use.measured, taken))
+    parts = largest_remainder(amount, [*(weight for _, weight in used), idle, rest])
+    if not taken + idle + rest:
+        parts = [0] * (len(parts) - 1) + [amount]
+    named: list[tuple[int | None, str, int]] = [
+        (project or None, ChargeKind.USED, part) for (project, _), part in zip(used, parts, strict=False)
+    ]
+    off = ChargeKind.UNMEASURED if metered else ChargeKind.HELD
+    return [*named, (life.owner_id, ChargeKind.IDLE, parts[-2]), (life.owner_id, off, parts[-1])]
+
+
+def _borne(charge: Charge, spreads: _Timeline[Spread]) -> Iterator[Charge]:
+    """Yield a charge, or, where the lab's idle time is spread over projects, the part of each."""
+    spread = spreads.at(charge.from_hour)
+    if charge.kind != ChargeKind.IDLE or charge.project_id is not None or spread is None:
+        yield charge
+        return
+    for project_id, low, high in spread.parts:
+        part = charge.amount_ug * high // spread.total - charge.amount_ug * low // spread.total
+        yield Charge(charge.from_hour, charge.to_hour, part, project_id, ChargeKind.IDLE_SHARE)
+
+
+def second_hand_ug(
+    te_ug: int, *, way: str, used_hours: int = 0, life_hours: int = 0, paid: int = 0, new_price: int = 0, added_ug: int = 0
+) -> int:
+    """Return what a second-hand thing brings to its new owner, µg, refurbishment and transport (``added_ug``) included.
+
+    ``cut_off`` (default of LCA practice): nothing of the first life; ``remaining_life``: TE in proportion to the life left;
+    ``price``: TE in proportion to what was paid of the price new. Raises ValueError for a way that is none of these, a life
+    or price that is not above nought.
+    """
+    if way == "cut_off":
+        return added_ug
+    part, whole = (max(0, life_hours - used_hours), life_hours) if way == "remaining_life" else (paid, new_price)
+    if way not in {"remaining_life", "price"} or whole <= 0 or part < 0:
+        raise ValueError(f"{way}: {part} of {whole}")
+    return te_ug * min(part, whole) // whole + added_ug

@@ -1,0 +1,139 @@
+"""What collectors saw and no asset is metered by, proposed as assets with the catalogue's figures. Computed, not stored."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from apps.accounts.models import Lab
+from apps.assets.choices import AssetState
+from apps.assets.models import Asset, AssetMeter, DismissedProposal
+from apps.assets.services.validation import default_life_hours
+from apps.assets.spreadsheets.catalog_match import Known, Matcher
+from apps.catalog.choices import HardwareKind
+from apps.fleet.choices import DeviceKind, SiteKind
+from apps.fleet.models import STANDING, Device, Node, Placement, Site
+
+_DISK = re.compile(r"(\d{1,4}) × ([^;()]{1,60}) \((SSD|HDD), (\d{1,9}) GB\)")
+MACHINES = (HardwareKind.SERVER, HardwareKind.WORKSTATION, HardwareKind.LAPTOP)
+
+
+@dataclass(frozen=True)
+class SeenDisk:
+    """Built-in disks of one model that a collector saw, and what the catalogue knows of one of them."""
+
+    number: int
+    name: str
+    capacity_gb: int
+    known: Known
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A device or a node that may be an asset. ``like``: assets of the register without a meter that it may be already;
+    ``same``: the one of them that it is, by serial number or name. ``disks``: what is built into a machine, told and not
+    proposed: the figure of a machine holds its disks."""
+
+    key: str
+    kind: str
+    name: str
+    reported: str
+    serial: str
+    known: Known
+    since_us: int
+    life_hours: int
+    node: Node
+    site: Site | None
+    device: Device | None = None
+    dismissed: bool = False
+    like: tuple[Asset, ...] = ()
+    same: Asset | None = None
+    disks: tuple[SeenDisk, ...] = ()
+
+
+def proposals(lab: Lab) -> list[Proposal]:
+    """Return what may be registered: each node with its GPUs behind it. A fixed number of queries, but for names."""
+    metered_devices, metered_nodes = _metered(lab)
+    dismissed = DismissedProposal.objects.filter(lab=lab)
+    gone = {(row.device_id, row.node_id) for row in dismissed}
+    nodes = list(Node.objects.filter(lab=lab, virtual=False).order_by("hostname", "pk"))
+    gpus: dict[int, list[Device]] = defaultdict(list)
+    for device in Device.objects.filter(lab=lab, kind=DeviceKind.GPU).order_by("key"):
+        if device.pk not in metered_devices:
+            gpus[device.node_id].append(device)
+    maker = _Maker(lab)
+    found: list[Proposal] = []
+    for node in nodes:
+        if node.pk not in metered_nodes:
+            found.append(maker.of_node(node, dismissed=(None, node.pk) in gone))
+        found += [maker.of_gpu(device, node, dismissed=(device.pk, None) in gone) for device in gpus[node.pk]]
+    return found
+
+
+def _metered(lab: Lab) -> tuple[set[int | None], set[int | None]]:
+    meters = list(AssetMeter.objects.filter(STANDING, asset__lab=lab).values_list("device_id", "node_id"))
+    return {device for device, _ in meters}, {node for _, node in meters}
+
+
+def _names(reported: str) -> tuple[str, ...]:
+    """Return what the catalogue may call a product: "Dell Inc. PowerEdge R740" also without its maker's words."""
+    words = reported.split()
+    return tuple(" ".join(words[i:]) for i in range(min(3, len(words))))
+
+
+class _Maker:
+    def __init__(self, lab: Lab) -> None:
+        self._matcher = Matcher(lab)
+        placed = Placement.objects.filter(STANDING, node__lab=lab).select_related("site").order_by("from_hour")
+        self._sites: dict[int, Site] = {placement.node_id: placement.site for placement in placed}
+        metered = AssetMeter.objects.filter(STANDING, asset__lab=lab).values("asset_id")
+        free = Asset.objects.filter(lab=lab, kind__in=(HardwareKind.GPU, *MACHINES)).exclude(pk__in=metered)
+        free = free.exclude(state=AssetState.DISPOSED).select_related("parent").order_by("name", "pk")
+        self._free: list[Asset] = list(free)
+        self._by_serial = {asset.serial: asset for asset in self._free if asset.serial}
+        self._hosts = {asset.name.lower(): asset for asset in self._free if asset.kind in MACHINES}
+
+    def of_node(self, node: Node, *, dismissed: bool) -> Proposal:
+        """Return a node as a machine: what its model is; else a workstation where its site is an office, else a server."""
+        site = self._sites.get(node.pk)
+        office = site is not None and site.kind == SiteKind.WORKSTATION
+        told: dict[str, Any] = node.facts
+        reported = str(told.get("product", ""))[:200]
+        names = _names(reported)
+        model_kind = self._matcher.kind(names)
+        kind = HardwareKind.WORKSTATION if office else HardwareKind.SERVER
+        kind = HardwareKind(model_kind) if model_kind in MACHINES else kind
+        serial = str(told.get("serial", ""))[:120]
+        same = self._by_serial.get(serial) or self._hosts.get(node.hostname.lower())
+        same = same or self._hosts.get(node.hostname.lower().partition(".")[0])
+        return Proposal(
+            f"node:{node.pk}", kind, node.hostname[:200], reported, serial,
+            self._matcher.known(kind, names, "", None), node.enrolled_us,
+            default_life_hours(kind), node, site, dismissed=dismissed, same=same,
+            like=tuple(asset for asset in self._free if asset.kind in MACHINES)[:50],
+            disks=tuple(self._disks(str(told.get("disks", "")))),
+        )  # fmt: skip
+
+    def _disks(self, told: str) -> Iterator[SeenDisk]:
+        """Yield disks as collectors tell them (docs/collector.md): ``2 × MODEL (SSD, 2000 GB); 1 × …``."""
+        for number, name, category, capacity_gb in _DISK.findall(told):
+            known = self._matcher.known(HardwareKind.STORAGE, (name,), category.lower(), int(capacity_gb))
+            yield SeenDisk(int(number), name, int(capacity_gb), known)
+
+    def of_gpu(self, device: Device, node: Node, *, dismissed: bool) -> Proposal:
+        uuid = device.key.partition(":")[2]
+        serial = str(device.facts.get("serial", "") or uuid)[:120]
+        known = self._matcher.known(HardwareKind.GPU, (device.name,) if device.name else (), "", None)
+        name = f"{device.name or 'GPU'} in {node.hostname[:100]} ({uuid[-4:]})"
+        model = known.model
+        like = [
+            asset
+            for asset in self._free
+            if asset.kind == HardwareKind.GPU and (not model or asset.model_id in (None, model.pk))
+        ]
+        same = self._by_serial.get(serial) or self._by_serial.get(uuid)
+        return Proposal(
+            f"device:{device.pk}", HardwareKind.GPU, name[:200], device.name, serial, known, node.enrolled_us,
+            default_life_hours(HardwareKind.GPU), node, self._sites.get(node.pk), device, dismissed, tuple(like[:50]), same,
+        )  # fmt: skip

@@ -1,0 +1,31 @@
+"""Derives what is kept with each asset again, and says of how many it differed."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from apps.accounts.models import Lab
+from apps.assets.services.recompute import differing
+
+
+class Command(BaseCommand):
+    help = (
+        "Derive the book that is kept with each asset from its entries and charges again, in all labs, and say of how many "
+        "it differed. It never should."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--check", action="store_true", help="write nothing; fail if any differs")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        check: bool = options["check"]
+        wrong = 0
+        for lab in Lab.objects.order_by("pk"):
+            found = differing(lab=lab, mend=not check)
+            wrong += len(found)
+            if found:
+                listed = ", ".join(str(pk) for pk in found[:20]) + (" …" if len(found) > 20 else "")
+                self.stdout.write(f"{lab.slug}: {len(found)} differed: assets {listed}")
+        if check and wrong:
+            raise CommandError(f"The books of {wrong} assets are not what their entries come to. Run it without --check.")
+        self.stdout.write("All books are what their entries and charges come to." if not wrong else f"{wrong} are mended.")

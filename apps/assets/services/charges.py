@@ -1,0 +1,206 @@
+"""Who bears an asset's embodied carbon: derived from its events, its use and the lab's idle policy. The only writer of
+charges."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from django.db import transaction
+
+from apps.accounts.models import Lab
+from apps.assets import amortisation
+from apps.assets.amortisation import Charge, Spread, Use
+from apps.assets.choices import Amortisation
+from apps.assets.device_usage import MS_PER_HOUR
+from apps.assets.lifecycle import Event, standing
+from apps.assets.models import Asset, AssetMeter, DeviceDay, EmbodiedCharge, LifecycleEvent, StoredVolume
+from apps.assets.services.charge_totals import settle
+from apps.assets.signals import charged
+from apps.core.clock import now_us
+from apps.core.units import END_HOUR, hour_of
+from apps.energy.models import IdleShare
+from apps.fleet.calc import stretches
+from apps.fleet.models import STANDING, Device
+
+CHUNK = 100  # assets a transaction
+
+
+def as_event(row: LifecycleEvent) -> tuple[Event, int | None]:
+    """Return an event as the calculation takes it, and which one it reverses."""
+    return (
+        Event(
+            id=row.pk, hour=row.hour, kind=row.kind, total_ug=row.total_ug, end_of_life_ug=row.end_of_life_ug,
+            includes_end_of_life=row.includes_end_of_life, life_hours=row.life_hours, life_end_hour=row.life_end_hour,
+            amortisation=row.amortisation, project_id=row.project_id, low_ug=row.low_ug, high_ug=row.high_ug,
+            figure_id=row.figure_id,
+        ),
+        row.reverses_id,
+    )  # fmt: skip
+
+
+def events_of(asset_ids: Sequence[int]) -> dict[int, list[Event]]:
+    """Return the standing events of assets, in order. One query."""
+    found: dict[int, list[tuple[Event, int | None]]] = {asset_id: [] for asset_id in asset_ids}
+    for row in LifecycleEvent.objects.filter(asset_id__in=asset_ids):
+        found[row.asset_id].append(as_event(row))
+    return {asset_id: standing(events) for asset_id, events in found.items()}
+
+
+@transaction.atomic
+def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
+    """Derive the charges of assets again and write what differs; return how many assets did. A fixed number of queries.
+
+    ``since``: nothing before that hour changed, so that only rows that reach beyond it are read and written.
+    """
+    held = list(Asset.objects.select_for_update(no_key=True).filter(lab=lab, pk__in=asset_ids).order_by("pk"))
+    ids = [asset.pk for asset in held]
+    events, spreads = events_of(ids), _spreads(lab)
+    if any(event.amortisation == Amortisation.SCI for found in events.values() for event in found):
+        since = 0  # what was not used yet is still to be charged
+    kept: dict[int, dict[Charge, int]] = {asset_id: {} for asset_id in ids}
+    for row in EmbodiedCharge.objects.filter(asset_id__in=ids, to_hour__gt=since):
+        kept[row.asset_id][as_charge(row)] = row.pk
+    begins = {  # no row reaches over these
+        asset_id: min((since, *(charge.from_hour for charge in rows))) for asset_id, rows in kept.items()
+    }
+    metered = _metered(lab, ids, min(begins.values(), default=0))
+    uses = _stored(ids) | metered
+    gone: list[int] = []
+    new: list[EmbodiedCharge] = []
+    turned: dict[int, tuple[set[Charge], set[Charge]]] = {}
+    changed: set[tuple[int, int]] = set()
+    differing = 0
+    for asset_id in ids:
+        wanted = amortisation.charges(
+            events[asset_id], uses.get(asset_id, []), spreads, metered=asset_id in metered, since=begins[asset_id]
+        )
+        old, now = kept[asset_id], set(wanted)
+        turned[asset_id] = old.keys() - now, now - old.keys()
+        differing += old.keys() != now
+        gone += [pk for charge, pk in old.items() if charge not in now]
+        new += [_row(lab, asset_id, charge) for charge in wanted if charge not in old]
+        changed |= {(charge.from_hour, charge.to_hour) for charge in old.keys() ^ now}
+    for start in range(0, len(gone), 5_000):
+        EmbodiedCharge.objects.filter(pk__in=gone[start : start + 5_000]).delete()
+    EmbodiedCharge.objects.bulk_create(new, batch_size=500)
+    settle(held, turned)
+    if changed:
+        charged.send(sender=EmbodiedCharge, lab=lab, from_hour=min(changed)[0], to_hour=max(end for _, end in changed))
+    return differing
+
+
+def as_charge(row: EmbodiedCharge) -> Charge:
+    """Return a stored charge as the calculation gives it."""
+    return Charge(row.from_hour, row.to_hour, row.amount_ug, row.project_id, row.kind)
+
+
+def _row(lab: Lab, asset_id: int, charge: Charge) -> EmbodiedCharge:
+    return EmbodiedCharge(
+        lab=lab, asset_id=asset_id, from_hour=charge.from_hour, to_hour=charge.to_hour, project_id=charge.project_id,
+        kind=charge.kind, amount_ug=charge.amount_ug,
+    )  # fmt: skip
+
+
+def recharge_lab(*, lab: Lab) -> int:
+    """Derive all charges of a lab again, some assets at a time; return how many assets changed."""
+    ids = list(Asset.objects.filter(lab=lab).order_by("pk").values_list("pk", flat=True))
+    return sum(recharge(lab=lab, asset_ids=ids[start : start + CHUNK]) for start in range(0, len(ids), CHUNK))
+
+
+def assets_metered_by(lab: Lab, device_ids: Iterable[int]) -> list[int]:
+    """Return the assets whose use is told by one of these devices, or by a node that it was ever measured on."""
+    wanted = set(device_ids)
+    nodes = DeviceDay.objects.filter(lab=lab, device_id__in=wanted).values_list("node_id", flat=True).distinct()
+    homes = Device.objects.filter(pk__in=wanted).values_list("node_id", flat=True)
+    meters = AssetMeter.objects.filter(STANDING, asset__lab=lab)
+    by_device = meters.filter(device_id__in=wanted).values_list("asset_id", flat=True)
+    by_node = meters.filter(node_id__in={*nodes, *homes}).values_list("asset_id", flat=True)
+    return sorted({*by_device, *by_node})
+
+
+def _spreads(lab: Lab) -> list[Spread]:
+    shares = IdleShare.objects.filter(lab=lab).order_by("from_hour", "low")
+    return [
+        Spread(from_hour, to_hour, tuple((each.project_id, each.low, each.high) for each in part), part[0].total)
+        for (from_hour, to_hour), rows in groupby(shares, key=lambda share: (share.from_hour, share.to_hour))
+        if (part := list(rows))
+    ]
+
+
+def _metered(lab: Lab, asset_ids: Sequence[int], since: int) -> dict[int, list[Use]]:
+    """Return the use of each asset that has a meter, in days that reach beyond ``since``."""
+    found: dict[int, list[Use]] = {}
+    meters: dict[int, list[tuple[int, tuple[int | None, int | None]]]] = defaultdict(list)
+    for row in AssetMeter.objects.filter(STANDING, asset_id__in=asset_ids):
+        meters[row.asset_id].append((row.from_hour, (row.device_id, row.node_id)))
+    places = [place for history in meters.values() for _, place in history]
+    devices, nodes = {device for device, _ in places if device}, {node for _, node in places if node}
+    by_device, by_node = _days_of(lab, devices, nodes, since)
+    for asset_id, history in meters.items():
+        days: list[Use] = []
+        for start, end, (device_id, node_id) in stretches(history):
+            told = by_device.get(device_id, []) if device_id else by_node.get(node_id, []) if node_id else []
+            days += _clipped(told, start, END_HOUR if end is None else end)
+        found[asset_id] = days
+    return found
+
+
+def _clipped(uses: Iterable[Use], start: int, end: int) -> list[Use]:
+    return [
+        Use(max(use.from_hour, start), min(use.to_hour, end), use.capacity, use.measured, use.parts)
+        for use in uses
+        if use.from_hour < end and use.to_hour > start
+    ]
+
+
+def _days_of(lab: Lab, devices: set[int], nodes: set[int], since: int) -> tuple[dict[int, list[Use]], dict[int, list[Use]]]:
+    """Return the days of use by device and by node. A node is used as its GPUs are, or else its processors."""
+    of_device: dict[int, dict[tuple[int, int], list[DeviceDay]]] = defaultdict(lambda: defaultdict(list))
+    of_node: dict[int, dict[tuple[int, int], list[DeviceDay]]] = defaultdict(lambda: defaultdict(list))
+    rows = DeviceDay.objects.filter(lab=lab, to_hour__gt=since).select_related("device").order_by("from_hour", "pk")
+    for row in rows.filter(device_id__in=devices) if devices else ():
+        of_device[row.device_id][row.from_hour, row.to_hour].append(row)
+    for row in rows.filter(node_id__in=nodes, device__kind__in=("gpu", "cpu")) if nodes else ():
+        of_node[row.node_id][row.from_hour, row.to_hour].append(row)
+    by_device = {key: [_use(span, found, 1) for span, found in days.items()] for key, days in of_device.items()}
+    by_node = {key: [_use_of_node(span, found) for span, found in days.items()] for key, days in of_node.items()}
+    return by_device, by_node
+
+
+def _use_of_node(span: tuple[int, int], found: list[DeviceDay]) -> Use:
+    gpus = [row for row in found if row.device.kind == "gpu"]
+    chosen = gpus or found
+    return _use(span, chosen, len({row.device_id for row in chosen}))
+
+
+def _use(span: tuple[int, int], found: list[DeviceDay], devices: int) -> Use:
+    """Sum device-days. The day that goes on counts up to the hour that goes on: what is to come was not idle."""
+    parts: dict[int, int] = defaultdict(int)
+    for row in found:
+        for project_id, used_ms in row.parts:
+            parts[project_id] += used_ms
+    capacity = max(1, min(span[1], hour_of(now_us()) + 1) - span[0]) * MS_PER_HOUR * devices
+    return Use(*span, capacity, sum(row.measured_ms for row in found), tuple(sorted(parts.items())))
+
+
+def _stored(asset_ids: Sequence[int]) -> dict[int, list[Use]]:
+    """Return the use of file servers by what projects store: cut where any volume changes."""
+    volumes: dict[int, dict[int, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+    for row in StoredVolume.objects.filter(STANDING, asset_id__in=asset_ids):
+        volumes[row.asset_id][row.project_id or amortisation.NOBODY_KNOWN].append((row.from_hour, row.gigabytes))
+    return {asset_id: _volumes(found) for asset_id, found in volumes.items()}
+
+
+def _volumes(found: dict[int, list[tuple[int, int]]]) -> list[Use]:
+    cuts = sorted({hour for history in found.values() for hour, _ in history})
+    uses = []
+    for start, end in zip(cuts, [*cuts[1:], END_HOUR], strict=True):
+        held = {
+            project: max((hour, size) for hour, size in history if hour <= start)[1]
+            for project, history in found.items()
+            if any(hour <= start for hour, _ in history)
+        }
+        whole = sum(held.values())
+        if whole:
+            uses.append(Use(start, end, whole, whole, tuple(sorted(held.items()))))
+    return uses

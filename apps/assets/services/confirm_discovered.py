@@ -1,0 +1,132 @@
+"""Confirming and dismissing what collectors saw."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from apps.accounts import audit
+from apps.accounts.choices import Act
+from apps.accounts.models import Lab, Project, User
+from apps.assets.choices import EventKind
+from apps.assets.discovery import MACHINES, Proposal, proposals
+from apps.assets.models import Asset, AssetMeter, DismissedProposal
+from apps.assets.services.meters import set_meter
+from apps.assets.services.register import write_drafts
+from apps.assets.services.validation import Draft, Entry, Facts
+from apps.assets.spreadsheets.catalog_match import Matcher
+from apps.core.errors import InvalidInput
+from apps.core.jobs import request_job
+from apps.fleet.models import STANDING
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A proposal that somebody confirms, as they corrected it. ``asset``: it is that one, which gets the meter; ``kind``:
+    of a node, what kind of machine it is."""
+
+    key: str
+    bought_us: int
+    life_hours: int
+    project: Project | None = None
+    kind: str = ""
+    asset: Asset | None = None
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """How many assets were made, how many of the register got their meter, how many proposals were no longer there."""
+
+    made: int
+    linked: int
+    gone: int
+
+
+@transaction.atomic
+def confirm_discovered(*, lab: Lab, chosen: Sequence[Chosen], by: User | None, now: int) -> Confirmed:
+    """Register chosen proposals; GPUs become parts of their node's asset. Confirming the same again does nothing.
+
+    Raises InvalidInput naming the field.
+    """
+    Lab.objects.select_for_update().get(pk=lab.pk)  # two who confirm at once: the second finds nothing left
+    here = {proposal.key: proposal for proposal in proposals(lab)}
+    wanted = [(here[each.key], each) for each in {each.key: each for each in chosen}.values() if each.key in here]
+    made = linked = 0
+    for machines in (True, False):
+        part = [(proposal, each) for proposal, each in wanted if (proposal.device is None) == machines]
+        linked += sum(_linked(proposal, each, by, now) for proposal, each in part)
+        homes = {} if machines else _homes(lab, part)
+        matcher = Matcher(lab)
+        drafts = [_draft(proposal, each, homes, matcher) for proposal, each in part if each.asset is None]
+        made += len(write_drafts(lab, drafts, by, now))
+    if made:
+        details = {"assets": made, "from": "discovery"}
+        subject = f"{made} asset{'' if made == 1 else 's'}"
+        audit.record(lab=lab, by=by, action=Act.ASSETS_IMPORTED, subject=subject, details=details, now=now)
+        request_job(kind="assets.use_all", key=str(lab.pk))
+        request_job(kind="assets.charge", key=str(lab.pk))
+    return Confirmed(made, linked, len({each.key for each in chosen}) - len(wanted))
+
+
+def _linked(proposal: Proposal, each: Chosen, by: User | None, now: int) -> bool:
+    if each.asset is None:
+        return False
+    if each.asset not in (proposal.same, *proposal.like):
+        raise InvalidInput(f"{proposal.name} is not {each.asset}.", field="as", hint="Choose one of the list.")
+    if AssetMeter.objects.filter(STANDING, asset=each.asset).exists():
+        raise InvalidInput(f"{each.asset} was chosen twice.", field="as", hint="Each asset is one thing.")
+    node = None if proposal.device else proposal.node
+    set_meter(asset=each.asset, device=proposal.device, node=node, from_us=proposal.since_us, by=by, now=now)
+    return True
+
+
+def _homes(lab: Lab, part: Sequence[tuple[Proposal, Chosen]]) -> dict[int, Asset]:
+    """Return the asset of each node into which GPUs go."""
+    nodes = {proposal.node.pk for proposal, _ in part}
+    meters = AssetMeter.objects.filter(STANDING, asset__lab=lab, node_id__in=nodes).select_related("asset")
+    return {meter.node_id: meter.asset for meter in meters.order_by("from_hour") if meter.node_id is not None}
+
+
+def _draft(proposal: Proposal, each: Chosen, homes: dict[int, Asset], matcher: Matcher) -> Draft:
+    kind, known = proposal.kind, proposal.known
+    if proposal.device is None and each.kind:
+        if each.kind not in MACHINES:
+            raise InvalidInput(f"{each.kind[:40]!r} is no machine.", field="kind", hint=f"Use {', '.join(MACHINES)}.")
+        kind = each.kind
+        known = matcher.known(kind, (proposal.reported,) if proposal.reported else (), "", None)
+    parent = homes.get(proposal.node.pk)
+    opening = Entry(
+        EventKind.PURCHASE, each.bought_us, embodied=known.embodied, life_hours=each.life_hours, project=each.project,
+        parent=parent, site=None if parent else proposal.site, note="Seen by a collector",
+    )  # fmt: skip
+    facts = Facts(proposal.name, kind, known.model, proposal.serial)
+    node = None if proposal.device else proposal.node
+    return Draft(facts, opening, deployed_us=each.bought_us, device=proposal.device, node=node)
+
+
+@transaction.atomic
+def dismiss(*, lab: Lab, keys: Sequence[str], by: User | None, now: int) -> int:
+    """Propose these no more, until somebody asks for them again; return how many there were."""
+    found = [proposal for proposal in proposals(lab) if proposal.key in set(keys) and not proposal.dismissed]
+    DismissedProposal.objects.bulk_create(
+        [
+            DismissedProposal(
+                lab=lab, device=each.device, node=None if each.device else each.node, dismissed_us=now, dismissed_by=by
+            )
+            for each in found
+        ],
+        ignore_conflicts=True,
+    )
+    return len(found)
+
+
+@transaction.atomic
+def propose_again(*, lab: Lab, keys: Sequence[str]) -> int:
+    """Propose again what was dismissed; return how many there were."""
+    wanted = set(keys)
+    rows = [
+        row.pk
+        for row in DismissedProposal.objects.filter(lab=lab)
+        if (f"device:{row.device_id}" if row.device_id else f"node:{row.node_id}") in wanted
+    ]
+    return DismissedProposal.objects.filter(pk__in=rows).delete()[0]

@@ -1,0 +1,204 @@
+"""Bringing in the register from a file: read first, shown, written when somebody confirms it, all or none."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts import audit
+from apps.accounts.choices import Act
+from apps.accounts.models import Lab, User
+from apps.assets.choices import ImportState
+from apps.assets.models import Asset, RegisterImport
+from apps.assets.services.register import write_drafts
+from apps.assets.services.validation import Draft
+from apps.assets.sheets.order import generations, settled
+from apps.assets.spreadsheets import cells
+from apps.assets.spreadsheets.csv_reader import decoded, read_lines
+from apps.assets.spreadsheets.preview import KNOWN, NEW, WRONG, Reading, Row
+from apps.assets.spreadsheets.rows import Options
+from apps.core.errors import Conflict, InvalidInput, LabCarbonError, NotFound
+from apps.core.jobs import request_job
+from apps.fleet.choices import CURRENCIES
+
+AT_ONCE = 500  # lines that are read and written while somebody waits; more are a job
+CHUNK = 500
+SHOWN = 200  # lines kept of what was read, and as many of what is wrong
+KEPT_US = 7 * 24 * 3_600_000_000  # a file that nobody confirmed is forgotten after a week
+
+
+class FileRefused(InvalidInput):
+    """Lines that cannot be registered; ``rows`` are the first of them. Nothing was written."""
+
+    code = "bad_rows"
+
+    def __init__(self, rows: Sequence[dict[str, Any]], number: int) -> None:
+        first = rows[0]
+        lines = f"{number} line{'' if number == 1 else 's'}"
+        super().__init__(
+            f"{lines} cannot be registered; nothing was. Line {first['line']}: {first['message']}", field="file",
+            hint=first["hint"] or "Mend them and bring the file again.",
+        )  # fmt: skip
+        self.rows = rows
+
+
+def checked_options(options: Options) -> Options:
+    """Return options as they are kept. Raises InvalidInput naming the field."""
+    currency = options.currency.strip().upper()
+    if currency and currency not in CURRENCIES:
+        raise InvalidInput(f"{currency[:10]!r} is not a currency.", field="currency", hint="Write three letters, as EUR.")
+    bought_on = options.bought_on.strip()
+    if bought_on:
+        cells.day_of(bought_on, "bought_on")
+    return Options(currency, bought_on)
+
+
+@transaction.atomic
+def bring(
+    *, lab: Lab, file_name: str, content: bytes, options: Options, by: User | None, now: int
+) -> RegisterImport:  # fmt: skip
+    """Keep a file to be read; read it at once if it is short, else ask for the job. Raises InvalidInput, TooLarge."""
+    options = checked_options(options)
+    text = decoded(content)
+    lines = sum(1 for _ in read_lines(text)[1])
+    RegisterImport.objects.filter(lab=lab, made_us__lt=now - KEPT_US).delete()
+    row = RegisterImport.objects.create(
+        lab=lab, file_name=cells.file_name(file_name), content=text, options=asdict(options), lines=lines, made_us=now,
+        made_by=by,
+    )  # fmt: skip
+    if lines <= AT_ONCE:
+        read(row=row, now=now)
+    else:
+        request_job(kind="assets.import_read", key=str(row.uuid))
+    return row
+
+
+def read(*, row: RegisterImport, now: int) -> None:
+    """Read a file and keep what was found. Writes no asset."""
+    try:
+        told = _examined(row, now)[1]
+    except LabCarbonError as error:
+        _keep(row, ImportState.REFUSED, {"error": error.message, "hint": error.hint})
+    else:
+        _keep(row, ImportState.READ, told)
+
+
+def _examined(row: RegisterImport, now: int) -> tuple[list[Row], dict[str, Any]]:
+    """Return what the lines of a file become, and its summary. Raises InvalidInput for what is wrong with all of it."""
+    rows: list[Row] = []
+    reading = Reading(row.lab, row.content, Options(**row.options), now)
+    for found in reading.rows():
+        rows.append(found)
+        if len(rows) % CHUNK == 0:
+            RegisterImport.objects.filter(pk=row.pk).update(lines_done=len(rows))
+    rows = settled(rows)
+    header = {"origin": reading.header.origin, "ignored": list(reading.header.ignored[:50])}
+    return rows, {**header, **_summary(rows)}
+
+
+def _keep(row: RegisterImport, state: ImportState, told: dict[str, Any]) -> None:
+    """Keep what was found, unless somebody else wrote the file meanwhile."""
+    row.state, row.told, row.lines_done = state, told, row.lines
+    kept = {"state": state, "told": told, "lines_done": row.lines}
+    RegisterImport.objects.filter(pk=row.pk).exclude(state=ImportState.DONE).update(**kept)
+
+
+def _summary(rows: Sequence[Row]) -> dict[str, Any]:
+    new = [row for row in rows if row.outcome == NEW]
+    known = [row.known.embodied for row in new if row.known is not None and row.known.embodied is not None]
+    return {
+        "counts": dict(Counter(row.outcome for row in rows)),
+        "by": dict(Counter((row.known.by if row.known else "") or "unknown" for row in new)),
+        "total_ug": sum(each.total_ug for each in known),
+        "unmarked": sum(row.unmarked for row in new),
+        "elsewhere": sorted({row.elsewhere for row in new if row.elsewhere})[:20],
+        "rows": [as_told(row) for row in rows[:SHOWN]],
+        "wrong": [as_told(row) for row in islice((row for row in rows if row.outcome == WRONG), SHOWN)],
+    }
+
+
+def as_told(row: Row) -> dict[str, Any]:
+    """Return a row as it is kept and shown."""
+    draft, known = row.draft, row.known
+    embodied = known.embodied if known else None
+    return {
+        "line": row.line, "outcome": row.outcome, "name": row.name, "kind": draft.facts.kind if draft else "",
+        "model": known.model.name if known and known.model else "", "by": known.by if known else "",
+        "embodied_ug": embodied.total_ug if embodied else None, "low_ug": embodied.low_ug if embodied else None,
+        "high_ug": embodied.high_ug if embodied else None, "why": known.why if known else "", "asset": row.asset_id,
+        "built_into_line": row.parent_line, "message": row.message, "field": row.field, "hint": row.hint,
+    }  # fmt: skip
+
+
+def import_of(lab: Lab, uuid: UUID) -> RegisterImport:
+    """Return a lab's import. Raises NotFound."""
+    row = RegisterImport.objects.filter(lab=lab, uuid=uuid).select_related("lab", "made_by").first()
+    if row is None:
+        raise NotFound("There is no such import in your lab.", hint="Bring the file again at /assets/import/.")
+    return row
+
+
+def confirm(*, row: RegisterImport, by: User | None, now: int) -> None:
+    """Write what was read, at once if it is short, else by a job. Raises Conflict, FileRefused."""
+    if row.state != ImportState.READ:
+        raise Conflict(f"This file is {row.get_state_display().lower()}.", hint="Load the page again.")
+    if row.told["counts"].get(WRONG):
+        raise FileRefused(row.told["wrong"], row.told["counts"][WRONG])
+    if row.lines <= AT_ONCE:
+        write(row=row, by=by, now=now)
+        return
+    with transaction.atomic():
+        if RegisterImport.objects.filter(pk=row.pk, state=ImportState.READ).update(state=ImportState.WRITING, lines_done=0):
+            request_job(kind="assets.import_write", key=f"{row.uuid}:{by.pk if by else ''}")
+    row.state = ImportState.WRITING
+
+
+def write(*, row: RegisterImport, by: User | None, now: int) -> int:
+    """Read the file once more and write all its new lines or none; return how many. Raises FileRefused, InvalidInput.
+
+    Reading and checking comes before the transaction, so that others wait for no more than the writing itself.
+    """
+    rows, told = _examined(row, now)
+    if told["wrong"]:
+        _keep(row, ImportState.READ, told)
+        raise FileRefused(told["wrong"], told["counts"][WRONG])
+    with transaction.atomic():
+        held = RegisterImport.objects.select_for_update().get(pk=row.pk)
+        if held.state == ImportState.DONE:
+            raise Conflict("This file is written already.", hint="Load the page again.")
+        number = _written(row.lab, rows, by, now)
+        digest = hashlib.sha256(held.content.encode()).hexdigest()
+        details = {"assets": number, "file": row.file_name, "sha256": digest, "origin": told["origin"]}
+        subject = f"{number} asset{'' if number == 1 else 's'}"
+        audit.record(lab=row.lab, by=by, action=Act.ASSETS_IMPORTED, subject=subject, details=details, now=now)
+        request_job(kind="assets.charge", key=str(row.lab_id))
+        row.state, row.told, row.content = ImportState.DONE, told, ""
+        row.save(update_fields=["state", "told", "content"])
+    return number
+
+
+def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> int:
+    levels = generations(rows)
+    parents = {row.parent_line for row in rows if row.parent_line is not None}
+    here: dict[int, Asset] = {}
+    kept = {row.line: row.asset_id for row in rows if row.outcome == KNOWN and row.line in parents}
+    for asset in Asset.objects.filter(lab=lab, pk__in=set(kept.values())):
+        here.update({line: asset for line, pk in kept.items() if pk == asset.pk})
+    for level in levels:
+        for start in range(0, len(level), CHUNK):
+            part = level[start : start + CHUNK]
+            written = write_drafts(lab, [_built_in(row, here) for row in part], by, now)
+            here.update({row.line: asset for row, asset in zip(part, written, strict=True) if row.line in parents})
+    return sum(len(level) for level in levels)
+
+
+def _built_in(row: Row, here: dict[int, Asset]) -> Draft:
+    assert row.draft is not None
+    if row.parent_line is None:
+        return row.draft
+    return replace(row.draft, opening=replace(row.draft.opening, parent=here[row.parent_line]))

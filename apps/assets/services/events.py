@@ -1,0 +1,125 @@
+"""Entries of a life, and their reversal. What follows from them is derived in the same transaction."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.db import transaction
+
+from apps.accounts import audit
+from apps.accounts.choices import Act
+from apps.accounts.models import User
+from apps.assets import lifecycle
+from apps.assets.choices import OPENING, EventKind
+from apps.assets.lifecycle_summary import KEPT, lived
+from apps.assets.models import Asset, LifecycleEvent
+from apps.assets.services.charges import as_event, recharge
+from apps.assets.services.validation import Entry, checked_entry, event_row
+from apps.core.errors import Conflict, InvalidInput
+
+
+def note_act(asset: Asset, by: User | None, action: Act, details: dict[str, Any], now: int) -> None:
+    audit.record(lab=asset.lab, by=by, action=action, subject=asset.name, details={"asset": asset.pk, **details}, now=now)
+
+
+def standing_rows(asset: Asset) -> list[LifecycleEvent]:
+    """Return the entries of an asset that hold, in order of time."""
+    rows = {
+        row.pk: row
+        for row in LifecycleEvent.objects.filter(asset=asset).select_related("project", "parent", "site", "figure")
+    }
+    return [rows[event.id] for event in lifecycle.standing([as_event(row) for row in rows.values()])]
+
+
+def refresh(asset: Asset, rows: Sequence[LifecycleEvent]) -> None:
+    """Set what follows from standing events, in order."""
+    events = [as_event(row)[0] for row in rows]
+    asset.state = lifecycle.state_of(events)
+    for name, value in vars(lived(events)).items():
+        setattr(asset, name, value)
+    asset.owner = asset.borrower = asset.parent = asset.site = None
+    for row in rows:
+        if row.kind in (*OPENING, EventKind.TRANSFER):
+            asset.owner = row.project
+        if row.kind in (*OPENING, EventKind.DEPLOY, EventKind.MOVE) and (row.parent_id or row.site_id or row.kind == "move"):
+            asset.parent, asset.site = row.parent, row.site
+        if row.kind in (EventKind.LEND, EventKind.RETURN):
+            asset.borrower = row.project
+        if row.kind == EventKind.DISPOSE:
+            asset.parent = None
+
+
+@transaction.atomic
+def record(*, asset: Asset, entry: Entry, by: User | None, now: int) -> LifecycleEvent:
+    """Write an entry of an asset's life and charge it again. Raises InvalidInput naming the field, Conflict for what cannot
+    have been at that time."""
+    asset = held(asset)
+    entry = checked_entry(asset.lab, entry, now)
+    if entry.parent is not None and asset.pk in {entry.parent.pk, *(each.pk for each in _above(entry.parent))}:
+        raise InvalidInput("A thing is not built into itself.", field="parent", hint="Choose another machine.")
+    row = event_row(asset, entry, by, now)
+    row.save(force_insert=True)
+    _follow(asset)
+    note_act(asset, by, Act.ASSET_EVENT, {"event": row.pk, "kind": row.kind, "hour": row.hour}, now)
+    return row
+
+
+def _above(asset: Asset) -> Iterable[Asset]:
+    seen = {asset.pk}
+    while asset.parent is not None and asset.parent.pk not in seen:
+        asset = asset.parent
+        seen.add(asset.pk)
+        yield asset
+
+
+def held(asset: Asset) -> Asset:
+    return Asset.objects.select_for_update(no_key=True).select_related("lab").get(pk=asset.pk)
+
+
+def _follow(asset: Asset) -> None:
+    """Derive what follows from an asset's entries; Conflict if they cannot have been."""
+    rows = standing_rows(asset)
+    reason = lifecycle.wrong([as_event(row)[0] for row in rows])
+    if reason:
+        raise Conflict(reason)
+    refresh(asset, rows)
+    asset.save(update_fields=["state", "owner", "borrower", "parent", "site", *KEPT])
+    recharge(lab=asset.lab, asset_ids=[asset.pk])
+
+
+@transaction.atomic
+def reverse(*, event: LifecycleEvent, by: User | None, now: int, note: str = "") -> LifecycleEvent:
+    """Reverse an entry by another, as if it had never been; reversing a reversal gives the entry back. The first entry (how
+    it was bought) is corrected by :func:`correct_opening`. Raises Conflict."""
+    asset = held(event.asset)
+    if LifecycleEvent.objects.filter(reverses=event).exists():
+        raise Conflict("This entry is reversed already.", hint="Load the page again.")
+    row = LifecycleEvent.objects.create(
+        asset=asset,
+        kind=EventKind.REVERSAL,
+        hour=event.hour,
+        reverses=event,
+        note=note[:500],
+        recorded_us=now,
+        recorded_by=by,
+    )
+    _follow(asset)
+    note_act(asset, by, Act.ASSET_REVERSED, {"event": event.pk, "kind": event.kind, "hour": event.hour}, now)
+    return row
+
+
+@transaction.atomic
+def correct_opening(*, asset: Asset, entry: Entry, by: User | None, now: int) -> LifecycleEvent:
+    """Reverse how an asset was bought and record it anew: all its charges follow."""
+    asset = held(asset)
+    if entry.kind not in OPENING:
+        raise InvalidInput("A life begins with being bought.", field="kind", hint="Use purchase or second_hand.")
+    entry = checked_entry(asset.lab, entry, now)
+    first = standing_rows(asset)[0]
+    LifecycleEvent.objects.create(
+        asset=asset, kind=EventKind.REVERSAL, hour=first.hour, reverses=first, recorded_us=now, recorded_by=by
+    )
+    row = event_row(asset, entry, by, now)
+    row.save(force_insert=True)
+    _follow(asset)
+    note_act(asset, by, Act.ASSET_EVENT, {"event": row.pk, "kind": row.kind, "hour": row.hour, "corrects": first.pk}, now)
+    return row

@@ -1,0 +1,111 @@
+"""What the catalogue knows of a thing on a line: its model, and the embodied carbon it brings. Unknown is not zero."""
+
+from dataclasses import dataclass, replace
+
+from apps.accounts.models import Lab
+from apps.assets.services.validation import Embodied
+from apps.assets.spreadsheets.cells import capacity_in
+from apps.catalog.choices import FigureUnit, HardwareKind
+from apps.catalog.models import EmbodiedFigure, HardwareModel
+from apps.catalog.selectors import Match, match, model_of, suggest
+
+# Where only the model is told, its kind is the first that has a model of this name.
+_ORDER = (
+    HardwareKind.GPU, HardwareKind.SERVER, HardwareKind.WORKSTATION, HardwareKind.LAPTOP, HardwareKind.STORAGE,
+    HardwareKind.NETWORK, HardwareKind.MONITOR, HardwareKind.CPU,
+)  # fmt: skip
+MOST_HINTS = 50
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a thing. ``by``: "model", "category" (only its kind was known), or "" with ``why`` nothing is."""
+
+    model: HardwareModel | None
+    embodied: Embodied | None
+    by: str
+    why: str
+
+
+def brings(figure: EmbodiedFigure, capacity_gb: int | None) -> Embodied | None:
+    """Return what a thing of a figure brings; None where the figure is for a measure that nobody told of the thing."""
+    if figure.unit == FigureUnit.ITEM:
+        return Embodied.of(figure)
+    if figure.unit not in {FigureUnit.PER_TB, FigureUnit.PER_GB} or not capacity_gb:
+        return None
+    per = 1000 if figure.unit == FigureUnit.PER_TB else 1
+
+    def scaled(value: int | None) -> int | None:
+        return None if value is None else value * capacity_gb // per
+
+    source = f"{figure.source[:460]} (× {capacity_gb / per:g} {figure.get_unit_display()})"
+    return replace(
+        Embodied.of(figure), total_ug=figure.total_ug * capacity_gb // per, low_ug=scaled(figure.low_ug),
+        high_ug=scaled(figure.high_ug), manufacture_ug=scaled(figure.manufacture_ug),
+        transport_ug=scaled(figure.transport_ug), end_of_life_ug=scaled(figure.end_of_life_ug), source=source,
+    )  # fmt: skip
+
+
+class Matcher:
+    """The catalogue as one lab sees it; each name is looked up once."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._found: dict[tuple[str, str, str], Match] = {}
+        self._kinds: dict[str, str] = {}
+        self._hints: dict[tuple[str, str], str] = {}
+
+    def kind(self, names: tuple[str, ...]) -> str:
+        """Return the kind of the first of ``names`` that is a model's, '' if none is."""
+        for name in names:
+            if name not in self._kinds:
+                self._kinds[name] = next((kind for kind in _ORDER if model_of(kind, name, self._lab)), "")
+            if self._kinds[name]:
+                return self._kinds[name]
+        return ""
+
+    def known(self, kind: str, names: tuple[str, ...], category: str, capacity_gb: int | None) -> Known:
+        """Return what is known of a thing that is called one of ``names``, the likeliest first."""
+        best = next((found for name in names if (found := self._match(kind, name, category)).model), None)
+        best = best or self._match(kind, names[0] if names else "", category)
+        if best.figure is None:
+            return Known(best.model, None, "", f"there is no figure for a {HardwareKind(kind).label.lower()}")
+        capacity = capacity_gb or next((size for name in names if (size := capacity_in(name))), None)
+        brought = brings(best.figure, capacity)
+        if brought is None:
+            unit = best.figure.get_unit_display()
+            return Known(best.model, None, "", f"its figure is per {unit}, and how much it holds is not told (capacity_tb)")
+        return Known(best.model, brought, best.by, self._why(kind, names, best))
+
+    def _match(self, kind: str, name: str, category: str) -> Match:
+        key = (kind, name if len(name) > 100 else name.lower(), category)
+        if key not in self._found:
+            self._found[key] = match(kind, name, self._lab, category)
+        return self._found[key]
+
+    def _why(self, kind: str, names: tuple[str, ...], found: Match) -> str:
+        figure = found.figure
+        assert figure is not None
+        if found.by == "model":
+            return figure.get_method_display()
+        stands = f"stands for its kind: {figure.model.name}"
+        hint = "" if found.model else self._hint(kind, names)
+        return f"{stands}{hint}" if not found.model else f"{found.model.name} has no figure; {stands}"
+
+    def _hint(self, kind: str, names: tuple[str, ...]) -> str:
+        """Return the models that hold what was written, for whoever wrote "V100" and has to say which."""
+        name = next((name for name in names if name), "")
+        key = (kind, name)
+        if key not in self._hints:
+            if not name or len(self._hints) >= MOST_HINTS:
+                return ""
+            like = [model.name for model in suggest(kind, name, 3, self._lab)]
+            self._hints[key] = f". Did you mean {' or '.join(like)}?" if like else ""
+        return self._hints[key]
+
+
+def names_of(kind: str, model: str, manufacturer: str) -> tuple[str, ...]:
+    """Return the names under which the catalogue may know a model, the likeliest first."""
+    both = f"{manufacturer} {model}" if manufacturer and not model.lower().startswith(manufacturer.lower()) else ""
+    more = f"GeForce {model}" if kind == HardwareKind.GPU and model else ""
+    return tuple(dict.fromkeys(name for name in (model, both, more) if name))

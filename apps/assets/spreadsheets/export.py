@@ -1,0 +1,100 @@
+"""The register as CSV of our own: what :mod:`apps.assets.spreadsheets.preview` reads gives the same assets elsewhere.
+
+What travels is what an asset is, how it was bought, its embodied carbon in parts, since when it is used, and the end of its
+life. Moves, loans and changes of owner in between do not: the owner and the place are those of today.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from django.db.models import QuerySet
+
+from apps.assets.choices import OPENING, EventKind
+from apps.assets.lifecycle import standing
+from apps.assets.models import Asset, LifecycleEvent
+from apps.assets.services.charges import as_event
+from apps.assets.spreadsheets.cells import HOURS_PER_YEAR, MILLION
+from apps.assets.spreadsheets.formats import OWN
+from apps.assets.spreadsheets.rows import UNKNOWN
+from apps.core.units import UG_PER_KG
+
+CHUNK = 500
+_YES_NO = {True: "yes", False: "no", None: ""}
+
+
+def rows(assets: QuerySet[Asset]) -> Iterator[list[str]]:
+    """Yield assets as rows of the columns OWN, some hundreds at a time. Times are UTC."""
+    assets = assets.select_related("model", "owner", "site", "parent").order_by("pk")
+    last = 0
+    while True:
+        part = list(assets.filter(pk__gt=last)[:CHUNK])
+        if not part:
+            return
+        last = part[-1].pk
+        lives = _lives([asset.pk for asset in part])
+        for asset in part:
+            told = _told(asset, lives[asset.pk])
+            yield [told.get(name, "") for name in OWN]
+
+
+def _lives(ids: Iterable[int]) -> dict[int, list[LifecycleEvent]]:
+    found: dict[int, dict[int, LifecycleEvent]] = {pk: {} for pk in ids}
+    for row in LifecycleEvent.objects.filter(asset_id__in=list(found)):
+        found[row.asset_id][row.pk] = row
+    return {
+        asset_id: [events[event.id] for event in standing([as_event(row) for row in events.values()])]
+        for asset_id, events in found.items()
+    }
+
+
+def _told(asset: Asset, life: list[LifecycleEvent]) -> dict[str, str]:
+    told = {
+        "name": asset.name, "kind": asset.kind, "model": asset.model.name if asset.model else "", "serial": asset.serial,
+        "tag": asset.tag, "supplier": asset.supplier, "currency": asset.currency, "location": asset.location,
+        "note": asset.note, "owner": asset.owner.slug if asset.owner else "", "site": asset.site.name if asset.site else "",
+        "parent": (asset.parent.tag or asset.parent.name) if asset.parent else "",
+        "warranty_until": asset.warranty_until.isoformat() if asset.warranty_until else "",
+        "price": _plain(asset.price_ucurrency, MILLION),
+    }  # fmt: skip
+    for event in life:
+        told |= _of_event(event)
+    return told
+
+
+def _of_event(event: LifecycleEvent) -> dict[str, str]:
+    if event.kind in OPENING:
+        return {
+            "bought_on": _utc(event.hour), "life_years": _years(event.life_hours), "amortisation": event.amortisation,
+            "second_hand": "yes" if event.kind == EventKind.SECOND_HAND else "", **_embodied(event),
+        }  # fmt: skip
+    names = {EventKind.DEPLOY: "in_use_since", EventKind.RETIRE: "retired_on", EventKind.DISPOSE: "disposed_on"}
+    name = names.get(EventKind(event.kind))
+    return {name: _utc(event.hour)} if name else {}
+
+
+def _embodied(event: LifecycleEvent) -> dict[str, str]:
+    if event.total_ug is None:
+        return {"embodied_kg": UNKNOWN}
+    parts = ("low", "high", "manufacture", "transport", "end_of_life")
+    return {
+        "embodied_kg": _plain(event.total_ug, UG_PER_KG), "embodied_source": event.source,
+        "embodied_includes_end_of_life": _YES_NO[event.includes_end_of_life],
+        **{f"embodied_{part}_kg": _plain(getattr(event, f"{part}_ug"), UG_PER_KG) for part in parts},
+    }  # fmt: skip
+
+
+def _plain(value: int | None, per: int) -> str:
+    """Return an integer of a small unit in the large one, exactly."""
+    if value is None:
+        return ""
+    text = f"{Decimal(value) / per:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _years(hours: int | None) -> str:
+    return f"{round(Decimal(hours) / HOURS_PER_YEAR, 6).normalize():f}" if hours else ""
+
+
+def _utc(hour: int) -> str:
+    return datetime.fromtimestamp(hour * 3600, tz=UTC).strftime("%Y-%m-%dT%H:%MZ")

@@ -1,0 +1,140 @@
+"""A file as it would be registered: each line new, known already, left out, or wrong. Nothing is written."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from django.db.models import Q
+
+from apps.accounts.models import Lab
+from apps.assets.models import Asset
+from apps.assets.services.register import drafted_rows
+from apps.assets.services.validation import Draft
+from apps.assets.spreadsheets.catalog_match import Known
+from apps.assets.spreadsheets.csv_reader import Line, read_lines
+from apps.assets.spreadsheets.formats import Header, state_of
+from apps.assets.spreadsheets.rows import Drafter, Options
+from apps.core.errors import LabCarbonError
+
+NEW, KNOWN, LEFT_OUT, WRONG = "new", "known", "left_out", "wrong"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a line becomes. ``parent_line``: it is built into what that line becomes. ``unmarked``: it has neither tag nor
+    serial, so that a second import would not recognise it."""
+
+    line: int
+    outcome: str
+    name: str
+    draft: Draft | None = None
+    known: Known | None = None
+    parent_line: int | None = None
+    asset_id: int | None = None
+    message: str = ""
+    field: str = ""
+    hint: str = ""
+    elsewhere: str = ""
+
+    @property
+    def unmarked(self) -> bool:
+        return self.draft is not None and not (self.draft.facts.tag or self.draft.facts.serial)
+
+
+@dataclass(frozen=True)
+class Ref:
+    """What a file calls a machine into which things are built: a line of its own, or an asset of the lab."""
+
+    line: int | None = None
+    asset_id: int | None = None
+
+
+class Reading:
+    """One file, read for one lab at one time."""
+
+    def __init__(self, lab: Lab, text: str, options: Options, now: int) -> None:
+        self._lab, self._text, self._now = lab, text, now
+        self.header: Header = read_lines(text)[0]
+        self._drafter = Drafter(lab, options, foreign=self.header.foreign)
+        self._tags: dict[str, int] = dict(Asset.objects.filter(lab=lab).exclude(tag="").values_list("tag", "pk"))
+        self._serials: dict[str, int] = dict(Asset.objects.filter(lab=lab).exclude(serial="").values_list("serial", "pk"))
+        self._seen: dict[tuple[str, str], int] = {}
+        self._named: dict[str, list[int]] = {}
+        self._parents: dict[str, Asset | None] = {}
+        if "parent" in self.header.fields:
+            self._name_lines()
+
+    def rows(self) -> Iterator[Row]:
+        """Yield what each line becomes. Raises InvalidInput for what is wrong with the file."""
+        for line in read_lines(self._text)[1]:
+            yield self._row(line)
+
+    def _name_lines(self) -> None:
+        """Remember which lines a parent may mean: by tag, or by a name that only one line has."""
+        for line in read_lines(self._text)[1]:
+            for text in {line.cells.get("tag", ""), line.cells.get("name", "")} - {""}:
+                self._named.setdefault(text, []).append(line.number)
+
+    def _row(self, line: Line) -> Row:
+        told = line.cells
+        name = told.get("name") or told.get("model") or told.get("tag") or told.get("serial", "")
+        name = name[:200]
+        if line.wrong:
+            return Row(line.number, WRONG, name, message=line.wrong, hint="Save the file as CSV again.")
+        asset_id = self._tags.get(told.get("tag", "")) or self._serials.get(told.get("serial", ""))
+        if asset_id is not None:
+            return Row(line.number, KNOWN, name, asset_id=asset_id, message="known already, left as it is")
+        if self.header.foreign and state_of(told.get("status", "")) == "over":
+            message = f"left out: its status is {told['status'][:40]!r}, and the file does not tell since when"
+            return Row(line.number, LEFT_OUT, name, message=message)
+        twice = self._twice(line)
+        if twice:
+            return Row(line.number, WRONG, name, message=twice, field="tag", hint="Each thing stands on one line.")
+        try:
+            return self._drafted(line, name)
+        except LabCarbonError as error:
+            return Row(line.number, WRONG, name, message=error.message, field=error.field or "", hint=error.hint)
+
+    def _twice(self, line: Line) -> str:
+        for field in ("tag", "serial"):
+            text = line.cells.get(field, "")
+            first = self._seen.setdefault((field, text), line.number) if text else line.number
+            if first != line.number:
+                return f"The {field} {text[:60]!r} stands on line {first} already."
+        return ""
+
+    def _drafted(self, line: Line, name: str) -> Row:
+        found = self._drafter.drafted(line.cells)
+        draft, parent_line = found.draft, None
+        wanted = line.cells.get("parent", "")
+        if wanted:
+            ref = self._parent(wanted, line.number)
+            if isinstance(ref, str):
+                hint = "A tag, or a name that only one thing has; in this file or in the register."
+                return Row(line.number, WRONG, name, message=ref, field="parent", hint=hint)
+            parent_line = ref.line
+            if ref.asset_id is not None:
+                parent = self._parents.setdefault(wanted, Asset.objects.filter(lab=self._lab, pk=ref.asset_id).first())
+                draft = replace(draft, opening=replace(draft.opening, parent=parent))
+        drafted_rows(self._lab, draft, None, self._now)
+        return Row(
+            line.number, NEW, draft.facts.name, draft, found.known, parent_line, elsewhere=found.elsewhere
+        )  # fmt: skip
+
+    def _parent(self, text: str, number: int) -> Ref | str:
+        """Return what a parent means, or what is wrong with it."""
+        if text in self._tags:
+            return Ref(asset_id=self._tags[text])
+        lines = self._named.get(text, [])
+        if lines == [number]:
+            return "A thing is not built into itself."
+        if len(lines) > 1:
+            return f"Which {text[:60]!r}? Lines {', '.join(str(line) for line in lines[:5])} are called so."
+        if lines:
+            return Ref(line=lines[0])
+        if text not in self._parents:
+            found = list(Asset.objects.filter(Q(name=text), lab=self._lab)[:2])
+            if len(found) > 1:
+                return f"Which {text[:60]!r}? Several things of the register are called so."
+            self._parents[text] = found[0] if found else None
+        parent = self._parents[text]
+        return Ref(asset_id=parent.pk) if parent is not None else f"There is no {text[:60]!r} to be built into."

@@ -1,0 +1,282 @@
+"""Deriving who is charged from rules, claims and placements. The only writer of attributions."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet
+
+from apps.accounts.models import Lab
+from apps.attribution import selectors
+from apps.attribution.calc import Rule, Span, Use, differences, spans
+from apps.attribution.models import Attribution, AttributionRule
+from apps.attribution.signals import charged_anew
+from apps.core.intervals import differing, hull
+from apps.core.jobs import request_job
+from apps.core.sql import ATTRIBUTION, lock_alone, lock_shared
+from apps.core.units import hour_of
+from apps.ingest.models import Consumer
+from apps.runs.models import Run
+from apps.runs.services.ignored_params import recount_charged
+
+Pair = tuple[int, int]  # consumer id, node id
+CHUNK = 500  # pairs a transaction: some tens of milliseconds on SQLite
+
+
+def attribute_new(*, lab: Lab, node_id: int, consumer_ids: Iterable[int]) -> None:
+    """Derive who is charged for consumers that appear on a node for the first time; in the settling transaction, so that
+    no energy is ever shown without."""
+    lock_shared(ATTRIBUTION, lab.pk)
+    wanted = set(consumer_ids)
+    known = Attribution.objects.filter(node_id=node_id, consumer_id__in=wanted).values_list("consumer_id", flat=True)
+    missing = sorted(wanted - set(known))
+    found, _ = selectors.uses(lab, [(consumer_id, node_id) for consumer_id in missing]) if missing else ({}, {})
+    if found:
+        _write(_derive(found, rules_now(lab)))
+
+
+def rules_now(lab: Lab) -> list[Rule]:
+    """Return the lab's rules as the calculation takes them."""
+    return [selectors.as_rule(row) for row in selectors.rules_of(lab).select_related(None)]
+
+
+def derive(lab: Lab, pairs: Iterable[Pair], rules: list[Rule]) -> dict[Pair, list[Span]]:
+    """Return who is charged for each pair under ``rules`` and the claims that stand. A fixed number of queries."""
+    return _derive(selectors.uses(lab, pairs)[0], rules)
+
+
+def _derive(found: dict[Pair, Use], rules: list[Rule]) -> dict[Pair, list[Span]]:
+    claims = selectors.live_claims({consumer_id for consumer_id, _ in found})
+    stood = selectors.stood({node_id for _, node_id in found})
+    by_user = _Rules(rules)
+    return {
+        (consumer_id, node_id): spans(
+            use, rules=by_user.of(use), claims=claims.get(consumer_id, []), stood=stood.get(node_id, [])
+        )
+        for (consumer_id, node_id), use in found.items()
+    }
+
+
+@dataclass
+class _Rules:
+    """Rules by the user they ask for: most rules of a lab speak of one user each."""
+
+    rules: list[Rule]
+
+    def __post_init__(self) -> None:
+        self._by_user: dict[str, list[Rule]] = {}
+        for rule in self.rules:
+            self._by_user.setdefault(rule.os_user, []).append(rule)
+
+    def of(self, use: Use) -> list[Rule]:
+        named = self._by_user.get(use.os_user, []) if use.os_user else []
+        return [*self._by_user.get("", []), *named]
+
+
+def _write(derived: dict[Pair, list[Span]]) -> None:
+    Attribution.objects.bulk_create(
+        [
+            Attribution(
+                consumer_id=consumer_id,
+                node_id=node_id,
+                from_hour=span.from_hour,
+                to_hour=span.to_hour,
+                project_id=span.project_id,
+                person_id=span.person_id,
+                way=span.way,
+                rule_id=span.rule_id,
+                claim_id=span.claim_id,
+                os_user=span.os_user,
+                program=span.program,
+            )
+            for (consumer_id, node_id), found in sorted(derived.items())
+            for span in found
+        ],
+        batch_size=500,
+    )
+
+
+def as_span(row: Attribution) -> Span:
+    """Return an attribution as the calculation gives it."""
+    return Span(
+        row.from_hour, row.to_hour, row.project_id, row.person_id, row.way, row.rule_id, row.claim_id,
+        row.os_user, row.program,
+    )  # fmt: skip
+
+
+def _as_spans(lab: Lab, pairs: list[Pair]) -> dict[Pair, list[Span]]:
+    wanted = set(pairs)
+    kept: dict[Pair, list[Span]] = {pair: [] for pair in wanted}
+    rows = Attribution.objects.filter(consumer_id__in={consumer_id for consumer_id, _ in wanted}).order_by("from_hour")
+    for row in rows:
+        if (row.consumer_id, row.node_id) in wanted:
+            span = as_span(row)
+            kept[row.consumer_id, row.node_id].append(span)
+    return kept
+
+
+@transaction.atomic
+def reattribute(*, lab: Lab, pairs: list[Pair]) -> int:
+    """Derive pairs again and write what differs; return how many did.
+
+    Alone with itself: a settling that began before a rule was written has ended, with what it knew, when we read.
+    """
+    lock_alone(ATTRIBUTION, lab.pk)
+    found, runs = selectors.uses(lab, pairs)
+    derived = _derive(found, rules_now(lab))
+    kept = _as_spans(lab, list(derived))
+    changed = {pair: found for pair, found in derived.items() if kept[pair] != found}
+    for pair in changed:
+        Attribution.objects.filter(consumer_id=pair[0], node_id=pair[1]).delete()
+    _write(changed)
+    _charge_runs(runs, derived)
+    if changed:  # what projects bear of idle energy goes by what they used
+        request_job(kind="energy.spread_idle", key=str(lab.pk))
+        _tell(lab, kept, changed)
+    return len(changed)
+
+
+def _tell(lab: Lab, before: dict[Pair, list[Span]], after: dict[Pair, list[Span]]) -> None:
+    """Tell who listens for whom, and when, others are charged or named now."""
+    span = hull(differing(_charged_history(before[pair]), _charged_history(found)) for pair, found in after.items())
+    if span is not None:
+        consumer_ids = {consumer_id for consumer_id, _ in after}
+        charged_anew.send(sender=Attribution, lab=lab, consumer_ids=consumer_ids, from_hour=span[0], to_hour=span[1])
+
+
+def _charged_history(found: list[Span]) -> list[tuple[int, int, object]]:
+    return [(s.from_hour, s.to_hour, (s.project_id, s.person_id, s.os_user, s.program)) for s in found]
+
+
+def reattribute_lab(*, lab: Lab) -> int:
+    """Derive who is charged for everything again, some at a time; return how many pairs changed."""
+    changed, last = 0, (0, 0)
+    while pairs := _pairs_after(lab, last):
+        changed += reattribute(lab=lab, pairs=pairs)
+        last = pairs[-1]
+    charge_unseen(lab=lab)
+    return changed
+
+
+def _pairs_after(lab: Lab, last: Pair) -> list[Pair]:
+    later = Q(consumer_id__gt=last[0]) | Q(consumer_id=last[0], node_id__gt=last[1])
+    return _pairs(Attribution.objects.filter(later, consumer__lab=lab), CHUNK)
+
+
+def reattribute_rule(*, rule: AttributionRule) -> int:
+    """Derive again what a rule speaks of: it began, ended, or was withdrawn; return how many pairs changed."""
+    rows, runs = selectors.spoken_of(rule.lab, rule)
+    pairs = _pairs(rows)
+    changed = 0
+    for start in range(0, len(pairs), CHUNK):
+        changed += reattribute(lab=rule.lab, pairs=pairs[start : start + CHUNK])
+    charge_unseen(lab=rule.lab, among=runs)
+    return changed
+
+
+@dataclass(frozen=True)
+class Move:
+    """A stretch of a consumer on a node that a change would charge to another project (None: nobody)."""
+
+    consumer_id: int
+    node_id: int
+    from_hour: int
+    to_hour: int
+    before: int | None
+    after: int | None
+
+
+def moves(*, lab: Lab, rules: list[AttributionRule], without: bool = False) -> list[Move]:
+    """Return what rules of a lab would move if they were written (``without``: if they were not there). Writes nothing."""
+    asked = {row.pk for row in rules if row.pk is not None}
+    others = [row for row in rules_now(lab) if row.id not in asked]
+    drafts = [replace(selectors.as_rule(row), id=row.pk or 2**62 + i) for i, row in enumerate(rules)]
+    pairs = sorted({pair for row in rules for pair in _pairs(selectors.spoken_of(lab, row)[0])})
+    found: list[Move] = []
+    for start in range(0, len(pairs), CHUNK):
+        part = pairs[start : start + CHUNK]
+        kept = _as_spans(lab, part)
+        for pair, after in derive(lab, part, others if without else [*others, *drafts]).items():
+            for from_hour, to_hour, project_before, project_after in differences(kept[pair], after):
+                found.append(Move(pair[0], pair[1], from_hour, to_hour, project_before, project_after))
+    return found
+
+
+def _pairs(rows: QuerySet[Attribution], limit: int | None = None) -> list[Pair]:
+    found = rows.order_by("consumer_id", "node_id").values_list("consumer_id", "node_id").distinct()
+    return list(found[:limit] if limit else found)
+
+
+def reattribute_run(*, lab: Lab, run: Run) -> None:
+    """Derive who is charged for a run again: it was made, or names another project, user or account now."""
+    consumers = list(Consumer.objects.filter(lab=lab, run_uuid=run.uuid).values_list("pk", flat=True))
+    pairs = _pairs(Attribution.objects.filter(consumer_id__in=consumers))
+    if pairs:
+        reattribute(lab=lab, pairs=pairs)
+    else:
+        _charge_unseen(lab, [run])
+
+
+def reattribute_consumers(*, lab: Lab, consumer_ids: Iterable[int]) -> None:
+    """Derive who is charged for consumers again: claims of theirs were made or undone."""
+    pairs = _pairs(Attribution.objects.filter(consumer_id__in=set(consumer_ids)))
+    for start in range(0, len(pairs), CHUNK):
+        reattribute(lab=lab, pairs=pairs[start : start + CHUNK])
+
+
+def _at_start(run: Run, found: list[Span]) -> Span:
+    hour = max(0, hour_of(run.started_us))
+    return next((span for span in found if span.from_hour <= hour < span.to_hour), found[-1])
+
+
+def _charge_runs(runs: Mapping[int, Run], derived: dict[Pair, list[Span]]) -> None:
+    """Keep on the run's row what holds at its start (of several nodes: on its own, else the first)."""
+    changed = []
+    for (consumer_id, node_id), found in sorted(derived.items()):
+        run = runs.get(consumer_id)
+        if run is not None and (run.node_id in (None, node_id) or not _known_at_home(run, consumer_id, derived)):
+            changed += _charged(run, _at_start(run, found))
+    _keep_charges(changed)
+
+
+def _keep_charges(changed: list[Run]) -> None:
+    with connection.cursor() as cursor:  # bulk_update would write a CASE for each row
+        cursor.executemany(
+            "UPDATE runs_run SET charged_project_id = %s, charged_person_id = %s, charge_way = %s WHERE id = %s",
+            [(run.charged_project_id, run.charged_person_id, run.charge_way, run.pk) for run in changed],
+        )
+    recount_charged(changed)
+
+
+def _known_at_home(run: Run, consumer_id: int, derived: dict[Pair, list[Span]]) -> bool:
+    return run.node_id is not None and (consumer_id, run.node_id) in derived
+
+
+def _charged(run: Run, span: Span) -> list[Run]:
+    told = (span.project_id, span.person_id, span.way)
+    if (run.charged_project_id, run.charged_person_id, run.charge_way) == told:
+        return []
+    run.charged_project_id, run.charged_person_id, run.charge_way = told
+    return [run]
+
+
+def charge_unseen(*, lab: Lab, among: QuerySet[Run] | None = None) -> None:
+    """Say on runs whose energy nobody measured (history, jobs that just began) who would be charged."""
+    seen = Consumer.objects.filter(lab=lab, run_uuid__isnull=False).values("run_uuid")
+    rows = Run.objects.filter(lab=lab) if among is None else among
+    last = 0
+    while runs := list(rows.filter(pk__gt=last).exclude(uuid__in=seen).order_by("pk")[:CHUNK]):
+        _charge_unseen(lab, runs)
+        last = runs[-1].pk
+
+
+@transaction.atomic
+def _charge_unseen(lab: Lab, runs: list[Run]) -> None:
+    rules = _Rules(rules_now(lab))
+    places = selectors.stood({run.node_id for run in runs if run.node_id is not None})
+    changed = []
+    for run in runs:
+        use = selectors.use_of_run(run, run.node_id or 0)
+        found = spans(use, rules=rules.of(use), claims=[], stood=places.get(run.node_id or 0, []))
+        changed += _charged(run, _at_start(run, found))
+    _keep_charges(changed)

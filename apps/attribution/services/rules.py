@@ -1,0 +1,223 @@
+"""Writes of attribution: rules that begin, end and are withdrawn; claims that are made and undone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import transaction
+
+from apps.accounts import audit
+from apps.accounts.choices import Act
+from apps.accounts.models import Lab, Membership, Project, User
+from apps.attribution.calc import Stretch
+from apps.attribution.models import AttributionRule, Claim
+from apps.attribution.services.derive import reattribute_consumers
+from apps.core.errors import Conflict, InvalidInput
+from apps.core.jobs import request_job
+from apps.core.text import unstorable
+from apps.core.units import END_HOUR, hour_of
+from apps.fleet.models import Node, Site
+from apps.ingest.models import Consumer
+
+MAX_CLAIMED = 5_000
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """What a rule asks for. What is empty (or None) asks for nothing."""
+
+    node: Node | None = None
+    site: Site | None = None
+    os_user: str = ""
+    cluster: str = ""
+    account: str = ""
+    namespace: str = ""
+    path_prefix: str = ""
+
+    def texts(self) -> dict[str, str]:
+        """Return the criteria that are text."""
+        return {name: getattr(self, name) for name in ("os_user", "cluster", "account", "namespace", "path_prefix")}
+
+
+def drafted_rule(
+    *, lab: Lab, criteria: Criteria, project: Project | None, person: User | None, from_us: int, to_us: int | None = None
+) -> AttributionRule:
+    """Return a rule that is not written yet. Hours are whole: from the hour that holds ``from_us``, to the one that holds
+    ``to_us`` (it is the first no longer meant). Raises InvalidInput naming the field."""
+    texts = {name: text.strip() for name, text in criteria.texts().items()}
+    for name, text in texts.items():
+        limit = 256 if name == "path_prefix" else 100
+        if len(text) > limit or unstorable(text):
+            raise InvalidInput(f"{text[:40]!r} cannot be asked for.", field=name, hint=f"At most {limit} letters, no NUL.")
+    if criteria.node is None and criteria.site is None and not any(texts.values()):
+        raise InvalidInput(
+            "This rule would speak of everything.", field="os_user", hint="Name a user, an account, a machine or a site."
+        )
+    if texts["cluster"] and not (texts["account"] or texts["namespace"]):
+        raise InvalidInput(
+            "A cluster alone says nothing.", field="cluster", hint="Name the Slurm account or the namespace as well."
+        )
+    if project is None and person is None:
+        raise InvalidInput("A rule needs a project or a person.", field="project", hint="Choose whose energy it is.")
+    _of_this_lab(lab, criteria, project, person)
+    from_hour, to_hour = max(0, hour_of(from_us)), None if to_us is None else hour_of(to_us)
+    if from_hour >= END_HOUR or (to_hour is not None and to_hour <= from_hour):
+        raise InvalidInput("The rule would end before it begins.", field="to", hint="Its end is at least an hour later.")
+    return AttributionRule(
+        lab=lab, node=criteria.node, site=criteria.site, project=project, person=person, from_hour=from_hour,
+        to_hour=to_hour, **texts,
+    )  # fmt: skip
+
+
+def _of_this_lab(lab: Lab, criteria: Criteria, project: Project | None, person: User | None) -> None:
+    for field, thing in (("node", criteria.node), ("site", criteria.site), ("project", project)):
+        if thing is not None and thing.lab_id != lab.pk:
+            raise InvalidInput(f"There is no such {field} in this lab.", field=field)
+    if person is not None and not Membership.objects.filter(lab=lab, user=person).exists():
+        raise InvalidInput("This person is not a member of the lab.", field="person", hint="Invite them first.")
+
+
+@transaction.atomic
+def make_rule(*, rule: AttributionRule, by: User | None, now: int) -> AttributionRule:
+    """Write a drafted rule. What it moves follows within seconds (a job derives it)."""
+    same = {
+        name: getattr(rule, name)
+        for name in (
+            "lab", "node", "site", "os_user", "cluster", "account", "namespace", "path_prefix", "project", "person",
+            "from_hour", "to_hour",
+        )
+    }  # fmt: skip
+    if AttributionRule.objects.filter(**same, withdrawn_us__isnull=True).exists():
+        raise Conflict("There is this very rule already.", hint="See /rules/.")
+    rule.made_by, rule.made_us = by, now
+    rule.save(force_insert=True)
+    _note(rule, by, Act.RULE_MADE, now)
+    request_job(kind="attribution.rule", key=str(rule.pk))
+    return rule
+
+
+@transaction.atomic
+def make_rules(*, rules: Sequence[AttributionRule], by: User | None, now: int) -> None:
+    """Write drafted rules, all or none. Raises Conflict if one is there already."""
+    for rule in rules:
+        make_rule(rule=rule, by=by, now=now)
+
+
+def _note(rule: AttributionRule, by: User | None, action: str, now: int) -> None:
+    asked: dict[str, Any] = {name: getattr(rule, name) for name in Criteria().texts() if getattr(rule, name)}
+    asked |= {"node": rule.node.hostname} if rule.node else {}
+    asked |= {"site": rule.site.name} if rule.site else {}
+    asked |= {"person": rule.person.get_username()} if rule.person else {}
+    asked |= {"from_hour": rule.from_hour, "to_hour": rule.to_hour}
+    subject = rule.project.slug if rule.project else "no project"
+    audit.record(lab=rule.lab, by=by, action=action, subject=f"rule {rule.pk}: {subject}", details=asked, now=now)
+
+
+@transaction.atomic
+def end_rule(*, rule: AttributionRule, at_us: int, by: User | None, now: int) -> AttributionRule:
+    """Let a rule hold until the whole hour that holds ``at_us``; what it decided before stays."""
+    hour = hour_of(at_us)
+    if rule.withdrawn_us is not None or (rule.to_hour is not None and rule.to_hour <= hour):
+        raise Conflict("This rule has ended already.", hint="See /rules/.")
+    if hour <= rule.from_hour:
+        raise InvalidInput("The rule would end before it begins.", field="at", hint="To undo it altogether, withdraw it.")
+    rule.to_hour = hour
+    rule.save(update_fields=["to_hour"])
+    _note(rule, by, Act.RULE_ENDED, now)
+    request_job(kind="attribution.rule", key=str(rule.pk))
+    return rule
+
+
+@transaction.atomic
+def withdraw_rule(*, rule: AttributionRule, by: User | None, now: int) -> AttributionRule:
+    """Undo a rule as if it had never been: figures of its whole time go back. Withdrawing again changes nothing."""
+    if rule.withdrawn_us is None:
+        rule.withdrawn_us = now
+        rule.save(update_fields=["withdrawn_us"])
+        _note(rule, by, Act.RULE_WITHDRAWN, now)
+        request_job(kind="attribution.rule", key=str(rule.pk))
+    return rule
+
+
+@transaction.atomic
+def restore_rule(*, rule: AttributionRule, by: User | None, now: int) -> AttributionRule:
+    """Take a withdrawal back."""
+    if rule.withdrawn_us is not None:
+        rule.withdrawn_us = None
+        rule.save(update_fields=["withdrawn_us"])
+        _note(rule, by, Act.RULE_RESTORED, now)
+        request_job(kind="attribution.rule", key=str(rule.pk))
+    return rule
+
+
+def at_most_claimed(number: int) -> None:
+    """Raise InvalidInput for more stretches than can be claimed in one act."""
+    if number > MAX_CLAIMED:
+        raise InvalidInput(
+            f"{number} stretches are more than {MAX_CLAIMED}.",
+            field="consumer",
+            hint="Choose fewer lines or a shorter period.",
+        )
+
+
+@transaction.atomic
+def claim(*, lab: Lab, stretches: Sequence[Stretch], project: Project, by: User | None, now: int) -> UUID:
+    """Say that what was used in ``stretches`` was for ``project``; whatever a rule says of them, the claim stands above it.
+
+    Returns the act by which it is undone. Figures follow at once. What named its project itself stays there.
+    """
+    if not stretches:
+        raise InvalidInput("Nothing was chosen to claim.", field="consumer", hint="Choose at least one line.")
+    consumer_ids = {each.consumer_id for each in stretches}
+    at_most_claimed(len(stretches))
+    if any(each.to_hour <= each.from_hour for each in stretches):
+        raise InvalidInput("The period is empty.", field="to", hint="'to' is after 'from'.")
+    if project.lab_id != lab.pk or Consumer.objects.filter(pk__in=consumer_ids).exclude(lab=lab).exists():
+        raise InvalidInput("There is no such project in this lab.", field="project")
+    act = uuid4()
+    Claim.objects.bulk_create(
+        [
+            Claim(
+                lab=lab, act=act, consumer_id=each.consumer_id, node_id=each.node_id, from_hour=each.from_hour,
+                to_hour=each.to_hour, project=project, made_by=by, made_us=now,
+            )
+            for each in stretches
+        ],
+        batch_size=500,
+    )  # fmt: skip
+    details = {
+        "consumers": len(consumer_ids), "from_hour": min(each.from_hour for each in stretches),
+        "to_hour": max(each.to_hour for each in stretches), "act": str(act),
+    }  # fmt: skip
+    audit.record(lab=lab, by=by, action=Act.CLAIM_MADE, subject=project.slug, details=details, now=now)
+    reattribute_consumers(lab=lab, consumer_ids=consumer_ids)
+    return act
+
+
+@transaction.atomic
+def undo_claim(*, lab: Lab, act: UUID, by: User | None, now: int) -> int:
+    """Undo what was claimed in one act; return how many consumers it was. Undoing again changes nothing."""
+    rows = list(Claim.objects.select_for_update().filter(lab=lab, act=act, undone_us__isnull=True))
+    Claim.objects.filter(pk__in=[row.pk for row in rows]).update(undone_us=now, undone_by=by)
+    _note_claim(lab, rows, by, Act.CLAIM_UNDONE, now)
+    consumer_ids = {row.consumer_id for row in rows}
+    reattribute_consumers(lab=lab, consumer_ids=consumer_ids)
+    return len(consumer_ids)
+
+
+def _note_claim(lab: Lab, rows: list[Claim], by: User | None, action: str, now: int) -> None:
+    if rows:
+        details = {"consumers": len({row.consumer_id for row in rows}), "act": str(rows[0].act)}
+        audit.record(lab=lab, by=by, action=action, subject=rows[0].project.slug, details=details, now=now)
+
+
+@transaction.atomic
+def redo_claim(*, lab: Lab, act: UUID, by: User | None, now: int) -> int:
+    """Take an undoing back; return how many consumers it was."""
+    rows = list(Claim.objects.select_for_update().filter(lab=lab, act=act, undone_us__isnull=False))
+    Claim.objects.filter(pk__in=[row.pk for row in rows]).update(undone_us=None, undone_by=None)
+    _note_claim(lab, rows, by, Act.CLAIM_REDONE, now)
+    consumer_ids = {row.consumer_id for row in rows}
+    reattribute_consumers(lab=lab, consumer_ids=consumer_ids)
+    return len(consumer_ids)

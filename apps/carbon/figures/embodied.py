@@ -1,0 +1,230 @@
+"""Figures of hardware: embodied carbon of a subject over a period, exact integers, in set-based SQL.
+
+Two ledgers that are never added. **Allocation** (``embodied_ug``): what charges put into a period, clipped at the hour that
+began last: ``amount × (b − from) div (to − from)`` less the same of its start. **Inventory** (``embodied_inventory_ug``):
+what was bought, booked whole in the hour of its entry. An asset without a figure is in neither: see :func:`coverage`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.accounts.models import Lab
+from apps.assets.choices import OPENING, ChargeKind, EventKind
+from apps.carbon.figures.embodied_placements import Standing, standing_by
+from apps.carbon.figures.query import INVENTORY, NOT_TOLD, FigureQuery
+from apps.carbon.figures.scopes import EMBODIED, WASTE, roles_within
+from apps.carbon.rollups.reads import embodied_source
+from apps.core.sql import prorated_inline_sql, rows
+from apps.core.units import hour_of
+
+_OPENINGS = ", ".join(f"'{kind.value}'" for kind in OPENING)
+# The entries that another reverses, and that none reverses in its turn: a chain of odd length hangs on each.
+_UNDONE = """
+WITH RECURSIVE chain(event_id, tip_id, depth) AS (
+  SELECT r.reverses_id, r.id, 1 FROM assets_lifecycleevent r JOIN assets_asset v ON v.id = r.asset_id
+  WHERE v.lab_id = %s AND r.reverses_id IS NOT NULL
+  UNION ALL
+  SELECT c.event_id, r.id, c.depth + 1 FROM chain c JOIN assets_lifecycleevent r ON r.reverses_id = c.tip_id
+), undone AS (SELECT event_id FROM chain GROUP BY event_id HAVING MAX(depth) %% 2 = 1)
+"""
+_HOLDS = "{0}.kind <> 'reversal' AND {0}.id NOT IN (SELECT event_id FROM undone)"
+# What an entry books: TE as :func:`apps.assets.calc.brought_ug` sums it, the end of life as it was less the modelled part.
+_BROUGHT = f"""
+CASE WHEN e.kind <> '{EventKind.DISPOSE.value}' THEN e.total_ug ELSE (
+  SELECT CASE WHEN o.includes_end_of_life IS NULL OR (o.includes_end_of_life AND COALESCE(o.end_of_life_ug, 0) = 0) THEN 0
+    ELSE e.total_ug - COALESCE(o.end_of_life_ug, 0) END
+  FROM assets_lifecycleevent o WHERE o.asset_id = e.asset_id AND o.kind IN ({_OPENINGS}) AND {_HOLDS.format("o")}) END
+"""
+_OWNER = f"""
+(SELECT t.project_id FROM assets_lifecycleevent t WHERE t.asset_id = e.asset_id
+  AND t.kind IN ({_OPENINGS}, '{EventKind.TRANSFER.value}') AND {_HOLDS.format("t")}
+  AND (t.hour < e.hour OR (t.hour = e.hour AND (t.kind IN ({_OPENINGS}) OR t.id <= e.id)))
+  ORDER BY t.hour DESC, CASE WHEN t.kind IN ({_OPENINGS}) THEN 1 ELSE 0 END, t.id DESC LIMIT 1)
+"""
+_CHARGE = (
+    "CASE WHEN p.id IS NOT NULL THEN p.slug WHEN x.kind = 'used' THEN '~unattributed' "
+    "WHEN x.kind IN ({events}) THEN '~lab' ELSE '~' || x.kind END"
+).format(events=", ".join(f"'{kind.value}'" for kind in (*OPENING, EventKind.REPAIR, EventKind.DISPOSE)))
+GROUPS = {"charge": _CHARGE, "project": "p.slug", "asset": "x.asset_id", "kind": "x.kind"}
+
+
+@dataclass(frozen=True)
+class Embodied:
+    """The sum of a set of charges, or of entries of the inventory, µg CO2e."""
+
+    embodied_ug: int = 0
+    entries: int = 0
+
+    def __add__(self, other: "Embodied") -> "Embodied":
+        return Embodied(self.embodied_ug + other.embodied_ug, self.entries + other.entries)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Of how many assets a figure of embodied carbon is known: the others are in no sum, and they are not zero."""
+
+    known: int
+    assets: int
+
+
+def end_hour(query: FigureQuery, now: int) -> int:
+    """Return where the period ends: charges reach into the future, figures to the end of the hour that began last."""
+    return max(query.from_hour, min(query.to_hour, hour_of(now) + 1))
+
+
+def _allocation(lab: Lab, query: FigureQuery, now: int, places: Sequence[Standing] | None) -> tuple[str, list[Any]]:
+    """Return the charges of a period as SQL: (id, asset_id, kind, project_id, from_hour, to_hour, amount_ug, part_ug)."""
+    start, end = str(query.from_hour), str(end_hour(query, now))
+    lasting = "SELECT c.id, c.asset_id, c.kind, c.project_id, c.from_hour, c.to_hour, c.amount_ug, "
+    where = f"FROM assets_embodiedcharge c {{}} WHERE c.lab_id = %s AND c.from_hour < {end} AND c.to_hour > {start}"
+    if places is None:
+        part = prorated_inline_sql("c.amount_ug", "c.from_hour", "c.to_hour", start, end)
+        return f"{lasting}{part} AS part_ug {where.format('')}", [lab.pk]
+    clipped = [place.within(query.from_hour, end_hour(query, now)) for place in places]
+    listed = ", ".join(f"({int(s.asset_id)}, {int(s.from_hour)}, {int(s.to_hour)})" for s in clipped if s is not None)
+    joined = f"JOIN (VALUES {listed or '(0, 0, 0)'}) s ON s.column1 = c.asset_id"
+    part = prorated_inline_sql("c.amount_ug", "c.from_hour", "c.to_hour", "s.column2", "s.column3")
+    overlap = "AND c.from_hour < s.column3 AND c.to_hour > s.column2"
+    return f"{lasting}{part} AS part_ug {where.format(joined)} {overlap}", [lab.pk]
+
+
+def _inventory(lab: Lab, query: FigureQuery, now: int, places: Sequence[Standing] | None) -> tuple[str, list[Any]]:
+    """Return what entries of a period brought, as the same rows; each is whole in its hour."""
+    at = ""
+    if places is not None:
+        listed = ", ".join(f"({int(s.asset_id)}, {int(s.from_hour)}, {int(s.to_hour)})" for s in places)
+        at = (
+            f"AND EXISTS (SELECT 1 FROM (VALUES {listed or '(0, 0, 0)'}) s "
+            "WHERE s.column1 = e.asset_id AND s.column2 <= e.hour AND e.hour < s.column3)"
+        )
+    bringing = f"{_OPENINGS}, '{EventKind.REPAIR.value}', '{EventKind.DISPOSE.value}'"
+    sql = (
+        f"SELECT e.id, e.asset_id, e.kind, {_OWNER} AS project_id, e.hour AS from_hour, e.hour + 1 AS to_hour, "
+        f"{_BROUGHT} AS amount_ug, {_BROUGHT} AS part_ug "
+        "FROM assets_lifecycleevent e JOIN assets_asset v ON v.id = e.asset_id "
+        f"WHERE v.lab_id = %s AND e.hour >= {query.from_hour} AND e.hour < {end_hour(query, now)} "
+        f"AND e.total_ug IS NOT NULL AND e.kind IN ({bringing}) AND {_HOLDS.format('e')} {at}"
+    )
+    return sql, [lab.pk]
+
+
+def _from(lab: Lab, query: FigureQuery, now: int) -> tuple[str, str, list[Any]]:
+    """Return what stands before SELECT, the rows with their assets and projects, and the parameters of both."""
+    places = standing_by(lab, query.subject_kind, query.subject_key) if query.subject_kind in {"node", "device"} else None
+    inventory = query.metric == INVENTORY
+    inner, params = (_inventory if inventory else _allocation)(lab, query, now, places)
+    where, more = _where(query)
+    before = _UNDONE if inventory else ""
+    source = (
+        f"FROM ({inner}) x JOIN assets_asset a ON a.id = x.asset_id "
+        f"LEFT JOIN accounts_project p ON p.id = x.project_id WHERE {where}"
+    )
+    return before, source, [*([lab.pk] if inventory else []), *params, *more]
+
+
+def _where(query: FigureQuery) -> tuple[str, list[Any]]:
+    clauses, params = ["x.part_ug <> 0"], list[Any]()
+    if query.subject_kind == "project":
+        clauses.append("p.slug = %s")
+        params.append(query.subject_key)
+    elif query.subject_kind == "asset":
+        clauses.append("x.asset_id = %s")
+        params.append(int(query.subject_key))
+    if query.project:
+        clauses.append("p.id IS NULL" if query.project == NOT_TOLD else "p.slug = %s")
+        params += [] if query.project == NOT_TOLD else [query.project]
+    if query.consumer:
+        unknown = query.consumer == "unattributed"
+        clauses.append("x.kind = 'used' AND p.id IS NULL" if unknown else "x.kind = %s")
+        params += [] if unknown else [query.consumer]
+    if query.scope:
+        roles = roles_within(query.profile, query.scope, (EMBODIED, WASTE))
+        ending = f"x.kind IN ('{ChargeKind.END_OF_LIFE.value}', '{EventKind.DISPOSE.value}')"
+        told = {EMBODIED: f"NOT {ending}", WASTE: ending}
+        clauses.append(f"({' OR '.join(told[role] for role in sorted(roles)) or '1 = 0'})")
+    return " AND ".join(clauses), params
+
+
+def _embodied(row: dict[str, Any]) -> Embodied:
+    return Embodied(int(row["embodied_ug"] or 0), int(row["entries"]))
+
+
+def embodied(lab: Lab, query: FigureQuery, now: int) -> Embodied:
+    """Return the sum of ``query``, of the ledger that its metric names."""
+    before, source, params = _from(lab, query, now)
+    return _embodied(next(rows(f"{before} SELECT SUM(x.part_ug) AS embodied_ug, COUNT(*) AS entries {source}", params)))
+
+
+def embodied_by(lab: Lab, query: FigureQuery, group_by: Sequence[str], now: int) -> dict[tuple[Any, ...], Embodied]:
+    """Return the sums of ``query`` per group (names of GROUPS); the groups add up to :func:`embodied` exactly.
+
+    charge: a project's slug, '~unattributed', '~idle', '~held', …; of the inventory '~lab' for what no project owns.
+    """
+    columns = ", ".join(GROUPS[name] for name in group_by)
+    names = ", ".join(f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by))
+    before, source, params = _from(lab, query, now)
+    found = rows(
+        f"{before} SELECT {names}, SUM(x.part_ug) AS embodied_ug, COUNT(*) AS entries {source} "
+        f"GROUP BY {columns} ORDER BY {columns}",
+        params,
+    )
+    return {tuple(row[f"g{i}"] for i in range(len(group_by))): _embodied(row) for row in found}
+
+
+def embodied_in(
+    lab: Lab, query: FigureQuery, edges: Sequence[int], now: int, *, by: str = "charge"
+) -> dict[tuple[int, str], Embodied]:
+    """Return the allocation of a lab or project by stretch of time (its number among ``edges``, from hours to the next) and
+    by charge, project or kind; the stretches add up to the period that they cut. ``entries`` counts a charge once for each
+    day. One query."""
+    ended = [hour for hour in edges if hour <= hour_of(now)]
+    if not ended:
+        return {}
+    ended.append(min(edges[-1], hour_of(now) + 1))
+    before, source, params = embodied_source(lab, sorted(set(ended)))
+    where, more = _where(query)
+    found = rows(
+        f"{before} SELECT x.from_hour, {GROUPS[by]} AS told, SUM(x.part_ug) AS embodied_ug, SUM(x.entries) AS entries "
+        f"FROM ({source}) x LEFT JOIN accounts_project p ON p.id = x.project_id "
+        f"WHERE {where} GROUP BY x.from_hour, {GROUPS[by]}",
+        [*params, *more],
+    )
+    return {(edges.index(row["from_hour"]), row["told"]): _embodied(row) for row in found}
+
+
+def charge_rows(
+    lab: Lab, query: FigureQuery, now: int, *, limit: int | None = None, offset: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Yield the charges (or entries of the inventory) behind a figure, newest first; their ``part_ug`` sum to it."""
+    before, source, params = _from(lab, query, now)
+    page = f" LIMIT {int(limit)} OFFSET {int(offset)}" if limit is not None else ""
+    yield from rows(
+        f"{before} SELECT x.id, x.asset_id, a.name AS asset, a.kind AS asset_kind, x.kind, p.slug AS project, x.from_hour, "
+        f"x.to_hour, x.amount_ug, x.part_ug {source} "
+        f"ORDER BY x.from_hour DESC, a.name, x.asset_id, x.kind, p.id, x.id, x.part_ug{page}",
+        params,
+    )
+
+
+def coverage(lab: Lab, query: FigureQuery, now: int) -> Coverage:
+    """Return of how many assets held in the period a figure is known: of the subject's, or (lab, project) of the lab's."""
+    start, end = query.from_hour, end_hour(query, now)
+    only, params = "", [lab.pk]
+    if query.subject_kind == "asset":
+        only = "AND v.id = %s"
+        params.append(int(query.subject_key))
+    elif query.subject_kind in {"node", "device"}:
+        stood = standing_by(lab, query.subject_kind, query.subject_key)
+        ids = sorted({s.asset_id for s in stood if s.within(start, end) is not None})
+        only = f"AND v.id IN ({', '.join(str(int(pk)) for pk in ids) or '0'})"
+    row = next(
+        rows(
+            "SELECT COUNT(*) AS assets, "
+            "SUM(CASE WHEN v.brought_ug IS NULL OR v.brought_at_least THEN 0 ELSE 1 END) AS known "
+            f"FROM assets_asset v WHERE v.lab_id = %s AND v.bought_hour < {end} {only} "
+            f"AND (v.gone_hour IS NULL OR v.gone_hour >= {start})",
+            params,
+        )
+    )
+    return Coverage(int(row["known"] or 0), int(row["assets"]))

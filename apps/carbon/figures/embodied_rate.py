@@ -1,0 +1,57 @@
+"""How fast an asset's embodied carbon is charged at an hour, and by which entry of its life. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from apps.assets.amortisation import Charge, brought_ug
+from apps.assets.choices import OPENING, WEIGHTLESS, Amortisation, EventKind
+from apps.assets.lifecycle import Event
+
+
+@dataclass(frozen=True)
+class Rate:
+    """``balance_ug`` is spread evenly over ``[from_hour, to_hour)`` since entry ``event_id``."""
+
+    event_id: int
+    balance_ug: int
+    from_hour: int
+    to_hour: int
+
+    def over(self, from_hour: int, to_hour: int) -> int:
+        """Return what time takes of the balance in ``[from_hour, to_hour)``."""
+        length = self.to_hour - self.from_hour
+        low, high = (min(max(hour - self.from_hour, 0), length) for hour in (from_hour, to_hour))
+        return self.balance_ug * high // length - self.balance_ug * low // length
+
+
+def rate_at(events: Sequence[Event], found: Iterable[Charge], hour: int) -> Rate | None:
+    """Return what holds in ``hour`` by the standing events of an asset and its charges; None before its use and after its
+    life. The balance is what was brought, less what was charged before the entry."""
+    anchor: Event | None = None
+    life_hours = end_hour = 0
+    linear = True
+    for event in events:
+        if event.hour > hour or event.kind == EventKind.DISPOSE:
+            break
+        if event.kind in WEIGHTLESS:
+            continue
+        if event.kind in OPENING:
+            life_hours, linear = event.life_hours or 0, event.amortisation != Amortisation.SCI
+        elif event.kind == EventKind.DEPLOY and anchor is None:
+            anchor, end_hour = event, event.hour + max(1, life_hours)
+        elif event.kind in (EventKind.LIFE_CHANGE, EventKind.REPURPOSE):
+            linear = event.amortisation != Amortisation.SCI if event.amortisation else linear
+            asked = event.life_end_hour or end_hour
+            if anchor is None:
+                life_hours = max(1, asked - event.hour) if event.life_end_hour else life_hours
+            elif asked > event.hour:
+                anchor, end_hour = event, asked
+            elif end_hour > event.hour and linear:
+                anchor = event  # an end that is over changes nothing, but the rest is spread anew
+        elif anchor is not None and end_hour > event.hour and (linear or event.kind == EventKind.REPAIR):
+            anchor = event  # by time, the rest is spread anew from each entry on
+    if anchor is None or hour >= end_hour:
+        return None
+    brought = brought_ug([event for event in events if event.hour <= anchor.hour and event.kind != EventKind.DISPOSE])
+    taken = sum(charge.within(0, anchor.hour) for charge in found)
+    return Rate(anchor.id, brought - taken, anchor.hour, end_hour)

@@ -1,0 +1,267 @@
+"""Figures: energy, facility energy and emissions of a subject over a period, in set-based SQL over the ledger."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+from uuid import UUID
+
+from apps.accounts.models import Lab
+from apps.accounts.selectors import project_by_slug
+from apps.carbon.control import controlled_sql
+from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.sql import CHARGED, KIND, PROJECT, charge_sql, metrics_sql, narrowed_sql, sums_sql
+from apps.carbon.models import AppliedFactor, EmissionFactor
+from apps.carbon.rollups import reads
+from apps.core.errors import NotFound
+from apps.core.sql import as_int, rows, uuid_param
+from apps.core.text import unstorable
+from apps.fleet.models import Device, Node
+from apps.fleet.selectors import node_of
+from apps.ingest.models import Consumer
+from apps.runs.selectors import run_of
+
+_FROM = f""" FROM energy_ledgerentry e {CHARGED}
+LEFT JOIN runs_run r ON r.uuid = c.run_uuid AND r.lab_id = e.lab_id
+LEFT JOIN accounts_project p ON p.id = {PROJECT}
+LEFT JOIN fleet_node n ON n.id = e.node_id
+LEFT JOIN fleet_device d ON d.id = e.device_id
+"""
+CHARGE = charge_sql(f"({KIND})")
+GROUPS = {
+    "charge": CHARGE,
+    "project": "p.slug",
+    "run": "r.uuid",
+    "node": "n.uuid",
+    "device": "d.key",
+    "hour": "e.hour",
+    "stretch": "e.hour",
+    "quality": "e.energy_quality",
+    "consumer": "c.key",
+    "person": "t.person_id",
+    "os_user": "COALESCE(t.os_user, '')",
+    "program": "COALESCE(t.program, '')",
+    "way": "t.way",
+    "factor": "f.id",
+    "pue": "a.pue_ppm",
+}
+# What anybody of the lab may group by; what single persons used is told on pages, by the lab's policy.
+TOLD_GROUPS = frozenset(GROUPS) - {"person", "os_user", "program", "stretch"}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """The sums of a set of ledger entries. ``without_factor_mj`` is energy whose emissions nobody can tell."""
+
+    energy_mj: int = 0
+    facility_energy_mj: int = 0
+    emission_ug: int = 0
+    without_factor_mj: int = 0
+    entries: int = 0
+
+    def __add__(self, other: "Figure") -> "Figure":
+        return Figure(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
+    def value(self, metric: str) -> int:
+        """Return the sum of one metric."""
+        return int(getattr(self, metric))
+
+
+def _where(lab: Lab, query: FigureQuery, within: str = "") -> tuple[str, list[Any]]:
+    clauses = ["e.lab_id = %s", "e.hour >= %s", "e.hour < %s"]
+    params: list[Any] = [query.basis, lab.pk, query.from_hour, query.to_hour]
+    by_subject = {"project": "p.slug = %s", "run": "r.uuid = %s", "node": "n.uuid = %s", "device": "d.key = %s"}
+    by_subject["person"] = "t.person_id = %s"
+    if query.subject_kind in by_subject:
+        clauses.append(by_subject[query.subject_kind])
+        params.append(_subject_param(query))
+    if query.subject_kind == "runs":
+        uuids = [uuid_param(uuid) for uuid in query.subject_key.split(",")]
+        clauses.append(f"c.run_uuid IN ({', '.join(['%s'] * len(uuids))}) AND r.id IS NOT NULL")
+        params += uuids
+    more, values = narrowed_sql(query, GROUPS, idle_share="s.id IS NOT NULL")
+    if within := within or _within(lab, query):
+        more.append(within)
+    return " AND ".join([*clauses, *more]), [*params, *values]
+
+
+def _within(lab: Lab, query: FigureQuery) -> str:
+    """Return SQL that narrows entries to a scope; '' where all are in it."""
+    return controlled_sql(lab, query) if query.scope else ""
+
+
+def _subject_param(query: FigureQuery) -> Any:
+    if query.subject_kind in {"run", "node"}:
+        return uuid_param(query.subject_key)
+    return int(query.subject_key) if query.subject_kind == "person" else query.subject_key
+
+
+def figure_of(row: dict[str, Any]) -> Figure:
+    """Return the figure that a row of sums holds."""
+    return Figure(**{name: int(row[name] or 0) for name in Figure.__dataclass_fields__})
+
+
+def require_subject(lab: Lab, query: FigureQuery) -> None:
+    """Raise NotFound unless the subject of a query is the lab's: what is not there is not zero."""
+    key = query.subject_key
+    there: dict[str, Callable[[], bool]] = {
+        "lab": lambda: True,
+        "project": lambda: project_by_slug(lab, key) is not None,
+        "person": lambda: lab.memberships.filter(user_id=int(key)).exists(),
+        "run": lambda: run_of(lab, UUID(key)) is not None,
+        "runs": lambda: lab.runs.filter(uuid__in=key.split(",")).count() == key.count(",") + 1,
+        "node": lambda: node_of(lab, UUID(key)) is not None,
+        "device": lambda: Device.objects.filter(lab=lab, key=key).exists(),
+        "asset": lambda: lab.assets.filter(pk=int(key)).exists(),
+    }
+    if unstorable(f"{key}{query.project}{query.os_user}{query.program}{query.use}") or not there[query.subject_kind]():
+        raise NotFound(
+            f"There is no such {query.subject_kind} in this lab.", field="subject", hint="Ask for subject=lab with group_by."
+        )
+
+
+def figure(lab: Lab, query: FigureQuery) -> Figure:
+    """Return the sums of ``query``."""
+    return figures_by(lab, query, [])[()]
+
+
+def figures_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> dict[tuple[Any, ...], Figure]:
+    """Return the sums of ``query`` per group (names of GROUPS; none: one sum), which add up to :func:`figure` exactly.
+
+    What rolled days hold is read from them. ``stretch`` is the first hour of a day of the lab, or an hour.
+    Group values: charge '~idle', '~overhead', '~unattributed' or a project's slug; run and node UUIDs as the database
+    stores them (see ``normal_uuid``); hour an integer; quality the number of EnergyQuality; factor and pue may be None.
+    """
+    within = _within(lab, query)
+    if not within and reads.answers(query, group_by, basis=lab.basis):
+        found = reads.use_by(lab, query, group_by)
+    else:
+        columns = ", ".join(GROUPS[name] for name in group_by)
+        told = [*(f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)), sums_sql()]
+        where, params = _where(lab, query, within)
+        ordered = f"GROUP BY {columns} ORDER BY {columns}" if columns else ""
+        found = rows(f"SELECT {', '.join(told)} {_FROM} WHERE {where} {ordered}", params)
+    return {tuple(normal(row[f"g{i}"], name) for i, name in enumerate(group_by)): figure_of(row) for row in found}
+
+
+def hours_of_consumers(lab: Lab, basis: str, consumer_ids: Sequence[int]) -> Iterator[tuple[int, int, int, Figure]]:
+    """Yield (consumer id, node id, hour, figure) of all that some consumers ever used."""
+    for start in range(0, len(consumer_ids), 500):
+        part = consumer_ids[start : start + 500]
+        found = rows(
+            f"SELECT e.consumer_id, e.node_id, e.hour, {sums_sql()} {_FROM} WHERE e.lab_id = %s AND e.consumer_id IN "
+            f"({', '.join(['%s'] * len(part))}) GROUP BY e.consumer_id, e.node_id, e.hour",
+            [basis, lab.pk, *part],
+        )
+        for row in found:
+            yield row["consumer_id"], row["node_id"], row["hour"], figure_of(row)
+
+
+def figures_of_runs(lab: Lab, uuids: Sequence[UUID]) -> dict[UUID, Figure]:
+    """Return what each run ever used; a run that was not measured is left out. Two queries for 500 runs."""
+    spans = spans_of_runs(lab, uuids)
+    return {uuid: figure for uuid, (figure, _, _) in spans.items()}
+
+
+def spans_of_runs(lab: Lab, uuids: Sequence[UUID]) -> dict[UUID, tuple[Figure, int, int]]:
+    """Return what each run ever used, and the hours ``[from, to)`` that hold it: the query that explains it needs them."""
+    found: dict[UUID, tuple[Figure, int, int]] = {}
+    if not uuids:
+        return found
+    consumers = Consumer.objects.filter(lab=lab, run_uuid__in=list(uuids)).values_list("pk", "run_uuid")
+    runs = {pk: uuid for pk, uuid in consumers if uuid is not None}
+    for consumer, _, hour, part in hours_of_consumers(lab, lab.basis, sorted(runs)):
+        figure, start, end = found.get(runs[consumer], (Figure(), hour, hour + 1))
+        found[runs[consumer]] = (figure + part, min(start, hour), max(end, hour + 1))
+    return found
+
+
+def figures_of_meters(lab: Lab, column: str, spans: Sequence[tuple[int, int, int]]) -> dict[int, tuple[Figure, int]]:
+    """Return {place in ``spans``: figure, idle energy (mJ)} of (device or node id, from hour, to hour), as figures are.
+
+    ``column`` is device_id or node_id; spans may overlap. One query for a thousand spans. Who is charged does not matter
+    here: the parts of an entry that is spread over projects sum to it exactly.
+    """
+    found: dict[int, tuple[Figure, int]] = {}
+    for start in range(0, len(spans), 1000):
+        part = [(start + i, *span) for i, span in enumerate(spans[start : start + 1000])]
+        for row in reads.meters_by_place(lab, column, part):
+            found[row["place"]] = (figure_of(row), as_int(row["idle_mj"]))
+    return found
+
+
+def normal(value: Any, group: str) -> Any:
+    """Return UUIDs as text with hyphens on every database."""
+    if value is not None and group in {"run", "node"}:
+        return str(value) if not isinstance(value, str) else str(UUID(value))
+    return value
+
+
+_LOOK_HOURS = 24
+
+
+def entries(lab: Lab, query: FigureQuery, *, limit: int | None = None, offset: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield the ledger entries behind a figure, by hour, device, consumer, each with its own facility energy, emission,
+    PUE and factor. Their sums are the figure. With a ``limit`` the last day is looked at first: the rows of one page are
+    few, those of its period may be millions."""
+    if limit is not None and query.to_hour - query.from_hour > _LOOK_HOURS:
+        last = list(_entries(lab, query.but(from_hour=query.to_hour - _LOOK_HOURS), limit, offset))
+        if len(last) == limit:
+            yield from last
+            return
+    yield from _entries(lab, query, limit, offset)
+
+
+def _entries(lab: Lab, query: FigureQuery, limit: int | None, offset: int) -> Iterator[dict[str, Any]]:
+    where, params = _where(lab, query)
+    page = f" LIMIT {int(limit)} OFFSET {int(offset)}" if limit is not None else ""
+    yield from rows(
+        "SELECT e.id, e.hour, e.device_id, d.key AS device, d.name AS device_name, n.uuid AS node, n.hostname, "
+        "c.key AS consumer, r.uuid AS run, r.name AS run_name, p.slug AS project, e.energy_quality, e.share_quality, "
+        "e.placement_quality, a.pue_ppm, f.id AS factor_id, f.ug_per_kwh AS factor_ug_per_kwh, "
+        f"{', '.join(f'{sql} AS {name}' for name, sql in metrics_sql().items())} "
+        f"{_FROM} WHERE {where} ORDER BY e.hour DESC, d.key, c.key, e.id, p.id{page}",
+        params,
+    )
+
+
+def applied_factor(node: Node, basis: str, hour: int) -> AppliedFactor | None:
+    """Return which PUE and factor hold for a node in a UTC hour, or None while they were not derived yet."""
+    return (
+        AppliedFactor.objects.select_related("factor")
+        .filter(node=node, basis=basis, from_hour__lte=hour, to_hour__gt=hour)
+        .first()
+    )
+
+
+def applied_factors(lab: Lab, basis: str, hour: int) -> dict[int, AppliedFactor]:
+    """Return by node which PUE and factor hold for it in a UTC hour; a node of which nothing was derived is left out. One
+    query."""
+    found = AppliedFactor.objects.select_related("factor")
+    held = found.filter(node__lab=lab, basis=basis, from_hour__lte=hour, to_hour__gt=hour)
+    return {row.node_id: row for row in held}
+
+
+def factors_used(lab: Lab, query: FigureQuery) -> list[tuple[EmissionFactor | None, int | None, Figure]]:
+    """Return which factor and PUE priced how much of a figure, largest energy first; factor None = no carbon known."""
+    parts = figures_by(lab, query, ["factor", "pue"])
+    factors = EmissionFactor.objects.in_bulk([factor for factor, _ in parts if factor is not None])
+    listed = [(factors.get(factor), pue, part) for (factor, pue), part in parts.items()]
+    return sorted(listed, key=lambda item: -item[2].energy_mj)
+
+
+def earlier_edition(factor: EmissionFactor) -> EmissionFactor | None:
+    """Return the edition that a factor superseded, or None."""
+    return EmissionFactor.objects.filter(
+        lab=factor.lab,
+        zone=factor.zone,
+        basis=factor.basis,
+        resolution=factor.resolution,
+        year=factor.year,
+        edition=factor.edition - 1,
+    ).first()
+
+
+def zones() -> list[tuple[str, str]]:
+    """Return the zones with a shipped factor as (code, name), by name."""
+    found = EmissionFactor.objects.filter(lab__isnull=True, superseded_us__isnull=True).values_list("zone", "zone_name")
+    return sorted(set(found), key=lambda pair: pair[1])

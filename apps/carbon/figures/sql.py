@@ -1,0 +1,88 @@
+"""The energy ledger as SQL: an entry ``e`` with what priced it and who is charged, and its three metrics."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from apps.carbon.choices import UseKind
+from apps.carbon.figures.query import NOT_TOLD, FigureQuery
+from apps.core.sql import emission_sql, facility_sql, split_sql
+from apps.ingest.choices import EnergyQuality
+
+# Ledger entry → the PUE and factor of its node at its hour. Takes the basis as parameter.
+PRICED = """
+JOIN ingest_consumer c ON c.id = e.consumer_id
+LEFT JOIN carbon_appliedfactor a
+  ON a.node_id = e.node_id AND a.basis = %s AND a.from_hour <= e.hour AND e.hour < a.to_hour
+LEFT JOIN carbon_emissionfactor f ON f.id = a.factor_id
+"""
+# … → the project and person charged, and where idle energy is spread the part that a project bears.
+CHARGED = f"""{PRICED}
+LEFT JOIN attribution_attribution t
+  ON t.consumer_id = e.consumer_id AND t.node_id = e.node_id AND t.from_hour <= e.hour AND e.hour < t.to_hour
+LEFT JOIN energy_idleshare s
+  ON c.kind = 'idle' AND s.lab_id = e.lab_id AND s.from_hour <= e.hour AND e.hour < s.to_hour
+"""
+PROJECT = "COALESCE(t.project_id, s.project_id)"
+KIND = (
+    f"CASE WHEN c.kind = 'idle' AND s.id IS NULL THEN '{UseKind.IDLE.value}' "
+    f"WHEN c.kind = 'idle' THEN '{UseKind.IDLE_SHARE.value}' "
+    f"WHEN c.kind = 'overhead' THEN '{UseKind.OVERHEAD.value}' ELSE '{UseKind.USED.value}' END"
+)
+
+
+def charge_sql(kind: str, project: str = "p") -> str:
+    """Return SQL for who is charged: a project's slug, '~idle', '~overhead' or '~unattributed'."""
+    return (
+        f"CASE {kind} WHEN '{UseKind.IDLE.value}' THEN '~idle' WHEN '{UseKind.OVERHEAD.value}' THEN '~overhead' "
+        f"ELSE CASE WHEN {project}.id IS NULL THEN '~unattributed' ELSE {project}.slug END END"
+    )
+
+
+def _part(value: str) -> str:
+    """Return SQL for an entry's value, or for the part of it that a project bears where idle energy is spread."""
+    return f"CASE WHEN s.id IS NULL THEN {value} ELSE {split_sql(value, 's.low', 's.high', 's.total')} END"
+
+
+def metrics_sql() -> dict[str, str]:
+    """Return SQL for each metric of an entry: exact integers, or NULL where it has no factor or PUE."""
+    return {
+        "energy_mj": _part("e.energy_mj"),
+        "facility_energy_mj": _part(facility_sql("e.energy_mj", "a.pue_ppm")),
+        "emission_ug": _part(emission_sql("e.energy_mj", "a.pue_ppm", "f.ug_per_kwh")),
+    }
+
+
+def sums_sql() -> str:
+    """Return SQL for the sums of entries, in the names of a Figure."""
+    metrics = metrics_sql()
+    return (
+        "".join(f"SUM({sql}) AS {name}, " for name, sql in metrics.items())
+        + f"SUM(CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END) AS without_factor_mj, "
+        "COUNT(*) AS entries"
+    )
+
+
+def narrowed_sql(query: FigureQuery, groups: Mapping[str, str], *, idle_share: str) -> tuple[list[str], list[Any]]:
+    """Return what narrows a query beside its subject, as SQL over the columns of ``groups``, and its parameters."""
+    clauses, params = list[str](), list[Any]()
+    if query.quality:
+        clauses.append(f"{groups['quality']} = %s")
+        params.append(int(EnergyQuality[query.quality]))
+    if query.consumer == "idle_share":
+        clauses.append(idle_share)
+    elif query.consumer:
+        clauses.append(f"({groups['charge']}) = %s")
+        params.append(f"~{query.consumer}")
+    if query.project == NOT_TOLD:
+        clauses.append(f"({groups['charge']}) IN ('~idle', '~overhead', '~unattributed')")
+    elif query.project:
+        clauses.append(f"{groups['project']} = %s")
+        params.append(query.project)
+    if query.use:
+        clauses.append(f"{groups['consumer']} = %s")
+        params.append(query.use)
+    for name in ("os_user", "program"):
+        if value := getattr(query, name):
+            clauses.append(f"{groups[name]} = %s")
+            params.append("" if value == NOT_TOLD else value)
+    return clauses, params

@@ -1,0 +1,207 @@
+"""A lab's own models and figures: adding, withdrawing, with the document they rest on. All of it is audited."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from apps.accounts import audit
+from apps.accounts.choices import Act
+from apps.accounts.models import Lab, User
+from apps.catalog.choices import Confidence, FigureMethod, FigureUnit, HardwareKind
+from apps.catalog.matching import Draft, completed, match_key
+from apps.catalog.models import CURRENT, EmbodiedFigure, Evidence, HardwareAlias, HardwareModel
+from apps.catalog.selectors import model_of
+from apps.core.errors import Conflict, InvalidInput, NotFound, TooLarge
+from apps.core.text import unstorable
+
+MOST_EVIDENCE_BYTES = 5 * 1024 * 1024
+MOST_ALIASES = 20
+OWN_SOURCE, OWN_LICENCE = "stated by the lab", "the lab's own"
+_YEARS = range(1970, 2101)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file as it was uploaded."""
+
+    name: str
+    content: bytes
+
+
+def _text(value: str, field: str, most: int, *, needed: str = "") -> str:
+    text = " ".join(value.split())
+    if unstorable(text) or len(text) > most:
+        raise InvalidInput(f"{field} is too long, or holds a NUL.", field=field, hint=f"At most {most} characters.")
+    if needed and not text:
+        raise InvalidInput(f"There is no {field}.", field=field, hint=needed)
+    return text
+
+
+def _year(year: int | None, field: str) -> int | None:
+    if year is not None and year not in _YEARS:
+        raise InvalidInput(f"{year} is no year of this.", field=field, hint="Write a year such as 2024, or nothing.")
+    return year
+
+
+@transaction.atomic
+def add_model(
+    *,
+    lab: Lab,
+    kind: str,
+    name: str,
+    by: User,
+    now: int,
+    vendor: str = "",
+    aliases: Sequence[str] = (),
+    release_year: int | None = None,
+    tdp_mw: int | None = None,
+) -> HardwareModel:
+    """Add a model that this lab alone sees. ``aliases``: what drivers, invoices and spreadsheets call it.
+
+    Raises Conflict if one of its names already means a model that the lab can see.
+    """
+    if kind not in HardwareKind.values:
+        kinds = ", ".join(HardwareKind.values)
+        raise InvalidInput(f"{kind[:40]!r} is no kind of hardware.", field="kind", hint=f"Use one of {kinds}.")
+    name = _text(name, "name", 200, needed="Write it as on the invoice, for example Dell PowerEdge R760.")
+    others = [_text(alias, "aliases", 200) for alias in aliases if alias.strip()]
+    if len(others) > MOST_ALIASES:
+        raise InvalidInput(f"{len(others)} other names.", field="aliases", hint=f"At most {MOST_ALIASES}.")
+    audit.hold(lab)  # two at once with one name take turns
+    for text in (name, *others):
+        _free(lab, kind, text)
+    model = HardwareModel.objects.create(
+        lab=lab,
+        kind=kind,
+        name=name,
+        match_key=match_key(name),
+        vendor=_text(vendor, "vendor", 60),
+        release_year=_year(release_year, "release_year"),
+        tdp_mw=tdp_mw,
+        source=OWN_SOURCE,
+        licence=OWN_LICENCE,
+        added_by=by,
+        added_us=now,
+    )
+    keys = sorted({match_key(alias) for alias in others} - {model.match_key})
+    HardwareAlias.objects.bulk_create([HardwareAlias(model=model, match_key=key) for key in keys])
+    details = {"kind": kind, "aliases": ", ".join(others), "tdp_mw": tdp_mw}
+    audit.record(lab=lab, by=by, action=Act.MODEL_ADDED, subject=name, details=details, now=now)
+    return model
+
+
+def _free(lab: Lab, kind: str, name: str) -> None:
+    if not match_key(name):
+        raise InvalidInput(f"{name!r} names no model.", field="name", hint="Write more of it than the vendor.")
+    known = model_of(kind, name, lab)
+    if known:
+        raise Conflict(
+            f"{name!r} is in the catalogue as {known.name!r}.",
+            field="name",
+            hint=f"Upload a figure to it: /catalog/{known.pk}/",
+        )
+
+
+@transaction.atomic
+def add_figure(
+    *, lab: Lab, model: HardwareModel, draft: Draft, by: User, now: int, document: Document | None = None
+) -> EmbodiedFigure:
+    """Record a figure that this lab alone sees; it supersedes the lab's own of the same method and unit.
+
+    Raises InvalidInput for figures that cannot be (see :func:`~apps.catalog.matching.completed`) and for what is no PDF,
+    TooLarge for one above 5 MiB, NotFound for a model of another lab.
+    """
+    if model.lab_id not in (None, lab.pk):
+        raise NotFound("There is no such model in this lab.")
+    if model.retired_us is not None:
+        raise Conflict(f"{model.name} is not in the catalogue any more.", hint="Add it again as a model of your own.")
+    if draft.method not in FigureMethod.values or draft.unit not in FigureUnit.values:
+        raise InvalidInput(
+            "The method or the unit is not known.", field="method", hint=f"Methods: {', '.join(FigureMethod.values)}."
+        )
+    full = completed(draft)
+    held = _evidence(document)
+    audit.hold(lab)
+    former = EmbodiedFigure.objects.filter(CURRENT, lab=lab, model=model, method=full.method, unit=full.unit).first()
+    if former:
+        _supersede(former, by, now)
+    figure = EmbodiedFigure.objects.create(lab=lab, model=model, uploaded_by=by, uploaded_us=now, **_fields(full))
+    if held:
+        held.figure = figure
+        held.save()
+    details = {
+        "total_ug": figure.total_ug, "unit": figure.unit, "method": figure.method, "source": figure.source,
+        "supersedes": former.pk if former else None, "evidence_sha256": held.sha256 if held else "",
+    }  # fmt: skip
+    audit.record(lab=lab, by=by, action=Act.FIGURE_UPLOADED, subject=model.name, details=details, now=now)
+    return figure
+
+
+def _fields(full: Draft) -> dict[str, object]:
+    assert full.total_ug is not None
+    return {
+        "method": full.method,
+        "unit": full.unit,
+        "manufacture_ug": full.manufacture_ug,
+        "transport_ug": full.transport_ug,
+        "end_of_life_ug": full.end_of_life_ug,
+        "total_ug": full.total_ug,
+        "low_ug": full.low_ug,
+        "high_ug": full.high_ug,
+        "includes_end_of_life": full.includes_end_of_life,
+        "lifetime_years_typical": full.lifetime_years_typical,
+        "source": _text(full.source, "source", 500, needed="Write who published it and where."),
+        "source_year": _year(full.source_year, "source_year"),
+        "licence": OWN_LICENCE,
+        "confidence": Confidence.STATED,
+        "note": _text(full.note, "note", 500),
+    }
+
+
+def _evidence(document: Document | None) -> Evidence | None:
+    if document is None:
+        return None
+    size = len(document.content)
+    if size > MOST_EVIDENCE_BYTES:
+        raise TooLarge(
+            f"{document.name[:100]} has {size:,} bytes.", field="evidence", hint="At most 5 MiB (5,242,880 bytes)."
+        )
+    if not document.content.startswith(b"%PDF-") or not document.name.lower().endswith(".pdf"):
+        raise InvalidInput(f"{document.name[:100]!r} is no PDF.", field="evidence", hint="Print the page into a PDF file.")
+    name = document.name.replace("\\", "/").rpartition("/")[2]
+    return Evidence(
+        file_name=_text(name, "evidence", 200),
+        size_bytes=size,
+        sha256=hashlib.sha256(document.content).hexdigest(),
+        content=document.content,
+    )
+
+
+def _supersede(figure: EmbodiedFigure, by: User, now: int) -> None:
+    EmbodiedFigure.objects.filter(CURRENT, pk=figure.pk).update(superseded_us=now, superseded_by=by)
+
+
+@transaction.atomic
+def withdraw_figure(*, lab: Lab, figure: EmbodiedFigure, by: User, now: int) -> None:
+    """Withdraw a figure of the lab's own: it stays with all that refers to it, and is not used any more."""
+    if figure.lab_id != lab.pk:
+        raise NotFound("There is no such figure of this lab's own.")
+    audit.hold(lab)
+    if not EmbodiedFigure.objects.filter(CURRENT, pk=figure.pk).exists():
+        raise Conflict("This figure does not hold any more.", hint="Load the page again.")
+    _supersede(figure, by, now)
+    details = {"total_ug": figure.total_ug, "method": figure.method, "figure": figure.pk}
+    audit.record(lab=lab, by=by, action=Act.FIGURE_WITHDRAWN, subject=figure.model.name, details=details, now=now)
+
+
+@transaction.atomic
+def retire_model(*, lab: Lab, model: HardwareModel, by: User, now: int) -> None:
+    """Take a model of the lab's own off the catalogue: nothing is matched to it any more; what refers to it keeps it."""
+    if model.lab_id != lab.pk:
+        raise NotFound("There is no such model of this lab's own.")
+    audit.hold(lab)
+    if not HardwareModel.objects.filter(pk=model.pk, retired_us__isnull=True).update(retired_us=now):
+        raise Conflict(f"{model.name} is off the catalogue already.", hint="Load the page again.")
+    audit.record(lab=lab, by=by, action=Act.MODEL_RETIRED, subject=model.name, details={"kind": model.kind}, now=now)

@@ -1,0 +1,96 @@
+"""Holds on artifacts: all of them; placing and lifting one."""
+
+from collections.abc import Callable, Mapping
+from datetime import date, timedelta
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect, QueryDict
+from django.shortcuts import render
+
+from apps.accounts.selectors import project_by_slug
+from apps.artifacts.holds import hold_of
+from apps.artifacts.selectors import artifact_of
+from apps.artifacts.services.holds import Holdable, lift_hold, place_hold
+from apps.core.days import midnight_hour
+from apps.core.errors import InvalidInput, LabCarbonError
+from apps.core.text import number_of, unstorable
+from apps.dashboard.artifacts.holds import holds_page, thing_of
+from apps.dashboard.decorators import WRITERS, Visitor, found, page
+from apps.runs.selectors import run_of
+
+LIST = "/artifacts/holds/"
+NAMED_BY = ("artifact", "project", "run")
+
+
+@page("GET", "POST")
+def holds(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """List holds; POST places one on what is named, or lifts one."""
+    error: LabCarbonError | None = None
+    if request.method == "POST":
+        visitor.needs(WRITERS)
+        try:
+            return HttpResponseRedirect(_done(request, visitor))
+        except LabCarbonError as wrong:
+            error = wrong
+    named = request.POST if request.method == "POST" else request.GET
+    shown = holds_page(
+        lab=visitor.lab, on=_named(named, visitor), user=visitor.user, may_write=visitor.may_write,
+        may_keep=visitor.may_keep, now=visitor.now,
+    )  # fmt: skip
+    context = {"page": shown, "error": error, "typed": request.POST}
+    return render(request, "pages/holds.html", context, status=error.status if error else 200)
+
+
+def _done(request: HttpRequest, visitor: Visitor) -> str:
+    """Do what a form asks; return the page to show."""
+    data = request.POST
+    if data.get("do") == "lift":
+        hold = found(hold_of(visitor.lab, number_of(data.get("hold", ""))), "hold", LIST)
+        lift_hold(hold=hold, by=visitor.user, keeper=visitor.may_keep, now=visitor.now)
+        messages.success(request, "The hold is lifted. Plans that it took lines out of stay as they are.")
+        return LIST
+    if data.get("do") != "place":
+        raise InvalidInput("Nothing was chosen to do.", field="do", hint="Use one of the buttons.")
+    on = _named(data, visitor)
+    if on is None:
+        raise InvalidInput("What is to be held?", field="project", hint="Choose a project, or begin on an artifact's page.")
+    until = _until_hour(data, visitor)
+    place_hold(
+        on=on, reason=data.get("reason", ""), until_hour=until, by=visitor.user, keeper=visitor.may_keep, now=visitor.now
+    )
+    messages.success(request, "It is held: no plan takes it until then.")
+    return thing_of(on).href
+
+
+def _named(data: QueryDict, visitor: Visitor) -> Holdable | None:
+    """Return what a form or an address names. Raises NotFound for what is not in the visitor's lab."""
+    named = [(name, str(data[name])) for name in NAMED_BY if data.get(name)]
+    if not named:
+        return None
+    name, value = named[0]
+    ways: dict[str, Callable[[], Holdable | None]] = {
+        "artifact": lambda: artifact_of(visitor.lab, value),
+        "project": lambda: None if unstorable(value) else project_by_slug(visitor.lab, value),
+        "run": lambda: _run(value, visitor),
+    }
+    on: Holdable = found(ways[name](), name, LIST)
+    return on
+
+
+def _run(text: str, visitor: Visitor) -> Holdable | None:
+    try:
+        return run_of(visitor.lab, UUID(text))
+    except ValueError:
+        return None
+
+
+def _until_hour(data: Mapping[str, str], visitor: Visitor) -> int | None:
+    """Return the whole UTC hour in which the day that is named ends in the lab's zone; None where none is named."""
+    text = data.get("until_day", "")
+    if not text:
+        return None
+    try:
+        return midnight_hour(date.fromisoformat(text) + timedelta(days=1), visitor.zone)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(f"{text[:40]!r} is no day.", field="until_day", hint="Choose the last day it is held.") from error

@@ -1,0 +1,75 @@
+"""Holds: those in force, those that are over, and what one is to be placed on."""
+
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from apps.accounts.models import Lab, Project, User
+from apps.artifacts.holds import in_force
+from apps.artifacts.models import Artifact, Hold
+from apps.artifacts.services.holds import Holdable
+from apps.core.units import END_HOUR, hour_of
+
+MOST_OVER = 100
+
+
+@dataclass(frozen=True)
+class HoldRow:
+    """A hold, what it names with its page, and whether the visitor may lift it."""
+
+    hold: Hold
+    name: str
+    kind: str
+    href: str
+    may_lift: bool
+
+
+@dataclass(frozen=True)
+class HeldThing:
+    """What a hold is to be placed on: the form's field and value that name it."""
+
+    name: str
+    kind: str
+    field: str
+    value: str
+    href: str
+
+
+@dataclass(frozen=True)
+class HoldsPage:
+    """All holds. ``over``: the latest MOST_OVER; ``thing`` None: nothing was chosen to be held."""
+
+    rows: list[HoldRow]
+    over: list[HoldRow]
+    is_cut: bool
+    thing: HeldThing | None
+    projects: list[Project]
+
+
+def holds_page(*, lab: Lab, on: Holdable | None, user: User, may_write: bool, may_keep: bool, now: int) -> HoldsPage:
+    """Return the page. Three queries."""
+
+    def row(hold: Hold, *, is_over: bool = False) -> HoldRow:
+        thing = thing_of(hold.artifact or hold.project or hold.run)
+        may = not is_over and (may_keep or (may_write and hold.by_id == user.pk))
+        return HoldRow(hold, thing.name, thing.kind, thing.href, may)
+
+    listed = sorted(in_force(lab, now), key=lambda hold: (END_HOUR if hold.until_hour is None else hold.until_hour, hold.pk))
+    ended = Hold.objects.filter(Q(lifted_us__isnull=False) | Q(until_hour__lte=hour_of(now)), lab=lab)
+    over = list(
+        ended.select_related("artifact", "project", "run", "by", "lifted_by").order_by("-placed_us", "-pk")[: MOST_OVER + 1]
+    )
+    return HoldsPage(
+        [row(hold) for hold in listed], [row(hold, is_over=True) for hold in over[:MOST_OVER]], len(over) > MOST_OVER,
+        thing_of(on) if on is not None else None, list(lab.projects.order_by("name", "pk")) if may_keep else [],
+    )  # fmt: skip
+
+
+def thing_of(on: Holdable | None) -> HeldThing:
+    """Return what is held as a page names it."""
+    assert on is not None, "the database lets no hold name nothing"
+    if isinstance(on, Artifact):
+        return HeldThing(on.name, "artifact", "artifact", on.digest, f"/artifacts/{on.digest}/")
+    if isinstance(on, Project):
+        return HeldThing(on.name, "all artifacts of a project", "project", on.slug, f"/projects/{on.slug}/")
+    return HeldThing(on.name, "all that a run made or read", "run", str(on.uuid), f"/runs/{on.uuid}/")

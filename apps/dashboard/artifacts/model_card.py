@@ -1,0 +1,187 @@
+"""A model card as the Hugging Face Hub reads it: a YAML head with ``co2_eq_emissions``, and a page of Markdown.
+
+What is not known is left out of the head and said in the text. Every word that somebody told is one line of text: the head
+is written by a YAML writer, and what Markdown would read as markup is escaped.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import yaml
+
+from apps.accounts.models import Lab
+from apps.artifacts.choices import Kind, Role
+from apps.artifacts.models import Artifact, LineageEdge
+from apps.artifacts.selectors import lineage
+from apps.carbon.figures.energy import Figure, factors_used, figures_by
+from apps.carbon.figures.query import MOST_RUNS
+from apps.core.units import UG_PER_G
+from apps.dashboard.artifacts.footprint import Spans, life_of, spans_of, together
+from apps.dashboard.artifacts.runs import first_metrics
+from apps.dashboard.figures import fig, total
+from apps.dashboard.formatting import grouped, size
+from apps.fleet.models import Device
+from apps.runs.models import Fingerprint, Run
+
+# https://huggingface.co/docs/hub/repositories-licenses: what the Hub knows by its identifier; anything else is "other".
+_LICENCES = frozenset({
+    "apache-2.0", "mit", "openrail", "bigscience-openrail-m", "creativeml-openrail-m", "bigcode-openrail-m", "afl-3.0",
+    "artistic-2.0", "bsl-1.0", "bsd", "bsd-2-clause", "bsd-3-clause", "bsd-3-clause-clear", "c-uda", "cc", "cc0-1.0",
+    "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-by-nc-2.0", "cc-by-nc-3.0",
+    "cc-by-nc-4.0", "cc-by-nd-4.0", "cc-by-nc-nd-3.0", "cc-by-nc-nd-4.0", "cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0",
+    "cc-by-nc-sa-4.0", "cdla-sharing-1.0", "cdla-permissive-1.0", "cdla-permissive-2.0", "wtfpl", "ecl-2.0", "epl-1.0",
+    "epl-2.0", "etalab-2.0", "eupl-1.1", "agpl-3.0", "gfdl", "gpl", "gpl-2.0", "gpl-3.0", "lgpl", "lgpl-2.1", "lgpl-3.0",
+    "isc", "lppl-1.3c", "ms-pl", "mpl-2.0", "odc-by", "odbl", "openrail++", "osl-3.0", "postgresql", "ofl-1.1", "ncsa",
+    "unlicense", "zlib", "pddl",
+})  # fmt: skip
+_MARKUP = re.compile(r"([\\`*_\[\]|~#])")
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The runs that made an artifact, what they took, and what they read."""
+
+    runs: list[Run]
+    measured: list[Run]
+    spans: Spans
+    whole: Figure
+    inputs: list[LineageEdge]
+
+
+def card_of(*, lab: Lab, artifact: Artifact) -> str:
+    """Return the model card of an artifact."""
+    made = _made(lab, artifact)
+    metrics = _metrics(made.runs)
+    head = yaml.safe_dump(
+        _head(lab, artifact, made, metrics), sort_keys=False, allow_unicode=True, default_flow_style=False, width=10**6
+    )
+    return f"---\n{head}---\n\n{_text(lab, artifact, made, metrics)}"
+
+
+def _made(lab: Lab, artifact: Artifact) -> _Made:
+    edges = LineageEdge.objects.filter(artifact=artifact, role=Role.PRODUCED).select_related("run").order_by("-pk")
+    runs = [edge.run for edge in edges[:MOST_RUNS]]
+    inputs = LineageEdge.objects.filter(run__in=runs).exclude(role=Role.PRODUCED).exclude(artifact=artifact)
+    spans = spans_of(lab, runs)
+    measured = [run for run in runs if run.uuid in spans]
+    whole = total(spans[run.uuid][0] for run in measured)
+    return _Made(
+        runs, measured, spans, whole, list(inputs.select_related("artifact").order_by("artifact__name", "pk")[:100])
+    )
+
+
+def _metrics(runs: Sequence[Run]) -> list[tuple[str, float]]:
+    """Return the metrics of the latest run that made it."""
+    return list(first_metrics(runs[:1]).get(runs[0].pk, [])) if runs else []
+
+
+def _head(lab: Lab, artifact: Artifact, made: _Made, metrics: Sequence[tuple[str, float]]) -> dict[str, Any]:
+    """Return the head; what is not known is not in it."""
+    base = _names(made, (Role.INITIALISED_FROM, Role.DISTILLED_FROM))
+    head = {
+        **_licence(artifact.licence),
+        "tags": [_line(f"{name}:{value}") for name, value in sorted(artifact.tags.items())],
+        "base_model": base[0] if len(base) == 1 else base,
+        "datasets": [_line(edge.artifact.name) for edge in made.inputs if edge.artifact.kind == Kind.DATASET],
+        "metrics": [_line(name) for name, _ in metrics],
+        "co2_eq_emissions": _emissions(lab, made),
+    }
+    return {name: value for name, value in head.items() if value}
+
+
+def _names(made: _Made, roles: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(_line(edge.artifact.name) for edge in made.inputs if edge.role in roles))
+
+
+def _licence(text: str) -> dict[str, str]:
+    known = re.sub(r"\s+", "-", text.strip().lower())
+    if not known:
+        return {}
+    return {"license": known} if known in _LICENCES else {"license": "other", "license_name": _line(text)}
+
+
+def _emissions(lab: Lab, made: _Made) -> dict[str, Any]:
+    """Return what training emitted, in grams; nothing where nothing was measured or nothing of it has a factor."""
+    if not made.measured or not made.whole.emission_ug:
+        return {}
+    query = together(lab, made.measured, made.spans)
+    lower = made.whole.without_factor_mj or len(made.measured) < len(made.runs)
+    places = sorted({factor.zone_name for factor, _, _ in factors_used(lab, query) if factor is not None})
+    devices = figures_by(lab, query, ["device"])
+    named = Device.objects.filter(lab=lab, key__in=[key for (key,) in devices]).only("name", "kind")
+    counted = Counter(_line(device.name) or str(device.get_kind_display()) for device in named)
+    told = {
+        "emissions": float(round(Decimal(made.whole.emission_ug) / UG_PER_G, 3)),
+        "source": "LabCarbon: metered energy × PUE × grid factor, location-based"
+        + (", a lower bound: not all of it is known" if lower else ""),
+        "training_type": _training_type(made),
+        "geographical_location": ", ".join(_line(place) for place in places),
+        "hardware_used": ", ".join(f"{number} × {name}" for name, number in sorted(counted.items())),
+    }
+    return {name: value for name, value in told.items() if value or name == "emissions"}
+
+
+def _training_type(made: _Made) -> str:
+    """Return the Hub's word for how training began; '' where nobody told."""
+    if _names(made, (Role.INITIALISED_FROM, Role.DISTILLED_FROM)):
+        return "fine-tuning"
+    starts = set(Fingerprint.objects.filter(run__in=made.runs).values_list("start_name", flat=True))
+    return "pre-training" if starts == {"scratch"} else ""
+
+
+def _text(lab: Lab, artifact: Artifact, made: _Made, metrics: Sequence[tuple[str, float]]) -> str:
+    """Return the page of Markdown."""
+    lines = [f"# {_safe(artifact.name)}", ""]
+    lines += [f"Note: {_safe(artifact.note)}", ""] if artifact.note.strip() else []
+    lines += ["## What it is", "", *(f"- {name}: {value}" for name, value in _facts(artifact)), ""]
+    lines += ["## Energy and carbon", "", *_carbon(lab, artifact, made), ""]
+    if metrics:
+        lines += ["## Evaluation", "", "| metric | last value |", "|---|---|"]
+        lines += [*(f"| {_safe(name)} | {value:.6g} |" for name, value in metrics), ""]
+    inputs = [f"- {edge.get_role_display()} {_safe(edge.artifact.name)} (`{edge.artifact.digest}`)" for edge in made.inputs]
+    lines += ["## What it came of", "", *(inputs or ["- Not told."]), ""]
+    return "\n".join(lines)
+
+
+def _facts(artifact: Artifact) -> list[tuple[str, str]]:
+    facts = [
+        ("Kind", artifact.get_kind_display()), ("Size", size(artifact.bytes)), ("Format", _safe(artifact.format)),
+        ("Licence", _safe(artifact.licence)), (f"SHA-256 of the {artifact.form}", f"`{artifact.digest}`"),
+    ]  # fmt: skip
+    told = [
+        (_safe(name), grouped(value) if type(value) is int else _safe(str(value)))
+        for name, value in sorted(artifact.facts.items())
+    ]
+    return [(name, value) for name, value in (*facts, *told) if value]
+
+
+def _carbon(lab: Lab, artifact: Artifact, made: _Made) -> list[str]:
+    if not made.runs:
+        return ["Which run made it was not told."]
+    if not made.measured:
+        return ["The run that made it was not measured: what it emitted is not known, not zero."]
+    query = together(lab, made.measured, made.spans)
+    energy, emission = fig(query, made.whole).text, fig(query.but(metric="emission_ug"), made.whole).text
+    found = lineage(artifact)
+    makers = [found.runs[pk] for pk in found.makers]
+    spans = spans_of(lab, makers)
+    life = life_of(lab, found, {run.pk for run in made.runs}, spans)
+    whole = total(spans[run.uuid][0] for run in makers if run.uuid in spans)
+    least = "at least " if life.unmeasured or life.is_cut else ""
+    of_all = fig(query, whole).text, fig(query.but(metric="emission_ug"), whole).text
+    runs = f"With all runs that led to it ({life.runs}, of which {life.unmeasured} not measured)"
+    return [f"- Training: {energy}, {emission}.", f"- {runs}: {least}{of_all[0]}, {of_all[1]}."]
+
+
+def _line(text: str) -> str:
+    """Return text as one line without control characters."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in str(text)).split())
+
+
+def _safe(text: str) -> str:
+    """Return text as one line that Markdown shows as it is written."""
+    return _MARKUP.sub(r"\\\1", _line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))

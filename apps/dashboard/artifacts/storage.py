@@ -1,0 +1,167 @@
+"""What keeping costs in a year: bytes, copies, energy and carbon by project, by medium and by place."""
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from apps.accounts.models import Lab, Project
+from apps.artifacts.choices import Medium
+from apps.artifacts.storage import lots_of
+from apps.artifacts.storage_model import Cost, Lot, cost, costs
+from apps.core.units import hour_of
+from apps.dashboard.artifacts.storage_cost import (
+    KeepingShown,
+    MediumShown,
+    emission_shown,
+    energy_shown,
+    keeping_shown,
+    media,
+)
+from apps.dashboard.artifacts.summary import NO_PROJECT
+from apps.dashboard.charts import Chart
+from apps.dashboard.contexts.storage_chart import storage_chart
+from apps.dashboard.contexts.storage_places import Place, places_shown
+from apps.dashboard.figures import WouldBe
+from apps.dashboard.formatting import Unit, shown, size, unit_for
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class CostRow:
+    """Of a project or medium. ``energy`` and ``emission`` None: not known; ``range_text`` is the energy's."""
+
+    name: str
+    href: str
+    size: str
+    copies: int
+    energy: WouldBe | None
+    range_text: str
+    emission: WouldBe | None
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of the columns."""
+
+    energy: Unit
+    emission: Unit
+
+
+@dataclass(frozen=True)
+class StoragePage:
+    """The page. ``total`` is the sum of each table."""
+
+    copies: int
+    size: str
+    keeping: KeepingShown
+    has_unknown_medium: bool
+    emission: WouldBe | None
+    emission_range: str
+    unpriced: str  # energy that no factor prices, in words; '' for none
+    total: CostRow
+    projects: list[CostRow]
+    media: list[CostRow]
+    places: list[Place]
+    units: Units
+    chart: Chart | None
+    powers: list[MediumShown]
+
+
+def storage_page(*, lab: Lab, now: int) -> StoragePage:
+    """Return the page. The number of queries does not depend on what is kept."""
+    lots = lots_of(lab, hour_of(now))
+    projects = {each.pk: each for each in lab.projects.all()}
+    whole = costs(lots)
+    by_project = grouped_costs({lot: lot.project_id for lot in lots})
+    by_medium = grouped_costs({lot: lot.medium for lot in lots})
+    known = [each for each in by_project.values() if each.keeping.known]
+    priced = [each for each in by_project.values() if each.is_carbon_known]
+    units = Units(
+        unit_for("energy_mj", [each.keeping.energy_mj for each in known], column=True),
+        unit_for("emission_ug", [each.emission_ug for each in priced], column=True),
+    )
+    return StoragePage(
+        copies=whole.copies,
+        size=size(whole.bytes),
+        keeping=keeping_shown(whole.keeping),
+        has_unknown_medium=whole.keeping.unknown_bytes > 0,
+        emission=emission_shown(whole),
+        emission_range=_emission_range(whole),
+        unpriced=_unpriced(whole),
+        total=_row("Total", "", whole, units),
+        projects=[
+            _row(_name(projects, pk), _href("project", _slug(projects, pk)), each, units) for pk, each in by_size(by_project)
+        ],
+        media=[_row(str(Medium(medium).label), _href("medium", medium), each, units) for medium, each in by_size(by_medium)],
+        places=places_shown(lab, lots, hour_of(now), units.energy, units.emission),
+        units=units,
+        chart=storage_chart([(_name(projects, pk), pk) for pk, _ in by_size(by_project)], lots) if whole.bytes else None,
+        powers=media(),
+    )
+
+
+def grouped_costs(groups: Mapping[Lot, K]) -> dict[K, Cost]:
+    """Return what each group of lots costs: together the whole, exactly."""
+    found: dict[K, Cost] = {}
+    for lot, key in groups.items():
+        found[key] = found.get(key, Cost()) + cost(lot)
+    return found
+
+
+def by_size(found: Mapping[K, Cost]) -> list[tuple[K, Cost]]:
+    """Return groups, the largest first."""
+    return sorted(found.items(), key=lambda item: (-item[1].bytes, str(item[0])))
+
+
+def _row(name: str, href: str, it: Cost, units: Units) -> CostRow:
+    energy = energy_shown(it, units.energy)
+    spread = f"{shown(it.keeping.low_mj, units.energy)}–{shown(it.keeping.high_mj, units.energy)}" if energy else ""
+    return CostRow(name, href, size(it.bytes), it.copies, energy, spread, emission_shown(it, units.emission))
+
+
+def _emission_range(it: Cost) -> str:
+    if not it.is_carbon_known:
+        return ""
+    unit = unit_for("emission_ug", [it.high_ug])
+    return f"{shown(it.low_ug, unit)}–{shown(it.high_ug, unit)} {unit.name}"
+
+
+def _unpriced(it: Cost) -> str:
+    if not it.unpriced_bytes:
+        return ""
+    unit = unit_for("energy_mj", [it.unpriced_mj])
+    return f"{shown(it.unpriced_mj, unit)} {unit.name}"
+
+
+def _name(projects: Mapping[int, Project], pk: int | None) -> str:
+    return NO_PROJECT if pk is None else projects[pk].name
+
+
+def _slug(projects: Mapping[int, Project], pk: int | None) -> str:
+    return "~none" if pk is None else projects[pk].slug
+
+
+def _href(name: str, value: str) -> str:
+    return "/artifacts/?" + urlencode({name: value, "copies": "present"})
+
+
+STORAGE_HEAD = (
+    "project", "medium", "copies", "bytes", "energy_mj_a_year", "low_energy_mj_a_year", "high_energy_mj_a_year",
+    "bytes_without_pue", "emission_ug_co2e_a_year", "low_emission_ug_co2e_a_year", "high_emission_ug_co2e_a_year",
+    "bytes_without_factor",
+)  # fmt: skip
+
+
+def storage_lines(lab: Lab, now: int) -> Iterator[tuple[Any, ...]]:
+    """Yield a line for each project and medium; what is not known is empty. No project is empty, too."""
+    projects = {each.pk: each for each in lab.projects.all()}
+    lots = lots_of(lab, hour_of(now))
+    for (pk, medium), it in by_size(grouped_costs({lot: (lot.project_id, lot.medium) for lot in lots})):
+        energy = (it.keeping.energy_mj, it.keeping.low_mj, it.keeping.high_mj) if it.keeping.known else (None,) * 3
+        carbon = (it.emission_ug, it.low_ug, it.high_ug) if it.is_carbon_known else (None,) * 3
+        yield (
+            projects[pk].slug if pk is not None else None, medium, it.copies, it.bytes, *energy,
+            it.keeping.without_pue_bytes, *carbon, it.bytes - it.priced_bytes,
+        )  # fmt: skip

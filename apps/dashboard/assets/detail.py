@@ -1,0 +1,249 @@
+"""One asset: where it is in its life, and who bore what of its embodied carbon."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from apps.accounts.models import Lab, Project
+from apps.assets.choices import OPENING, AssetState, ChargeKind
+from apps.assets.lifecycle import standing
+from apps.assets.models import Asset, AssetMeter, EmbodiedCharge, LifecycleEvent, StoredVolume
+from apps.assets.selectors import Book, assets_of, books_of, charged_by, entries_of, meters_of, through, volumes_of
+from apps.assets.services.charges import as_charge, as_event
+from apps.core.units import PPM
+from apps.dashboard.assets.charts import Mark, MonthBars, life
+from apps.dashboard.assets.events import EntryRow, entry_rows
+from apps.dashboard.assets.figure_queries import Asked, Parts
+from apps.dashboard.assets.timeline import Bearer, Life, bearer_key, bearers_of, in_unit, life_of, month_name
+from apps.dashboard.assets.timeline_table import LifeTwin, life_twin
+from apps.dashboard.charts import Chart
+from apps.dashboard.embodied_format import METRIC, Amount, amount, us, years
+from apps.dashboard.formatting import percent, unit_for
+from apps.dashboard.periods import Period, day_text, local
+
+WHY = {kind.value: kind.label for kind in ChargeKind}
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What one bearer bore of a period, and why."""
+
+    bearer: Bearer
+    total: Amount
+    share: str
+    why: list[tuple[str, Amount]]
+
+
+@dataclass(frozen=True)
+class PartRow:
+    """A part built into the asset."""
+
+    asset: Asset
+    total: Amount
+    balance: Amount | None
+
+
+@dataclass(frozen=True)
+class AssetPage:
+    """One asset."""
+
+    asset: Asset
+    known: bool
+    total: Amount
+    charged: Amount
+    balance: Amount
+    written_off: Amount
+    account_unit: str
+    share_left: str
+    age: str
+    in_use_us: int | None
+    life_end_us: int | None
+    left: str
+    past_end: bool
+    chart: Chart | None
+    twin: LifeTwin | None
+    entries: list[EntryRow]
+    opening: LifecycleEvent | None
+    period: Period
+    shared: list[Shared]
+    shared_total: Amount | None
+    parts: list[PartRow]
+    meters: list[AssetMeter]
+    meter: AssetMeter | None
+    volumes: list[tuple[StoredVolume, str]]
+    price: str
+
+    @property
+    def packs(self) -> set[str]:
+        """Return the data packs whose figures the page shows."""
+        figure = self.opening.figure if self.opening else None
+        return {figure.pack} if figure else set()
+
+    @property
+    def disposed(self) -> bool:
+        return self.asset.state == AssetState.DISPOSED
+
+
+def told_life(asset: Asset, entries: list[LifecycleEvent], period: Period, hour: int) -> tuple[Life, list[EmbodiedCharge]]:
+    """Return an asset's life by month, and its charges. One query."""
+    charges = list(EmbodiedCharge.objects.filter(asset=asset).select_related("project").order_by("from_hour", "pk"))
+    projects = {row.project for row in charges if row.project}
+    listed = [(as_charge(row), bearer_key(row.project, row.kind)) for row in charges]
+    events = standing([as_event(entry) for entry in entries])
+    return life_of(events=events, charges=listed, projects=projects, zone=period.zone, hour=hour), charges
+
+
+def asset_page(*, lab: Lab, asset: Asset, period: Period, now: int) -> AssetPage:
+    """Return one asset. The number of queries does not depend on the number of rows."""
+    hour = through(now)
+    book = books_of(assets_of(lab).filter(pk=asset.pk), hour).get(asset.pk, Book())
+    entries = entries_of(asset)
+    told, charges = told_life(asset, entries, period, hour)
+    known = book.total_ug is not None
+    unit = unit_for(METRIC, [book.total_ug or 0])
+    rows = entry_rows(entries, [as_charge(row) for row in charges], told, known)
+    opening = next((row.entry for row in rows if row.holds and row.entry.kind in OPENING), None)
+    meters = meters_of(asset)
+    asked = Asked(lab, asset)
+    shared = _shared(lab, asset, asked, period, told, now)
+    all_borne = asked.all_borne(period.from_hour, period.to_hour, _parts_of(told, period))
+    end, gone = book.life_end_hour, book.gone_hour
+    return AssetPage(
+        asset=asset,
+        known=known,
+        total=amount(
+            book.total_ug,
+            unit,
+            low=book.low_ug,
+            high=book.high_ug,
+            at_least=book.at_least,
+            query=asked.brought(book.bought_hour, hour),
+        ),
+        charged=amount(book.charged_ug, unit),
+        balance=amount(book.balance_ug, unit),
+        written_off=amount(
+            book.written_off_ug,
+            unit,
+            query=asked.within(book.bought_hour, hour, ChargeKind.WRITTEN_OFF) if book.written_off_ug else None,
+        ),
+        account_unit=unit.name,
+        share_left=percent(book.balance_ug, book.total_ug or 0),
+        age="" if book.bought_hour is None else years((gone or hour) - book.bought_hour),
+        in_use_us=us(book.in_use_hour),
+        life_end_us=us(end),
+        left="" if end is None or gone is not None else years(abs(end - hour)),
+        past_end=end is not None and end < hour and gone is None,
+        chart=_chart(asset, told, rows, period, book) if known and len(told.past) > 1 else None,
+        twin=life_twin(told, period, asked) if known and told.months else None,
+        entries=rows,
+        opening=opening,
+        period=period,
+        shared=shared,
+        shared_total=amount(sum(each.total.value for each in shared), query=all_borne) if shared else None,
+        parts=_parts(lab, asset, hour),
+        meters=meters,
+        meter=meters[-1] if meters and (meters[-1].device_id or meters[-1].node_id) else None,
+        volumes=[(row, f"{row.gigabytes / 1000:g}") for row in reversed(volumes_of(asset))],
+        price="" if asset.price_ucurrency is None else f"{Decimal(asset.price_ucurrency) / PPM:.2f}",
+    )
+
+
+def _parts(lab: Lab, asset: Asset, hour: int) -> list[PartRow]:
+    inside = assets_of(lab).filter(parent=asset)
+    books = books_of(inside, hour)
+    rows = []
+    for part in inside.order_by("kind", "name", "pk"):
+        book = books.get(part.pk, Book())
+        told = amount(book.total_ug, at_least=book.at_least)
+        rows.append(PartRow(part, told, None if book.total_ug is None else amount(book.balance_ug)))
+    return rows
+
+
+def _parts_of(told: Life, period: Period, listed: Mapping[str, Sequence[tuple[str, int]]] | None = None) -> Parts:
+    """Return who bore anything of a period and why, what was written off in its months included."""
+    months = (month for month in told.months if month.from_hour < period.to_hour and month.to_hour > period.from_hour)
+    gone = {part for month in months for part in month.parts if part[1] == ChargeKind.WRITTEN_OFF}
+    return gone | {(who, kind) for who, parts in (listed or {}).items() for kind, _ in parts}
+
+
+def _shared(lab: Lab, asset: Asset, asked: Asked, period: Period, told: Life, now: int) -> list[Shared]:
+    """Return who bore what of the period. Two queries."""
+    found = charged_by(
+        lab, from_hour=period.from_hour, to_hour=period.to_hour, now=now, group_by=("project", "kind"),
+        assets=assets_of(lab).filter(pk=asset.pk),
+    )  # fmt: skip
+    projects = Project.objects.in_bulk([project for project, _ in found if project])
+    parts: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for (project, kind), value in sorted(found.items(), key=lambda item: -item[1]):
+        if value:
+            parts[bearer_key(projects.get(project), kind)].append((kind, value))
+    sums = {key: sum(value for _, value in listed) for key, listed in parts.items()}
+    unit, whole = unit_for(METRIC, sums.values()), sum(sums.values())
+    colours = {who.key: who.colour for who in told.bearers}
+    held = _parts_of(told, period, parts)
+    span = period.from_hour, period.to_hour
+    return [
+        Shared(
+            replace(bearer, colour=colours.get(bearer.key, bearer.colour)),
+            amount(sums[bearer.key], unit, query=asked.borne(bearer.key, *span, held)),
+            percent(sums[bearer.key], whole),
+            [
+                (WHY[kind], amount(value, unit, query=asked.reason(bearer.key, kind, *span)))
+                for kind, value in parts[bearer.key]
+            ],
+        )
+        for bearer in bearers_of(sums, projects.values())
+    ]
+
+
+def _chart(asset: Asset, told: Life, rows: list[EntryRow], period: Period, book: Book) -> Chart:
+    unit = unit_for(METRIC, [book.total_ug or 0])
+
+    def line(points: list[tuple[int, int]]) -> tuple[list[str], list[float]]:
+        return [_iso(hour, period) for hour, _ in points], [in_unit(value, unit) for _, value in points]
+
+    then: dict[int, list[EntryRow]] = defaultdict(list)
+    for row in reversed(rows):
+        if row.holds and row.entry.hour < told.past[-1][0]:
+            then[row.entry.hour].append(row)
+    marks = [
+        Mark(
+            _iso(hour, period),
+            in_unit(told.value_at(hour + 1), unit),
+            listed[0].name,
+            ", ".join(f"{row.name} {row.words}".strip() for row in listed),
+        )
+        for hour, listed in then.items()
+    ]
+    months = [
+        (_iso(month.from_hour, period), (month.to_hour - month.from_hour) * 3_600_000.0, month_name(month, period.zone))
+        for month in told.months
+    ]
+    bars = [
+        MonthBars(who.name, who.colour, who.href, [in_unit(month.borne(who.key), unit) for month in told.months])
+        for who in told.bearers
+    ]
+    summary = _summary(asset, told, period, book)
+    return life(
+        name="asset-life", summary=summary, unit=unit.name, past=line(told.past[1:]), ahead=line(told.ahead), marks=marks,
+        months=months, bars=bars,
+    )  # fmt: skip
+
+
+def _iso(hour: int, period: Period) -> str:
+    return local(hour, period.zone).strftime("%Y-%m-%dT%H:%M")
+
+
+def _summary(asset: Asset, told: Life, period: Period, book: Book) -> str:
+    """Return what the chart shows in one sentence."""
+    start = day_text(local(told.past[0][0], period.zone).date(), year=True)
+    text = f"Book value of {asset.name} since {start}: {amount(book.balance_ug).text} left of {amount(book.total_ug).text}"
+    if told.bearers:
+        most = max(told.bearers, key=lambda who: sum(month.borne(who.key) for month in told.months))
+        text += f"; most was borne by {'the lab' if most.key == '~lab' else most.name}"
+    if book.gone_hour is not None:
+        return text + f"; {amount(book.written_off_ug).text} was written off when it was disposed of."
+    if book.life_end_hour is not None:
+        return text + f"; planned end {day_text(local(book.life_end_hour, period.zone).date(), year=True)}."
+    return text + "; nothing is charged before it is put to use."

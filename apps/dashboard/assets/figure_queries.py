@@ -1,0 +1,50 @@
+"""Which question each amount on an asset's page answers; None where one question cannot tell it apart."""
+
+from collections.abc import Collection
+
+from apps.accounts.models import Lab
+from apps.assets.choices import ChargeKind
+from apps.assets.models import Asset
+from apps.carbon.figures.query import ALLOCATION, INVENTORY, NOT_TOLD, FigureQuery
+from apps.dashboard.assets.timeline import LAB, NOBODY
+
+Parts = Collection[tuple[str, str]]  # (bearer's key, kind) of what a stretch holds
+
+
+class Asked:
+    """The questions of one asset of a lab."""
+
+    def __init__(self, lab: Lab, asset: Asset) -> None:
+        self._query = FigureQuery(ALLOCATION, 0, 0, "asset", str(asset.pk), basis=lab.basis, profile=lab.profile)
+
+    def brought(self, from_hour: int | None, to_hour: int) -> FigureQuery | None:
+        """Return what it brought."""
+        return self._query.but(metric=INVENTORY, from_hour=from_hour, to_hour=to_hour) if from_hour is not None else None
+
+    def within(self, from_hour: int | None, to_hour: int, kind: str = "") -> FigureQuery | None:
+        """Return what was charged in a stretch, or of it what had one reason."""
+        if from_hour is None:
+            return None
+        return self._query.but(from_hour=from_hour, to_hour=to_hour, consumer=kind)
+
+    def borne(self, who: str, from_hour: int, to_hour: int, parts: Parts) -> FigureQuery | None:
+        """Return what one bore in a stretch, without what was written off."""
+        lost, nobody = (who, ChargeKind.WRITTEN_OFF) in parts, any(each == NOBODY for each, _ in parts)
+        if lost or (who == LAB and nobody):
+            return None
+        return self._whose(who).but(from_hour=from_hour, to_hour=to_hour)
+
+    def all_borne(self, from_hour: int, to_hour: int, parts: Parts) -> FigureQuery | None:
+        """Return what all bore in a stretch, without what was written off."""
+        lost = any(kind == ChargeKind.WRITTEN_OFF for _, kind in parts)
+        return None if lost else self.within(from_hour, to_hour)
+
+    def reason(self, who: str, kind: str, from_hour: int, to_hour: int) -> FigureQuery:
+        """Return what one bore for one reason."""
+        whose = self._whose(who)
+        return (whose if who == NOBODY else whose.but(consumer=kind)).but(from_hour=from_hour, to_hour=to_hour)
+
+    def _whose(self, who: str) -> FigureQuery:
+        if who == NOBODY:
+            return self._query.but(consumer="unattributed")
+        return self._query.but(project=NOT_TOLD if who == LAB else who)

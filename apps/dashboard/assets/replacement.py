@@ -1,0 +1,224 @@
+"""Replace or keep: the answer in a sentence, what it rests on with sources, the three ways over time, and the write-off."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from urllib.parse import urlencode
+
+from apps.accounts.models import Lab
+from apps.assets.models import Asset
+from apps.carbon.figures.energy import figure
+from apps.catalog.models import HardwareModel
+from apps.catalog.packs import Pack, notices
+from apps.catalog.selectors import search, suggest
+from apps.core.text import unstorable
+from apps.dashboard.charts import Chart, lines
+from apps.dashboard.decorators import Visitor
+from apps.dashboard.figures import Fig, WouldBe, fig
+from apps.dashboard.formatting import Unit, exact, shown, significant, unit_for
+from apps.replacement.inputs import Input
+from apps.replacement.payback import NEEDED, Payback, Ways
+from apps.replacement.performance import MEASURES
+from apps.replacement.query import LABELS, OWN, PARAMETERS, Asked, Own
+from apps.replacement.services import GONE, Answer, answer
+from apps.replacement.text import range_years, sentence, years
+
+NAMES = ("Keep it", "Replace now", "Replace later")
+ORIGINS = {
+    "yours": "yours", "measured": "measured", "catalogue": "catalogue", "lab": "as the lab has it", "assumed": "assumed",
+}  # fmt: skip
+SUGGESTED = 8
+
+
+@dataclass(frozen=True)
+class InputRow:
+    """An input as shown and as it may be changed; ``value`` '' where it is not known."""
+
+    param: str
+    own: Own
+    value: str
+    range: str
+    origin: str
+    source: str
+    licence: str
+    typed: str
+    needed: bool
+    href: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A model that may be chosen."""
+
+    model: HardwareModel
+    href: str
+
+
+@dataclass(frozen=True)
+class TwinRow:
+    """A year of the chart's table twin."""
+
+    year: int
+    ways: tuple[WouldBe, WouldBe, WouldBe]
+
+
+@dataclass(frozen=True)
+class Old:
+    """What became of the old one's embodied carbon; ``balance`` is what disposing of it today would write off."""
+
+    total: WouldBe
+    charged: WouldBe
+    balance: WouldBe
+
+
+@dataclass(frozen=True)
+class KeepPage:
+    """The page. ``chart`` None: there is no answer yet."""
+
+    asset: Asset
+    answer: Answer
+    sentence: str
+    years: str
+    range: str
+    rows: list[InputRow]
+    use: Fig | None
+    choices: list[Choice]
+    words: str
+    kept: list[tuple[str, str]]
+    measures: list[tuple[str, str]]
+    chart: Chart | None
+    unit: Unit
+    heads: tuple[str, str, str]
+    twin: list[TwinRow]
+    told: str
+    old: Old | None
+    sources: list[tuple[str, str, str]]
+    days: int
+    notices: list[Pack]
+    csv: str
+    gone: bool
+
+
+def keep_page(*, visitor: Visitor, asset: Asset, asked: Asked, params: Mapping[str, str]) -> KeepPage:
+    """Return the page of an asset. The number of queries does not depend on the number of rows."""
+    lab, now = visitor.lab, visitor.now
+    found = answer(lab=lab, asset=asset, asked=asked, now=now)
+    kept = [(name, params[name]) for name in PARAMETERS if params.get(name)]
+    payback = found.result if isinstance(found.result, Payback) else None
+    unit = unit_for("emission_ug", [way.keep_ug for way in found.ways] + [way.replace_ug for way in found.ways])
+    heads = (NAMES[0], NAMES[1], f"Replace in {asked.wait_years} year{'' if asked.wait_years == 1 else 's'}")
+    told = _told(found.ways, heads, unit)
+    words = params.get("q", "").strip()[:200]
+    return KeepPage(
+        asset=asset,
+        answer=found,
+        sentence=sentence(found, now, visitor.zone),
+        years=years(payback.years) if payback else "",
+        range=range_years(payback) if payback else "",
+        rows=[_row(param, own, found, params) for param, own in OWN.items()],
+        use=fig(found.use, figure(lab, found.use)) if found.use else None,
+        choices=_choices(lab, asset, words, kept),
+        words=words,
+        kept=kept,
+        measures=[(name, MEASURES[name]) for name in found.measures],
+        chart=_chart(found, heads, unit, told) if found.ways else None,
+        unit=unit,
+        heads=heads,
+        twin=[TwinRow(way.year, _three(way, unit)) for way in found.ways],
+        told=told,
+        old=_old(found),
+        sources=_sources(found),
+        notices=notices({each.pack for each in found.inputs.values()}),
+        days=max(1, round(found.measured.hours / 24)) if found.measured else 0,
+        csv=f"/assets/{asset.pk}/keep.csv?{urlencode(kept)}",
+        gone=found.verdict == GONE,
+    )
+
+
+def amount(ug: int, unit: Unit | None = None) -> WouldBe:
+    """Return an amount of carbon that is not in the ledger."""
+    unit = unit or unit_for("emission_ug", [ug])
+    return WouldBe(shown(ug, unit), unit.name, exact(ug, "emission_ug"), "", False)
+
+
+def _number(value: int, own: Own) -> str:
+    return significant(Decimal(value) / own.scale)
+
+
+def _row(param: str, own: Own, found: Answer, params: Mapping[str, str]) -> InputRow:
+    each: Input | None = found.inputs.get(own.field)
+    typed, needed = params.get(param, "").strip()[:40], own.field in NEEDED
+    if each is None:
+        return InputRow(param, own, "", "", "", "", "", typed, needed)
+    known = each.needed
+    spread = f"{_number(known.low, own)} – {_number(known.high, own)}" if known.low < known.high else ""
+    licence = f"{each.licence}, pack {each.pack}" if each.pack else each.licence
+    href = f"/explain/?{found.use.string()}" if each.origin == "measured" and found.use else each.href
+    return InputRow(
+        param, own, _number(known.value, own), spread, ORIGINS[each.origin], each.source, licence, typed, needed, href
+    )  # fmt: skip
+
+
+def _choices(lab: Lab, asset: Asset, words: str, kept: list[tuple[str, str]]) -> list[Choice]:
+    """Return models to choose: those that words name, else the newest of the asset's kind. At most three queries."""
+    if words and not unstorable(words):
+        models = suggest(asset.kind, words, SUGGESTED, lab)
+    else:
+        models = list(
+            search(lab, asset.kind).filter(release_year__isnull=False).order_by("-release_year", "name")[:SUGGESTED]
+        )
+    rest = [(name, value) for name, value in kept if name not in {"new", "te_kg", "new_w", "new_idle_w", "ratio", "by"}]
+    return [Choice(model, f"?{urlencode([('new', model.pk), *rest])}") for model in models]
+
+
+def _three(way: Ways, unit: Unit) -> tuple[WouldBe, WouldBe, WouldBe]:
+    return amount(way.keep_ug, unit), amount(way.replace_ug, unit), amount(way.wait_ug, unit)
+
+
+def _chart(found: Answer, heads: tuple[str, str, str], unit: Unit, told: str) -> Chart:
+    at = [way.year for way in found.ways]
+    wait = found.asked.wait_years
+    columns = [[way.keep_ug for way in found.ways], [way.replace_ug for way in found.ways]]
+    ways = [(head, at, [ug / unit.divisor for ug in column]) for head, column in zip(heads, columns, strict=False)]
+    # The year of the purchase stands twice: before it and with it.
+    before = [way.wait_ug for way in found.ways]
+    keep_then = found.ways[wait].keep_ug
+    later = (
+        heads[2],
+        [*at[:wait], wait, *at[wait:]],
+        [ug / unit.divisor for ug in (*before[:wait], keep_then, *before[wait:])],
+    )
+    return lines(name="ways", summary=told, ways=[*ways, later], unit=unit.name)
+
+
+def _told(ways: list[Ways], heads: tuple[str, str, str], unit: Unit) -> str:
+    """Return what the chart shows in one sentence."""
+    if not ways:
+        return ""
+    last = ways[-1]
+    ends = sorted(zip((last.keep_ug, last.replace_ug, last.wait_ug), heads, strict=True))
+    told = ", ".join(f"{head.lower()} {shown(ug, unit)}" for ug, head in ends)
+    return f"After {last.year} years, in {unit.name} from today on, the least first: {told}."
+
+
+def _old(found: Answer) -> Old | None:
+    account = found.account
+    if account is None:
+        return None
+    unit = unit_for("emission_ug", [account.total_ug])
+    return Old(amount(account.total_ug, unit), amount(account.charged_ug, unit), amount(account.balance_ug, unit))
+
+
+def _sources(found: Answer) -> list[tuple[str, str, str]]:
+    """Return (input, source, licence) of each figure that somebody else published."""
+    return [
+        (LABELS[name].partition(":")[0], each.source, f"{each.licence}, pack {each.pack}" if each.pack else each.licence)
+        for name, each in found.inputs.items()
+        if each.licence
+    ]
+
+
+def keep_csv(found: Answer) -> tuple[list[str], list[list[object]]]:
+    """Return the three ways as a table: header and rows, µg CO2e."""
+    header = ["year", "keep_ug_co2e", "replace_now_ug_co2e", f"replace_in_{found.asked.wait_years}_years_ug_co2e"]
+    return header, [[way.year, way.keep_ug, way.replace_ug, way.wait_ug] for way in found.ways]

@@ -1,0 +1,154 @@
+"""An asset's life over time: its book value, and who bore what in each month. Exact; the same in chart, table and CSV."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+from apps.accounts.models import Project
+from apps.assets.amortisation import Charge, brought_ug
+from apps.assets.choices import ChargeKind
+from apps.assets.lifecycle import Event
+from apps.core.days import midnight_hour
+from apps.dashboard.formatting import Unit
+from apps.dashboard.periods import local
+
+LAB, NOBODY = "~lab", "~nobody"
+COLOURS = ("s1", "s2", "s3", "s4", "s5", "s6")
+
+
+@dataclass(frozen=True)
+class Bearer:
+    """Who bears charges: a project, the lab itself, or nobody who is known."""
+
+    key: str
+    name: str
+    href: str
+    colour: str
+
+
+@dataclass(frozen=True)
+class Month:
+    """A month of the lab's zone, or the part of one in which the asset was there; ``balance_ug`` is the value at its end."""
+
+    from_hour: int
+    to_hour: int
+    parts: dict[tuple[str, str], int]  # (bearer's key, kind): µg
+    balance_ug: int
+
+    def borne(self, key: str) -> int:
+        return sum(part for (who, kind), part in self.parts.items() if who == key and kind != ChargeKind.WRITTEN_OFF)
+
+    @property
+    def written_off_ug(self) -> int:
+        return sum(part for (_, kind), part in self.parts.items() if kind == ChargeKind.WRITTEN_OFF)
+
+
+@dataclass(frozen=True)
+class Life:
+    """Months from the purchase to now, and the book value at hours: past ones, and those ahead as planned."""
+
+    months: list[Month]
+    past: list[tuple[int, int]]
+    ahead: list[tuple[int, int]]
+    bearers: list[Bearer]
+
+    def value_at(self, hour: int) -> int:
+        """Return the book value at the last point up to ``hour``."""
+        index = bisect_right([point for point, _ in self.past], hour) - 1
+        return self.past[max(0, index)][1] if self.past else 0
+
+
+def bearer_key(project: Project | None, kind: str) -> str:
+    """Return who bears a charge: a project's slug, LAB, or NOBODY (used, and no project is known)."""
+    return project.slug if project else NOBODY if kind == ChargeKind.USED else LAB
+
+
+def bearers_of(amounts: dict[str, int], projects: Iterable[Project]) -> list[Bearer]:
+    """Return who bears anything: projects by amount, then the lab, then nobody."""
+    names = {project.slug: project.name for project in projects}
+    order = sorted((key for key in amounts if key not in (LAB, NOBODY)), key=lambda key: (-amounts[key], key))
+    listed = [
+        Bearer(key, names.get(key, key), f"/projects/{key}/", COLOURS[i] if i < len(COLOURS) else "s-more")
+        for i, key in enumerate(order)
+    ]
+    if LAB in amounts:
+        listed.append(Bearer(LAB, "The lab", "", "s-idle"))
+    if NOBODY in amounts:
+        listed.append(Bearer(NOBODY, "Nobody known", "/unattributed/", "s-unattributed"))
+    return listed
+
+
+def life_of(
+    *, events: Sequence[Event], charges: Sequence[tuple[Charge, str]], projects: Iterable[Project], zone: ZoneInfo, hour: int
+) -> Life:
+    """Return a life up to ``hour`` and as planned beyond it. ``charges`` are (charge, bearer's key); ``events`` stand."""
+    begun = [event for event in events if event.hour < hour]
+    if not begun:
+        return Life([], [], [], [])
+    edges = _months(begun[0].hour, hour, zone)
+    marks = {event.hour + more for event in begun for more in (0, 1)}
+    points = sorted({point for point in (*edges, *marks) if point <= hour} | {hour})
+    end = max((charge.to_hour for charge, _ in charges), default=hour)
+    coming = sorted({hour, *_months(hour, end, zone)[::6], end}) if end > hour else []
+    every = [charge for charge, _ in charges]
+    months = _filled(edges, charges, _values(events, every, edges))
+    amounts: dict[str, int] = defaultdict(int)
+    for month in months:
+        for (who, kind), part in month.parts.items():
+            amounts[who] += part if kind != ChargeKind.WRITTEN_OFF else 0
+    found = {key: amount for key, amount in amounts.items() if amount}
+    return Life(months, _values(events, every, points), _values(events, every, coming), bearers_of(found, projects))
+
+
+def _months(first: int, end: int, zone: ZoneInfo) -> list[int]:
+    """Return the edges of the months of ``zone`` in ``[first, end)``, both ends among them."""
+    edges, day = [first], local(first, zone).date()
+    while edges[-1] < end:
+        day = date(day.year + day.month // 12, day.month % 12 + 1, 1)
+        edges.append(min(end, max(edges[-1] + 1, midnight_hour(day, zone))))
+    return edges
+
+
+def _cut(charges: Iterable[tuple[Charge, str]], edges: Sequence[int]) -> Iterable[tuple[int, str, str, int]]:
+    """Yield (piece of ``edges``, bearer, kind, µg) of charges."""
+    for charge, who in charges:
+        piece = max(0, bisect_right(edges, charge.from_hour) - 1)
+        while piece < len(edges) - 1 and edges[piece] < charge.to_hour:
+            part = charge.within(edges[piece], edges[piece + 1])
+            if part:
+                yield piece, who, charge.kind, part
+            piece += 1
+
+
+def _values(events: Sequence[Event], charges: Sequence[Charge], points: Sequence[int]) -> list[tuple[int, int]]:
+    """Return (hour, book value) at rising ``points``."""
+    taken = [0] * len(points)
+    edges = [0, *points]
+    for piece, _, _, part in _cut(((charge, "") for charge in charges), edges):
+        taken[piece] += part
+    found, gone = [], 0
+    for point, part in zip(points, taken, strict=True):
+        gone += part
+        found.append((point, brought_ug(events, point) - gone))
+    return found
+
+
+def _filled(edges: list[int], charges: Sequence[tuple[Charge, str]], values: list[tuple[int, int]]) -> list[Month]:
+    parts: dict[int, dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
+    for piece, who, kind, part in _cut(charges, edges):
+        parts[piece][who, kind] += part
+    return [Month(start, end, dict(parts[i]), values[i + 1][1]) for i, (start, end) in enumerate(pairwise(edges))]
+
+
+def month_name(month: Month, zone: ZoneInfo) -> str:
+    """Return 'Nov 2026'."""
+    return f"{local(month.from_hour, zone):%b %Y}"
+
+
+def in_unit(value: int, unit: Unit) -> float:
+    """Return µg in ``unit``, for a chart."""
+    return value / unit.divisor

@@ -1,0 +1,172 @@
+"""Whose energy is it: what nobody claimed, claims and their undoing, rules and their preview."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.shortcuts import render
+
+from apps.accounts.selectors import project_by_slug
+from apps.attribution.models import AttributionRule, Claim
+from apps.attribution.services.rules import (
+    claim,
+    end_rule,
+    make_rule,
+    make_rules,
+    redo_claim,
+    restore_rule,
+    undo_claim,
+    withdraw_rule,
+)
+from apps.carbon.figures.visibility import sight_of
+from apps.core.errors import InvalidInput, LabCarbonError
+from apps.core.units import hour_of
+from apps.dashboard.attribution.rules import TYPED, draft, preview, rule_row, rules_page
+from apps.dashboard.attribution.rules_import import COLUMNS, MAX_LENGTH, read
+from apps.dashboard.attribution.unattributed import stretches_of, unattributed_page
+from apps.dashboard.decorators import KEEPERS, WRITERS, Visitor, found, page
+from apps.dashboard.period_menu import chosen_period, period_menu
+
+
+@page("GET", "POST")
+def unattributed(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Show what nobody claimed; POST claims the chosen lines."""
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    sight = sight_of(visitor.lab, visitor.user)
+    error: LabCarbonError | None = None
+    if request.method == "POST":
+        visitor.needs(WRITERS)
+        try:
+            project = found(project_by_slug(visitor.lab, request.POST.get("project", "")), "project", "/projects/")
+            keys = request.POST.getlist("line")
+            if not keys:
+                raise InvalidInput("No line was chosen.", field="line", hint="Tick at least one.")
+            stretches, moved = stretches_of(lab=visitor.lab, period=period, keys=keys, sight=sight)
+            act = claim(lab=visitor.lab, stretches=stretches, project=project, by=visitor.user, now=visitor.now)
+            told = f"{moved.energy.text}, {moved.emission.text} of {period.label} now belong to {project.name}."
+            messages.success(request, told)
+            return HttpResponseRedirect(f"/unattributed/?{period.query}&done={act}")
+        except LabCarbonError as wrong:
+            error = wrong
+    shown = unattributed_page(lab=visitor.lab, period=period, sight=sight)
+    done = _act(visitor, request.GET.get("done", ""))
+    context = {"page": shown, "menu": period_menu(request, period), "error": error, "done": done}
+    return render(request, "pages/unattributed.html", context, status=error.status if error else 200)
+
+
+def _act(visitor: Visitor, text: str) -> str:
+    """Return the act that can be undone from here, '' if there is none."""
+    try:
+        act = UUID(text)
+    except ValueError:
+        return ""
+    return str(act) if Claim.objects.filter(lab=visitor.lab, act=act, undone_us__isnull=True).exists() else ""
+
+
+@page("POST")
+def claim_change(request: HttpRequest, visitor: Visitor, act: UUID) -> HttpResponseBase:
+    """Undo a claim, or take the undoing back. Whoever made it may, and PIs and admins."""
+    row = found(Claim.objects.filter(lab=visitor.lab, act=act).first(), "claim", "/unattributed/")
+    visitor.needs(WRITERS if row.made_by_id == visitor.user.pk else KEEPERS)
+    if request.POST.get("do") == "redo":
+        number = redo_claim(lab=visitor.lab, act=act, by=visitor.user, now=visitor.now)
+        messages.success(request, f"The claim for {row.project.name} stands again ({number} consumers).")
+    else:
+        number = undo_claim(lab=visitor.lab, act=act, by=visitor.user, now=visitor.now)
+        messages.success(request, f"The claim for {row.project.name} is undone ({number} consumers).")
+    return HttpResponseRedirect("/unattributed/")
+
+
+@page("GET", "POST")
+def rules(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """List rules. POST shows what a new one would move, and with do=make writes it."""
+    error: LabCarbonError | None = None
+    seen = None
+    typed = {name: (request.POST if request.method == "POST" else request.GET).get(name, "").strip() for name in TYPED}
+    if request.method == "POST":
+        visitor.needs(KEEPERS)
+        try:
+            rule = draft(lab=visitor.lab, typed=typed, zone=visitor.zone, now=visitor.now)
+            if request.POST.get("do") == "make":
+                make_rule(rule=rule, by=visitor.user, now=visitor.now)
+                messages.success(request, "The rule holds. Figures follow within seconds.")
+                return HttpResponseRedirect("/rules/")
+            seen = preview(rule=rule, sight=sight_of(visitor.lab, visitor.user))
+        except LabCarbonError as wrong:
+            error = wrong
+    shown = rules_page(lab=visitor.lab, hour=hour_of(visitor.now))
+    context = {"page": shown, "error": error, "typed": typed, "preview": seen}
+    return render(request, "pages/rules.html", context, status=error.status if error else 200)
+
+
+@page("GET", "POST")
+def rules_import(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Read many rules from CSV and show what they would move; with do=make write all of them."""
+    visitor.needs(KEEPERS)
+    error: LabCarbonError | None = None
+    seen = None
+    lines = request.POST.get("lines", "")
+    if request.method == "POST":
+        try:
+            lines = _uploaded(request) or lines
+            sight = sight_of(visitor.lab, visitor.user)
+            seen = read(lab=visitor.lab, text=lines, zone=visitor.zone, now=visitor.now, sight=sight)
+            if request.POST.get("do") == "make" and not seen.wrong:
+                make_rules(rules=seen.rules, by=visitor.user, now=visitor.now)
+                messages.success(request, f"{len(seen.rules)} rules hold. Figures follow within seconds.")
+                return HttpResponseRedirect("/rules/")
+        except LabCarbonError as wrong:
+            error = wrong
+    context = {"read": seen, "error": error, "lines": lines, "columns": ", ".join(COLUMNS)}
+    return render(request, "pages/rules_import.html", context, status=error.status if error else 200)
+
+
+def _uploaded(request: HttpRequest) -> str:
+    file = request.FILES.get("file")
+    if file is None:
+        return ""
+    if (file.size or 0) > 4 * MAX_LENGTH:
+        raise InvalidInput("The file is too large.", field="file", hint="Split it.")
+    try:
+        return str(file.read().decode("utf-8"))
+    except UnicodeDecodeError as wrong:
+        raise InvalidInput("The file is no UTF-8 text.", field="file", hint="Save it as CSV, UTF-8.") from wrong
+
+
+@page("GET", "POST")
+def rule(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
+    """Show what ending or withdrawing a rule would move; POST does it."""
+    rows = AttributionRule.objects.filter(lab=visitor.lab).select_related(
+        "lab", "node", "site", "project", "person", "made_by"
+    )
+    asked = found(rows.filter(pk=pk).first(), "rule", "/rules/")
+    error: LabCarbonError | None = None
+    if request.method == "POST":
+        visitor.needs(KEEPERS)
+        try:
+            messages.success(request, _change(request.POST.get("do", ""), asked, visitor))
+            return HttpResponseRedirect(f"/rules/{pk}/" if asked.withdrawn_us else "/rules/")
+        except LabCarbonError as wrong:
+            error = wrong
+    sight = sight_of(visitor.lab, visitor.user)
+    context = {
+        "row": rule_row(asked, hour_of(visitor.now)),
+        "preview": preview(rule=asked, sight=sight, without=asked.withdrawn_us is None),
+        "error": error,
+    }
+    return render(request, "pages/rule.html", context, status=error.status if error else 200)
+
+
+def _change(do: str, asked: AttributionRule, visitor: Visitor) -> str:
+    if do == "end":
+        end_rule(rule=asked, at_us=visitor.now, by=visitor.user, now=visitor.now)
+        return "The rule ends with the hour that began last; what it decided before stays."
+    if do == "withdraw":
+        withdraw_rule(rule=asked, by=visitor.user, now=visitor.now)
+        return "The rule is withdrawn: figures go back within seconds. It can be restored here."
+    if do == "restore":
+        restore_rule(rule=asked, by=visitor.user, now=visitor.now)
+        return "The rule holds again. Figures follow within seconds."
+    raise InvalidInput("Nothing was chosen to do.", field="do", hint="Use one of the buttons.")

@@ -1,0 +1,216 @@
+"""The catalogue of hardware: the list with the figure used for each model, and one model with all its figures."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from apps.accounts.models import Lab
+from apps.catalog.choices import FigureMethod, FigureUnit, HardwareKind
+from apps.catalog.models import EmbodiedFigure, HardwareModel
+from apps.catalog.packs import Pack, notices
+from apps.catalog.selectors import best_figures, category_default, figures_of_model, parse_search, search
+from apps.core.errors import InvalidInput
+from apps.dashboard.figures import EmbodiedFig
+from apps.dashboard.formatting import grouped
+
+PAGE_ROWS = 50
+_DETAILS = re.compile(r"(?:: | \().*$", re.DOTALL)
+
+WHY = {
+    FigureMethod.PCF: "the product carbon footprint that the maker published goes before all else",
+    FigureMethod.LCA: "a life-cycle assessment of this very thing, as there is no product carbon footprint of the maker",
+    FigureMethod.PARAMETRIC: "an estimate from its size and parts, as nobody has published an assessment of it",
+    FigureMethod.CATEGORY: "an average of its kind, as nothing is known of this very thing",
+}
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """A model in the list. ``whole`` None: no figure is known."""
+
+    model: HardwareModel
+    figure: EmbodiedFigure | None
+    whole: EmbodiedFig | None
+    low: EmbodiedFig | None
+    high: EmbodiedFig | None
+
+    @property
+    def per(self) -> str:
+        """What the amount is for, where that is not the thing itself."""
+        return per(self.figure) if self.figure else ""
+
+    @property
+    def source(self) -> str:
+        """The source without what follows in brackets and behind a colon; the model's page has it whole."""
+        return _DETAILS.sub("", self.figure.source)[:80] if self.figure else ""
+
+
+@dataclass(frozen=True)
+class CatalogPage:
+    """A page of the list."""
+
+    rows: list[ModelRow]
+    count: int
+    kinds: list[tuple[str, str]]
+    kind: str
+    words: str
+    earlier: str
+    later: str
+    csv: str
+    notices: list[Pack]
+
+    @property
+    def number(self) -> str:
+        return grouped(self.count)
+
+
+def per(figure: EmbodiedFigure) -> str:
+    """Return "per TB" and the like, '' for a figure of a whole thing."""
+    return "" if figure.unit == FigureUnit.ITEM else f"per {figure.get_unit_display()}"
+
+
+def _row(model: HardwareModel, figure: EmbodiedFigure | None) -> ModelRow:
+    if figure is None:
+        return ModelRow(model, None, None, None, None)
+    amounts = (EmbodiedFig(figure, ug) for ug in (figure.total_ug, figure.low_ug, figure.high_ug))
+    return ModelRow(model, figure, *amounts)
+
+
+def model_rows(lab: Lab, models: list[HardwareModel]) -> list[ModelRow]:
+    """Return models with the figure used for each. One query."""
+    best = best_figures([model.pk for model in models], lab)
+    return [_row(model, best.get(model.pk)) for model in models]
+
+
+def packs_of(rows: list[ModelRow]) -> list[Pack]:
+    """Return the packs whose notice must stand beside these rows."""
+    return notices({row.model.pack for row in rows} | {row.figure.pack for row in rows if row.figure})
+
+
+def catalog_page(*, lab: Lab, params: Mapping[str, str]) -> CatalogPage:
+    """Return a page of the catalogue. The number of queries does not depend on the number of rows."""
+    kind, words = parse_search(params.get("kind", ""), params.get("q", ""))
+    text = params.get("page", "1")
+    if not (text.isascii() and text.isdecimal()) or not 1 <= len(text) <= 7 or int(text) < 1:
+        raise InvalidInput(f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1.")
+    page = int(text)
+    found = search(lab, kind, words)
+    rows = model_rows(lab, list(found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]))
+    count = found.count()
+    kept = {name: value for name, value in (("kind", kind), ("q", words)) if value}
+
+    def address(number: int) -> str:
+        return "?" + urlencode({**kept, "page": number})
+
+    return CatalogPage(
+        rows=rows,
+        count=count,
+        kinds=[(value, str(label)) for value, label in HardwareKind.choices],
+        kind=kind,
+        words=words,
+        earlier=address(page - 1) if page > 1 else "",
+        later=address(page + 1) if page * PAGE_ROWS < count else "",
+        csv="/catalog.csv" + ("?" + urlencode(kept) if kept else ""),
+        notices=packs_of(rows),
+    )
+
+
+@dataclass(frozen=True)
+class FigureCard:
+    """A figure with its parts. A part is an amount, or words for why there is none."""
+
+    figure: EmbodiedFigure
+    whole: EmbodiedFig
+    low: EmbodiedFig
+    high: EmbodiedFig
+    parts: list[tuple[str, EmbodiedFig | None, str]]
+    used: bool
+    pack: Pack | None
+    per: str
+
+
+@dataclass(frozen=True)
+class ModelPage:
+    """One model, all its figures, and why the first of them is used. ``default``: what stands for its kind instead."""
+
+    model: HardwareModel
+    facts: list[tuple[str, str]]
+    cards: list[FigureCard]
+    former: list[FigureCard]
+    why: str
+    default: ModelRow | None
+    notices: list[Pack]
+    methods: list[tuple[str, str]]
+    units: list[tuple[str, str]]
+
+
+def _end_of_life(figure: EmbodiedFigure) -> str:
+    if figure.includes_end_of_life is None:
+        return "the source does not say whether it is inside"
+    return "inside the whole, not given apart" if figure.includes_end_of_life else "not in the whole"
+
+
+def _card(figure: EmbodiedFigure, *, used: bool) -> FigureCard:
+    def part(ug: int | None) -> EmbodiedFig | None:
+        return None if ug is None else EmbodiedFig(figure, ug)
+
+    return FigureCard(
+        figure=figure,
+        whole=EmbodiedFig(figure, figure.total_ug),
+        low=EmbodiedFig(figure, figure.low_ug),
+        high=EmbodiedFig(figure, figure.high_ug),
+        parts=[
+            ("Manufacture", part(figure.manufacture_ug), "not given apart"),
+            ("Transport", part(figure.transport_ug), "not given apart"),
+            ("End of life", part(figure.end_of_life_ug), _end_of_life(figure)),
+        ],
+        used=used,
+        pack=next(iter(notices({figure.pack})), None),
+        per=per(figure),
+    )
+
+
+def _facts(model: HardwareModel) -> list[tuple[str, str]]:
+    told = (
+        ("Vendor", model.vendor),
+        ("Category", model.category.replace("_", " ")),
+        ("Architecture", model.architecture),
+        ("Released", str(model.release_year or "")),
+        ("Rated power", f"{model.tdp_mw / 1000:g} W" if model.tdp_mw else ""),
+        ("Memory", f"{model.memory_mib / 1024:g} GiB" if model.memory_mib else ""),
+        ("Cores", str(model.cores or "")),
+        ("Threads", str(model.threads or "")),
+        ("Source", "" if model.lab_id else f"{model.source}, {model.licence}"),
+    )
+    return [(name, value) for name, value in told if value]
+
+
+def _why(cards: list[FigureCard]) -> str:
+    if not cards:
+        return ""
+    used, others = cards[0].figure, [card.figure for card in cards[1:]]
+    reason = WHY[FigureMethod(used.method)]
+    if any(other.method == used.method for other in others):
+        reason += "; of two alike, the lab's own goes before the shipped, and the newer source before the older"
+    return reason
+
+
+def model_page(*, lab: Lab, model: HardwareModel) -> ModelPage:
+    """Return one model. The number of queries does not depend on the number of figures."""
+    figures = figures_of_model(model, lab)
+    cards = [_card(figure, used=i == 0) for i, figure in enumerate(f for f in figures if f.superseded_us is None)]
+    former = [_card(figure, used=False) for figure in figures if figure.superseded_us is not None]
+    default = None if cards else category_default(model.kind, model.category) or category_default(model.kind)
+    shown = {card.figure.pack for card in (*cards, *former)} | {model.pack} | ({default.pack} if default else set())
+    return ModelPage(
+        model=model,
+        facts=_facts(model),
+        cards=cards,
+        former=former,
+        why=_why(cards),
+        default=_row(default.model, default) if default else None,
+        notices=notices(shown),
+        methods=[(value, str(label)) for value, label in FigureMethod.choices],
+        units=[(value, str(label)) for value, label in FigureUnit.choices],
+    )

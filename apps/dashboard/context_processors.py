@@ -1,0 +1,45 @@
+"""Page objects: what a template shows, computed. And what every page's frame shows."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from apps.accounts.selectors import set_up
+from apps.artifacts.cleanup.notifications import going_soon
+from apps.dashboard.profile_menu import profile_choices
+
+RAIL = (
+    ("Overview", "/", "overview"),
+    ("Projects", "/projects/", "projects"),
+    ("Runs", "/runs/", "runs"),
+    ("Assets", "/assets/", "assets"),
+    ("Nodes", "/nodes/", "nodes"),
+    ("Artifacts", "/artifacts/", "artifacts"),
+)
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """Return what the frame needs: the visitor, the rail with its current page, and, asked where it is used, whether set-up
+    is done and what goes soon of the visitor's artifacts."""
+    first = request.path.strip("/").split("/", 1)[0] or "overview"
+    here = {
+        "sites": "nodes",
+        "devices": "nodes",
+        "catalog": "nodes",
+        "explain": "",
+        "unattributed": "projects",
+        "rules": "projects",
+        "idle": "projects",
+        "claims": "projects",
+        "scopes": "overview",
+        "duplicates": "runs",
+    }.get(first, first)
+    visitor = getattr(request, "visitor", None)
+    return {
+        "visitor": visitor,
+        "profiles": profile_choices(request, visitor.lab) if visitor else [],
+        "rail": [{"name": name, "href": href, "current": key == here} for name, href, key in RAIL],
+        "going_soon": SimpleLazyObject(lambda: going_soon(visitor.lab, visitor.user) if visitor else []),
+        "is_set_up": SimpleLazyObject(set_up),
+    }

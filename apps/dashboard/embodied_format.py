@@ -1,0 +1,58 @@
+"""Amounts of embodied carbon as pages show them. Rendered by components/embodied.html alone."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from apps.carbon.figures.query import FigureQuery
+from apps.core.units import UG_PER_KG, US_PER_HOUR
+from apps.dashboard.formatting import Unit, exact, shown, unit_for
+
+METRIC = "emission_ug"
+UNKNOWN = "not known"
+
+
+@dataclass(frozen=True)
+class Amount:
+    """µg of embodied carbon: the exact integer, how it reads, its range ('' where none is told), and the question that it
+    answers (None: none, as of what is left)."""
+
+    value: int
+    number: str
+    unit: str
+    exact: str
+    at_least: bool = False
+    range_text: str = ""
+    missing: str = ""
+    query: FigureQuery | None = None
+
+    @property
+    def text(self) -> str:
+        """Return it as plain words, for titles and messages."""
+        return self.missing or f"{'at least ' if self.at_least else ''}{self.number} {self.unit}"
+
+
+def amount(
+    value: int | None, unit: Unit | None = None, *, low: int = 0, high: int = 0, at_least: bool = False,
+    query: FigureQuery | None = None,
+) -> Amount:  # fmt: skip
+    """Return µg as shown, in ``unit`` or the one that suits it; None is not known, which is not zero."""
+    if value is None:
+        return Amount(0, "", "", "", missing=UNKNOWN)
+    unit = unit or unit_for(METRIC, [value or UG_PER_KG])
+    told = f"{shown(low, unit)}–{shown(high, unit)}" if low < value or high > value else ""
+    return Amount(value, shown(value, unit), unit.name, exact(value, METRIC), at_least, told if high else "", query=query)
+
+
+def column_unit(values: Iterable[int]) -> Unit:
+    """Return one unit for a column."""
+    return unit_for(METRIC, values, column=True)
+
+
+def years(hours: int) -> str:
+    """Return a length of time in years of 8 760 h, one decimal."""
+    return f"{max(0, hours) / 8_760:.1f}"
+
+
+def us(hour: int | None) -> int | None:
+    """Return the begin of an hour in µs."""
+    return None if hour is None else hour * US_PER_HOUR

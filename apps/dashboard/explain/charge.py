@@ -1,0 +1,236 @@
+"""The piece of a life behind a charge: entry, rate, share of use with its device-days; the figures that assets rest on."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from math import isqrt
+from typing import Any
+
+from apps.accounts.models import Lab
+from apps.assets.amortisation import Charge
+from apps.assets.choices import OPENING, Amortisation, ChargeKind, EventKind
+from apps.assets.lifecycle import standing
+from apps.assets.models import AssetMeter, DeviceDay, EmbodiedCharge, LifecycleEvent, StoredVolume
+from apps.assets.services.charges import as_charge, as_event
+from apps.carbon.figures.embodied_rate import Rate, rate_at
+from apps.core.units import US_PER_HOUR
+from apps.dashboard.formatting import grouped, percent, significant, unit_for
+from apps.fleet.calc import holding, stretches
+from apps.fleet.models import STANDING
+
+MOST_DAYS = 40
+MS_PER_HOUR = 3_600_000
+AT_ONCE = (ChargeKind.WRITTEN_OFF, ChargeKind.END_OF_LIFE)
+
+
+@dataclass(frozen=True)
+class UseLine:
+    """A device-day, or what is stored, behind a share of use."""
+
+    what: str
+    from_us: int
+    to_us: int
+    measured: str
+    parts: str
+
+
+@dataclass(frozen=True)
+class PieceView:
+    """One charge, taken apart; integers as text. ``rate`` None: borne at once, not over time."""
+
+    asset: str
+    asset_href: str
+    kind: str
+    entry: str
+    entry_us: int | None
+    amortisation: str
+    rate: Rate | None
+    balance: str
+    rate_hours: str
+    from_us: int
+    to_us: int
+    hours: str
+    whole: str
+    share: str
+    amount: str
+    in_hours: str
+    part: str
+    use: list[UseLine]
+    use_words: str
+
+
+@dataclass(frozen=True)
+class SourceView:
+    """The figure that an asset's embodied carbon rests on."""
+
+    asset: str
+    asset_href: str
+    event: LifecycleEvent
+    total: str
+    range: str
+    parts: str
+
+
+def _grams(ug: int) -> str:
+    unit = unit_for("embodied_ug", [ug])
+    return f"{significant(Decimal(ug) / unit.divisor)} {unit.name}"
+
+
+def piece_view(lab: Lab, row: Mapping[str, Any], start: int, until: int) -> PieceView:
+    """Return a charge of ``[start, until)`` taken apart. A fixed number of queries."""
+    asset_id, from_hour, to_hour = row["asset_id"], row["from_hour"], row["to_hour"]
+    rows = {each.pk: each for each in LifecycleEvent.objects.filter(asset_id=asset_id)}
+    events = standing([as_event(each) for each in rows.values()])
+    found = [as_charge(each) for each in EmbodiedCharge.objects.filter(asset_id=asset_id)]
+    at_once = row["kind"] in AT_ONCE
+    rate = None if at_once else rate_at(events, found, from_hour)
+    entry = rows[rate.event_id] if rate else _last(rows, [event.id for event in events], from_hour, at_once)
+    whole = sum(each.amount_ug for each in found if _same_piece(each, from_hour, to_hour))
+    amortisation = next(
+        (event.amortisation for event in reversed(events) if event.amortisation and event.hour <= from_hour), ""
+    )
+    use, words = _use(lab, asset_id, max(from_hour, start), min(to_hour, until))
+    return PieceView(
+        asset=row["asset"],
+        asset_href=f"/assets/{asset_id}/",
+        kind=str(ChargeKind(row["kind"]).label),
+        entry=str(EventKind(entry.kind).label) if entry else "",
+        entry_us=entry.hour * US_PER_HOUR if entry else None,
+        amortisation=str(Amortisation(amortisation or Amortisation.LINEAR).label),
+        rate=rate,
+        balance=grouped(rate.balance_ug) if rate else "",
+        rate_hours=grouped(rate.to_hour - rate.from_hour) if rate else "",
+        from_us=from_hour * US_PER_HOUR,
+        to_us=to_hour * US_PER_HOUR,
+        hours=grouped(to_hour - from_hour),
+        whole=grouped(rate.over(from_hour, to_hour) if rate else whole),
+        share=percent(row["amount_ug"], rate.over(from_hour, to_hour) if rate else whole),
+        amount=grouped(row["amount_ug"]),
+        in_hours=grouped(min(to_hour, until) - max(from_hour, start)),
+        part=grouped(row["part_ug"]),
+        use=use,
+        use_words=words,
+    )
+
+
+def _same_piece(each: Charge, from_hour: int, to_hour: int) -> bool:
+    return (each.from_hour, each.to_hour) == (from_hour, to_hour) and each.kind not in AT_ONCE
+
+
+def _last(rows: Mapping[int, LifecycleEvent], ids: Sequence[int], hour: int, at_once: bool) -> LifecycleEvent | None:
+    before = [rows[pk] for pk in ids if rows[pk].hour <= hour]
+    if at_once:
+        before = [row for row in before if row.kind == EventKind.DISPOSE]
+    return before[-1] if before else None
+
+
+def _use(lab: Lab, asset_id: int, from_hour: int, to_hour: int) -> tuple[list[UseLine], str]:
+    """Return the device-days, or volumes, by which the use of an asset was told, and what they are in words."""
+    names = dict(lab.projects.values_list("pk", "slug"))
+    meters = AssetMeter.objects.filter(STANDING, asset_id=asset_id).select_related("device", "node")
+    meter = holding([(row.from_hour, row) for row in meters], from_hour)
+    if meter is not None and (meter.device_id or meter.node_id):
+        days = DeviceDay.objects.filter(lab=lab, from_hour__lt=to_hour, to_hour__gt=from_hour).select_related("device")
+        if meter.device is not None:
+            days, told = days.filter(device=meter.device), f"device {meter.device}"
+        else:
+            days, told = days.filter(node=meter.node, device__kind__in=("gpu", "cpu")), f"the devices of {meter.node}"
+        listed = list(days.order_by("from_hour", "device__key")[:MOST_DAYS])
+        words = f"Its use is told by {told}: days of the lab, in device-hours reserved, else used."
+        return [_day(day, names) for day in listed], words if listed else f"{words} Nothing was measured in these hours."
+    return _stored(asset_id, from_hour, to_hour, names)
+
+
+def _day(day: DeviceDay, names: Mapping[int, str]) -> UseLine:
+    parts = ", ".join(f"{names.get(pk, 'no project known')} {_hours(ms)}" for pk, ms in day.parts)
+    idle = day.measured_ms - sum(ms for _, ms in day.parts)
+    told = f"{parts}{', ' if parts else ''}idle {_hours(idle)}" if idle > 0 else parts
+    return UseLine(
+        day.device.name or day.device.key,
+        day.from_hour * US_PER_HOUR,
+        day.to_hour * US_PER_HOUR,
+        _hours(day.measured_ms),
+        told,
+    )
+
+
+def _hours(ms: int) -> str:
+    return f"{significant(Decimal(ms) / MS_PER_HOUR)} h"
+
+
+def _stored(asset_id: int, from_hour: int, to_hour: int, names: Mapping[int, str]) -> tuple[list[UseLine], str]:
+    volumes: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for row in StoredVolume.objects.filter(STANDING, asset_id=asset_id):
+        volumes[row.project_id or 0].append((row.from_hour, row.gigabytes))
+    lines = []
+    for project, history in volumes.items():
+        first = min(hour for hour, _ in history)
+        for start, end, size in stretches(history):
+            low, high = max(start, first, from_hour), to_hour if end is None else min(end, to_hour)
+            if size and low < high:
+                name = names.get(project, "no project known")
+                lines.append(UseLine(name, low * US_PER_HOUR, high * US_PER_HOUR, f"{grouped(size)} GB", ""))
+    if lines:
+        return lines, "Its use is told by what projects store on it."
+    return [], "It has no meter: its owner holds it, whoever uses it."
+
+
+def sources_of(lab: Lab, asset_ids: Collection[int]) -> list[SourceView]:
+    """Return the figures that assets rest on. One query."""
+    rows = LifecycleEvent.objects.filter(
+        asset_id__in=asset_ids, asset__lab=lab, total_ug__isnull=False, reversed_by__isnull=True
+    ).select_related("asset", "figure", "figure__model")
+    return [_source(row) for row in rows.order_by("asset__name", "asset_id", "hour", "id")]
+
+
+def _source(row: LifecycleEvent) -> SourceView:
+    parts = [
+        f"{name} {_grams(value)}"
+        for name, value in (
+            ("manufacture", row.manufacture_ug), ("transport", row.transport_ug), ("end of life", row.end_of_life_ug),
+        )
+        if value is not None
+    ]  # fmt: skip
+    if row.includes_end_of_life is not None and row.end_of_life_ug is None:
+        parts.append(f"end of life {'inside, not given apart' if row.includes_end_of_life else 'not inside'}")
+    known = row.low_ug is not None and row.high_ug is not None
+    return SourceView(
+        row.asset.name,
+        f"/assets/{row.asset_id}/",
+        row,
+        _grams(row.total_ug or 0),
+        f"{_grams(row.low_ug or 0)} – {_grams(row.high_ug or 0)}" if known else "none given",
+        ", ".join(parts) or "not given apart",
+    )
+
+
+def range_of(lab: Lab, by_asset: Mapping[int, int]) -> str:
+    """Return the range of a sum over assets: errors of one catalogue figure add, different ones combine in quadrature. ''
+    where no asset has a range. One query."""
+    rows = LifecycleEvent.objects.filter(
+        asset__lab=lab,
+        kind__in=OPENING,
+        reversed_by__isnull=True,
+        total_ug__gt=0,
+        low_ug__isnull=False,
+        high_ug__isnull=False,
+    )
+    down: dict[tuple[str, int], int] = defaultdict(int)
+    up: dict[tuple[str, int], int] = defaultdict(int)
+    for asset_id, figure_id, total, low, high in rows.values_list("asset_id", "figure_id", "total_ug", "low_ug", "high_ug"):
+        if not total or low is None or high is None:
+            continue
+        part = by_asset.get(asset_id, 0)
+        source = ("figure", figure_id) if figure_id else ("asset", asset_id)
+        down[source] += part * (total - low) // total
+        up[source] += part * (high - total) // total
+    whole = sum(by_asset.values())
+    low_ug, high_ug = (isqrt(sum(value * value for value in errors.values())) for errors in (down, up))
+    if not low_ug and not high_ug:
+        return ""
+    unit = unit_for("embodied_ug", [whole + high_ug])
+    return (
+        " – ".join(significant(Decimal(value) / unit.divisor) for value in (whole - low_ug, whole + high_ug))
+        + f" {unit.name}"
+    )

@@ -1,0 +1,177 @@
+"""Where a figure of hardware comes from: charges or entries, the piece of a life behind each, the catalogue's figures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from apps.accounts.models import Lab
+from apps.assets.choices import ChargeKind, EventKind
+from apps.carbon.figures.combined import Answer, answer
+from apps.carbon.figures.embodied import charge_rows, embodied_by, end_hour
+from apps.carbon.figures.query import ALLOCATION, INVENTORY, FigureQuery
+from apps.catalog.packs import Pack, notices
+from apps.core.errors import InvalidInput
+from apps.core.text import number_of
+from apps.core.units import US_PER_HOUR
+from apps.dashboard.explain.charge import PieceView, SourceView, piece_view, range_of, sources_of
+from apps.dashboard.explain.energy import page_number
+from apps.dashboard.explain.subjects import narrowed_words, subject_of
+from apps.dashboard.figures import Fig, amount_fig, carbon_fig, entered_fig, exact_fig
+from apps.dashboard.formatting import grouped
+from apps.dashboard.periods import Period
+
+PAGE_ROWS = 50
+LEDGERS = {ALLOCATION: "spread over use (allocation)", INVENTORY: "booked when bought (inventory)"}
+VERBS = {ALLOCATION: "hardware of", INVENTORY: "hardware bought for"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A charge (or an entry of the inventory), as shown: what of it falls in the period."""
+
+    asset: str
+    asset_href: str
+    kind: str
+    project: str
+    from_us: int
+    to_us: int
+    hours: str
+    amount: str
+    part: str
+    drill: str
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class EmbodiedPage:
+    """All the explain page of a figure of hardware shows."""
+
+    query: FigureQuery
+    period: Period
+    allocation: bool
+    headline: Fig
+    exact: Fig
+    subject: str
+    subject_href: str
+    verb: str
+    ledger: str
+    narrowed: str
+    range_text: str
+    known: int
+    assets: int
+    unknown: int
+    other: Fig | None
+    other_ledger: str
+    kinds: list[tuple[str, Fig]]
+    lines: list[Line]
+    count: int
+    page: int
+    pages: int
+    piece: PieceView | None
+    sources: list[SourceView]
+    packs: list[Pack]
+    citation: str
+
+
+def kind_words(kind: str) -> str:
+    """Return why something is borne, or which entry brought it, in words."""
+    return str(ChargeKind(kind).label if kind in ChargeKind.values else EventKind(kind).label)
+
+
+def _chosen(params: Mapping[str, str], rows: list[dict[str, Any]]) -> tuple[int, str] | None:
+    """Return the asset and charge to look into: those asked for, else the first listed."""
+    asset, row = params.get("asset", ""), params.get("row", "")
+    if asset or row:
+        number = number_of(asset)
+        if number is None or len(row) > 60:
+            raise InvalidInput("A charge is asked for with asset and row.", field="asset", hint="&asset=<number>&row=…")
+        return number, row
+    return (rows[0]["asset_id"], _row_key(rows[0])) if rows else None
+
+
+def _row_key(row: Mapping[str, Any]) -> str:
+    return f"{row['from_hour']}-{row['to_hour']}-{row['kind']}-{row['project'] or ''}"
+
+
+def _line(row: Mapping[str, Any], query: FigureQuery, until: int, chosen: tuple[int, str] | None) -> Line:
+    start, end = max(row["from_hour"], query.from_hour), min(row["to_hour"], until)
+    here = (row["asset_id"], _row_key(row))
+    return Line(
+        asset=row["asset"],
+        asset_href=f"/assets/{row['asset_id']}/",
+        kind=kind_words(row["kind"]),
+        project=row["project"] or "",
+        from_us=start * US_PER_HOUR,
+        to_us=end * US_PER_HOUR,
+        hours=grouped(end - start),
+        amount=grouped(row["amount_ug"]),
+        part=grouped(row["part_ug"]),
+        drill=f"?{query.string()}&asset={here[0]}&row={here[1]}#reading",
+        chosen=here == chosen,
+    )
+
+
+def embodied_page(
+    *, lab: Lab, query: FigureQuery, period: Period, params: Mapping[str, str], now: int, version: str
+) -> EmbodiedPage:
+    """Return the explanation of a figure of hardware. The number of queries does not depend on the number of rows."""
+    subject, href, _ = subject_of(lab, query)
+    found = answer(lab, query, now)
+    number = page_number(params)
+    rows = list(charge_rows(lab, query, now, limit=PAGE_ROWS, offset=(number - 1) * PAGE_ROWS))
+    chosen = _chosen(params, rows)
+    row = next((row for row in rows if (row["asset_id"], _row_key(row)) == chosen), None)
+    by_asset = {asset: part.embodied_ug for (asset,), part in embodied_by(lab, query, ["asset"], now).items()}
+    by_kind = embodied_by(lab, query, ["kind"], now)
+    allocation = query.metric == ALLOCATION
+    other = query.but(metric=INVENTORY if allocation else ALLOCATION, consumer="")
+    until, headline = end_hour(query, now), carbon_fig(found)
+    range_text = range_of(lab, by_asset)
+    sources = sources_of(lab, {row["asset_id"] for row in rows})
+    covered = found.coverage
+    assert covered is not None
+    return EmbodiedPage(
+        query=query,
+        period=period,
+        allocation=allocation,
+        headline=headline,
+        exact=exact_fig(query, headline.value),
+        subject=subject,
+        subject_href=href,
+        verb=VERBS[query.metric],
+        ledger=LEDGERS[query.metric],
+        narrowed=narrowed_words(query),
+        range_text=range_text,
+        known=covered.known,
+        assets=covered.assets,
+        unknown=covered.assets - covered.known,
+        other=entered_fig(answer(lab, other, now)),
+        other_ledger=LEDGERS[other.metric],
+        kinds=[(kind_words(kind), _of_kind(query, kind, part.embodied_ug)) for (kind,), part in by_kind.items()],
+        lines=[_line(row, query, until, chosen) for row in rows],
+        count=found.entries,
+        page=number,
+        pages=max(1, -(-found.entries // PAGE_ROWS)),
+        piece=piece_view(lab, row, query.from_hour, until) if row is not None and allocation else None,
+        sources=sources,
+        packs=notices({source.event.figure.pack for source in sources if source.event.figure}),
+        citation=_citation(subject, query, period, found, headline, range_text, version),
+    )
+
+
+def _of_kind(query: FigureQuery, kind: str, value: int) -> Fig:
+    """Return the part of one kind; the inventory is not asked by entry, so its part is told without a question."""
+    return amount_fig(query.but(consumer=kind) if query.metric == ALLOCATION and not query.consumer else query, value)
+
+
+def _citation(
+    subject: str, query: FigureQuery, period: Period, found: Answer, headline: Fig, range_text: str, version: str
+) -> str:
+    narrowed = f" ({narrowed_words(query)})" if narrowed_words(query) else ""
+    wide = f"; range {range_text}" if range_text else ""
+    covered = found.coverage
+    told = f", {covered.known} of {covered.assets} assets have a known figure" if covered else ""
+    return (
+        f"{subject}{narrowed}, {period.label}: {headline.text} of embodied carbon, {LEDGERS[query.metric]}{wide}{told}. "
+        f"Reckoned with LabCarbon {version}. Exact value: {headline.exact}."
+    )

@@ -1,0 +1,281 @@
+"""Where a figure comes from: the equation, the ledger, the windows of an hour, the readings, the factors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from apps.accounts.models import Lab
+from apps.carbon.figures.energy import earlier_edition, entries, normal
+from apps.carbon.figures.query import FigureQuery, iso_hour, year_start_hour
+from apps.carbon.figures.visibility import Sight
+from apps.carbon.models import EmissionFactor
+from apps.core.errors import InvalidInput
+from apps.core.units import US_PER_HOUR
+from apps.dashboard.coverage import device_times, time_shares
+from apps.dashboard.explain.device_hour import HourView, hour_view
+from apps.dashboard.explain.pricing import Priced, Pricing, factor_text, pricing_of
+from apps.dashboard.explain.subjects import narrowed_words, subject_of
+from apps.dashboard.figures import Fig, Units, column_units, exact_fig, fig, percent_fig
+from apps.dashboard.formatting import grams_per_kwh, grouped, percent, pue
+from apps.dashboard.periods import Period, hour_of_text
+from apps.fleet.selectors import zones_ever
+from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
+
+PAGE_ROWS = 50
+VERBS = {"energy_mj": "used by", "facility_energy_mj": "drawn by the facility for", "emission_ug": "electricity of"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the ledger, as shown."""
+
+    hour: int
+    hour_us: int
+    device: str
+    device_name: str
+    hostname: str
+    consumer: str
+    run: str | None
+    run_name: str | None
+    quality: str
+    marks: str
+    energy: str
+    pue: str
+    factor: str
+    value: str
+    drill: str
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class FactorView:
+    """A factor edition, in words."""
+
+    factor: EmissionFactor
+    grams: str
+    range: str
+    year_note: str
+    zone_note: str
+    earlier: str
+
+
+@dataclass(frozen=True)
+class PartView:
+    """A part of the sum: its factor and PUE in words, exact integers as text."""
+
+    factor: str
+    pue: str
+    energy: str
+    facility: str
+    emission: str
+
+
+@dataclass(frozen=True)
+class ExplainPage:
+    """All the explain page shows."""
+
+    query: FigureQuery
+    period: Period
+    headline: Fig
+    subject: str
+    subject_href: str
+    verb: str
+    narrowed: str
+    exact: Fig
+    range_text: str
+    energy: Fig
+    facility: Fig
+    emission: Fig
+    qualities: list[tuple[str, Fig]]
+    single: Priced | None
+    pue: str
+    factor: FactorView | None
+    parts: list[PartView]
+    sums: PartView
+    entries: list[Entry]
+    count: int
+    page: int
+    pages: int
+    hour: HourView | None
+    factors: list[FactorView]
+    coverage: str
+    coverage_of: str
+    citation: str
+    units: Units
+
+
+def page_number(params: Mapping[str, str]) -> int:
+    text = params.get("page", "1")
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 10**7:
+        raise InvalidInput(f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1.")
+    return int(text)
+
+
+def _entry(row: dict[str, Any], query: FigureQuery, chosen: tuple[str, int] | None, sight: Sight) -> Entry:
+    quality = EnergyQuality(row["energy_quality"]).name.lower()
+    marks = [quality]
+    if row["share_quality"] == ShareQuality.SPLIT:
+        marks.append("split")
+    if row["placement_quality"] == PlacementQuality.IMPUTED:
+        marks.append("placed by estimate")
+    drill = urlencode({"hour": iso_hour(row["hour"]), "device": row["device"]})
+    value = row[query.metric]
+    return Entry(
+        hour=row["hour"],
+        hour_us=row["hour"] * US_PER_HOUR,
+        device=row["device"],
+        device_name=row["device_name"] or row["device"],
+        hostname=row["hostname"],
+        consumer=sight.consumer(row["consumer"]),
+        run=normal(row["run"], "run"),
+        run_name=row["run_name"],
+        quality=quality,
+        marks=", ".join(marks),
+        energy=grouped(row["energy_mj"]),
+        pue=pue(row["pue_ppm"]) if row["pue_ppm"] is not None else "unknown",
+        factor=grouped(row["factor_ug_per_kwh"]) if row["factor_ug_per_kwh"] is not None else "none",
+        value=grouped(value) if value is not None else "unknown",
+        drill=f"?{query.string()}&{drill}#windows",
+        chosen=chosen == (row["device"], row["hour"]),
+    )
+
+
+def factor_view(factor: EmissionFactor, query: FigureQuery, zones: set[str]) -> FactorView:
+    """Return a factor in words: its range, the year it stands in for, the zone it stands in for, the edition before."""
+    low, high = factor.low_ug_per_kwh, factor.high_ug_per_kwh
+    wide = f"{grams_per_kwh(low)}–{grams_per_kwh(high)} g/kWh" if low is not None and high is not None else "none given"
+    first, last = (_year_of(query.from_hour), _year_of(query.to_hour - 1))
+    year_note = ""
+    if factor.resolution != "declared" and not first <= factor.year <= last:
+        asked = str(first) if first == last else f"{first}–{last}"
+        year_note = f"No factor for {asked} is published yet; the one of {factor.year} is used."
+    below = sorted(zone for zone in zones if zone != factor.zone and zone.startswith(f"{factor.zone}-"))
+    zone_note = f"{', '.join(below)} has no factor of its own; its country's is used." if below else ""
+    old = earlier_edition(factor) if factor.edition > 1 else None
+    earlier = f"Edition {old.edition} was {grams_per_kwh(old.ug_per_kwh)} g/kWh." if old else ""
+    return FactorView(factor, grams_per_kwh(factor.ug_per_kwh), wide, year_note, zone_note, earlier)
+
+
+def _year_of(hour: int) -> int:
+    year = 1970 + hour // 8766
+    while year_start_hour(year + 1) <= hour:
+        year += 1
+    while year_start_hour(year) > hour:
+        year -= 1
+    return year
+
+
+def _part_view(part: Priced) -> PartView:
+    figure = part.figure
+    unpriced = part.factor is None
+    return PartView(
+        factor=factor_text(part.factor) if part.factor else "no factor",
+        pue=pue(part.pue_ppm) if part.pue_ppm is not None else "unknown",
+        energy=grouped(figure.energy_mj),
+        facility=grouped(figure.facility_energy_mj) if part.pue_ppm is not None else "unknown",
+        emission="unknown" if unpriced else grouped(figure.emission_ug),
+    )
+
+
+def _chosen(params: Mapping[str, str], rows: list[dict[str, Any]], query: FigureQuery) -> tuple[str, int] | None:
+    """Return the device and hour to look into: those asked for, else the newest listed that has windows."""
+    if params.get("hour") or params.get("device"):
+        if not (params.get("hour") and params.get("device")):
+            raise InvalidInput(
+                "An hour of the ledger is asked for with hour and device.", field="hour", hint="&hour=…&device=…"
+            )
+        return params["device"], hour_of_text(params["hour"], "hour")
+    windowed = [row for row in rows if not row["device"].startswith("host:")]
+    first = (windowed or rows)[:1]
+    return (first[0]["device"], first[0]["hour"]) if first else None
+
+
+def explain_page(
+    *, lab: Lab, query: FigureQuery, period: Period, params: Mapping[str, str], now: int, version: str, sight: Sight
+) -> ExplainPage:
+    """Return the explanation of ``query``. The number of queries does not depend on the number of rows."""
+    subject, href, node = subject_of(lab, query)
+    pricing = pricing_of(lab, query)
+    whole = pricing.whole
+    number = page_number(params)
+    rows = list(entries(lab, query, limit=PAGE_ROWS, offset=(number - 1) * PAGE_ROWS))
+    chosen = _chosen(params, rows, query)
+    hour = hour_view(lab, *chosen, sight) if chosen else None
+    zones = zones_ever(lab)
+    priced = pricing.factors if query.metric == "emission_ug" else []
+    factors = [factor_view(factor, query, zones) for factor in priced]
+    times = [
+        time for time in device_times(lab, query.from_hour, query.to_hour, now) if node is None or time.node_id == node.pk
+    ]
+    found = time_shares(times)
+    known = found.measured_us + found.estimated_us
+    headline = fig(query, whole)
+    single = pricing.parts[0] if len(pricing.parts) == 1 else None
+    coverage = f"{percent(known, found.expected_us)} %" if found.expected_us else ""
+    return ExplainPage(
+        query=query,
+        period=period,
+        headline=headline,
+        subject=subject,
+        subject_href=href,
+        verb=VERBS[query.metric],
+        narrowed=narrowed_words(query),
+        exact=exact_fig(query, headline.value),
+        range_text=pricing.range_text,
+        energy=fig(query.but(metric="energy_mj"), whole),
+        facility=fig(query.but(metric="facility_energy_mj"), whole),
+        emission=fig(query.but(metric="emission_ug"), whole),
+        qualities=_qualities(query, pricing),
+        single=single,
+        pue=pue(single.pue_ppm) if single and single.pue_ppm is not None else "unknown",
+        factor=factors[0] if single and factors else None,
+        parts=[_part_view(part) for part in pricing.parts],
+        sums=PartView("Sum", "", grouped(whole.energy_mj), grouped(whole.facility_energy_mj), grouped(whole.emission_ug)),
+        entries=[_entry(row, query, chosen, sight) for row in rows],
+        count=whole.entries,
+        page=number,
+        pages=max(1, -(-whole.entries // PAGE_ROWS)),
+        hour=hour,
+        factors=factors,
+        coverage=coverage,
+        coverage_of=node.hostname if node else "all metered devices of the lab",
+        citation=_citation(subject, query, period, pricing, headline, coverage, version),
+        units=column_units([whole]),
+    )
+
+
+def _qualities(query: FigureQuery, pricing: Pricing) -> list[tuple[str, Fig]]:
+    energy = query.but(metric="energy_mj")
+    whole = pricing.whole.energy_mj
+    if query.quality:
+        return [(query.quality.lower(), percent_fig(energy, whole, whole))]
+    return [
+        (quality.lower(), percent_fig(energy.but(quality=quality), part.energy_mj, whole))
+        for quality, part in pricing.by_quality.items()
+    ]
+
+
+def _citation(
+    subject: str, query: FigureQuery, period: Period, pricing: Pricing, headline: Fig, coverage: str, version: str
+) -> str:
+    whole = pricing.whole
+    narrowed = f" ({narrowed_words(query)})" if narrowed_words(query) else ""
+    told = [fig(query.but(metric="energy_mj"), whole).text]
+    if query.metric != "energy_mj":
+        told.append(headline.text)
+    basis = [f"location-based, {query.basis} basis"] if query.metric == "emission_ug" else []
+    if query.metric == "emission_ug":
+        basis += [
+            f"{factor.zone_name} {factor.year}, {grams_per_kwh(factor.ug_per_kwh)} g/kWh, {factor.source}"
+            for factor in pricing.factors
+        ]
+    if pricing.range_text:
+        basis.append(f"P5–P95 {pricing.range_text}")
+    words = f"{subject}{narrowed}, {period.label}: {', '.join(told)}" + (f" ({'; '.join(basis)})" if basis else "")
+    counted = pricing.by_quality.get("COUNTER")
+    if whole.energy_mj:
+        words += f", {percent(counted.energy_mj if counted else 0, whole.energy_mj)} % of the energy by hardware counters"
+    if coverage:
+        words += f", coverage {coverage} of device time"
+    return f"{words}. Measured with LabCarbon {version}. Exact value: {headline.exact}."

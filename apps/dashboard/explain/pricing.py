@@ -1,0 +1,98 @@
+"""What priced a figure: factors and PUE with the energy under each, and how sure the result is."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from apps.accounts.models import Lab
+from apps.carbon.figures.energy import Figure, figures_by
+from apps.carbon.figures.query import FigureQuery
+from apps.carbon.models import EmissionFactor
+from apps.core.units import PPM
+from apps.dashboard.figures import total
+from apps.dashboard.formatting import Part, Range, grams_per_kwh, significant, uncertainty, unit_for
+from apps.ingest.choices import EnergyQuality
+
+PRICING_GROUPS = ("quality", "charge", "factor", "pue")
+
+
+@dataclass(frozen=True)
+class Priced:
+    """The part of a figure under one factor and one PUE; factor None: no carbon known, PUE None: no place known."""
+
+    factor: EmissionFactor | None
+    pue_ppm: int | None
+    figure: Figure
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """All parts of a figure, largest energy first, and its energy by quality."""
+
+    parts: list[Priced]
+    by_quality: dict[str, Figure]
+    range: Range
+    metric: str
+
+    @property
+    def factors(self) -> list[EmissionFactor]:
+        """Return the editions used, each once, in the order of their energy."""
+        return list({part.factor.pk: part.factor for part in self.parts if part.factor}.values())
+
+    @property
+    def whole(self) -> Figure:
+        return total(part.figure for part in self.parts)
+
+    @property
+    def range_text(self) -> str:
+        """Return the range in the unit of its high end: '303–335 kg CO₂e'; '' when there is nothing to be unsure about."""
+        if self.range.high <= 0 or self.range.low == self.range.high:
+            return ""
+        unit = unit_for(self.metric, [self.range.high])
+        low, high = (significant(Decimal(value) / unit.divisor) for value in (self.range.low, self.range.high))
+        return f"{low}–{high} {unit.name}"
+
+
+def _error(part: Figure, meter: str, factor: EmissionFactor | None, metric: str) -> Part:
+    if metric != "emission_ug" or factor is None:
+        return Part(part.value(metric), meter)
+    ug = factor.ug_per_kwh
+    low = factor.low_ug_per_kwh if factor.low_ug_per_kwh is not None else ug
+    high = factor.high_ug_per_kwh if factor.high_ug_per_kwh is not None else ug
+    return Part(part.value(metric), meter, factor.pk, (ug - low) * PPM // ug, (high - ug) * PPM // ug)
+
+
+def pricing_of(lab: Lab, query: FigureQuery) -> Pricing:
+    """Return what priced ``query``. Two queries."""
+    return pricing_from(figures_by(lab, query, PRICING_GROUPS), query.metric)
+
+
+def pricing_from(found: Mapping[tuple[Any, ...], Figure], metric: str) -> Pricing:
+    """Return the pricing of figures by quality, charge, factor and PUE. One query."""
+    factors = EmissionFactor.objects.in_bulk({factor for _, _, factor, _ in found if factor is not None})
+    priced: dict[tuple[int | None, int | None], list[Figure]] = defaultdict(list)
+    qualities: dict[str, list[Figure]] = defaultdict(list)
+    errors = []
+    for (quality, charge, factor_id, pue_ppm), part in found.items():
+        name = EnergyQuality(quality).name
+        priced[factor_id, pue_ppm].append(part)
+        qualities[name].append(part)
+        meter = "OVERHEAD" if charge == "~overhead" else name
+        errors.append(_error(part, meter, factors.get(factor_id) if factor_id else None, metric))
+    parts = [
+        Priced(factors.get(factor) if factor else None, pue_ppm, total(group)) for (factor, pue_ppm), group in priced.items()
+    ]
+    return Pricing(
+        parts=sorted(parts, key=lambda part: -part.figure.energy_mj),
+        by_quality={name: total(qualities[name]) for name in EnergyQuality.names if name in qualities},
+        range=uncertainty(errors),
+        metric=metric,
+    )
+
+
+def factor_text(factor: EmissionFactor) -> str:
+    """Return a factor in words: 'Germany 2025, 330 g/kWh, edition 1'."""
+    year = "" if factor.resolution == "declared" else f" {factor.year}"
+    return f"{factor.zone_name}{year}, {grams_per_kwh(factor.ug_per_kwh)} g/kWh, edition {factor.edition}"

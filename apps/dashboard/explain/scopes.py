@@ -1,0 +1,219 @@
+"""Scopes: what a period used and caused by scope and category, by either profile; whose electricity each site's is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apps.accounts.models import Lab
+from apps.carbon.figures.combined import Answer, halves
+from apps.carbon.figures.embodied import Coverage, Embodied, coverage, embodied, embodied_in
+from apps.carbon.figures.energy import Figure, figure
+from apps.carbon.figures.query import ALLOCATION, INVENTORY, TOGETHER, TOGETHER_INVENTORY, FigureQuery
+from apps.carbon.figures.scopes import (
+    EMBODIED,
+    GHG_PROTOCOL,
+    LESSON,
+    OPERATION,
+    PROFILE_NAMES,
+    SCOPE_NAMES,
+    UPSTREAM,
+    WASTE,
+    beyond_the_lesson,
+)
+from apps.dashboard.figures import Fig, carbon_fig, entered_fig, fig
+from apps.dashboard.formatting import Unit, unit_for
+from apps.dashboard.overview.page import lab_query
+from apps.dashboard.periods import Period
+from apps.fleet.choices import Control
+from apps.fleet.models import Site
+
+LEDGERS = {ALLOCATION: "Spread over use (allocation)", INVENTORY: "Booked when bought (inventory)"}
+WHOLE = {ALLOCATION: TOGETHER, INVENTORY: TOGETHER_INVENTORY}
+# (scope, role, activity) of each line, per profile: the table of docs/scopes.md.
+LINES: dict[str, tuple[tuple[str, str, str], ...]] = {
+    GHG_PROTOCOL: (
+        ("2", OPERATION, "Training, serving and storage on electricity the lab answers for"),
+        ("3.1", OPERATION, "Clusters outside the reporting boundary, cloud"),
+        ("3.2", EMBODIED, "Buying and updating GPUs, servers, file servers"),
+        ("3.3", UPSTREAM, "Grid losses, upstream of fuels"),
+        ("3.5", WASTE, "Disposal of retired hardware, as far as it differs from the estimate"),
+    ),
+    LESSON: (
+        ("2", OPERATION, "Training, serving and storage, wherever it runs"),
+        ("3", EMBODIED, "Buying, updating and disposing of hardware"),
+        ("3", UPSTREAM, "Grid losses, upstream of fuels"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ScopeLine:
+    """A line: energy and emissions of it, or in ``words`` why it has none of its own."""
+
+    scope: str
+    name: str
+    role: str
+    activity: str
+    energy: Fig | None
+    emission: Fig | None
+    words: str
+    beyond: bool
+
+
+@dataclass(frozen=True)
+class ProfileTable:
+    """The table of one profile, with its sums: the same kWh and the same grand total under each."""
+
+    profile: str
+    name: str
+    lines: list[ScopeLine]
+    scopes: list[tuple[str, Fig | None]]
+    energy: Fig
+    total: Fig
+
+
+@dataclass(frozen=True)
+class ScopesPage:
+    """All the page shows. ``known`` '' where the lab has no asset."""
+
+    period: Period
+    ledger: str
+    ledgers: list[tuple[str, str, bool]]
+    tables: list[ProfileTable]
+    both: bool
+    known: str
+    energy_unit: Unit
+    unit: Unit
+    sites: list[Site]
+    controls: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class _Units:
+    energy: Unit
+    emission: Unit
+
+
+class _Asked:
+    """Answers of one page: what two lines ask alike is read once. Hardware that is spread is read by days."""
+
+    def __init__(self, lab: Lab, now: int) -> None:
+        self._lab, self._now = lab, now
+        self._use: dict[FigureQuery, Figure] = {}
+        self._hardware: dict[FigureQuery, Embodied] = {}
+        self._covered: dict[FigureQuery, Coverage] = {}
+
+    def __call__(self, query: FigureQuery) -> Answer:
+        use, hardware = halves(query)
+        if hardware is None:
+            return Answer(query, self._figure(use)) if use else Answer(query)
+        return Answer(query, self._figure(use) if use else Figure(), self._embodied(hardware), self._coverage(hardware))
+
+    def _figure(self, query: FigureQuery) -> Figure:
+        key = query.but(metric="energy_mj", profile=query.profile if query.scope else "")
+        if key not in self._use:
+            self._use[key] = figure(self._lab, query)
+        return self._use[key]
+
+    def _embodied(self, query: FigureQuery) -> Embodied:
+        key = query.but(profile=query.profile if query.scope else "")
+        if key not in self._hardware:
+            if query.metric == ALLOCATION:
+                parts = embodied_in(self._lab, query, query.hours, self._now)
+                self._hardware[key] = sum(parts.values(), Embodied())
+            else:
+                self._hardware[key] = embodied(self._lab, query, self._now)
+        return self._hardware[key]
+
+    def _coverage(self, query: FigureQuery) -> Coverage:
+        key = query.but(metric="", scope="", profile="")
+        if key not in self._covered:
+            self._covered[key] = coverage(self._lab, query, self._now)
+        return self._covered[key]
+
+
+def scopes_page(*, lab: Lab, period: Period, profile: str, ledger: str, both: bool, now: int) -> ScopesPage:
+    """Return the page. The number of queries does not depend on the number of rows."""
+    query, asked = lab_query(lab, period), _Asked(lab, now)
+    whole = asked(query.but(metric=WHOLE[ledger]))
+    units = _Units(
+        unit_for("energy_mj", [whole.use.energy_mj], column=True), unit_for(WHOLE[ledger], [whole.value], column=True)
+    )
+    profiles = [profile, *(key for key in PROFILE_NAMES if both and key != profile)]
+    covered = whole.coverage
+    return ScopesPage(
+        period=period,
+        ledger=ledger,
+        ledgers=[(key, name, key == ledger) for key, name in LEDGERS.items()],
+        tables=[_table(query.but(profile=key), ledger, units, asked) for key in profiles],
+        both=both,
+        known=f"{covered.known} of {covered.assets}" if covered and covered.assets else "",
+        energy_unit=units.energy,
+        unit=units.emission,
+        sites=list(Site.objects.filter(lab=lab).order_by("name", "pk")),
+        controls=[(control.value, control.label) for control in Control],
+    )
+
+
+def _table(query: FigureQuery, ledger: str, units: _Units, asked: _Asked) -> ProfileTable:
+    lines = []
+    for scope, role, activity in LINES[query.profile]:
+        lines.append(_line(query.but(scope=scope), role, activity, ledger, units, asked))
+    whole = query.but(metric=WHOLE[ledger])
+    found = asked(whole)
+    return ProfileTable(
+        profile=query.profile,
+        name=PROFILE_NAMES[query.profile],
+        lines=lines,
+        scopes=[(SCOPE_NAMES[scope], _sum(whole.but(scope=scope), units, asked)) for scope in ("2", "3")],
+        energy=fig(query.but(metric="energy_mj"), found.use, units.energy),
+        total=carbon_fig(found, units.emission),
+    )
+
+
+def _sum(query: FigureQuery, units: _Units, asked: _Asked) -> Fig | None:
+    """Return the sum of a scope; None where there is nothing in it."""
+    return entered_fig(asked(query), units.emission)
+
+
+def _line(query: FigureQuery, role: str, activity: str, ledger: str, units: _Units, asked: _Asked) -> ScopeLine:
+    energy = emission = None
+    words = ""
+    if role == OPERATION:
+        found = asked(query.but(metric="emission_ug"))
+        if found.entries:
+            energy = fig(query.but(metric="energy_mj"), found.use, units.energy)
+            emission = fig(query.but(metric="emission_ug"), found.use, units.emission)
+    elif role == UPSTREAM:
+        words = (
+            "inside the electricity above: lifecycle factors hold it"
+            if query.basis == "lifecycle"
+            else "not known: no factor for losses and upstream is loaded"
+        )
+    else:
+        found = asked(query.but(metric=ledger))
+        covered = found.coverage
+        if covered is not None and covered.assets:
+            emission = entered_fig(found, units.emission)
+        else:
+            words = "no asset is registered"
+    return ScopeLine(query.scope, SCOPE_NAMES[query.scope], role, activity, energy, emission, words, beyond_the_lesson(role))
+
+
+def scope_rows(lab: Lab, period: Period, ledger: str, now: int) -> Sequence[tuple[object, ...]]:
+    """Return the lines of both profiles with exact integers, and their sums."""
+    rows: list[tuple[object, ...]] = []
+    page = scopes_page(lab=lab, period=period, profile=GHG_PROTOCOL, ledger=ledger, both=True, now=now)
+    for table in page.tables:
+        rows += [
+            (
+                table.profile, line.scope, line.role, line.activity, ledger, _value(line.energy), _value(line.emission),
+                line.words, "yes" if line.beyond else "",
+            )
+            for line in table.lines
+        ]  # fmt: skip
+        rows.append((table.profile, "", "total", "", ledger, table.energy.value, table.total.value, "", ""))
+    return rows
+
+
+def _value(found: Fig | None) -> int | None:
+    return None if found is None or found.missing else found.value

@@ -1,0 +1,105 @@
+"""Explain: every figure's way back to its readings and factors, and the ledger behind it as CSV."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import render
+
+from apps.carbon.figures.embodied import charge_rows
+from apps.carbon.figures.energy import entries, normal
+from apps.carbon.figures.query import FILTERS, HARDWARE_METRICS, HARDWARE_OF, USE_METRICS, FigureQuery, iso_hour
+from apps.carbon.figures.query_parsing import parse_query
+from apps.carbon.figures.visibility import sight_of
+from apps.core.errors import InvalidInput
+from apps.dashboard.csv_response import csv_response
+from apps.dashboard.decorators import Visitor, page
+from apps.dashboard.explain.combined import together_page
+from apps.dashboard.explain.embodied import embodied_page
+from apps.dashboard.explain.energy import explain_page
+from apps.dashboard.explain.subjects import subject_of
+from apps.dashboard.periods import Period
+from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
+from labcarbon import __version__
+
+_QUERY = ("metric", "subject", "from", "to", "accounting", "basis", "profile", *FILTERS)
+_DRILL = ("hour", "device", "page", "asset", "row")
+
+
+def _asked(request: HttpRequest, visitor: Visitor, also: tuple[str, ...] = ()) -> FigureQuery:
+    unknown = sorted(set(request.GET) - {*_QUERY, *also})
+    if unknown:
+        known = ", ".join((*_QUERY, *also))
+        raise InvalidInput(f"{unknown[0][:40]!r} is not known here.", field="query", hint=f"Known: {known}.")
+    query = parse_query(request.GET.dict(), basis=visitor.lab.basis, profile=visitor.lab.profile)
+    if query.personal:
+        sight_of(visitor.lab, visitor.user).check(query)
+    return query
+
+
+@page()
+def explain(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Show where a figure comes from."""
+    query = _asked(request, visitor, _DRILL)
+    period = Period(query.from_hour, query.to_hour, visitor.zone)
+    told: dict[str, Any] = {"lab": visitor.lab, "query": query, "period": period, "now": visitor.now, "version": __version__}
+    if query.metric in HARDWARE_OF:
+        return render(request, "pages/explain_together.html", {"page": together_page(**told)})
+    if query.metric in HARDWARE_METRICS:
+        charged = embodied_page(params=request.GET.dict(), **told)
+        return render(request, "pages/explain_embodied.html", {"page": charged})
+    shown = explain_page(sight=sight_of(visitor.lab, visitor.user), params=request.GET.dict(), **told)
+    return render(request, "pages/explain.html", {"page": shown})
+
+
+@page()
+def ledger_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Download all ledger entries behind a figure."""
+    query = _of(_asked(request, visitor), USE_METRICS)
+
+    sight = sight_of(visitor.lab, visitor.user)
+
+    def lines() -> Iterator[tuple[Any, ...]]:
+        for row in entries(visitor.lab, query):
+            yield (
+                iso_hour(row["hour"]), row["device"], row["device_name"], row["hostname"], sight.consumer(row["consumer"]),
+                normal(row["run"], "run"), row["run_name"], row["project"],
+                EnergyQuality(row["energy_quality"]).name, ShareQuality(row["share_quality"]).name,
+                PlacementQuality(row["placement_quality"]).name, row["energy_mj"], row["pue_ppm"],
+                row["facility_energy_mj"], row["factor_ug_per_kwh"], row["emission_ug"],
+            )  # fmt: skip
+
+    head = (
+        "hour_utc", "device", "device_name", "node", "consumer", "run", "run_name", "project", "energy_quality",
+        "share_quality", "placement_quality", "energy_mj", "pue_ppm", "facility_energy_mj", "factor_ug_co2e_per_kwh",
+        "emission_ug_co2e",
+    )  # fmt: skip
+    return csv_response(f"{visitor.lab.slug}-{query.subject}-ledger", head, lines())
+
+
+def _of(query: FigureQuery, metrics: tuple[str, ...]) -> FigureQuery:
+    """Return the query if its rows are of this kind."""
+    if query.metric not in metrics:
+        raise InvalidInput(
+            f"{query.metric} has no such rows.", field="metric", hint=f"These are the rows of {', '.join(metrics)}."
+        )
+    return query
+
+
+@page()
+def charges_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Download all charges, or entries of the inventory, behind a figure of hardware."""
+    query = _of(_asked(request, visitor), HARDWARE_METRICS)
+    subject_of(visitor.lab, query)
+    lines = (
+        (
+            row["asset_id"], row["asset"], row["asset_kind"], row["kind"], row["project"], iso_hour(row["from_hour"]),
+            iso_hour(row["to_hour"]), row["amount_ug"], row["part_ug"],
+        )
+        for row in charge_rows(visitor.lab, query, visitor.now)
+    )  # fmt: skip
+    head = (
+        "asset_id", "asset", "asset_kind", "kind", "project", "from_utc", "to_utc", "amount_ug_co2e",
+        "in_period_ug_co2e",
+    )  # fmt: skip
+    return csv_response(f"{visitor.lab.slug}-{query.subject}-hardware", head, lines)

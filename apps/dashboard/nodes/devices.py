@@ -1,0 +1,86 @@
+"""One device: its energy, and in which nodes it was measured when."""
+
+from dataclasses import dataclass
+
+from apps.accounts.models import Lab
+from apps.carbon.figures.energy import Figure, figures_by
+from apps.carbon.figures.query import FigureQuery
+from apps.core.units import US_PER_HOUR
+from apps.dashboard.coverage import device_stays, device_times, time_shares
+from apps.dashboard.figures import Fig, Pair, Units, column_units, fig, pair, total
+from apps.dashboard.nodes.nodes import Covered, covered
+from apps.dashboard.overview.page import lab_query
+from apps.dashboard.periods import Period
+from apps.fleet.models import Device, Node
+from apps.ingest.choices import EnergyQuality
+
+
+@dataclass(frozen=True)
+class DeviceStayRow:
+    """The device in a node over whole hours, and all its energy in them. ``moved_with`` is set for hours in which it was
+    measured in two nodes; ``present``: it was last seen there."""
+
+    node: Node
+    moved_with: Node | None
+    from_us: int
+    to_us: int
+    energy: Fig
+    present: bool
+
+
+@dataclass(frozen=True)
+class DevicePage:
+    """One device over a period, and its whole history of nodes. The history's rows add up to ``total``."""
+
+    device: Device
+    period: Period
+    figures: Pair | None
+    qualities: list[str]
+    covered: Covered | None
+    stays: list[DeviceStayRow]
+    units: Units
+    total: Fig | None
+    nodes: int
+    facts: list[tuple[str, str]]
+
+
+def device_page(*, lab: Lab, device: Device, period: Period, now: int) -> DevicePage:
+    """Return one device. The number of queries does not depend on the number of rows."""
+    query = lab_query(lab, period).but(subject_kind="device", subject_key=device.key)
+    found = {quality: part for (quality,), part in figures_by(lab, query, ["quality"]).items()}
+    times = [time for time in device_times(lab, period.from_hour, period.to_hour, now) if time.device_id == device.pk]
+    stays = device_stays(device)
+    nodes = Node.objects.in_bulk({stay.node_id for stay in stays} | {stay.other_id for stay in stays if stay.other_id})
+    units = column_units([Figure(energy_mj=stay.energy_mj) for stay in stays])
+
+    def own(from_hour: int, to_hour: int, energy_mj: int) -> Fig:
+        asked = FigureQuery(
+            metric="energy_mj", from_hour=from_hour, to_hour=to_hour, basis=lab.basis, subject_kind="device",
+            subject_key=device.key,
+        )  # fmt: skip
+        return fig(asked, Figure(energy_mj=energy_mj), units.energy)
+
+    rows = [
+        DeviceStayRow(
+            nodes[stay.node_id],
+            nodes[stay.other_id] if stay.other_id is not None else None,
+            stay.from_hour * US_PER_HOUR,
+            stay.to_hour * US_PER_HOUR,
+            own(stay.from_hour, stay.to_hour, stay.energy_mj),
+            stay is stays[-1],
+        )
+        for stay in stays
+    ]
+    whole = sum(stay.energy_mj for stay in stays)
+    return DevicePage(
+        device=device,
+        period=period,
+        figures=pair(query, total(found.values())) if found else None,
+        qualities=[EnergyQuality(quality).name.lower() for quality in sorted(found)],
+        covered=covered(time_shares(times)),
+        stays=rows[::-1],
+        units=units,
+        total=own(stays[0].from_hour, stays[-1].to_hour, whole) if stays else None,
+        nodes=len(nodes),
+        facts=[(str(name), str(value)) for name, value in sorted(device.facts.items())],
+    )

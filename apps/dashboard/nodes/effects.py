@@ -1,0 +1,126 @@
+"""What recording a fact about places would change: computed from the facts as they would be, before anything is kept."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from apps.accounts.models import Lab
+from apps.carbon.factors import first_hour_of, priced_with, year_factors
+from apps.carbon.figures.energy import Figure, figures_by
+from apps.carbon.figures.query import FigureQuery, Span, changes, clipped, spans_by_node
+from apps.carbon.models import EmissionFactor
+from apps.core.intervals import merged
+from apps.core.units import END_HOUR, US_PER_HOUR, hour_of
+from apps.dashboard.figures import Fig, Units, WouldBe, column_units, fig, total, would_be
+from apps.dashboard.formatting import grams_per_kwh, pue
+from apps.fleet.calc import Places
+from apps.fleet.models import Node
+from apps.fleet.selectors import places_of
+
+
+@dataclass(frozen=True)
+class PriceChange:
+    """Energy from an hour on (until an hour; None: until something changes) is priced otherwise."""
+
+    from_us: int
+    to_us: int | None
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class EffectRow:
+    """One node's emissions since the first hour concerned: as they stand, and as they would be."""
+
+    node: Node
+    before: Fig
+    after: WouldBe
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What would change. No ``prices``: every hour keeps its PUE and factor. No ``rows``: no energy is concerned."""
+
+    prices: list[PriceChange]
+    since_us: int
+    rows: list[EffectRow]
+    units: Units
+    sum_before: WouldBe | None
+    sum_after: WouldBe | None
+
+
+def places_if(lab: Lab, change: Callable[[], object]) -> Places:
+    """Return the lab's places as they would be after ``change``, by making it and taking it back; its errors are raised."""
+    with transaction.atomic():
+        change()
+        after = places_of(lab)
+        transaction.set_rollback(True)
+    return after
+
+
+def effect_of(*, lab: Lab, after: Places, now: int) -> Effect:
+    """Return what would change if the lab's places were ``after``. The number of queries depends on no number of rows."""
+    before = places_of(lab)
+    factors = year_factors(lab, before, after)
+    old = spans_by_node(before, factors, before.stood, END_HOUR)
+    new = spans_by_node(after, factors, before.stood, END_HOUR)
+    concerned = sorted(node_id for node_id in before.stood if old[node_id] != new[node_id])
+    to_hour = hour_of(now) + 1
+    first_change = min(
+        (change.from_hour for node_id in concerned for change in changes(old[node_id], new[node_id])), default=0
+    )
+    first_energy = first_hour_of(concerned)
+    since = max(first_change, to_hour if first_energy is None else first_energy)
+    prices = _prices([(old[node_id], new[node_id]) for node_id in concerned], max(first_change, first_energy or 0))
+    if since >= to_hour:
+        return Effect(prices, since * US_PER_HOUR, [], column_units([]), None, None)
+    query = FigureQuery(metric="emission_ug", from_hour=since, to_hour=to_hour, basis=lab.basis)
+    stand = {str(key): part for (key,), part in figures_by(lab, query, ["node"]).items()}
+    would = priced_with(lab, {node_id: new[node_id] for node_id in concerned}, since, to_hour)
+    nodes = [node for node in Node.objects.filter(pk__in=would).order_by("hostname", "id") if str(node.uuid) in stand]
+    units = column_units([*(stand[str(node.uuid)] for node in nodes), *would.values()])
+    rows = [_row(query, node, stand[str(node.uuid)], would[node.pk], units) for node in nodes]
+    sums = len(rows) > 1
+    return Effect(
+        prices,
+        since * US_PER_HOUR,
+        rows,
+        units,
+        would_be(query, total(stand[str(node.uuid)] for node in nodes), units.emission) if sums else None,
+        would_be(query, total(would[node.pk] for node in nodes), units.emission) if sums else None,
+    )
+
+
+def _row(query: FigureQuery, node: Node, before: Figure, after: Figure, units: Units) -> EffectRow:
+    own = query.but(subject_kind="node", subject_key=str(node.uuid))
+    return EffectRow(node, fig(own, before, units.emission), would_be(own, after, units.emission))
+
+
+def _prices(pairs: Iterable[tuple[Sequence[Span], Sequence[Span]]], from_hour: int) -> list[PriceChange]:
+    """Return the changes between spans from an hour on, each once; one that lasts has no end."""
+    hours: dict[tuple[tuple[int, int | None], tuple[int, int | None]], list[tuple[int, int]]] = defaultdict(list)
+    for old, new in pairs:
+        for change in changes(clipped(old, from_hour, END_HOUR), clipped(new, from_hour, END_HOUR)):
+            hours[change.before.priced, change.after.priced].append((change.from_hour, change.to_hour))
+    found = [(start, end, *sides) for sides, listed in hours.items() for start, end in merged(listed)]
+    factors = EmissionFactor.objects.in_bulk({side[1] for sides in hours for side in sides if side[1] is not None})
+    return [
+        PriceChange(
+            start * US_PER_HOUR,
+            end * US_PER_HOUR if end < END_HOUR else None,
+            _words(before, factors),
+            _words(after, factors),
+        )
+        for start, end, before, after in sorted(found, key=lambda row: row[:2])
+    ]
+
+
+def _words(priced: tuple[int, int | None], factors: dict[int, EmissionFactor]) -> str:
+    """Return what prices energy: 'Germany 2025, 330 g/kWh, PUE 1.340'."""
+    pue_ppm, factor_id = priced
+    if factor_id is None:
+        return f"no factor, PUE {pue(pue_ppm)}"
+    factor = factors[factor_id]
+    return f"{factor.zone_name} {factor.year}, {grams_per_kwh(factor.ug_per_kwh)} g/kWh, PUE {pue(pue_ppm)}"

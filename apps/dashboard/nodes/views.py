@@ -1,0 +1,146 @@
+"""Nodes: the list, one node and the power of its rest, moving it to another site, enrolment."""
+
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect, QueryDict
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+
+from apps.catalog.selectors import host_powers
+from apps.core.errors import Conflict, InvalidInput, LabCarbonError
+from apps.dashboard.decorators import KEEPERS, Visitor, found, page
+from apps.dashboard.form_fields import chosen_site
+from apps.dashboard.nodes.effects import Effect, effect_of, places_if
+from apps.dashboard.nodes.nodes import node_page, nodes_page
+from apps.dashboard.nodes.placements import move_page
+from apps.dashboard.pages.dated import always, from_us
+from apps.dashboard.period_menu import chosen_period, period_menu
+from apps.fleet.models import Node
+from apps.fleet.selectors import node_of, sites_of, stays_of
+from apps.fleet.services import correct_place, issue_enrolment_code, move_node, set_static_power, undo_move
+
+MOST_WATTS = 100_000
+
+
+@page()
+def nodes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """List nodes with what came from them."""
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    shown = nodes_page(lab=visitor.lab, period=period, now=visitor.now)
+    return render(request, "pages/nodes.html", {"page": shown, "menu": period_menu(request, period)})
+
+
+@page("GET", "POST")
+def node(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
+    """Show one node; POST says what its rest draws."""
+    asked = found(node_of(visitor.lab, uuid), "node", "/nodes/")
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    error: LabCarbonError | None = None
+    if request.method == "POST":
+        visitor.needs(KEEPERS)
+        try:
+            set_static_power(node=asked, static_power_mw=_static_power(request), by=visitor.user, now=visitor.now)
+            messages.success(
+                request, f"The rest of {asked.hostname} is computed again for all its hours; this takes a moment."
+            )
+            return HttpResponseRedirect(f"/nodes/{asked.uuid}/#rest")
+        except LabCarbonError as wrong:
+            error = wrong
+    shown = node_page(lab=visitor.lab, node=asked, period=period, now=visitor.now)
+    context = {"page": shown, "menu": period_menu(request, period), "error": error}
+    return render(request, "pages/node.html", context, status=error.status if error else 200)
+
+
+def _static_power(request: HttpRequest) -> int | None:
+    """Return mW from the form: a default of the catalogue, a figure in W, or None for 'nobody knows'."""
+    choice = request.POST.get("choice", "own")
+    if choice == "unknown":
+        return None
+    for default in host_powers():
+        if default.kind == choice:
+            return default.static_mw
+    text = request.POST.get("watts", "").strip().replace(",", ".")
+    try:
+        watts = Decimal(text)
+        if not watts.is_finite() or not 0 <= watts <= MOST_WATTS:
+            raise InvalidOperation
+    except InvalidOperation as error:
+        hint = f"Write watts between 0 and {MOST_WATTS}, for example 45."
+        raise InvalidInput(f"{text[:40]!r} is not a power.", field="watts", hint=hint) from error
+    return int(watts * 1000)
+
+
+@page("GET", "POST")
+def move(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
+    """Show where a node stood, and with a question in the address what a move would change; POST records it."""
+    asked = found(node_of(visitor.lab, uuid), "node", "/nodes/")
+    data = request.POST if request.method == "POST" else request.GET
+    error: LabCarbonError | None = None
+    effect: Effect | None = None
+    if request.method == "POST" or "do" in data:
+        visitor.needs(KEEPERS)
+        try:
+            change, told = _move(data, visitor, asked)
+            if request.method == "POST":
+                change()
+                messages.success(request, f"{told} Its carbon is computed again in a moment.")
+                return HttpResponseRedirect(f"/nodes/{asked.uuid}/#place")
+            effect = effect_of(lab=visitor.lab, after=places_if(visitor.lab, change), now=visitor.now)
+        except LabCarbonError as wrong:
+            error = wrong
+    shown = move_page(lab=visitor.lab, node=asked, effect=effect, now=visitor.now)
+    context = {"page": shown, "error": error, "typed": data, "kept": data.items() if effect else ()}
+    return render(request, "pages/move.html", context, status=error.status if error else 200)
+
+
+def _move(data: QueryDict, visitor: Visitor, asked: Node) -> tuple[Callable[[], object], str]:
+    """Return what a form asks to record about a node's place, and how it is told when that is done."""
+    who: dict[str, Any] = {"by": visitor.user, "now": visitor.now}
+    if data.get("do") == "undo":
+        text = data.get("placement", "")
+        latest = [stay.placement for stay in stays_of(asked) if str(stay.placement.pk) == text]
+        if not latest:
+            raise Conflict("This move is not there any more.", hint="Load the page again to see where the node stood.")
+        return partial(undo_move, placement=latest[0], **who), f"The move to {latest[0].site} is withdrawn."
+    site = chosen_site(data, visitor)
+    if always(data):
+        return partial(correct_place, node=asked, site=site, **who), f"{asked.hostname} always stood at {site}."
+    begin = from_us(data, visitor)
+    return partial(move_node, node=asked, site=site, from_us=begin, **who), f"{asked.hostname} moves to {site}."
+
+
+@never_cache
+@page("GET", "POST")
+def enrol(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Make a one-time code that enrols a machine at a site, and show the two commands."""
+    code = ""
+    error: LabCarbonError | None = None
+    sites = list(sites_of(visitor.lab))
+    site = sites[0] if len(sites) == 1 else None
+    if request.method == "POST":
+        visitor.needs(KEEPERS)
+        try:
+            if len(sites) > 1:
+                site = chosen_site(request.POST, visitor)
+            code = issue_enrolment_code(lab=visitor.lab, site=site, by=visitor.user, now=visitor.now)
+        except LabCarbonError as wrong:
+            error = wrong
+    context = {
+        "code": code,
+        "site": site,
+        "sites": sites,
+        "error": error,
+        "enrol": f"labcarbon-collect enrol {settings.SITE_URL}",
+        "daemon": "labcarbon-collect daemon",
+    }
+    return render(request, "pages/enrol.html", context, status=error.status if error else 200)

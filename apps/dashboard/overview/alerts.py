@@ -1,0 +1,87 @@
+"""What needs a person: what no program can mend, each with the page or command that does."""
+
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from apps.accounts.models import Lab
+from apps.dashboard.figures import Fig, fig
+from apps.dashboard.formatting import duration
+from apps.dashboard.overview.energy_use import Charge
+from apps.fleet.models import Node
+from apps.fleet.selectors import SILENT_AFTER_US, measured_nodes, sites_without_zone
+from apps.ingest.selectors import quarantined
+from apps.trackers.mlflow.selectors import unanswering
+
+REASONS = {
+    "conflict": "other content under a key that is taken",
+    "clock": "the clock of the machine cannot be trusted",
+    "future": "measured later than now, by the clock of the machine",
+    "impossible": "more energy than the device can draw",
+    "overlap": "over time that is measured already",
+}
+_MOST = 5
+DOCTOR = "labcarbon-collect doctor"
+
+
+@dataclass(frozen=True)
+class Need:
+    """One thing to do. ``fig`` stands before the title, ``command`` after the text."""
+
+    title: str
+    text: str
+    href: str
+    go: str
+    fig: Fig | None = None
+    command: str = ""
+
+
+def _nodes(lab: Lab, now: int) -> list[Need]:
+    waiting = Q(last_push_us__lt=now - SILENT_AFTER_US) | Q(last_push_us__isnull=True, enrolled_us__lt=now - SILENT_AFTER_US)
+    silent = list(measured_nodes(lab).filter(waiting)[: _MOST + 1])
+    needs = [_silent(node, now) for node in silent[:_MOST]]
+    if len(silent) > _MOST:
+        needs.append(Need("More nodes are silent", "All of them are listed with their last push.", "/nodes/", "Nodes"))
+    return needs
+
+
+def _silent(node: Node, now: int) -> Need:
+    if node.last_push_us is None:
+        text = "It was enrolled and has not pushed yet. On that machine:"
+        return Need(f"{node.hostname} never sent anything", text, f"/nodes/{node.uuid}/", "Mend", command=DOCTOR)
+    title = f"{node.hostname} has been silent for {duration(now - node.last_push_us)}"
+    text = "What it used since then is unknown until it pushes again. On that machine:"
+    return Need(title, text, f"/nodes/{node.uuid}/", "Mend", command=DOCTOR)
+
+
+def needs_of(lab: Lab, charges: list[Charge], now: int) -> list[Need]:
+    """Return what needs a person, most pressing first. Five queries."""
+    needs = [
+        Need(
+            f"No grid zone is chosen for {site.name}",
+            "Its energy is counted, its carbon is not known.",
+            f"/sites/{site.pk}/",
+            "Choose",
+        )
+        for site in sites_without_zone(lab).exclude(kind="declared").order_by("name")[:_MOST]
+    ]
+    needs += _nodes(lab, now)
+    needs += [
+        Need(f"{server.name} does not answer", server.problem, f"/trackers/mlflow/{server.pk}/", "See")
+        for server in unanswering(lab)[:_MOST]
+    ]
+    for charge in charges:
+        if charge.key == "~unattributed" and charge.figure.energy_mj:
+            text = "Claim what is past; a rule for a user, an account or a machine decides what comes."
+            energy = fig(charge.query.but(metric="energy_mj"), charge.figure)
+            needs.append(Need("used, and no project known", text, charge.href, "Claim", energy))
+    for reason, (windows, _) in sorted(quarantined(lab).items()):
+        text = f"Kept, and not counted: {REASONS.get(reason, reason)}."
+        needs.append(Need(f"{windows} windows were set aside", text, "/nodes/#set-aside", "See"))
+    unknown_rest = list(measured_nodes(lab).filter(static_power_mw__isnull=True, virtual=False)[: _MOST + 1])
+    if unknown_rest:
+        names = ", ".join(node.hostname for node in unknown_rest[:_MOST]) + (" …" if len(unknown_rest) > _MOST else "")
+        text = "Fans, boards, disks and losses of the power supply are in no figure until somebody says what they draw."
+        href = f"/nodes/{unknown_rest[0].uuid}/#rest"
+        needs.append(Need(f"The rest of the node is unknown for {names}", text, href, "Say"))
+    return needs

@@ -1,0 +1,230 @@
+"""Energy over time and by who is charged: shared by the Overview and a project's page, so that they never differ."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from apps.accounts.models import Lab
+from apps.carbon.figures.energy import Figure, figures_by
+from apps.carbon.figures.query import FigureQuery, iso_hour
+from apps.dashboard.charts import Chart, Series, stacked
+from apps.dashboard.coverage import DeviceTime, covered_by_day, covered_by_hour, expected_between
+from apps.dashboard.explain.pricing import PRICING_GROUPS, Pricing, pricing_from
+from apps.dashboard.figures import Fig, fig, total
+from apps.dashboard.formatting import Unit, shown, unit_for
+from apps.dashboard.periods import Bucket, Period
+from apps.ingest.choices import EnergyQuality
+
+SPECIAL = {
+    "~idle": ("Idle", "s-idle", "on, and nobody using it"),
+    "~unattributed": ("Nobody claimed", "s-unattributed", "used, no project known"),
+    "~overhead": ("Rest of the node", "s-overhead", "all that has no meter"),
+}
+COLOURS = ("s1", "s2", "s3", "s4", "s5", "s6")
+
+
+@dataclass(frozen=True)
+class Charge:
+    """Who is charged: a project, or one of the three that are nobody's."""
+
+    key: str
+    name: str
+    colour: str
+    note: str
+    href: str
+    query: FigureQuery
+    figure: Figure
+
+
+@dataclass(frozen=True)
+class Use:
+    """The ledger of a subject over a period: by hour (or the first of a day), charge and quality; everything shown is a sum
+    of these."""
+
+    query: FigureQuery
+    parts: dict[tuple[int, str, int], Figure]
+
+    @cached_property
+    def whole(self) -> Figure:
+        return total(self.parts.values())
+
+    def by_charge(self) -> dict[str, Figure]:
+        groups: dict[str, list[Figure]] = defaultdict(list)
+        for (_, charge, _), part in self.parts.items():
+            groups[charge].append(part)
+        return {charge: total(parts) for charge, parts in groups.items()}
+
+    def by_quality(self) -> dict[str, Figure]:
+        groups: dict[str, list[Figure]] = defaultdict(list)
+        for (_, _, quality), part in self.parts.items():
+            groups[EnergyQuality(quality).name].append(part)
+        return {name: total(groups[name]) for name in EnergyQuality.names if name in groups}
+
+
+def use_of(lab: Lab, query: FigureQuery, stretch: str = "hour") -> Use:
+    """Return the use behind ``query``, by hour or by ``Period.stretch``. One query."""
+    return Use(query, figures_by(lab, query, [stretch, "charge", "quality"]))
+
+
+def priced_use(lab: Lab, query: FigureQuery, stretch: str) -> tuple[Use, Pricing]:
+    """Return the use behind ``query`` and what priced its emissions, from one pass over the ledger. Two queries."""
+    found = figures_by(lab, query, [stretch, *PRICING_GROUPS])
+    by_use: dict[tuple[int, str, int], list[Figure]] = defaultdict(list)
+    by_price: dict[tuple[Any, ...], list[Figure]] = defaultdict(list)
+    for (hour, quality, charge, factor, pue), part in found.items():
+        by_use[hour, charge, quality].append(part)
+        by_price[quality, charge, factor, pue].append(part)
+    use = Use(query, {key: total(parts) for key, parts in by_use.items()})
+    return use, pricing_from({key: total(parts) for key, parts in by_price.items()}, "emission_ug")
+
+
+def merged(use: Use, key: str) -> Use:
+    """Return the same use with all charges as one, called ``key``."""
+    groups: dict[tuple[int, str, int], list[Figure]] = defaultdict(list)
+    for (hour, _, quality), part in use.parts.items():
+        groups[hour, key, quality].append(part)
+    return Use(use.query, {place: total(parts) for place, parts in groups.items()})
+
+
+def charge_query(query: FigureQuery, key: str) -> FigureQuery:
+    """Return the query of one charge within a lab's ``query``."""
+    if key.startswith("~"):
+        return query.but(consumer=key[1:])
+    return query.but(subject_kind="project", subject_key=key)
+
+
+def charges(lab: Lab, use: Use, period: Period) -> list[Charge]:
+    """Return who is charged, projects by energy, then what is nobody's. Projects that used nothing are left out."""
+    names = dict(lab.projects.values_list("slug", "name"))
+    found = use.by_charge()
+    projects = sorted((key for key in found if not key.startswith("~")), key=lambda key: (-found[key].energy_mj, key))
+    listed = []
+    for i, key in enumerate(projects):
+        href = f"/projects/{key}/" + (f"?{period.query}" if period.query else "")
+        colour = COLOURS[i] if i < len(COLOURS) else "s-more"
+        listed.append(Charge(key, names.get(key, key), colour, "", href, charge_query(use.query, key), found[key]))
+    for key, (name, colour, note) in SPECIAL.items():
+        if key in found:
+            page = "/unattributed/" + (f"?{period.query}" if period.query else "")
+            href = page if key == "~unattributed" else "/nodes/"
+            listed.append(Charge(key, name, colour, note, href, charge_query(use.query, key), found[key]))
+    return listed
+
+
+@dataclass(frozen=True)
+class TwinRow:
+    """A line of a chart's table twin."""
+
+    label: str
+    cells: list[Fig | None]
+    unknown: str
+
+
+@dataclass(frozen=True)
+class Twin:
+    """The table twin of a stacked chart: every bar as a figure."""
+
+    heads: list[str]
+    unit: Unit
+    rows: list[TwinRow]
+    totals: list[Fig]
+    grain: str
+    of: str = "Energy"
+
+
+def _bucket_of(buckets: list[Bucket]) -> dict[int, int]:
+    return {hour: i for i, bucket in enumerate(buckets) for hour in range(bucket.from_hour, bucket.to_hour)}
+
+
+def in_buckets(use: Use, buckets: list[Bucket]) -> dict[tuple[int, str, str], Figure]:
+    """Return {(bucket, charge, quality): figure}."""
+    place = _bucket_of(buckets)
+    groups: dict[tuple[int, str, str], list[Figure]] = defaultdict(list)
+    for (hour, charge, quality), part in use.parts.items():
+        groups[place[hour], charge, EnergyQuality(quality).name].append(part)
+    return {key: total(parts) for key, parts in groups.items()}
+
+
+def unknown_shares(lab: Lab, period: Period, times: list[DeviceTime], now: int) -> list[float | None]:
+    """Return per bucket the share of expected device time without data (None: nothing was expected). One query."""
+    buckets = period.buckets()
+    hours = (covered_by_hour if period.stretch == "hour" else covered_by_day)(lab, period.from_hour, period.to_hour)
+    shares: list[float | None] = []
+    for bucket in buckets:
+        expected = expected_between(times, bucket.from_hour, bucket.to_hour, now)
+        known = sum(hours.get(hour, 0) for hour in range(bucket.from_hour, bucket.to_hour))
+        shares.append(max(0.0, 1 - known / expected) if expected else None)
+    return shares
+
+
+def use_chart(name: str, use: Use, listed: list[Charge], period: Period, unknown: list[float | None], summary: str) -> Chart:
+    """Return the stacked chart of ``listed`` charges by quality; projects beyond six share one colour and name."""
+    buckets = period.buckets()
+    cells = in_buckets(use, buckets)
+    unit = chart_unit(cells, buckets)
+    shown_as = {charge.key: charge for charge in listed}
+    values: dict[tuple[str, str, str, str], list[float]] = {}
+    for charge in listed:
+        title, href = ("Other projects", "/projects/") if charge.colour == "s-more" else (charge.name, charge.href)
+        for quality in EnergyQuality.names:
+            column = [cells.get((i, charge.key, quality), Figure()).energy_mj / unit.divisor for i in range(len(buckets))]
+            if not any(column):
+                continue
+            key = (title, shown_as[charge.key].colour, quality, href)
+            values[key] = [a + b for a, b in zip(values.get(key, [0.0] * len(buckets)), column, strict=True)]
+    return stacked(
+        name=name,
+        summary=summary,
+        labels=[bucket.label for bucket in buckets],
+        full_labels=[bucket.full_label for bucket in buckets],
+        edges=[iso_hour(bucket.from_hour) for bucket in buckets] + [iso_hour(buckets[-1].to_hour)],
+        unit=unit.name,
+        series=[Series(*key, column) for key, column in values.items()],
+        unknown=unknown,
+    )
+
+
+def chart_unit(cells: dict[tuple[int, str, str], Figure], buckets: list[Bucket]) -> Unit:
+    """Return the unit of a chart: fit for its highest bar."""
+    heights: dict[int, int] = defaultdict(int)
+    for (bucket, _, _), part in cells.items():
+        heights[bucket] += part.energy_mj
+    return unit_for("energy_mj", heights.values())
+
+
+def use_twin(use: Use, listed: list[Charge], period: Period, unknown: list[float | None]) -> Twin:
+    """Return the table twin: a row per bucket, a column per charge, and the sum."""
+    buckets = period.buckets()
+    cells = in_buckets(use, buckets)
+    unit = chart_unit(cells, buckets)
+    by_cell: dict[tuple[int, str], list[Figure]] = defaultdict(list)
+    for (place, charge, _), part in cells.items():
+        by_cell[place, charge].append(part)
+    rows = []
+    for i, bucket in enumerate(buckets):
+        span: dict[str, Any] = {"from_hour": bucket.from_hour, "to_hour": bucket.to_hour}
+        found = [by_cell.get((i, charge.key)) for charge in listed]
+        row = [
+            fig(charge.query.but(**span), total(parts), unit) if parts else None
+            for charge, parts in zip(listed, found, strict=True)
+        ]
+        known = [part for parts in found if parts for part in parts]
+        row.append(fig(use.query.but(**span), total(known), unit) if known else None)
+        gap = unknown[i] or 0.0
+        rows.append(TwinRow(bucket.full_label, row, f"{gap:.0%}" if gap > 0.005 else ""))
+    totals = [fig(charge.query, charge.figure, unit) for charge in listed] + [fig(use.query, use.whole, unit)]
+    return Twin([charge.name for charge in listed], unit, rows, totals, period.grain)
+
+
+def chart_summary(use: Use, listed: list[Charge], period: Period) -> str:
+    """Return what the chart shows in one sentence."""
+    if not listed:
+        return "Nothing was measured in this period."
+    top = max(listed, key=lambda charge: charge.figure.energy_mj)
+    unit = unit_for("energy_mj", [use.whole.energy_mj])
+    grain = {"hour": "Hourly", "day": "Daily", "week": "Weekly"}[period.grain]
+    return (
+        f"{grain} energy, {period.label}: {shown(use.whole.energy_mj, unit)} {unit.name} in all, "
+        f"most of it {top.name} ({shown(top.figure.energy_mj, unit)} {unit.name})."
+    )

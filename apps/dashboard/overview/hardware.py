@@ -1,0 +1,209 @@
+"""Hardware beside use: what a lab or a project caused by both, by who is charged, and over time."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from apps.accounts.models import Lab
+from apps.assets.choices import ChargeKind
+from apps.carbon.figures.combined import Answer
+from apps.carbon.figures.embodied import Coverage, Embodied, coverage, embodied, embodied_in
+from apps.carbon.figures.energy import Figure
+from apps.carbon.figures.query import ALLOCATION, INVENTORY, NOT_TOLD, TOGETHER, FigureQuery, iso_hour
+from apps.dashboard.charts import Chart, Series, stacked
+from apps.dashboard.figures import Fig, amount_fig, carbon_fig, entered_fig, fig
+from apps.dashboard.formatting import Unit, unit_for
+from apps.dashboard.overview.energy_use import COLOURS, SPECIAL, Charge, Twin, TwinRow
+from apps.dashboard.periods import Period
+
+SPECIAL_HARDWARE = {
+    "~held": ("Held by the lab", "s-held", "hardware without a meter"),
+    "~unmeasured": ("Off or not measured", "s-off", "hardware with a meter"),
+    "~lent": ("Lent outside the projects", "s-held", ""),
+    "~end_of_life": ("End of life, against the estimate", "s-lost", "at disposal"),
+    "~written_off": ("Written off", "s-lost", "at disposal"),
+}
+
+
+@dataclass(frozen=True)
+class Caused:
+    """What one line caused: by use (None: it used nothing), by hardware (None: it bears nothing), by both."""
+
+    use: Fig | None
+    hardware: Fig | None
+    together: Fig
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What a lab (or a project) caused by use and hardware; ``cells``: by stretch of time, its number, and charge.
+    ``bought``: the other ledger, never added; None: nothing was bought."""
+
+    query: FigureQuery
+    cells: dict[tuple[int, str], Embodied]
+    covered: Coverage
+    unit: Unit
+    whole: Caused
+    headline: Caused
+    bought: Fig | None
+    known: str
+
+    @cached_property
+    def by_charge(self) -> dict[str, Embodied]:
+        found: dict[str, Embodied] = defaultdict(Embodied)
+        for (_, charge), part in self.cells.items():
+            found[charge] += part
+        return dict(found)
+
+
+def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int, period: Period | None = None) -> Hardware | None:
+    """Return the hardware beside a use, by the bars of a chart of ``period`` if there is one; None where the lab has no
+    asset. Four queries."""
+    if not lab.assets.exists():
+        return None
+    asked = query.but(metric=ALLOCATION)
+    cells = embodied_in(lab, asked, _edges(period) if period else asked.hours, now)
+    covered = coverage(lab, asked, now)
+    whole = sum(cells.values(), Embodied())
+    unit = unit_for(TOGETHER, [used.emission_ug + whole.embodied_ug], column=True)
+    bought = query.but(metric=INVENTORY)
+
+    return Hardware(
+        query=query,
+        cells=cells,
+        covered=covered,
+        unit=unit,
+        whole=_caused(query, used, whole, covered, unit),
+        headline=_caused(query, used, whole, covered, None),
+        bought=entered_fig(Answer(bought, hardware=embodied(lab, bought, now), coverage=covered)),
+        known=f"{covered.known} of {covered.assets} asset{'' if covered.assets == 1 else 's'} "
+        f"{'has' if covered.assets == 1 else 'have'} a known figure",
+    )
+
+
+def _caused(query: FigureQuery, used: Figure, borne: Embodied, covered: Coverage | None, unit: Unit | None) -> Caused:
+    """Return a line's figures; ``covered`` None: what is not known is told with the sum."""
+    emission, hardware = query.but(metric="emission_ug"), query.but(metric=ALLOCATION)
+    return Caused(
+        fig(emission, used, unit),
+        carbon_fig(Answer(hardware, hardware=borne, coverage=covered), unit),
+        carbon_fig(Answer(query.but(metric=TOGETHER), used, borne, covered), unit),
+    )
+
+
+def charge_query(query: FigureQuery, key: str) -> FigureQuery:
+    """Return the question of one charge of a lab, the same for use and hardware."""
+    if key.startswith("~"):
+        return query.but(consumer=key[1:], project=NOT_TOLD)
+    return query.but(subject_kind="project", subject_key=key)
+
+
+def caused(hardware: Hardware, charge: Charge) -> Caused:
+    """Return what one charge caused; the lines add up to the whole."""
+    query = charge_query(hardware.query, charge.key)
+    borne = hardware.by_charge.get(charge.key)
+    line = _caused(query, charge.figure, borne or Embodied(), None, hardware.unit)
+    used = fig(charge.query.but(metric="emission_ug"), charge.figure, hardware.unit) if charge.figure.entries else None
+    return Caused(used, line.hardware if borne else None, line.together)
+
+
+def all_charges(lab: Lab, hardware: Hardware | None, listed: list[Charge], period: Period) -> list[Charge]:
+    """Return who is charged for use or hardware: those of ``listed``, projects with hardware alone, then nobody's."""
+    if hardware is None:
+        return listed
+    seen = {charge.key for charge in listed}
+    names = dict(lab.projects.values_list("slug", "name"))
+    more = [key for key in sorted(hardware.by_charge) if key not in seen]
+    suffix = f"?{period.query}" if period.query else ""
+    projects = [charge for charge in listed if not charge.key.startswith("~")]
+    for key in (key for key in more if not key.startswith("~")):
+        colour = COLOURS[len(projects)] if len(projects) < len(COLOURS) else "s-more"
+        projects.append(_charge(hardware, key, names.get(key, key), colour, "", f"/projects/{key}/{suffix}"))
+    nobody = {charge.key: charge for charge in listed if charge.key.startswith("~")}
+    for key in (key for key in more if key.startswith("~")):
+        name, colour, note = {**SPECIAL, **SPECIAL_HARDWARE}[key]
+        nobody[key] = _charge(hardware, key, name, colour, note, "/assets/")
+    order = [*SPECIAL, *SPECIAL_HARDWARE]
+    return [*projects, *(nobody[key] for key in order if key in nobody)]
+
+
+def _charge(hardware: Hardware, key: str, name: str, colour: str, note: str, href: str) -> Charge:
+    return Charge(key, name, colour, note, href, charge_query(hardware.query, key), Figure())
+
+
+def _edges(period: Period) -> list[int]:
+    buckets = period.buckets()
+    return [*(bucket.from_hour for bucket in buckets), buckets[-1].to_hour]
+
+
+def _unit(hardware: Hardware) -> Unit:
+    """Return the unit that fits the highest bar."""
+    heights: dict[int, int] = defaultdict(int)
+    for (place, _), part in hardware.cells.items():
+        heights[place] += part.embodied_ug
+    return unit_for(ALLOCATION, heights.values())
+
+
+def _bearing(hardware: Hardware, listed: list[Charge]) -> list[Charge]:
+    return [charge for charge in listed if charge.key in hardware.by_charge]
+
+
+def hardware_chart(hardware: Hardware | None, listed: list[Charge], period: Period) -> Chart | None:
+    """Return the chart of the hardware of ``period`` by project; None where nothing is borne."""
+    if hardware is None or not hardware.by_charge:
+        return None
+    cells, unit = hardware.cells, _unit(hardware)
+    bearing, buckets = _bearing(hardware, listed), period.buckets()
+    top = max(bearing, key=lambda charge: hardware.by_charge[charge.key].embodied_ug)
+    series = [
+        Series(
+            charge.name, charge.colour, "SPREAD", charge.href,
+            [cells.get((i, charge.key), Embodied()).embodied_ug / unit.divisor for i in range(len(buckets))],
+        )
+        for charge in bearing
+    ]  # fmt: skip
+    return stacked(
+        name="hardware-by-project",
+        summary=f"Embodied carbon of hardware, {period.label}, most of it {top.name}.",
+        labels=[bucket.label for bucket in buckets],
+        full_labels=[bucket.full_label for bucket in buckets],
+        edges=[iso_hour(hour) for hour in (*(bucket.from_hour for bucket in buckets), buckets[-1].to_hour)],
+        unit=unit.name,
+        series=series,
+        unknown=[None] * len(buckets),
+    )
+
+
+def hardware_twin(hardware: Hardware, listed: list[Charge], period: Period) -> Twin:
+    """Return the table twin of that chart."""
+    cells, unit = hardware.cells, _unit(hardware)
+    bearing = _bearing(hardware, listed)
+    whole = hardware.query.but(metric=ALLOCATION)
+    asked = [charge_query(whole, charge.key) for charge in bearing]
+    rows = []
+    for i, bucket in enumerate(period.buckets()):
+        span: dict[str, Any] = {"from_hour": bucket.from_hour, "to_hour": bucket.to_hour}
+        found = [cells.get((i, charge.key)) for charge in bearing]
+        row: list[Fig | None] = [
+            amount_fig(query.but(**span), part.embodied_ug, unit) if part else None
+            for query, part in zip(asked, found, strict=True)
+        ]
+        known = [part.embodied_ug for part in found if part]
+        row.append(amount_fig(whole.but(**span), sum(known), unit) if known else None)
+        rows.append(TwinRow(bucket.full_label, row, ""))
+    totals = [
+        amount_fig(query, hardware.by_charge[charge.key].embodied_ug, unit)
+        for query, charge in zip(asked, bearing, strict=True)
+    ]
+    totals.append(amount_fig(whole, sum(part.embodied_ug for part in hardware.by_charge.values()), unit))
+    return Twin([charge.name for charge in bearing], unit, rows, totals, period.grain, "Hardware")
+
+
+def by_kind(lab: Lab, query: FigureQuery, now: int) -> list[tuple[str, Fig]]:
+    """Return why a subject bears hardware, largest first; the parts add up to its hardware. One query."""
+    asked = query.but(metric=ALLOCATION)
+    found = {kind: part.embodied_ug for (_, kind), part in embodied_in(lab, asked, asked.hours, now, by="kind").items()}
+    unit = unit_for(ALLOCATION, [sum(found.values())], column=True)
+    order = sorted(found, key=lambda kind: (-found[kind], kind))
+    return [(str(ChargeKind(kind).label), amount_fig(asked.but(consumer=kind), found[kind], unit)) for kind in order]

@@ -1,0 +1,268 @@
+"""The Overview: one sentence, what to trust, what it was, who used it, what needs a person."""
+
+from dataclasses import dataclass, field
+
+from apps.accounts.models import Lab
+from apps.carbon.figures.energy import Figure, figure
+from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.scopes import EMBODIED, SCOPE_NAMES, scope_of
+from apps.dashboard.charts import Chart
+from apps.dashboard.coverage import DeviceTime, device_times, time_shares
+from apps.dashboard.explain.pricing import Pricing, factor_text
+from apps.dashboard.figures import Fig, Pair, Units, column_units, fig, pair, percent_fig
+from apps.dashboard.formatting import percent, shares
+from apps.dashboard.overview.alerts import Need, needs_of
+from apps.dashboard.overview.energy_use import (
+    Charge,
+    Twin,
+    Use,
+    charges,
+    chart_summary,
+    priced_use,
+    unknown_shares,
+    use_chart,
+    use_of,
+    use_twin,
+)
+from apps.dashboard.overview.hardware import (
+    Caused,
+    Hardware,
+    all_charges,
+    caused,
+    hardware_chart,
+    hardware_of,
+    hardware_twin,
+)
+from apps.dashboard.periods import Period, day_text
+from apps.fleet.selectors import measured_nodes, silent_nodes
+
+COMPARABLE_IF_UNKNOWN_BELOW = 20  # a twentieth of the device time
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Shares of device time in words and widths, nodes that are silent, the factor used."""
+
+    measured: str
+    estimated: str
+    unknown: str
+    widths: dict[str, str]
+    silent: int
+    factor: str
+    factor_source: str
+    factor_href: str
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One headline figure; ``share`` is it in percent of all energy, ``note`` a plain remark."""
+
+    title: str
+    fig: Fig
+    note: str = ""
+    share: Fig | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the projects table; ``figures`` None: it used nothing, ``caused`` None: the lab has no asset."""
+
+    charge: Charge
+    figures: Pair | None
+    share: Fig | None
+    caused: Caused | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The energy of the period of the same length before, shown as a change: '12 % less than in the 30 days before'."""
+
+    fig: Fig
+    words: str
+
+
+@dataclass(frozen=True)
+class OverviewPage:
+    """All the Overview shows. ``measured`` is False while nothing ever arrived in this period."""
+
+    period: Period
+    since: str
+    measured: bool
+    nodes: int
+    headline: Pair
+    range_text: str
+    comparison: Comparison | None
+    trust: Trust
+    tiles: list[Tile]
+    units: Units
+    rows: list[Row]
+    totals: Pair
+    needs: list[Need]
+    chart: Chart
+    unknown_drawn: bool
+    hardware: Hardware | None
+    hardware_chart: Chart | None
+    heading: str = field(default="")
+
+
+def lab_query(lab: Lab, period: Period, metric: str = "energy_mj") -> FigureQuery:
+    """Return the whole lab's query over a period."""
+    return FigureQuery(
+        metric=metric, from_hour=period.from_hour, to_hour=period.to_hour, basis=lab.basis, profile=lab.profile
+    )
+
+
+def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> OverviewPage:
+    """Return the Overview of a period, read by a scope profile ('': the lab's). The number of queries does not depend on
+    the number of rows."""
+    use, pricing = priced_use(lab, lab_query(lab, period).but(profile=profile or lab.profile), period.stretch)
+    listed = charges(lab, use, period)
+    times = device_times(lab, period.from_hour, period.to_hour, now)
+    unknown = unknown_shares(lab, period, times, now)
+    units = column_units([use.whole])
+    whole = use.whole
+    hardware = hardware_of(lab, use.query, whole, now, period)
+    bearing = all_charges(lab, hardware, listed, period)
+    return OverviewPage(
+        period=period,
+        since=_since(period),
+        measured=bool(use.parts),
+        nodes=measured_nodes(lab).count(),
+        headline=pair(use.query, whole),
+        range_text=pricing.range_text,
+        comparison=_comparison(lab, period, whole, times, now),
+        trust=_trust(lab, times, pricing, use.query, now),
+        tiles=_tiles(listed, whole, use.query, pricing, hardware),
+        units=units,
+        rows=[_row(charge, units, whole, hardware) for charge in bearing],
+        totals=pair(use.query, whole, units),
+        needs=needs_of(lab, listed, now),
+        chart=use_chart("energy-by-project", use, listed, period, unknown, chart_summary(use, listed, period)),
+        unknown_drawn=any(share is not None and share > 0.005 for share in unknown),
+        hardware=hardware,
+        hardware_chart=hardware_chart(hardware, bearing, period),
+        heading=_heading(listed),
+    )
+
+
+def _row(charge: Charge, units: Units, whole: Figure, hardware: Hardware | None) -> Row:
+    used = bool(charge.figure.entries)
+    return Row(
+        charge,
+        pair(charge.query, charge.figure, units) if used else None,
+        percent_fig(charge.query, charge.figure.energy_mj, whole.energy_mj) if used else None,
+        caused(hardware, charge) if hardware else None,
+    )
+
+
+def overview_twin(*, lab: Lab, period: Period, now: int) -> Twin:
+    """Return the table twin of the Overview's chart."""
+    use = use_of(lab, lab_query(lab, period), period.stretch)
+    times = device_times(lab, period.from_hour, period.to_hour, now)
+    return use_twin(use, charges(lab, use, period), period, unknown_shares(lab, period, times, now))
+
+
+def overview_hardware_twin(*, lab: Lab, period: Period, now: int) -> Twin | None:
+    """Return the table twin of the Overview's chart of hardware; None where nothing is borne."""
+    use = use_of(lab, lab_query(lab, period), period.stretch)
+    hardware = hardware_of(lab, use.query, use.whole, now, period)
+    if hardware is None or not hardware.by_charge:
+        return None
+    return hardware_twin(hardware, all_charges(lab, hardware, charges(lab, use, period), period), period)
+
+
+def overview_rows(*, lab: Lab, period: Period) -> tuple[Use, list[Charge]]:
+    """Return the use and charges behind the Overview's CSV."""
+    use = use_of(lab, lab_query(lab, period))
+    return use, charges(lab, use, period)
+
+
+def _since(period: Period) -> str:
+    if period.preset == "24h":
+        return "In the last 24 hours"
+    if period.preset:
+        return f"Since {period.first_day.day} {period.first_day:%B}"
+    if period.first_day == period.last_day:
+        return f"On {day_text(period.last_day, year=True)}"
+    return f"From {day_text(period.first_day)} to {day_text(period.last_day, year=True)}"
+
+
+def _heading(listed: list[Charge]) -> str:
+    projects = [charge for charge in listed if not charge.key.startswith("~")]
+    if not listed:
+        return "Nothing arrived in this period"
+    top = max(listed, key=lambda charge: charge.figure.energy_mj)
+    if top.key == "~idle":
+        return "Most energy went to idle devices"
+    if top.key.startswith("~") or len(projects) < 2:
+        return "Energy by project"
+    return f"{top.name} used the most"
+
+
+def _known(times: list[DeviceTime]) -> bool:
+    """Return whether so little is unknown that energies can be compared."""
+    found = time_shares(times)
+    return found.unknown_us * COMPARABLE_IF_UNKNOWN_BELOW <= found.expected_us
+
+
+def _comparison(lab: Lab, period: Period, whole: Figure, times: list[DeviceTime], now: int) -> Comparison | None:
+    """Compare with the period before, if the lab was measured through both: else the change says nothing of its use."""
+    before = period.before
+    first_us = min((time.first_us for time in times), default=None)
+    if first_us is None or first_us > before.from_hour * 3_600_000_000 or not whole.energy_mj:
+        return None
+    if not _known(times) or not _known(device_times(lab, before.from_hour, before.to_hour, now)):
+        return None
+    query = lab_query(lab, before)
+    earlier = figure(lab, query)
+    if not earlier.energy_mj:
+        return None
+    change = whole.energy_mj - earlier.energy_mj
+    told = fig(query, earlier)
+    length = f"{period.days} days" if period.hours > 48 else f"{period.hours} hours"
+    number = percent(abs(change), earlier.energy_mj)
+    shown = Fig(query, told.value, number, "%", f"{told.exact} in the {length} before")
+    return Comparison(shown, f"{'less' if change < 0 else 'more'} energy than in the {length} before")
+
+
+def _trust(lab: Lab, times: list[DeviceTime], pricing: Pricing, query: FigureQuery, now: int) -> Trust:
+    found = time_shares(times)
+    parts = {"measured": found.measured_us, "estimated": found.estimated_us, "unknown": found.unknown_us}
+    factors = pricing.factors
+    return Trust(
+        **{name: percent(value, found.expected_us) for name, value in parts.items()},
+        widths={name: f"{width}%" for name, width in shares(parts).items()},
+        silent=silent_nodes(lab, now).count(),
+        factor=factor_text(factors[0]) if len(factors) == 1 else f"{len(factors)} emission factors" if factors else "",
+        factor_source=" · ".join(factor.source for factor in factors),
+        factor_href=f"/explain/?{query.but(metric='emission_ug').string()}#factor",
+    )
+
+
+def _tiles(
+    listed: list[Charge], whole: Figure, query: FigureQuery, pricing: Pricing, hardware: Hardware | None
+) -> list[Tile]:
+    found = {charge.key: charge for charge in listed}
+    emission = query.but(metric="emission_ug")
+    tiles = [
+        Tile("Electricity, location", fig(emission, whole), f"range {pricing.range_text}" if pricing.range_text else ""),
+        Tile("Energy", fig(query, whole), "as metered"),
+    ]
+    if whole.facility_energy_mj != whole.energy_mj:
+        tiles[1] = Tile("Energy", fig(query, whole), "as metered, before PUE")
+        facility = query.but(metric="facility_energy_mj")
+        tiles.append(Tile("Energy of the facility", fig(facility, whole), "with the site's PUE"))
+    if hardware is not None and hardware.headline.hardware is not None:
+        scope = SCOPE_NAMES[scope_of(query.profile, EMBODIED)].partition(":")[0]
+        tiles.append(Tile("Hardware, spread over use", hardware.headline.hardware, f"{scope}; {hardware.known}"))
+    for key, title in (
+        ("~idle", "Idle, nobody using it"),
+        ("~unattributed", "Nobody claimed"),
+        ("~overhead", "Rest of the node"),
+    ):
+        if key in found:
+            charge = found[key]
+            share = percent_fig(charge.query, charge.figure.energy_mj, whole.energy_mj)
+            note = "of all energy, modelled" if key == "~overhead" else "of all energy"
+            tiles.append(Tile(title, fig(charge.query, charge.figure), note, share))
+    return tiles

@@ -1,0 +1,72 @@
+"""The Overview, its live part, the table twin and CSV of its chart."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.shortcuts import render
+
+from apps.carbon.figures.query import iso_hour
+from apps.core.units import MJ_PER_KWH, UG_PER_KG
+from apps.dashboard.csv_response import csv_response
+from apps.dashboard.decorators import Visitor, page
+from apps.dashboard.overview.page import overview_hardware_twin, overview_page, overview_rows, overview_twin
+from apps.dashboard.period_menu import chosen_period, period_menu
+from apps.dashboard.profile_menu import chosen_profile
+from apps.ingest.choices import EnergyQuality
+
+ENERGY_HEAD = ("energy_mj", "energy_kwh", "emission_ug_co2e", "emission_kg_co2e", "without_factor_mj")
+
+
+@page()
+def overview(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Show the Overview; htmx gets only its live parts."""
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    shown = overview_page(lab=visitor.lab, period=period, now=visitor.now, profile=chosen_profile(request, visitor.lab))
+    template = "pages/overview_live.html" if request.headers.get("HX-Request") else "pages/overview.html"
+    return render(request, template, {"page": shown, "menu": period_menu(request, period)})
+
+
+@page()
+def overview_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Show the table twin of the Overview's chart, as a page or as a part of one."""
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    twin = overview_twin(lab=visitor.lab, period=period, now=visitor.now)
+    template = "components/twin.html" if request.headers.get("HX-Request") else "pages/twin.html"
+    return render(request, template, {"twin": twin, "menu": period_menu(request, period), "title": "Energy by project"})
+
+
+@page()
+def hardware_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Show the table twin of the Overview's chart of hardware, as a page or as a part of one."""
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    twin = overview_hardware_twin(lab=visitor.lab, period=period, now=visitor.now)
+    template = "components/twin.html" if request.headers.get("HX-Request") else "pages/twin.html"
+    return render(request, template, {"twin": twin, "menu": period_menu(request, period), "title": "Hardware by project"})
+
+
+@page()
+def overview_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Download the hours behind the Overview."""
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    use, charges = overview_rows(lab=visitor.lab, period=period)
+    names = {charge.key: charge.name for charge in charges}
+
+    def lines() -> Iterator[tuple[Any, ...]]:
+        for (hour, charge, quality), part in sorted(use.parts.items()):
+            yield (
+                iso_hour(hour), names[charge], charge, EnergyQuality(quality).name,
+                part.energy_mj, part.energy_mj / MJ_PER_KWH, part.emission_ug, part.emission_ug / UG_PER_KG,
+                part.without_factor_mj,
+            )  # fmt: skip
+
+    head = ("hour_utc", "charged_to", "charge_key", "energy_quality", *ENERGY_HEAD)
+    return csv_response(f"{visitor.lab.slug}-energy-by-project", head, lines())

@@ -1,0 +1,50 @@
+"""The period of a request, and the menu that changes it."""
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponseRedirect
+
+from apps.dashboard.decorators import Visitor
+from apps.dashboard.periods import PRESETS, Period, default_preset, from_days, parse_period
+
+_OWN = ("from", "to", "period", "first_day", "last_day", "page")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One period to choose."""
+
+    name: str
+    href: str
+    current: bool
+
+
+@dataclass(frozen=True)
+class PeriodMenu:
+    """The menu: presets, and a form of days that keeps the other parts of the address."""
+
+    period: Period
+    choices: list[Choice]
+    keep: list[tuple[str, str]]
+    query: str
+
+
+def chosen_period(request: HttpRequest, visitor: Visitor) -> Period | HttpResponseRedirect:
+    """Return the period of the address; a form's first and last day become from and to in the address."""
+    if "first_day" in request.GET or "last_day" in request.GET:
+        days = from_days(request.GET.get("first_day", ""), request.GET.get("last_day", ""))
+        kept = urlencode([(name, value) for name, value in request.GET.items() if name not in _OWN])
+        return HttpResponseRedirect(f"{request.path}?{days}" + (f"&{kept}" if kept else ""))
+    default = default_preset(visitor.lab.created_us, visitor.now)
+    return parse_period(request.GET.dict(), zone=visitor.zone, now=visitor.now, default=default)
+
+
+def period_menu(request: HttpRequest, period: Period) -> PeriodMenu:
+    """Return the menu for the page at hand."""
+    kept = [(name, str(value)) for name, value in request.GET.items() if name not in _OWN]
+    choices = [
+        Choice(words, f"{request.path}?{urlencode([('period', name), *kept])}", period.preset == name)
+        for name, words in PRESETS.items()
+    ]
+    return PeriodMenu(period, choices, kept, period.query)

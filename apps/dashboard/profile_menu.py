@@ -1,0 +1,41 @@
+"""The scope profile of a request: the address's, else the lab's; and the switch between them."""
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+
+from apps.accounts.models import Lab
+from apps.carbon.figures.scopes import PROFILE_NAMES, PROFILES
+from apps.core.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class ProfileChoice:
+    """One profile to read the page by."""
+
+    key: str
+    name: str
+    href: str
+    current: bool
+
+
+def chosen_profile(request: HttpRequest, lab: Lab) -> str:
+    """Return the profile of an address, or the lab's; InvalidInput for one that there is not."""
+    asked = request.GET.get("profile") or lab.profile
+    if asked not in PROFILES:
+        raise InvalidInput(
+            f"{asked[:40]!r} is not a scope profile.", field="profile", hint=f"Use one of {', '.join(PROFILES)}."
+        )
+    return asked
+
+
+def profile_choices(request: HttpRequest, lab: Lab) -> list[ProfileChoice]:
+    """Return the switch: the same address read by each profile. A scope belongs to one profile, so it is left out."""
+    asked = request.GET.get("profile")
+    current = asked if asked in PROFILES else lab.profile
+    kept = [(name, value) for name, values in request.GET.lists() for value in values if name not in ("profile", "scope")]
+    return [
+        ProfileChoice(key, PROFILE_NAMES[key], f"{request.path}?{urlencode([*kept, ('profile', key)])}", key == current)
+        for key in PROFILES
+    ]

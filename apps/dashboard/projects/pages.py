@@ -1,0 +1,222 @@
+"""Projects: the list, whose sum is the lab's, and one project."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from apps.accounts.models import Lab, Project
+from apps.attribution.calc import user_and_program
+from apps.carbon.figures.energy import Figure, figures_by
+from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.visibility import Sight
+from apps.dashboard.charts import Chart
+from apps.dashboard.explain.pricing import Pricing
+from apps.dashboard.figures import Fig, Pair, Units, column_units, pair, percent_fig, total
+from apps.dashboard.overview.energy_use import (
+    Charge,
+    Twin,
+    Use,
+    charges,
+    chart_summary,
+    merged,
+    priced_use,
+    use_chart,
+    use_of,
+    use_twin,
+)
+from apps.dashboard.overview.hardware import Caused, Hardware, all_charges, by_kind, caused, hardware_of
+from apps.dashboard.overview.page import lab_query
+from apps.dashboard.periods import Period
+from apps.runs.models import Run
+
+MOST_RUNS = 50
+MOST_PEOPLE = 30
+
+
+@dataclass(frozen=True)
+class ProjectRow:
+    """A line of the list. ``figures`` is None for a project of which nothing was measured in the period."""
+
+    name: str
+    slug: str
+    href: str
+    colour: str
+    note: str
+    figures: Pair | None
+    share: Fig | None
+    caused: Caused | None
+
+
+@dataclass(frozen=True)
+class ProjectsPage:
+    """The list of projects. ``hardware`` None: the lab has no asset."""
+
+    period: Period
+    units: Units
+    rows: list[ProjectRow]
+    totals: Pair | None
+    hardware: Hardware | None
+
+
+def projects_page(*, lab: Lab, period: Period, now: int) -> ProjectsPage:
+    """Return all projects and what is nobody's; the rows add up to the lab. A fixed number of queries."""
+    use = use_of(lab, lab_query(lab, period), period.stretch)
+    whole = use.whole
+    units = column_units([whole])
+    hardware = hardware_of(lab, use.query, whole, now)
+    listed = all_charges(lab, hardware, charges(lab, use, period), period)
+    rows = [_row(charge, units, whole.energy_mj, hardware) for charge in listed]
+    seen = {charge.key for charge in listed}
+    quiet = [
+        ProjectRow(project.name, project.slug, f"/projects/{project.slug}/", "", "", None, None, None)
+        for project in lab.projects.all()
+        if project.slug not in seen
+    ]
+    measured = [row for row in rows if row.slug]
+    nobody = [row for row in rows if not row.slug]
+    totals = pair(use.query, whole, units) if use.parts else None
+    return ProjectsPage(period, units, [*measured, *quiet, *nobody], totals, hardware)
+
+
+def _row(charge: Charge, units: Units, whole_mj: int, hardware: Hardware | None) -> ProjectRow:
+    slug = "" if charge.key.startswith("~") else charge.key
+    used = bool(charge.figure.entries)
+    return ProjectRow(
+        charge.name,
+        slug,
+        charge.href,
+        charge.colour,
+        charge.note,
+        pair(charge.query, charge.figure, units) if used else None,
+        percent_fig(charge.query, charge.figure.energy_mj, whole_mj) if used else None,
+        caused(hardware, charge) if hardware else None,
+    )
+
+
+@dataclass(frozen=True)
+class PersonUse:
+    """An OS user and what they used of the project; os_user '' are those who are not told, or not this visitor's to see."""
+
+    os_user: str
+    figures: Pair | None
+
+
+@dataclass(frozen=True)
+class RunUse:
+    """A run of the project and what it used in the period."""
+
+    run: Run | None
+    name: str
+    href: str
+    figures: Pair
+
+
+@dataclass(frozen=True)
+class ProjectPage:
+    """One project over a period."""
+
+    project: Project
+    period: Period
+    measured: bool
+    figures: Pair
+    figures_column: Pair
+    command: str
+    share: Fig | None
+    pricing: Pricing
+    qualities: list[tuple[str, Fig]]
+    chart: Chart | None
+    units: Units
+    runs: list[RunUse]
+    more: int
+    people: list[PersonUse]
+    hardware: Hardware | None
+    kinds: list[tuple[str, Fig]]
+
+
+def project_use(lab: Lab, project: Project, period: Period, stretch: str = "hour") -> tuple[Use, Charge]:
+    """Return a project's use of a period, by hour or by ``Period.stretch``, as one charge. One query."""
+    query = lab_query(lab, period).but(subject_kind="project", subject_key=project.slug)
+    use = merged(use_of(lab, query, stretch), "project")
+    return use, Charge("project", project.name, "s1", "", "", query, use.whole)
+
+
+def project_page(*, lab: Lab, project: Project, period: Period, sight: Sight, now: int) -> ProjectPage:
+    """Return one project. The number of queries does not depend on the number of rows."""
+    query = lab_query(lab, period).but(subject_kind="project", subject_key=project.slug)
+    found_use, pricing = priced_use(lab, query, period.stretch)
+    use = merged(found_use, "project")
+    whole = use.whole
+    charge = Charge("project", project.name, "s1", "", "", query, whole)
+    units = column_units([whole])
+    parts = figures_by(lab, query, ["run", "consumer"])
+    runs, more = _lines(lab, query, parts, units, sight)
+    lab_whole = total(figures_by(lab, lab_query(lab, period), ["quality"]).values())
+    blank: list[float | None] = [None] * len(period.buckets())
+    hardware = hardware_of(lab, query, whole, now)
+    return ProjectPage(
+        project=project,
+        period=period,
+        measured=bool(use.parts),
+        figures=pair(query, whole),
+        figures_column=pair(query, whole, units),
+        command=f"labcarbon-collect run --project {project.slug} -- python train.py",
+        share=percent_fig(query, whole.energy_mj, lab_whole.energy_mj) if lab_whole.energy_mj else None,
+        pricing=pricing,
+        qualities=[
+            (name.lower(), percent_fig(query.but(quality=name), part.energy_mj, whole.energy_mj))
+            for name, part in use.by_quality().items()
+        ],
+        chart=use_chart("project-use", use, [charge], period, blank, chart_summary(use, [charge], period))
+        if use.parts
+        else None,
+        units=units,
+        runs=runs,
+        more=more,
+        people=_people(lab, query, units, sight),
+        hardware=hardware,
+        kinds=by_kind(lab, query, now) if hardware else [],
+    )
+
+
+def _lines(
+    lab: Lab, query: FigureQuery, parts: dict[tuple[Any, ...], Figure], units: Units, sight: Sight
+) -> tuple[list[RunUse], int]:
+    """Return the largest runs and other uses of a project, and how many more there are."""
+    order = sorted(parts.items(), key=lambda item: (-item[1].energy_mj, str(item[0])))
+    listed = order[:MOST_RUNS]
+    uuids = [run for (run, _), _ in listed if run is not None]
+    runs = {str(run.uuid): run for run in Run.objects.filter(lab=lab, uuid__in=uuids).select_related("node")}
+    lines = [
+        _run_use(query, run, runs.get(run), part, units) if run else _other_use(query, consumer, part, units, sight)
+        for (run, consumer), part in listed
+    ]
+    return lines, len(order) - len(listed)
+
+
+def _run_use(query: FigureQuery, key: str, run: Run | None, part: Figure, units: Units) -> RunUse:
+    own = query.but(subject_kind="run", subject_key=key)
+    return RunUse(run, run.name if run else key, f"/runs/{key}/", pair(own, part, units))
+
+
+def _other_use(query: FigureQuery, consumer: str, part: Figure, units: Units, sight: Sight) -> RunUse:
+    """Return a use that is no run: a user's program that a rule or a claim brought here, or the share of idle energy."""
+    if consumer == "idle":
+        return RunUse(None, "Its share of idle energy", "/idle/", pair(query.but(consumer="idle_share"), part, units))
+    user, program = user_and_program(consumer)
+    name = f"{program} by {user}" if sight.of_os_user(user) and user else program or consumer
+    return RunUse(None, name, "", pair(query.but(use=consumer), part, units))
+
+
+def _people(lab: Lab, query: FigureQuery, units: Units, sight: Sight) -> list[PersonUse]:
+    """Return what each OS user used of a project, as far as the visitor may see it; the rest is one line."""
+    found = figures_by(lab, query, ["os_user"])
+    seen = [(user, part) for (user,), part in found.items() if user and sight.of_os_user(user)]
+    others = [part for (user,), part in found.items() if not user or not sight.of_os_user(user)]
+    seen.sort(key=lambda item: -item[1].energy_mj)
+    lines = [PersonUse(user, pair(query.but(os_user=user), part, units)) for user, part in seen[:MOST_PEOPLE]]
+    return [*lines, PersonUse("", None)] if others else lines
+
+
+def project_twin(*, lab: Lab, project: Project, period: Period) -> Twin:
+    """Return the table twin of a project's chart."""
+    use, charge = project_use(lab, project, period, period.stretch)
+    return use_twin(use, [charge], period, [None] * len(period.buckets()))

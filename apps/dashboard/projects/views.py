@@ -1,0 +1,101 @@
+"""Projects: the list with its form, one project, the table twin of its chart."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.shortcuts import render
+from django.utils.text import slugify
+
+from apps.accounts.models import Project
+from apps.accounts.selectors import project_by_slug
+from apps.accounts.services.labs import create_project
+from apps.artifacts.holds import holds_on
+from apps.carbon.figures.query import iso_hour
+from apps.carbon.figures.visibility import sight_of
+from apps.core.errors import InvalidInput, LabCarbonError
+from apps.core.units import MJ_PER_KWH, UG_PER_KG
+from apps.dashboard.csv_response import csv_response
+from apps.dashboard.decorators import WRITERS, Visitor, found, page
+from apps.dashboard.period_menu import chosen_period, period_menu
+from apps.dashboard.projects.pages import project_page, project_twin, project_use, projects_page
+from apps.ingest.choices import EnergyQuality
+
+
+@page("GET", "POST")
+def projects(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """List projects; POST makes one."""
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    error: LabCarbonError | None = None
+    name = request.POST.get("name", "").strip()
+    slug = request.POST.get("slug", "").strip()
+    if request.method == "POST":
+        visitor.needs(WRITERS)
+        try:
+            made = _create(visitor, name, slug)
+            messages.success(request, f"{made.name} is there. Charge work to it with --project {made.slug}.")
+            return HttpResponseRedirect(f"/projects/{made.slug}/")
+        except LabCarbonError as wrong:
+            error = wrong
+    shown = projects_page(lab=visitor.lab, period=period, now=visitor.now)
+    context = {"page": shown, "menu": period_menu(request, period), "error": error, "typed": {"name": name, "slug": slug}}
+    return render(request, "pages/projects.html", context, status=error.status if error else 200)
+
+
+def _create(visitor: Visitor, name: str, slug: str) -> Project:
+    if not name or len(name) > 200:
+        raise InvalidInput("A project needs a name of at most 200 characters.", field="name", hint="For example Cell Atlas.")
+    short = slug or slugify(name)[:60].strip("-")
+    if len(short) > 60:
+        raise InvalidInput("The short name is longer than 60 characters.", field="slug", hint="Shorten it.")
+    if not short:
+        raise InvalidInput("No short name can be made from this name.", field="slug", hint="Write one, such as cell-atlas.")
+    return create_project(lab=visitor.lab, slug=short, name=name, now=visitor.now, by=visitor.user)
+
+
+@page()
+def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBase:
+    """Show one project."""
+    asked = found(project_by_slug(visitor.lab, slug), "project", "/projects/")
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    sight = sight_of(visitor.lab, visitor.user)
+    shown = project_page(lab=visitor.lab, project=asked, period=period, sight=sight, now=visitor.now)
+    holds = holds_on(visitor.lab, visitor.now, project=asked)
+    return render(request, "pages/project.html", {"page": shown, "holds": holds, "menu": period_menu(request, period)})
+
+
+@page()
+def project_table(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBase:
+    """Show the table twin of a project's chart, as a page or as a part of one."""
+    asked = found(project_by_slug(visitor.lab, slug), "project", "/projects/")
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    twin = project_twin(lab=visitor.lab, project=asked, period=period)
+    template = "components/twin.html" if request.headers.get("HX-Request") else "pages/twin.html"
+    return render(
+        request, template, {"twin": twin, "menu": period_menu(request, period), "title": f"Energy of {asked.name}"}
+    )
+
+
+@page()
+def project_csv(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBase:
+    """Download the hours of a project."""
+    asked = found(project_by_slug(visitor.lab, slug), "project", "/projects/")
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    use, _ = project_use(visitor.lab, asked, period)
+    lines = (
+        (
+            iso_hour(hour), EnergyQuality(quality).name, part.energy_mj, part.energy_mj / MJ_PER_KWH, part.emission_ug,
+            part.emission_ug / UG_PER_KG, part.without_factor_mj,
+        )
+        for (hour, _, quality), part in sorted(use.parts.items())
+    )  # fmt: skip
+    head = (
+        "hour_utc", "energy_quality", "energy_mj", "energy_kwh", "emission_ug_co2e", "emission_kg_co2e", "without_factor_mj",
+    )  # fmt: skip
+    return csv_response(f"{asked.slug}-energy", head, lines)

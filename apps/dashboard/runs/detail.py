@@ -1,0 +1,163 @@
+"""One run: its figures, its power over time, who and where, what it did."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from apps.accounts.models import Lab
+from apps.carbon.figures.energy import Figure, figures_by
+from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.visibility import Sight
+from apps.core.clock import utc
+from apps.core.units import US_PER_HOUR, US_PER_S
+from apps.dashboard.charts import Chart, power
+from apps.dashboard.contexts.run_artifacts import RunArtifacts, run_artifacts
+from apps.dashboard.contexts.run_codecarbon import CodeCarbonTold, codecarbon_told
+from apps.dashboard.contexts.run_mlflow import MlflowTold, mlflow_told
+from apps.dashboard.explain.pricing import Pricing
+from apps.dashboard.figures import Fig, Pair, pair, percent_fig
+from apps.dashboard.formatting import duration
+from apps.dashboard.overview.energy_use import Charge, Twin, merged, priced_use, use_twin
+from apps.dashboard.periods import Period
+from apps.dashboard.runs.facts import RunFacts, run_facts
+from apps.dashboard.runs.list import run_hours, took
+from apps.ingest.choices import EnergyQuality
+from apps.ingest.selectors import run_windows
+from apps.preflight.finding_selectors import finding_of
+from apps.preflight.models import Repeat
+from apps.runs.models import Run
+
+MOST_POINTS = 500
+GAP_US = 150 * US_PER_S  # more than two missed windows of a minute
+
+
+@dataclass(frozen=True)
+class RunDevice:
+    """A device a run used: how its energy was measured, for how long."""
+
+    name: str
+    quality: str
+    known: str
+    util: str
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """One run."""
+
+    run: Run
+    who: str
+    account: str
+    period: Period
+    took: str
+    figures: Pair
+    measured: bool
+    pricing: Pricing
+    qualities: list[tuple[str, Fig]]
+    idle: Fig | None
+    idle_of: str
+    devices: list[RunDevice]
+    chart: Chart | None
+    twin: Twin | None
+    facts: RunFacts
+    codecarbon: CodeCarbonTold | None
+    mlflow: MlflowTold | None
+    finding: Repeat | None
+    artifacts: RunArtifacts
+    command: str
+
+
+def _merged_points(windows: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
+    """Return at most MOST_POINTS (start, end, mJ), neighbours added up."""
+    step = -(-len(windows) // MOST_POINTS)
+    points = []
+    for i in range(0, len(windows), step):
+        part = windows[i : i + step]
+        points.append((part[0]["start_us"], part[-1]["end_us"], sum(window["energy_mj"] for window in part)))
+    return points
+
+
+def _curve(windows: list[dict[str, Any]], period: Period) -> tuple[list[str], list[float | None]]:
+    """Return times (lab's zone) and W of one device; a gap in the windows is a None."""
+    times: list[str] = []
+    watts: list[float | None] = []
+    last_end = 0
+
+    def at(time_us: int) -> str:
+        return utc(time_us).astimezone(period.zone).strftime("%Y-%m-%dT%H:%M:%S")
+
+    for start, end, energy_mj in _merged_points(windows):
+        if last_end and start - last_end > GAP_US:
+            times.append(at(last_end))
+            watts.append(None)
+        value = round(energy_mj / 1000 / ((end - start) / US_PER_S), 3)
+        times += [at(start), at(end)]
+        watts += [value, value]
+        last_end = end
+    return times, watts
+
+
+def _device(name: str, windows: list[dict[str, Any]]) -> RunDevice:
+    known_us = sum(window["end_us"] - window["start_us"] for window in windows)
+    worst = max(window["energy_quality"] for window in windows)
+    used = [(w["util_mean_pm"], w["end_us"] - w["start_us"]) for w in windows if w["util_mean_pm"] is not None]
+    weight = sum(length for _, length in used)
+    util = f"{sum(value * length for value, length in used) / weight / 10:.0f} %" if weight else "not told"
+    return RunDevice(name, EnergyQuality(worst).name.lower(), duration(known_us), util)
+
+
+def _idle(lab: Lab, run: Run, query: FigureQuery) -> Fig | None:
+    """Return the idle share of the run's node in the hours of the run."""
+    if run.node is None:
+        return None
+    node = query.but(subject_kind="node", subject_key=str(run.node.uuid))
+    found = figures_by(lab, node, ["charge"])
+    whole = sum(part.energy_mj for part in found.values())
+    idle = found.get(("~idle",), Figure())
+    return percent_fig(node.but(consumer="idle"), idle.energy_mj, whole) if whole else None
+
+
+def run_page(*, lab: Lab, run: Run, zone: Any, now: int, sight: Sight, metric: str = "") -> RunPage:
+    """Return one run, with the curve of ``metric``."""
+    by_device: dict[str, list[dict[str, Any]]] = {}
+    for window in run_windows(lab, run.uuid):
+        by_device.setdefault(window["device_name"] or window["device"], []).append(window)
+    start, end = run_hours(run, now)
+    listed = [window for windows in by_device.values() for window in windows]
+    if listed:
+        start = min(start, min(window["start_us"] for window in listed) // US_PER_HOUR)
+        end = max(end, -(-max(window["end_us"] for window in listed) // US_PER_HOUR))
+    period = Period(start, end, zone)
+    query = FigureQuery(
+        metric="energy_mj", from_hour=start, to_hour=end, subject_kind="run", subject_key=str(run.uuid), basis=lab.basis
+    )
+    found_use, pricing = priced_use(lab, query, period.stretch)
+    use = merged(found_use, "run")
+    whole = use.whole
+    curves = [(name, *_curve(windows, period)) for name, windows in by_device.items()]
+    summary = f"Power of {run.name} over time, per device, in W. Gaps are times nobody measured."
+    charge = Charge("run", "This run", "s1", "", "", query, whole)
+    return RunPage(
+        run=run,
+        who=sight.user_of(run),
+        account=run.user.get_username() if run.user and sight.of_person(run.user_id) else "",
+        period=period,
+        took=took(run, now),
+        figures=pair(query, whole),
+        measured=bool(use.parts),
+        pricing=pricing,
+        qualities=[
+            (name.lower(), percent_fig(query.but(quality=name), part.energy_mj, whole.energy_mj))
+            for name, part in use.by_quality().items()
+        ],
+        idle=_idle(lab, run, query),
+        idle_of=run.node.hostname if run.node else "",
+        devices=[_device(name, windows) for name, windows in by_device.items()],
+        chart=power(name="run-power", summary=summary, devices=curves) if curves else None,
+        twin=use_twin(use, [charge], period, [None] * len(period.buckets())) if use.parts else None,
+        facts=run_facts(run, metric),
+        codecarbon=codecarbon_told(run),
+        mlflow=mlflow_told(run),
+        finding=finding_of(run),
+        artifacts=run_artifacts(run),
+        command=" ".join(str(word) for word in run.command),
+    )

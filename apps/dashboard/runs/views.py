@@ -1,0 +1,91 @@
+"""Runs: the list, its CSV, some side by side, and one run."""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import render
+
+from apps.artifacts.holds import holds_on
+from apps.carbon.figures.visibility import sight_of
+from apps.core.clock import utc
+from apps.core.units import MJ_PER_KWH, UG_PER_KG
+from apps.dashboard.contexts.run_columns import asked_columns
+from apps.dashboard.contexts.run_filters import runs_filtered
+from apps.dashboard.csv_response import csv_response
+from apps.dashboard.decorators import Visitor, found, page
+from apps.dashboard.runs.compare import asked_runs, compare_page, compare_rows
+from apps.dashboard.runs.detail import run_page
+from apps.dashboard.runs.list import RunRow, run_rows, runs_page
+from apps.runs.selectors import run_of
+
+CHUNK = 500
+
+
+@page()
+def runs(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """List runs; filters and sort live in the address."""
+    sight = sight_of(visitor.lab, visitor.user)
+    shown = runs_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now, sight=sight)
+    return render(request, "pages/runs.html", {"page": shown})
+
+
+def _line(row: RunRow) -> tuple[Any, ...]:
+    run, figures = row.run, row.figures
+    energy = figures.energy.value if figures else None
+    emission = figures.emission.value if figures and not figures.emission.missing else None
+    return (
+        run.uuid, run.name, run.charged_project.slug if run.charged_project else None, run.state, row.who, run.host,
+        utc(run.started_us).isoformat(), utc(run.ended_us).isoformat() if run.ended_us is not None else None, run.exit_code,
+        energy, None if energy is None else energy / MJ_PER_KWH,
+        emission, None if emission is None else emission / UG_PER_KG,
+    )  # fmt: skip
+
+
+@page()
+def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Download the runs that the filters leave. Empty: not measured, or no factor."""
+    sight = sight_of(visitor.lab, visitor.user)
+    listed, filters = runs_filtered(visitor.lab, request.GET.dict(), sight)
+    columns = asked_columns(filters["columns"])
+
+    def lines() -> Iterator[tuple[Any, ...]]:
+        total = listed.count()
+        for start in range(0, total, CHUNK):
+            for row in run_rows(visitor.lab, list(listed[start : start + CHUNK]), visitor.now, sight, columns)[0]:
+                yield (*_line(row), *row.chosen)
+
+    head = (
+        "run", "name", "project", "state", "os_user", "host", "started_utc", "ended_utc", "exit_code", "energy_mj",
+        "energy_kwh", "emission_ug_co2e", "emission_kg_co2e", *columns,
+    )  # fmt: skip
+    return csv_response(f"{visitor.lab.slug}-runs", head, lines())
+
+
+@page()
+def compare(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Show runs side by side; which ones lives in the address."""
+    runs_ = asked_runs(visitor.lab, request.GET.getlist("run"))
+    sight = sight_of(visitor.lab, visitor.user)
+    shown = compare_page(lab=visitor.lab, runs=runs_, now=visitor.now, sight=sight)
+    return render(request, "pages/compare.html", {"page": shown})
+
+
+@page()
+def compare_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Download a comparison: a line a part, a column a run."""
+    runs_ = asked_runs(visitor.lab, request.GET.getlist("run"))
+    head = ("part", "name", "alike", *(str(run.uuid) for run in runs_))
+    return csv_response(f"{visitor.lab.slug}-runs-compared", head, compare_rows(runs_))
+
+
+@page()
+def run(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
+    """Show one run."""
+    asked = found(run_of(visitor.lab, uuid), "run", "/runs/")
+    sight = sight_of(visitor.lab, visitor.user)
+    shown = run_page(
+        lab=visitor.lab, run=asked, zone=visitor.zone, now=visitor.now, sight=sight, metric=request.GET.get("metric", "")
+    )
+    return render(request, "pages/run.html", {"page": shown, "holds": holds_on(visitor.lab, visitor.now, run=asked)})

@@ -1,0 +1,149 @@
+"""Writes that span apps: setting up, and choosing a zone by what a person types."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from apps.accounts import selectors as accounts
+from apps.accounts.choices import CodePurpose
+from apps.accounts.models import Lab, Membership, User
+from apps.accounts.services.invitations import accept_invitation
+from apps.accounts.services.labs import checked_lab_name, checked_time_zone, create_lab, spend_code
+from apps.carbon.figures.energy import zones
+from apps.core.errors import Conflict, InvalidInput
+from apps.fleet.choices import SiteKind
+from apps.fleet.models import Site
+from apps.fleet.services import create_site
+
+SITE_KINDS = [(kind.value, kind.label) for kind in SiteKind if kind != SiteKind.DECLARED]
+
+
+@dataclass(frozen=True)
+class SetUp:
+    """What set-up made. ``note`` says what is still missing ('' if nothing is)."""
+
+    user: User
+    lab: Lab
+    site: Site
+    note: str
+
+
+def zone_label(code: str, name: str) -> str:
+    """Return a zone as it is offered and typed: 'Germany (DE)'."""
+    return f"{name} ({code})"
+
+
+def zone_code(text: str) -> str:
+    """Return the zone that a code, a name or a label names, '' for none; an unknown one is told its neighbours."""
+    wanted = text.strip()
+    if not wanted:
+        return ""
+    known = zones()
+    if not known:
+        raise InvalidInput(
+            "No emission factors are loaded, so no zone can be chosen yet.",
+            field="zone",
+            hint="Leave the zone out; start with `make run`, which loads the factors, and choose it later.",
+        )
+    spellings: dict[str, str] = {}
+    for code, name in known:
+        for spelling in (name, zone_label(code, name), code):
+            spellings[spelling.casefold()] = code
+    if wanted.casefold() in spellings:
+        return spellings[wanted.casefold()]
+    near = get_close_matches(wanted.casefold(), list(spellings), n=8, cutoff=0.45)
+    labels = dict(known)
+    offered = list(dict.fromkeys(zone_label(spellings[key], labels[spellings[key]]) for key in near))[:4]
+    hint = f"Did you mean {', '.join(offered)}?" if offered else "Write a country such as Germany, or its code DE."
+    raise InvalidInput(f"{wanted[:60]!r} is not a grid zone with a factor.", field="zone", hint=hint)
+
+
+def new_user(username: str, password: str) -> User:
+    """Make an account; '' for a password leaves it without one."""
+    user = User(username=username.strip())
+    try:
+        user.clean_fields(exclude=["password"])
+        user.validate_unique()
+    except ValidationError as error:
+        message = error.message_dict.get("username", error.messages)[0]
+        raise InvalidInput(message, field="username", hint="For example ada or ada.lovelace.") from error
+    if password:
+        try:
+            validate_password(password, user)
+        except ValidationError as error:
+            raise InvalidInput(" ".join(error.messages), field="password", hint="Choose a longer one, or none.") from error
+        user.set_password(password)
+    else:
+        user.set_unusable_password()
+    user.save()
+    return user
+
+
+@transaction.atomic
+def set_up(
+    *,
+    lab_name: str,
+    username: str,
+    password: str,
+    zone: str,
+    site_kind: str,
+    time_zone: str,
+    now: int,
+    code: str | None = None,
+) -> SetUp:
+    """Make the first user, their lab with the project demo, and its site. ``code`` None: asked for on the server itself.
+
+    Nothing is written, and the code is not spent, unless all of it is right. ``zone`` '' is allowed: energy is counted,
+    carbon is unknown until somebody chooses.
+    """
+    if accounts.set_up():
+        raise Conflict("LabCarbon is set up already.", hint="Sign in at /accounts/login/.")
+    lab_name = checked_lab_name(lab_name)
+    if site_kind not in dict(SITE_KINDS):
+        kinds = ", ".join(kind for kind, _ in SITE_KINDS)
+        raise InvalidInput(f"{site_kind[:40]!r} is not a kind of site.", field="site_kind", hint=f"Use one of {kinds}.")
+    chosen, zone_name = zone_code(zone), checked_time_zone(time_zone)
+    user = new_user(username, password)
+    made = _lab_with_site(user, lab_name, chosen, site_kind, zone_name, now)
+    if code is not None:
+        spend_code(purpose=CodePurpose.SETUP, code=code, now=now)
+    return made
+
+
+def _lab_with_site(user: User, name: str, zone: str, site_kind: str, time_zone: str, now: int) -> SetUp:
+    lab = create_lab(name=name, time_zone=time_zone, owner=user, now=now)
+    site = create_site(lab=lab, name="Main site", kind=SiteKind(site_kind), zone=zone, by=user, now=now)
+    note = "" if zone else f"No grid zone is chosen: energy will be shown without carbon. Choose it at /sites/{site.pk}/."
+    return SetUp(user, lab, site, note)
+
+
+@transaction.atomic
+def add_lab(
+    *, lab_name: str, username: str, new_account: bool, zone: str, site_kind: str, time_zone: str, now: int
+) -> SetUp:
+    """Make a further lab on this server, with its site, the project demo and its first admin.
+
+    The admin has an account already, unless ``new_account``, which makes one without a password.
+    """
+    name, chosen, zone_name = checked_lab_name(lab_name), zone_code(zone), checked_time_zone(time_zone)
+    user = User.objects.filter(username=username.strip()).first()
+    if new_account:
+        user = new_user(username, "")
+    elif user is None:
+        hint = "Write the user name of somebody who has an account here, or add --new-account."
+        raise InvalidInput(f"Nobody here is called {username[:60]!r}.", field="user", hint=hint)
+    return _lab_with_site(user, name, chosen, site_kind, zone_name, now)
+
+
+@transaction.atomic
+def accept_as_new_person(*, code: str, username: str, password: str, now: int) -> Membership:
+    """Make an account and join the lab of an invitation with it; neither without the other.
+
+    The invitation's e-mail address is not taken over: holding a link does not prove that an address is one's own.
+    """
+    if not password:
+        raise InvalidInput("A new account needs a password.", field="password", hint="Choose one of 8 characters or more.")
+    return accept_invitation(code=code, user=new_user(username, password), now=now)

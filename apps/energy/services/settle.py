@@ -1,0 +1,272 @@
+"""Settling: computing the ledger entries of dirty device-hours again. The only writer of the ledger."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from django.db import transaction
+
+from apps.accounts.models import Lab
+from apps.attribution.services.derive import attribute_new
+from apps.attribution.signals import charged_anew
+from apps.core.clock import now_us
+from apps.core.jobs import request_job
+from apps.core.sql import bulk_insert
+from apps.core.units import END_HOUR, US_PER_HOUR
+from apps.energy import calc, selectors, signals, source_precedence
+from apps.energy.calc import EntryKey
+from apps.energy.models import DeviceHour, LedgerEntry
+from apps.energy.services.idle import ask_to_spread
+from apps.fleet.choices import DeviceKind
+from apps.fleet.models import Device, Node
+from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
+from apps.ingest.models import Consumer, DirtyHour, EnergyWindow
+
+CHUNK = 100  # device-hours a transaction: some tens of milliseconds on SQLite
+
+
+def settle_node(*, node: Node) -> int:
+    """Settle all dirty hours of a node's devices; return how many there were. Who makes more dirty asks for that."""
+    total, more = 0, True
+    while more:
+        settled, more = settle_chunk(node=node, limit=CHUNK)
+        total += settled
+    return total
+
+
+@transaction.atomic
+def settle_chunk(*, node: Node, limit: int) -> tuple[int, bool]:
+    """Settle up to ``limit`` dirty device-hours of a node; return how many, and whether there may be more."""
+    waiting = (
+        DirtyHour.objects.filter(device__node=node).order_by("device_id", "hour").values_list("device_id", flat=True)[:limit]
+    )
+    device_ids = sorted(set(waiting))
+    if not device_ids:
+        return 0, False
+    # Ingest holds the same locks while it writes windows and marks hours: what is read below is whole.
+    devices = {
+        device.pk: device
+        for device in Device.objects.select_for_update(no_key=True).filter(pk__in=device_ids).order_by("pk")
+    }
+    dirty = list(
+        DirtyHour.objects.filter(device_id__in=device_ids)
+        .order_by("device_id", "hour")
+        .values_list("device_id", "hour")[:limit]
+    )
+    hours: dict[int, set[int]] = defaultdict(set)
+    for device_id, hour in dirty:
+        hours[device_id].add(hour)
+    rest_of_node: set[int] = set()
+    used: dict[int, set[int]] = defaultdict(set)  # node → consumers
+    measured: set[tuple[int, int]] = set()
+    for device_id, wanted in hours.items():
+        DirtyHour.objects.filter(device_id=device_id, hour__in=wanted).delete()
+        if devices[device_id].kind == DeviceKind.HOST:
+            rest_of_node |= wanted
+            continue
+        touched = _nodes_of(device_id, wanted) | {(node.pk, hour) for hour in wanted}
+        for from_hour, to_hour in calc.runs_of_hours(wanted):
+            keys, seen = settle_hours(device=devices[device_id], from_hour=from_hour, to_hour=to_hour)
+            touched |= seen
+            for key in keys:
+                used[key.node_id].add(key.consumer_id)
+        rest_of_node |= {hour for node_id, hour in touched if node_id == node.pk}
+        _ask_others({(node_id, hour) for node_id, hour in touched if node_id != node.pk})
+        if devices[device_id].kind in source_precedence.SUPERSEDING:
+            measured |= touched
+    _ask_told(measured)
+    for node_id, consumer_ids in sorted(used.items()):
+        attribute_new(lab=node.lab, node_id=node_id, consumer_ids=consumer_ids)
+    settle_overhead(node=node, hours=rest_of_node)
+    ask_to_spread(lab=node.lab, now=now_us())
+    signals.settled.send(sender=LedgerEntry, lab=node.lab, hours={hour for _, hour in dirty})
+    return len(dirty), len(waiting) == limit
+
+
+def _nodes_of(device_id: int, hours: set[int]) -> set[tuple[int, int]]:
+    """Return the (node id, hour)s in which a device was measured, as settled."""
+    return set(DeviceHour.objects.filter(device_id=device_id, hour__in=hours).values_list("node_id", "hour"))
+
+
+def _ask_others(touched: set[tuple[int, int]]) -> None:
+    """Ask for the rest of other nodes to be settled: a device that moved was measured there in these hours."""
+    others = Node.objects.filter(pk__in={node_id for node_id, _ in touched})
+    hosts = {node.pk: host.pk for node in others if (host := _host(node)) is not None}
+    DirtyHour.objects.bulk_create(
+        [DirtyHour(device_id=hosts[node_id], hour=hour) for node_id, hour in sorted(touched) if node_id in hosts],
+        ignore_conflicts=True,
+    )
+    for node_id in sorted(hosts):
+        request_job(kind="energy.settle", key=str(node_id))
+
+
+def _ask_told(measured: set[tuple[int, int]]) -> None:
+    """Ask for what trackers told of the (node id, hour)s to be settled again: a collector measured there as well."""
+    for node_id in sorted({node_id for node_id, _ in measured}):
+        told = Device.objects.filter(node_id=node_id, kind=DeviceKind.DECLARED, facts__has_key=source_precedence.COMPONENT)
+        hours = {hour for at, hour in measured if at == node_id}
+        settled = DeviceHour.objects.filter(node_id=node_id, hour__in=hours, device__in=told)
+        marks = [DirtyHour(device_id=row[0], hour=row[1]) for row in settled.values_list("device_id", "hour")]
+        if marks:
+            DirtyHour.objects.bulk_create(marks, ignore_conflicts=True, batch_size=500)
+            request_job(kind="energy.settle", key=str(node_id))
+
+
+def _host(node: Node) -> Device | None:
+    """Return the device that stands for the rest of a node; None where its power was never known."""
+    host = Device.objects.filter(lab_id=node.lab_id, key=f"host:{node.uuid}").first()
+    if host is None and node.static_power_mw is not None:
+        host = Device.objects.create(
+            lab_id=node.lab_id, key=f"host:{node.uuid}", kind=DeviceKind.HOST, node=node, name="Rest of the node"
+        )
+    return host
+
+
+def settle_hours(*, device: Device, from_hour: int, to_hour: int) -> tuple[set[EntryKey], set[tuple[int, int]]]:
+    """Write the ledger entries of ``[from_hour, to_hour)`` of one device from its windows; return what they are of, and the
+    (node id, hour)s in which it was measured."""
+    hours = frozenset(range(from_hour, to_hour))
+    energy: dict[EntryKey, int] = defaultdict(int)
+    if source_precedence.COMPONENT in device.facts:
+        minutes = selectors.measured_minutes(device, from_hour, to_hour)
+        energy.update(source_precedence.kept(selectors.shares_touching(device.pk, from_hour, to_hour), hours, minutes))
+    elif device.kind != DeviceKind.METER:  # that contains the inner meters: in the ledger their energy would stand twice
+        energy.update(selectors.sums_inside(device.pk, from_hour, to_hour))
+        for key, part in calc.spread(selectors.shares_spanning(device.pk, from_hour, to_hour), hours).items():
+            energy[key] += part
+    _replace(device, hours, energy)
+    by_hour: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for row in selectors.intervals([device.pk], from_hour, to_hour):
+        for hour in range(
+            max(from_hour, row["start_us"] // US_PER_HOUR), min(to_hour, (row["end_us"] - 1) // US_PER_HOUR + 1)
+        ):
+            by_hour[row["node_id"], hour].append((row["start_us"], row["end_us"]))
+    sums: dict[tuple[int, int], int] = defaultdict(int)
+    for key, part in energy.items():
+        sums[key.node_id, key.hour] += part
+    _replace_hours(device, hours, by_hour, sums)
+    return set(energy), set(by_hour)
+
+
+def _replace_hours(
+    device: Device,
+    hours: frozenset[int],
+    seen: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
+    sums: Mapping[tuple[int, int], int],
+) -> None:
+    """Write how much of a device-hour was measured: ``seen`` and ``sums`` by (node id, hour)."""
+    DeviceHour.objects.filter(device=device, hour__in=hours).delete()
+    found = sorted(seen, key=lambda place: (place[1], place[0]))
+    if not found:
+        return
+    columns = {
+        "device_id": ("bigint", [device.pk] * len(found)),
+        "hour": ("bigint", [hour for _, hour in found]),
+        "node_id": ("bigint", [node_id for node_id, _ in found]),
+        "lab_id": ("bigint", [device.lab_id] * len(found)),
+        "covered_us": ("bigint", [calc.covered_us(seen[place], place[1]) for place in found]),
+        "windows": ("integer", [len(seen[place]) for place in found]),
+        "energy_mj": ("bigint", [sums.get(place, 0) for place in found]),
+    }
+    bulk_insert("energy_devicehour", columns)
+
+
+def _replace(device: Device, hours: frozenset[int], energy: Mapping[EntryKey, int]) -> None:
+    LedgerEntry.objects.filter(device=device, hour__in=hours).delete()
+    if not energy:
+        return
+    keys = sorted(energy, key=lambda key: (key.hour, key.consumer_id))
+    columns = {
+        "lab_id": ("bigint", [device.lab_id] * len(keys)),
+        "device_id": ("bigint", [device.pk] * len(keys)),
+        "node_id": ("bigint", [key.node_id for key in keys]),
+        "hour": ("bigint", [key.hour for key in keys]),
+        "consumer_id": ("bigint", [key.consumer_id for key in keys]),
+        "energy_quality": ("smallint", [key.energy_quality for key in keys]),
+        "share_quality": ("smallint", [key.share_quality for key in keys]),
+        "placement_quality": ("smallint", [key.placement_quality for key in keys]),
+        "energy_mj": ("bigint", [energy[key] for key in keys]),
+    }
+    bulk_insert("energy_ledgerentry", columns)
+
+
+def settle_overhead(*, node: Node, hours: set[int]) -> None:
+    """Write the rest of a node for the hours: modelled from its static power; no entry where that is not known."""
+    node = Node.objects.get(pk=node.pk)  # its static power may have changed since the caller read it
+    static_power_mw = node.static_power_mw
+    host = _host(node)
+    if host is None:
+        return
+    consumer, _ = Consumer.objects.get_or_create(lab_id=node.lab_id, key="overhead", defaults={"kind": "overhead"})
+    # Where a device was measured counts, not where it stands now: moving hardware never changes the past.
+    inner = list(
+        DeviceHour.objects.filter(node=node, hour__in=hours)
+        # What was declared covers nothing of the rest: no meter of ours saw the machine on.
+        .exclude(device__kind__in=(DeviceKind.HOST, DeviceKind.METER, DeviceKind.DECLARED))
+        .values_list("device_id", flat=True)
+        .distinct()
+    )
+    for hour in sorted(hours):
+        seen = [
+            (row["start_us"], row["end_us"])
+            for row in selectors.intervals(inner, hour, hour + 1)
+            if row["node_id"] == node.pk
+        ]
+        covered = calc.covered_us(seen, hour)
+        energy: dict[EntryKey, int] = {}
+        if static_power_mw is not None and covered:
+            measured = selectors.energy_of_kinds(node.pk, hour, (DeviceKind.CPU, DeviceKind.DRAM))
+            key = EntryKey(
+                hour,
+                node.pk,
+                consumer.pk,
+                int(EnergyQuality.MODELLED),
+                int(ShareQuality.WHOLE),
+                int(PlacementQuality.EXACT),
+            )
+            energy[key] = calc.overhead_mj(static_power_mw, covered, measured)
+        _replace(host, frozenset({hour}), energy)
+
+
+@transaction.atomic
+def resettle_node(*, node: Node) -> None:
+    """Mark all hours of a node dirty (its static power changed, or the ledger is to be rebuilt)."""
+    marks: set[tuple[int, int]] = set()
+    for device_id, start_us, end_us in EnergyWindow.objects.filter(node=node).values_list("device_id", "start_us", "end_us"):
+        marks.update((device_id, hour) for hour in range(start_us // US_PER_HOUR, (end_us - 1) // US_PER_HOUR + 1))
+    DirtyHour.objects.bulk_create(
+        [DirtyHour(device_id=device_id, hour=hour) for device_id, hour in sorted(marks)],
+        ignore_conflicts=True,
+        batch_size=500,
+    )
+    # A device that has moved since is settled by the node it is at now, which asks this one for the rest.
+    holders = Device.objects.filter(pk__in={device_id for device_id, _ in marks}).values_list("node_id", flat=True)
+    for node_id in sorted({node.pk, *holders}):
+        request_job(kind="energy.settle", key=str(node_id))
+
+
+@transaction.atomic
+def rebuild_ledger(*, lab: Lab) -> int:
+    """Drop a lab's ledger and compute it from its windows again; return how many entries there are."""
+    dropped = set(DeviceHour.objects.filter(lab=lab).values_list("hour", flat=True).distinct())
+    LedgerEntry.objects.filter(lab=lab).delete()
+    DeviceHour.objects.filter(lab=lab).delete()
+    signals.settled.send(sender=LedgerEntry, lab=lab, hours=dropped)
+    nodes = list(Node.objects.filter(lab=lab).order_by("pk"))
+    for node in nodes:
+        resettle_node(node=node)
+    while sum(settle_node(node=node) for node in nodes):  # every node, until none asks another
+        pass
+    return LedgerEntry.objects.filter(lab=lab).count()
+
+
+def attribute_ledger(*, lab: Lab) -> None:
+    """Derive who is charged for whatever in a lab's ledger has no attribution yet, node by node."""
+    for node in Node.objects.filter(lab=lab).order_by("pk"):
+        pending = list(
+            LedgerEntry.objects.filter(node=node).values_list("consumer_id", flat=True).order_by("consumer_id").distinct()
+        )
+        for start in range(0, len(pending), CHUNK):
+            with transaction.atomic():
+                part = pending[start : start + CHUNK]
+                attribute_new(lab=lab, node_id=node.pk, consumer_ids=part)
+                charged_anew.send(sender=LedgerEntry, lab=lab, consumer_ids=part, from_hour=0, to_hour=END_HOUR)

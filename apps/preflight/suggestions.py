@@ -1,0 +1,123 @@
+"""Before training anew: models that are there and share data, purpose or architecture, with what making them took."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from apps.accounts.models import Lab
+from apps.artifacts.choices import Adaptation, Basis
+from apps.artifacts.reuse.fine_tuning import Adapting, adapting
+from apps.artifacts.reuse.index import Reusable, reusable, terms_of_row
+from apps.artifacts.storage_model import Spread, saving, spread
+from apps.carbon.figures.energy import Figure, figures_of_runs
+from apps.preflight.choices import Verdict
+from apps.preflight.presenters import Asker, emission_of
+from apps.preflight.verdicts import Found
+from apps.runs.models import Fingerprint, Run
+from apps.runs.selectors import metrics_of
+
+MOST = 3
+SCRATCH = "scratch"
+_Figures = Mapping[UUID, Figure]
+_ByBasis = Mapping[Basis, Sequence[Adapting]]
+
+
+def told_reuse(lab: Lab, row: Fingerprint, found: Found, asker: Asker, tags: Mapping[str, object]) -> list[dict[str, Any]]:
+    """Return up to three models that could be adapted instead, with what adapting one took and saves by runs of this lab: of
+    those equally like first what is known to save more. None where the work was done already, begins from something, or the
+    asker may not read runs."""
+    if found.verdict != Verdict.NONE or row.start_name not in ("", SCRATCH) or not asker.reads:
+        return []
+    listed = reusable(lab, terms_of_row(row, tags), most=MOST)
+    makers = [each.maker for each in listed if each.maker is not None]
+    adapted = adapting(lab, listed)
+    runs = {run.uuid for run in makers} | {each.run for by in adapted.values() for part in by.values() for each in part}
+    figures = figures_of_runs(lab, sorted(runs))
+    metrics = metrics_of([run.pk for run in makers])
+    told = [(each.place, _told(each, figures, metrics, adapted[each.artifact.pk], asker)) for each in listed]
+    return [offer for _, offer in sorted(told, key=lambda each: (each[0], -_known_saved(each[1])))]
+
+
+def _known_saved(offer: Mapping[str, Any]) -> int:
+    return int(offer["saved"]["energy_mj"]) if offer["saved"] else 0
+
+
+def _told(
+    each: Reusable, figures: _Figures, metrics: dict[int, tuple[str, float]], adapted: _ByBasis, asker: Asker
+) -> dict[str, Any]:
+    artifact, run = each.artifact, each.maker
+    metric = metrics.get(run.pk) if run else None
+    figure = figures.get(run.uuid) if run else None
+    return {
+        "digest": artifact.digest,
+        "name": artifact.name,
+        "url": f"{settings.SITE_URL}/artifacts/{artifact.digest}/",
+        "why": each.why,
+        "who": _who(run, asker),
+        "licence": artifact.licence or None,
+        "bytes": artifact.bytes,
+        "metric": {"name": metric[0], "value": metric[1]} if metric else None,
+        "energy_mj": figure.energy_mj if figure else None,
+        "emission_ug": emission_of(figure),
+        **_saved(figure, adapted, figures),
+    }
+
+
+def _who(run: Run | None, asker: Asker) -> str | None:
+    return asker.who(run) if run is not None else None
+
+
+def _saved(made: Figure | None, adapted: _ByBasis, figures: _Figures) -> dict[str, Any]:
+    """Return what adapting took by the nearest runs that were measured, what that saves, and both for each way."""
+    measured = {basis: [run for run in runs if run.run in figures] for basis, runs in adapted.items()}
+    basis = next((basis for basis in Basis if measured.get(basis)), None)
+    runs = measured[basis] if basis is not None else []
+    made_mj = made.energy_mj if made else None
+    took = spread([figures[run.run].energy_mj for run in runs])
+    emitted = _emitted([figures[run.run] for run in runs])
+    saved, saved_ug = saving(made_mj, took), saving(emission_of(made), emitted)
+    return {
+        "adapting": took
+        and {
+            "basis": basis,
+            "runs": took.runs,
+            "energy_mj": took.median,
+            "low_mj": took.low,
+            "high_mj": took.high,
+            "emission_ug": emitted.median if emitted else None,
+        },
+        "adapted_unmeasured": len(adapted.get(Basis.THIS, ())) - len(measured.get(Basis.THIS, ())),
+        "saved": saved
+        and {
+            "energy_mj": saved.saved,
+            "low_mj": saved.low,
+            "high_mj": saved.high,
+            "emission_ug": saved_ug.saved if saved_ug else None,
+        },
+        "ways": _ways(made_mj, runs, figures),
+    }
+
+
+def _emitted(figures: Collection[Figure]) -> Spread | None:
+    """Return what runs emitted; None where that of one is not known."""
+    known = [value for figure in figures if (value := emission_of(figure)) is not None]
+    return spread(known) if len(known) == len(figures) else None
+
+
+def _ways(made_mj: int | None, runs: Sequence[Adapting], figures: _Figures) -> list[dict[str, Any]]:
+    """Return what each way of adapting took, the one that took least first; together they are all of ``runs``."""
+    by_way = {way: spread([figures[run.run].energy_mj for run in runs if run.way == way]) for way in Adaptation}
+    known = sorted(((took.median, way, took) for way, took in by_way.items() if took is not None), key=lambda each: each[:2])
+    return [
+        {
+            "way": way,
+            "runs": took.runs,
+            "energy_mj": took.median,
+            "low_mj": took.low,
+            "high_mj": took.high,
+            "saved_mj": saved.saved if (saved := saving(made_mj, took)) else None,
+        }
+        for _, way, took in known
+    ]

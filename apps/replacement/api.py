@@ -1,0 +1,151 @@
+"""Replace or keep over the API: the answer of the page."""
+
+from fractions import Fraction
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.permissions import caller, require
+from apps.catalog.packs import notices
+from apps.catalog.serializers import NoticeReply
+from apps.core.clock import now_us, utc
+from apps.core.errors import InvalidInput, NotFound
+from apps.replacement.payback import Payback, Unknown
+from apps.replacement.performance import MEASURES
+from apps.replacement.query import DAYS, OWN, PARAM_OF, PARAMETERS, parse
+from apps.replacement.services import Answer, answer, asset_to_keep, in_years
+from apps.replacement.text import sentence
+
+_TOLD = {
+    "new": "the model in its place: a number of the catalogue",
+    "days": f"use measured over so many days: {' or '.join(map(str, DAYS))} (365 when left out)",
+    "by": f"the measure of work: {', '.join(MEASURES)}; left out: the mean of those known of both",
+    "life_years": "how long the new one would serve; left out: the default of its kind",
+    "wait_years": "the third way: replace after so many years (2 when left out)",
+    **{name: f"{own.label}{', ' + own.unit if own.unit else ''}: in place of what is known" for name, own in OWN.items()},
+}
+_PARAMETERS = [OpenApiParameter(name, OpenApiTypes.STR, description=_TOLD[name]) for name in PARAMETERS]
+
+
+class KeepEnd(serializers.Serializer[Any]):
+    years = serializers.CharField(allow_null=True, help_text="four decimals; null: never")
+    at = serializers.CharField(allow_null=True, help_text="UTC; null: never, or beyond the year 9000")
+
+
+class KeepBreakEven(serializers.Serializer[Any]):
+    value = KeepEnd()
+    low = KeepEnd()
+    high = KeepEnd()
+
+
+class KeepInput(serializers.Serializer[Any]):
+    input = serializers.CharField(help_text="the unit ends the name: mW, hours a year, ppm, ug, ug per kWh")
+    parameter = serializers.CharField(help_text="what gives another value")
+    value = serializers.IntegerField()
+    low = serializers.IntegerField()
+    high = serializers.IntegerField()
+    origin = serializers.CharField(help_text="yours, measured, catalogue, lab or assumed")
+    source = serializers.CharField()  # type: ignore[assignment]  # a field of this name, not the attribute of a field
+    licence = serializers.CharField()
+    pack = serializers.CharField()
+
+
+class KeepWays(serializers.Serializer[Any]):
+    year = serializers.IntegerField()
+    keep_ug = serializers.IntegerField()
+    replace_ug = serializers.IntegerField()
+    wait_ug = serializers.IntegerField()
+
+
+class KeepOld(serializers.Serializer[Any]):
+    total_ug = serializers.IntegerField()
+    charged_ug = serializers.IntegerField()
+    balance_ug = serializers.IntegerField(help_text="what would be written off now; sunk, in no way's sum")
+
+
+class KeepReply(serializers.Serializer[Any]):
+    asset = serializers.IntegerField()
+    new = serializers.IntegerField(allow_null=True)
+    verdict = serializers.CharField(help_text="replace, keep, never, unknown, choose (no new model) or gone (disposed of)")
+    sentence = serializers.CharField()
+    open = serializers.BooleanField(help_text="the range lies on both sides of the new one's life")
+    life_years = serializers.IntegerField()
+    wait_years = serializers.IntegerField()
+    break_even = KeepBreakEven(allow_null=True)
+    missing = serializers.ListField(child=serializers.CharField(), help_text="parameters that nothing is known for")
+    inputs = KeepInput(many=True)
+    ways = KeepWays(many=True, help_text="cumulative emissions from today on")
+    old = KeepOld(allow_null=True)
+    use = serializers.URLField(allow_null=True, help_text="what the measured inputs rest on")
+    notices = NoticeReply(many=True)
+    page = serializers.URLField()
+
+
+def _end(years: Fraction | None, now: int) -> dict[str, str | None]:
+    moment = in_years(years, now)
+    far = years is None or years > 6900
+    at = None if far or moment is None else utc(moment).strftime("%Y-%m-%dT%H:%MZ")
+    return {"years": None if years is None else f"{float(years):.4f}", "at": at}
+
+
+def reply(found: Answer, now: int) -> dict[str, Any]:
+    """Return an answer as the API tells it."""
+    result, account = found.result, found.account
+    missing = result.missing if isinstance(result, Unknown) else ()
+    ends = None
+    if isinstance(result, Payback):
+        ends = {"value": _end(result.years, now), "low": _end(result.low, now), "high": _end(result.high, now)}
+    return {
+        "asset": found.asset.pk,
+        "new": found.new.pk if found.new else None,
+        "verdict": found.verdict,
+        "sentence": sentence(found, now, ZoneInfo(found.asset.lab.time_zone)),
+        "open": found.open,
+        "life_years": found.life_years,
+        "wait_years": found.asked.wait_years,
+        "break_even": ends,
+        "missing": [PARAM_OF[name] for name in missing],
+        "inputs": [
+            {
+                "input": name, "parameter": PARAM_OF[name], "value": each.needed.value, "low": each.needed.low,
+                "high": each.needed.high, "origin": each.origin, "source": each.source, "licence": each.licence,
+                "pack": each.pack,
+            }
+            for name, each in found.inputs.items()
+        ],
+        "ways": [
+            {"year": way.year, "keep_ug": way.keep_ug, "replace_ug": way.replace_ug, "wait_ug": way.wait_ug}
+            for way in found.ways
+        ],
+        "old": account and {name: getattr(account, name) for name in ("total_ug", "charged_ug", "balance_ug")},
+        "use": f"{settings.SITE_URL}/explain/?{found.use.string()}" if found.use else None,
+        "notices": [
+            {"pack": pack.name, "licence": pack.licence, "licence_url": pack.licence_url, "notice": pack.notice}
+            for pack in notices({each.pack for each in found.inputs.values()})
+        ],
+        "page": f"{settings.SITE_URL}/assets/{found.asset.pk}/keep/",
+    }  # fmt: skip
+
+
+class KeepView(APIView):
+    permission_classes = (require("reports:read"),)
+
+    @extend_schema(parameters=_PARAMETERS, responses=KeepReply)
+    def get(self, request: Request, asset: int) -> Response:
+        """Return when a new model in an asset's place would have paid back its making, with range, inputs and sources."""
+        unknown = sorted(set(request.query_params) - set(PARAMETERS))
+        if unknown:
+            name = unknown[0][:40]
+            raise InvalidInput(f"{name!r} is not known here.", field=name, hint=f"Known: {', '.join(PARAMETERS)}.")
+        lab, now = caller(request).lab, now_us()
+        found = asset_to_keep(lab, asset)
+        if found is None:
+            raise NotFound("There is no such asset in this lab.", hint="Ask for one of your lab's assets.")
+        return Response(reply(answer(lab=lab, asset=found, asked=parse(request.query_params.dict()), now=now), now))

@@ -1,0 +1,114 @@
+"""Inputs of replace-or-keep that are not measured: the grid and PUE of where it stands, and what the catalogue knows."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from apps.accounts.models import Lab
+from apps.assets.models import Asset
+from apps.carbon.factors import factors_of_zone
+from apps.carbon.figures.energy import applied_factor
+from apps.carbon.figures.query import YearFactor, factor_for_year
+from apps.carbon.models import EmissionFactor
+from apps.catalog.choices import FigureUnit
+from apps.catalog.models import EmbodiedFigure, HardwareModel
+from apps.catalog.selectors import best_figure, category_default
+from apps.core.units import UG_PER_G
+from apps.fleet.calc import holding
+from apps.fleet.models import STANDING, Node, Site
+from apps.fleet.selectors import placement_of, zone_at
+from apps.replacement.payback import Known
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input: its range, where it comes from in words (``origin``: yours, measured, catalogue, lab or assumed)."""
+
+    field: str
+    needed: Known
+    origin: str
+    source: str
+    licence: str = ""
+    pack: str = ""
+    href: str = ""  # the page where it is told
+
+
+def site_of_asset(asset: Asset, node: Node | None, hour: int) -> Site | None:
+    """Return where an asset stands: where its meter's node does, else as the register says, else its machine."""
+    if node is not None:
+        placement = placement_of(node, hour)
+        return placement.site if placement else None
+    return asset.site or (asset.parent.site if asset.parent else None)
+
+
+def grid(lab: Lab, asset: Asset, node: Node | None, hour: int) -> Input | None:
+    """Return the factor that holds now where the asset stands, with its edition; None: no zone, or no factor."""
+    factor = _factor(lab, asset, node, hour)
+    if factor is None:
+        return None
+    ug = factor.ug_per_kwh
+    low, high = factor.low_ug_per_kwh, factor.high_ug_per_kwh
+    known = Known(ug, min(ug, low) if low is not None else ug, max(ug, high) if high is not None else ug)
+    year = "" if factor.resolution == "declared" else f" {factor.year}"
+    source = f"{factor.zone_name}{year}, {ug / UG_PER_G:.0f} g/kWh, edition {factor.edition}: {factor.source}"
+    return Input("ci_ug_per_kwh", known, "lab", source, factor.licence)
+
+
+def _factor(lab: Lab, asset: Asset, node: Node | None, hour: int) -> EmissionFactor | None:
+    applied = applied_factor(node, lab.basis, hour) if node else None
+    if applied is not None:
+        return applied.factor
+    site = site_of_asset(asset, node, hour)
+    zone = zone_at(site, hour) if site else ""
+    if not zone:
+        return None
+    factors = {factor.pk: factor for factor in factors_of_zone(lab, zone)}
+    year = datetime.fromtimestamp(hour * 3600, tz=UTC).year
+    chosen = factor_for_year([YearFactor(factor.pk, factor.year) for factor in factors.values()], year)
+    return factors[chosen.factor_id] if chosen else None
+
+
+def pue_of(lab: Lab, asset: Asset, node: Node | None, hour: int) -> Input | None:
+    """Return the PUE that holds now where the asset stands; None: nobody said where."""
+    site = site_of_asset(asset, node, hour)
+    if site is None:
+        return None
+    pue_ppm = holding(list(site.pues.filter(STANDING).values_list("from_hour", "pue_ppm")), hour)
+    return (
+        None
+        if pue_ppm is None
+        else Input("pue_ppm", Known.exact(pue_ppm), "lab", f"PUE of {site.name}", href=f"/sites/{site.pk}/")
+    )
+
+
+def making(lab: Lab, new: HardwareModel) -> Input | None:
+    """Return what making a new one emits: the figure used for its model, else the default of its kind; None: neither."""
+    figure = best_figure(new, lab)
+    if figure is None or figure.unit != FigureUnit.ITEM:
+        figure = category_default(new.kind, new.category) or category_default(new.kind)
+        if figure is None or figure.unit != FigureUnit.ITEM:
+            return None
+        return _made(figure, f"no figure of this model: the default of its kind, {figure.model.name}, ")
+    return _made(figure, "")
+
+
+def _made(figure: EmbodiedFigure, before: str) -> Input:
+    known = Known(max(1, figure.total_ug), max(1, figure.low_ug), max(1, figure.high_ug))
+    year = f", {figure.source_year}" if figure.source_year and str(figure.source_year) not in figure.source else ""
+    source = f"{before}{figure.get_method_display().lower()}: {figure.source}{year}"
+    href = f"/catalog/{figure.model_id}/#figure-{figure.pk}"
+    return Input("te_ug", known, "catalogue", source, figure.licence, figure.pack, href)
+
+
+def new_power(old: HardwareModel | None, new: HardwareModel, old_mw: Input | None) -> Input | None:
+    """Return the power of a new card while used: rated power × the load that the old one has of its own; None: not rated."""
+    if not new.tdp_mw:
+        return None
+    tdp = new.tdp_mw
+    if old is None or not old.tdp_mw or old_mw is None or old_mw.origin == "catalogue":
+        known = Known(tdp, tdp * 6 // 10, tdp)
+        source = f"rated power, at least 60 % of it ({new.source})"
+        return Input("new_mw", known, "catalogue", source, new.licence, href=f"/catalog/{new.pk}/")
+    value = min(tdp, tdp * old_mw.needed.value // old.tdp_mw)
+    known = Known(value, value * 6 // 10, max(value, min(tdp, value * 14 // 10)))
+    source = f"rated power × the old one's load, {value * 100 // tdp} %, ±40 % and at most rated ({new.source})"
+    return Input("new_mw", known, "catalogue", source, new.licence, href=f"/catalog/{new.pk}/")

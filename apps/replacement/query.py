@@ -1,0 +1,113 @@
+"""What somebody asks of replace-or-keep: the new card, and inputs of their own in place of what the lab measured. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from apps.core.errors import InvalidInput
+from apps.core.text import unstorable
+from apps.replacement.performance import MEASURES
+
+DAYS = (90, 365)
+LONGEST_HORIZON = 30
+
+
+@dataclass(frozen=True)
+class Own:
+    """An input that may be given: its parameter, the input it stands for, unit, how many integers make one, bounds."""
+
+    field: str
+    label: str
+    unit: str
+    scale: int
+    low: str
+    high: str
+
+
+OWN = {
+    "te_kg": Own("te_ug", "Making the new one", "kg CO₂e", 10**9, "0.001", "1000000"),
+    "old_w": Own("old_mw", "The old one's power while used", "W", 1000, "0.1", "100000"),
+    "old_idle_w": Own("old_idle_mw", "The old one's power while idle", "W", 1000, "0", "100000"),
+    "hours": Own("hours", "Hours used a year", "h", 1, "0", "8784"),
+    "idle_hours": Own("idle_hours", "Hours on and idle a year", "h", 1, "0", "8784"),
+    "new_w": Own("new_mw", "The new one's power while used", "W", 1000, "0.1", "100000"),
+    "new_idle_w": Own("new_idle_mw", "The new one's power while idle", "W", 1000, "0", "100000"),
+    "ratio": Own("ratio_ppm", "Work ratio: its hours for one hour of the old one", "", 1_000_000, "0.0001", "1000"),
+    "pue": Own("pue_ppm", "PUE", "", 1_000_000, "1", "5"),
+    "g_per_kwh": Own("ci_ug_per_kwh", "Grid", "g/kWh", 1_000_000, "0.001", "1500"),
+}
+PARAM_OF = {own.field: name for name, own in OWN.items()}
+LABELS = {own.field: own.label for own in OWN.values()}
+PARAMETERS = ("new", "days", "by", "life_years", "wait_years", *OWN)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question. ``own``: integers by input, as the formula takes them. ``by`` '': the mean of all measures known."""
+
+    new_id: int | None
+    days: int
+    by: str
+    own: Mapping[str, int]
+    life_years: int | None
+    wait_years: int
+
+
+def parse(params: Mapping[str, str]) -> Asked:
+    """Return what ``params`` ask; raise InvalidInput naming the field. Empty is not given."""
+    by = params.get("by", "").strip()
+    if by and by not in MEASURES:
+        raise InvalidInput(f"{by[:40]!r} is no measure of work.", field="by", hint=f"Use one of {', '.join(MEASURES)}.")
+    return Asked(
+        new_id=_whole(params, "new", 1, 2**63 - 1, "The number of a model in the catalogue."),
+        days=_days(params),
+        by=by,
+        own={own.field: found for name, own in OWN.items() if (found := _own(params, name, own)) is not None},
+        life_years=_whole(params, "life_years", 1, LONGEST_HORIZON, f"Whole years, 1 to {LONGEST_HORIZON}."),
+        wait_years=_whole(params, "wait_years", 1, 10, "Whole years, 1 to 10.") or 2,
+    )
+
+
+def parse_what_can_be(params: Mapping[str, str]) -> tuple[Asked, InvalidInput | None]:
+    """Return what ``params`` ask without those that cannot be, and what is wrong with the first of these."""
+    kept, first = dict(params), None
+    while True:
+        try:
+            return parse(kept), first
+        except InvalidInput as wrong:
+            kept.pop(str(wrong.field))
+            first = first or wrong
+
+
+def _days(params: Mapping[str, str]) -> int:
+    days = _whole(params, "days", 1, 10_000, "") or DAYS[-1]
+    if days not in DAYS:
+        raise InvalidInput(f"{days} days cannot be chosen.", field="days", hint=f"Use one of {', '.join(map(str, DAYS))}.")
+    return days
+
+
+def _whole(params: Mapping[str, str], name: str, low: int, high: int, hint: str) -> int | None:
+    text = params.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal()) or len(text) > 19 or not low <= int(text) <= high:
+        raise InvalidInput(f"{_told(text)} does not fit {name!r}.", field=name, hint=hint)
+    return int(text)
+
+
+def _own(params: Mapping[str, str], name: str, own: Own) -> int | None:
+    text = params.get(name, "").strip().replace(",", ".")
+    if not text:
+        return None
+    try:
+        value = Decimal(text)
+        if len(text) > 40 or not value.is_finite() or not Decimal(own.low) <= value <= Decimal(own.high):
+            raise InvalidOperation
+    except InvalidOperation as error:
+        hint = f"{own.label}: a number from {own.low} to {own.high}{' ' + own.unit if own.unit else ''}."
+        raise InvalidInput(f"{_told(text)} does not fit {name!r}.", field=name, hint=hint) from error
+    return int(value * own.scale)
+
+
+def _told(text: str) -> str:
+    return "This" if unstorable(text) else repr(text[:40])

@@ -1,0 +1,257 @@
+"""Fingerprints of runs: merged as they become better known, and the keys by which other runs find them.
+
+The one place of the server that computes with ``lc1``; docs/fingerprint.md says what is compared with what.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from django.db import transaction
+from labcarbon_collect.lc1 import left_out, param_hash, part_hash, recipe, seeds_hash, sort_params, typed
+
+from apps.core.errors import InvalidInput
+from apps.core.sql import bulk_insert, rows
+from apps.runs.code_similarity import keep_code_text
+from apps.runs.fingerprint_parsing import VERSION, CodeIn, DataIn, FingerprintIn, ItemIn, StartIn, unstorable_part
+from apps.runs.match_keys import Parts, tier_keys
+from apps.runs.models import Fingerprint, IgnoredParameter, Run, TierKey
+
+_PLAIN = ("entry", "entry_name", "params", "told", "dropped", "seeds", "environment", "hardware")
+
+
+def told_by_params(params: Mapping[str, Any]) -> FingerprintIn:
+    """Return the fingerprint of a run of which nothing is known but its parameters, typed or as text.
+
+    Part P is verified; seeds among them are part S. No seed among them does not mean that none was set: S is unknown then.
+    """
+    found = sort_params(params)
+    return FingerprintIn(
+        version=VERSION,
+        params={name: param_hash(name, value) for name, value in found.params.items()},
+        told=dict(found.params | found.seeds),
+        dropped=sorted(found.dropped),
+        seeds={name: param_hash(name, value) for name, value in found.seeds.items()} or None,
+    )
+
+
+def told_by_tracker(
+    params: Mapping[str, Any], *, commit: str, entry: str, datasets: Collection[tuple[str, str, str]], from_scratch: bool
+) -> FingerprintIn:
+    """Return the fingerprint of a run that a tracker tells of, which sees neither changes to the code nor contents.
+
+    Code (by its commit), data (by the tracker's own short digests: (role, name, digest)) and start are weak therefore; what
+    it does not tell is unknown. ``from_scratch``: parameters are known and none names what the run begins from.
+    """
+    found = told_by_params(params) if params else FingerprintIn(version=VERSION)
+    if found.told is not None:
+        found.told = {name: value for name, value in found.told.items() if _may_stand(value)}
+    named = re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)
+    if named:
+        found.code = CodeIn(state="weak", weak=part_hash("commit", commit), commit=commit)
+    if entry:
+        found.entry, found.entry_name = part_hash("entry", entry), entry[:255]
+    if datasets:
+        listed = sorted([role, name, digest] for role, name, digest in datasets)
+        items = [ItemIn(role=role, name=name, state="weak") for role, name, _ in listed[:100]]
+        found.data = DataIn(weak=part_hash("tracker's data", listed), items=items)
+    if params and from_scratch:
+        found.start = StartIn(weak=part_hash("start", "scratch"), name="scratch")
+    return found
+
+
+def typed_params(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return parameters that were told as text with their types, as they are shown; what a column cannot hold stays text."""
+    found = {name: typed(text) for name, text in given.items()}
+    plain = {name: not isinstance(value, list | dict) and _may_stand(value) for name, value in found.items()}
+    return {name: value if plain[name] else given[name] for name, value in found.items()}
+
+
+def _may_stand(value: Any) -> bool:
+    return not unstorable_part(value) and len(str(value)) <= 256
+
+
+@transaction.atomic(savepoint=False)
+def put_fingerprint(*, run: Run, told: FingerprintIn, is_new: bool = False) -> Fingerprint:
+    """Store what is told of a run's fingerprint, and its keys; what was known stays known. Saying it again changes nothing.
+
+    The run's row is locked by the caller, or new (``is_new`` saves asking for what cannot be there).
+    """
+    row = None if is_new else Fingerprint.objects.filter(run=run).first()
+    is_new = row is None
+    row = row or Fingerprint(run=run)
+    before = None if is_new else _compared(row)
+    ignored, has_text = _known_beside(run, told)
+    _merge(row, told)
+    row.recipe = recipe_of(row.params, ignored)
+    row.save(force_insert=is_new)
+    if told.code is not None and not has_text:
+        keep_code_text(lab=run.lab, normal=told.code.normal, shingles=told.code.shingles)
+    if before is None or before != _compared(row):
+        write_keys([(run, row)], ignored=ignored, is_new=is_new)
+    return row
+
+
+def parts_of(row: Fingerprint, *, ignored: Collection[str]) -> Parts:
+    """Return what is compared of a stored fingerprint, or of one that was never stored; ``ignored``: names of parameters."""
+    counted = None if row.params is None else _counted(row.params, ignored)
+    return Parts(
+        entry=row.entry,
+        code=row.code,
+        code_weak=row.code_weak,
+        code_normal=row.code_normal,
+        recipe="" if counted is None else recipe(counted.values()),
+        left_out=None if counted is None else left_out(counted),
+        seeds="" if row.seeds is None else seeds_hash(row.seeds),
+        data=row.data,
+        data_weak=row.data_weak,
+        start=row.start,
+        start_weak=row.start_weak,
+    )
+
+
+def parts_told(told: FingerprintIn, *, ignored: Collection[str]) -> Parts:
+    """Return what is compared of a fingerprint as told, for a run that need not exist."""
+    return parts_of(row_told(told), ignored=ignored)
+
+
+def row_told(told: FingerprintIn) -> Fingerprint:
+    """Return a fingerprint as told, as it would be stored for a new run. Nothing is written."""
+    row = Fingerprint()
+    _merge(row, told)
+    return row
+
+
+def _known_beside(run: Run, told: FingerprintIn) -> tuple[frozenset[str], bool]:
+    """Return the names of the parameters that do not count for a run, and whether its lab has the lines of its code. One
+    read: each run that is registered comes by here."""
+    found = list(rows(
+        "SELECT name, 0 AS is_text FROM runs_ignoredparameter WHERE project_id = %s"
+        " UNION ALL SELECT '', 1 FROM runs_codetext WHERE lab_id = %s AND normal = %s",
+        [run.charged_project_id or run.project_id, run.lab_id, told.code.normal if told.code is not None else ""],
+    ))  # fmt: skip
+    names = frozenset(row["name"] for row in found if not row["is_text"])
+    return names, len(names) < len(found)
+
+
+def ignored_of(run: Run) -> frozenset[str]:
+    """Return the names of the parameters that do not count for a run: its project (named, else charged) says so."""
+    return ignored_in(run.charged_project_id or run.project_id)
+
+
+def ignored_in(project_id: int | None) -> frozenset[str]:
+    """Return the names of the parameters that a project does not count; no project ignores none."""
+    if project_id is None:
+        return frozenset()
+    return frozenset(IgnoredParameter.objects.filter(project_id=project_id).values_list("name", flat=True))
+
+
+def compared_name(name: str) -> str:
+    """Return what a parameter is called where runs are compared. Raises InvalidInput for one that is not compared anyway."""
+    found = sort_params({name: 1})
+    if found.seeds or found.dropped:
+        kind = "a seed" if found.seeds else "dropped from every fingerprint"
+        raise InvalidInput(f"{name!r} is {kind}: there is nothing to ignore.", field="name")
+    if not found.params:
+        raise InvalidInput("A parameter has a name.", field="name")
+    return next(iter(found.params))
+
+
+def found_by_param(name: str, value: str) -> tuple[str, str]:
+    """Return the name and hash by which a parameter's value, written as text, is found in fingerprints."""
+    sorted_ = sort_params({name: value})
+    for compared, typed_value in (sorted_.params | sorted_.seeds).items():
+        return compared, param_hash(compared, typed_value)
+    raise InvalidInput(f"{name!r} is dropped from every fingerprint: no run is found by it.", field=f"param.{name}")
+
+
+def values_known(row: Fingerprint, names: Collection[str], *, among: Iterable[Any], otherwise: object) -> dict[str, Any]:
+    """Return the parameters of a run whose name ends in one of ``names``, with their values: as told, else the one of
+    ``among`` that has the hash, else ``otherwise``."""
+    listed = list(among)
+    wanted = {name: each for name, each in (row.params or {}).items() if name.rpartition(".")[2].lower() in names}
+    return {
+        name: row.told[name]
+        if name in row.told
+        else next((value for value in listed if param_hash(name, value) == hashed), otherwise)
+        for name, hashed in wanted.items()
+    }
+
+
+def recipe_of(params: Mapping[str, str] | None, ignored: Collection[str]) -> str:
+    """Return the sum of the parameters that count; '' where they are unknown."""
+    return "" if params is None else recipe(_counted(params, ignored).values())
+
+
+def write_keys(pairs: Iterable[tuple[Run, Fingerprint]], *, ignored: Collection[str], is_new: bool = False) -> None:
+    """Write the keys of runs, in one statement; ``is_new``: they have none yet."""
+    pairs = list(pairs)
+    if not is_new:
+        TierKey.objects.filter(run__in=[run for run, _ in pairs]).delete()
+    lab_ids: list[int] = []
+    run_ids: list[int] = []
+    tiers: list[int] = []
+    keys: list[int] = []
+    for run, row in pairs:
+        for tier, key in dict.fromkeys(tier_keys(parts_of(row, ignored=ignored))):
+            lab_ids.append(run.lab_id)
+            run_ids.append(run.pk)
+            tiers.append(tier.value)
+            keys.append(key)
+    if keys:
+        columns = {
+            "lab_id": ("bigint", lab_ids),
+            "run_id": ("bigint", run_ids),
+            "tier": ("smallint", tiers),
+            "key": ("bigint", keys),
+        }
+        bulk_insert("runs_tierkey", columns)
+
+
+def _counted(params: Mapping[str, str], ignored: Collection[str]) -> dict[str, str]:
+    return {name: value for name, value in params.items() if name not in ignored}
+
+
+def _compared(row: Fingerprint) -> tuple[object, ...]:
+    return (
+        row.entry, row.code, row.code_weak, row.code_normal, dict(row.params) if row.params is not None else None,
+        dict(row.seeds) if row.seeds is not None else None, row.data, row.data_weak, row.start, row.start_weak, row.recipe,
+    )  # fmt: skip
+
+
+def _merge(row: Fingerprint, told: FingerprintIn) -> None:
+    """Put what is known of ``told`` onto ``row``; what is unknown in it changes nothing."""
+    row.version = told.version
+    for name in _PLAIN:
+        value = getattr(told, name)
+        if value is not None and value != "":
+            setattr(row, name, value)
+    if told.code is not None:
+        _merge_code(row, told.code)
+    if told.data is not None:
+        row.data, row.data_weak = _better(row.data, row.data_weak, told.data)
+        if told.data.items:
+            row.data_items = msgspec.to_builtins(told.data.items)
+    if told.start is not None:
+        row.start, row.start_weak = _better(row.start, row.start_weak, told.start)
+        row.start_name = told.start.name or row.start_name
+
+
+def _merge_code(row: Fingerprint, told: CodeIn) -> None:
+    if (told.hash and row.code and told.hash != row.code) or (told.weak and row.code_weak and told.weak != row.code_weak):
+        # Other code than was told before: nothing of the old one still holds.
+        row.code = row.code_weak = row.code_normal = row.commit = ""
+        row.dirty = None
+    row.code = told.hash or row.code
+    row.code_weak = told.weak or row.code_weak
+    row.code_normal = told.normal or row.code_normal
+    row.commit = told.commit or row.commit
+    row.dirty = told.dirty if told.dirty is not None else row.dirty
+
+
+def _better(verified: str, weak: str, told: DataIn | StartIn) -> tuple[str, str]:
+    """Return (verified, weak) after a word. A digest of other files than the weak hash speaks of now is not kept."""
+    if told.weak and weak and told.weak != weak:
+        return told.verified, told.weak
+    return told.verified or verified, told.weak or weak

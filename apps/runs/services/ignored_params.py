@@ -1,0 +1,80 @@
+"""Parameters that a project does not count when runs are compared, and the recipes that change with them."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models import Q
+
+from apps.accounts.models import Project, User
+from apps.core.errors import NotFound
+from apps.core.jobs import request_job
+from apps.runs.models import Fingerprint, IgnoredParameter, Run
+from apps.runs.services.fingerprints import compared_name, ignored_in, recipe_of, write_keys
+
+RECOUNT = "runs.recount"
+CHUNK = 25  # a transaction on SQLite holds everybody up: some 50 keys a run
+
+
+@transaction.atomic
+def ignore_parameter(*, project: Project, name: str, by: User | None, now: int) -> IgnoredParameter:
+    """Stop counting a parameter in a project; its runs are compared anew by a job. Ignoring it twice changes nothing.
+
+    Raises InvalidInput for a name that is not compared anyway.
+    """
+    row, made = IgnoredParameter.objects.get_or_create(
+        project=project, name=compared_name(name), defaults={"by": by, "since_us": now}
+    )
+    if made:
+        request_job(kind=RECOUNT, key=str(project.pk))
+    return row
+
+
+@transaction.atomic
+def count_parameter(*, project: Project, name: str) -> None:
+    """Count a parameter of a project again. Raises NotFound if it was not ignored."""
+    gone, _ = IgnoredParameter.objects.filter(project=project, name=name).delete()
+    if not gone:
+        raise NotFound(f"{name!r} is not ignored in this project.")
+    request_job(kind=RECOUNT, key=str(project.pk))
+
+
+def recount(*, project: Project) -> int:
+    """Compute recipes and keys of a project's runs again, in chunks; return how many changed. Can be begun again."""
+    runs = Run.objects.filter(Q(charged_project=project) | Q(charged_project=None, project=project), lab=project.lab_id)
+    found = runs.filter(fingerprint__params__isnull=False).order_by("pk")
+    changed = last = 0
+    while part := list(found.filter(pk__gt=last)[:CHUNK]):
+        changed += recount_runs(part)
+        last = part[-1].pk
+    return changed
+
+
+def recount_charged(runs: Sequence[Run]) -> None:
+    """Compute recipes again of runs that another project is charged for now, where the lab ignores parameters at all."""
+    if not runs or not IgnoredParameter.objects.filter(project__lab_id=runs[0].lab_id).exists():
+        return
+    for start in range(0, len(runs), CHUNK):
+        recount_runs(runs[start : start + CHUNK])
+
+
+@transaction.atomic
+def recount_runs(runs: Sequence[Run], *, anew: bool = False) -> int:
+    """Compute the recipes of some runs again, and the keys of those whose recipe changed, or ``anew`` of all; return of how
+    many."""
+    rows = {row.pk: row for row in Fingerprint.objects.select_for_update().filter(run__in=runs)}
+    by_project: dict[int | None, list[tuple[Run, Fingerprint]]] = defaultdict(list)
+    for run in runs:
+        if run.pk in rows:
+            by_project[run.charged_project_id or run.project_id].append((run, rows[run.pk]))
+    changed = 0
+    for project_id, pairs in by_project.items():
+        ignored = ignored_in(project_id)
+        stale = [pair for pair in pairs if anew or pair[1].recipe != recipe_of(pair[1].params, ignored)]
+        for _, row in stale:
+            row.recipe = recipe_of(row.params, ignored)
+        Fingerprint.objects.bulk_update([row for _, row in stale], ["recipe"])
+        if stale:
+            write_keys(stale, ignored=ignored)
+        changed += len(stale)
+    return changed

@@ -1,0 +1,229 @@
+"""Writes of runs: create or renew by the client's UUID, change of state."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from apps.accounts.models import Lab, User
+from apps.accounts.selectors import project_by_slug
+from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from apps.core.jobs import asking_together, request_job
+from apps.core.sql import for_update, rows, uuid_param
+from apps.fleet.models import Node
+from apps.ingest.calc import job_run
+from apps.runs.choices import RunState, Way
+from apps.runs.models import Run
+from apps.runs.scheduler_jobs import IMPORTED, JobIn, contradiction, may_rename, merged_facts, told_by
+from apps.runs.services.ignored_params import recount_charged
+from apps.runs.services.updates import External, Known, first_of, hear, keep_known, note_known, watch, welcome
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What a client says about a run when it starts."""
+
+    name: str
+    started_us: int
+    project: str | None = None
+    command: list[str] = field(default_factory=list)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    os_user: str = ""
+    host: str = ""
+    node_uuid: UUID | None = None
+    job: JobIn | None = None
+    known: Known = field(default_factory=Known)
+
+
+def put_run(
+    *,
+    lab: Lab,
+    uuid: UUID,
+    facts: RunFacts,
+    by: User | None,
+    bound_node: UUID | None,
+    now: int | None = None,
+    teller: str = "",
+) -> tuple[Run, str]:
+    """Create or renew a run; return it and a warning ('' if none). Saying the same again changes nothing.
+
+    ``now`` None: this is a record of the past, and no word of a run that goes on. ``teller``: who tells of it first.
+    Where another run has the external id that is told, that run is returned, with a warning, and none is made.
+
+    ``bound_node`` is the node of a node's token, which may write only runs of its own node. An unknown project is no
+    reason to lose the run: it goes on unattributed, and the warning says so.
+
+    The run that a scheduler's job is (its UUID follows from the job) is written by each node the job works on; whose job
+    it is, the first one says.
+    """
+    told: dict[str, Any] = {
+        "lab": lab,
+        "uuid": uuid,
+        "facts": facts,
+        "by": by,
+        "bound_node": bound_node,
+        "now": now,
+        "teller": teller,
+    }
+    try:
+        return _put(**told)
+    except IntegrityError:  # somebody made the same run at the same moment: now it is there
+        return _put(**told)
+
+
+@transaction.atomic
+@asking_together()
+def _put(
+    *, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_node: UUID | None, now: int | None, teller: str
+) -> tuple[Run, str]:
+    if bound_node is not None and facts.node_uuid not in (None, bound_node):
+        raise Forbidden("This token writes only runs of its own node.", hint="Leave 'node' out, or use a person's token.")
+    node_uuid = bound_node or facts.node_uuid
+    node = Node.objects.filter(lab=lab, uuid=node_uuid).first() if node_uuid else None
+    project = project_by_slug(lab, facts.project) if facts.project else None
+    warning = ""
+    if facts.project and project is None:
+        known = list(lab.projects.order_by("slug").values_list("slug", flat=True)[:10])
+        warning = (
+            f"There is no project {facts.project!r} (known: {', '.join(known)}). The run goes on, charged to no project. "
+            f"Next time --project {known[0] if known else 'NAME'}, or make it first at {settings.SITE_URL}/projects/"
+        )
+    if facts.known.external is not None and (first := _told_before(lab, uuid, facts.known.external, bound_node, now)):
+        return first, (
+            f"This is the run {first.uuid}: {facts.known.external.tool} {facts.known.external.value!r} was told before. "
+            "Nothing was changed; go on with that UUID."
+        )
+    is_job = facts.job is not None and facts.job.run_uuid == uuid
+    run, is_new = _locked(lab, uuid, facts)
+    run.lab = lab  # already read
+    elsewhere = bound_node is not None and run.node is not None and run.node.uuid != bound_node
+    if elsewhere and not is_job:
+        raise Conflict("This run belongs to another node.", hint="Make a new UUID for a new run.")
+    before = None if is_new else (run.project_id, run.os_user, run.account, run.user_id)
+    if facts.job is not None:
+        _take_job(run, facts.job, is_job=is_job, os_user=facts.os_user, bound_node=bound_node)
+    hear(run, now)
+    if elsewhere:
+        run.save()
+        return run, ""
+    run.project = project
+    if project is not None:  # nothing beats what the run itself names
+        run.charged_project, run.charge_way = project, Way.EXPLICIT
+    run.project_asked = facts.project or ""
+    run.user = run.user if is_job else by or run.user  # who tells of a job need not be whose job it is
+    run.node = node or run.node
+    run.name = facts.name
+    run.command = list(facts.command)
+    run.params = dict(facts.params)
+    run.os_user = facts.os_user
+    run.host = facts.host
+    # A job that was queued again began before the start that its scheduler still knows.
+    run.started_us = min(run.started_us, facts.started_us) if is_job else facts.started_us
+    if run.ended_us is not None and run.ended_us < run.started_us:
+        raise InvalidInput("The run would end before it starts.", field="started_at")
+    run.teller = run.teller or teller
+    note_known(run, facts.known)
+    run.save()
+    keep_known(run, facts.known, params=run.params, is_new=is_new)
+    if is_new:
+        welcome(run, now)
+    else:
+        watch(run, now)
+        if before is not None and before[0] != run.project_id:
+            recount_charged([run])
+    if before != (run.project_id, run.os_user, run.account, run.user_id):
+        request_job(kind="attribution.run", key=f"{lab.pk}:{uuid}")
+    return run, warning
+
+
+def _told_before(lab: Lab, uuid: UUID, external: External, bound_node: UUID | None, now: int | None) -> Run | None:
+    """Return the run that has this id already, unless it is the one that is told or both are here (keep_known says so)."""
+    first = first_of(lab, external)
+    if first is None or first.uuid == uuid or Run.objects.filter(lab=lab, uuid=uuid).exists():
+        return None
+    if bound_node is not None and (first.node is None or first.node.uuid != bound_node):
+        raise Conflict("This run belongs to another node.", field="external", hint="Use a person's token.")
+    hear(first, now)
+    first.save()
+    return first
+
+
+def _locked(lab: Lab, uuid: UUID, facts: RunFacts) -> tuple[Run, bool]:
+    """Return the run's row, locked, or one that is new and not stored yet; and whether it is new."""
+    held = list(rows(f"SELECT id FROM runs_run WHERE lab_id = %s AND uuid = %s{for_update()}", [lab.pk, uuid_param(uuid)]))
+    if not held:  # most often: nothing of the row is asked for that is not there
+        return Run(lab=lab, uuid=uuid, name=facts.name, started_us=facts.started_us), True
+    return Run.objects.select_related("node").get(pk=held[0]["id"]), False
+
+
+def _take_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: UUID | None) -> None:
+    """Put what is told of a scheduler's job onto a run. Raises Conflict where another node said otherwise."""
+    teller = str(bound_node) if bound_node else IMPORTED
+    if is_job and not may_rename(run.job_facts, teller):
+        there = {"user": run.os_user, "account": run.account, "partition": run.partition}
+        told = {"user": os_user, "account": job.account, "partition": job.partition}
+        if name := contradiction(there, told):
+            raise Conflict(
+                f"Another node says otherwise of this job's {name}.", field=name,
+                hint="If the first word was wrong, import the job with a person's token: labcarbon-collect import-sacct",
+            )  # fmt: skip
+    run.scheduler, run.cluster, run.job_id = job.scheduler, job.cluster, job.job_id
+    run.account, run.partition = job.account or run.account, job.partition or run.partition
+    facts = merged_facts(run.job_facts, job.facts)
+    run.job_facts = told_by(facts, teller) if is_job else facts
+
+
+def may_tell_of(run: Run, bound_node: UUID) -> bool:
+    """Return whether a node's token may say how a run ended: it is its own run, or a job it told of before."""
+    return (run.node is not None and run.node.uuid == bound_node) or str(bound_node) in run.job_facts.get("told_by", [])
+
+
+@transaction.atomic
+def change_run(
+    *,
+    lab: Lab,
+    uuid: UUID,
+    state: RunState | None,
+    ended_us: int | None,
+    exit_code: int | None,
+    reported_energy_mj: int | None,
+    bound_node: UUID | None,
+    job_facts: Mapping[str, Any] | None = None,
+    known: Known | None = None,
+    now: int | None = None,
+) -> Run:
+    """Record how a run ended (``state``), or what became known of it. ``now`` as in :func:`put_run`.
+
+    The reported energy is kept beside the ledger's, and never summed. That a run goes on is no news of one that has ended,
+    but for a scheduler's job, which may be queued again.
+    """
+    run = Run.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
+    if run is None:
+        raise NotFound("There is no such run in this lab.", hint="Send PUT with the run's facts first.")
+    if bound_node is not None and not may_tell_of(run, bound_node):
+        raise NotFound("There is no such run in this lab.", hint="Send PUT with the run's facts first.")
+    is_job = bool(run.scheduler) and run.uuid == job_run(f"{run.cluster}/{run.job_id}")
+    if is_job and ended_us is not None:  # schedulers tell whole seconds
+        ended_us = max(ended_us, run.started_us)
+    if ended_us is not None and ended_us < run.started_us:
+        raise InvalidInput("The run would end before it starts.", field="ended_at", hint="Check the clock of the machine.")
+    if is_job and state == RunState.RUNNING:  # queued again: it goes on
+        run.ended_us = run.exit_code = None
+    if run.scheduler and job_facts:
+        run.job_facts = merged_facts(run.job_facts, job_facts)
+    hear(run, now)
+    if state is not None and (state != RunState.RUNNING or is_job):
+        run.state = state
+    run.ended_us = ended_us if ended_us is not None else run.ended_us
+    run.exit_code = exit_code if exit_code is not None else run.exit_code
+    run.reported_energy_mj = reported_energy_mj if reported_energy_mj is not None else run.reported_energy_mj
+    if known is not None:
+        note_known(run, known)
+    run.save()
+    if known is not None:
+        keep_known(run, known)
+    watch(run, now)
+    return run

@@ -1,0 +1,127 @@
+"""CodeCarbon's file, emissions.csv: each row is a whole run (or its total so far, where it was flushed)."""
+
+import csv
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from django.db import transaction
+
+from apps.accounts.models import Lab, Project
+from apps.core.clock import utc
+from apps.core.errors import InvalidInput
+from apps.core.text import unstorable
+from apps.core.units import PPM
+from apps.fleet.models import Node, Site
+from apps.runs.models import ExternalId
+from apps.trackers.choices import Door
+from apps.trackers.codecarbon.parsing import Told, read_told
+from apps.trackers.codecarbon.services.process import TOOL, work_on_run
+from apps.trackers.codecarbon.services.receive import take
+from apps.trackers.codecarbon.services.tokens import file_source
+from apps.trackers.models import CodeCarbonPost, CodeCarbonRun
+
+REQUIRED = ("timestamp", "run_id", "duration", "cpu_energy", "ram_energy")
+MAX_ROWS = 100_000
+
+
+@dataclass(frozen=True)
+class FileRow:
+    """A row that can be imported. ``content``: as it is kept, its moment with a time zone."""
+
+    line: int
+    run_id: str
+    told: Told
+    content: dict[str, Any]
+
+    @property
+    def body(self) -> bytes:
+        return json.dumps(self.content, sort_keys=True).encode()
+
+
+class FileErrors(InvalidInput):
+    """Rows that cannot be imported; ``errors`` has one for each, and nothing was written."""
+
+    code = "bad_rows"
+
+    def __init__(self, errors: list[InvalidInput]) -> None:
+        super().__init__(f"{len(errors)} rows cannot be imported; nothing was.", hint="Mend or remove them and try again.")
+        self.errors = errors
+
+
+def read_file(lines: Iterable[str], *, zone: ZoneInfo, client_pue_ppm: int = PPM) -> list[FileRow]:
+    """Parse a file of CodeCarbon, whose moments carry no time zone: they are meant in ``zone``.
+
+    ``client_pue_ppm``: for files of clients that wrote no column ``pue``. Raises InvalidInput for the file, FileErrors for
+    its rows.
+    """
+    reader = csv.DictReader(lines)
+    missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
+    if missing:
+        raise InvalidInput(
+            f"The column {missing[0]!r} is missing.", field=missing[0], hint="Give the emissions.csv that CodeCarbon wrote."
+        )
+    rows: list[FileRow] = []
+    errors: list[InvalidInput] = []
+    for row in reader:
+        if len(rows) + len(errors) >= MAX_ROWS:
+            raise InvalidInput(f"More than {MAX_ROWS} rows.", hint="Split the file.")
+        try:
+            rows.append(_read(row, reader.line_num, zone, client_pue_ppm))
+        except InvalidInput as error:
+            error.message = f"line {reader.line_num}: {error.message}"
+            errors.append(error)
+    if errors:
+        raise FileErrors(errors)
+    return sorted(rows, key=lambda row: (row.run_id, row.told.duration_us))
+
+
+def _read(row: dict[str, str], line: int, zone: ZoneInfo, client_pue_ppm: int) -> FileRow:
+    content: dict[str, Any] = {name: value for name, value in row.items() if name and value not in (None, "")}
+    if any(unstorable(f"{name}{value}") for name, value in content.items()):
+        raise InvalidInput("It holds characters that cannot be stored.")
+    try:
+        run_id = str(UUID(content.get("run_id", "")))
+    except ValueError as error:
+        raise InvalidInput(
+            f"run_id {content.get('run_id', '')[:40]!r} names no run.",
+            field="run_id",
+            hint="CodeCarbon writes 'None' where the run was also sent to an API: import it from there, or remove the row.",
+        ) from error
+    content.setdefault("pue", str(client_pue_ppm / PPM))
+    told = read_told(content, client_pue_ppm=client_pue_ppm, zone=zone)
+    assert told.at_us is not None
+    content.update(run_id=run_id, timestamp=utc(told.at_us).isoformat())
+    return FileRow(line, run_id, told, content)
+
+
+@transaction.atomic
+def import_file(
+    *, lab: Lab, rows: list[FileRow], project: Project, node: Node | None, site: Site | None, now: int
+) -> dict[str, int]:
+    """Store the rows of a file as runs of one project; return how many were imported, there before, or not counted.
+
+    ``node``: the machine that wrote it, whose collector comes first. None: ``site`` says where it stood. Idempotent.
+    """
+    source = file_source(lab=lab, project=project, node=node, site=site, now=now)
+    mine = set(CodeCarbonRun.objects.filter(source=source).values_list("uuid", flat=True))
+    known = set(ExternalId.objects.filter(lab=lab, tool=TOOL).values_list("value", flat=True))
+    answers = {"imported": 0, "there before": 0, "not counted": 0}
+    for row in rows:
+        if row.run_id in known and UUID(row.run_id) not in mine:
+            answers["there before"] += 1  # another token or file told of it
+            continue
+        again = CodeCarbonPost.objects.filter(told__source=source, told__uuid=row.run_id, door=Door.FILE, body=row.body)
+        if UUID(row.run_id) in mine and again.exists():
+            answers["there before"] += 1
+            continue
+        take(source=source, door=Door.FILE, content=row.content, body=row.body, now=now)
+        told = CodeCarbonRun.objects.get(source=source, uuid=row.run_id)
+        work_on_run(pk=told.pk)
+        mine.add(told.uuid)
+        counted = CodeCarbonPost.objects.filter(told=told).latest("id").problem == ""
+        answers["imported" if counted else "not counted"] += 1
+    return answers

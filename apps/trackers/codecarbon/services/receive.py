@@ -1,0 +1,63 @@
+"""What comes in is kept as it came, in the request; the work on it is a job. The client asks once and waits two seconds."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import connection, transaction
+
+from apps.core.errors import InvalidInput
+from apps.core.jobs import request_job
+from apps.core.sql import rows, uuid_param
+from apps.trackers.choices import Door
+from apps.trackers.codecarbon.parsing import hardware_signature, short_facts
+from apps.trackers.models import CodeCarbonRun, CodeCarbonSource
+
+JOB = "trackers.codecarbon"
+
+
+@transaction.atomic
+def begin_run(*, source: CodeCarbonSource, content: Mapping[str, Any], now: int) -> UUID:
+    """Begin a run; return the id that its emissions come with."""
+    return _made(source, uuid4(), content, now).uuid
+
+
+@transaction.atomic
+def take(*, source: CodeCarbonSource, door: Door, content: Mapping[str, Any], body: bytes, now: int) -> None:
+    """Keep one message and ask for the work on it.
+
+    A run that is not known (it began before a backup was restored, or by the HTTP output, which begins none) begins here.
+    The id of a run of another token names no more than a run of this one: whose energy it is follows from the token alone.
+    """
+    uuid = _run_id(content)
+    params = [source.pk, uuid_param(uuid)]
+    known = next(rows("SELECT id FROM trackers_codecarbonrun WHERE source_id = %s AND uuid = %s", params), None)
+    told_id = known["id"] if known else _made(source, uuid, content, now).pk
+    with connection.cursor() as cursor:  # as a model's row it takes three times as long, and the client waits
+        cursor.execute(
+            "INSERT INTO trackers_codecarbonpost (told_id, door, body, received_us, worked, problem) "
+            "VALUES (%s, %s, %s, %s, %s, '')",
+            [told_id, int(door), body, now, False],
+        )
+    request_job(kind=JOB, key=str(told_id))
+
+
+def _made(source: CodeCarbonSource, uuid: UUID, content: Mapping[str, Any], now: int) -> CodeCarbonRun:
+    signature = hardware_signature(content, node=str(source.node_id) if source.bound else "")
+    CodeCarbonRun.objects.bulk_create(
+        [CodeCarbonRun(source=source, uuid=uuid, facts=short_facts(content), signature=signature, received_us=now)],
+        ignore_conflicts=True,  # two first messages at once begin one run
+    )
+    return CodeCarbonRun.objects.get(source=source, uuid=uuid)
+
+
+def _run_id(content: Mapping[str, Any]) -> UUID:
+    text = str(content.get("run_id"))
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"run_id {text[:40]!r} names no run.",
+            field="run_id",
+            hint="CodeCarbon writes 'None' where it also sends to an API: what it sends there is counted, this is not.",
+        ) from error

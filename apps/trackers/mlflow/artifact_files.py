@@ -1,0 +1,116 @@
+"""Files that runs of MLflow made: which of them may be artifacts, and where MLflow hands them out. Pure.
+
+What a server lists is not trusted: a path that leads anywhere but below the folder that was asked for is none.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from apps.artifacts.choices import Kind
+from apps.core.text import unstorable
+from apps.core.url_allowlist import Address
+from apps.trackers.mlflow.parsing import whole
+
+PROXY = "/api/2.0/mlflow-artifacts/artifacts"  # below which MLflow hands files out
+MOST_PATH = 1000
+MODEL_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
+_MODEL = re.compile(
+    r"\.(pt|pth|ckpt|bin|safetensors|keras|h5|hdf5|onnx|gguf|msgpack|tflite|pb|pkl|pickle|joblib|cbm|ubj|xgb|lgb|model)$"
+)
+_DATASET = re.compile(r"\.(parquet|npy|npz|arrow|tar)$")
+_TENSORFLOW = re.compile(r"(\.data-\d{5}-of-\d{5}|\.index)$")
+# As the collector's scan tells checkpoints from models by their names.
+_ON_THE_WAY = re.compile(
+    r"(?:^|[^a-z])(?:epochs?|steps?|iter|iteration|ckpt|checkpoint|global_?step|optim|optimizer|scheduler|last)(?:[^a-z]|$)"
+)
+# MLflow's own, beside a model.
+_SIDE = frozenset({"input_example.npy", "serving_input_example.json"})
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An entry of a folder. ``bytes`` None: MLflow does not say."""
+
+    path: str
+    is_folder: bool
+    bytes: int | None
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+def entries(rows: list[dict[str, Any]], folder: str) -> tuple[list[Listed], int]:
+    """Return what lies directly in ``folder``, by path, and how many rows tell of something else."""
+    found: dict[str, Listed] = {}
+    wrong = 0
+    for row in rows:
+        path = row.get("path")
+        if not isinstance(path, str) or not _lies_in(path, folder) or path in found:
+            wrong += 1
+            continue
+        size = whole(row.get("file_size"))
+        found[path] = Listed(path, bool(row.get("is_dir")), size if size is not None and size >= 0 else None)
+    return [found[path] for path in sorted(found)], wrong
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    above, _, name = path.rpartition("/")
+    fits = above == folder and name not in ("", ".", "..") and len(path) <= MOST_PATH
+    return fits and not unstorable(path) and path.isprintable() and "\\" not in path
+
+
+def kind_of(path: str) -> Kind | None:
+    """Return what a file is by its name; None for one that is left in MLflow: pictures, tables, settings, texts."""
+    name = path.rpartition("/")[2].lower()
+    if name in _SIDE:
+        return None
+    if "events.out.tfevents." in name:
+        return Kind.LOG
+    if _DATASET.search(name):
+        return Kind.DATASET
+    if _TENSORFLOW.search(name):
+        return Kind.CHECKPOINT
+    if not _MODEL.search(name):
+        return None
+    return Kind.CHECKPOINT if name.endswith(".ckpt") or _ON_THE_WAY.search(name) else Kind.MODEL
+
+
+def handed_out(root: str, address: Address) -> str | None:
+    """Return below which path the server hands the files of ``root`` out, None where it does not.
+
+    ``root`` is ``mlflow-artifacts:/…`` (of this very server), or its own address of them; any other place (s3://, file:) it
+    would have to be asked to fetch for us, or is not this server.
+    """
+    try:
+        parts = urlsplit(root)
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        return None
+    path = unquote(parts.path)
+    if parts.scheme == "mlflow-artifacts":
+        if host and (host, port or address.port) != (address.host.lower(), address.port):
+            return None
+    elif parts.scheme == address.scheme:
+        own = address.path + PROXY
+        ports = {"http": 80, "https": 443}
+        if (host, port or ports[address.scheme]) != (address.host.lower(), address.port) or not path.startswith(own + "/"):
+            return None
+        path = path.removeprefix(own)
+    else:
+        return None
+    path = path.strip("/")
+    return None if {"..", "."} & set(path.split("/")) or unstorable(path) or "\\" in path else path
+
+
+def models_of(run: dict[str, Any], part: str, name: str) -> dict[str, int | None]:
+    """Return {id: step} of the logged models that a run made (``outputs``, ``model_outputs``) or read."""
+    rows = told.get(name) if isinstance(told := run.get(part), dict) else None
+    found = {}
+    for row in rows if isinstance(rows, list) else []:
+        model = row.get("model_id") if isinstance(row, dict) else None
+        if isinstance(model, str) and MODEL_ID.fullmatch(model):
+            found[model] = whole(row.get("step"))
+    return found

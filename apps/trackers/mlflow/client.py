@@ -1,0 +1,244 @@
+"""One MLflow server, asked over its REST API 2.0. Every failure becomes a sentence that says what mends it."""
+
+import base64
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from apps.core.http_client import OutboundProblem, Reply, ask
+from apps.core.intervals import us_of
+from apps.core.units import US_PER_S
+from apps.core.url_allowlist import Address, Inside
+from apps.trackers.choices import SignIn
+from apps.trackers.mlflow.artifact_files import PROXY
+
+API = "/api/2.0/mlflow"
+SECONDS = 8.0
+FETCH_S = 20.0  # of one file
+MOST_BYTES = 8 << 20
+MAX_WAIT_S = 6 * 3600
+PAGES = (100, 10, 1)  # runs a page: fewer where a page is too large
+POINTS = 1000  # of one page of a history, and of one transaction
+
+
+class MlflowProblem(Exception):
+    """Why a server's answer cannot be used; ``words`` is a sentence for the page. ``wait_s``: it asked for so much patience.
+
+    ``too_large``: fewer things at once may do. ``of_one``: it may be the fault of what was asked for, not of the server.
+    """
+
+    def __init__(self, words: str, *, wait_s: int = 0, too_large: bool = False, of_one: bool = False) -> None:
+        super().__init__(words)
+        self.words = words
+        self.wait_s = wait_s
+        self.too_large = too_large
+        self.of_one = of_one
+
+
+class OutOfTime(Exception):
+    """The slice of work is over; the rest follows in the next one."""
+
+
+@dataclass
+class Server:
+    """Asks one server. ``until``: by time.monotonic() after which no further question is begun."""
+
+    address: Address
+    sign_in: SignIn
+    user: str
+    secret: str = field(repr=False)
+    inside: Inside
+    until: float
+    skew_us: int | None = None
+
+    def version(self) -> str:
+        """Return what the server calls its version, '' where it does not say."""
+        reply = self._ask("GET", "/version")
+        text = reply.body[:40].decode("ascii", "replace").strip()
+        return text if reply.status == 200 and re.fullmatch(r"[0-9][\w.+-]{0,30}", text) else ""
+
+    def experiments(self) -> list[tuple[str, str]]:
+        """Return (id, name) of all experiments that are not deleted."""
+        pages = self._pages("/experiments/search", {"max_results": 1000, "view_type": "ACTIVE_ONLY"})
+        rows = [row for page in pages for row in _list(page, "experiments") if row.get("experiment_id") is not None]
+        return [(str(row["experiment_id"]), str(row.get("name", ""))) for row in rows]
+
+    def runs(self, experiments: list[str], condition: str) -> Iterator[list[dict[str, Any]]]:
+        """Yield pages of runs that fit a condition, by their start, the earliest first."""
+        body = {"experiment_ids": experiments, "filter": condition, "run_view_type": "ACTIVE_ONLY",
+                "order_by": ["attributes.start_time ASC", "attributes.run_id ASC"]}  # fmt: skip
+        sizes = iter(PAGES)
+        size, token = next(sizes), ""
+        while True:
+            try:
+                page = self._call("POST", "/runs/search", {**body, "max_results": size, "page_token": token})
+            except MlflowProblem as problem:
+                smaller = next(sizes, None) if problem.too_large else None
+                if smaller is None:
+                    raise
+                size = smaller
+                continue
+            yield _list(page, "runs")
+            token = _next(page, token)
+            if not token:
+                return
+
+    def history(self, run_id: str, name: str, token: str) -> tuple[Any, str]:
+        """Return one page of a metric's values from ``token`` on, and the token of the next ('' after the last)."""
+        query = {"run_id": run_id, "metric_key": name, "max_results": POINTS, **({"page_token": token} if token else {})}
+        page = self._call("GET", f"/metrics/get-history?{urlencode(query)}")
+        return page.get("metrics", []), _next(page, token)
+
+    def set_tag(self, run_id: str, name: str, text: str) -> None:
+        """Write a tag of a run."""
+        self._call("POST", "/runs/set-tag", {"run_id": run_id, "key": name, "value": text})
+
+    def run(self, run_id: str) -> dict[str, Any]:
+        """Return a run as MLflow tells it, with what it read and made."""
+        run = self._call("GET", f"/runs/get?{urlencode({'run_id': run_id})}").get("run")
+        return run if isinstance(run, dict) else {}
+
+    def listing(self, run_id: str, model: str, folder: str) -> tuple[str, list[dict[str, Any]]]:
+        """Return where the files of a run, or of its logged ``model``, lie, and what one folder of them holds."""
+        if model:
+            query = f"?{urlencode({'artifact_directory_path': folder})}" if folder else ""
+            page = self._call("GET", f"/logged-models/{model}/artifacts/directories{query}")
+        else:
+            page = self._call(
+                "GET", f"/artifacts/list?{urlencode({'run_id': run_id, **({'path': folder} if folder else {})})}"
+            )
+        return str(page.get("root_uri") or ""), _list(page, "files")
+
+    def address_of(self, path: str) -> str:
+        """Return the address under which MLflow hands a file out. ``path``: below where it does."""
+        return f"{self.address}{PROXY}/{quote(path)}"
+
+    def fetch(self, path: str, *, most_bytes: int, take: Callable[[bytes], None]) -> None:
+        """Give a file that MLflow hands out to ``take``, in parts as they come. ``path``: below where it does."""
+        reply = self._ask("GET", f"{PROXY}/{quote(path)}", seconds=FETCH_S, most_bytes=most_bytes, take=take)
+        if reply.status != 200:
+            raise self._refused(reply)
+
+    def _pages(self, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        token = ""
+        while True:
+            page = self._call("POST", path, {**body, "page_token": token})
+            yield page
+            token = _next(page, token)
+            if not token:
+                return
+
+    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        reply = self._ask(method, API + path, None if body is None else json.dumps(body).encode())
+        self._note_clock(reply)
+        if reply.status != 200:
+            raise self._refused(reply)
+        try:
+            content = json.loads(reply.body)
+        except (ValueError, RecursionError) as error:
+            raise self._no_json(reply) from error
+        if not isinstance(content, dict):
+            raise self._no_json(reply)
+        return content
+
+    def _ask(
+        self, method: str, path: str, body: bytes | None = None, *, seconds: float | None = None,
+        most_bytes: int = MOST_BYTES, take: Callable[[bytes], None] | None = None,
+    ) -> Reply:  # fmt: skip
+        if time.monotonic() >= self.until:
+            raise OutOfTime
+        headers = {"Accept": "application/json", "User-Agent": "LabCarbon"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if self.sign_in == SignIn.PASSWORD:
+            headers["Authorization"] = "Basic " + base64.b64encode(f"{self.user}:{self.secret}".encode()).decode()
+        elif self.sign_in == SignIn.TOKEN:
+            headers["Authorization"] = f"Bearer {self.secret}"
+        told: dict[str, Any] = {"inside": self.inside, "headers": headers, "body": body, "take": take}
+        try:
+            return ask(self.address, method, path, seconds=seconds or SECONDS, most_bytes=most_bytes, **told)
+        except OutboundProblem as problem:
+            raise MlflowProblem(problem.words, too_large=problem.too_large) from problem
+
+    @property
+    def where(self) -> str:
+        return f"{self.address.host}:{self.address.port}"
+
+    def _note_clock(self, reply: Reply) -> None:
+        """Note by how much the server's clock is behind ours, as its answers tell (to a second)."""
+        try:
+            told = us_of(parsedate_to_datetime(reply.headers["date"]))
+        except (KeyError, TypeError, ValueError):
+            return
+        self.skew_us = time.time_ns() // 1000 // US_PER_S * US_PER_S - told
+
+    def _no_json(self, reply: Reply) -> MlflowProblem:
+        start = reply.body[:200].lstrip().lower()
+        if start.startswith((b"<!doctype", b"<html")):
+            return MlflowProblem(
+                f"{self.where} answers with a web page, not with MLflow's API: is it the sign-in page of a proxy?"
+            )
+        return MlflowProblem(f"{self.where} answers with something that is not JSON: is this the address of MLflow?")
+
+    def _refused(self, reply: Reply) -> MlflowProblem:
+        status, said = reply.status, _message(reply.body)
+        if 300 <= status < 400:
+            to = urlsplit(reply.headers.get("location", ""))
+            there = f" to {to.scheme}://{to.netloc}" if to.netloc else ""
+            return MlflowProblem(f"{self.where} sends on{there}. Redirects are not followed: write that address here.")
+        if status == 401:
+            given = "it was given none" if self.sign_in == SignIn.NONE else "what it was given is wrong or has ended"
+            return MlflowProblem(f"{self.where} wants a user and password or a token: {given} (401).")
+        if status == 403:
+            return MlflowProblem(
+                f"{self.where} refuses (403){said}. May this user read all experiments? MLflow 3.5 and newer also wants "
+                "the host name of this address in its --allowed-hosts."
+            )
+        if status in (429, 503):
+            wait_s = _wait_s(reply.headers.get("retry-after", ""))
+            return MlflowProblem(f"{self.where} asks for patience ({status}).", wait_s=wait_s)
+        if status == 404:
+            gone = b"RESOURCE_DOES_NOT_EXIST" in reply.body
+            words = f"It is not there{said}." if gone else f"{self.where} has no MLflow API under this address (404)."
+            return MlflowProblem(words, of_one=gone)
+        return MlflowProblem(f"{self.where} answers {status}{said}.", of_one=status in (400, 500))
+
+
+def _list(page: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    rows = page.get(name, [])
+    if not isinstance(rows, list):
+        raise MlflowProblem(f"The server's list of {name} is no list.")
+    return [row for row in rows if isinstance(row, dict)]
+
+
+def _next(page: Mapping[str, Any], token: str) -> str:
+    """Return the token of the next page. Raises MlflowProblem for a server that goes round in circles."""
+    following = str(page.get("next_page_token") or "")
+    if following and (following == token or len(following) > 500):
+        raise MlflowProblem("The server's pages do not go on: its page token is the same again.")
+    return following
+
+
+def _message(body: bytes) -> str:
+    try:
+        said = json.loads(body)["message"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return ""
+    plain = " ".join(str(said).split())[:120]
+    return f", “{plain}”" if plain.isprintable() and plain else ""
+
+
+def _wait_s(text: str) -> int:
+    """Return how long a Retry-After asks to wait: seconds or a date; 0 where it says nothing usable."""
+    if text.isascii() and text.isdigit():
+        return min(int(text), MAX_WAIT_S)
+    try:
+        ahead = us_of(parsedate_to_datetime(text)) - time.time_ns() // 1000
+    except (TypeError, ValueError):
+        return 0
+    return min(max(ahead // US_PER_S, 0), MAX_WAIT_S)

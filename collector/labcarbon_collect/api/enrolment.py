@@ -1,0 +1,56 @@
+"""One-time codes: read without showing them to other users, trade them for a token."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional
+
+from labcarbon_collect.api.transport import BadAddress, Transport, Unreachable
+from labcarbon_collect.commands import Failed
+
+PAGES = {"enrol/": "nodes/enrol/", "login/": "login-code/"}  # endpoint → page that makes its codes
+
+
+def code_page(url: str, path: str) -> str:
+    """The address where the server makes codes for an endpoint."""
+    return f"{url.rstrip('/')}/{PAGES[path]}"
+
+
+def read_code(code_file: Optional[str], *, page: str) -> str:
+    """The code from a file, from standard input when that is no terminal or FILE is "-", else asked for. Raises Failed.
+
+    ``page`` is the address where the server shows a new one.
+    """
+    try:
+        if code_file and code_file != "-":
+            code = Path(code_file).read_text(encoding="utf-8")
+        elif code_file == "-" or not sys.stdin.isatty():
+            code = sys.stdin.readline()
+        else:
+            code = getpass.getpass("Code shown by the server (not echoed): ")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failed(f"the code could not be read from {code_file or 'standard input'}: {error}") from error
+    if not code.strip():
+        raise Failed(f"no code was given: copy it from {page}, it is shown there once")
+    return code.strip()
+
+
+def trade(url: str, path: str, code: str, body: Mapping[str, Any]) -> Dict[str, Any]:
+    """Send the code; returns the answer with its ``token``. Raises Failed with what the server said."""
+    try:
+        transport = Transport(url)
+        reply = transport.call("POST", path, {"code": code, **body})
+        transport.close()
+    except BadAddress as error:
+        raise Failed(str(error)) from error
+    except Unreachable as error:
+        raise Failed(f"the server did not answer. {error}. The code is not lost: try again") from error
+    if 300 <= reply.status < 400:
+        raise Failed(f"{url} redirects to {reply.location[:200]}: give that address instead, if it is your server")
+    if reply.status not in (200, 201):
+        raise Failed(f"{url} refused the code: {reply.message} A new code is made at {code_page(url, path)}")
+    if not isinstance(reply.body, dict) or not isinstance(reply.body.get("token"), str):
+        raise Failed(f"{url} answered, but not as a LabCarbon server does: is the address right?")
+    return reply.body

@@ -1,0 +1,82 @@
+"""Tell the server about a run without ever making the work wait for it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Mapping, Optional
+
+from labcarbon_collect.api.transport import BadAddress, Reply, Transport, Unreachable
+from labcarbon_collect.config import Login
+from labcarbon_collect.files.budget import Budget, Looking
+
+
+class Reporter:
+    """PUT at the start in the background, PATCH at the end within a deadline, with a person's token."""
+
+    def __init__(self, login: Login, run: str, *, say: Callable[[str], None], patience_s: float) -> None:
+        self._login, self._run, self._say, self._patience_s = login, run, say, patience_s
+        self.put_done = False
+        self.why = ""  # why the server does not know
+        self._thread: Optional[threading.Thread] = None
+
+    def start(self, facts: Mapping[str, Any]) -> None:
+        """Send the run's facts in the background."""
+        self._thread = threading.Thread(target=self._put, args=(facts,), name="put-run", daemon=True)
+        self._thread.start()
+
+    def wait(self, wait_s: float) -> None:
+        """Give the server a moment to answer what :meth:`start` sent."""
+        if self._thread is not None:
+            self._thread.join(wait_s)
+
+    def better(self, fingerprint: Mapping[str, Any]) -> bool:
+        """Tell what became better known of the run's fingerprint, once the server knows the run. Returns whether it does."""
+        if self._thread is not None:
+            self._thread.join()
+        return self.put_done and self._send("PATCH", {"fingerprint": fingerprint}) is not None
+
+    def patch(self, body: Mapping[str, Any]) -> bool:
+        """Tell something of a run that the server knows from elsewhere. Returns whether it took it."""
+        return self._send("PATCH", body) is not None
+
+    def finish(self, facts: Mapping[str, Any], closing: Mapping[str, Any], budget: Optional[Budget] = None) -> bool:
+        """Send the end (and the facts once more if they did not arrive). Returns whether the server knows all.
+
+        ``budget``: to wait for it, if not our whole patience.
+        """
+        budget = budget or Budget(self._patience_s)
+        delivered = Looking("end", lambda: self._close(facts, closing)).wait(budget)
+        if delivered is None:
+            self.why = f"{self._login.url} did not answer within {round(budget.seconds, 1):g} s"
+        return bool(delivered)
+
+    def _close(self, facts: Mapping[str, Any], closing: Mapping[str, Any]) -> bool:
+        if self._thread is not None:
+            self._thread.join()
+        if not self.put_done:
+            self._put(facts)
+        return self.put_done and self._send("PATCH", closing) is not None
+
+    def _put(self, facts: Mapping[str, Any]) -> None:
+        reply = self._send("PUT", facts)
+        if reply is None:
+            return
+        self.put_done = True
+        warning = reply.body.get("warning") if isinstance(reply.body, dict) else None
+        if warning:
+            self._say(str(warning)[:500])
+
+    def _send(self, verb: str, body: Mapping[str, Any]) -> Optional[Reply]:
+        try:
+            transport = Transport(self._login.url, self._login.token)
+            reply = transport.call(verb, f"runs/{self._run}/", body)
+            transport.close()
+        except (BadAddress, Unreachable) as error:
+            self.why = str(error)
+            return None
+        if 200 <= reply.status < 300:
+            return reply
+        self.why = f"{self._login.url} answered {reply.status}: {reply.message}"
+        if reply.status in (401, 403):
+            self.why += f" Log in again: labcarbon-collect login {self._login.url}"
+        return None

@@ -1,0 +1,99 @@
+"""The collector's half of the wire contract, schema 1.0: windows to JSON, reply to answers. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from labcarbon_collect.energy.windows import Window
+from labcarbon_collect.sources.base import Gap
+
+SCHEMA = "1.0"
+_RESULTS = ("accepted", "duplicate", "quarantined", "rejected", "retry")
+
+
+class BadReply(Exception):
+    """The server's answer is not what the contract says."""
+
+
+def encode_batch(
+    *,
+    batch: str,
+    sent_at_us: int,
+    node: str,
+    boot: str,
+    monotonic_us: int,
+    windows: Sequence[Window],
+    gaps: Sequence[Gap],
+    health: Mapping[str, Any],
+    device_facts: Mapping[str, Mapping[str, str]],
+) -> Dict[str, Any]:
+    """The body of ``POST ingest/``: columns, with device and consumer keys by index.
+
+    ``monotonic_us`` is this moment on the clock of ``boot``. Windows of an earlier boot are told by their epoch, which
+    begins with the boot they were measured in. ``device_facts``: name and facts by device key; shown, never summed.
+    """
+    devices = sorted({window.device for window in windows} | {gap.device for gap in gaps})
+    consumers = sorted({consumer for window in windows for consumer, _ in window.shares})
+    device_at = {key: index for index, key in enumerate(devices)}
+    consumer_at = {key: index for index, key in enumerate(consumers)}
+    shares = [(row, consumer_at[key], mj) for row, window in enumerate(windows) for key, mj in window.shares]
+    return {
+        "schema": SCHEMA, "batch": batch, "sent_at": sent_at_us, "node": node, "boot": boot, "monotonic": monotonic_us,
+        "devices": devices, "consumers": consumers,
+        "windows": _columns(windows, device_at),
+        "shares": {
+            "window": [row for row, _, _ in shares],
+            "consumer": [consumer for _, consumer, _ in shares],
+            "energy_mj": [mj for _, _, mj in shares],
+        },
+        "gaps": [
+            {"device": device_at[gap.device], "epoch": gap.epoch, "from": gap.from_us, "to": gap.to_us, "reason": gap.reason}
+            for gap in gaps
+        ],
+        "health": dict(health),
+        "device_facts": {key: dict(device_facts[key]) for key in devices if key in device_facts},
+    }  # fmt: skip
+
+
+def _columns(windows: Sequence[Window], device_at: Mapping[str, int]) -> Dict[str, List[Any]]:
+    return {
+        "device": [device_at[w.device] for w in windows],
+        "epoch": [w.epoch for w in windows],
+        "seq": [w.seq for w in windows],
+        "start": [w.start_us for w in windows],
+        "end": [w.end_us for w in windows],
+        "mono_start": [w.mono_start_us for w in windows],
+        "mono_end": [w.mono_end_us for w in windows],
+        "counter_start": [w.counter_start_mj for w in windows],
+        "counter_end": [w.counter_end_mj for w in windows],
+        "energy_mj": [w.energy_mj for w in windows],
+        "measurement": [w.measurement for w in windows],
+        "flags": [w.flags for w in windows],
+        "util_mean_pm": [w.util_mean_pm for w in windows],
+        "util_max_pm": [w.util_max_pm for w in windows],
+        "mem_mean_mib": [w.mem_mean_mib for w in windows],
+        "mem_max_mib": [w.mem_max_mib for w in windows],
+        "processes": [w.processes for w in windows],
+    }
+
+
+def decode_results(reply: Any, *, expected: int) -> List[Tuple[str, str]]:
+    """``(result, reason)`` per window. An unknown result counts as retry: what we do not understand, we keep.
+
+    Raises BadReply when the list is missing or does not answer every window.
+    """
+    results = reply.get("results") if isinstance(reply, dict) else None
+    if not isinstance(results, list) or len(results) != expected:
+        raise BadReply(f"the reply does not answer each of the {expected} windows sent")
+    answers = []
+    for item in results:
+        parts = item if isinstance(item, list) else []
+        result = parts[0] if parts and parts[0] in _RESULTS else "retry"
+        answers.append((result, str(parts[1])[:500] if len(parts) > 1 else ""))
+    return answers
+
+
+def server_time(reply: Any) -> Optional[int]:
+    """The server's clock in UTC µs, if the reply tells it."""
+    value = reply.get("server_time") if isinstance(reply, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

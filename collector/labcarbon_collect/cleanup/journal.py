@@ -1,0 +1,137 @@
+"""What is about to be done and what was done, line by line, on disk before the next step.
+
+A file of JSON lines in the collector's private folder, one file per plan. The last entry of a line says where it stands.
+Whoever carries the plan out holds it alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Dict, List
+
+from labcarbon_collect.locks import AlreadyRunning
+
+# Where a line stands. What is about to be done ends in -ing: a kill may have come before or behind it.
+NOT_MOVED = ""  # as if nothing was begun: what was about to move was seen not to lie in the trash
+MOVING, TRASHED = "moving", "trashed"  # at_us of TRASHED: since when it lies there
+RESTORING, RESTORED = "restoring", "restored"
+DELETING, DELETED = "deleting", "deleted"
+REFUSED = "refused"  # left where it was
+HELD = "held"  # not what was approved, and cannot go back: something else has its name. Nobody deletes it but a person
+
+
+class NotNoted(OSError):
+    """The journal cannot be written: nothing more may be done. Any other error of a disk is one line's."""
+
+
+class Journal:
+    """The journal of a plan. ``last``: the last entry of each line; ``places``: where it went when it moved, in numbers of
+    the file system (``trash.place_of``). Journals of older versions lack them."""
+
+    def __init__(self, folder: Path, plan: str) -> None:
+        """Hold it and read it, if it is there. Raises OSError, AlreadyRunning."""
+        self.path = folder / f"{plan}.jsonl"
+        self.last: Dict[int, Dict[str, Any]] = {}
+        self.places: Dict[int, List[int]] = {}
+        self._open, self._is_torn = -1, False
+        with suppress(FileNotFoundError):
+            self._hold(0)
+
+    def begin(self) -> None:
+        """Make it, if it is not there: from now on nobody else carries this plan out. Raises OSError, AlreadyRunning."""
+        if self._open < 0:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._hold(os.O_CREAT)
+            _on_disk(self.path.parent)
+
+    def state(self, line: int) -> str:
+        """Where a line stands; empty where nothing was begun."""
+        return str(self.last.get(line, {}).get("state", ""))
+
+    def at_us(self, line: int) -> int:
+        """When it came there, µs UTC."""
+        return int(self.last.get(line, {}).get("at_us", 0))
+
+    def word(self, line: int) -> str:
+        """Why, where there is a reason."""
+        return str(self.last.get(line, {}).get("word", ""))
+
+    def note(self, line: int, state: str, *, at_us: int, **facts: Any) -> None:
+        """Add an entry; it is on disk when we return. Raises NotNoted, AlreadyRunning."""
+        entry = {"line": line, "state": state, "at_us": at_us, **facts}
+        try:
+            self._add(json.dumps(entry).encode("ascii") + b"\n")
+        except OSError as error:
+            self._is_torn = True
+            raise NotNoted(error.errno, error.strerror, str(self.path)) from error
+        self._keep(line, entry)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._open >= 0:
+            os.close(self._open)
+            self._open = -1
+
+    def _add(self, content: bytes) -> None:
+        self.begin()
+        if self._is_torn:
+            content, self._is_torn = b"\n" + content, False
+        _write(self._open, content)
+        os.fsync(self._open)
+
+    def _hold(self, make: int) -> None:
+        self._open = _held(self.path, make)
+        with open(self._open, "rb", closefd=False) as file:
+            content = file.read()
+        self._is_torn = bool(content) and not content.endswith(b"\n")
+        for row in content.split(b"\n"):
+            self._take(row)
+
+    def _take(self, row: bytes) -> None:
+        """A line that a kill cut off was never acted on: it is left out."""
+        try:
+            entry = json.loads(row)
+            line, _, _ = int(entry["line"]), str(entry["state"]), int(entry["at_us"])
+        except (ValueError, TypeError, KeyError):
+            return
+        self._keep(line, entry)
+
+    def _keep(self, line: int, entry: Dict[str, Any]) -> None:
+        self.last[line] = entry
+        place = entry.get("place")
+        if isinstance(place, list) and len(place) == 3:
+            self.places[line] = place
+
+
+def _held(path: Path, make: int) -> int:
+    """Open a journal and lock it until it is closed: a socket's lock ends at a container's network, a file's does not."""
+    opened = os.open(path, os.O_RDWR | make | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(opened)
+        raise AlreadyRunning(
+            f"another labcarbon-collect apply-plan is at work on this plan, maybe in a container or on another machine that "
+            f"has this data folder: wait for its end (it holds {path})"
+        ) from error
+    except OSError:  # a file system without locks: the lock of the machine is all there is
+        pass
+    return opened
+
+
+def _write(opened: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(opened, left) :]
+
+
+def _on_disk(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

@@ -1,0 +1,188 @@
+"""Doctor's questions about the meters and about who can be seen: GPU driver, RAPL, persistence, MIG, /proc, cgroups."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Mapping, Optional, Sequence, Tuple
+
+from labcarbon_collect.doctor.base import Check, register_check
+from labcarbon_collect.processes.procfs import read_stat
+from labcarbon_collect.sources.base import DeviceInfo, SourceAbsent, SourceFailed
+from labcarbon_collect.sources.nvidia.driver import nvidia_functions
+from labcarbon_collect.sources.nvidia.source import NvmlSource
+from labcarbon_collect.sources.rapl import RaplSource
+
+# The kernel's number of the machine's own PID namespace (PROC_PID_INIT_INO); a container has another.
+_MACHINE_PID_NAMESPACE = "pid:[4026531836]"
+
+
+@register_check("nvml")
+def nvml_check(sys_root: str = "/sys") -> Check:
+    """Can GPUs be measured, and by what?"""
+    source = NvmlSource("doctor", {}, sys_root=sys_root, threaded=False)
+    try:
+        found = source.open()
+    except SourceAbsent as absent:
+        here = bool(nvidia_functions(sys_root)) or os.path.exists("/dev/nvidiactl")
+        missing = "libnvidia-ml" in absent.why and not here
+        return Check("nvml", "absent" if missing else "bad", absent.why, absent.mend)
+    except SourceFailed as failed:
+        return Check("nvml", "warn", str(failed))
+    finally:
+        source.close()
+    what = "; ".join(f"{info.name}: {_by(info)}" for info in found)
+    if source.asleep:
+        sleeping = ", ".join(folder.name for folder in source.asleep)
+        what = "; ".join(filter(None, [what, f"asleep and not woken, measured from when it is used: {sleeping}"]))
+    if source.unmeasured:
+        return Check(
+            "nvml", "warn",
+            f"{what}; not measurable: {', '.join(source.unmeasured)} (no energy, no power: usual for a vGPU)",
+            "install the collector on the host that owns the physical GPU",
+        )  # fmt: skip
+    return Check("nvml", "ok", what)
+
+
+def _by(info: DeviceInfo) -> str:
+    return "energy counter" if info.measurement == "nvml_counter" else "no energy counter, power is sampled"
+
+
+@register_check("gpu_processes")
+def gpu_processes_check(sys_root: str = "/sys") -> Check:
+    """Does the driver say who is on the GPUs?"""
+    name = "gpu_processes"
+    source = NvmlSource("doctor", {}, sys_root=sys_root, threaded=False)
+    try:
+        source.open()
+        readings = source.poll(source.now, with_processes=True)
+    except (SourceAbsent, SourceFailed) as error:
+        return Check(name, "absent", f"no GPU to ask: {error}")
+    finally:
+        source.close()
+    hidden = [reading.device for reading in readings if reading.processes is None]
+    if hidden:
+        return Check(
+            name, "warn", f"the driver does not show the processes on {', '.join(hidden)}: their energy is `unknown`",
+            "in a container: start it with --pid=host; on a vGPU: install the collector on the physical host",
+        )  # fmt: skip
+    return Check(name, "ok", "the driver shows the processes on every GPU")
+
+
+@register_check("persistence")
+def persistence_check(sys_root: str = "/sys") -> Check:
+    """Without persistence mode the driver may unload between jobs, and its energy counter starts again."""
+    found = _gpus(sys_root)
+    if not found:
+        return Check("persistence", "absent", "no GPU to ask")
+    off = [info.name for info in found if info.facts.get("persistence_mode") == "off"]
+    asleep = [info.name for info in found if info.facts.get("runtime_power_management") == "on"]
+    if asleep:
+        return Check(
+            "persistence", "ok", f"{', '.join(asleep)} may go to sleep and is not woken to be measured; while awake, asking "
+            "it every second may keep it awake longer",
+        )  # fmt: skip
+    if off:
+        return Check(
+            "persistence", "warn",
+            f"persistence mode is off on {', '.join(off)}: when nobody uses the GPU its counter may restart, and the energy "
+            "in between becomes a declared gap",
+            "systemctl enable --now nvidia-persistenced (or: nvidia-smi -pm 1)",
+        )  # fmt: skip
+    return Check("persistence", "ok", "the driver stays loaded between jobs")
+
+
+@register_check("mig")
+def mig_check(sys_root: str = "/sys") -> Check:
+    """Are GPUs cut into MIG instances?"""
+    cut = [info for info in _gpus(sys_root) if "mig" in info.facts]
+    if not cut:
+        return Check("mig", "absent", "no GPU is cut into MIG instances")
+    empty = [info.name for info in cut if info.facts["mig"] == "no instances"]
+    what = "; ".join(f"{info.name}: {info.facts['mig']}" for info in cut)
+    if empty:
+        return Check("mig", "warn", f"MIG is on without instances on {', '.join(empty)}", "nvidia-smi mig -cgi <profile> -C")
+    return Check("mig", "ok", f"{what}; the board is metered, its energy is shared by slices in use (±25 % of a share)")
+
+
+@register_check("rapl")
+def rapl_check(environ: Optional[Mapping[str, str]] = None) -> Check:
+    """Can CPU packages and memory be measured?"""
+    source = RaplSource("doctor", os.environ if environ is None else environ)
+    try:
+        found = source.open()
+    except SourceAbsent as absent:
+        missing = absent.why.startswith("no RAPL domain")
+        return Check("rapl", "absent" if missing else "bad", absent.why, absent.mend)
+    what = ", ".join(info.key.split(":")[0] + " " + info.key.rpartition("/")[2] for info in found)
+    if any("left out" in said for said in source.said):
+        return Check("rapl", "warn", f"{what}; " + "; ".join(source.said), "ls -l /sys/class/powercap/*/")
+    return Check("rapl", "ok", "; ".join([what, *source.said]))
+
+
+@register_check("hidepid")
+def hidepid_check(proc_root: str = "/proc") -> Check:
+    """Can we see other users' processes? Where not, their CPU and GPU energy is ``unknown``."""
+    options = _mount_options(proc_root)
+    hidden = next((each for each in options if each.startswith("hidepid=") and each not in ("hidepid=0", "hidepid=off")), "")
+    if read_stat(proc_root, 1) is not None:
+        return Check("hidepid", "ok", f"all processes are visible{f' in spite of {hidden}' if hidden else ''}")
+    return Check(
+        "hidepid", "warn",
+        f"/proc is mounted with {hidden or 'hidepid'}: other users' processes are hidden, their energy is `unknown`",
+        "mount -o remount,hidepid=2,gid=labcarbon /proc (and the same gid= in /etc/fstab); the daemon's group is labcarbon",
+    )  # fmt: skip
+
+
+@register_check("pid_namespace")
+def pid_namespace_check(proc_root: str = "/proc") -> Check:
+    """In a container of its own the collector sees only that container's processes."""
+    try:
+        namespace = os.readlink(f"{proc_root}/self/ns/pid")
+    except OSError as error:
+        return Check("pid_namespace", "absent", f"the kernel does not say: {error}")
+    if namespace == _MACHINE_PID_NAMESPACE:
+        return Check("pid_namespace", "ok", "the collector sees the machine's processes")
+    return Check(
+        "pid_namespace", "warn", "the collector runs in a container: work outside of it is measured but `unknown`",
+        "start the container with --pid=host",
+    )  # fmt: skip
+
+
+@register_check("cgroups")
+def cgroups_check(cgroup_root: str = "/sys/fs/cgroup", proc_root: str = "/proc") -> Check:
+    """Can jobs, pods and containers be told by their cgroups?"""
+    try:
+        own = Path(proc_root, "self/cgroup").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        own = ""
+    if not own:
+        return Check(
+            "cgroups", "warn", "this kernel has no cgroups: Slurm jobs, pods and containers are not told apart",
+            "labcarbon-collect run -- CMD registers a run without them",
+        )  # fmt: skip
+    version = "v2" if Path(cgroup_root, "cgroup.controllers").exists() else "v1"
+    return Check("cgroups", "ok", f"cgroup {version}: Slurm jobs, pods and containers are told by path")
+
+
+def _gpus(sys_root: str) -> Sequence[DeviceInfo]:
+    source = NvmlSource("doctor", {}, sys_root=sys_root, threaded=False)
+    try:
+        return source.open()
+    except (SourceAbsent, SourceFailed):
+        return ()
+    finally:
+        source.close()
+
+
+def _mount_options(proc_root: str) -> Tuple[str, ...]:
+    """The options with which /proc is mounted."""
+    try:
+        lines = Path(proc_root, "self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ()
+    for line in lines:
+        fields = line.split()
+        if len(fields) > 3 and fields[1] == "/proc" and fields[2] == "proc":
+            return tuple(fields[3].split(","))
+    return ()

@@ -1,0 +1,104 @@
+"""Who used a device between two readings: integer weights per consumer. Pure."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, FrozenSet, List, Mapping, Optional, Protocol, Tuple
+
+from labcarbon_collect.energy.windows import IDLE, UNKNOWN
+from labcarbon_collect.sources.base import ProcessUse
+
+NANOJOULE_PER_MJ = 1_000_000  # milliwatt × microsecond = nanojoule
+
+
+class Who(Protocol):
+    """Knows the processes of this machine and which consumer each belongs to."""
+
+    def snapshot(self) -> None:
+        """Scan the machine once."""
+
+    def consumer_of(self, pid: int) -> str:
+        """Consumer key of a process: ``run:…``, ``job:…``, ``proc:<user>/<comm>``, ``unknown``."""
+
+    def cpu_time_us_by_consumer(self) -> Mapping[str, int]:
+        """Cumulative CPU time per consumer since the start, as of the last snapshot."""
+
+    def jobs(self) -> Mapping[str, int]:
+        """Consumer key of each job that has a process here → the uid of its user."""
+
+    def job_of(self, pid: int) -> str:
+        """The consumer key of the job a process belongs to; "" outside one."""
+
+    def register(self, run_uuid: str, pid: int, uid: int) -> None:
+        """Count ``pid`` and what descends from it as ``run:<run_uuid>``."""
+
+    def end(self, run_uuid: str, children_cpu_us: int) -> None:
+        """The run is over; wait4 told this much CPU time of all its processes together."""
+
+    def release(self, run_uuid: str) -> None:
+        """The run's processes go on without it."""
+
+    def uids_of(self, consumer: str) -> FrozenSet[int]:
+        """Whose processes the consumer has now."""
+
+
+def idle_part_mj(energy_mj: int, idle_mw: int, duration_us: int) -> int:
+    """The part of ``energy_mj`` that the device would have drawn with nobody on it, in mJ."""
+    return min(energy_mj, idle_mw * duration_us // NANOJOULE_PER_MJ)
+
+
+def device_weights(
+    processes: Optional[Tuple[ProcessUse, ...]],
+    consumer_of: Callable[[int], str],
+    *,
+    energy_mj: int,
+    idle_mj: int,
+) -> Dict[str, int]:
+    """Weights on a GPU: idle power in equal parts, the rest by SM use where the driver tells it of every process.
+
+    ``None`` processes: not visible, so ``unknown``; none at all: ``idle``.
+    """
+    if processes is None:
+        return {UNKNOWN: 1}
+    if not processes:
+        return {IDLE: 1}
+    consumers = [consumer_of(use.pid) for use in processes]
+    used = _sm_use(processes)
+    used_sum = sum(used)
+    # Over the common denominator len × Σ used: idle/len + dynamic × used/Σ used. Without energy, the use alone decides.
+    idle_mj, dynamic_mj = (idle_mj, energy_mj - idle_mj) if energy_mj else (0, 1)
+    weights: Dict[str, int] = {}
+    for consumer, use in zip(consumers, used):
+        weight = idle_mj * used_sum + dynamic_mj * use * len(used)
+        weights[consumer] = weights.get(consumer, 0) + weight
+    return weights
+
+
+def _sm_use(processes: Tuple[ProcessUse, ...]) -> List[int]:
+    # Under MIG the driver tells no use; there the slices of a process's instance stand in for it.
+    uses = [use.slice_share_pm if use.sm_util_pm is None else use.sm_util_pm for use in processes]
+    told = [use for use in uses if use is not None]
+    return told if len(told) == len(processes) and sum(told) > 0 else [1] * len(processes)
+
+
+def processor_weights(cpu_us: Mapping[str, int], busy_us: int, *, energy_mj: int, idle_mj: int) -> Dict[str, int]:
+    """Weights on a CPU package or its memory: the idle part stays idle, the rest goes by CPU time.
+
+    ``cpu_us``: time per consumer in the interval; ``busy_us``: what all processors worked. What the processors worked
+    beyond the processes we can see (hidden ones, short ones, interrupts) is ``unknown``.
+    """
+    worked = {consumer: used for consumer, used in cpu_us.items() if used > 0}
+    hidden_us = busy_us - sum(worked.values())
+    if hidden_us > 0:
+        worked[UNKNOWN] = worked.get(UNKNOWN, 0) + hidden_us
+    dynamic_mj = energy_mj - idle_mj
+    if not worked or dynamic_mj <= 0:
+        return {IDLE: 1}
+    weights = {consumer: dynamic_mj * used for consumer, used in worked.items()}
+    weights[IDLE] = weights.get(IDLE, 0) + idle_mj * sum(worked.values())
+    return weights
+
+
+def used_since(before: Mapping[str, int], after: Mapping[str, int]) -> Dict[str, int]:
+    """CPU time per consumer between two cumulative tables; a consumer that fell (forgotten processes) counts as nought."""
+    spent = {consumer: used - before.get(consumer, 0) for consumer, used in after.items()}
+    return {consumer: used for consumer, used in spent.items() if used > 0}

@@ -1,0 +1,65 @@
+"""What a device draws with nobody on it, learnt from its own windows: the 5th percentile over the last 14 days.
+
+Kept as a histogram per day in the spool, so that two weeks of minutes are a few hundred rows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Dict, List, Optional, Sequence, Tuple
+
+from labcarbon_collect.energy.windows import IDLE, SECOND_US, Window
+from labcarbon_collect.sources.base import FLAG_BRIDGED, FLAG_MERGED, FLAG_RECOVERED
+
+DAY_US = 86_400 * SECOND_US
+DAYS = 14
+BIN_MW = 500
+# Fewer idle windows than this say nothing.
+ENOUGH = 10
+_MW_PER_MJ_PER_US = 1_000_000  # 1 mJ/µs = 1 kW
+_SHORTEST_US = 10 * SECOND_US
+
+
+def idle_bin(window: Window) -> Optional[int]:
+    """The histogram bin of a window in which nobody used the device; None for any other. Pure."""
+    duration_us = window.mono_end_us - window.mono_start_us
+    used = any(consumer != IDLE for consumer, _ in window.shares)
+    odd = window.flags & (FLAG_BRIDGED | FLAG_RECOVERED | FLAG_MERGED)
+    if used or odd or not window.energy_mj or duration_us < _SHORTEST_US:
+        return None
+    return window.energy_mj * _MW_PER_MJ_PER_US // duration_us // BIN_MW
+
+
+def percentile_mw(bins: Sequence[Tuple[int, int]], per_cent: int = 5) -> Optional[int]:
+    """The percentile of ``(bin, count)`` in mW (the middle of its bin); None where there are too few. Pure."""
+    total = sum(count for _, count in bins)
+    if total < ENOUGH:
+        return None
+    seen = 0
+    for index, count in sorted(bins):
+        seen += count
+        if seen * 100 >= total * per_cent:
+            return index * BIN_MW + BIN_MW // 2
+    return None
+
+
+def record(database: sqlite3.Connection, windows: Sequence[Window]) -> None:
+    """Count idle windows, and forget days that are over. Run in the transaction that stores them."""
+    for window in windows:
+        found, day = idle_bin(window), window.start_us // DAY_US
+        if found is None:
+            continue
+        database.execute(
+            "INSERT INTO idle VALUES (?,?,?,1) ON CONFLICT (device, day, bin) DO UPDATE SET windows = windows + 1",
+            (window.device, day, found),
+        )
+        database.execute("DELETE FROM idle WHERE device = ? AND day <= ?", (window.device, day - DAYS))
+
+
+def learnt_mw(database: sqlite3.Connection) -> Dict[str, int]:
+    """Device → idle power in mW, for the devices of which enough is known."""
+    bins: Dict[str, List[Tuple[int, int]]] = {}
+    for device, index, count in database.execute("SELECT device, bin, SUM(windows) FROM idle GROUP BY device, bin"):
+        bins.setdefault(device, []).append((index, count))
+    powers = {device: percentile_mw(found) for device, found in bins.items()}
+    return {device: power_mw for device, power_mw in powers.items() if power_mw is not None}

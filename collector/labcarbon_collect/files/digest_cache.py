@@ -1,0 +1,119 @@
+"""What files were hashed before: device, inode, size and times → digest. Neither paths nor contents are kept."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Iterable, List, Optional, Protocol, Sequence, Tuple
+
+from labcarbon_collect.files.manifests import File
+
+FILE = "digests.db"
+_MOST_BYTES = 1 << 30
+_SETTLED_NS = 2_000_000_000
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS digest (
+  device INTEGER, inode INTEGER, size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER, sha256 BLOB NOT NULL,
+  PRIMARY KEY (device, inode)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS normal (content BLOB PRIMARY KEY, lines BLOB NOT NULL) WITHOUT ROWID;
+"""
+_INT64 = 1 << 63
+
+
+class Elsewhere(Protocol):
+    """Digests that something else found out."""
+
+    def close(self) -> None:
+        """Let go of them."""
+
+    def digest(self, file: File) -> Optional[bytes]:
+        """The digest (32 bytes) of a file that is as it was then."""
+
+
+class DigestCache:
+    """Shared by several processes; whatever is wrong with its file, it only forgets."""
+
+    def __init__(self, home: Optional[Path], elsewhere: Optional[Elsewhere] = None) -> None:
+        """``home``: a private folder; None: nothing is remembered. ``elsewhere`` is asked where nothing is."""
+        self._database = _opened(home / FILE) if home is not None else None
+        self._elsewhere = elsewhere
+
+    def close(self) -> None:
+        """Close the files."""
+        if self._database is not None:
+            self._database.close()
+        if self._elsewhere is not None:
+            self._elsewhere.close()
+
+    def known(self, file: File) -> Optional[bytes]:
+        """The digest (32 bytes) of a file that is as it was then."""
+        rows = self._ask(
+            "SELECT sha256 FROM digest WHERE device=? AND inode=? AND size=? AND mtime_ns=? AND ctime_ns=?", _key(file)
+        )
+        if rows and len(rows[0][0]) == 32:
+            return bytes(rows[0][0])
+        return self._elsewhere.digest(file) if self._elsewhere is not None else None
+
+    def keep(self, hashed: Iterable[Tuple[File, bytes]]) -> None:
+        """Remember digests. A file changed within the last two seconds is not: it may change again within a clock tick."""
+        newest_ns = time.time_ns() - _SETTLED_NS
+        rows = [(*_key(file), digest) for file, digest in hashed if max(file.mtime_ns, file.ctime_ns) < newest_ns]
+        self._tell("INSERT OR REPLACE INTO digest VALUES (?,?,?,?,?,?)", rows)
+
+    def lines_of(self, content: bytes) -> Optional[bytes]:
+        """The normal form's line hashes of a source file, by its content's digest."""
+        rows = self._ask("SELECT lines FROM normal WHERE content=?", (content,))
+        return bytes(rows[0][0]) if rows else None
+
+    def keep_lines(self, rows: List[Tuple[bytes, bytes]]) -> None:
+        """Remember line hashes by content's digest."""
+        self._tell("INSERT OR REPLACE INTO normal VALUES (?,?)", rows)
+
+    def _ask(self, statement: str, values: Tuple[object, ...]) -> List[Tuple[bytes, ...]]:
+        if self._database is None:
+            return []
+        try:
+            return self._database.execute(statement, values).fetchall()
+        except sqlite3.Error:
+            return []
+
+    def _tell(self, statement: str, rows: Sequence[Tuple[object, ...]]) -> None:
+        if self._database is None or not rows:
+            return
+        with suppress(sqlite3.Error), self._database:
+            self._database.executemany(statement, rows)
+
+
+def _key(file: File) -> Tuple[int, ...]:
+    return tuple(signed(each) for each in (file.device, file.inode, file.size, file.mtime_ns, file.ctime_ns))
+
+
+def signed(value: int) -> int:
+    """SQLite's integers have a sign; inodes of some file systems use all 64 bits."""
+    return value - 2 * _INT64 if value >= _INT64 else value
+
+
+def _opened(path: Path) -> Optional[sqlite3.Connection]:
+    with suppress(OSError):
+        if path.stat().st_size > _MOST_BYTES:
+            path.unlink()
+    for attempt in range(2):
+        database = None
+        try:
+            database = sqlite3.connect(path, timeout=0.5, check_same_thread=False)
+            database.execute("PRAGMA journal_mode=WAL")
+            database.execute("PRAGMA synchronous=NORMAL")
+            database.executescript(_SCHEMA)
+        except sqlite3.OperationalError:
+            break  # locked, read only, full: another time
+        except sqlite3.DatabaseError:
+            if database is not None:
+                database.close()
+            if attempt == 0:
+                with suppress(OSError):
+                    path.unlink()  # damaged: it holds nothing that cannot be made again
+        else:
+            return database
+    return None

@@ -1,0 +1,81 @@
+"""The client side of the daemon's local socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+
+from labcarbon_collect.ipc.server import peer_uid
+
+_MAX_ANSWER_BYTES = 1 << 20
+
+
+class NoDaemon(Exception):
+    """No daemon answers; the text says where we looked."""
+
+
+class Client:
+    """A connection to the daemon. Every call is bounded by a deadline."""
+
+    def __init__(self, paths: Iterable[Path], *, timeout_s: float) -> None:
+        """Connect to the first socket that answers and whose daemon is root's or our own. Raises NoDaemon."""
+        self._buffer = b""
+        self.path, self._socket = _connect(list(paths), timeout_s)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    def call(self, request: Mapping[str, Any], *, timeout_s: float) -> Dict[str, Any]:
+        """One request, one answer (which may be an ``error`` object). Raises NoDaemon when none comes in time."""
+        deadline_s = time.monotonic() + timeout_s
+        try:
+            self._socket.settimeout(timeout_s)
+            self._socket.sendall(json.dumps(request, separators=(",", ":")).encode() + b"\n")
+            while b"\n" not in self._buffer:
+                self._socket.settimeout(max(0.01, deadline_s - time.monotonic()))
+                received = self._socket.recv(65536)
+                if not received or len(self._buffer) > _MAX_ANSWER_BYTES or time.monotonic() > deadline_s:
+                    raise NoDaemon(f"the daemon at {self.path} hung up or took too long")
+                self._buffer += received
+            line, _, self._buffer = self._buffer.partition(b"\n")
+            answer = json.loads(line)
+        except (OSError, ValueError) as error:
+            raise NoDaemon(f"the daemon at {self.path} did not answer: {error or type(error).__name__}") from error
+        if not isinstance(answer, dict):
+            raise NoDaemon(f"what answers at {self.path} is no labcarbon-collect daemon")
+        return answer
+
+
+def error_text(answer: Mapping[str, Any]) -> Optional[str]:
+    """The message and hint of an answer that is an error; None when it is none."""
+    error = answer.get("error")
+    if not isinstance(error, Mapping):
+        return None
+    return " ".join(str(error[key]) for key in ("message", "hint") if error.get(key))
+
+
+def _connect(paths: List[Path], timeout_s: float) -> Tuple[Path, socket.socket]:
+    for path in paths:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        connection.settimeout(timeout_s)
+        try:
+            connection.connect(str(path))
+        except OSError:
+            connection.close()
+            continue
+        # A socket that another user put in our way would learn what we run.
+        if _trusted(path, peer_uid(connection)):
+            return path, connection
+        connection.close()
+    looked = ", ".join(str(path) for path in paths)
+    raise NoDaemon(f"no daemon answers at {looked}; start one: labcarbon-collect daemon")
+
+
+def _trusted(path: Path, uid: int) -> bool:
+    """Root's daemon, our own, or the service's: who may write in /run/labcarbon was put there by root."""
+    return uid in (0, os.geteuid()) or path.parent == Path("/run/labcarbon") or bool(os.environ.get("LABCARBON_SOCKET"))

@@ -1,0 +1,46 @@
+"""What a run says of an artifact, as one line for the process that reads it. Pure."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Dict, Mapping, Union
+
+from labcarbon_collect.redaction import masked_line, secret_name
+from labcarbon_collect.scan.description import one_line, storable
+
+PRODUCED, USED, INITIALISED_FROM, DISTILLED_FROM = "produced", "used", "initialised_from", "distilled_from"
+KINDS = ("checkpoint", "model", "dataset", "log", "other")
+What = Union[str, "os.PathLike[str]"]
+_DIGEST = re.compile(r"^[0-9a-f]{64}\Z")
+_LONGEST_NAME, _LONGEST_LICENCE = 255, 100
+
+
+def declared(
+    role: str, what: What, *, name: str = "", kind: str = "", licence: str = "", facts: Any = None
+) -> Dict[str, Any]:
+    """What is told of an artifact beside what is found in it.
+
+    ``what``: a path, or the artifact's digest (64 hex digits). Raises TypeError and ValueError that say what is wrong.
+    """
+    text = os.fspath(what)
+    if not isinstance(text, str) or not text:
+        raise ValueError("it is neither a path nor a digest")
+    if "\0" in text:
+        raise ValueError("a path holds no NUL")
+    if kind and kind not in KINDS:
+        raise ValueError(f"{kind!r} is no kind: {', '.join(KINDS)}")
+    told: Dict[str, Any] = {"role": role, "name": one_line(masked_line(str(name)), _LONGEST_NAME) if name else ""}
+    if _DIGEST.match(text):
+        return {**told, "digest": text}
+    named: Mapping[str, Any] = facts or {}
+    kept = storable((key, value) for key, value in named.items() if not secret_name(key))
+    return {
+        **told, "path": os.path.abspath(text), "kind": kind, "licence": one_line(str(licence), _LONGEST_LICENCE),
+        "facts": kept,
+    }  # fmt: skip
+
+
+def title(told: Mapping[str, Any]) -> str:
+    """How something declared is called where something is said of it."""
+    return str(told.get("name") or os.path.basename(told.get("path", "").rstrip("/")) or told.get("digest", "")[:12] or "/")

@@ -1,0 +1,123 @@
+"""What goes on just now, for ``top``: power between the last two readings, and whose it was. Pure; nothing is stored.
+
+A caller is told of its own runs and processes by name. Everybody else's work is told by kind alone (another's run, a job,
+a pod, a container, a process), added up: the daemon may see more of /proc than the caller (hidepid).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Tuple
+
+from labcarbon_collect.energy.windows import IDLE, UNKNOWN
+from labcarbon_collect.sources.base import Reading
+
+MAX_ROWS = 20  # consumers told per device; the rest is one row
+_OTHERS = {"run": "others' runs", "job": "jobs", "pod": "pods", "container": "containers", "proc": "others' processes"}
+MORE = "more of yours"
+# A reading further back than this is no neighbour: power over it would be an average, not now.
+_SHORTEST_US, _NEIGHBOUR_US = 500_000, 15_000_000
+
+
+class Live:
+    """The last power and weights of each device."""
+
+    def __init__(self) -> None:
+        self._last: Dict[str, Reading] = {}
+        self._from: Dict[str, Reading] = {}  # where the interval begins whose power is told
+        self._power_mw: Dict[str, int] = {}
+        self._weights: Dict[str, Mapping[str, int]] = {}
+
+    def clear(self) -> None:
+        """Sampling stopped: nothing is known of now."""
+        self._last.clear()
+        self._from.clear()
+        self._power_mw.clear()
+        self._weights.clear()
+
+    def read(self, reading: Reading) -> None:
+        """A new reading of a device."""
+        self._last[reading.device] = reading
+        before = self._from.get(reading.device)
+        if before is not None and before.epoch == reading.epoch:
+            elapsed_us = reading.monotonic_us - before.monotonic_us
+            if elapsed_us < _SHORTEST_US:
+                return  # a registration polled in between; the counter has hardly moved
+            grown_mj = reading.counter_mj - before.counter_mj
+            known = elapsed_us <= _NEIGHBOUR_US and grown_mj >= 0
+        else:
+            known, grown_mj, elapsed_us = False, 0, 0
+        self._from[reading.device] = reading
+        self._power_mw.pop(reading.device, None)
+        if known:
+            self._power_mw[reading.device] = grown_mj * 1_000_000 // elapsed_us
+
+    def shared(self, device: str, weights: Mapping[str, int]) -> None:
+        """How the energy before the last reading was shared."""
+        self._weights[device] = weights
+
+    def last(self, device: str) -> Optional[Reading]:
+        """The last reading."""
+        return self._last.get(device)
+
+    def power_mw(self, device: str) -> Optional[int]:
+        """Average power between the last two readings in mW; None while there are not two of them."""
+        return self._power_mw.get(device)
+
+    def rows(
+        self, device: str, energy_mj: Mapping[str, int], *, mine: Callable[[str], bool], everything: bool = False
+    ) -> List[Dict[str, Any]]:
+        """Who is on a device: ``who``, ``yours``, ``power_mw``, ``energy_mj``; the most powerful first, at most 21.
+
+        ``energy_mj``: consumer → mJ of the open window; ``mine``: whether a consumer is the caller's;
+        ``everything``: the caller may know all.
+        """
+        power_mw, weights = self.power_mw(device), self._weights.get(device, {})
+        total = sum(weights.values())
+        sums: Dict[Tuple[str, bool], List[int]] = {}
+        for consumer in {*energy_mj, *weights}:
+            row = sums.setdefault(_shown(consumer, mine, everything), [0, 0])
+            row[0] += weights.get(consumer, 0)
+            row[1] += energy_mj.get(consumer, 0)
+        rows: List[Dict[str, Any]] = [
+            {
+                "who": who, "yours": yours, "energy_mj": energy,
+                "power_mw": power_mw * weight // total if power_mw is not None and total else None,
+            }
+            for (who, yours), (weight, energy) in sums.items()
+            if weight or energy
+        ]  # fmt: skip
+        rows.sort(key=lambda row: (-(row["power_mw"] or 0), -row["energy_mj"], row["who"]))
+        return rows if len(rows) <= MAX_ROWS else [*rows[:MAX_ROWS], _together(rows[MAX_ROWS:])]
+
+
+def _shown(consumer: str, mine: Callable[[str], bool], everything: bool) -> Tuple[str, bool]:
+    """What a caller is told of a consumer, and whether it is the caller's."""
+    if consumer in (IDLE, UNKNOWN):
+        return consumer, False
+    yours = mine(consumer)
+    if yours or everything:
+        return consumer, yours
+    return _OTHERS.get(consumer.partition(":")[0], "others"), False
+
+
+def _together(rows: List[Dict[str, Any]]) -> Dict[str, Any]:
+    powers = [row["power_mw"] for row in rows if row["power_mw"] is not None]
+    return {
+        "who": MORE, "yours": all(row["yours"] for row in rows), "energy_mj": sum(row["energy_mj"] for row in rows),
+        "power_mw": sum(powers) if powers else None,
+    }  # fmt: skip
+
+
+def is_mine(
+    consumer: str, uid: int, *, name: str, owner_of: Callable[[str], Optional[int]], uids: Callable[[str], FrozenSet[int]]
+) -> bool:
+    """Whether a consumer is the caller's. ``name``: the caller's name as told, "" where names tell nobody apart.
+
+    A run is whose registered it; a process whose name it holds; else every process there is must be the caller's.
+    """
+    kind, _, rest = consumer.partition(":")
+    if kind == "run":
+        return owner_of(rest) == uid
+    if kind == "proc" and name and rest.startswith(f"{name}/"):
+        return True
+    return uids(consumer) == {uid}

@@ -1,0 +1,106 @@
+"""Energy of GPUs without a counter: their power, sampled at uneven intervals and integrated.
+
+Even intervals would lock on to a card that works in even beats, and read always its peak or always its pause.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from dataclasses import dataclass, field
+from typing import Callable, List, Optional, Sequence, Tuple
+
+from labcarbon_collect.sources.base import Clock
+from labcarbon_collect.sources.nvidia.driver import DriverGone
+from labcarbon_collect.sources.nvidia.gpu import Gpu
+
+SHORTEST_S, LONGEST_S = 0.1, 0.2
+# Two samples further apart than this do not stand for the time between them.
+HOLE_US = 2_000_000
+
+
+@dataclass
+class PowerIntegral:
+    """Power over time by the trapezoid rule, in whole numbers: mW × µs = nJ, kept doubled so that halving is exact."""
+
+    started: Optional[Clock] = None  # of the present, unbroken piece
+    holes: List[Tuple[Clock, Clock]] = field(default_factory=list)
+    _doubled_nj: int = 0
+    _last: Optional[Clock] = None
+    _last_mw: int = 0
+
+    @property
+    def total_mj(self) -> int:
+        """Energy of the present piece, mJ, floored once on the running total."""
+        return self._doubled_nj // 2_000_000
+
+    def add(self, clock: Clock, power_mw: int) -> None:
+        """Take a sample. After a hole a new piece begins at nought and the hole is noted."""
+        last = self._last
+        if last is not None and clock.monotonic_us <= last.monotonic_us:
+            return  # two threads read the clock in one order and got here in the other: the later sample stands
+        if last is not None and clock.monotonic_us - last.monotonic_us > HOLE_US:
+            self.holes.append((last, clock))
+            last = None
+        if last is None:
+            self.started, self._doubled_nj = clock, 0
+        else:
+            self._doubled_nj += (self._last_mw + power_mw) * (clock.monotonic_us - last.monotonic_us)
+        self._last, self._last_mw = clock, power_mw
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A GPU's integral at one moment. ``holes`` are handed over once: last sample before, first after."""
+
+    clock: Clock
+    power_mw: int
+    started: Clock
+    total_mj: int
+    holes: Tuple[Tuple[Clock, Clock], ...]
+
+
+class Sampler:
+    """Samples the power of GPUs in one thread; ``poll`` of the source adds a sample of its own at each reading."""
+
+    def __init__(self, gpus: Sequence[Gpu], now: Callable[[], Clock], *, threaded: bool = True) -> None:
+        self._gpus = list(gpus)
+        self._now = now
+        self._lock = threading.Lock()
+        self._integrals = {gpu.key: PowerIntegral() for gpu in gpus}
+        self._stop = threading.Event()
+        self._thread: Optional[threading.Thread] = None
+        if threaded and self._gpus:
+            self._thread = threading.Thread(target=self._run, name="labcarbon-nvml-power", daemon=True)
+            self._thread.start()
+
+    def sample(self, gpu: Gpu, now: Callable[[], Clock]) -> Sampled:
+        """Sample one GPU and return its integral up to this moment. Raises DriverGone."""
+        with self._lock:
+            clock, power_mw, integral = self._take(gpu, now)
+            holes, integral.holes = tuple(integral.holes), []
+            return Sampled(clock, power_mw, integral.started or clock, integral.total_mj, holes)
+
+    def _take(self, gpu: Gpu, now: Callable[[], Clock]) -> Tuple[Clock, int, PowerIntegral]:
+        power_mw = gpu.instant_mw()
+        if power_mw is None:
+            raise DriverGone(f"{gpu.name}: power was given before and is refused now")
+        clock, integral = now(), self._integrals[gpu.key]
+        integral.add(clock, power_mw)
+        return clock, power_mw, integral
+
+    def close(self) -> None:
+        """Stop the thread and wait for it. Never raises."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(random.uniform(SHORTEST_S, LONGEST_S)):  # noqa: S311 - jitter, no secret
+            for gpu in self._gpus:
+                try:
+                    if not gpu.suspended():
+                        with self._lock:
+                            self._take(gpu, self._now)
+                except DriverGone:
+                    continue  # the next poll meets the same silence and reports it; the hole is noted on return

@@ -1,0 +1,103 @@
+"""Make room in a full spool: adjacent windows become one. Energy and shares are kept to the millijoule, resolution goes."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from labcarbon_collect.energy.windows import HOUR_US, Window
+from labcarbon_collect.sources.base import FLAG_MERGED
+from labcarbon_collect.spool.schema import pack, unpack
+
+MINUTE_US = 60_000_000
+LEVELS_US = (10 * MINUTE_US, HOUR_US)
+_CHUNK = 5_000
+_Row = Tuple[int, Window]
+
+
+def merged(windows: Sequence[Window]) -> Window:
+    """One window for adjacent ones of the same device and epoch. Pure. It keeps the first one's sequence."""
+    first, last = windows[0], windows[-1]
+    shares: Dict[str, int] = {}
+    for window in windows:
+        for consumer, energy_mj in window.shares:
+            shares[consumer] = shares.get(consumer, 0) + energy_mj
+    flags = FLAG_MERGED
+    for window in windows:
+        flags |= window.flags
+    return replace(
+        first, end_us=last.end_us, mono_end_us=last.mono_end_us, counter_end_mj=last.counter_end_mj,
+        energy_mj=sum(window.energy_mj for window in windows), flags=flags,
+        util_mean_pm=_mean([(w.util_mean_pm, w.end_us - w.start_us) for w in windows]),
+        util_max_pm=_highest([w.util_max_pm for w in windows]),
+        mem_mean_mib=_mean([(w.mem_mean_mib, w.end_us - w.start_us) for w in windows]),
+        mem_max_mib=_highest([w.mem_max_mib for w in windows]),
+        processes=max(window.processes for window in windows), shares=tuple(sorted(shares.items())),
+    )  # fmt: skip
+
+
+def adjacent(before: Window, after: Window, bucket_us: int) -> bool:
+    """Whether two windows may become one within buckets of ``bucket_us``: nothing between them, same bucket."""
+    return (
+        (before.device, before.epoch, before.measurement) == (after.device, after.epoch, after.measurement)
+        and before.end_us == after.start_us
+        and before.counter_end_mj == after.counter_start_mj
+        and before.start_us // bucket_us == (after.end_us - 1) // bucket_us
+    )
+
+
+def merge_spool(database: sqlite3.Connection, *, bucket_us: int, before_us: int, at_most: int) -> int:
+    """Merge within buckets that ended before ``before_us``; returns rows freed, about ``at_most``. Run in a transaction.
+
+    Windows that were ever sent are left alone: the server may know them under their own identity.
+    """
+    freed = 0
+    names = dict(database.execute("SELECT id, text FROM name"))
+    for device, epoch in database.execute("SELECT DISTINCT device, epoch FROM window").fetchall():
+        group: List[_Row] = []
+        for row_id, window in _rows(database, (device, epoch), names, before_us):
+            if group and not adjacent(group[-1][1], window, bucket_us):
+                freed += _replace(database, group)
+                group = []
+                if freed >= at_most:
+                    return freed
+            group.append((row_id, window))
+        freed += _replace(database, group)
+    return freed
+
+
+def _rows(database: sqlite3.Connection, key: Tuple[int, int], names: Dict[int, str], before_us: int) -> Iterator[_Row]:
+    after_seq = -1
+    while True:
+        rows = database.execute(
+            "SELECT id, seq, start_us, end_us, energy_mj, body FROM window WHERE device = ? AND epoch = ? "
+            "AND sent = 0 AND end_us <= ? AND seq > ? ORDER BY seq LIMIT ?",
+            (*key, before_us, after_seq, _CHUNK),
+        ).fetchall()
+        for row in rows:
+            yield row[0], unpack(names[key[0]], names[key[1]], row[1:])
+        if len(rows) < _CHUNK:
+            return
+        after_seq = rows[-1][1]
+
+
+def _replace(database: sqlite3.Connection, group: List[_Row]) -> int:
+    if len(group) < 2:
+        return 0
+    window = merged([window for _, window in group])
+    database.executemany("DELETE FROM window WHERE id = ?", [(row_id,) for row_id, _ in group[1:]])
+    row: Tuple[Any, ...] = (window.end_us, window.energy_mj, pack(window), group[0][0])
+    database.execute("UPDATE window SET end_us = ?, energy_mj = ?, body = ? WHERE id = ?", row)
+    return len(group) - 1
+
+
+def _mean(values: Sequence[Tuple[Optional[int], int]]) -> Optional[int]:
+    known = [(value, weight) for value, weight in values if value is not None]
+    weights = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) // weights if weights else None
+
+
+def _highest(values: Sequence[Optional[int]]) -> Optional[int]:
+    known = [value for value in values if value is not None]
+    return max(known) if known else None

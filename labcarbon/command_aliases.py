@@ -1,0 +1,22 @@
+"""Former names of management commands: they keep working with a deprecation line (docs/compatibility.md)."""
+
+import sys
+from collections.abc import Sequence
+
+_CURRENT_NAMES = {
+    ("work",): ["worker"],
+    ("audit", "verify"): ["verify_audit"],
+    ("confirm_mail",): ["verify_email"],
+    ("remove_second_factor",): ["reset_mfa"],
+    ("derive_books",): ["recompute_balances"],
+}
+
+
+def replace_alias(argv: Sequence[str]) -> list[str]:
+    """Return ``argv`` with a former command name replaced by its current one; print a deprecation line to stderr."""
+    program, *arguments = argv
+    for former, current in _CURRENT_NAMES.items():
+        if tuple(arguments[: len(former)]) == former:
+            print(f"manage.py {' '.join(former)} is deprecated: use {' '.join(current)}.", file=sys.stderr)
+            return [program, *current, *arguments[len(former) :]]
+    return list(argv)
