@@ -1,10 +1,9 @@
 """Jobs of artifacts."""
 
 from apps.accounts.models import Lab
+from apps.artifacts.cleanup.notifications import MAIL, mail_notice
 from apps.artifacts.services.lineage import join_new
-from apps.artifacts.services.mailing import mail_notice
 from apps.artifacts.services.register import JOIN
-from apps.artifacts.services.telling import MAIL
 from apps.core.clock import now_us
 from apps.core.jobs import handles
 

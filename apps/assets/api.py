@@ -13,7 +13,6 @@ from rest_framework.views import APIView
 from apps.accounts.models import Lab
 from apps.accounts.permissions import caller, require
 from apps.assets.amortisation import account
-from apps.assets.asked import draft_of, entry_of, facts_of
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.serializers import (
@@ -24,6 +23,9 @@ from apps.assets.serializers import (
     EventReply,
     FactsBody,
     ReversalBody,
+    draft_of,
+    entry_of,
+    facts_of,
 )
 from apps.assets.services import describe, record, register, reverse
 from apps.assets.services.charges import as_charge, events_of

@@ -11,7 +11,7 @@ from django.db.models import Max, Min
 from apps.accounts.models import Lab
 from apps.assets.models import DeviceDay
 from apps.core.clock import now_us
-from apps.core.days import day_edges
+from apps.core.intervals import day_edges
 from apps.core.sql import as_int, rows
 from apps.core.units import US_PER_HOUR, largest_remainder
 from apps.energy.models import DeviceHour, LedgerEntry

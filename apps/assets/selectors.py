@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Lab
-from apps.assets.balances import Book, accounts_of, books_of, charged_by, through
+from apps.assets.balances import Book, Books, Sums, accounts_of, books_of, charged_by, through
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset, AssetMeter, LifecycleEvent, StoredVolume
-from apps.assets.sums import Books, Sums
 from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
 from apps.core.text import number_of, unstorable

@@ -16,7 +16,7 @@ from apps.assets.models import Asset, AssetMeter, EmbodiedCharge
 from apps.assets.services.charges import as_charge
 from apps.carbon.figures.energy import Figure, figures_of_meters
 from apps.carbon.figures.query import FigureQuery
-from apps.core.days import day_edges
+from apps.core.intervals import day_edges
 from apps.core.sql import as_int, rows, second_sum_sql
 from apps.fleet.calc import stretches
 from apps.fleet.models import STANDING

@@ -2,7 +2,8 @@
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from apps.core.units import US_PER_HOUR
 
@@ -89,3 +90,20 @@ def us_of(moment: datetime) -> int:
     """Return an aware ``moment`` in µs since 1970 UTC, exactly."""
     delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+
+def midnight_hour(day: date, zone: ZoneInfo) -> int:
+    """Return the whole UTC hour at which ``day`` begins in ``zone``; in zones off the hour the next whole one."""
+    return -(-int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()) // 3600)
+
+
+def day_edges(first_hour: int, end_hour: int, zone: ZoneInfo) -> list[int]:
+    """Return the first whole UTC hours of the days of ``zone`` that touch ``[first_hour, end_hour)``, and the end."""
+    day = datetime.fromtimestamp(first_hour * 3600, tz=zone).date()
+    edges = [midnight_hour(day, zone)]
+    if edges[0] > first_hour:  # a zone off the hour: its day begins with the next whole hour
+        edges.insert(0, midnight_hour(day - timedelta(days=1), zone))
+    while edges[-1] < end_hour:
+        day += timedelta(days=1)
+        edges.append(midnight_hour(day, zone))
+    return edges

@@ -22,9 +22,8 @@ from apps.ingest.api import RawParser, bounded_body
 from apps.runs.bulk_parsing import parse_job, parse_job_end, parse_rows
 from apps.runs.choices import RunState, Teller
 from apps.runs.filters import FILTERS, PAGING, ByCursor, listed
-from apps.runs.replies import RunDetail, RunReply, Sees
 from apps.runs.selectors import run_of, siblings_of
-from apps.runs.serializers import RunBody, RunChange
+from apps.runs.serializers import RunBody, RunChange, RunDetail, RunReply, Sees
 from apps.runs.services.bulk_import import import_runs
 from apps.runs.services.runs import RunFacts, change_run, put_run
 

@@ -3,8 +3,7 @@
 from apps.accounts.models import Lab, Project
 from apps.core.clock import now_us
 from apps.core.jobs import handles, request_job
-from apps.runs.rekeying import REKEY, rekey
-from apps.runs.services.ignored_params import RECOUNT, recount
+from apps.runs.services.ignored_params import RECOUNT, REKEY, recount, rekey
 from apps.runs.services.lost_runs import LOOK_EVERY_US, look_for_lost
 from apps.runs.services.updates import WATCH
 

@@ -71,7 +71,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Run one command; returns its exit code. Anticipated errors are one line on stderr, exit code 1."""
     given: List[str] = list(sys.argv[1:] if arguments is None else arguments)
     parsed = build_parser(*given[:1]).parse_args(given)
-    from labcarbon_collect.commands import Failed
+    from labcarbon_collect.errors import Failed
 
     try:
         return int(parsed.carry_out(parsed))

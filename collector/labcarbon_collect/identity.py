@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import List, Mapping, Optional, Tuple
 
-from labcarbon_collect.sources.base import Clock
+from labcarbon_collect.clock import Clock
 
 _NODE_FILE = "node.json"
 _MACHINE_ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id")

@@ -15,7 +15,6 @@ import uuid
 from types import TracebackType
 from typing import Any, Dict, Mapping, Optional, Type, Union
 
-from labcarbon_collect import this_process
 from labcarbon_collect.api.preflight import Answer, Question
 from labcarbon_collect.api.run_client import Reporter
 from labcarbon_collect.config import Login, user_login
@@ -27,11 +26,12 @@ from labcarbon_collect.lineage.declare import Declaring
 from labcarbon_collect.pseudonyms import own_name, own_names
 from labcarbon_collect.redaction import MASK, masked_line, secret_name, secret_value
 from labcarbon_collect.runs import current, daemon_link, distributed, failure, preflight_text
+from labcarbon_collect.runs import distributed as this_process
 from labcarbon_collect.runs import facts as run_facts
+from labcarbon_collect.runs.distributed import exit_code
 from labcarbon_collect.runs.metrics import MetricSender, points_of
 from labcarbon_collect.runs.startup import asked, heard
 from labcarbon_collect.slurm.jobs import job_named
-from labcarbon_collect.this_process import exit_code
 from labcarbon_collect.timeouts import A_MOMENT_S, PATIENCE_S, WRONG
 from labcarbon_collect.totals import closing_line
 

@@ -9,10 +9,10 @@ from django.core import mail
 from django.core.mail.backends.locmem import EmailBackend
 
 from apps.accounts.models import Membership, User
+from apps.artifacts.cleanup.notifications import MOST_NAMED, mail_notice, message_of
 from apps.artifacts.cleanup.plans import object_to, tell_owners, withdraw
 from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Artifact, Notice, Plan
-from apps.artifacts.services.mailing import MOST_NAMED, mail_notice, message_of
 from apps.core.jobs import work_until_empty
 from apps.core.models import Job
 from apps.fleet.models import Node

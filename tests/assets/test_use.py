@@ -15,7 +15,7 @@ from apps.assets.tasks import charge_job, use_all_job, use_job
 from apps.attribution.calc import Stretch
 from apps.attribution.services.rules import claim, undo_claim
 from apps.core.clock import now_us
-from apps.core.days import day_edges
+from apps.core.intervals import day_edges
 from apps.core.jobs import work_until_empty
 from apps.core.models import Job
 from apps.core.units import US_PER_HOUR

@@ -13,8 +13,7 @@ from apps.accounts.services.labs import create_project
 from apps.carbon.figures.energy import figures_by
 from apps.core.jobs import work_until_empty
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.overview.page import lab_query
-from apps.dashboard.periods import Period
+from apps.dashboard.periods import Period, lab_query
 from apps.fleet.services import register_node
 from apps.ingest.calc import job_run
 from apps.runs.models import Run

@@ -31,7 +31,7 @@ from apps.carbon.models import EmbodiedDay, MeterDay, RolledDay, StaleSpan, UseD
 from apps.carbon.rollups import build, reads
 from apps.carbon.services import apply_factors, declare_factor
 from apps.core.clock import now_us
-from apps.core.days import day_edges
+from apps.core.intervals import day_edges
 from apps.core.jobs import work_until_empty
 from apps.core.models import Job
 from apps.core.units import US_PER_HOUR, hour_of

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.monitor.monitor import Station
-from labcarbon_collect.sources.base import Clock, DeviceInfo, Gap, ProcessUse, Reading, SourceFailed
+from labcarbon_collect.sources.base import DeviceInfo, Gap, ProcessUse, Reading, SourceFailed
 from labcarbon_collect.sources.poller import Meters
 from labcarbon_collect.spool.capacity import Room
 from labcarbon_collect.spool.store import Spool

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from labcarbon_collect.sources.base import Clock, Reading
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.sources.base import Reading
 from labcarbon_collect.sources.nvidia.source import NvmlSource
 
 from tests.fakes.nvml_driver import FakeDriver

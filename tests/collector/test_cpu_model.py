@@ -7,7 +7,8 @@ from pathlib import Path
 
 import labcarbon_collect
 import pytest
-from labcarbon_collect.sources.base import Clock, SourceAbsent, SourceFailed
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.sources.base import SourceAbsent, SourceFailed
 from labcarbon_collect.sources.cpu_model import CpuModel, modelled_idle_mw
 from labcarbon_collect.sources.cpu_power import identify, thread_power
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from labcarbon_collect.commands.epilog import LONGEST_S, line
 from labcarbon_collect.daemon.job_registry import Jobs
-from labcarbon_collect.daemon.run_registry import Denied
+from labcarbon_collect.errors import Denied
 from labcarbon_collect.slurm.jobs import job_uuid
 
 from tests.collector.bench import FakeWho, Machine, station

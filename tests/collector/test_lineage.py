@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from labcarbon_collect.api.transport import Transport
-from labcarbon_collect.lineage.forwarded import forwarded
-from labcarbon_collect.lineage.messages import declared, title
+from labcarbon_collect.lineage.messages import declared, forwarded, title
 from labcarbon_collect.lineage.reporters import Teller
 
 from apps.accounts.services.labs import issue_user_token

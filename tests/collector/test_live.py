@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 import pytest
+from labcarbon_collect.commands.top import columns, fitted, lines, page
 from labcarbon_collect.monitor.live import MAX_ROWS, MORE, Live, is_mine
-from labcarbon_collect.top_view import columns, fitted, lines, page
 
 from tests.collector.readings import GPU, reading
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labcarbon_collect.disks import built_in_disks
-from labcarbon_collect.inventory import machine_facts
+from labcarbon_collect.inventory import built_in_disks, machine_facts
 
 from tests.collector.machines import board, disk
 from tests.collector.machines import proc as cpu

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.fingerprint.shown import shown
+from labcarbon_collect.fingerprint.builder import shown
 
 from tests.collector.asking import ASKED, DUPLICATE, POSSIBLE, outcomes
 from tests.collector.mlflow_scripts import DATA, ONE_RUN, RUN, WORDS, Scripts, questions
@@ -157,7 +157,7 @@ def test_a_script_that_goes_elsewhere_is_still_found(scripts: Scripts, server: f
 
 def test_the_code_of_an_installed_command_is_unknown(scripts: Scripts, server: fakes.FakeServer) -> None:
     """Its file only imports what it runs: two versions of that would be told as the same work."""
-    from labcarbon_collect import this_process
+    from labcarbon_collect.runs import distributed
 
     scripts.folder.mkdir()
     environment = scripts.person.root / "environment"
@@ -166,7 +166,7 @@ def test_the_code_of_an_installed_command_is_unknown(scripts: Scripts, server: f
     command = environment / "bin" / "train"
     command.write_text(f"#!{environment}/bin/python\nimport mlflow\nmlflow.start_run()\n")
     command.chmod(0o755)
-    site = Path(this_process.__file__).parents[1]
+    site = Path(distributed.__file__).parents[1]
     packages = ":".join(
         [str(scripts.person.root / "libraries"), str(site), *(path for path in sys.path if "site-packages" in path)]
     )

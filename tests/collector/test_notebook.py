@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect import notebook_run
-from labcarbon_collect.notebook_run import NotebookRun, Settings
+from labcarbon_collect import notebook
+from labcarbon_collect.notebook import NotebookRun, Settings
 from labcarbon_collect.spool.store import Spool
 
 from tests.collector.processes import AS_PEOPLE, Collector, wait_for
@@ -206,7 +206,7 @@ def test_where_no_thread_starts_any_more_the_daemon_tells_the_end(monkeypatch: p
     def refused(thread: threading.Thread) -> None:
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
-    monkeypatch.setattr(notebook_run, "Client", Daemon)
+    monkeypatch.setattr(notebook, "Client", Daemon)
     monkeypatch.setenv("LABCARBON_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("LABCARBON_TOKEN", "lc_user_fake")
     run = NotebookRun(Settings("n", "ipython"))

@@ -8,8 +8,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.energy.windows import WindowBuilder
-from labcarbon_collect.sources.base import FLAG_BRIDGED, Clock, SourceFailed
+from labcarbon_collect.sources.base import FLAG_BRIDGED, SourceFailed
 from labcarbon_collect.sources.epochs import Last, advance, driver_load, possible_mj, since_restart_us, verdict
 
 from tests.collector.nvml_support import BOOT

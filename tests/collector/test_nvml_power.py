@@ -7,7 +7,8 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from labcarbon_collect.sources.base import Clock, SourceFailed
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.sources.base import SourceFailed
 from labcarbon_collect.sources.nvidia import power
 from labcarbon_collect.sources.nvidia.power import HOLE_US, PowerIntegral
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from labcarbon_collect.api.backoff import full_jitter
 from labcarbon_collect.api.transport import MAX_REPLY_BYTES, BadAddress, Transport, Unreachable, retry_after
-from labcarbon_collect.api.uploader import Pusher, PushState, fetch_config, forward_runs, full_jitter
-from labcarbon_collect.sources.base import Clock
+from labcarbon_collect.api.uploader import Pusher, PushState, fetch_config, forward_runs
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.spool.store import Spool
 
 from tests.collector.readings import MINUTE, T0, minute

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labcarbon_collect.sources.base import Clock, SourceAbsent, SourceFailed
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.sources.base import SourceAbsent, SourceFailed
 from labcarbon_collect.sources.rapl import RaplSource
 
 from tests.fakes.powercap import RANGE_UJ, FakePowercap

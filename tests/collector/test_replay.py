@@ -13,7 +13,7 @@ from tests.collector.readings import GPU, SECOND, T0, write_trace
 
 
 def test_a_recorded_trace_plays_back_the_same_readings(tmp_path: Path) -> None:
-    from labcarbon_collect.sources.base import Clock
+    from labcarbon_collect.clock import Clock
 
     counters = write_trace(tmp_path / "t", seconds=5, seed=1)
     played = Replay(tmp_path / "t", speed=2)

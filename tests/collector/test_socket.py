@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.daemon.run_registry import Denied
+from labcarbon_collect.errors import Denied
 from labcarbon_collect.ipc.client import Client, NoDaemon
 from labcarbon_collect.ipc.server import MAX_LINE_BYTES, SocketServer
 from labcarbon_collect.pseudonyms import own_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from labcarbon_collect.split import largest_remainder
+from labcarbon_collect.energy.windows import largest_remainder
 
 WEIGHTS = st.dictionaries(st.text(min_size=1, max_size=3), st.integers(0, 2**70), max_size=12)
 

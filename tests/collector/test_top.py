@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.top_view import columns
+from labcarbon_collect.commands.top import columns
 
 from tests.collector.processes import COMMAND, Collector, wait_for
 from tests.collector.users import ALICE, BOB, running

@@ -15,8 +15,7 @@ from apps.attribution.models import Claim
 from apps.attribution.services.rules import Criteria, drafted_rule, make_rule
 from apps.carbon.figures.energy import figures_by
 from apps.core.jobs import work_until_empty
-from apps.dashboard.overview.page import lab_query
-from apps.dashboard.periods import Period
+from apps.dashboard.periods import Period, lab_query
 from apps.fleet.services import register_node
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.dashboard.conftest import client_of

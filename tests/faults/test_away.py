@@ -14,10 +14,10 @@ import pytest
 from django.db.models import Sum
 from labcarbon_collect.api.transport import Transport
 from labcarbon_collect.api.uploader import Pusher, PushState
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.energy.windows import Window
 from labcarbon_collect.identity import boot_id
 from labcarbon_collect.monitor.monitor import Station
-from labcarbon_collect.sources.base import Clock
 from labcarbon_collect.sources.poller import Meters
 from labcarbon_collect.spool.capacity import Room
 from labcarbon_collect.spool.store import MAX_BATCH, Spool

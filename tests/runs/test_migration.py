@@ -6,7 +6,7 @@ import pytest
 
 from apps.core.models import Job
 from apps.runs.models import TierKey
-from apps.runs.rekeying import REKEY
+from apps.runs.services.ignored_params import REKEY
 from tests.migrating import an_installation
 
 BEFORE, AFTER = ("runs", "0005_parents_and_lost_runs"), ("runs", "0007_left_out_keys_side_by_side")

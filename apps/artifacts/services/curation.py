@@ -11,8 +11,8 @@ from django.db.models import Q
 from apps.accounts import audit
 from apps.accounts.models import AuditEntry, Project, User
 from apps.artifacts.choices import MODELS, Act, ArtifactState, CopyState, Kind, Role
+from apps.artifacts.cleanup.plans import spare_lines
 from apps.artifacts.models import Artifact, Copy, LineageEdge, Pin
-from apps.artifacts.services.sparing import spare_lines
 from apps.core.errors import Conflict, Forbidden, InvalidInput
 from apps.core.text import unstorable
 

@@ -6,8 +6,8 @@ from django.db.models import Q
 from apps.accounts import audit
 from apps.accounts.models import Project, User
 from apps.artifacts.choices import Act, ArtifactState
+from apps.artifacts.cleanup.plans import spare_lines
 from apps.artifacts.models import Artifact, Hold
-from apps.artifacts.services.sparing import spare_lines
 from apps.core.errors import Conflict, Forbidden, InvalidInput
 from apps.core.text import unstorable
 from apps.core.units import END_HOUR, hour_of

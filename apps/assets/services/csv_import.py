@@ -17,10 +17,9 @@ from apps.assets.choices import ImportState
 from apps.assets.models import Asset, RegisterImport
 from apps.assets.services.register import write_drafts
 from apps.assets.services.validation import Draft
-from apps.assets.sheets.order import generations, settled
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.csv_reader import decoded, read_lines
-from apps.assets.spreadsheets.preview import KNOWN, NEW, WRONG, Reading, Row
+from apps.assets.spreadsheets.preview import KNOWN, NEW, WRONG, Reading, Row, generations, settled
 from apps.assets.spreadsheets.rows import Options
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError, NotFound
 from apps.core.jobs import request_job

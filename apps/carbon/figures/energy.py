@@ -7,8 +7,8 @@ from uuid import UUID
 
 from apps.accounts.models import Lab
 from apps.accounts.selectors import project_by_slug
-from apps.carbon.control import controlled_sql
 from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.scopes import controlled_sql
 from apps.carbon.figures.sql import CHARGED, KIND, PROJECT, charge_sql, metrics_sql, narrowed_sql, sums_sql
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.rollups import reads

@@ -20,7 +20,7 @@ from apps.carbon.figures.sql import PRICED
 from apps.carbon.models import RolledDay, StaleSpan
 from apps.carbon.rollups.reads import KEYS, SUMS, cover_sql, embodied_sql, meter_sums, use_sql
 from apps.core.clock import now_us
-from apps.core.days import day_edges
+from apps.core.intervals import day_edges
 from apps.core.jobs import request_job
 from apps.core.models import Job
 from apps.core.sql import ROLLED, lock_shared, try_lock_alone

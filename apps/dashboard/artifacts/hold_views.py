@@ -12,8 +12,8 @@ from apps.accounts.selectors import project_by_slug
 from apps.artifacts.holds import hold_of
 from apps.artifacts.selectors import artifact_of
 from apps.artifacts.services.holds import Holdable, lift_hold, place_hold
-from apps.core.days import midnight_hour
 from apps.core.errors import InvalidInput, LabCarbonError
+from apps.core.intervals import midnight_hour
 from apps.core.text import number_of, unstorable
 from apps.dashboard.artifacts.holds import holds_page, thing_of
 from apps.dashboard.decorators import WRITERS, Visitor, found, page

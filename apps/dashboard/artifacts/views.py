@@ -16,10 +16,10 @@ from apps.artifacts.services import curation
 from apps.core.errors import InvalidInput, LabCarbonError, NotFound
 from apps.core.text import number_of, unstorable
 from apps.dashboard.artifacts.detail import artifact_page
-from apps.dashboard.artifacts.list import CSV_HEAD, artifact_lines, artifacts_page
+from apps.dashboard.artifacts.lineage import LINEAGE_HEAD, lineage_lines
+from apps.dashboard.artifacts.list import CSV_HEAD, artifact_lines, artifacts_filtered, artifacts_page
 from apps.dashboard.artifacts.model_card import card_of
-from apps.dashboard.contexts.artifact_filters import artifacts_filtered
-from apps.dashboard.contexts.artifact_lines import LINEAGE_HEAD, lineage_lines
+from apps.dashboard.artifacts.storage import STORAGE_HEAD, storage_lines, storage_page
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import WRITERS, Visitor, found, page
 
@@ -152,3 +152,15 @@ def card(request: HttpRequest, visitor: Visitor, digest: str) -> HttpResponseBas
     name = re.sub(r"[^A-Za-z0-9.\-]+", "-", asked.name).strip("-.")[:80] or "artifact"
     response["Content-Disposition"] = f'attachment; filename="{name}-card.md"'
     return response
+
+
+@page()
+def storage(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Show what keeping costs in a year."""
+    return render(request, "pages/storage.html", {"page": storage_page(lab=visitor.lab, now=visitor.now)})
+
+
+@page()
+def storage_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Download it by project and medium."""
+    return csv_response(f"{visitor.lab.slug}-storage", STORAGE_HEAD, storage_lines(visitor.lab, visitor.now))

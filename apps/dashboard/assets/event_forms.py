@@ -21,14 +21,13 @@ from apps.assets.services import (
     store,
     upgrade,
 )
-from apps.core.days import midnight_hour
 from apps.core.errors import Conflict, InvalidInput
+from apps.core.intervals import midnight_hour
 from apps.core.text import number_of
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.assets.forms import facts, kilograms, meter, number, opening, own_value, owner, part_draft, thing
 from apps.dashboard.decorators import Visitor
-from apps.dashboard.form_fields import site_if_chosen
-from apps.dashboard.pages.dated import from_us
+from apps.dashboard.form_fields import from_us, site_if_chosen
 
 
 @dataclass(frozen=True)

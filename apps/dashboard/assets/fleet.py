@@ -6,10 +6,10 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from apps.accounts.models import Lab
+from apps.assets.balances import YEAR_HOURS
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset
 from apps.assets.selectors import Book, Books, Sums, assets_of, books_of, through
-from apps.assets.sums import YEAR_HOURS
 from apps.catalog.choices import HardwareKind
 from apps.core.intervals import us_of
 from apps.core.units import US_PER_HOUR

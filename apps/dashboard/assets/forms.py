@@ -21,8 +21,7 @@ from apps.catalog.selectors import best_figure, match, model_of, models_of, sugg
 from apps.core.errors import InvalidInput
 from apps.core.text import number_of, unstorable
 from apps.dashboard.decorators import Visitor
-from apps.dashboard.form_fields import site_if_chosen
-from apps.dashboard.pages.dated import from_us
+from apps.dashboard.form_fields import from_us, site_if_chosen
 from apps.fleet.models import Device, Node
 
 MOST_KG = 1_000_000

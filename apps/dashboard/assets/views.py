@@ -16,16 +16,15 @@ from apps.core.errors import Conflict, InvalidInput, LabCarbonError
 from apps.core.text import number_of
 from apps.dashboard.assets.detail import asset_page, told_life
 from apps.dashboard.assets.event_forms import change_of, described
+from apps.dashboard.assets.events import LifeEffect, effect_of
 from apps.dashboard.assets.fleet import fleet_page
 from apps.dashboard.assets.forms import WAYS, draft, owner, thing
 from apps.dashboard.assets.list import PAGE_ROWS, assets_page
 from apps.dashboard.assets.new import AMORTISATIONS, choices, offers
 from apps.dashboard.assets.timeline_table import month_lines
-from apps.dashboard.contexts.asset_effects import LifeEffect, effect_of
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import KEEPERS, Visitor, found, page
-from apps.dashboard.form_fields import site_if_chosen
-from apps.dashboard.pages.dated import from_us
+from apps.dashboard.form_fields import from_us, site_if_chosen
 from apps.dashboard.period_menu import chosen_period, period_menu
 from apps.dashboard.periods import local, preset_period
 

@@ -14,9 +14,9 @@ from apps.core.errors import Conflict, InvalidInput, LabCarbonError
 from apps.core.text import number_of
 from apps.core.units import PPM
 from apps.dashboard.decorators import KEEPERS, Visitor, found, page
+from apps.dashboard.form_fields import always, from_us
 from apps.dashboard.nodes.effects import Effect, effect_of, places_if
 from apps.dashboard.nodes.sites import site_page, sites_page
-from apps.dashboard.pages.dated import always, from_us
 from apps.dashboard.setup.services import SITE_KINDS, zone_code, zone_label
 from apps.fleet.choices import Control, SiteKind
 from apps.fleet.models import Site

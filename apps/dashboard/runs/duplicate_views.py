@@ -10,10 +10,9 @@ from django.shortcuts import render
 from apps.carbon.figures.visibility import sight_of
 from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.text import number_of, unstorable
-from apps.dashboard.contexts.finding import finding_page
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import KEEPERS, WRITERS, Visitor, found, page
-from apps.dashboard.runs.duplicates import CSV_HEAD, duplicates_page, line_of, repeat_rows, repeats_filtered
+from apps.dashboard.runs.duplicates import CSV_HEAD, duplicates_page, finding_page, line_of, repeat_rows, repeats_filtered
 from apps.preflight.choices import RepeatState
 from apps.preflight.finding_selectors import repeat_of
 from apps.preflight.models import Repeat

@@ -7,21 +7,44 @@ from django.db import transaction
 
 from apps.accounts import audit
 from apps.accounts.models import Lab, Project, User
+from apps.carbon.figures.visibility import Sight
 from apps.core.errors import Conflict, InvalidInput, NotFound
 from apps.core.jobs import request_job
 from apps.core.text import unstorable
 from apps.core.units import US_PER_S
-from apps.preflight.choices import KEPT, Act, RepeatState, Verdict
+from apps.preflight.choices import KEPT, Act, Certainty, Level, RepeatState, Verdict
 from apps.preflight.models import Repeat
+from apps.preflight.presenters import Asker, sentence, told
 from apps.preflight.selectors import candidates, job_of, keys_asked, past_of, pasts, series_of, work_of
 from apps.preflight.services.preflight import withdraw_avoided
 from apps.preflight.similarity import Past, Question
-from apps.preflight.trackers import tell_trackers
 from apps.preflight.verdicts import SERIES_US, Found, judge
 from apps.runs.choices import RunState
 from apps.runs.models import Fingerprint, Run
 from apps.runs.services.fingerprints import ignored_of, parts_of
 from apps.runs.services.ignored_params import count_parameter, ignore_parameter
+from apps.trackers.mlflow.services.verdict_tags import tells_of, want_verdict
+
+_NOBODY = Asker(None, Sight(False, None, frozenset()), reads=False)
+# What a person decided is said instead of what was found.
+_DECIDED = {RepeatState.INTENTIONAL: "on purpose", RepeatState.DISMISSED: "no repeat"}
+
+
+def tell_trackers(*, run: Run, question: Question, found: Found, repeat: Repeat | None) -> None:
+    """Have trackers say what was found of a run, where they tell of it and it is worth saying."""
+    if tells_of(run):
+        want_verdict(run=run, text=_text(run.lab, question, found, repeat))
+
+
+def _text(lab: Lab, question: Question, found: Found, repeat: Repeat | None) -> str:
+    if repeat is not None and repeat.state in _DECIDED:
+        return _DECIDED[RepeatState(repeat.state)]
+    if found.level == Level.SILENT:
+        return ""
+    listed, _ = told(lab, question, found, _NOBODY)
+    sure = "" if found.certainty == Certainty.VERIFIED else "possible "
+    return f"{sure}{found.verdict.value}: {sentence(found, listed, lab.time_zone)}"
+
 
 MAX_REASON = 400
 _AFTER_RECOUNT_US = 5 * US_PER_S  # keys are written anew first

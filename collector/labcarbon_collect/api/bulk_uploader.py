@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from labcarbon_collect.api.backoff import full_jitter
 from labcarbon_collect.api.transport import MAX_RETRY_AFTER_S, Transport, Unreachable
-from labcarbon_collect.api.uploader import full_jitter
 
 MAX_ROWS = 1000
 MAX_TRIES = 8

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
 from labcarbon_collect.api.transport import BadAddress, Transport, Unreachable
-from labcarbon_collect.commands import Failed
+from labcarbon_collect.errors import Failed
 
 PAGES = {"enrol/": "nodes/enrol/", "login/": "login-code/"}  # endpoint → page that makes its codes
 

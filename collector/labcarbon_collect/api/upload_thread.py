@@ -11,9 +11,9 @@ from typing import Any, Callable, Dict, Mapping, Optional
 
 from labcarbon_collect.api.transport import BadAddress, Transport
 from labcarbon_collect.api.uploader import Pusher, PushState, fetch_config, forward_runs
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.config import Login, enrolment
 from labcarbon_collect.identity import Refused
-from labcarbon_collect.sources.base import Clock
 from labcarbon_collect.spool.capacity import give_up_ballast
 from labcarbon_collect.spool.schema import SpoolFull, is_damage
 from labcarbon_collect.spool.store import Spool

@@ -8,14 +8,13 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Mapping, Optional
 
+from labcarbon_collect.api.backoff import full_jitter
 from labcarbon_collect.api.transport import MAX_RETRY_AFTER_S, Reply, Transport, Unreachable
 from labcarbon_collect.api.wire import BadReply, decode_results, encode_batch, server_time
-from labcarbon_collect.sources.base import Clock
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.spool.runs import LINEAGE
 from labcarbon_collect.spool.store import MAX_BATCH, Spool
 
-BASE_DELAY_S = 1.0
-MAX_DELAY_S = 300.0
 LIVE_INTERVALS = 3
 SKEW_US = 5_000_000
 
@@ -31,12 +30,6 @@ class PushState:
     wait_s: float = 0.0  # not before this long from now
     more: bool = False  # a backlog is left: go on at once
     skew_us: Optional[int] = None  # our wall clock minus the server's, to within the round trip
-
-
-def full_jitter(failures: int, *, random_unit: Callable[[], float] = random.random) -> float:
-    """Seconds to wait after ``failures`` failures in a row: uniform in [1, min(300, 2^failures) + 1)."""
-    ceiling_s = min(MAX_DELAY_S, BASE_DELAY_S * 2.0 ** min(failures, 30))
-    return BASE_DELAY_S + random_unit() * ceiling_s
 
 
 class Pusher:

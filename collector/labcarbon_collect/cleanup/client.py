@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 from urllib.parse import urlsplit
 
+from labcarbon_collect.api.backoff import full_jitter
 from labcarbon_collect.api.transport import MAX_RETRY_AFTER_S, Reply, Transport, Unreachable
-from labcarbon_collect.api.uploader import full_jitter
 from labcarbon_collect.config import is_uuid
 from labcarbon_collect.runs.preflight_text import plain
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import List
 
 from labcarbon_collect.cleanup.client import Line
-from labcarbon_collect.cleanup.content import delete
-from labcarbon_collect.cleanup.journal import DELETED, DELETING, TRASHED, NotNoted
+from labcarbon_collect.cleanup.content import FOLDER, delete
+from labcarbon_collect.cleanup.journal import DELETED, DELETING, TRASHED, NotNoted, forget_list, keep_list, kept_list
 from labcarbon_collect.cleanup.safe_paths import Stays, folder_of, lies
 from labcarbon_collect.cleanup.session import Work, verified
-from labcarbon_collect.cleanup.trash import clear_away, forget, trash_in
-from labcarbon_collect.plan.listing import FOLDER
-from labcarbon_collect.plan.lists import forget_list, keep_list, kept_list
-from labcarbon_collect.plan.tombstones import put, tombstone
+from labcarbon_collect.cleanup.trash import clear_away, forget, put, tombstone, trash_in
 
 DAY_US = 86_400_000_000
 

@@ -20,6 +20,7 @@ from labcarbon_collect.cleanup.journal import (
     RESTORING,
     TRASHED,
     NotNoted,
+    forget_list,
 )
 from labcarbon_collect.cleanup.purge import gone
 from labcarbon_collect.cleanup.restore import back
@@ -27,7 +28,6 @@ from labcarbon_collect.cleanup.safe_paths import Stays, folder_of, lies, on_disk
 from labcarbon_collect.cleanup.session import Work, verified
 from labcarbon_collect.cleanup.trash import clear_away, is_there, place_of, slot_path, trash_in
 from labcarbon_collect.cleanup.trash_items import mark, settle
-from labcarbon_collect.plan.lists import forget_list
 
 _OPEN = (MOVING, TRASHED, RESTORING, DELETING)
 _LOOKED_FOR = ("", REFUSED, *_OPEN)  # what was refused is never in the trash, but by an older version's mistake

@@ -6,13 +6,10 @@ import shlex
 from typing import Collection, List
 
 from labcarbon_collect.cleanup.client import Line
-from labcarbon_collect.cleanup.journal import DELETED, DELETING, HELD, REFUSED, RESTORED, RESTORING, TRASHED
-from labcarbon_collect.cleanup.safe_paths import Stays, folder_of, lies, on_disk, parts
+from labcarbon_collect.cleanup.journal import DELETED, DELETING, HELD, REFUSED, RESTORED, RESTORING, TRASHED, forget_list
+from labcarbon_collect.cleanup.safe_paths import Stays, folder_of, lies, move_anew, on_disk, parts
 from labcarbon_collect.cleanup.session import Work, verified
-from labcarbon_collect.cleanup.trash import clear_away, forget, slot_path, trash_in
-from labcarbon_collect.plan.lists import forget_list
-from labcarbon_collect.plan.noreplace import move_anew
-from labcarbon_collect.plan.tombstones import take_away, tombstone
+from labcarbon_collect.cleanup.trash import clear_away, forget, slot_path, take_away, tombstone, trash_in
 
 
 def to_restore(work: Work, numbers: Collection[int]) -> List[Line]:

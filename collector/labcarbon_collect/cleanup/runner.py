@@ -10,12 +10,11 @@ from labcarbon_collect.cleanup.client import Line, NotAnswered
 from labcarbon_collect.cleanup.purge import empty_all, to_empty
 from labcarbon_collect.cleanup.recover import mend_all
 from labcarbon_collect.cleanup.restore import bring_back, restore_all, to_restore
-from labcarbon_collect.cleanup.session import Work
+from labcarbon_collect.cleanup.session import Said, Work, amount
 from labcarbon_collect.cleanup.trash import TRASH
 from labcarbon_collect.cleanup.trash_items import move_all, to_move
-from labcarbon_collect.commands import Failed
+from labcarbon_collect.errors import Failed
 from labcarbon_collect.locks import AlreadyRunning
-from labcarbon_collect.plan.told import Said, amount
 from labcarbon_collect.runs.preflight_text import plain
 
 _SHOWN, _WORD, _WITH_A_COMMAND = 20, 400, 10_000  # a command to be typed is not cut off

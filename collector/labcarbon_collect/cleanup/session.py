@@ -4,14 +4,42 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Callable, List, Optional, Set
+from typing import Callable, Dict, List, Optional, Set, Tuple
 
 from labcarbon_collect.cleanup.client import MAX_ROWS, Line, NotTaken, Plan, PlanServer, Row
-from labcarbon_collect.cleanup.content import Hashed, digest_of
+from labcarbon_collect.cleanup.content import Hashed, Listing, digest_of, listed
 from labcarbon_collect.cleanup.journal import DELETED, DELETING, HELD, MOVING, REFUSED, RESTORED, TRASHED, Journal
 from labcarbon_collect.cleanup.safe_paths import Stays
-from labcarbon_collect.plan.listing import Listing, listed
-from labcarbon_collect.plan.told import Told, amount
+
+Said = List[Tuple[Line, str]]  # a line, and a word to it
+
+
+@dataclass
+class Told:
+    """Lines by what became of them in this call."""
+
+    done: Said = field(default_factory=list)  # moved, brought back or deleted
+    along: Said = field(default_factory=list)  # moved with the folder that it lies in
+    refused: Said = field(default_factory=list)  # left where it was, and why
+    stays: Said = field(default_factory=list)  # kept by the server's word since it was approved
+    waiting: List[Line] = field(default_factory=list)  # in the trash, and not for long enough
+    not_taken: Dict[int, str] = field(default_factory=dict)  # lines that the server takes no word of, and why
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of what was done."""
+        return sum(line.bytes for line, _ in self.done)
+
+
+def amount(size: int) -> str:
+    """Bytes in words, decimal, three digits."""
+    value, unit = float(size), "B"
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
+        if value < 999.5 or unit == "PB":
+            break
+        value /= 1000
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.3g} {unit}"
+
 
 FRESH_S = 10.0  # an answer older than this is asked again before anything is moved or deleted
 _TELL_EVERY_S = 60.0

@@ -13,20 +13,46 @@ import argparse
 import os
 import sys
 import time
-from typing import List
+from pathlib import Path
+from typing import List, Mapping
 
 from labcarbon_collect.api.transport import BadAddress, Transport
 from labcarbon_collect.cleanup.client import REPLY_BYTES, NotAnswered, Plan, PlanServer, plan_named
 from labcarbon_collect.cleanup.journal import Journal
 from labcarbon_collect.cleanup.runner import Asked, carry_out_plan, settled
 from labcarbon_collect.cleanup.session import Work
-from labcarbon_collect.commands import Failed, thread_count
-from labcarbon_collect.config import Login, collector_home, user_login
-from labcarbon_collect.identity import Refused
+from labcarbon_collect.commands import thread_count
+from labcarbon_collect.config import Login, client_sockets, collector_home, is_uuid, user_login
+from labcarbon_collect.errors import Failed
+from labcarbon_collect.identity import Refused, node_identity
+from labcarbon_collect.ipc.client import Client, NoDaemon
 from labcarbon_collect.locks import AlreadyRunning, take_plans
-from labcarbon_collect.plan.here import nodes_here
 from labcarbon_collect.progress import Progress
 from labcarbon_collect.runs.preflight_text import plain
+
+_PATIENCE_S = 2.0
+
+
+def nodes_here(home: Path, environ: Mapping[str, str]) -> List[str]:
+    """The UUIDs that this machine goes by. The daemon is root's more often than ours, with a data folder of its own.
+
+    Raises Refused.
+    """
+    found = [node_identity(home, environ).uuid]
+    if environ.get("LABCARBON_NODE_ID"):
+        return found
+    try:
+        client = Client(client_sockets(environ), timeout_s=_PATIENCE_S)
+    except NoDaemon:
+        return found
+    try:
+        node = client.call({"op": "status"}, timeout_s=_PATIENCE_S).get("node")
+    except NoDaemon:
+        node = ""
+    finally:
+        client.close()
+    return [*found, *({str(node)} - set(found))] if is_uuid(node) else found
+
 
 _DEADLINE_S = 120.0
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Callable
 
 from labcarbon_collect import config
-from labcarbon_collect.commands import Failed
 from labcarbon_collect.daemon.daemon import Daemon, Settings
+from labcarbon_collect.errors import Failed
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.locks import AlreadyRunning
 from labcarbon_collect.processes.consumers import Who

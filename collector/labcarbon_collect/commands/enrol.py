@@ -11,8 +11,8 @@ import socket
 import sys
 
 from labcarbon_collect.api.enrolment import code_page, read_code, trade
-from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import Login, collector_home, save_enrolment
+from labcarbon_collect.errors import Failed
 from labcarbon_collect.identity import Refused, node_identity
 from labcarbon_collect.inventory import machine_facts
 

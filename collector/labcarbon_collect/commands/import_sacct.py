@@ -17,8 +17,8 @@ from typing import Any, Dict, List, Tuple, Union
 
 from labcarbon_collect.api.bulk_uploader import MAX_ROWS, BulkPush, PushEnded
 from labcarbon_collect.api.transport import BadAddress, Transport
-from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import Login, collector_home, data_dir, enrolment, user_login
+from labcarbon_collect.errors import Failed
 from labcarbon_collect.identity import Refused, node_identity
 from labcarbon_collect.processes.cgroups import this_cluster
 from labcarbon_collect.progress import Progress

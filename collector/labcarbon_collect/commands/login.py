@@ -10,8 +10,8 @@ import os
 import sys
 
 from labcarbon_collect.api.enrolment import code_page, read_code, trade
-from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import Login, save_user
+from labcarbon_collect.errors import Failed
 from labcarbon_collect.identity import Refused
 
 

@@ -9,8 +9,8 @@ import sys
 
 from labcarbon_collect.api.transport import BadAddress, Transport
 from labcarbon_collect.api.uploader import Pusher, forward_runs
-from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import collector_home, enrolment
+from labcarbon_collect.errors import Failed
 from labcarbon_collect.identity import Refused, boot_id, node_identity, read_clock
 from labcarbon_collect.locks import AlreadyRunning, take
 from labcarbon_collect.pseudonyms import user_names

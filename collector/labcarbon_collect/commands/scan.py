@@ -33,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    from labcarbon_collect.scan.command import scan  # what it needs, no other command does
+    from labcarbon_collect.scan.runner import scan  # what it needs, no other command does
 
     return scan(options)
 

@@ -8,8 +8,8 @@ import os
 import time
 from typing import Any, Dict, Iterator, Mapping
 
-from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import client_sockets
+from labcarbon_collect.errors import Failed
 from labcarbon_collect.ipc.client import Client, NoDaemon, error_text
 from labcarbon_collect.totals import MJ_PER_KWH, three_digits
 

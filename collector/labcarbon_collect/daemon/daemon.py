@@ -11,20 +11,22 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from labcarbon_collect import __version__, locks
 from labcarbon_collect.api.upload_thread import PushThread
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.config import collector_home, daemon_socket
 from labcarbon_collect.daemon.job_registry import Jobs
-from labcarbon_collect.daemon.run_registry import Denied, Runs
+from labcarbon_collect.daemon.run_registry import Runs
 from labcarbon_collect.daemon.systemd import notify
 from labcarbon_collect.daemon.top_response import live_answer
 from labcarbon_collect.energy.attribution import Who
 from labcarbon_collect.energy.windows import last_cut
+from labcarbon_collect.errors import Denied
 from labcarbon_collect.identity import Node, boot_id, node_identity, read_clock
 from labcarbon_collect.ipc.server import SocketServer
 from labcarbon_collect.monitor.monitor import POLL_US, Station
 from labcarbon_collect.processes.cpu_time import busy_us
 from labcarbon_collect.pseudonyms import NAMES_KEPT, UserNames, name_of
 from labcarbon_collect.slurm.watcher import open_watch
-from labcarbon_collect.sources.base import Clock, Reading
+from labcarbon_collect.sources.base import Reading
 from labcarbon_collect.sources.cpu_model import modelled_idle_mw
 from labcarbon_collect.sources.poller import open_meters
 from labcarbon_collect.spool.capacity import DEFAULT_MAX_BYTES, Room, keep_acknowledged, recover_acknowledged

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Mapping, Optional
 
-from labcarbon_collect.daemon.run_registry import Denied, closing_figures
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.daemon.run_registry import closing_figures
+from labcarbon_collect.errors import Denied
 from labcarbon_collect.monitor.monitor import Station
 from labcarbon_collect.slurm.jobs import SCHEDULER
 from labcarbon_collect.slurm.watcher import JobWatch
-from labcarbon_collect.sources.base import Clock
 
 _FORGET_EVERY_US = 3600 * 1_000_000
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.config import is_uuid
-from labcarbon_collect.lineage.forwarded import forwarded
+from labcarbon_collect.errors import Denied
+from labcarbon_collect.lineage.messages import forwarded
 from labcarbon_collect.monitor.monitor import Station
 from labcarbon_collect.processes.consumers import RegistrationRefused
-from labcarbon_collect.sources.base import Clock
 from labcarbon_collect.spool.runs import LINEAGE
 from labcarbon_collect.totals import by_quality, emission_ug, factor_text
 
@@ -22,14 +23,6 @@ _SEE = (
 )
 # A run whose first process is gone, and that nobody ended, is closed after this long (its wrapper was killed).
 ORPHAN_US = 60_000_000
-
-
-class Denied(Exception):
-    """A request that the daemon does not carry out; ``code`` is for programs, ``hint`` mends it."""
-
-    def __init__(self, code: str, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.code, self.hint = code, hint
 
 
 @dataclass

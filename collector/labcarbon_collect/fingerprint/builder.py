@@ -12,12 +12,11 @@ from labcarbon_collect.files.budget import Budget, Looking
 from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.files.manifests import Manifest, manifest
 from labcarbon_collect.fingerprint.code import add_normal, code_of_command
-from labcarbon_collect.fingerprint.digests import Changed, in_time, small_enough, verified
+from labcarbon_collect.fingerprint.digests import Changed, in_time, known_digests, small_enough, verified
 from labcarbon_collect.fingerprint.environment import environment
 from labcarbon_collect.fingerprint.launchers import Launched, launched
 from labcarbon_collect.fingerprint.parameters import Words, roles, sort_words
 from labcarbon_collect.fingerprint.payload import data_part, from_scratch, start_part
-from labcarbon_collect.fingerprint.scanned import known_digests
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.lc1 import VERSION, param_hash
 from labcarbon_collect.timeouts import A_WHILE_S, PATIENCE_S
@@ -204,3 +203,19 @@ def home_text(environ: Mapping[str, str]) -> str:
 def kind_of(command: Sequence[str], environ: Mapping[str, str]) -> Launched:
     """What a command starts."""
     return launched(command, environ)
+
+
+def shown(wire: Mapping[str, Any]) -> str:
+    """As a tag of MLflow shows it: ``lc1 code=verified params=command data=weak start=verified seeds=known``."""
+    told = {
+        "code": str(wire.get("code", {}).get("state", "unknown")), "params": "command" if "params" in wire else "unknown",
+        "data": _state(wire.get("data")), "start": _state(wire.get("start")),
+        "seeds": "unknown" if "seeds" not in wire else "known" if wire["seeds"] else "unset",
+    }  # fmt: skip
+    return " ".join([str(wire.get("version", "lc1")), *(f"{part}={state}" for part, state in told.items())])
+
+
+def _state(part: object) -> str:
+    if not isinstance(part, Mapping):
+        return "unknown"
+    return next((state for state in ("verified", "weak") if part.get(state)), "unknown")

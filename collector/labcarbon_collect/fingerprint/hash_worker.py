@@ -20,9 +20,8 @@ from typing import Any, Dict, List, Mapping
 
 from labcarbon_collect.files.budget import Budget, OutOfBudget
 from labcarbon_collect.files.manifests import Manifest, manifest
-from labcarbon_collect.fingerprint.digests import Changed, verified
+from labcarbon_collect.fingerprint.digests import Changed, known_digests, verified
 from labcarbon_collect.fingerprint.payload import data_part, start_part
-from labcarbon_collect.fingerprint.scanned import known_digests
 
 _LIST_S = 3600.0
 _SAY_EVERY_S = 0.2

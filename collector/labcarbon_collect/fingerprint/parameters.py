@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from labcarbon_collect.fingerprint import path_roles
-from labcarbon_collect.fingerprint.arguments import Text, gathered, named
-from labcarbon_collect.fingerprint.configs import config_params
+from labcarbon_collect.fingerprint.arguments import Text, config_params, gathered, named
 from labcarbon_collect.fingerprint.launchers import Launched
 from labcarbon_collect.lc1 import Sorted, part_hash, sort_params
 from labcarbon_collect.redaction import MASK, masked_line, secret_name, secret_value

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping
 
-from labcarbon_collect.daemon.run_registry import Denied
+from labcarbon_collect.errors import Denied
 from labcarbon_collect.identity import Refused
 
 MAX_LINE_BYTES = 64 * 1024

@@ -7,7 +7,7 @@ of everything but that one, and two runs that differ in at most one parameter sh
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Dict, Iterable, Mapping
+from typing import Any, Dict, Iterable, Mapping, Sequence, Tuple
 
 from labcarbon_collect.lc1.values import Value, canonical
 
@@ -39,3 +39,24 @@ def left_out(hashes: Mapping[str, str]) -> Dict[str, str]:
 def seeds_hash(seeds: Mapping[str, str]) -> str:
     """Return the hash of all seeds; of none it is that of 'unset', which matches 'unset'."""
     return part_hash("seeds", sorted(seeds.values())) if seeds else part_hash("seeds", "unset")
+
+
+def summed(rows: Iterable[Tuple[bytes, bytes]]) -> str:
+    """Return SHA-256 (64 hex digits) over ``(name, what is told of it)`` in the order given."""
+    digest = hashlib.sha256()
+    for name, content in rows:
+        digest.update(b"%d:%s %s\n" % (len(name), name, content))
+    return digest.hexdigest()
+
+
+def manifest_hash(files: Iterable[Tuple[bytes, int, bytes]]) -> str:
+    """Return the hash of files by ``(path below the folder, size, SHA-256 of the content, 32 bytes)``, sorted by path.
+
+    The path of a single file is empty.
+    """
+    return summed((name, b"%d %s" % (size, digest)) for name, size, digest in files)
+
+
+def role_hash(part: str, hashes: Sequence[Tuple[str, str]]) -> str:
+    """Return one hash for all ``(role, hash)`` of a part, whatever their order."""
+    return part_hash(part, sorted([role, each] for role, each in hashes))

@@ -10,13 +10,11 @@ from typing import Any, Dict, Mapping, Optional
 
 from labcarbon_collect.files.budget import Budget, OutOfBudget
 from labcarbon_collect.files.manifests import Manifest, manifest
-from labcarbon_collect.fingerprint.digests import Changed, verified
-from labcarbon_collect.fingerprint.scanned import known_digests
+from labcarbon_collect.fingerprint.digests import Changed, known_digests, verified
 from labcarbon_collect.lineage.messages import PRODUCED
-from labcarbon_collect.scan.description import About, one_line, unrecognised
+from labcarbon_collect.scan.description import About, one_line, unrecognised, unregistrable
 from labcarbon_collect.scan.folder_formats import MAX_CARD_BYTES, folder_about
 from labcarbon_collect.scan.local_files import Local, LocalReader, Stamp
-from labcarbon_collect.scan.named import unregistrable
 from labcarbon_collect.scan.rate_limit import Pace
 from labcarbon_collect.scan.reader import Batch, FileReader, Task
 from labcarbon_collect.scan.uploader import moment

@@ -22,11 +22,10 @@ from labcarbon_collect.config import client_sockets, is_uuid, user_login
 from labcarbon_collect.fingerprint.hash_worker import lowest_priority
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.ipc.client import Client, NoDaemon
-from labcarbon_collect.lineage.by_daemon import ByDaemon
 from labcarbon_collect.lineage.inspect import Looker, NotTold, Pacing
 from labcarbon_collect.lineage.messages import title
 from labcarbon_collect.lineage.queue import HURRY
-from labcarbon_collect.lineage.reporters import Teller
+from labcarbon_collect.lineage.reporters import ByDaemon, Teller
 
 LAST_S = 600.0  # for what is left once the run is over
 _TELL_EVERY_S, _LOOK_EVERY_S = 30.0, 5.0

@@ -8,12 +8,12 @@ import sys
 import threading
 from typing import Any, Dict, List, Mapping, Optional
 
-from labcarbon_collect import this_process
 from labcarbon_collect.config import Login, client_sockets, user_login
 from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.identity import Refused
 from labcarbon_collect.mlflow.run import MlflowRun, say
 from labcarbon_collect.runs import current, distributed
+from labcarbon_collect.runs import distributed as this_process
 from labcarbon_collect.runs.current import MLFLOW, NOTEBOOK, Here
 from labcarbon_collect.timeouts import PATIENCE_S
 

@@ -10,14 +10,13 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional
 
-from labcarbon_collect import this_process
 from labcarbon_collect.api.preflight import STOPPED, WENT_ON, Answer
 from labcarbon_collect.api.run_client import Reporter
 from labcarbon_collect.config import Login
 from labcarbon_collect.files.budget import Budget, Looking
-from labcarbon_collect.fingerprint.builder import Survey, survey
-from labcarbon_collect.fingerprint.shown import shown
+from labcarbon_collect.fingerprint.builder import Survey, shown, survey
 from labcarbon_collect.runs import current, daemon_link, distributed, failure, preflight_text
+from labcarbon_collect.runs import distributed as this_process
 from labcarbon_collect.runs import facts as run_facts
 from labcarbon_collect.runs.background_hash import DigestJob
 from labcarbon_collect.runs.daemon_link import Daemon

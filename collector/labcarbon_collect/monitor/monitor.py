@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.energy.attribution import Who, device_weights, idle_part_mj, processor_weights, used_since
 from labcarbon_collect.energy.windows import IDLE, UNKNOWN, Anchor, Settled, Window, WindowBuilder
 from labcarbon_collect.monitor.live import Live
-from labcarbon_collect.sources.base import Clock, Gap, ProcessUse, Reading
+from labcarbon_collect.sources.base import Gap, ProcessUse, Reading
 from labcarbon_collect.sources.poller import Meters
 from labcarbon_collect.spool.capacity import Room, keep_acknowledged
 from labcarbon_collect.spool.schema import SpoolFull

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Mapping
+import sys
+import sysconfig
+from typing import List, Mapping, Optional
+
+from labcarbon_collect.command_line import program_of
 
 # What launchers set: torchrun, Slurm, Open MPI, MPICH, PMIx, Lightning's own. 0, or nothing, is the first.
 _RANKS = (
@@ -20,3 +24,68 @@ def is_first(environ: Mapping[str, str]) -> bool:
 def root_pid(environ: Mapping[str, str]) -> int:
     """The process from which all ranks on this machine descend: torchrun's agent where it started us, else we ourselves."""
     return os.getppid() if environ.get(_TORCHRUN) else os.getpid()
+
+
+# The outermost function of a script, and of a module that was started with -m.
+_OUTERMOST = ("<module>", "_run_module_as_main")
+
+
+def command() -> List[str]:
+    """How this process was started.
+
+    A command that was installed (``…/bin/train``) is named as it was typed: its file only imports what it runs, and says
+    nothing of it.
+    """
+    given = getattr(sys, "orig_argv", None)
+    words = list(given) if given else [sys.executable or "python", *sys.argv]
+    program = program_of("python", words[1:])
+    if program.kind == "script" and _is_installed(program.text):
+        return [os.path.basename(program.text), *program.rest]
+    return words
+
+
+def folder() -> str:
+    """Where this process was started, also if it went elsewhere since: a script's own path tells it."""
+    here = os.getcwd()
+    given = getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv]
+    program = program_of("python", given[1:])
+    if program.kind != "script" or os.path.isabs(program.text):
+        return here
+    path = getattr(sys.modules.get("__main__"), "__file__", None) or ""
+    below = os.sep + program.text
+    return (path[: -len(below)] or os.sep) if os.path.isabs(path) and path.endswith(below) else here
+
+
+def uncaught_error() -> Optional[BaseException]:
+    """The error that ends this process, as far as Python keeps it: none where it called ``sys.exit``."""
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    if not isinstance(error, BaseException) or error.__traceback__ is None:
+        return None
+    return error if error.__traceback__.tb_frame.f_code.co_name in _OUTERMOST else None
+
+
+def exit_code(error: Optional[BaseException]) -> int:
+    """What the interpreter will end with."""
+    if error is None:
+        return 0
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
+def is_interactive() -> bool:
+    """Whether a person types what this process does: in a notebook, in IPython or at Python's prompt."""
+    ipython = sys.modules.get("IPython")
+    shell = getattr(ipython, "get_ipython", None)
+    return hasattr(sys, "ps1") or (shell is not None and shell() is not None)
+
+
+def is_worker() -> bool:
+    """Whether ``multiprocessing`` started this process."""
+    started = getattr(sys.modules.get("multiprocessing"), "parent_process", None)
+    return started is not None and started() is not None
+
+
+def _is_installed(path: str) -> bool:
+    scripts = sysconfig.get_path("scripts")
+    return bool(scripts) and os.path.dirname(os.path.realpath(path)) == os.path.realpath(scripts)

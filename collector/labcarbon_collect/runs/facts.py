@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import socket
-from datetime import datetime, timezone
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
+from labcarbon_collect.clock import iso
 from labcarbon_collect.command_line import reduced_command, whole_command
 from labcarbon_collect.pseudonyms import own_name, replaced
 from labcarbon_collect.redaction import MASK, masked_line, secret_name, secret_value
@@ -81,13 +81,6 @@ def closing(*, exit_code: int, killed: bool, ended_us: int, energy_mj: Optional[
     return {
         "state": state, "ended_at": iso(ended_us), "exit_code": exit_code, "energy_mj": energy_mj, "provisional": True
     }  # fmt: skip
-
-
-def iso(moment_us: int) -> str:
-    """UTC microseconds as ISO 8601."""
-    seconds, micros = divmod(moment_us, 1_000_000)
-    moment = datetime.fromtimestamp(seconds, tz=timezone.utc).replace(microsecond=micros)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def user_name() -> str:

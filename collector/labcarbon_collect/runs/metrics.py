@@ -8,8 +8,8 @@ from collections import deque
 from typing import Any, Callable, Deque, List, Mapping, Optional, Tuple
 
 from labcarbon_collect.api.transport import BadAddress, Reply, Transport, Unreachable
+from labcarbon_collect.clock import iso
 from labcarbon_collect.config import Login
-from labcarbon_collect.runs.facts import iso
 
 MOST_POINTS, BATCH = 100_000, 5_000
 _EVERY_S, _LONGEST_WAIT_S, _DEADLINE_S = 2.0, 60.0, 10.0

@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import is_uuid
+from labcarbon_collect.errors import Failed
 from labcarbon_collect.fingerprint.builder import Survey, survey
 from labcarbon_collect.runs import facts
 

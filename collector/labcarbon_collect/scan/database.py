@@ -77,3 +77,8 @@ def _connected(path: Path) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+NOTHING, ARTIFACT, MEMBER, FOLDER = 0, 1, 2, 3  # looked at and of no format; a file; in a folder that is one; such a folder
+PRESENT, CORRUPT = 0, 1
+TOP = 0  # the folder that is in no other

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterable, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, Mapping, Optional, Tuple, Union
 
 from labcarbon_collect.redaction import secret_value
 
@@ -72,3 +72,24 @@ def one_line(text: str, longest: int) -> str:
     """``text`` without control characters and halves of characters, cut to ``longest``."""
     line = _UNSTORABLE.sub(" ", text).strip()
     return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+_LONGEST_SHOWN = 300
+_LONGEST_PATH = 4096  # characters, of the server
+
+
+def unregistrable(path: bytes) -> str:
+    """Why a path cannot be told; empty where it can."""
+    try:
+        text = path.decode("utf-8")
+    except UnicodeDecodeError:
+        return "its path is not UTF-8, which the server takes: rename it"
+    return f"its path is longer than {_LONGEST_PATH} characters" if len(text) > _LONGEST_PATH else ""
+
+
+def shown(path: Union[bytes, str]) -> str:
+    """A path as a terminal may show it: one line, nothing that moves the cursor."""
+    text = path.decode("utf-8", "backslashreplace") if isinstance(path, bytes) else path
+    if text.isprintable() and len(text) <= _LONGEST_SHOWN:
+        return text
+    return one_line("".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text), _LONGEST_SHOWN)

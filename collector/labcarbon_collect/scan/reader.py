@@ -11,10 +11,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Deque, List, NamedTuple, Optional
 
-from labcarbon_collect.scan.description import About, Broken, unrecognised
+from labcarbon_collect.scan.description import About, Broken, unrecognised, unregistrable
 from labcarbon_collect.scan.formats import HEAD_BYTES, recognised
 from labcarbon_collect.scan.local_files import Reader, Stamp, Stood, Tree
-from labcarbon_collect.scan.named import unregistrable
 from labcarbon_collect.scan.rate_limit import Pace
 from labcarbon_collect.scan.safetensors import At
 

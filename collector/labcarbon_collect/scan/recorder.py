@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from labcarbon_collect.progress import amount
-from labcarbon_collect.scan.description import About
-from labcarbon_collect.scan.kinds import ARTIFACT, CORRUPT, FOLDER, MEMBER, NOTHING
+from labcarbon_collect.scan.database import ARTIFACT, CORRUPT, FOLDER, MEMBER, NOTHING
+from labcarbon_collect.scan.description import About, shown, unregistrable
 from labcarbon_collect.scan.medium import UNKNOWN
-from labcarbon_collect.scan.named import shown, unregistrable
 from labcarbon_collect.scan.reader import Batch, Read
 from labcarbon_collect.scan.state import Entry, State, entry_of
 from labcarbon_collect.scan.summary import Tally

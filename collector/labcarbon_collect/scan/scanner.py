@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Callable, List, Optional, Sequence, Tuple
 
 from labcarbon_collect.progress import Progress
+from labcarbon_collect.scan.database import TOP
 from labcarbon_collect.scan.estimate import Ahead
-from labcarbon_collect.scan.kinds import TOP
 from labcarbon_collect.scan.local_files import Tree
 from labcarbon_collect.scan.queries import Asked, Whole
 from labcarbon_collect.scan.rate_limit import Pace

@@ -14,9 +14,8 @@ from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from labcarbon_collect.files.digest_cache import signed
 from labcarbon_collect.lc1 import manifest_hash
-from labcarbon_collect.scan.database import FILE, opened, put_rows
+from labcarbon_collect.scan.database import ARTIFACT, CORRUPT, FILE, FOLDER, PRESENT, TOP, opened, put_rows
 from labcarbon_collect.scan.description import About
-from labcarbon_collect.scan.kinds import ARTIFACT, CORRUPT, FOLDER, PRESENT, TOP
 from labcarbon_collect.scan.local_files import Stamp
 from labcarbon_collect.scan.medium import UNKNOWN
 

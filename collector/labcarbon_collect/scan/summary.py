@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import List, Sequence, Tuple
 
 from labcarbon_collect.progress import amount
-from labcarbon_collect.scan.named import shown
+from labcarbon_collect.scan.description import shown
 
 MAX_KEPT = 1000
 _SHOWN = 10

@@ -13,8 +13,8 @@ from typing import Any, Deque, Dict, List, Optional, Tuple
 
 from labcarbon_collect.api.bulk_uploader import MAX_ROWS, BulkPush, Outcome, PushEnded
 from labcarbon_collect.pseudonyms import DROPPED, UserNames, name_of
-from labcarbon_collect.scan.kinds import FOLDER
-from labcarbon_collect.scan.named import shown
+from labcarbon_collect.scan.database import FOLDER
+from labcarbon_collect.scan.description import shown
 from labcarbon_collect.scan.queries import Asked, Untold
 from labcarbon_collect.scan.state import Entry
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Callable, Iterable, Iterator, List, Optional, Set, Tuple
 
 from labcarbon_collect.files.budget import OutOfBudget
+from labcarbon_collect.scan.database import ARTIFACT, FOLDER, MEMBER, NOTHING
 from labcarbon_collect.scan.description import About
 from labcarbon_collect.scan.folder_formats import MAX_CARD_BYTES, folder_about, numbered_tars
-from labcarbon_collect.scan.kinds import ARTIFACT, FOLDER, MEMBER, NOTHING
 from labcarbon_collect.scan.local_files import LeadsOut, Listing, Stamp, Tree
 from labcarbon_collect.scan.reader import Batch, Task
 from labcarbon_collect.scan.recorder import Group, Results

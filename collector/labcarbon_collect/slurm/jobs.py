@@ -11,8 +11,8 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from labcarbon_collect.clock import iso
 from labcarbon_collect.redaction import masked_line
-from labcarbon_collect.runs.facts import iso
 
 SCHEDULER = "slurm"
 RUNNING = "running"

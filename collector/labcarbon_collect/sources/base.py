@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable, Dict, Mapping, Optional, Protocol, Sequence, Tuple
 
+from labcarbon_collect.clock import Clock
+
 
 class SourceAbsent(Exception):
     """This machine has no such meter, or we may not read it.
@@ -84,14 +86,6 @@ class Gap:
     from_us: int  # wall time, UTC µs
     to_us: int
     reason: str  # reboot, driver, lost, wrap, full
-
-
-@dataclass(frozen=True)
-class Clock:
-    """Both clocks, read together. Tests pass their own."""
-
-    monotonic_us: int
-    wall_us: int
 
 
 class Source(Protocol):

@@ -12,16 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Sequence, Tuple
 
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.processes.cpu_time import busy_us_by_cpu
-from labcarbon_collect.sources.base import (
-    Clock,
-    DeviceInfo,
-    Gap,
-    Reading,
-    SourceAbsent,
-    SourceFailed,
-    register,
-)
+from labcarbon_collect.sources.base import DeviceInfo, Gap, Reading, SourceAbsent, SourceFailed, register
 from labcarbon_collect.sources.cpu_power import Processor, ThreadPower, identify, thread_power
 
 MEASUREMENT = "cpu_model"

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional, Tuple
 
-from labcarbon_collect.sources.base import FLAG_BRIDGED, Clock
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.sources.base import FLAG_BRIDGED
 
 CONTINUES, RESTARTED, JUMPED = "continues", "restarted", "jumped"
 

@@ -6,16 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect import sources
-from labcarbon_collect.sources.base import (
-    REGISTRY,
-    Clock,
-    DeviceInfo,
-    Reading,
-    Remembered,
-    Source,
-    SourceAbsent,
-    SourceFailed,
-)
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.sources.base import REGISTRY, DeviceInfo, Reading, Remembered, Source, SourceAbsent, SourceFailed
 
 ABSENT, MEASURING, FAILED = "absent", "measuring", "failed"
 _FIRST_WAIT_US, _LONGEST_WAIT_US = 1_000_000, 300_000_000

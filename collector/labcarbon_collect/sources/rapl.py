@@ -6,17 +6,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.identity import boot_id
-from labcarbon_collect.sources.base import (
-    Clock,
-    DeviceInfo,
-    Gap,
-    Reading,
-    Remembered,
-    SourceAbsent,
-    SourceFailed,
-    register,
-)
+from labcarbon_collect.sources.base import DeviceInfo, Gap, Reading, Remembered, SourceAbsent, SourceFailed, register
 from labcarbon_collect.sources.epochs import possible_mj
 from labcarbon_collect.sources.powercap import (
     MEND,

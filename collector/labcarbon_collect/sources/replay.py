@@ -12,16 +12,8 @@ import json
 from pathlib import Path
 from typing import IO, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from labcarbon_collect.sources.base import (
-    Clock,
-    DeviceInfo,
-    Gap,
-    ProcessUse,
-    Reading,
-    SourceAbsent,
-    SourceFailed,
-    register,
-)
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.sources.base import DeviceInfo, Gap, ProcessUse, Reading, SourceAbsent, SourceFailed, register
 
 TRACE_VERSION = "1.0"
 

@@ -16,9 +16,8 @@ from labcarbon_collect.energy import idle_power
 from labcarbon_collect.energy.windows import Anchor, Window
 from labcarbon_collect.sources.base import Gap
 from labcarbon_collect.spool.compaction import merge_spool
-from labcarbon_collect.spool.runs import RunStore
+from labcarbon_collect.spool.runs import JobStore, RunStore
 from labcarbon_collect.spool.schema import SpoolFull, is_full, open_database, pack, unpack
-from labcarbon_collect.spool_jobs import JobStore
 
 ACCEPTED, DUPLICATE, QUARANTINED, REJECTED, RETRY = "accepted", "duplicate", "quarantined", "rejected", "retry"
 MAX_BATCH = 500

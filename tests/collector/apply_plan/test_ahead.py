@@ -12,7 +12,7 @@ import pytest
 from labcarbon_collect.cleanup import session as plan_work
 from labcarbon_collect.cleanup.client import PlanServer
 from labcarbon_collect.cleanup.content import digest_of
-from labcarbon_collect.plan.ahead import Ahead
+from labcarbon_collect.cleanup.trash_items import Ahead
 
 from tests.collector.apply_plan.world import PLAN, World
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from labcarbon_collect.cleanup import journal, purge
 from labcarbon_collect.cleanup.trash import TRASH
-from labcarbon_collect.commands import Failed
+from labcarbon_collect.errors import Failed
 
 from tests.collector.apply_plan.killed import kill, was_killed
 from tests.collector.apply_plan.world import PLAN, World, snapshot

@@ -8,10 +8,9 @@ import sys
 
 import pytest
 from labcarbon_collect import progress
-from labcarbon_collect.cleanup.content import digest_of
+from labcarbon_collect.cleanup.content import File, digest_of, listed
 from labcarbon_collect.cleanup.safe_paths import Stays
 from labcarbon_collect.commands.apply_plan import _Read
-from labcarbon_collect.plan.listing import File, listed
 
 from tests.collector.apply_plan.world import World
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from labcarbon_collect.scan import safetensors as header
-from labcarbon_collect.scan.named import shown
+from labcarbon_collect.scan.description import shown
 
 from tests.collector.scan.support import NPY, PARQUET, Disk, gguf, safetensors, torch, zipped
 from tests.fakes.labcarbon_server import FakeServer

@@ -13,8 +13,7 @@ from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.files.manifests import manifest
 from labcarbon_collect.fingerprint import builder, survey
-from labcarbon_collect.fingerprint.digests import verified
-from labcarbon_collect.fingerprint.scanned import known_digests
+from labcarbon_collect.fingerprint.digests import known_digests, verified
 from labcarbon_collect.lineage.inspect import Looker, NotTold, Pacing
 from labcarbon_collect.runs.background_hash import DigestJob
 from labcarbon_collect.scan.database import FILE

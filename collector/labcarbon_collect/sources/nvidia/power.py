@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Callable, List, Optional, Sequence, Tuple
 
-from labcarbon_collect.sources.base import Clock
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.sources.nvidia.driver import DriverGone
 from labcarbon_collect.sources.nvidia.gpu import Gpu
 

@@ -6,17 +6,9 @@ import time
 from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.identity import boot_id, read_clock
-from labcarbon_collect.sources.base import (
-    Clock,
-    DeviceInfo,
-    Gap,
-    Reading,
-    Remembered,
-    SourceAbsent,
-    SourceFailed,
-    register,
-)  # fmt: skip
+from labcarbon_collect.sources.base import DeviceInfo, Gap, Reading, Remembered, SourceAbsent, SourceFailed, register
 from labcarbon_collect.sources.epochs import Last, advance, driver_load
 from labcarbon_collect.sources.nvidia.driver import Driver, DriverGone, is_suspended, nvidia_functions, open_driver
 from labcarbon_collect.sources.nvidia.gpu import Gpu, Pause

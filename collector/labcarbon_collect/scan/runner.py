@@ -10,15 +10,15 @@ from typing import List, Optional, Tuple
 
 from labcarbon_collect.api.bulk_uploader import BulkPush, PushEnded
 from labcarbon_collect.api.transport import BadAddress, Transport
-from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import Login, client_sockets, collector_home, enrolment, is_uuid, user_login
+from labcarbon_collect.errors import Failed
 from labcarbon_collect.identity import Refused, node_identity
 from labcarbon_collect.ipc.client import Client, NoDaemon
 from labcarbon_collect.locks import AlreadyRunning, take_scan
 from labcarbon_collect.progress import Progress
 from labcarbon_collect.pseudonyms import own_names
+from labcarbon_collect.scan.description import shown
 from labcarbon_collect.scan.local_files import Local, Tree
-from labcarbon_collect.scan.named import shown
 from labcarbon_collect.scan.object_store import NotInstalled, Objects, is_address
 from labcarbon_collect.scan.queries import Asked
 from labcarbon_collect.scan.scanner import Scan, Wanted, outermost
