@@ -7,7 +7,7 @@ from email.utils import parseaddr
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from apps.core.url_allowlist import inside_of
+from apps.core.url_allowlist import parse_allowlist
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _PORTS = {"smtp": 587, "smtps": 465}
@@ -84,7 +84,7 @@ def _tracker_hosts() -> list[str]:
     """Return the hosts and networks of the inside that trackers' servers may stand at."""
     words = _words("LABCARBON_TRACKER_HOSTS")
     try:
-        inside_of(words, loopback=False)
+        parse_allowlist(words, loopback=False)
     except ValueError as error:
         raise EnvironmentProblem(
             f"LABCARBON_TRACKER_HOSTS: {error}. Write host names, host:port or networks such as 10.2.0.0/16, with commas."

@@ -154,13 +154,13 @@ def prepare(data_dir: Path) -> None:
     import django
     from django.core.management import CommandError, call_command
 
-    from apps.core.management.base import MISTAKES
+    from apps.core.management.base import CHECK_TAG
     from labcarbon.staticfiles import collect
 
     with (data_dir / "logs" / "prepare.log").open("a", encoding="utf-8") as output, redirect_stdout(output):
         django.setup()
         try:
-            call_command("check", tags=[MISTAKES])  # told before the pages are loaded for the other checks
+            call_command("check", tags=[CHECK_TAG])  # told before the pages are loaded for the other checks
             call_command("check")
         except CommandError as error:
             raise CannotStart(str(error)) from error

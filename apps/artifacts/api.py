@@ -23,7 +23,7 @@ from apps.artifacts.services.copies import note_found
 from apps.artifacts.services.register import node_told, register
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput, NotFound
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.ingest.api import RawParser
 from apps.runs.metric_summary import less_is_better
 
@@ -149,7 +149,7 @@ def _asked(params: QueryDict) -> tuple[Wanted, Search]:
     if unknown:
         raise InvalidInput(f"{unknown[0]!r} is not a filter.", field=unknown[0], hint=f"Known: {', '.join(FILTERS)}.")
     for name, value in params.items():
-        if unstorable(str(value)):
+        if is_unstorable(str(value)):
             raise InvalidInput("A filter holds a character that no artifact can.", field=name)
         if name in _CHOICES and value and value not in _CHOICES[name]:
             raise InvalidInput(f"{value[:40]!r} is no {name}.", field=name, hint=f"Use one of {', '.join(_CHOICES[name])}.")
@@ -199,7 +199,7 @@ def _candidate_query(params: QueryDict) -> tuple[str, str]:
     by, metric = params.get("by") or "likeness", params.get("metric", "")
     if by not in ORDERS:
         raise InvalidInput(f"{by[:40]!r} is no order.", field="by", hint=f"Use one of {', '.join(ORDERS)}.")
-    if unstorable(metric) or len(metric) > _LONGEST:
+    if is_unstorable(metric) or len(metric) > _LONGEST:
         raise InvalidInput("This names no metric.", field="metric", hint="Write it as runs tell it: val_acc.")
     return by, metric
 

@@ -18,7 +18,7 @@ from apps.artifacts.models import Artifact, Copy, LineageEdge, ReuseTerm
 from apps.artifacts.reuse.similarity import ARCHITECTURE, KIND_OF_MODEL, TermKind, architecture_term, data_term, words
 from apps.artifacts.selectors import Wanted, artifact_of, artifacts_of
 from apps.core.errors import InvalidInput
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX
 from apps.runs.metric_summary import less_is_better
 from apps.runs.services.fingerprints import found_by_param
@@ -57,7 +57,7 @@ def search_of(params: Mapping[str, str]) -> Search:
     """Return what ``params`` look for; names that are not FIELDS are left alone. Raises InvalidInput, naming the field."""
     told = {name: params.get(name, "").strip() for name in FIELDS}
     for name, value in told.items():
-        if unstorable(value) or len(value) > _LONGEST:
+        if is_unstorable(value) or len(value) > _LONGEST:
             raise InvalidInput(
                 "A filter holds what no artifact can.", field=name, hint=f"Up to {_LONGEST} characters of text."
             )

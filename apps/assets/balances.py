@@ -18,7 +18,7 @@ from apps.assets.amortisation import Account
 from apps.assets.lifecycle_summary import Lived, lived
 from apps.assets.models import Asset
 from apps.assets.services.charges import events_of
-from apps.core.sql import as_int, prorated_inline_sql, rows, square_sum_sql
+from apps.core.sql import as_int, fetch_rows, prorated_inline_sql, square_sum_sql
 from apps.core.units import hour_of
 
 _LIVED = ("brought_ug", "brought_low_ug", "brought_high_ug", "brought_at_least", "figure_id", "bought_hour",
@@ -180,7 +180,7 @@ def charged_by(
         f"AND c.kind {'=' if written_off else '<>'} 'written_off' {f'AND c.asset_id IN ({ids})' if ids else ''}"
         + (f" GROUP BY {', '.join(column for _, column in heads)}" if heads else "")
     )
-    found = rows(sql, [lab.pk, *params])
+    found = fetch_rows(sql, [lab.pk, *params])
     return {tuple(row[name] for name, _ in heads): as_int(row["part"]) for row in found if row["part"] is not None}
 
 
@@ -255,7 +255,7 @@ class Books:
         grouped = f" GROUP BY {', '.join(heads)}" if heads else ""
         return {
             tuple(row[name] for name in names): Sums(**{name: as_int(row[name]) for name in sums})
-            for row in rows(f"SELECT {', '.join(told)} FROM ({source}) b{grouped}", params)
+            for row in fetch_rows(f"SELECT {', '.join(told)} FROM ({source}) b{grouped}", params)
         }
 
     def spread(self) -> tuple[int, int]:
@@ -265,7 +265,7 @@ class Books:
         """
         source, params = self._source("brought_ug", "brought_low_ug", "brought_high_ug", "figure_id")
         found = next(
-            rows(
+            fetch_rows(
                 f"SELECT {square_sum_sql('d.less')} AS less, {square_sum_sql('d.more')} AS more FROM ("
                 "SELECT SUM(b.brought_ug - b.brought_low_ug) AS less, SUM(b.brought_high_ug - b.brought_ug) AS more "
                 f"FROM ({source}) b WHERE b.brought_ug IS NOT NULL "
@@ -281,7 +281,7 @@ class Books:
         (needed, value), way = COLUMNS[column], " DESC" if falling else ""
         source, params = self._source(needed, plain=("name",), charged=column in ("charged", "balance"))
         empty = f"CASE WHEN ({value}) IS NULL THEN {{}} END"
-        found = rows(
+        found = fetch_rows(
             f"SELECT b.id FROM ({source}) b ORDER BY ({value}) IS NULL, {value}{way}, {empty.format('b.name')}, "
             f"{empty.format('b.id')}, b.id{way} LIMIT {int(limit)} OFFSET {int(offset)}",
             params,
@@ -298,13 +298,13 @@ class Books:
     def bought(self) -> tuple[int, int] | None:
         """Return the hours of the first purchase and the last; None: nothing was bought. One query."""
         source, params = self._source("bought_hour")
-        found = next(rows(f"SELECT MIN(b.bought_hour) AS low, MAX(b.bought_hour) AS high FROM ({source}) b", params))
+        found = next(fetch_rows(f"SELECT MIN(b.bought_hour) AS low, MAX(b.bought_hour) AS high FROM ({source}) b", params))
         return None if found["low"] is None else (found["low"], found["high"])
 
     def ending(self, from_hour: int, to_hour: int, limit: int) -> list[int]:
         """Return ids of lives with their planned end in ``[from_hour, to_hour)``, the first first. One query."""
         source, params = self._source("life_end_hour")
-        found = rows(
+        found = fetch_rows(
             f"SELECT b.id FROM ({source}) b WHERE {_ends(from_hour, to_hour)} ORDER BY b.life_end_hour, b.id "
             f"LIMIT {int(limit)}",
             params,

@@ -20,7 +20,7 @@ from apps.catalog.selectors import model_of
 from apps.core.api import StrictSerializer
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput
-from apps.core.intervals import us_of
+from apps.core.intervals import datetime_to_us
 from apps.core.units import INT64_MAX, US_PER_HOUR
 
 _UG: dict[str, Any] = {"required": False, "allow_null": True, "min_value": 0, "max_value": INT64_MAX}
@@ -188,8 +188,8 @@ def entry_of(lab: Lab, body: Body) -> Entry:
     embodied = body.get("embodied")
     end = body.get("life_end_at")
     return Entry(
-        body["kind"], us_of(body["at"]), embodied=Embodied(**embodied) if embodied else None,
-        life_hours=body.get("life_hours"), life_end_us=us_of(end) if end else None,
+        body["kind"], datetime_to_us(body["at"]), embodied=Embodied(**embodied) if embodied else None,
+        life_hours=body.get("life_hours"), life_end_us=datetime_to_us(end) if end else None,
         amortisation=body.get("amortisation", ""),
         project=_named(lab.projects.all(), "slug", body.get("project"), "project"),
         parent=_named(Asset.objects.filter(lab=lab).select_related("parent"), "pk", body.get("parent"), "parent"),
@@ -230,7 +230,7 @@ def draft_of(lab: Lab, body: Body) -> Draft:
     used = body.get("in_use_since")
     node: UUID | None = body.get("node")
     return Draft(
-        facts, opening, us_of(used) if used else None,
+        facts, opening, datetime_to_us(used) if used else None,
         device=_named(lab.devices.all(), "key", body.get("device"), "device"),
         node=_named(lab.nodes.all(), "uuid", node, "node"),
     )  # fmt: skip

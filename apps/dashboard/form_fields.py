@@ -6,7 +6,7 @@ from uuid import UUID
 
 from apps.core.errors import InvalidInput
 from apps.core.intervals import midnight_hour
-from apps.core.text import number_of
+from apps.core.text import parse_record_number
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.decorators import Visitor
 from apps.fleet.models import Node, Site
@@ -15,7 +15,7 @@ from apps.fleet.selectors import node_of, site_of
 
 def chosen_site(data: Mapping[str, str], visitor: Visitor) -> Site:
     """Return the lab's site that a form names in ``site``. Raises InvalidInput where it names none."""
-    number = number_of(data.get("site", ""))
+    number = parse_record_number(data.get("site", ""))
     site = None if number is None else site_of(visitor.lab, number)
     if site is None:
         raise InvalidInput("There is no such site in your lab.", field="site", hint="Choose one of the list.")

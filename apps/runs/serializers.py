@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from apps.core.api import StrictSerializer
 from apps.core.clock import utc
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX
 from apps.runs.choices import Failure, Intent, RunState
 from apps.runs.fingerprint_parsing import parse_fingerprint
@@ -25,7 +25,7 @@ def checked_tags(tags: dict[str, Any]) -> dict[str, Any]:
     if len(tags) > MAX_TAGS:
         raise serializers.ValidationError(f"At most {MAX_TAGS} tags.")
     for name in tags:
-        if not name or len(name) > 200 or unstorable(name):
+        if not name or len(name) > 200 or is_unstorable(name):
             raise serializers.ValidationError(f"{name[:50]!r}: a tag's name is 1 to 200 characters that can be stored.")
     return tags
 
@@ -99,7 +99,7 @@ class RunBody(KnownBody):
                 raise serializers.ValidationError(f"{name!r}: a parameter is one text, number, true, false or null.")
             if isinstance(value, float) and not math.isfinite(value):
                 raise serializers.ValidationError(f"{name!r}: the number is beyond what can be stored.")
-            if unstorable(f"{name}{value}"):
+            if is_unstorable(f"{name}{value}"):
                 raise serializers.ValidationError(f"{name!r}: NUL and half characters cannot be stored.")
         return params
 

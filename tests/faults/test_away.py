@@ -24,7 +24,7 @@ from labcarbon_collect.spool.store import MAX_BATCH, Spool
 
 from apps.accounts.services.labs import issue_node_token
 from apps.core.clock import now_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.energy.models import LedgerEntry
 from apps.fleet.models import Node
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
@@ -165,7 +165,7 @@ def test_an_hour_away_loses_nothing_and_doubles_nothing(collector: Collector, li
     drawn_mj = collector.machine.gpu_mj - begun_mj
     assert EnergyWindow.objects.aggregate(sum=Sum("energy_mj"))["sum"] == drawn_mj, SEED
     assert not QuarantinedWindow.objects.exists()
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert LedgerEntry.objects.aggregate(sum=Sum("energy_mj"))["sum"] == drawn_mj, SEED
     tally = collector.spool.tally()
     assert sum(energy_mj for _, energy_mj in tally.values()) == drawn_mj, (SEED, tally)
@@ -231,7 +231,7 @@ def test_requests_delivered_one_to_five_times_in_any_order(
             assert seq < 600, "the spool does not empty"
         gate.send_kept_back()
         transport.close()
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     stored = EnergyWindow.objects.values_list("device__key").annotate(Sum("energy_mj"))
     ledger = LedgerEntry.objects.values_list("device__key").annotate(Sum("energy_mj"))
     assert dict(stored) == dict(ledger) == sent_mj

@@ -3,7 +3,7 @@
 import pytest
 from pytest_django.fixtures import DjangoAssertNumQueries
 
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.runs.choices import Tier
 from apps.runs.models import Run, TierKey
@@ -38,7 +38,7 @@ def made_old() -> None:
 
 def rekeyed(small: SmallLab) -> None:
     Job.objects.create(kind=ignored_params.REKEY, key=str(small.lab.pk), requested=1)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
 
 
 def test_every_run_has_the_keys_of_today() -> None:
@@ -46,7 +46,7 @@ def test_every_run_has_the_keys_of_today() -> None:
     filled(small, 3)
     ignore_parameter(project=small.lab.projects.get(slug="demo"), name="lr", by=small.owner, now=T0)
     filled(small, 1)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     before = keys()
     made_old()
     assert keys() != before

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apps.core.clock import now_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.runs.models import MetricPoint, Run
 from apps.trackers.choices import SignIn
@@ -194,7 +194,7 @@ def test_it_is_asked_every_minute_until_it_is_switched_off_or_removed(
     fake: FakeMlflow, source: MlflowSource, lab: SmallLab
 ) -> None:
     training(fake, "a1")
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert Run.objects.count() == 1
     waiting = Job.objects.get(kind="trackers.mlflow_again")
     source.refresh_from_db()
@@ -202,18 +202,18 @@ def test_it_is_asked_every_minute_until_it_is_switched_off_or_removed(
     switch_source(source=source, on=False, by=lab.owner, now=now_us())
     Job.objects.update(due_us=0)
     fake.asked.clear()
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert fake.asked == []
     assert (
         not Job.objects.filter(kind__startswith="trackers.mlflow", requested__gt=0).exclude(done=1).exclude(done=2).exists()
     )
     switch_source(source=source, on=True, by=lab.owner, now=now_us())
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert "/runs/search" in fake.asked
     remove_source(source=source, by=lab.owner, now=now_us())
     Job.objects.update(due_us=0)
     fake.asked.clear()
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert (fake.asked, Run.objects.count()) == ([], 1)
 
 

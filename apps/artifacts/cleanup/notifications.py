@@ -20,7 +20,7 @@ from apps.artifacts.choices import MailState, PlanState
 from apps.artifacts.models import Notice, Plan, PlanLine
 from apps.artifacts.storage_model import amount
 from apps.core.clock import utc
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def tell(*, plan: Plan, people: Sequence[ToTell], now: int) -> int:
             plan=plan, user=each.user, defaults=told, create_defaults={**told, "mail": _mail(each.user)}
         )
         if is_new and notice.mail == MailState.WAITING:
-            request_job(kind=MAIL, key=str(notice.pk), due_us=now)
+            enqueue(kind=MAIL, key=str(notice.pk), due_us=now)
     return len(people)
 
 

@@ -17,7 +17,7 @@ from apps.artifacts.search import FIELDS, Search, by_metric, found_of, metric_va
 from apps.artifacts.selectors import Wanted
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.dashboard.artifacts.summary import NO_PROJECT, Holdings, holdings
 from apps.dashboard.formatting import size
 from apps.dashboard.runs.list import Sort
@@ -76,7 +76,7 @@ class Drop:
 def artifacts_filtered(lab: Lab, params: Mapping[str, str]) -> Asked:
     """Return the artifacts that ``params`` ask for, and the filters as understood. Raises InvalidInput."""
     filters = {name: params.get(name, "").strip() for name in FILTERS}
-    if unstorable("".join(filters.values())):
+    if is_unstorable("".join(filters.values())):
         raise InvalidInput("A filter holds a character that no artifact can.", field="text", hint="Leave it out.")
     for name, known in _CHOICES.items():
         if filters[name] and filters[name] not in known:

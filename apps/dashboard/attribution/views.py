@@ -21,8 +21,8 @@ from apps.attribution.services.rules import (
 )
 from apps.carbon.figures.visibility import sight_of
 from apps.core.errors import InvalidInput, LabCarbonError
-from apps.core.intervals import us_of
-from apps.core.text import number_of
+from apps.core.intervals import datetime_to_us
+from apps.core.text import parse_record_number
 from apps.core.units import hour_of
 from apps.dashboard.attribution.idle import idle_page
 from apps.dashboard.attribution.rules import TYPED, draft, preview, rule_row, rules_page
@@ -197,7 +197,7 @@ def idle(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 def _change_idle_policy(request: HttpRequest, visitor: Visitor) -> str:
     withdrawn = request.POST.get("withdraw", "")
     if withdrawn:
-        from_hour = number_of(withdrawn)
+        from_hour = parse_record_number(withdrawn)
         if from_hour is None:
             raise InvalidInput("There is no such policy.", field="withdraw", hint="Use one of the buttons.")
         withdraw_idle_policy(lab=visitor.lab, from_hour=from_hour, by=visitor.user, now=visitor.now)
@@ -205,7 +205,7 @@ def _change_idle_policy(request: HttpRequest, visitor: Visitor) -> str:
     text = request.POST.get("from_day", "")
     try:
         day = date.fromisoformat(text)
-        from_us = us_of(datetime(day.year, day.month, day.day, tzinfo=visitor.zone))
+        from_us = datetime_to_us(datetime(day.year, day.month, day.day, tzinfo=visitor.zone))
     except (ValueError, OverflowError) as wrong:
         raise InvalidInput(f"{text[:20]!r} is not a day.", field="from_day", hint="Write 2026-11-01.") from wrong
     set_idle_policy(

@@ -10,7 +10,7 @@ from apps.attribution.models import AttributionRule
 from apps.carbon.figures.energy import figures_by
 from apps.carbon.figures.query import FigureQuery
 from apps.carbon.figures.visibility import Sight, sight_of
-from apps.core.intervals import us_of
+from apps.core.intervals import datetime_to_us
 from apps.dashboard.decorators import Visitor
 from apps.dashboard.figures import Fig, Pair, Units, column_units, fig, pair, percent_fig, total
 from apps.dashboard.overview.energy_use import SPECIAL
@@ -157,7 +157,7 @@ def people_page(visitor: Visitor, period: Period) -> PeoplePage:
             name=member.user.get_full_name(),
             role=member.role,
             joined_us=member.joined_us,
-            signed_in_us=us_of(member.user.last_login) if member.user.last_login else None,
+            signed_in_us=datetime_to_us(member.user.last_login) if member.user.last_login else None,
             own=member.user_id == visitor.user.pk,
             active=member.user.is_active,
             os_users=", ".join(names.get(member.user_id, [])) if sight.of_person(member.user_id) else "",

@@ -13,7 +13,7 @@ from apps.carbon.figures.energy import Figure, spans_of_runs
 from apps.carbon.figures.query import MOST_RUNS, FigureQuery
 from apps.carbon.figures.visibility import Sight
 from apps.core.errors import InvalidInput
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.dashboard.figures import Pair, Units, column_units, pair, total
 from apps.dashboard.formatting import duration
 from apps.preflight.choices import KEPT, Certainty, RepeatState, Verdict
@@ -85,7 +85,7 @@ def repeats_filtered(lab: Lab, params: Mapping[str, str]) -> tuple[QuerySet[Repe
     for name, values in known.items():
         if filters[name] and filters[name] not in values:
             raise InvalidInput(f"{filters[name][:40]!r} is no {name}.", field=name, hint=f"Use one of {', '.join(values)}.")
-    if unstorable("".join(filters.values())):
+    if is_unstorable("".join(filters.values())):
         raise InvalidInput("A filter holds a NUL.", field="text", hint="Leave it out.")
     asked = {**filters, "state": "" if filters["state"] == "all" else filters["state"]}
     return repeats_of(lab, **asked), filters

@@ -14,8 +14,8 @@ from apps.carbon.figures.energy import figures_by
 from apps.carbon.figures.query import FigureQuery, hours_of_us
 from apps.carbon.figures.visibility import Sight
 from apps.core.errors import InvalidInput
-from apps.core.intervals import us_of
-from apps.core.text import unstorable
+from apps.core.intervals import datetime_to_us
+from apps.core.text import is_unstorable
 from apps.dashboard.figures import Pair, Units, column_units, pair
 from apps.dashboard.formatting import duration
 from apps.runs.choices import Intent, RunState
@@ -70,7 +70,7 @@ FILTERS = ("project", "state", "text", "host", "intent", "sweep", "from", "to", 
 def runs_filtered(lab: Lab, params: Mapping[str, str], sight: Sight) -> tuple[QuerySet[Run], dict[str, str]]:
     """Return the runs that ``params`` ask for, in their order, and the filters as understood. Raises InvalidInput."""
     filters = {name: params.get(name, "").strip() for name in FILTERS}
-    if unstorable("".join(filters.values())):
+    if is_unstorable("".join(filters.values())):
         raise InvalidInput("A filter holds a NUL.", field="text", hint="Leave it out.")
     for name, known in (("state", RunState.values), ("intent", Intent.values)):
         if filters[name] and filters[name] not in known:
@@ -107,9 +107,9 @@ def _day_us(text: str, name: str, zone: ZoneInfo, *, after: bool = False) -> int
         return None
     try:
         if "T" in text:
-            return us_of(datetime.fromisoformat(text).astimezone(UTC))
+            return datetime_to_us(datetime.fromisoformat(text).astimezone(UTC))
         day = date.fromisoformat(text) + timedelta(days=1 if after else 0)
-        return us_of(datetime(day.year, day.month, day.day, tzinfo=zone))
+        return datetime_to_us(datetime(day.year, day.month, day.day, tzinfo=zone))
     except (ValueError, OverflowError) as error:
         raise InvalidInput(f"{text[:40]!r} is no day.", field=name, hint="Write it like 2026-11-02.") from error
 

@@ -9,8 +9,8 @@ from apps.accounts import audit
 from apps.accounts.models import Lab, Project, User
 from apps.carbon.figures.visibility import Sight
 from apps.core.errors import Conflict, InvalidInput, NotFound
-from apps.core.jobs import request_job
-from apps.core.text import unstorable
+from apps.core.jobs import enqueue
+from apps.core.text import is_unstorable
 from apps.core.units import US_PER_S
 from apps.preflight.choices import KEPT, Act, Certainty, Level, RepeatState, Verdict
 from apps.preflight.models import Repeat
@@ -128,7 +128,7 @@ def decide(
     """
     if state not in DECISIONS:
         raise InvalidInput("Nothing was chosen to do.", field="do", hint="Use one of the buttons.")
-    if len(reason) > MAX_REASON or unstorable(reason):
+    if len(reason) > MAX_REASON or is_unstorable(reason):
         raise InvalidInput(f"A reason is text of at most {MAX_REASON} characters.", field="reason")
     if state == RepeatState.DISMISSED and not reason:
         raise InvalidInput("Say why it is no repeat.", field="reason", hint="One sentence helps who reads it later.")
@@ -139,7 +139,7 @@ def decide(
     for repeat in found:
         repeat.state, repeat.reason, repeat.by, repeat.decided_us = state, reason, by, now
         repeat.save(update_fields=["state", "reason", "by", "decided_us"])
-        request_job(kind="preflight.judge", key=str(repeat.run_id))  # trackers say what was decided
+        enqueue(kind="preflight.judge", key=str(repeat.run_id))  # trackers say what was decided
     details = {"state": state.value, "reason": reason, "runs": [str(repeat.run.uuid) for repeat in found]}
     audit.record(lab=lab, by=by, action=Act.DECIDED, subject=_subject(found), details=details, now=now)
     return found
@@ -190,7 +190,7 @@ def _project_of(repeat: Repeat, name: str) -> Project:
 
 def _recorded(repeat: Repeat, act: Act, project: Project, name: str, by: User, now: int) -> None:
     audit.record(lab=repeat.lab, by=by, action=act, subject=project.slug, details={"parameter": name}, now=now)
-    request_job(kind="preflight.judge", key=str(repeat.run_id), due_us=now + _AFTER_RECOUNT_US)
+    enqueue(kind="preflight.judge", key=str(repeat.run_id), due_us=now + _AFTER_RECOUNT_US)
 
 
 def _locked(lab: Lab, repeats: Iterable[int], by: User, keeper: bool) -> list[Repeat]:

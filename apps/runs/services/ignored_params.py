@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from apps.accounts.models import Lab, Project, User
 from apps.core.errors import NotFound
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.runs.models import Fingerprint, IgnoredParameter, Run, TierKey
 from apps.runs.services.fingerprints import compared_name, ignored_in, recipe_of, write_keys
 
@@ -26,7 +26,7 @@ def ignore_parameter(*, project: Project, name: str, by: User | None, now: int) 
         project=project, name=compared_name(name), defaults={"by": by, "since_us": now}
     )
     if made:
-        request_job(kind=RECOUNT, key=str(project.pk))
+        enqueue(kind=RECOUNT, key=str(project.pk))
     return row
 
 
@@ -36,7 +36,7 @@ def count_parameter(*, project: Project, name: str) -> None:
     gone, _ = IgnoredParameter.objects.filter(project=project, name=name).delete()
     if not gone:
         raise NotFound(f"{name!r} is not ignored in this project.")
-    request_job(kind=RECOUNT, key=str(project.pk))
+    enqueue(kind=RECOUNT, key=str(project.pk))
 
 
 def recount(*, project: Project) -> int:
@@ -82,7 +82,7 @@ def recount_runs(runs: Sequence[Run], *, anew: bool = False) -> int:
 
 REKEY = "runs.rekey"
 MOST = 1000  # runs a job: others have their turn
-_OLD = (50, 51)  # docs/adr/0012-left-out-keys-lie-side-by-side.md
+_OLD = (50, 51)  # docs/adr/0012-store-leave-one-out-keys-contiguously.md
 
 
 def rekey(*, lab: Lab) -> bool:

@@ -7,7 +7,7 @@ from django.db.models import F
 
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.core.units import US_PER_S
 from apps.energy.source_precedence import COMPONENT
 from apps.fleet.choices import DeviceKind
@@ -229,7 +229,7 @@ def _heard(told: CodeCarbonRun, posts: list[CodeCarbonPost]) -> None:
     run.seen_us = max([run.seen_us or 0, *(post.received_us for post in posts)])
     if all(post.door == Door.EMISSION for post in posts):
         run.state, run.ended_us = RunState.RUNNING, None  # it goes on; that it is over is never said
-        request_job(kind=QUIET, key=str(told.pk), due_us=run.seen_us + QUIET_US)
+        enqueue(kind=QUIET, key=str(told.pk), due_us=run.seen_us + QUIET_US)
     else:
         run.state, run.ended_us = RunState.FINISHED, last
     run.save(update_fields=["started_us", "seen_us", "state", "ended_us"])
@@ -246,7 +246,7 @@ def end_quiet_run(*, pk: int, now: int) -> None:
     spans = list(told.intervals.order_by("-end_us").values_list("start_us", "end_us")[:3])
     patience_us = max(QUIET_US, 3 * max(end - start for start, end in spans))
     if run.seen_us + patience_us > now:
-        request_job(kind=QUIET, key=str(pk), due_us=run.seen_us + patience_us)
+        enqueue(kind=QUIET, key=str(pk), due_us=run.seen_us + patience_us)
         return
     run.state, run.ended_us = RunState.LOST, spans[0][1]
     run.save(update_fields=["state", "ended_us"])
