@@ -63,7 +63,7 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
             name, help=purpose, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         module.arguments(command)
-        command.set_defaults(carry_out=module.carry_out)
+        command.set_defaults(handler=module.run)
     return parser
 
 
@@ -71,11 +71,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Run one command; returns its exit code. Anticipated errors are one line on stderr, exit code 1."""
     given: List[str] = list(sys.argv[1:] if arguments is None else arguments)
     parsed = build_parser(*given[:1]).parse_args(given)
-    from labcarbon_collect.errors import Failed
+    from labcarbon_collect.errors import CommandError
 
     try:
-        return int(parsed.carry_out(parsed))
-    except Failed as failed:
+        return int(parsed.handler(parsed))
+    except CommandError as failed:
         print(f"labcarbon-collect: {failed}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

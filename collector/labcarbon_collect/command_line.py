@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import List, Optional, Sequence
 
-from labcarbon_collect.redaction import masked_arguments, secret_value
+from labcarbon_collect.redaction import is_secret_value, mask_arguments
 
 # What the server takes: 64 parts of 256 characters, none of them empty.
 MAX_PARTS, MAX_PART = 64, 256
@@ -34,7 +34,7 @@ _NAME = re.compile(r"^[\w.+-]+$")
 _MODULE = re.compile(r"^\w+(\.\w+)*$")
 
 
-def reduced_command(command: Sequence[str]) -> List[str]:
+def reduce_command(command: Sequence[str]) -> List[str]:
     """Executable and script name only: paths and arguments stay on this machine.
 
     ``/opt/py/bin/python -u train.py --key k`` → ``python train.py``; ``python -m pkg.train x`` → ``python -m pkg.train``;
@@ -43,8 +43,8 @@ def reduced_command(command: Sequence[str]) -> List[str]:
     executable = _named(command[0])
     if executable in LAUNCHERS:
         script = next((_base(word) for word in command[1:] if SCRIPT.match(_base(word))), "")
-        return [executable, script] if script and not secret_value(script) else [executable]
-    family = family_of(executable)
+        return [executable, script] if script and not is_secret_value(script) else [executable]
+    family = identify_interpreter(executable)
     return [executable, *_script(family, command[1:])] if family else [executable]
 
 
@@ -57,12 +57,12 @@ class Program:
     rest: Sequence[str]
 
 
-def family_of(executable: str) -> Optional[str]:
+def identify_interpreter(executable: str) -> Optional[str]:
     """The kind of interpreter that an executable's name tells: python, shell, perl …; None for any other program."""
     return next((name for pattern, name in _FAMILY if pattern.match(executable)), None)
 
 
-def program_of(family: str, words: Sequence[str]) -> Program:
+def parse_program(family: str, words: Sequence[str]) -> Program:
     """The script, module or inline text among the words that follow an interpreter."""
     skip = False
     for at, word in enumerate(words):
@@ -87,9 +87,9 @@ def _joined(kind: str, joined: str, following: Sequence[str]) -> Program:
     return Program(kind, joined, following) if joined else Program(kind, "".join(following[:1]), following[1:])
 
 
-def whole_command(command: Sequence[str]) -> List[str]:
+def mask_command(command: Sequence[str]) -> List[str]:
     """All of a command line, with what looks like a secret masked, cut to what the server takes."""
-    parts = [shortened(part, MAX_PART) or "''" for part in masked_arguments([str(word) for word in command])]
+    parts = [shortened(part, MAX_PART) or "''" for part in mask_arguments([str(word) for word in command])]
     if len(parts) > MAX_PARTS:
         return [*parts[: MAX_PARTS - 1], f"… and {len(parts) - MAX_PARTS + 1} more"]
     return parts
@@ -103,7 +103,7 @@ def shortened(text: str, length: int) -> str:
 
 def _script(family: str, words: Sequence[str]) -> List[str]:
     """The script or module that an interpreter was given, as far as it is a plain name."""
-    program = program_of(family, words)
+    program = parse_program(family, words)
     if program.kind == "module":
         return _module(program.text)
     if program.kind == "inline":
@@ -112,17 +112,17 @@ def _script(family: str, words: Sequence[str]) -> List[str]:
 
 
 def _module(name: str) -> List[str]:
-    return ["-m", name[:MAX_PART]] if _MODULE.match(name) and not secret_value(name) else ["-m"]
+    return ["-m", name[:MAX_PART]] if _MODULE.match(name) and not is_secret_value(name) else ["-m"]
 
 
 def _plain(name: str) -> List[str]:
-    return [name[:MAX_PART]] if _NAME.match(name) and not secret_value(name) else []
+    return [name[:MAX_PART]] if _NAME.match(name) and not is_secret_value(name) else []
 
 
 def _named(executable: str) -> str:
     """The executable's name; ``command`` where that is no plain name or looks like a secret."""
     name = shortened(_base(executable), MAX_PART)
-    return name if name and "=" not in name and not secret_value(name) else "command"
+    return name if name and "=" not in name and not is_secret_value(name) else "command"
 
 
 def _base(path: str) -> str:

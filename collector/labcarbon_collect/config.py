@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import List, Mapping, Optional
 
-from labcarbon_collect.identity import Refused, private_dir, read_secret, write_private
+from labcarbon_collect.identity import ConfigurationError, ensure_private_dir, read_secret, write_private_file
 
 MIN_INTERVAL_S, MAX_INTERVAL_S, DEFAULT_INTERVAL_S = 10, 300, 60
 SYSTEM_SOCKET = Path("/run/labcarbon/collect.sock")
@@ -45,9 +45,9 @@ def collector_home(environ: Mapping[str, str]) -> Path:
     """The private folder of the collector inside the data folder, made if need be. Raises Refused."""
     folder = data_dir(environ)
     try:
-        return private_dir(folder / "collector")
+        return ensure_private_dir(folder / "collector")
     except OSError as error:
-        raise Refused(
+        raise ConfigurationError(
             f"the data folder {folder} cannot be used ({error.strerror}): name another one with LABCARBON_DATA=FOLDER"
         ) from error
 
@@ -100,8 +100,8 @@ def interval_s(text: str) -> int:
 
 def save_enrolment(home: Path, login: Login, node: str) -> None:
     """Keep a node token (0600) and what it is for."""
-    write_private(home / _NODE_TOKEN, login.token + "\n")
-    write_private(home / _ENROLMENT, json.dumps({"url": login.url, "lab": login.lab, "node": node}) + "\n")
+    write_private_file(home / _NODE_TOKEN, login.token + "\n")
+    write_private_file(home / _ENROLMENT, json.dumps({"url": login.url, "lab": login.lab, "node": node}) + "\n")
 
 
 def enrolment(home: Path, environ: Mapping[str, str], node: str) -> Optional[Login]:
@@ -112,7 +112,9 @@ def enrolment(home: Path, environ: Mapping[str, str], node: str) -> Optional[Log
     if not token or not url:
         return None
     if kept.get("node") and kept["node"] != node:
-        raise Refused(f"the token in {home} is for node {kept['node']}, this is {node}: labcarbon-collect enrol {url}")
+        raise ConfigurationError(
+            f"the token in {home} is for node {kept['node']}, this is {node}: labcarbon-collect enrol {url}"
+        )
     return Login(url, token, kept.get("lab", ""), node)
 
 
@@ -122,21 +124,23 @@ def user_dir(environ: Mapping[str, str]) -> Path:
     return Path(config) / "labcarbon"
 
 
-def save_user(environ: Mapping[str, str], login: Login) -> Path:
+def save_login(environ: Mapping[str, str], login: Login) -> Path:
     """Keep a user token in ~/.config/labcarbon/login.json (0600)."""
-    path = private_dir(user_dir(environ)) / _LOGIN
-    write_private(path, json.dumps({"url": login.url, "token": login.token, "lab": login.lab, "user": login.who}) + "\n")
+    path = ensure_private_dir(user_dir(environ)) / _LOGIN
+    write_private_file(
+        path, json.dumps({"url": login.url, "token": login.token, "lab": login.lab, "user": login.who}) + "\n"
+    )
     return path
 
 
-def user_login(environ: Mapping[str, str]) -> Optional[Login]:
+def read_login(environ: Mapping[str, str]) -> Optional[Login]:
     """The user's login: ``LABCARBON_TOKEN`` first, then the user file. None when there is none. Raises Refused."""
     path = user_dir(environ) / _LOGIN
     text = read_secret(path)
     try:
         kept = json.loads(text) if text else {}
     except ValueError as error:
-        raise Refused(f"{path} is damaged ({error}): labcarbon-collect login URL") from error
+        raise ConfigurationError(f"{path} is damaged ({error}): labcarbon-collect login URL") from error
     url = environ.get("LABCARBON_URL") or kept.get("url", "")
     token = environ.get("LABCARBON_TOKEN") or kept.get("token", "")
     return Login(url, token, kept.get("lab", ""), kept.get("user", "")) if url and token else None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 
-class Failed(Exception):
+class CommandError(Exception):
     """A command could not do its work; the text says what was wrong and what mends it."""
 
 
-class Denied(Exception):
+class RequestError(Exception):
     """A request that the daemon does not carry out; ``code`` is for programs, ``hint`` mends it."""
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:

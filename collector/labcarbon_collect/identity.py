@@ -19,7 +19,7 @@ _NODE_FILE = "node.json"
 _MACHINE_ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
 
-class Refused(Exception):
+class ConfigurationError(Exception):
     """The collector will not work with this folder or file; the text says what to do."""
 
 
@@ -46,21 +46,25 @@ def boot_id() -> str:
         return f"started-{started_s:.0f}"
 
 
-def private_dir(path: Path) -> Path:
+def ensure_private_dir(path: Path) -> Path:
     """Make or check a folder that only we may write. Raises Refused with the command that mends it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     parent = path.parent.stat()
     if parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX:
-        raise Refused(f"{path.parent} can be written by everybody, so {path} could be swapped: chmod o-w {path.parent}")
+        raise ConfigurationError(
+            f"{path.parent} can be written by everybody, so {path} could be swapped: chmod o-w {path.parent}"
+        )
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
     found = path.lstat()
     if stat.S_ISLNK(found.st_mode):
-        raise Refused(f"{path} is a symbolic link: put a real folder there, or set LABCARBON_DATA to one")
+        raise ConfigurationError(f"{path} is a symbolic link: put a real folder there, or set LABCARBON_DATA to one")
     if found.st_uid != os.geteuid():
-        raise Refused(f"{path} belongs to uid {found.st_uid}, we are uid {os.geteuid()}: chown -R {os.geteuid()} {path}")
+        raise ConfigurationError(
+            f"{path} belongs to uid {found.st_uid}, we are uid {os.geteuid()}: chown -R {os.geteuid()} {path}"
+        )
     if found.st_mode & 0o022:
-        raise Refused(f"{path} can be written by others: chmod 700 {path}")
+        raise ConfigurationError(f"{path} can be written by others: chmod 700 {path}")
     return path
 
 
@@ -71,17 +75,21 @@ def read_secret(path: Path) -> Optional[str]:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Refused(f"{path} cannot be read ({error.strerror}): it must be a plain file of uid {os.geteuid()}") from error
+        raise ConfigurationError(
+            f"{path} cannot be read ({error.strerror}): it must be a plain file of uid {os.geteuid()}"
+        ) from error
     with os.fdopen(descriptor, encoding="utf-8") as file:
         found = os.fstat(file.fileno())
         if found.st_mode & 0o077:
-            raise Refused(f"{path} can be read by others, so its token is no secret: chmod 600 {path}, then enrol again")
+            raise ConfigurationError(
+                f"{path} can be read by others, so its token is no secret: chmod 600 {path}, then enrol again"
+            )
         if found.st_uid not in (os.geteuid(), 0):
-            raise Refused(f"{path} belongs to uid {found.st_uid}: chown {os.geteuid()} {path}")
+            raise ConfigurationError(f"{path} belongs to uid {found.st_uid}: chown {os.geteuid()} {path}")
         return file.read().strip() or None
 
 
-def write_private(path: Path, text: str) -> None:
+def write_private_file(path: Path, text: str) -> None:
     """Replace a file atomically, readable by us alone, and on disk when we return."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
@@ -113,9 +121,11 @@ def node_identity(home: Path, environ: Mapping[str, str], *, machine: Optional[s
     try:
         node = str(uuid.UUID(given or kept.get("node") or str(uuid.uuid4())))
     except ValueError as error:
-        raise Refused(f"the node id {given or kept.get('node')!r} is not a UUID: mend LABCARBON_NODE_ID") from error
+        raise ConfigurationError(
+            f"the node id {given or kept.get('node')!r} is not a UUID: mend LABCARBON_NODE_ID"
+        ) from error
     if not given and kept.get("node") != node:
-        write_private(home / _NODE_FILE, json.dumps({"node": node, "machine": machine}) + "\n")
+        write_private_file(home / _NODE_FILE, json.dumps({"node": node, "machine": machine}) + "\n")
     return Node(node, set_aside)
 
 
@@ -126,7 +136,7 @@ def _kept(home: Path) -> Mapping[str, str]:
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise Refused(f"{path} is damaged ({error}): remove it and enrol this node again") from error
+        raise ConfigurationError(f"{path} is damaged ({error}): remove it and enrol this node again") from error
     return kept if isinstance(kept, dict) else {}
 
 

@@ -19,7 +19,7 @@ def take(node: str) -> socket.socket:
     )
 
 
-def take_machine() -> socket.socket:
+def lock_machine() -> socket.socket:
     """Hold this machine's lock: with another data folder it would be another node, and its energy would count twice.
 
     A node that is not this machine (``LABCARBON_NODE_ID``: simulated nodes) does without. Raises AlreadyRunning.
@@ -31,13 +31,13 @@ def take_machine() -> socket.socket:
     )
 
 
-def take_scan(home: Path) -> socket.socket:
+def lock_scan(home: Path) -> socket.socket:
     """Hold the lock of the scans of one data folder. Raises AlreadyRunning."""
     mark = hashlib.sha256(str(home.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:32]
     return _hold(f"labcarbon-collect-scan-{mark}", f"another scan with the data folder {home} goes on: wait for its end")
 
 
-def take_plans(node: str) -> socket.socket:
+def lock_cleanup(node: str) -> socket.socket:
     """Hold the lock on carrying out plans on a node. Raises AlreadyRunning."""
     return _hold(
         f"labcarbon-collect-plans-{node}",

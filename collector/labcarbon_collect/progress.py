@@ -31,7 +31,7 @@ class Progress:
         self._wide = 0
         self._from: Optional[Tuple[float, float]] = None  # when a fraction was known first, and which
 
-    def show(self, rows: int, fraction: float, *, last: bool = False, read_bytes: Optional[int] = None) -> None:
+    def update(self, rows: int, fraction: float, *, last: bool = False, read_bytes: Optional[int] = None) -> None:
         """Show ``rows`` done, bytes read where they count, and the ``fraction`` (0 to 1) of the whole; 0: not known."""
         now_s = self._now()
         if self._from is None and fraction > 0:

@@ -51,7 +51,7 @@ _CLIENTS = frozenset(
 _CLIENT_OPTION = re.compile(r"^-[upPwa](?P<joined>.*)$")
 
 
-def secret_name(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     """Whether a value under this name is a secret by its name: ``--hf-token``, ``DB_PASSWORD``, ``apiKey``."""
     words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
     if any(after == "key" and word in _KEYS for word, after in zip(words, words[1:])) or words == ["connection", "string"]:  # noqa: RUF007 - Python 3.9
@@ -62,12 +62,12 @@ def secret_name(name: str) -> bool:
     return bool(found) or name.strip("-") == "pass" or any(word.endswith(_SECRET_ENDS) for word in words)
 
 
-def secret_value(text: str) -> bool:
+def is_secret_value(text: str) -> bool:
     """Whether a text is, or holds, what looks like a secret whatever its name."""
-    return masked_line(text) != _cut(text)
+    return mask_argument(text) != _cut(text)
 
 
-def masked_text(text: str) -> str:
+def mask_text(text: str) -> str:
     """``text`` with what looks like a secret masked; at most 4096 characters are looked at and given back."""
     text = _cut(text)
     if _PEM.search(text):
@@ -80,7 +80,7 @@ def masked_text(text: str) -> str:
     return _WORD.sub(lambda found: MASK if _random(found.group()) else found.group(), text)
 
 
-def masked_arguments(arguments: Sequence[str]) -> List[str]:
+def mask_arguments(arguments: Sequence[str]) -> List[str]:
     """A command line with secrets masked, also those that follow the option that names them: ``--password x``."""
     masked: List[str] = []
     client = hide_next = False
@@ -92,28 +92,28 @@ def masked_arguments(arguments: Sequence[str]) -> List[str]:
         elif option and option.group("joined"):
             masked.append(argument[:2] + MASK)
         else:
-            masked.append(masked_line(argument))
+            masked.append(mask_argument(argument))
         hide_next = not hidden and (bool(option and not option.group("joined")) or _asks_for_secret(argument, client))
         client = argument.rpartition("/")[2] in _CLIENTS or (client and not argument.endswith((";", "|", "&")))
     return masked
 
 
-def masked_line(argument: str) -> str:
+def mask_argument(argument: str) -> str:
     """One argument, name or value, which may hold a command line itself: ``sh -c "train --token x"``."""
     name, equals, _ = argument.partition("=")
-    if equals and " " not in name and secret_name(name):
+    if equals and " " not in name and is_secret_name(name):
         return f"{name}={MASK}"  # a value may hold blanks
     words = _cut(argument).split(" ")
     if len(words) == 1:
-        return masked_text(argument)
-    return masked_text(" ".join(masked_arguments(words)))  # a script given as one argument: sh -c "…"
+        return mask_text(argument)
+    return mask_text(" ".join(mask_arguments(words)))  # a script given as one argument: sh -c "…"
 
 
 def _asks_for_secret(argument: str, client: bool) -> bool:
     """Whether the next argument is the value of this option and a secret."""
     if not argument.startswith("-") or "=" in argument:
         return False
-    return secret_name(argument.lstrip("-")) or (client and argument in ("--user", "--proxy-user"))
+    return is_secret_name(argument.lstrip("-")) or (client and argument in ("--user", "--proxy-user"))
 
 
 def _mask_scheme(found: Match[str]) -> str:
@@ -131,7 +131,7 @@ def _without_secret_pairs(text: str) -> str:
         found = _PAIR.search(text, at)
         if found is None:
             return done + text[at:]
-        secret = secret_name(found.group("name")) and not found.group("value").startswith("(masked")
+        secret = is_secret_name(found.group("name")) and not found.group("value").startswith("(masked")
         done += text[at : found.start("value")] + (MASK if secret else "")
         at = found.end() if secret else found.start("value")
 

@@ -46,7 +46,7 @@ def by_quality(by_device: Mapping[str, int], measurement: Mapping[str, str]) -> 
     return totals
 
 
-def three_digits(value: float) -> str:
+def format_significant(value: float) -> str:
     """A positive figure with three significant digits and no exponent: 0.0123, 4.21, 137, 0.0000456."""
     if value == 0:
         return "0"
@@ -58,7 +58,7 @@ def three_digits(value: float) -> str:
     return f"{value:.{decimals}f}"
 
 
-def per_cent(part: int, whole: int) -> str:
+def percent(part: int, whole: int) -> str:
     """A whole-number share; "<1" for a small one that is not nought."""
     if whole <= 0:
         return "0"
@@ -67,7 +67,7 @@ def per_cent(part: int, whole: int) -> str:
     return str((part * 200 + whole) // (2 * whole))
 
 
-def closing_line(reply: Mapping[str, Any], *, link: str, server: str) -> str:
+def summary_line(reply: Mapping[str, Any], *, link: str, server: str) -> str:
     """The one line that ends a run, from the daemon's answer to ``end``.
 
     ``server``: its address, or "" when none is known; ``link``: the run's page, or "".
@@ -75,16 +75,16 @@ def closing_line(reply: Mapping[str, Any], *, link: str, server: str) -> str:
     energy_mj = int(reply.get("energy_mj", 0))
     qualities = reply.get("by_quality") or {}
     shares = ", ".join(
-        f"{name} {per_cent(int(qualities.get(name, 0)), energy_mj)} %"
+        f"{name} {percent(int(qualities.get(name, 0)), energy_mj)} %"
         for name in QUALITIES
         if name in ("counter", "modelled") or qualities.get(name)
     )
     if not energy_mj:
         shares = "less than the meters resolve"
-    parts = [f"labcarbon: {three_digits(energy_mj / MJ_PER_KWH)} kWh ({shares})"]
+    parts = [f"labcarbon: {format_significant(energy_mj / MJ_PER_KWH)} kWh ({shares})"]
     grams = reply.get("grams")
     if grams is not None:
-        parts.append(f"{three_digits(float(grams) / 1000)} kg CO2e")
+        parts.append(f"{format_significant(float(grams) / 1000)} kg CO2e")
     elif server:
         parts.append(f"no kg yet: choose the grid zone of this node's site at {server}/nodes/")
     else:
@@ -93,7 +93,7 @@ def closing_line(reply: Mapping[str, Any], *, link: str, server: str) -> str:
     idle = (
         "idle share unknown (the collector was restarted)"
         if idle_mj is None
-        else f"idle {per_cent(idle_mj, idle_mj + energy_mj)} %"
+        else f"idle {percent(idle_mj, idle_mj + energy_mj)} %"
     )
     parts.append(idle)
     if link:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from labcarbon_collect.clock import Clock
-from labcarbon_collect.monitor.monitor import Station
+from labcarbon_collect.monitor.monitor import NodeMonitor
 from labcarbon_collect.sources.base import DeviceInfo, Gap, ProcessUse, Reading, SourceFailed
-from labcarbon_collect.sources.poller import Meters
-from labcarbon_collect.spool.capacity import Room
+from labcarbon_collect.sources.poller import SourcePoller
+from labcarbon_collect.spool.capacity import SpoolCapacity
 from labcarbon_collect.spool.store import Spool
 
 from tests.collector.readings import GPU, MINUTE, SECOND, T0
@@ -114,11 +114,11 @@ class FakeWho:
 
 def station(
     home: Path, machine: Machine, *, who: FakeWho | None = None, max_bytes: int = 200 << 20, **source: Any
-) -> Station:
+) -> NodeMonitor:
     """A station on ``home``, as after a start of the daemon."""
     spool = Spool(home, check=True)
-    meters = Meters([("machine", MachineSource(machine, **source))], now=machine.now)
-    return Station(
-        spool=spool, room=Room(spool, max_bytes=max_bytes), meters=meters,
+    meters = SourcePoller([("machine", MachineSource(machine, **source))], now=machine.now)
+    return NodeMonitor(
+        spool=spool, room=SpoolCapacity(spool, max_bytes=max_bytes), meters=meters,
         who=who or FakeWho(machine), boot=BOOT, grid_us=MINUTE, now=machine.now, busy_us=lambda: machine.busy_us,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labcarbon_collect.ipc.client import Client, NoDaemon
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 
 # For what does not try how long work waits: a busy machine may stop us for longer than people are to wait.
 PATIENT = {"LABCARBON_PATIENCE_S": "30"}
@@ -80,11 +80,11 @@ class Collector:
     def ask(self, request: Any) -> dict[str, Any] | None:
         try:
             client = Client([self.socket], timeout_s=2)
-        except NoDaemon:
+        except DaemonUnavailable:
             return None
         try:
             return client.call(request, timeout_s=5)
-        except NoDaemon:
+        except DaemonUnavailable:
             return None  # it is just stopping
         finally:
             client.close()

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labcarbon_collect.api.preflight import LEVELS, VERDICTS, read_answer
+from labcarbon_collect.api.preflight import LEVELS, VERDICTS, parse_response
 from labcarbon_collect.runs.preflight_text import WIDTH, lines
 
 from tests.collector.asking import DUPLICATE, MATCH
@@ -19,7 +19,7 @@ JSON = st.recursive(
 
 
 def text(**changes: Any) -> str:
-    return "\n".join(lines(read_answer("http://server", {**DUPLICATE, **changes})))
+    return "\n".join(lines(parse_response("http://server", {**DUPLICATE, **changes})))
 
 
 @settings(max_examples=60, deadline=None)
@@ -32,7 +32,7 @@ def test_whatever_the_server_sends_is_printable_and_narrow(
     verdict: str, level: str, message: str, matches: list[Any], estimate: Any
 ) -> None:
     body = {**DUPLICATE, "verdict": verdict, "level": level, "message": message, "matches": matches, "estimate": estimate}
-    for line in lines(read_answer("http://server", body)):
+    for line in lines(parse_response("http://server", body)):
         assert line.isprintable()
         assert len(line) <= WIDTH or line.startswith("    ")  # an address is never broken
 
@@ -73,7 +73,7 @@ def test_many_matches_are_counted_and_unknown_is_not_nought() -> None:
 
 
 def test_colour_is_for_terminals_only() -> None:
-    answer = read_answer("http://server", DUPLICATE)
+    answer = parse_response("http://server", DUPLICATE)
     assert "\x1b[31;1m" in lines(answer, colour=True)[0]
     assert "\x1b" not in "".join(lines(answer))
 
@@ -196,7 +196,7 @@ FIGURES = st.integers(-1, 10**14) | JSON
     "ways": JSON | st.lists(st.fixed_dictionaries({}, optional={"way": JSON | st.just("head"), "energy_mj": FIGURES})),
 }), max_size=5))  # fmt: skip
 def test_whatever_is_offered_is_printable_and_narrow(offers: list[Any]) -> None:
-    for line in lines(read_answer("http://server", {**DUPLICATE, **NONE, "reuse": offers})):
+    for line in lines(parse_response("http://server", {**DUPLICATE, **NONE, "reuse": offers})):
         assert line.isprintable()
         assert len(line) <= WIDTH or line.startswith("    ")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.runs.daemon_link import gpu_names
+from labcarbon_collect.runs.daemon_link import describe_gpus
 
 from tests.collector.asking import DUPLICATE, MATCH, POSSIBLE, UNTIL_TOLD, ask, outcomes
 from tests.collector.processes import AS_PEOPLE, PATIENT, Collector, shell, wait_for
@@ -287,4 +287,4 @@ def environ_of(cmdline: Path) -> bytes:
 )  # fmt: skip
 def test_gpus_are_named_where_it_is_known_which(gpus: tuple[str, ...], visible: str | None, said: str) -> None:
     environ = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    assert gpu_names(gpus, environ) == said
+    assert describe_gpus(gpus, environ) == said

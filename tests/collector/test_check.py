@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.api.preflight import NotAsked, read_answer
+from labcarbon_collect.api.preflight import PreflightUnavailable, parse_response
 
 from tests.collector.asking import DUPLICATE, POSSIBLE, ask, outcomes
 from tests.collector.processes import Collector
@@ -96,5 +96,5 @@ def test_check_needs_a_command(person: Collector) -> None:
      {**DUPLICATE, "level": {}}],
 )  # fmt: skip
 def test_what_is_no_answer_is_none(body: Any) -> None:
-    with pytest.raises(NotAsked):
-        read_answer("http://server", body)
+    with pytest.raises(PreflightUnavailable):
+        parse_response("http://server", body)

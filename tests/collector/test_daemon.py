@@ -11,7 +11,7 @@ import uuid
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from labcarbon_collect.locks import AlreadyRunning, take_machine
+from labcarbon_collect.locks import AlreadyRunning, lock_machine
 from labcarbon_collect.spool.store import Spool
 
 from tests.collector.processes import Collector, wait_for
@@ -30,7 +30,7 @@ def test_a_second_daemon_on_the_node_refuses_to_start(node: Collector, tmp_path:
 def test_a_second_daemon_on_the_machine_refuses_whatever_its_folder(node: Collector) -> None:
     with ExitStack() as held:
         with suppress(AlreadyRunning):  # a daemon of this very machine may hold it: as good
-            held.enter_context(take_machine())
+            held.enter_context(lock_machine())
         done = Collector(node.root, {"LABCARBON_NODE_ID": ""}).call("daemon")
     assert done.returncode == 1
     assert "measures this machine already, from another data folder" in done.stderr
@@ -59,7 +59,7 @@ def test_it_starts_unenrolled_and_pushes_once_the_token_is_there(node: Collector
     assert process.returncode == 0
     spool = Spool(node.home)
     assert spool.depth().rows == 0
-    assert server.stored_mj == sum(mj for _, mj in spool.tally().values()) > 0
+    assert server.stored_mj == sum(mj for _, mj in spool.result_totals().values()) > 0
     spool.close()
     batch = server.sent("POST", "ingest/")[0].body
     assert batch["node"] == status["node"]

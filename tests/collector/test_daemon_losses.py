@@ -45,7 +45,7 @@ def test_fifteen_kills_lose_nothing_and_count_nothing_twice(
     last = spool.anchors()[GPU].counter_mj
     waiting = list(spool.windows())
     check(waiting)
-    answered_mj = sum(mj for _, mj in spool.tally().values())
+    answered_mj = sum(mj for _, mj in spool.result_totals().values())
     spool.close()
     assert answered_mj + sum(w.energy_mj for w in waiting) == last - begun > 0, f"seed {seed}"
     # What the server holds, plus what still waits and it does not hold, is the counter's difference as well.

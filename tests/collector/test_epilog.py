@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 from labcarbon_collect.commands.epilog import LONGEST_S, line
-from labcarbon_collect.daemon.job_registry import Jobs
-from labcarbon_collect.errors import Denied
+from labcarbon_collect.daemon.job_registry import JobRegistry
+from labcarbon_collect.errors import RequestError
 from labcarbon_collect.slurm.jobs import job_uuid
 
 from tests.collector.bench import FakeWho, Machine, station
@@ -127,22 +127,22 @@ def test_a_task_of_srun_is_silent() -> None:
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Jobs:
+def jobs(tmp_path: Path) -> JobRegistry:
     machine = Machine()
     who = FakeWho(machine, {7: "job:hpc/981"})
-    return Jobs(station(tmp_path, machine, who=who), now=machine.now, config=lambda: None)
+    return JobRegistry(station(tmp_path, machine, who=who), now=machine.now, config=lambda: None)
 
 
-def test_a_jobs_figures_are_for_its_user_and_root(jobs: Jobs) -> None:
+def test_a_jobs_figures_are_for_its_user_and_root(jobs: JobRegistry) -> None:
     jobs.look()
     assert jobs.figures(uid=1000, job="hpc/981")["ok"]
     assert jobs.figures(uid=0, job="hpc/981")["ok"]
     for uid, job in ((1001, "hpc/981"), (1000, "hpc/982"), (0, "hpc/982"), (1000, None), (1000, {"a": 1})):
-        with pytest.raises(Denied):
+        with pytest.raises(RequestError):
             jobs.figures(uid=uid, job=job)
 
 
-def test_the_daemon_tells_of_a_run_only_the_job_the_kernel_knows(jobs: Jobs) -> None:
+def test_the_daemon_tells_of_a_run_only_the_job_the_kernel_knows(jobs: JobRegistry) -> None:
     claimed = {"scheduler": "slurm", "cluster": "hpc", "id": "5", "account": "rich"}
     assert jobs.of_run({"name": "x", "job": claimed}, "") == {"name": "x"}
     told = jobs.of_run({"name": "x", "job": claimed}, "job:hpc/981")

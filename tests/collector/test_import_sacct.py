@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from labcarbon_collect.api import bulk_uploader
-from labcarbon_collect.api.transport import Transport, Unreachable
+from labcarbon_collect.api.transport import ServerUnavailable, Transport
 from labcarbon_collect.cli import main
 from labcarbon_collect.commands import import_sacct
 from labcarbon_collect.slurm.parsers import SACCT
@@ -76,7 +76,7 @@ def test_an_interruption_is_gone_on_from(bring: Import, tmp_path: Path, monkeypa
     def failing(transport: Transport, method: str, path: str, body: object = None) -> object:
         sent[0] += 1
         if sent[0] > 2:
-            raise Unreachable("the cable is out", sent=False)
+            raise ServerUnavailable("the cable is out", sent=False)
         return call(transport, method, path, body)  # type: ignore[arg-type]
 
     with monkeypatch.context() as cut:

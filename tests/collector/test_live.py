@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from labcarbon_collect.commands.top import columns, fitted, lines, page
-from labcarbon_collect.monitor.live import MAX_ROWS, MORE, Live, is_mine
+from labcarbon_collect.monitor.live import MAX_ROWS, MORE, LivePower, is_own_consumer
 
 from tests.collector.readings import GPU, reading
 
@@ -17,7 +17,7 @@ RUN, OTHER = "0b1c7d60-0000-4000-8000-000000000001", "0b1c7d60-0000-4000-8000-00
 
 def mine(consumer: str, *, uid: int = 1000, name: str = "ana", uids: frozenset[int] = frozenset()) -> bool:
     owners = {RUN: 1000, OTHER: 1001}
-    return is_mine(consumer, uid, name=name, owner_of=owners.get, uids=lambda key: uids)
+    return is_own_consumer(consumer, uid, name=name, owner_of=owners.get, uids=lambda key: uids)
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,8 @@ def test_whose_a_consumer_is(consumer: str, options: dict[str, Any], expected: b
     assert mine(consumer, **options) is expected
 
 
-def watched(*counters: int, step_s: float = 1.0) -> Live:
-    live = Live()
+def watched(*counters: int, step_s: float = 1.0) -> LivePower:
+    live = LivePower()
     for at, counter_mj in enumerate(counters):
         live.read(reading(at * step_s, counter_mj))
     return live

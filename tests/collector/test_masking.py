@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from labcarbon_collect.redaction import MASK, masked_arguments, masked_line, masked_text, secret_name, secret_value
+from labcarbon_collect.redaction import MASK, is_secret_name, is_secret_value, mask_argument, mask_arguments, mask_text
 
 AWS_ID = "AKIA" + "IOSFODNN7EXAMPLE"  # the vendor's own example, in two pieces for those who scan source code
 AWS_KEY = "wJalrXUtnFEMI/" + "K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -29,7 +29,7 @@ WANDB = "0f1e2d3c4b5a69788796a5b4c3d2e1f00112" + "beef"
     ],
 )  # fmt: skip
 def test_names_of_secrets(name: str) -> None:
-    assert secret_name(name)
+    assert is_secret_name(name)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_names_of_secrets(name: str) -> None:
     ],
 )  # fmt: skip
 def test_names_of_other_things(name: str) -> None:
-    assert not secret_name(name)
+    assert not is_secret_name(name)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_names_of_other_things(name: str) -> None:
     ],
 )  # fmt: skip
 def test_texts_with_secrets(text: str) -> None:
-    assert secret_value(text)
-    assert MASK in masked_line(text)
+    assert is_secret_value(text)
+    assert MASK in mask_argument(text)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_texts_with_secrets(text: str) -> None:
     ],
 )  # fmt: skip
 def test_texts_without(text: str) -> None:
-    assert not secret_value(text)
+    assert not is_secret_value(text)
 
 
 @pytest.mark.parametrize(
@@ -96,23 +96,23 @@ def test_texts_without(text: str) -> None:
     ],
 )
 def test_command_lines(given: str, told: str) -> None:
-    assert " ".join(masked_arguments(given.split(" "))) == told
+    assert " ".join(mask_arguments(given.split(" "))) == told
 
 
 def test_a_script_in_one_argument_is_masked_word_by_word() -> None:
-    told = masked_arguments(["sh", "-c", "curl -u ana:pw https://h/x; train --token abc --lr 1"])
+    told = mask_arguments(["sh", "-c", "curl -u ana:pw https://h/x; train --token abc --lr 1"])
     assert told == ["sh", "-c", f"curl -u {MASK} https://h/x; train --token {MASK} --lr 1"]
 
 
 def test_a_value_with_blanks_is_masked_whole() -> None:
-    assert masked_arguments(["x", "--passphrase=correct horse battery"]) == ["x", f"--passphrase={MASK}"]
-    assert masked_arguments(["x", "--header", 'X-Key: 1; "password": "two words"'])[2] == f'X-Key: 1; "password": {MASK}'
+    assert mask_arguments(["x", "--passphrase=correct horse battery"]) == ["x", f"--passphrase={MASK}"]
+    assert mask_arguments(["x", "--header", 'X-Key: 1; "password": "two words"'])[2] == f'X-Key: 1; "password": {MASK}'
 
 
 def test_half_a_secret_at_the_end_of_a_long_text_is_not_told() -> None:
     text = "word " * 818 + "zQ3v8KpL2xT9wR4mY7nB"
     assert len(text) > 4096
-    assert "zQ3v8" not in masked_text(text)
+    assert "zQ3v8" not in mask_text(text)
 
 
 BASE62 = st.text(string.ascii_letters + string.digits, min_size=28, max_size=64)
@@ -132,8 +132,8 @@ def _looks_random(text: str) -> bool:
 
 @given(BASE62.filter(_looks_random), QUIET, QUIET)
 def test_a_random_string_is_masked_wherever_it_stands(secret: str, before: str, after: str) -> None:
-    assert secret not in masked_text(f"{before} {secret} {after}")
-    assert all(secret not in part for part in masked_arguments([before, f"--x={secret}", after]))
+    assert secret not in mask_text(f"{before} {secret} {after}")
+    assert all(secret not in part for part in mask_arguments([before, f"--x={secret}", after]))
 
 
 @given(st.binary(min_size=24, max_size=64))
@@ -141,10 +141,10 @@ def test_hexadecimal_and_base64_of_random_bytes_are_masked(content: bytes) -> No
     if len(set(content)) < 16:
         return
     if _has_all(content.hex(), str.isdigit, str.isalpha):
-        assert secret_value(content.hex())
+        assert is_secret_value(content.hex())
     padded = base64.b64encode(content).decode()
     if padded.endswith("=") and _has_all(padded, str.isdigit, str.islower, str.isupper):
-        assert secret_value(padded)
+        assert is_secret_value(padded)
 
 
 def _has_all(text: str, *kinds: Callable[[str], bool]) -> bool:
@@ -156,8 +156,8 @@ def _has_all(text: str, *kinds: Callable[[str], bool]) -> bool:
 def test_what_follows_the_name_of_a_secret_is_never_told(option: str, value: str) -> None:
     if value.startswith("--"):
         return
-    assert masked_arguments(["train.py", option, value, "--lr", "1"]) == ["train.py", option, MASK, "--lr", "1"]
-    assert masked_arguments([f"{option}={value}"]) == [f"{option}={MASK}"]
+    assert mask_arguments(["train.py", option, value, "--lr", "1"]) == ["train.py", option, MASK, "--lr", "1"]
+    assert mask_arguments([f"{option}={value}"]) == [f"{option}={MASK}"]
 
 
 @pytest.mark.parametrize(
@@ -165,18 +165,18 @@ def test_what_follows_the_name_of_a_secret_is_never_told(option: str, value: str
 )
 def test_masking_takes_no_time(text: str) -> None:
     begun = time.process_time()
-    masked_arguments([text] * 10)
+    mask_arguments([text] * 10)
     assert time.process_time() - begun < 2
 
 
 @given(st.text(max_size=300))
 def test_masking_ends_and_is_settled_by_one_pass(text: str) -> None:
-    once = masked_text(text)
-    assert masked_text(once) == once
+    once = mask_text(text)
+    assert mask_text(once) == once
 
 
 @given(st.lists(st.text(string.ascii_lowercase, min_size=1, max_size=14), min_size=1, max_size=8), st.sampled_from("_-./ "))
 def test_words_are_left_alone(words: list[str], by: str) -> None:
-    text = by.join(word for word in words if not secret_name(word))
+    text = by.join(word for word in words if not is_secret_name(word))
     assume(not BEGINNINGS.search(text))
-    assert masked_text(text) == text
+    assert mask_text(text) == text

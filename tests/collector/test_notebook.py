@@ -212,7 +212,7 @@ def test_where_no_thread_starts_any_more_the_daemon_tells_the_end(monkeypatch: p
     run = NotebookRun(Settings("n", "ipython"))
     run.begin()
     monkeypatch.setattr(threading.Thread, "start", refused)
-    assert "kWh" in run.end(goes_on=False)
+    assert "kWh" in run.end(process_continues=False)
     assert [request["op"] for request in asked] == ["register", "end", "tell"]
     assert asked[-1]["closing"]["energy_mj"] == 7
 

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.energy.windows import WindowBuilder
 from labcarbon_collect.sources.base import FLAG_BRIDGED, SourceFailed
-from labcarbon_collect.sources.epochs import Last, advance, driver_load, possible_mj, since_restart_us, verdict
+from labcarbon_collect.sources.epochs import (
+    CounterReading,
+    classify_reading,
+    driver_load,
+    max_energy_mj,
+    place_reading,
+    since_restart_us,
+)
 
 from tests.collector.nvml_support import BOOT
 
@@ -26,11 +33,11 @@ class Stored:
 
 
 def test_the_bound_is_one_and_a_half_times_the_limit_over_gap_and_refresh():
-    assert possible_mj(9_000_000, 400_000) == 400_000 * 10 * 3 // 2
-    assert verdict(100, 100 + 6_000_000, 9_000_000, 400_000) == "continues"
-    assert verdict(100, 101 + 6_000_000, 9_000_000, 400_000) == "jumped"
-    assert verdict(7_000_000, 6_000_000, 9_000_000, 400_000) == "restarted"
-    assert verdict(7_000_000, 6_000_001, 9_000_000, 400_000) == "jumped"
+    assert max_energy_mj(9_000_000, 400_000) == 400_000 * 10 * 3 // 2
+    assert classify_reading(100, 100 + 6_000_000, 9_000_000, 400_000) == "continues"
+    assert classify_reading(100, 101 + 6_000_000, 9_000_000, 400_000) == "jumped"
+    assert classify_reading(7_000_000, 6_000_000, 9_000_000, 400_000) == "restarted"
+    assert classify_reading(7_000_000, 6_000_001, 9_000_000, 400_000) == "jumped"
 
 
 def test_when_a_restart_was_follows_from_energy_and_power():
@@ -185,7 +192,9 @@ def test_any_history_of_counters_gives_rising_epochs_within_what_is_possible(his
     before, seen, mono_us = None, {}, 0
     for counter_mj, gap_us, power_mw in history:
         mono_us += gap_us
-        step = advance(before, counter_mj, Clock(mono_us, mono_us), load="boot.1", limit_mw=limit_mw, power_mw=power_mw)
+        step = place_reading(
+            before, counter_mj, Clock(mono_us, mono_us), load="boot.1", limit_mw=limit_mw, power_mw=power_mw
+        )
         for last, flags in step.readings:
             previous = seen.get(last.epoch)
             if previous is not None:
@@ -200,7 +209,7 @@ def test_any_history_of_counters_gives_rising_epochs_within_what_is_possible(his
         if new_epoch:
             assert before.wall_us <= step.gap_until_us <= mono_us
         before = step.readings[-1][0]
-    assert before == Last(before.epoch, history[-1][0], mono_us, mono_us)
+    assert before == CounterReading(before.epoch, history[-1][0], mono_us, mono_us)
 
 
 SECONDS, WATTS = st.integers(1, 20), st.integers(0, 700)

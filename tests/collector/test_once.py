@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from labcarbon_collect.files import sequential_reader
-from labcarbon_collect.files.sequential_reader import Once
+from labcarbon_collect.files.sequential_reader import SequentialReader
 
 BLOCK = 4096
 MIB = 1 << 20
@@ -17,7 +17,7 @@ MIB = 1 << 20
 def _settled(monkeypatch):
     """Holes are believed at once, and of small files, too; the tests of that say so themselves."""
     monkeypatch.setattr(sequential_reader, "SETTLED_S", -60.0)
-    monkeypatch.setattr(sequential_reader, "LEAST_BYTES", 0)
+    monkeypatch.setattr(sequential_reader, "MIN_BYTES", 0)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def _make(path, parts, size):
 
 def _read(path, buffer=MIB, until=None):
     descriptor = os.open(path, os.O_RDONLY)
-    reader = Once(descriptor, os.fstat(descriptor))
+    reader = SequentialReader(descriptor, os.fstat(descriptor))
     view, content = memoryview(bytearray(b"\xff" * buffer)), b""
     while count := reader.read_into(view):
         content += bytes(view[:count])
@@ -99,7 +99,7 @@ def test_a_file_without_holes_is_asked_nothing(tmp_path, monkeypatch):
 
 
 def test_a_small_file_is_one_read_and_asked_nothing(tmp_path, reads, monkeypatch):
-    monkeypatch.setattr(sequential_reader, "LEAST_BYTES", MIB)
+    monkeypatch.setattr(sequential_reader, "MIN_BYTES", MIB)
     path = _make(tmp_path / "step.pt", [(0, b"head")], MIB)
     monkeypatch.setattr(sequential_reader, "_Holes", lambda *_: pytest.fail("asked for holes"))
     assert _read(path) == path.read_bytes()
@@ -146,7 +146,7 @@ def test_a_disk_that_fails_is_told(tmp_path, monkeypatch):
 def test_what_grows_meanwhile_is_read_to_its_new_end(tmp_path):
     path = _make(tmp_path / "model.pt", [], 2 * MIB)
     descriptor = os.open(path, os.O_RDONLY)
-    reader, view = Once(descriptor, os.fstat(descriptor)), memoryview(bytearray(MIB))
+    reader, view = SequentialReader(descriptor, os.fstat(descriptor)), memoryview(bytearray(MIB))
     assert reader.read_into(view) == MIB
     with path.open("ab") as file:
         file.write(b"more")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.timeouts import patience_of
+from labcarbon_collect.timeouts import read_startup_timeout
 
 from tests.collector.asking import ask
 from tests.collector.mlflow_scripts import Scripts
@@ -16,19 +16,19 @@ from tests.collector.test_asking import silent_address
 from tests.collector.test_tracking import track
 from tests.fakes import labcarbon_server as fakes
 
-WRONG = "labcarbon: LABCARBON_PATIENCE_S=soon is not 0.5 to 60 seconds: 2 is meant"
+SETTING_ERROR = "labcarbon: LABCARBON_PATIENCE_S=soon is not 0.5 to 60 seconds: 2 is meant"
 UNASKED = "nobody was asked whether this was run before"
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("", 2.0), ("0.5", 0.5), ("10", 10.0), ("60", 60.0)])
 def test_it_is_two_seconds_or_what_is_set(text: str, seconds: float) -> None:
-    assert patience_of({"LABCARBON_PATIENCE_S": text}) == (seconds, "")
-    assert patience_of({}) == (2.0, "")
+    assert read_startup_timeout({"LABCARBON_PATIENCE_S": text}) == (seconds, "")
+    assert read_startup_timeout({}) == (2.0, "")
 
 
 @pytest.mark.parametrize("text", ["0", "0.4", "-1", "61", "inf", "nan", "2 s", "2,5", " ", "x" * 9999])
 def test_what_is_none_is_said_and_two_seconds_are_meant(text: str) -> None:
-    seconds, wrong = patience_of({"LABCARBON_PATIENCE_S": text})
+    seconds, wrong = read_startup_timeout({"LABCARBON_PATIENCE_S": text})
     assert seconds == 2.0
     assert f"LABCARBON_PATIENCE_S={text[:40]} is not 0.5 to 60 seconds" in wrong
     assert len(wrong) < 120
@@ -55,4 +55,4 @@ def test_a_wrong_one_is_said_once_wherever_work_begins(person: Collector, script
         ask(machine, script, "run").stderr, track(person, "pass", **wrong).stderr, Scripts(person).run(environ=wrong).said,
         machine.call("run", "--", sys.executable, "-c", inner).stderr, shown.stdout,
     )  # fmt: skip
-    assert [text.count(WRONG) for text in told] == [1] * 5
+    assert [text.count(SETTING_ERROR) for text in told] == [1] * 5

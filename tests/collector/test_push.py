@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from labcarbon_collect.api.backoff import full_jitter
-from labcarbon_collect.api.transport import MAX_REPLY_BYTES, BadAddress, Transport, Unreachable, retry_after
-from labcarbon_collect.api.uploader import Pusher, PushState, fetch_config, forward_runs
+from labcarbon_collect.api.transport import MAX_RESPONSE_BYTES, InvalidUrlError, ServerUnavailable, Transport, retry_after
+from labcarbon_collect.api.uploader import Uploader, UploadState, fetch_config, forward_runs
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.spool.store import Spool
 
@@ -54,15 +54,15 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
     made.close()
 
 
-def pusher(spool: Spool, url: str, **options: Any) -> Pusher:
+def pusher(spool: Spool, url: str, **options: Any) -> Uploader:
     transport = connect(url, deadline_s=options.pop("deadline_s", 5.0))
-    return Pusher(
+    return Uploader(
         spool, transport, node=NODE, boot=BOOT, interval_us=MINUTE, random_unit=lambda: 0.5,
         now=lambda: Clock(5_000_000_000, T0 + COUNT * MINUTE), **options,
     )  # fmt: skip
 
 
-def push_all(made: Pusher) -> PushState:
+def push_all(made: Uploader) -> UploadState:
     state = made.push()
     for _ in range(50):
         if not state.more and state.ok:
@@ -102,7 +102,7 @@ def test_one_poison_window_does_not_hold_up_the_others(server: FakeServer, spool
     server.answer = lambda row, energy: ["rejected", "energy_mj below zero"] if row == 7 else ["accepted"]
     state = pusher(spool, server.url).push()
     assert (state.windows, spool.depth().rows, spool.depth().dead) == (COUNT, 0, 1)
-    assert spool.tally() == {"accepted": (COUNT - 1, (COUNT - 1) * 600), "rejected": (1, 600)}
+    assert spool.result_totals() == {"accepted": (COUNT - 1, (COUNT - 1) * 600), "rejected": (1, 600)}
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 426, 429, 500, 502, 503])
@@ -185,7 +185,7 @@ def test_a_reply_that_trickles_is_given_up(server: FakeServer, spool: Spool) -> 
 
 
 def test_a_giant_reply_is_not_read(server: FakeServer, spool: Spool) -> None:
-    server.faults = [fakes.answers(200, b" " * (MAX_REPLY_BYTES + 4096))]
+    server.faults = [fakes.answers(200, b" " * (MAX_RESPONSE_BYTES + 4096))]
     state = pusher(spool, server.url).push()
     assert not state.ok
     assert "larger" in state.error
@@ -257,7 +257,7 @@ def test_a_backlog_goes_in_batches_of_five_hundred(server: FakeServer, tmp_path:
      "http://127.0.0.1.evil.example", "http://0177.0.0.1"],
 )  # fmt: skip
 def test_the_token_never_goes_over_http_to_another_machine(url: str) -> None:
-    with pytest.raises(BadAddress):
+    with pytest.raises(InvalidUrlError):
         Transport(url, "lc_node_secret")
 
 
@@ -272,24 +272,24 @@ def test_config_is_fetched_and_kept(server: FakeServer, spool: Spool) -> None:
     server.config = {"server_time": T0, "factor": None}
     transport = connect(server.url)
     assert fetch_config(spool, transport) is None
-    assert spool.recall("config") == '{"server_time": 1793606400000000, "factor": null}'
+    assert spool.get_value("config") == '{"server_time": 1793606400000000, "factor": null}'
     server.faults = [fakes.says(503, "later")]
     assert "later" in (fetch_config(spool, transport) or "")
 
 
 def test_messages_of_runs_are_forwarded_in_order_and_a_refused_one_does_not_block(server: FakeServer, spool: Spool) -> None:
     for run in ("a", "b"):
-        spool.runs.post(run, "PUT", {"project": "nosuch"})
-        spool.runs.post(run, "PATCH", {"state": "finished"})
+        spool.runs.add_message(run, "PUT", {"project": "nosuch"})
+        spool.runs.add_message(run, "PATCH", {"state": "finished"})
     transport = connect(server.url)
     server.faults = [fakes.says(503)]
     assert forward_runs(spool, transport)
-    assert len(spool.runs.outbox()) == 4
+    assert len(spool.runs.pending_messages()) == 4
     server.faults = [fakes.says(422, "bad")]
     assert "bad" in (forward_runs(spool, transport) or "")
     assert forward_runs(spool, transport) is None
-    assert spool.runs.outbox() == []
-    assert spool.recall("warning:b") == "There is no project 'nosuch'."
+    assert spool.runs.pending_messages() == []
+    assert spool.get_value("warning:b") == "There is no project 'nosuch'."
     assert server.runs["b"]["state"] == "finished"
 
 
@@ -297,7 +297,7 @@ def test_codes_are_not_sent_twice(server: FakeServer) -> None:
     transport = connect(server.url)
     assert transport.call("GET", "config/").status == 200
     server.faults = [fakes.hangs_up]
-    with pytest.raises(Unreachable):
+    with pytest.raises(ServerUnavailable):
         transport.call("POST", "enrol/", {"code": "x"})
     assert len(server.sent("POST", "enrol/")) == 1
 
@@ -311,5 +311,5 @@ def test_an_interpreter_that_ends_and_starts_no_thread_is_no_traceback(
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
     monkeypatch.setattr(threading.Thread, "start", none)
-    with pytest.raises(Unreachable, match="this Python starts no thread when it ends"):
+    with pytest.raises(ServerUnavailable, match="this Python starts no thread when it ends"):
         connect(server.url).call("GET", "config/")

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from labcarbon_collect.daemon.daemon import Daemon, Settings
 from labcarbon_collect.doctor.meters import nvml_check
-from labcarbon_collect.ipc.client import Client, NoDaemon
-from labcarbon_collect.processes.consumers import Who
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable
+from labcarbon_collect.processes.consumers import ConsumerResolver
 from labcarbon_collect.sources.cpu_model import modelled_idle_mw
 from labcarbon_collect.spool.store import Spool
 
@@ -59,7 +59,9 @@ def be_the_daemon(answer, wait, place: Path) -> None:
             (secrets if str(given[0]).endswith("/environ") else opened).append(str(given[0]))
 
     sys.addaudithook(audit)
-    daemon = Daemon(environment(place), Settings(interval_s=10, push=False), who=Who(cluster="here"), say=lambda text: None)
+    daemon = Daemon(
+        environment(place), Settings(interval_s=10, push=False), who=ConsumerResolver(cluster="here"), say=lambda text: None
+    )
     daemon.run()
     answer(*os.getresuid(), len(secrets), sum(name.endswith("/stat") for name in opened) > 10)
 
@@ -77,7 +79,7 @@ def ask(answer, wait, place: Path, *requests: dict[str, object]) -> None:
         try:
             client = Client([place / "run" / "daemon.sock"], timeout_s=5)
             break
-        except NoDaemon:
+        except DaemonUnavailable:
             time.sleep(0.05)
     for request in requests:
         said = client.call(request, timeout_s=5)

@@ -16,7 +16,7 @@ from labcarbon_collect.ipc.server import SocketServer
 from labcarbon_collect.runs import facts as run_facts
 from labcarbon_collect.runs import process as job
 from labcarbon_collect.spool.store import Spool
-from labcarbon_collect.totals import closing_line, per_cent, three_digits
+from labcarbon_collect.totals import format_significant, percent, summary_line
 
 from tests.collector.processes import AS_PEOPLE, Collector, shell, wait_for
 from tests.fakes import labcarbon_server as fakes
@@ -220,7 +220,7 @@ def test_run_needs_a_command(lone: Collector) -> None:
     ],
 )
 def test_only_executable_and_script_name_leave_the_machine(command: list[str], reduced: list[str]) -> None:
-    assert run_facts.reduced_command(command) == reduced
+    assert run_facts.reduce_command(command) == reduced
 
 
 def test_params_are_typed_and_secrets_masked() -> None:
@@ -232,17 +232,17 @@ def test_params_are_typed_and_secrets_masked() -> None:
 
 def test_the_closing_line_says_what_to_do_to_get_kg() -> None:
     reply = {"energy_mj": 44_280_000, "by_quality": {"modelled": 44_280_000}, "idle_mj": 6_038_182, "grams": 4.054695}
-    assert closing_line(reply, link="https://a/runs/1/", server="https://a") == (
+    assert summary_line(reply, link="https://a/runs/1/", server="https://a") == (
         "labcarbon: 0.0123 kWh (counter 0 %, modelled 100 %) · 0.00405 kg CO2e · idle 12 % · https://a/runs/1/"
     )
-    assert "choose the grid zone of this node's site at https://a/" in closing_line(
+    assert "choose the grid zone of this node's site at https://a/" in summary_line(
         {**reply, "grams": None}, link="", server="https://a"
     )
-    assert "labcarbon-collect enrol URL" in closing_line({**reply, "grams": None}, link="", server="")
+    assert "labcarbon-collect enrol URL" in summary_line({**reply, "grams": None}, link="", server="")
 
 
 def test_figures_are_readable() -> None:
-    assert [three_digits(value) for value in (0, 0.0000456, 0.0123, 4.214, 137.4, 12345.6)] == [
+    assert [format_significant(value) for value in (0, 0.0000456, 0.0123, 4.214, 137.4, 12345.6)] == [
         "0", "0.0000456", "0.0123", "4.21", "137", "12346",
     ]  # fmt: skip
-    assert [per_cent(part, 1000) for part in (0, 1, 5, 10, 495, 1000)] == ["0", "<1", "<1", "1", "50", "100"]
+    assert [percent(part, 1000) for part in (0, 1, 5, 10, 495, 1000)] == ["0", "<1", "<1", "1", "50", "100"]

@@ -87,9 +87,9 @@ class Bench:
             self.now_us += wait_us
             self.watch.look([f"job:hpc/{job_id}" for job_id in job_ids], self.now_us)
             self.watch.settle(10)
-        messages = self.spool.runs.outbox()
+        messages = self.spool.runs.pending_messages()
         for message, *_ in messages:
-            self.spool.runs.forwarded(message)
+            self.spool.runs.remove_message(message)
         return [(verb, run, body) for _, run, verb, body in messages]
 
 
@@ -114,7 +114,7 @@ def until(bench: Bench, *job_ids: str, told: Callable[[Told], bool], looks: int 
 
 def test_a_job_is_told_once_with_its_gpus_by_uuid(bench: Bench) -> None:
     bench.programs.jobs["981"] = {"tres": "cpu=8,gres/gpu=6", "%N": "gpu[1-2]"}
-    told = until(bench, "981", told=bool)
+    told = until(bench, "981", public_name=bool)
     assert [verb for verb, _, _ in told] == ["PUT", "PATCH"]
     _, run, body = told[0]
     assert run == job_uuid("hpc", "981")
@@ -131,15 +131,15 @@ def test_a_job_is_told_once_with_its_gpus_by_uuid(bench: Bench) -> None:
 def test_gpus_that_are_not_all_known_are_not_named(bench: Bench) -> None:
     bench.gpus = {0: "GPU-0"}
     bench.programs.jobs["981"] = {"tres": "gres/gpu=4"}
-    told = until(bench, "981", told=bool)
+    told = until(bench, "981", public_name=bool)
     assert "gpus" not in told[0][2]["job"]
 
 
 def test_a_jobs_end_is_told_when_it_is_gone(bench: Bench) -> None:
     bench.programs.jobs["5"] = {}
-    until(bench, "5", told=bool)
+    until(bench, "5", public_name=bool)
     bench.programs.jobs["5"] = {"%T": "FAILED", "status": "768"}
-    ((verb, run, body),) = until(bench, told=bool)
+    ((verb, run, body),) = until(bench, public_name=bool)
     assert (verb, run) == ("PATCH", job_uuid("hpc", "5"))
     assert body == {
         "state": "failed", "exit_code": 3, "ended_at": "2026-11-02T08:01:40.000000Z",
@@ -150,7 +150,7 @@ def test_a_jobs_end_is_told_when_it_is_gone(bench: Bench) -> None:
 
 def test_a_job_that_goes_on_elsewhere_is_not_ended(bench: Bench) -> None:
     bench.programs.jobs["5"] = {}
-    until(bench, "5", told=bool)
+    until(bench, "5", public_name=bool)
     for _ in range(30):
         assert bench.look() == []
     assert "5" in bench.watch.jobs
@@ -159,28 +159,28 @@ def test_a_job_that_goes_on_elsewhere_is_not_ended(bench: Bench) -> None:
 def test_what_slurmctld_has_forgotten_accounting_still_knows(bench: Bench) -> None:
     bench.programs.past["5"] = {"State": "TIMEOUT", "ExitCode": "0:15"}
     bench.look("5")
-    told = until(bench, told=bool)
+    told = until(bench, public_name=bool)
     assert [(verb, body.get("state")) for verb, _, body in told] == [("PUT", None), ("PATCH", "killed")]
     assert told[1][2]["job"] == {"state": "TIMEOUT", "exit": "0:15"}
 
 
 def test_a_restart_forgets_no_job(bench: Bench) -> None:
     bench.programs.jobs["5"] = {}
-    until(bench, "5", told=bool)
+    until(bench, "5", public_name=bool)
     bench.spool.close()
     bench.programs.jobs["5"] = {"%T": "COMPLETED"}
     bench.start()
-    ((verb, _, body),) = until(bench, told=bool)
+    ((verb, _, body),) = until(bench, public_name=bool)
     assert (verb, body["state"]) == ("PATCH", "finished")
 
 
 def test_a_job_queued_again_is_told_again(bench: Bench) -> None:
     bench.programs.jobs["5"] = {}
-    until(bench, "5", told=bool)
+    until(bench, "5", public_name=bool)
     bench.programs.jobs["5"] = {"%T": "PREEMPTED"}
-    assert until(bench, told=bool)[0][2]["state"] == "killed"
+    assert until(bench, public_name=bool)[0][2]["state"] == "killed"
     bench.programs.jobs["5"] = {"%S": "1793607000"}
-    assert [(verb, body.get("state")) for verb, _, body in until(bench, "5", told=bool)] == [
+    assert [(verb, body.get("state")) for verb, _, body in until(bench, "5", public_name=bool)] == [
         ("PUT", None),
         ("PATCH", "running"),
     ]
@@ -193,7 +193,7 @@ def test_a_slurm_that_is_away_is_asked_less_and_less_and_said(bench: Bench) -> N
     assert 3 <= len(bench.programs.asked) <= 30
     assert bench.watch.complaint == "squeue did not answer within 5 s"
     bench.programs.away, bench.programs.jobs["5"] = "", {}
-    assert until(bench, "5", told=bool, looks=200)
+    assert until(bench, "5", public_name=bool, looks=200)
     assert bench.watch.complaint == ""
 
 
@@ -210,7 +210,7 @@ def test_many_jobs_cost_few_calls(bench: Bench) -> None:
 
 def test_a_job_whose_end_nobody_can_tell_is_forgotten_in_the_end(bench: Bench) -> None:
     bench.programs.jobs["5"] = {}
-    until(bench, "5", told=bool)
+    until(bench, "5", public_name=bool)
     del bench.programs.jobs["5"]
     bench.look()
     bench.look(after_us=FORGET_US + SECOND)
@@ -226,10 +226,10 @@ def test_jobs_of_another_cluster_are_not_ours_to_ask_for(bench: Bench) -> None:
 def test_names_are_told_as_the_machine_is_set_to() -> None:
     """A job's user, name and account leave by pseudonym, or not at all; what Slurm counts stays."""
     body = {"name": "ada-train", "user": "ada", "job": {"cluster": "hpc", "account": "vision", "id": "7"}}
-    hashed = UserNames("hash", b"k" * 32).of_job(body, "ada")
+    hashed = UserNames("hash", b"k" * 32).mask_job(body, "ada")
     assert re.fullmatch(r"u-[0-9a-f]{12}", hashed["user"])
     assert hashed["name"] == f"{hashed['user']}-train"
     assert hashed["job"] == body["job"]
-    assert UserNames("drop").of_job(body, "ada")["user"] == "-"
-    assert UserNames().of_job(body, "ada") == body
+    assert UserNames("drop").mask_job(body, "ada")["user"] == "-"
+    assert UserNames().mask_job(body, "ada") == body
     assert set(hashed) == set(body)

@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.errors import Denied
-from labcarbon_collect.ipc.client import Client, NoDaemon
+from labcarbon_collect.errors import RequestError
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 from labcarbon_collect.ipc.server import MAX_LINE_BYTES, SocketServer
-from labcarbon_collect.pseudonyms import own_name
+from labcarbon_collect.pseudonyms import current_user_name
 
 from tests.collector.processes import Collector
 
 
 def echo(request: Any, uid: int) -> dict[str, Any]:
     if request.get("op") == "deny":
-        raise Denied("no", "not so", "like this")
+        raise RequestError("no", "not so", "like this")
     return {"got": request.get("op"), "uid": uid}
 
 
@@ -74,10 +74,10 @@ def test_an_endless_line_is_cut_off(served: SocketServer) -> None:
 
 
 def test_a_file_in_the_way_is_not_removed(tmp_path: Path) -> None:
-    from labcarbon_collect.identity import Refused
+    from labcarbon_collect.identity import ConfigurationError
 
     (tmp_path / "c.sock").write_text("mine")
-    with pytest.raises(Refused, match="is no socket"):
+    with pytest.raises(ConfigurationError, match="is no socket"):
         SocketServer(tmp_path / "c.sock", echo)
     assert (tmp_path / "c.sock").read_text() == "mine"
 
@@ -87,7 +87,7 @@ def test_registering_is_for_ones_own_living_processes(node: Collector) -> None:
     run, child = str(uuid.uuid4()), subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         registered = node.ask({"op": "register", "run": run, "pid": child.pid})
-        assert registered == {"ok": True, "node": (node.status() or {})["node"], "url": "", "user": own_name()}
+        assert registered == {"ok": True, "node": (node.status() or {})["node"], "url": "", "user": current_user_name()}
         answer = node.ask({"op": "end", "run": run, "children_cpu_us": 0})
         assert answer is not None
         assert {"energy_mj", "provisional", "by_device", "idle_mj", "grams", "factor"} <= set(answer)
@@ -127,7 +127,7 @@ def test_a_client_does_not_wait_for_a_daemon_that_does_not_answer(tmp_path: Path
     listener.listen(1)
     client = Client([tmp_path / "absent", tmp_path / "s"], timeout_s=0.2)
     begun = time.monotonic()
-    with pytest.raises(NoDaemon):
+    with pytest.raises(DaemonUnavailable):
         client.call({"op": "status"}, timeout_s=0.2)
     assert time.monotonic() - begun < 10
     client.close()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from labcarbon_collect.energy.windows import Anchor
 from labcarbon_collect.sources.base import FLAG_MERGED, Gap
-from labcarbon_collect.spool.capacity import Room, keep_acknowledged, recover_acknowledged
+from labcarbon_collect.spool.capacity import SpoolCapacity, recover_acknowledged, save_acknowledged
 from labcarbon_collect.spool.compaction import LEVELS_US, merged
 from labcarbon_collect.spool.schema import FILE, SpoolFull
 from labcarbon_collect.spool.store import Batch, Spool
@@ -43,7 +43,7 @@ class SpoolMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.incarnation = self.spool.recall("incarnation")
+        self.incarnation = self.spool.get_value("incarnation")
 
     @rule(energies=st.lists(st.integers(0, 10**9), min_size=1, max_size=8))
     def append(self, energies: list[int]) -> None:
@@ -76,7 +76,7 @@ class SpoolMachine(RuleBasedStateMachine):
         self.spool = Spool(self.home, check=True)
         self.batch = None
         assert self.spool.set_aside is None
-        assert self.spool.recall("incarnation") == self.incarnation
+        assert self.spool.get_value("incarnation") == self.incarnation
 
     @precondition(lambda self: self.batch is None)
     @rule(level=st.sampled_from(LEVELS_US))
@@ -87,7 +87,7 @@ class SpoolMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost(self) -> None:
-        tally = self.spool.tally()
+        tally = self.spool.result_totals()
         assert sum(mj for _, mj in tally.values()) + self.spool.spooled_mj() == self.appended_mj
         waiting = list(self.spool.windows())
         check(waiting)
@@ -148,7 +148,7 @@ def test_a_window_that_was_sent_is_never_merged(home: Path) -> None:
     assert batch is not None
     spool.merge(bucket_us=10 * MINUTE, before_us=T0 + 20 * MINUTE)
     assert [w.seq for w in spool.windows()] == [0, 1, 2, 3, 10]
-    spool.never_left(batch)
+    spool.mark_unsent(batch)
     spool.merge(bucket_us=10 * MINUTE, before_us=T0 + 20 * MINUTE)
     assert [w.seq for w in spool.windows()] == [0, 10]
 
@@ -161,11 +161,11 @@ def test_merging_weighs_means_by_time() -> None:
 def test_a_spool_over_its_limit_merges_and_then_says_it_is_full(home: Path) -> None:
     spool = filled(home, 2000)
     size = spool.used_bytes()
-    room = Room(spool, max_bytes=size // 2)
+    room = SpoolCapacity(spool, max_bytes=size // 2)
     assert room.tight()
     assert room.make(now_us=T0 + 2000 * MINUTE)
     assert total_mj(spool.windows()) == 2000 * 600
-    assert not Room(spool, max_bytes=8192).make(now_us=T0 + 2000 * MINUTE)
+    assert not SpoolCapacity(spool, max_bytes=8192).make(now_us=T0 + 2000 * MINUTE)
 
 
 def test_a_full_disk_is_told_apart_from_damage(home: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_damaged_spool_is_set_aside_and_the_counters_bring_the_energy_back(hom
     batch = spool.begin(live_from_us=T0 + 999 * MINUTE, limit=100)
     assert batch is not None
     spool.end(batch, [("accepted", "")] * 100, now_us=T0)
-    keep_acknowledged(spool)
+    save_acknowledged(spool)
     spool.close()
     content = bytearray((home / FILE).read_bytes())
     if damage == "truncated":

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from labcarbon_collect.energy.windows import Anchor
 from labcarbon_collect.pseudonyms import DROP, HASH, UserNames
-from labcarbon_collect.spool.pseudonymise import settle_names, told_key
+from labcarbon_collect.spool.pseudonymise import pseudonymise_key, pseudonymise_spool
 from labcarbon_collect.spool.store import Spool
 
 from tests.collector.readings import GPU, T0, minute
@@ -29,8 +29,8 @@ def filled(home: Path) -> Spool:
     assert batch is not None
     spool.end(batch, [("rejected", "no")], now_us=T0)
     spool.append(boot="b", windows=[minute(2, 9, shares=(("container:anabelle/" + "a" * 64, 9),))])
-    spool.runs.post(RUN, "PUT", {"user": "anabelle", "name": "of anabelle", "params": {"d": "/home/benedict"}})
-    spool.runs.post(RUN, "PATCH", {"state": "finished"})
+    spool.runs.add_message(RUN, "PUT", {"user": "anabelle", "name": "of anabelle", "params": {"d": "/home/benedict"}})
+    spool.runs.add_message(RUN, "PATCH", {"state": "finished"})
     return spool
 
 
@@ -38,18 +38,18 @@ def filled(home: Path) -> Spool:
 def test_a_spool_filled_before_is_rewritten_and_no_energy_is_lost(tmp_path: Path, users: UserNames) -> None:
     spool = filled(tmp_path)
     before_mj, depth = spool.spooled_mj(), spool.depth()
-    assert settle_names(spool, users) == 5
-    assert settle_names(spool, users) == 0
+    assert pseudonymise_spool(spool, users) == 5
+    assert pseudonymise_spool(spool, users) == 0
     assert spool.spooled_mj() == before_mj
     assert (spool.depth().rows, spool.depth().dead) == (depth.rows, depth.dead)
     for window in spool.windows():
         assert sum(energy_mj for _, energy_mj in window.shares) == window.energy_mj
         assert len({consumer for consumer, _ in window.shares}) == len(window.shares)
-    (put, patch) = spool.runs.outbox()
-    assert put[3]["user"] == users.told("anabelle")
+    (put, patch) = spool.runs.pending_messages()
+    assert put[3]["user"] == users.public_name("anabelle")
     assert put[3]["params"] == {"d": "/home/-"}
     assert patch[3] == {"state": "finished"}
-    assert spool.anchors()[GPU].sole == f"proc:{users.told('anabelle')}/vi"
+    assert spool.anchors()[GPU].sole == f"proc:{users.public_name('anabelle')}/vi"
     for path in tmp_path.glob("spool.db*"):
         assert not re.search(rb"anabelle|benedict", path.read_bytes()), path
     spool.close()
@@ -57,7 +57,7 @@ def test_a_spool_filled_before_is_rewritten_and_no_energy_is_lost(tmp_path: Path
 
 def test_dropping_adds_up_what_can_no_longer_be_told_apart(tmp_path: Path) -> None:
     spool = filled(tmp_path)
-    settle_names(spool, DROPPED)
+    pseudonymise_spool(spool, DROPPED)
     first = next(window for window in spool.windows() if window.energy_mj == 16)
     assert dict(first.shares) == {"idle": 4, "proc:-/--job": 2, "proc:-/python3": 10}
     spool.close()
@@ -65,14 +65,14 @@ def test_dropping_adds_up_what_can_no_longer_be_told_apart(tmp_path: Path) -> No
 
 def test_pseudonyms_are_not_hashed_again_and_can_be_dropped(tmp_path: Path) -> None:
     spool = filled(tmp_path)
-    settle_names(spool, HASHED)
+    pseudonymise_spool(spool, HASHED)
     hashed = [window.shares for window in spool.windows()]
-    assert settle_names(spool, UserNames(HASH, b"n" * 32)) == 0
-    assert settle_names(spool, UserNames()) == 0
+    assert pseudonymise_spool(spool, UserNames(HASH, b"n" * 32)) == 0
+    assert pseudonymise_spool(spool, UserNames()) == 0
     assert [window.shares for window in spool.windows()] == hashed
-    settle_names(spool, HASHED)
+    pseudonymise_spool(spool, HASHED)
     assert [window.shares for window in spool.windows()] == hashed
-    assert settle_names(spool, DROPPED) > 0
+    assert pseudonymise_spool(spool, DROPPED) > 0
     assert all("u-" not in consumer for window in spool.windows() for consumer, _ in window.shares)
     spool.close()
 
@@ -80,11 +80,11 @@ def test_pseudonyms_are_not_hashed_again_and_can_be_dropped(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("key", "hashed"),
     [
-        ("pod:hpc/vision/jupyter-ana", f"pod:hpc/vision/{HASHED.told('jupyter-ana')}"),
+        ("pod:hpc/vision/jupyter-ana", f"pod:hpc/vision/{HASHED.public_name('jupyter-ana')}"),
         ("pod:hpc/vision/0f3c9a51-7b1e-4c1a-9d7e-1234567890ab", "pod:hpc/vision/0f3c9a51-7b1e-4c1a-9d7e-1234567890ab"),
-        ("container:ana-dev", f"container:{HASHED.told('ana-dev')}"), ("container:" + "4e" * 32, "container:" + "4e" * 32),
+        ("container:ana-dev", f"container:{HASHED.public_name('ana-dev')}"), ("container:" + "4e" * 32, "container:" + "4e" * 32),
         ("proc:-/python3", "proc:-/python3"), (f"run:{RUN}", f"run:{RUN}"), ("job:hpc/7", "job:hpc/7"), ("idle", "idle"),
     ],
 )  # fmt: skip
 def test_each_kind_of_consumer_is_told_without_names(key: str, hashed: str) -> None:
-    assert told_key(key, HASHED) == hashed
+    assert pseudonymise_key(key, HASHED) == hashed

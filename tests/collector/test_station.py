@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from labcarbon_collect.api.transport import Transport
-from labcarbon_collect.api.uploader import Pusher
+from labcarbon_collect.api.uploader import Uploader
 from labcarbon_collect.energy.attribution import device_weights, idle_part_mj, processor_weights, used_since
 from labcarbon_collect.sources.base import ProcessUse
-from labcarbon_collect.spool.capacity import give_up_ballast
+from labcarbon_collect.spool.capacity import release_ballast
 from labcarbon_collect.spool.schema import SpoolFull
 from labcarbon_collect.spool.store import Spool
 
@@ -184,13 +184,13 @@ def test_a_disk_of_one_mebibyte_fills_and_drains_without_losing_a_millijoule(sma
                 break
             made.spool.end(batch, [("accepted", "")] * len(batch.ids), now_us=1)
         except SpoolFull:
-            give_up_ballast(made.spool)
+            release_ballast(made.spool)
     for _ in range(120):
         machine.step(gpu_mj=30)
         made.poll(with_processes=True)
     made.flush()
     assert made.full == ""
-    answered_mj = sum(mj for _, mj in made.spool.tally().values())
+    answered_mj = sum(mj for _, mj in made.spool.result_totals().values())
     assert answered_mj + made.spool.spooled_mj() == machine.gpu_mj - begun_mj
     made.spool.close()
 
@@ -211,7 +211,7 @@ def test_oracle_over_kills_and_faults(home: Path, server: fakes.FakeServer, seed
     transport = Transport(server.url, "t")
 
     def push(spool: Spool) -> None:
-        Pusher(spool, transport, node=NODE, boot=BOOT, interval_us=MINUTE, now=machine.now).push()
+        Uploader(spool, transport, node=NODE, boot=BOOT, interval_us=MINUTE, now=machine.now).push()
 
     made.poll(with_processes=True)
     kills = 0
@@ -232,7 +232,7 @@ def test_oracle_over_kills_and_faults(home: Path, server: fakes.FakeServer, seed
     made.poll(with_processes=True)
     made.flush()
     check(list(made.spool.windows()))
-    tally = made.spool.tally()
+    tally = made.spool.result_totals()
     answered_mj = sum(mj for _, mj in tally.values())
     assert answered_mj + made.spool.spooled_mj() == machine.gpu_mj - begun_mj, f"seed {seed}"
     while made.spool.depth().rows:

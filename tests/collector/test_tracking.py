@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from labcarbon_collect.config import Login
 from labcarbon_collect.runs import failure
-from labcarbon_collect.runs.metrics import MOST_POINTS, MetricSender, points_of
+from labcarbon_collect.runs.metrics import MAX_POINTS, MetricSender, parse_points
 from labcarbon_collect.tracking import exit_code, told_params
 
 from tests.collector.asking import DUPLICATE
@@ -179,7 +179,7 @@ class Awkward:
 
 
 def test_what_is_logged_is_a_number_or_nothing() -> None:
-    found, wrong = points_of(7, {"a": 1, "b": True, "c": "0.5", "d": None, "e": Awkward(), "f": math.inf}, 5)
+    found, wrong = parse_points(7, {"a": 1, "b": True, "c": "0.5", "d": None, "e": Awkward(), "f": math.inf}, 5)
     assert found == [("a", 7, 1.0, 5), ("b", 7, 1.0, 5), ("f", 7, math.inf, 5)]
     assert wrong == ["c", "d", "e"]
 
@@ -187,7 +187,7 @@ def test_what_is_logged_is_a_number_or_nothing() -> None:
 def sender(url: str) -> tuple[MetricSender, list[str]]:
     ready, said = threading.Event(), list[str]()
     ready.set()
-    return MetricSender(Login(url, "lc_user_fake"), "r", ready=ready, say=said.append), said
+    return MetricSender(Login(url, "lc_user_fake"), "r", is_registered=ready, notify=said.append), said
 
 
 def test_values_that_are_not_finite_are_told_in_words(server: fakes.FakeServer) -> None:
@@ -216,9 +216,9 @@ def test_what_is_refused_for_good_is_given_up_and_counted(server: fakes.FakeServ
 
 def test_memory_is_bounded_and_the_oldest_give_way() -> None:
     made, _ = sender("http://127.0.0.1:1")
-    made.add([("a", step, 1.0, 10**15) for step in range(MOST_POINTS + 10)])
+    made.add([("a", step, 1.0, 10**15) for step in range(MAX_POINTS + 10)])
     assert made.dropped == 10
-    assert made.close(5) == MOST_POINTS + 10
+    assert made.close(5) == MAX_POINTS + 10
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_memory_is_bounded_and_the_oldest_give_way() -> None:
     ],
 )  # fmt: skip
 def test_what_an_exception_tells_of_why(error: BaseException, kind: str) -> None:
-    assert failure.class_of(error) == kind
+    assert failure.classify_error(error) == kind
 
 
 def test_parameters_are_told_flat_and_without_secrets() -> None:

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from labcarbon_collect import pseudonyms as module
-from labcarbon_collect.identity import Refused
-from labcarbon_collect.processes.consumers import Who
-from labcarbon_collect.pseudonyms import DROP, HASH, KEEP, PSEUDONYM, UserNames, own_names, user_names
+from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.processes.consumers import ConsumerResolver
+from labcarbon_collect.pseudonyms import DROP, HASH, KEEP, PSEUDONYM, UserNames, safe_user_names, user_names
 
 from tests.collector.processes import Collector, shell, wait_for
 from tests.fakes import labcarbon_server as fakes
@@ -35,12 +35,12 @@ def no_setting_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 def test_the_three_ways_to_tell_a_name() -> None:
-    assert UserNames().told("ana") == "ana"
-    assert DROPPED.told("ana") == "-"
+    assert UserNames().public_name("ana") == "ana"
+    assert DROPPED.public_name("ana") == "-"
     digest = hmac.new(KEY.encode(), b"labcarbon user\0ana", hashlib.sha256).hexdigest()
-    assert HASHED.told("ana") == f"u-{digest[:12]}"
-    assert HASHED.told("ana") != HASHED.told("ben")
-    assert UserNames(HASH, b"x" * 32).told("ana") != HASHED.told("ana"), "another lab, another pseudonym"
+    assert HASHED.public_name("ana") == f"u-{digest[:12]}"
+    assert HASHED.public_name("ana") != HASHED.public_name("ben")
+    assert UserNames(HASH, b"x" * 32).public_name("ana") != HASHED.public_name("ana"), "another lab, another pseudonym"
     assert KEY not in repr(HASHED)
 
 
@@ -60,10 +60,10 @@ NAMES = st.text(string.ascii_lowercase + string.digits + "_", min_size=3, max_si
 )
 def test_a_name_disappears_from_every_text_and_others_home_folders_as_well(name: str, before: str, after: str) -> None:
     facts = {"name": f"{before}{name}{after}", "params": {name: [f"{before}{name}"], "d": f"/home/{name}x/y"}, "n": 1}
-    told = json.dumps(HASHED.without(facts, name))
+    told = json.dumps(HASHED.mask(facts, name))
     assert not re.search(rf"(?<![A-Za-z0-9_]){name}(?![A-Za-z0-9_])", told.replace('"name"', "").replace('"params"', ""))
     assert f"{name}x" not in told
-    assert UserNames().without(facts, name) == facts
+    assert UserNames().mask(facts, name) == facts
 
 
 @pytest.mark.parametrize(
@@ -87,14 +87,14 @@ def test_the_machines_word_holds_where_the_environment_says_nothing(no_setting_o
     key.chmod(0o600)
     assert user_names({}) == HASHED
     key.chmod(0o644)
-    with pytest.raises(Refused, match="chmod 600"):
+    with pytest.raises(ConfigurationError, match="chmod 600"):
         user_names({})
 
 
 def test_a_persons_own_command_drops_what_it_cannot_tell_rightly() -> None:
-    assert own_names({"LABCARBON_USERS": "hash"}).mode == DROP
-    assert own_names({"LABCARBON_USERS": "hsah"}).mode == DROP
-    assert own_names({"LABCARBON_USERS": "hash", "LABCARBON_USERS_KEY": KEY}) == HASHED
+    assert safe_user_names({"LABCARBON_USERS": "hash"}).mode == DROP
+    assert safe_user_names({"LABCARBON_USERS": "hsah"}).mode == DROP
+    assert safe_user_names({"LABCARBON_USERS": "hash", "LABCARBON_USERS_KEY": KEY}) == HASHED
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def told_names(server: fakes.FakeServer) -> set[str]:
 @pytest.mark.parametrize("logged_in", [True, False])
 @pytest.mark.parametrize("mode", ["hash", "drop"])
 def test_no_name_reaches_server_or_spool(node: Collector, server: fakes.FakeServer, mode: str, logged_in: bool) -> None:
-    name = module.own_name()
+    name = module.current_user_name()
     node.settings.update(LABCARBON_USERS=mode, LABCARBON_USERS_KEY=KEY)
     if logged_in:
         node.log_in(server.url)
@@ -148,7 +148,7 @@ def test_no_name_reaches_server_or_spool(node: Collector, server: fakes.FakeServ
     wait_for(lambda: server.sent("PATCH", "runs/"))
     assert node.stop() == 0
     names = told_names(server)
-    expected = HASHED.told(name) if mode == "hash" else "-"
+    expected = HASHED.public_name(name) if mode == "hash" else "-"
     assert expected in names
     assert all(PSEUDONYM.fullmatch(each) if mode == "hash" else each == "-" for each in names)
     (put,) = server.sent("PUT", "runs/")
@@ -176,7 +176,7 @@ def test_without_a_daemon_the_machines_setting_holds(node: Collector, server: fa
     assert {request.body["user"] for request in server.sent("PUT", "runs/")} == {"-"}
     node.settings["LABCARBON_USERS"] = "keep"
     assert node.call("run", "--", "true").returncode == 0
-    assert {request.body["user"] for request in server.sent("PUT", "runs/")} == {"-", module.own_name()}
+    assert {request.body["user"] for request in server.sent("PUT", "runs/")} == {"-", module.current_user_name()}
 
 
 def test_the_daemon_names_the_user_whom_the_kernel_names(node: Collector, server: fakes.FakeServer) -> None:
@@ -186,14 +186,14 @@ def test_the_daemon_names_the_user_whom_the_kernel_names(node: Collector, server
     facts = {"user": "somebody-else", "name": "n", "started_at": "2026-01-01T00:00:00Z", "command": [], "params": {}}
     node.ask({"op": "register", "run": RUN, "pid": process.pid, "facts": facts})
     wait_for(lambda: server.sent("PUT", "runs/"))
-    assert server.sent("PUT", "runs/")[0].body["user"] == module.own_name()
+    assert server.sent("PUT", "runs/")[0].body["user"] == module.current_user_name()
 
 
 def test_a_command_named_after_its_user_does_not_tell_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "pwd", SimpleNamespace(getpwuid=lambda uid: SimpleNamespace(pw_name="anabelle")))
     tree = ProcTree(tmp_path / "proc")
     tree.put(50, comm="anabelle-job", uid=1000)
-    who = Who(str(tree.root), cluster="hpc", users=HASHED, now_ticks=lambda: 0)
+    who = ConsumerResolver(str(tree.root), cluster="hpc", users=HASHED, now_ticks=lambda: 0)
     who.snapshot()
-    told = HASHED.told("anabelle")
+    told = HASHED.public_name("anabelle")
     assert who.consumer_of(50) == f"proc:{told}/{told}-job"

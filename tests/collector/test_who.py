@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labcarbon_collect.processes.consumers import RegistrationRefused, Who
-from labcarbon_collect.processes.cpu_accounting import CpuTally
+from labcarbon_collect.processes.consumers import ConsumerResolver, RegistrationRefused
+from labcarbon_collect.processes.cpu_accounting import CpuAccount
 from labcarbon_collect.processes.cpu_time import tick_us
 from labcarbon_collect.processes.procfs import parse_stat
 
@@ -34,7 +34,7 @@ def tree(tmp_path):
 
 @pytest.fixture
 def who(tree):
-    made = Who(str(tree.root), cluster="hpc", now_ticks=lambda: 0)
+    made = ConsumerResolver(str(tree.root), cluster="hpc", now_ticks=lambda: 0)
     made.snapshot()
     return made
 
@@ -166,7 +166,7 @@ def test_a_program_that_changes_user_and_name_is_looked_at_again(tree, who):
 
 def test_time_is_counted_from_the_first_look_and_survives_the_process(tree):
     tree.put(50, cpu=1000, uid=0, comm="a")
-    who = Who(str(tree.root), now_ticks=lambda: 0)
+    who = ConsumerResolver(str(tree.root), now_ticks=lambda: 0)
     who.snapshot()
     assert ticks(who, "proc:root/a") == 0
     tree.put(50, cpu=1300)
@@ -248,7 +248,7 @@ def test_an_orphan_reaped_by_init_does_not_make_init_busy(tree, who):
 
 
 def test_a_process_that_comes_into_sight_late_brings_no_past(tree):
-    who = Who(str(tree.root), now_ticks=lambda: 100_000)
+    who = ConsumerResolver(str(tree.root), now_ticks=lambda: 100_000)
     who.snapshot()
     tree.put(50, uid=0, comm="old", start=500, cpu=70_000)
     who.snapshot()
@@ -310,7 +310,7 @@ def test_time_never_falls_and_nothing_is_counted_twice(tmp_path_factory, steps):
     tree = ProcTree(tmp_path_factory.mktemp("proc"))
     tree.put(1, ppid=0, comm="init", uid=0, start=1)
     tree.put(50, start=2)
-    who = Who(str(tree.root), now_ticks=lambda: 0)
+    who = ConsumerResolver(str(tree.root), now_ticks=lambda: 0)
     who.snapshot()
     who.register(RUN, 50, 1000)
     alive, worked, clock, before = {50: (1, 0)}, 0, 10, {}
@@ -346,7 +346,7 @@ def test_time_never_falls_and_nothing_is_counted_twice(tmp_path_factory, steps):
 
 
 def test_prepaid_time_is_used_up_once():
-    tally = CpuTally()
+    tally = CpuAccount()
     tally.add("run:a", 10)
     tally.at_least("run:a", 25)
     tally.add("run:a", 10)

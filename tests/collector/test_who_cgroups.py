@@ -9,8 +9,8 @@ import csv
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.processes.cgroups import cluster_name, consumer_of_cgroup
-from labcarbon_collect.processes.consumers import Who
+from labcarbon_collect.processes.cgroups import cgroup_consumer, cluster_name
+from labcarbon_collect.processes.consumers import ConsumerResolver
 from labcarbon_collect.pseudonyms import DROP, HASH, UserNames
 
 from tests.fakes.proc_tree import ProcTree
@@ -28,7 +28,7 @@ with Path(__file__).with_name("cgroup_paths.csv").open(encoding="utf-8", newline
 @pytest.mark.parametrize("made_by", RECORDED)
 def test_consumer_by_cgroup(made_by, tmp_path):
     text, key = RECORDED[made_by]
-    assert consumer_of_cgroup(text, "hpc", str(tmp_path), user_of=NAMES.__getitem__) == key
+    assert cgroup_consumer(text, "hpc", str(tmp_path), user_of=NAMES.__getitem__) == key
 
 
 def test_the_table_is_long_enough_to_mean_something():
@@ -42,7 +42,7 @@ def test_what_a_user_names_is_never_what_root_names(made_by, tmp_path):
     honest = {key for name, (_, key) in RECORDED.items() if not name.startswith("HOSTILE") and key}
     ours = {f"container:{name}/" for name in NAMES.values()}
     text, _ = RECORDED[made_by]
-    key = consumer_of_cgroup(text, "hpc", str(tmp_path), user_of=NAMES.__getitem__)
+    key = cgroup_consumer(text, "hpc", str(tmp_path), user_of=NAMES.__getitem__)
     assert key not in honest or any(key.startswith(own) for own in ours)
 
 
@@ -50,29 +50,29 @@ def test_a_pods_namespace_and_name_come_from_the_kubelets_log_folders(tmp_path):
     (tmp_path / f"vision_train-7_{UID}").mkdir()
     (tmp_path / "other_pod_00000000-0000-0000-0000-000000000000").mkdir()
     (tmp_path / "lost+found").mkdir()
-    assert consumer_of_cgroup(POD, "hpc", str(tmp_path)) == "pod:hpc/vision/train-7"
+    assert cgroup_consumer(POD, "hpc", str(tmp_path)) == "pod:hpc/vision/train-7"
 
 
 def test_a_static_pods_names_are_found_by_its_hash(tmp_path):
     (tmp_path / ("kube-system_etcd-n1_" + "ab" * 16)).mkdir()
     path = f"0::/kubepods/burstable/pod{'ab' * 16}/{ID}"
-    assert consumer_of_cgroup(path, "hpc", str(tmp_path)) == "pod:hpc/kube-system/etcd-n1"
+    assert cgroup_consumer(path, "hpc", str(tmp_path)) == "pod:hpc/kube-system/etcd-n1"
 
 
 def test_without_readable_log_folders_a_pod_is_its_uid(tmp_path):
-    assert consumer_of_cgroup(POD, "hpc", str(tmp_path / "none")) == f"pod:hpc/-/{UID}"
+    assert cgroup_consumer(POD, "hpc", str(tmp_path / "none")) == f"pod:hpc/-/{UID}"
     (tmp_path / "file").write_text("")
-    assert consumer_of_cgroup(POD, "hpc", str(tmp_path / "file")) == f"pod:hpc/-/{UID}"
+    assert cgroup_consumer(POD, "hpc", str(tmp_path / "file")) == f"pod:hpc/-/{UID}"
 
 
 @pytest.mark.parametrize("users", [UserNames(HASH, b"k" * 32), UserNames(DROP)])
 def test_names_that_may_be_peoples_follow_the_setting_and_the_namespace_stays(tmp_path, users):
     (tmp_path / f"vision_jupyter-ana_{UID}").mkdir()
-    told = users.told("ana")
-    assert consumer_of_cgroup(POD, "hpc", str(tmp_path), users=users) == f"pod:hpc/vision/{UID}"
-    rootless = consumer_of_cgroup(ROOTLESS, "hpc", str(tmp_path), users=users, user_of=NAMES.__getitem__)
+    told = users.public_name("ana")
+    assert cgroup_consumer(POD, "hpc", str(tmp_path), users=users) == f"pod:hpc/vision/{UID}"
+    rootless = cgroup_consumer(ROOTLESS, "hpc", str(tmp_path), users=users, user_of=NAMES.__getitem__)
     assert rootless == f"container:{told}/{ID}"
-    assert consumer_of_cgroup("0::/lxc.payload.ana", "hpc", str(tmp_path), users=users) == f"container:{told}"
+    assert cgroup_consumer("0::/lxc.payload.ana", "hpc", str(tmp_path), users=users) == f"container:{told}"
 
 
 def test_a_process_in_a_pod_is_the_pods_whoever_it_runs_as(tmp_path):
@@ -80,7 +80,7 @@ def test_a_process_in_a_pod_is_the_pods_whoever_it_runs_as(tmp_path):
     tree = ProcTree(tmp_path / "proc")
     tree.put(50, uid=0, cgroup=POD)
     tree.put(51, ppid=50, uid=4_000_000, cgroup=POD + "/child")
-    who = Who(str(tree.root), cluster="hpc", pod_logs=str(tmp_path), now_ticks=lambda: 0)
+    who = ConsumerResolver(str(tree.root), cluster="hpc", pod_logs=str(tmp_path), now_ticks=lambda: 0)
     who.snapshot()
     assert {who.consumer_of(50), who.consumer_of(51)} == {"pod:hpc/vision/train-7"}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from labcarbon_collect.doctor import meters
-from labcarbon_collect.processes.consumers import RegistrationRefused, Who
+from labcarbon_collect.processes.consumers import ConsumerResolver, RegistrationRefused
 
 from tests.collector.users import ALICE, BOB, DAEMON, SHELL_SPIN, running, unprivileged
 
@@ -35,7 +35,7 @@ def cpu_us(who, key):
 
 
 def test_a_real_tree_of_processes_is_followed_and_its_time_told():
-    who = Who(cluster="here")
+    who = ConsumerResolver(cluster="here")
     who.snapshot()
     with running("sh", "-c", f"read go; {sys.executable} -c '{SPIN.format(seconds=0.2)}' & wait; read stop") as child:
         who.register(RUN, child.pid, os.getuid())
@@ -47,7 +47,7 @@ def test_a_real_tree_of_processes_is_followed_and_its_time_told():
 
 
 def test_children_too_short_to_be_seen_are_counted_by_who_waited():
-    who = Who(cluster="here")
+    who = ConsumerResolver(cluster="here")
     who.snapshot()
     with running("sh", "-c", f"read go; {sys.executable} -c '{SPIN.format(seconds=0.1)}'; echo done; read stop") as child:
         who.register(RUN, child.pid, os.getuid())
@@ -63,9 +63,9 @@ def test_a_look_is_cheap_and_reads_no_environment():
         "import sys\n"
         "opened = []\n"
         "sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == 'open' else None)\n"
-        "from labcarbon_collect.processes.consumers import Who\n"
+        "from labcarbon_collect.processes.consumers import ConsumerResolver\n"
         "import os\n"
-        "who = Who()\n"
+        "who = ConsumerResolver()\n"
         "for _ in range(4): who.snapshot()\n"
         "who.register('r', os.getpid(), os.getuid())\n"
         "who.consumer_of(1)\n"
@@ -78,7 +78,7 @@ def test_a_look_is_cheap_and_reads_no_environment():
 
 
 def test_registration_is_for_ones_own_processes():
-    who = Who(cluster="here")
+    who = ConsumerResolver(cluster="here")
     with running("sleep", "30") as child:
         with pytest.raises(RegistrationRefused, match="belongs to another user"):
             who.register(RUN, child.pid, os.getuid() + 1)
@@ -89,13 +89,13 @@ def test_registration_is_for_ones_own_processes():
 def test_a_process_of_another_user_cannot_be_registered_by_us():
     """Process 1 is root's (or hidden): an ordinary user cannot have it; nor can Alice, asking while we are root."""
     with pytest.raises(RegistrationRefused):
-        Who(cluster="here").register(RUN, 1, os.getuid() or ALICE)
+        ConsumerResolver(cluster="here").register(RUN, 1, os.getuid() or ALICE)
 
 
 def daemons_work(answer, wait, alice, bob):
     """What the daemon does, without any right over the two users."""
     assert os.getresuid() == (DAEMON, DAEMON, DAEMON)
-    who = Who(cluster="here")
+    who = ConsumerResolver(cluster="here")
     who.snapshot()
     who.register("run-of-alice", alice, ALICE)
     for run, pid, uid in (("run-of-bob", alice, BOB), ("run-of-alice", bob, ALICE)):
@@ -148,7 +148,7 @@ def daemons_work_in_the_dark(answer, wait, folder, alice):
     if not (folder / "self").exists():
         answer("no mount")
         return
-    who = Who(str(folder), cluster="here")
+    who = ConsumerResolver(str(folder), cluster="here")
     who.snapshot()
     answer(who.consumer_of(alice), meters.hidepid_check(str(folder)).state)
     try:

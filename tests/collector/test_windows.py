@@ -6,7 +6,15 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from labcarbon_collect.energy.windows import HOUR_US, Anchor, Settled, Window, WindowBuilder, last_cut, next_cut
+from labcarbon_collect.energy.windows import (
+    HOUR_US,
+    Anchor,
+    ClosedWindows,
+    Window,
+    WindowBuilder,
+    last_boundary,
+    next_boundary,
+)
 from labcarbon_collect.sources.base import FLAG_RECOVERED, Gap, Reading
 
 from tests.collector.readings import GPU, MINUTE, SECOND, T0, check, reading, total_mj
@@ -26,7 +34,7 @@ class Disk:
     gaps: list[Gap] = field(default_factory=list)
     anchor: Anchor | None = None
 
-    def store(self, settled: Settled) -> None:
+    def store(self, settled: ClosedWindows) -> None:
         self.windows.extend(settled.windows)
         self.gaps.extend(settled.gaps)
         self.anchor = settled.anchor or self.anchor
@@ -143,8 +151,8 @@ def test_who_was_there_while_nobody_looked_is_unknown_unless_alone() -> None:
 @given(st.integers(0, 10**16), st.integers(10, 300))
 def test_cuts_are_on_the_grid_or_the_hour(wall_us: int, grid_s: int) -> None:
     grid_us = grid_s * SECOND
-    cut = next_cut(wall_us, grid_us)
-    assert cut > wall_us >= last_cut(wall_us, grid_us)
+    cut = next_boundary(wall_us, grid_us)
+    assert cut > wall_us >= last_boundary(wall_us, grid_us)
     assert cut % grid_us == 0 or cut % HOUR_US == 0
     assert cut - wall_us <= grid_us
 

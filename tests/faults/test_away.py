@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from django.db.models import Sum
 from labcarbon_collect.api.transport import Transport
-from labcarbon_collect.api.uploader import Pusher, PushState
+from labcarbon_collect.api.uploader import Uploader, UploadState
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.energy.windows import Window
 from labcarbon_collect.identity import boot_id
-from labcarbon_collect.monitor.monitor import Station
-from labcarbon_collect.sources.poller import Meters
-from labcarbon_collect.spool.capacity import Room
+from labcarbon_collect.monitor.monitor import NodeMonitor
+from labcarbon_collect.sources.poller import SourcePoller
+from labcarbon_collect.spool.capacity import SpoolCapacity
 from labcarbon_collect.spool.store import MAX_BATCH, Spool
 
 from apps.accounts.services.labs import issue_node_token
@@ -69,19 +69,19 @@ class Collector:
     node: Node
     machine: Machine
     rng: random.Random
-    state: PushState = field(default_factory=lambda: PushState(ok=True, at_us=0))
+    state: UploadState = field(default_factory=lambda: UploadState(ok=True, at_us=0))
     push_at_s: float = 0.0
-    states: list[PushState] = field(default_factory=list)
+    states: list[UploadState] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.spool = Spool(self.home, check=True)
-        self.station = Station(
-            spool=self.spool, room=Room(self.spool), meters=Meters([("machine", MachineSource(self.machine, cpu=False))],
+        self.station = NodeMonitor(
+            spool=self.spool, room=SpoolCapacity(self.spool), meters=SourcePoller([("machine", MachineSource(self.machine, cpu=False))],
             now=self.machine.now), who=FakeWho(self.machine), boot=boot_id(), grid_us=GRID_S * SECOND_US,
             now=self.machine.now, busy_us=lambda: 0,
         )  # fmt: skip
         self.transport = Transport(self.url, self.token, deadline_s=20.0)
-        self.pusher = Pusher(
+        self.pusher = Uploader(
             self.spool, self.transport, node=str(self.node.uuid), boot=boot_id(), interval_us=GRID_S * SECOND_US,
             now=self.machine.now, random_unit=lambda: self.rng.random() * SHARE_OF_JITTER,
         )  # fmt: skip
@@ -167,7 +167,7 @@ def test_an_hour_away_loses_nothing_and_doubles_nothing(collector: Collector, li
     assert not QuarantinedWindow.objects.exists()
     run_until_idle(worker="test")
     assert LedgerEntry.objects.aggregate(sum=Sum("energy_mj"))["sum"] == drawn_mj, SEED
-    tally = collector.spool.tally()
+    tally = collector.spool.result_totals()
     assert sum(energy_mj for _, energy_mj in tally.values()) == drawn_mj, (SEED, tally)
     assert tally["duplicate"][0] > 0, "the reply that was cut after the commit came to nothing"
 
@@ -175,7 +175,7 @@ def test_an_hour_away_loses_nothing_and_doubles_nothing(collector: Collector, li
 def test_what_is_live_goes_first(collector: Collector, live_server: object) -> None:
     gate = Gate(str(getattr(live_server, "url")), now_s=collector.now_s)  # noqa: B009
     collector.push_at_s = float("inf")
-    collector.state = PushState(ok=False, at_us=0)
+    collector.state = UploadState(ok=False, at_us=0)
     while collector.spool.depth().rows <= MAX_BATCH + 50:
         collector.machine.step(GRID_S, gpu_mj=1_000_000)
         collector.station.poll(with_processes=True)
@@ -214,7 +214,7 @@ def test_requests_delivered_one_to_five_times_in_any_order(
     devices, spool = [GPU, f"gpu:GPU-{uuid.UUID(int=seed)}"], Spool(tmp_path)
     transport = Transport(f"http://127.0.0.1:{port}", token, deadline_s=20)
     clock = Clock(10**12, now_us())
-    pusher = Pusher(spool, transport, node=str(node.uuid), boot=boot_id(), interval_us=SECOND_US, now=lambda: clock)
+    pusher = Uploader(spool, transport, node=str(node.uuid), boot=boot_id(), interval_us=SECOND_US, now=lambda: clock)
     begun_us, sent_mj, windows = clock.wall_us - 7200 * SECOND_US, defaultdict(int), 0
     with standing(gate, port):
         for seq in itertools.count():

@@ -17,17 +17,17 @@ from urllib.parse import urlsplit
 
 from labcarbon_collect import __version__
 
-MAX_REPLY_BYTES = 1 << 20
+MAX_RESPONSE_BYTES = 1 << 20
 MAX_RETRY_AFTER_S = 3600
 CONNECT_TIMEOUT_S = 10.0
 DEADLINE_S = 30.0
 
 
-class BadAddress(Exception):
+class InvalidUrlError(Exception):
     """The server's address cannot be used; the text says why and what would do."""
 
 
-class Unreachable(Exception):
+class ServerUnavailable(Exception):
     """No answer came. ``sent`` tells whether any byte of the request can have reached the server."""
 
     def __init__(self, why: str, *, sent: bool) -> None:
@@ -36,7 +36,7 @@ class Unreachable(Exception):
 
 
 @dataclass(frozen=True)
-class Reply:
+class Response:
     """An answer: status, the JSON body (None when it was none), seconds to wait if it said so."""
 
     status: int
@@ -86,7 +86,7 @@ class Transport:
         token: Optional[str] = None,
         *,
         deadline_s: float = DEADLINE_S,
-        most_bytes: int = MAX_REPLY_BYTES,
+        most_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         """``deadline_s`` bounds a whole request, however slowly the answer trickles; ``most_bytes`` a reply.
 
@@ -94,13 +94,13 @@ class Transport:
         """
         parts = urlsplit(url.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadAddress(f"{url!r} is no server address: give one like https://labcarbon.example.org")
+            raise InvalidUrlError(f"{url!r} is no server address: give one like https://labcarbon.example.org")
         if parts.username or parts.query or parts.fragment:
-            raise BadAddress(
+            raise InvalidUrlError(
                 "the server address must not hold a user name, a query or a fragment: scheme, host and path only"
             )
         if parts.scheme == "http" and not is_loopback(parts.hostname):
-            raise BadAddress(
+            raise InvalidUrlError(
                 f"{parts.hostname} would be reached by http, where anyone on the way can read the token: use "
                 f"https://{parts.netloc}{parts.path}"
             )
@@ -117,13 +117,13 @@ class Transport:
             self._connection.close()
             self._connection = None
 
-    def call(self, method: str, path: str, body: Optional[Mapping[str, Any]] = None) -> Reply:
+    def call(self, method: str, path: str, body: Optional[Mapping[str, Any]] = None) -> Response:
         """One request to ``/api/v1/<path>``. Redirects are not followed. Raises Unreachable."""
         payload, headers = self._prepare(body)
         fresh = self._connection is None
         try:
             return self._attempt(method, path, payload, headers)
-        except Unreachable as error:
+        except ServerUnavailable as error:
             # A kept connection that the server closed meanwhile: one new attempt, if nothing was processed twice by it.
             # Every request of ours may be repeated (PUT, PATCH, GET, and ingest by window identity); codes may not.
             if fresh or "code" in (body or {}) or isinstance(error.__cause__, (TimeoutError, socket.timeout)):
@@ -143,7 +143,7 @@ class Transport:
             headers["Content-Encoding"] = "gzip"
         return payload, headers
 
-    def _attempt(self, method: str, path: str, payload: Optional[bytes], headers: Mapping[str, str]) -> Reply:
+    def _attempt(self, method: str, path: str, payload: Optional[bytes], headers: Mapping[str, str]) -> Response:
         connection = self._connect()
         alarm = threading.Timer(self._deadline_s, _cut, (connection.sock,))
         alarm.daemon = True
@@ -151,14 +151,14 @@ class Transport:
             alarm.start()
         except RuntimeError as error:  # in a thread that is still at it when the interpreter ends
             self.close()
-            raise Unreachable("this Python starts no thread when it ends", sent=False) from error
+            raise ServerUnavailable("this Python starts no thread when it ends", sent=False) from error
         try:
             connection.request(method, f"{self._path}/api/v1/{path}", payload, dict(headers))
             return self._receive(connection.getresponse())
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.close()
             why = str(error) or type(error).__name__
-            raise Unreachable(f"{self.url}: {why}", sent=True) from error
+            raise ServerUnavailable(f"{self.url}: {why}", sent=True) from error
         finally:
             alarm.cancel()
 
@@ -176,11 +176,11 @@ class Transport:
                 connection.connect()
             except OSError as error:
                 connection.close()
-                raise Unreachable(f"{self.url}: {_explain(error)}", sent=False) from error
+                raise ServerUnavailable(f"{self.url}: {_explain(error)}", sent=False) from error
             self._connection = connection
         return self._connection
 
-    def _receive(self, response: http.client.HTTPResponse) -> Reply:
+    def _receive(self, response: http.client.HTTPResponse) -> Response:
         """Read at most ``most_bytes``; a longer reply is no reply of ours."""
         content = response.read(self._most_bytes + 1)
         if len(content) > self._most_bytes:
@@ -190,7 +190,7 @@ class Transport:
             raise ValueError("the reply was cut off")
         if response.will_close:
             self.close()
-        return Reply(
+        return Response(
             status=response.status,
             body=_json(content),
             retry_after_s=retry_after(response.getheader("Retry-After"), now_s=time.time()),

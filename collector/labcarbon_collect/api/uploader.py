@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Mapping, Optional
 
 from labcarbon_collect.api.backoff import full_jitter
-from labcarbon_collect.api.transport import MAX_RETRY_AFTER_S, Reply, Transport, Unreachable
-from labcarbon_collect.api.wire import BadReply, decode_results, encode_batch, server_time
+from labcarbon_collect.api.transport import MAX_RETRY_AFTER_S, Response, ServerUnavailable, Transport
+from labcarbon_collect.api.wire import InvalidResponse, decode_results, encode_batch, server_time
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.spool.runs import LINEAGE
 from labcarbon_collect.spool.store import MAX_BATCH, Spool
@@ -20,7 +20,7 @@ SKEW_US = 5_000_000
 
 
 @dataclass(frozen=True)
-class PushState:
+class UploadState:
     """What the last attempt came to. ``error`` is empty after a success."""
 
     ok: bool
@@ -32,7 +32,7 @@ class PushState:
     skew_us: Optional[int] = None  # our wall clock minus the server's, to within the round trip
 
 
-class Pusher:
+class Uploader:
     """Pushes one node's spool. Lives in the push thread."""
 
     def __init__(
@@ -55,13 +55,13 @@ class Pusher:
         self._failures = 0
         self._limit = MAX_BATCH
 
-    def push(self) -> PushState:
+    def push(self) -> UploadState:
         """Send one batch and carry out the answers. Never raises for what a network or a server can do."""
         clock = self._now()
         live_from_us = clock.wall_us - LIVE_INTERVALS * self._interval_us
         batch = self._spool.begin(live_from_us=live_from_us, limit=self._limit)
         if batch is None:
-            return PushState(ok=True, at_us=clock.wall_us)
+            return UploadState(ok=True, at_us=clock.wall_us)
         body = encode_batch(
             batch=str(uuid.uuid4()), sent_at_us=clock.wall_us, node=self._node, boot=self._boot,
             monotonic_us=clock.monotonic_us,
@@ -69,15 +69,15 @@ class Pusher:
         )  # fmt: skip
         try:
             reply = self._transport.call("POST", "ingest/", body)
-        except Unreachable as error:
+        except ServerUnavailable as error:
             if not error.sent:
-                self._spool.never_left(batch)
+                self._spool.mark_unsent(batch)
             return self._failed(str(error), None)
         if reply.status != 200:
             return self._refused(reply)
         try:
             results = decode_results(reply.body, expected=len(batch.ids))
-        except BadReply as error:
+        except InvalidResponse as error:
             return self._failed(f"{self._transport.url}: {error}; all kept", None)
         self._spool.end(batch, results, now_us=self._now().wall_us)
         return self._succeeded(reply, results, clock)
@@ -86,14 +86,14 @@ class Pusher:
         depth = self._spool.depth()
         return {**self._health(), "spool": {"rows": depth.rows, "bytes": depth.bytes, "dead": depth.dead}}
 
-    def _succeeded(self, reply: Reply, results: Any, sent: Clock) -> PushState:
+    def _succeeded(self, reply: Response, results: Any, sent: Clock) -> UploadState:
         done = self._now()
         kept = sum(1 for result, _ in results if result == "retry")
         stored = len(results) - kept
         self._failures = 0 if stored else self._failures + 1
         self._limit = min(MAX_BATCH, self._limit * 2)
         theirs = server_time(reply.body)
-        return PushState(
+        return UploadState(
             ok=True,
             at_us=done.wall_us,
             windows=stored,
@@ -104,7 +104,7 @@ class Pusher:
             skew_us=None if theirs is None else (sent.wall_us + done.wall_us) // 2 - theirs,
         )
 
-    def _refused(self, reply: Reply) -> PushState:
+    def _refused(self, reply: Response) -> UploadState:
         """A whole-batch answer: everything is kept."""
         url = self._transport.url
         if 300 <= reply.status < 400:
@@ -120,12 +120,12 @@ class Pusher:
             self._limit = max(1, self._limit // 2)
         return self._failed(f"{why}; all kept", reply.retry_after_s)
 
-    def _failed(self, why: str, retry_after_s: Optional[int]) -> PushState:
+    def _failed(self, why: str, retry_after_s: Optional[int]) -> UploadState:
         self._failures += 1
         wait_s = self._delay_s()
         if retry_after_s is not None:
             wait_s = max(wait_s, min(retry_after_s, MAX_RETRY_AFTER_S))
-        return PushState(ok=False, at_us=self._now().wall_us, error=why, wait_s=wait_s)
+        return UploadState(ok=False, at_us=self._now().wall_us, error=why, wait_s=wait_s)
 
     def _delay_s(self) -> float:
         return full_jitter(self._failures, random_unit=self._random_unit)
@@ -135,11 +135,11 @@ def fetch_config(spool: Spool, transport: Transport) -> Optional[str]:
     """Fetch ``GET config/`` and keep it in the spool; returns what went wrong, or None."""
     try:
         reply = transport.call("GET", "config/")
-    except Unreachable as error:
+    except ServerUnavailable as error:
         return str(error)
     if reply.status != 200 or not isinstance(reply.body, dict):
         return f"{transport.url} answered {reply.status} to GET config/ ({reply.message})"
-    spool.remember("config", json.dumps(reply.body))
+    spool.set_value("config", json.dumps(reply.body))
     return None
 
 
@@ -148,19 +148,19 @@ def forward_runs(spool: Spool, transport: Transport) -> Optional[str]:
 
     A message that the server refuses for good (4xx other than 401, 403, 408, 429) is dropped: it would block the rest.
     """
-    for message, run, verb, body in spool.runs.outbox():
+    for message, run, verb, body in spool.runs.pending_messages():
         try:
             reply = transport.call(verb, "artifacts/" if verb == LINEAGE else f"runs/{run}/", body)
-        except Unreachable as error:
+        except ServerUnavailable as error:
             return str(error)
         if 200 <= reply.status < 300:
             warning = reply.body.get("warning") if isinstance(reply.body, dict) else None
             if warning:
-                spool.remember(f"warning:{run}", str(warning)[:500])
-            spool.runs.forwarded(message)
+                spool.set_value(f"warning:{run}", str(warning)[:500])
+            spool.runs.remove_message(message)
         elif reply.status in (401, 403, 408, 426, 429) or not 400 <= reply.status < 500:
             return f"{transport.url} answered {reply.status} to {verb} runs/ ({reply.message})"
         else:
-            spool.runs.forwarded(message)
+            spool.runs.remove_message(message)
             return f"{transport.url} refused the facts of run {run}: {reply.message}"
     return None

@@ -11,7 +11,7 @@ SCHEMA = "1.0"
 _RESULTS = ("accepted", "duplicate", "quarantined", "rejected", "retry")
 
 
-class BadReply(Exception):
+class InvalidResponse(Exception):
     """The server's answer is not what the contract says."""
 
 
@@ -84,7 +84,7 @@ def decode_results(reply: Any, *, expected: int) -> List[Tuple[str, str]]:
     """
     results = reply.get("results") if isinstance(reply, dict) else None
     if not isinstance(results, list) or len(results) != expected:
-        raise BadReply(f"the reply does not answer each of the {expected} windows sent")
+        raise InvalidResponse(f"the reply does not answer each of the {expected} windows sent")
     answers = []
     for item in results:
         parts = item if isinstance(item, list) else []

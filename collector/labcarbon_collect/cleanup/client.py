@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 from urllib.parse import urlsplit
 
 from labcarbon_collect.api.backoff import full_jitter
-from labcarbon_collect.api.transport import MAX_RETRY_AFTER_S, Reply, Transport, Unreachable
+from labcarbon_collect.api.transport import MAX_RETRY_AFTER_S, Response, ServerUnavailable, Transport
 from labcarbon_collect.config import is_uuid
 from labcarbon_collect.runs.preflight_text import plain
 
@@ -134,13 +134,13 @@ class PlanServer:
         if reply.status != 200 or not isinstance(reply.body, dict) or "changed" not in reply.body:
             raise NotAnswered(_refusal(self.url, reply))
 
-    def _patiently(self, method: str, path: str, body: Optional[Mapping[str, Any]]) -> Reply:
+    def _patiently(self, method: str, path: str, body: Optional[Mapping[str, Any]]) -> Response:
         why = ""
         for failures in range(1, MAX_TRIES + 1):
             wait_s = full_jitter(failures)
             try:
                 reply = self._transport.call(method, path, body)
-            except Unreachable as error:
+            except ServerUnavailable as error:
                 why = plain(error, MAX_WORD)
             else:
                 if reply.status not in _PASSING:
@@ -153,7 +153,7 @@ class PlanServer:
         raise NotAnswered(why)
 
 
-def _refusal(url: str, reply: Reply) -> str:
+def _refusal(url: str, reply: Response) -> str:
     said = plain(reply.message, MAX_WORD)
     if 300 <= reply.status < 400:
         return f"{url} redirects to {plain(reply.location, 200)}; we do not follow: set LABCARBON_URL to the right address"

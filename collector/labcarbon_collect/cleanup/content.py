@@ -14,7 +14,7 @@ from typing import Callable, Generator, Iterator, List, Tuple
 
 from labcarbon_collect.cleanup.open_files import nobody_writes
 from labcarbon_collect.cleanup.safe_paths import Stays, lies, mount_of, on_disk, open_file, open_folder, what
-from labcarbon_collect.files.sequential_reader import Once
+from labcarbon_collect.files.sequential_reader import SequentialReader
 from labcarbon_collect.lc1 import manifest_hash
 
 FILE, FOLDER = "file", "folder"
@@ -285,7 +285,7 @@ def _as_listed(opened: int, name: str, file: File) -> os.stat_result:
 
 def _blocks(opened: int, name: str, about: os.stat_result) -> Iterator[memoryview]:
     """What an open file holds, block by block, up to its size in ``about``; of one that grew, a bit more. Raises Stays."""
-    once, view = Once(opened, about), memoryview(bytearray(min(_BLOCK, about.st_size + 1)))
+    once, view = SequentialReader(opened, about), memoryview(bytearray(min(_BLOCK, about.st_size + 1)))
     left = about.st_size
     try:
         while left >= 0 and (count := once.read_into(view)):

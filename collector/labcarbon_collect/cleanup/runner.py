@@ -13,7 +13,7 @@ from labcarbon_collect.cleanup.restore import bring_back, restore_all, to_restor
 from labcarbon_collect.cleanup.session import Said, Work, amount
 from labcarbon_collect.cleanup.trash import TRASH
 from labcarbon_collect.cleanup.trash_items import move_all, to_move
-from labcarbon_collect.errors import Failed
+from labcarbon_collect.errors import CommandError
 from labcarbon_collect.locks import AlreadyRunning
 from labcarbon_collect.runs.preflight_text import plain
 
@@ -57,9 +57,9 @@ def carry_out_plan(work: Work, asked: Asked, *, begins: Callable[[int], None], e
     except NotAnswered as error:
         away = str(error)
     except (ValueError, AlreadyRunning) as error:
-        raise Failed(str(error)) from error
+        raise CommandError(str(error)) from error
     except OSError as error:
-        raise Failed(f"{error}; what was done stands in {work.journal.path}, the same command goes on") from error
+        raise CommandError(f"{error}; what was done stands in {work.journal.path}, the same command goes on") from error
     return _sum_up(work, asked, away)
 
 
@@ -116,13 +116,13 @@ def _confirm(work: Work, asked: Asked, lines: List[Line]) -> None:
     if work.is_dry or asked.is_sure or not lines:
         return
     if not sys.stdin.isatty():
-        raise Failed("nothing was done: there is no terminal to ask on; say --yes to go on without being asked")
+        raise CommandError("nothing was done: there is no terminal to ask on; say --yes to go on without being asked")
     try:
         said = input("Go on? [y/N] ")
     except EOFError:
         said = ""
     if said.strip().lower() not in ("y", "yes"):
-        raise Failed("nothing was done")
+        raise CommandError("nothing was done")
 
 
 def _sum_up(work: Work, asked: Asked, away: str) -> int:

@@ -16,17 +16,17 @@ import time
 from pathlib import Path
 from typing import List, Mapping
 
-from labcarbon_collect.api.transport import BadAddress, Transport
+from labcarbon_collect.api.transport import InvalidUrlError, Transport
 from labcarbon_collect.cleanup.client import REPLY_BYTES, NotAnswered, Plan, PlanServer, plan_named
 from labcarbon_collect.cleanup.journal import Journal
 from labcarbon_collect.cleanup.runner import Asked, carry_out_plan, settled
 from labcarbon_collect.cleanup.session import Work
 from labcarbon_collect.commands import thread_count
-from labcarbon_collect.config import Login, client_sockets, collector_home, is_uuid, user_login
-from labcarbon_collect.errors import Failed
-from labcarbon_collect.identity import Refused, node_identity
-from labcarbon_collect.ipc.client import Client, NoDaemon
-from labcarbon_collect.locks import AlreadyRunning, take_plans
+from labcarbon_collect.config import Login, client_sockets, collector_home, is_uuid, read_login
+from labcarbon_collect.errors import CommandError
+from labcarbon_collect.identity import ConfigurationError, node_identity
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable
+from labcarbon_collect.locks import AlreadyRunning, lock_cleanup
 from labcarbon_collect.progress import Progress
 from labcarbon_collect.runs.preflight_text import plain
 
@@ -43,11 +43,11 @@ def nodes_here(home: Path, environ: Mapping[str, str]) -> List[str]:
         return found
     try:
         client = Client(client_sockets(environ), timeout_s=_PATIENCE_S)
-    except NoDaemon:
+    except DaemonUnavailable:
         return found
     try:
         node = client.call({"op": "status"}, timeout_s=_PATIENCE_S).get("node")
-    except NoDaemon:
+    except DaemonUnavailable:
         node = ""
     finally:
         client.close()
@@ -71,27 +71,27 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask before it begins")
 
 
-def carry_out(options: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     try:
         login = _login()
         home = collector_home(os.environ)
         nodes = nodes_here(home, os.environ)
-        named = plan_named(options.plan, login.url)
+        named = plan_named(args.plan, login.url)
         transport = Transport(login.url, login.token, deadline_s=_DEADLINE_S, most_bytes=REPLY_BYTES)
         server = PlanServer(transport, named, say=_say)
         plan = server.ask()
         _may(plan, nodes)
-        lock = take_plans(plan.node)
+        lock = lock_cleanup(plan.node)
         journal = Journal(home / "plans", plan.uuid)
-    except (Refused, BadAddress, ValueError, NotAnswered, AlreadyRunning, OSError) as error:
-        raise Failed(str(error)) from error
+    except (ConfigurationError, InvalidUrlError, ValueError, NotAnswered, AlreadyRunning, OSError) as error:
+        raise CommandError(str(error)) from error
     try:
         progress = _Read()
-        threads = options.threads or len(os.sched_getaffinity(0))
+        threads = args.threads or len(os.sched_getaffinity(0))
         work = Work(
-            server, plan, journal, by=_who(login), now=_now_us, hashed=progress, is_dry=options.dry_run, threads=threads
+            server, plan, journal, by=_who(login), now=_now_us, hashed=progress, is_dry=args.dry_run, threads=threads
         )
-        asked = Asked(restore=options.restore, is_empty=options.empty, is_sure=options.yes)
+        asked = Asked(restore=args.restore, is_empty=args.empty, is_sure=args.yes)
         return carry_out_plan(settled(work), asked, begins=progress.begins, ends=progress.ends)
     finally:
         transport.close()
@@ -111,11 +111,11 @@ class _Read:
 
     def __call__(self, size: int) -> None:
         self._read += size
-        self._progress.show(self._read, min(1.0, self._read / max(1, self._whole)))
+        self._progress.update(self._read, min(1.0, self._read / max(1, self._whole)))
 
     def ends(self) -> None:
         """Nothing more is read."""
-        self._progress.show(self._read, 1.0, last=True)
+        self._progress.update(self._read, 1.0, last=True)
 
 
 def _may(plan: Plan, nodes: List[str]) -> None:
@@ -129,9 +129,11 @@ def _may(plan: Plan, nodes: List[str]) -> None:
 
 
 def _login() -> Login:
-    login = user_login(os.environ)
+    login = read_login(os.environ)
     if login is None:
-        raise Refused("nobody is logged in here, and a machine's own token carries out no plan: labcarbon-collect login URL")
+        raise ConfigurationError(
+            "nobody is logged in here, and a machine's own token carries out no plan: labcarbon-collect login URL"
+        )
     return login
 
 

@@ -19,12 +19,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
-def carry_out(options: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     sources.load()
     for module in ("meter_checks", "machine_checks", "server_checks"):
         importlib.import_module(f"labcarbon_collect.{module}")
     answers = run_checks()
-    if options.json:
+    if args.json:
         print(json.dumps([asdict(check) for check in answers], indent=2))
     else:
         print("\n".join(_lines(answers)))

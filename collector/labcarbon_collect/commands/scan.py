@@ -32,10 +32,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tell-again", action="store_true", help="tell the server also what it was told already")
 
 
-def carry_out(options: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     from labcarbon_collect.scan.runner import scan  # what it needs, no other command does
 
-    return scan(options)
+    return scan(args)
 
 
 def _rate(text: str) -> float:

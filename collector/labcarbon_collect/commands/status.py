@@ -9,9 +9,9 @@ import time
 from typing import Any, Dict, Iterator, Mapping
 
 from labcarbon_collect.config import client_sockets
-from labcarbon_collect.errors import Failed
-from labcarbon_collect.ipc.client import Client, NoDaemon, error_text
-from labcarbon_collect.totals import MJ_PER_KWH, three_digits
+from labcarbon_collect.errors import CommandError
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
+from labcarbon_collect.totals import MJ_PER_KWH, format_significant
 
 _TIMEOUT_S = 5.0
 _SKEW_SHOWN_US = 5_000_000
@@ -21,9 +21,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
-def carry_out(options: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     status = daemon_status()
-    if options.json:
+    if args.json:
         print(json.dumps(status, indent=2, sort_keys=True))
     else:
         print("\n".join(lines(status, now_us=time.time_ns() // 1000)))
@@ -36,11 +36,11 @@ def daemon_status() -> Dict[str, Any]:
         client = Client(client_sockets(os.environ), timeout_s=_TIMEOUT_S)
         answer = client.call({"op": "status"}, timeout_s=_TIMEOUT_S)
         client.close()
-    except NoDaemon as error:
-        raise Failed(str(error)) from error
-    wrong = error_text(answer)
+    except DaemonUnavailable as error:
+        raise CommandError(str(error)) from error
+    wrong = response_error(answer)
     if wrong:
-        raise Failed(wrong)
+        raise CommandError(wrong)
     return {**answer, "socket": str(client.path)}
 
 
@@ -60,7 +60,7 @@ def lines(status: Mapping[str, Any], *, now_us: int) -> Iterator[str]:
     spool, answered = status["spool"], status["answered"]
     yield f"spool     {spool['rows']} windows waiting, {spool['bytes'] // 1024} KiB, {spool['dead']} refused for good"
     for result, total in sorted(answered.items()):
-        yield f"server    {result}: {total['windows']} windows, {three_digits(total['energy_mj'] / MJ_PER_KWH)} kWh"
+        yield f"server    {result}: {total['windows']} windows, {format_significant(total['energy_mj'] / MJ_PER_KWH)} kWh"
     push = status["push"]
     yield f"push      last success {_ago(push['at_us'], now_us)}" + (f"; {push['error']}" if push["error"] else "")
     if status["skew_us"] is not None:

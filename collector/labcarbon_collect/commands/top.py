@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
 from labcarbon_collect.config import client_sockets
-from labcarbon_collect.errors import Failed
-from labcarbon_collect.ipc.client import Client, NoDaemon, error_text
-from labcarbon_collect.totals import three_digits
+from labcarbon_collect.errors import CommandError
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
+from labcarbon_collect.totals import format_significant
 
 MJ_PER_WH = 3_600_000
 UNKNOWN_VALUE = "–"
@@ -79,7 +79,7 @@ def _watts(power_mw: Optional[int]) -> str:
 
 
 def _energy(energy_mj: Optional[int]) -> str:
-    return f"{UNKNOWN_VALUE} Wh" if energy_mj is None else f"{three_digits(energy_mj / MJ_PER_WH)} Wh"
+    return f"{UNKNOWN_VALUE} Wh" if energy_mj is None else f"{format_significant(energy_mj / MJ_PER_WH)} Wh"
 
 
 def _clock(moment_us: int) -> str:
@@ -132,16 +132,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one picture for programs")
 
 
-def carry_out(options: argparse.Namespace) -> int:
-    if options.json:
+def run(args: argparse.Namespace) -> int:
+    if args.json:
         print(json.dumps(as_json(_ask(), now_us=_now_us()), indent=2))
-    elif options.once or not _is_terminal():
+    elif args.once or not _is_terminal():
         width = shutil.get_terminal_size((_PLAIN_WIDTH, 24)).columns if sys.stdout.isatty() else _PLAIN_WIDTH
         print("\n".join(lines(_ask(), width=width, now_us=_now_us())))
     else:
         _ask()  # a machine without a daemon is told in one line, not on another screen
         with _screen():
-            _watch(options.interval)
+            _watch(args.interval)
     return 0
 
 
@@ -164,7 +164,7 @@ def _picture(paint: Paint) -> List[str]:
     size = shutil.get_terminal_size((_PLAIN_WIDTH, 24))
     try:
         text = list(lines(_ask(), width=size.columns, now_us=_now_us(), paint=paint))
-    except Failed as failed:
+    except CommandError as failed:
         text = list(lines({"devices": [], "interval_s": "?", "full": str(failed)}, width=size.columns, now_us=_now_us()))
     return page(text, size.lines)
 
@@ -205,11 +205,11 @@ def _ask() -> Dict[str, Any]:
             answer = client.call({"op": "top"}, timeout_s=_TIMEOUT_S)
         finally:
             client.close()
-    except NoDaemon as error:
-        raise Failed(str(error)) from error
-    wrong = error_text(answer)
+    except DaemonUnavailable as error:
+        raise CommandError(str(error)) from error
+    wrong = response_error(answer)
     if wrong:
-        raise Failed(f"the daemon does not tell what goes on: {wrong}")
+        raise CommandError(f"the daemon does not tell what goes on: {wrong}")
     return answer
 
 

@@ -10,28 +10,28 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from labcarbon_collect import __version__, locks
-from labcarbon_collect.api.upload_thread import PushThread
+from labcarbon_collect.api.upload_thread import UploadThread
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.config import collector_home, daemon_socket
-from labcarbon_collect.daemon.job_registry import Jobs
-from labcarbon_collect.daemon.run_registry import Runs
+from labcarbon_collect.daemon.job_registry import JobRegistry
+from labcarbon_collect.daemon.run_registry import RunRegistry
 from labcarbon_collect.daemon.systemd import notify
-from labcarbon_collect.daemon.top_response import live_answer
-from labcarbon_collect.energy.attribution import Who
-from labcarbon_collect.energy.windows import last_cut
-from labcarbon_collect.errors import Denied
+from labcarbon_collect.daemon.top_response import top_response
+from labcarbon_collect.energy.attribution import ConsumerLookup
+from labcarbon_collect.energy.windows import last_boundary
+from labcarbon_collect.errors import RequestError
 from labcarbon_collect.identity import Node, boot_id, node_identity, read_clock
 from labcarbon_collect.ipc.server import SocketServer
-from labcarbon_collect.monitor.monitor import POLL_US, Station
+from labcarbon_collect.monitor.monitor import POLL_US, NodeMonitor
 from labcarbon_collect.processes.cpu_time import busy_us
-from labcarbon_collect.pseudonyms import NAMES_KEPT, UserNames, name_of
+from labcarbon_collect.pseudonyms import KEEP_NAMES, UserNames, name_of
 from labcarbon_collect.slurm.watcher import open_watch
 from labcarbon_collect.sources.base import Reading
 from labcarbon_collect.sources.cpu_model import modelled_idle_mw
-from labcarbon_collect.sources.poller import open_meters
-from labcarbon_collect.spool.capacity import DEFAULT_MAX_BYTES, Room, keep_acknowledged, recover_acknowledged
-from labcarbon_collect.spool.pseudonymise import settle_names
-from labcarbon_collect.spool.schema import FILE, SpoolFull, is_damage, set_aside
+from labcarbon_collect.sources.poller import open_sources
+from labcarbon_collect.spool.capacity import DEFAULT_MAX_BYTES, SpoolCapacity, recover_acknowledged, save_acknowledged
+from labcarbon_collect.spool.pseudonymise import pseudonymise_spool
+from labcarbon_collect.spool.schema import FILE, SpoolFull, is_corrupt, set_aside
 from labcarbon_collect.spool.store import Spool
 
 PROCESSES_EVERY_US = 5_000_000
@@ -40,14 +40,14 @@ _LAST_PUSH_S = 3.0  # for what was closed by stopping
 
 
 @dataclass(frozen=True)
-class Settings:
+class DaemonSettings:
     """How the daemon was started."""
 
     interval_s: int = 60
     push: bool = True
     until_idle: bool = False  # end when the runs registered here have ended (``run --local``)
     record: Optional[Callable[[Reading], None]] = None
-    users: UserNames = NAMES_KEPT  # how people are named to the server
+    users: UserNames = KEEP_NAMES  # how people are named to the server
 
 
 class Daemon:
@@ -56,9 +56,9 @@ class Daemon:
     def __init__(
         self,
         environ: Mapping[str, str],
-        settings: Settings,
+        settings: DaemonSettings,
         *,
-        who: Who,
+        who: ConsumerLookup,
         now: Callable[[], Clock] = read_clock,
         say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
     ) -> None:
@@ -68,7 +68,7 @@ class Daemon:
         self.node: Node = node_identity(self.home, environ)
         self._locks = [locks.take(self.node.uuid)]
         if settings.push and not environ.get("LABCARBON_NODE_ID"):
-            self._locks.append(locks.take_machine())
+            self._locks.append(locks.lock_machine())
         self.boot = boot_id()
         self.notes: List[str] = []  # what was set aside or recovered at the start
         if self.node.set_aside:
@@ -79,7 +79,7 @@ class Daemon:
         self._stopping = False
         self._looked_us = self._orphans_us = -PROCESSES_EVERY_US
         self._cut_us = 0
-        self._push: Optional[PushThread] = None
+        self._push: Optional[UploadThread] = None
         self._had_runs = False
         self._grid_us = settings.interval_s * 1_000_000
         self._open()
@@ -105,7 +105,7 @@ class Daemon:
         """One poll, with the process lists when they are due: each 5 s, and at each cut of the grid."""
         clock = self._now()
         due = clock.monotonic_us - self._looked_us >= PROCESSES_EVERY_US
-        cut_us = last_cut(clock.wall_us, self._grid_us)
+        cut_us = last_boundary(clock.wall_us, self._grid_us)
         with_processes = due or cut_us != self._cut_us
         if with_processes:
             self._looked_us, self._cut_us = clock.monotonic_us, cut_us
@@ -115,7 +115,7 @@ class Daemon:
             self._kick()
         if clock.monotonic_us - self._orphans_us >= _ORPHANS_EVERY_US:
             self._orphans_us = clock.monotonic_us
-            self.runs.close_orphans()
+            self.runs.end_orphans()
         if self._push is not None and self._push.damaged:
             raise sqlite3.DatabaseError("database disk image is malformed (seen by the push thread)")
         self._had_runs = self._had_runs or bool(self.runs.active)
@@ -160,7 +160,7 @@ class Daemon:
             ],
             "windows_closed": self.station.windows_closed,
             "spool": {"rows": depth.rows, "dead": depth.dead, "bytes": depth.bytes, "oldest_us": depth.oldest_us},
-            "answered": {k: {"windows": n, "energy_mj": mj} for k, (n, mj) in self._spool.tally().items()},
+            "answered": {k: {"windows": n, "energy_mj": mj} for k, (n, mj) in self._spool.result_totals().items()},
             "push": {
                 "ok": bool(push and push.state.ok), "error": push.state.error if push else "this daemon does not push",
                 "at_us": push.last_success_us if push else None,
@@ -177,7 +177,7 @@ class Daemon:
         aside = set_aside(self.home / FILE) if condemned else None
         self._spool = Spool(self.home, check=True)
         aside = aside or self._spool.set_aside
-        renamed = settle_names(self._spool, self._settings.users)
+        renamed = pseudonymise_spool(self._spool, self._settings.users)
         if renamed:
             self._note(f"{renamed} rows of the spool held user names; they are now told by {self._settings.users.mode}")
         # An empty spool beside a list of acknowledged readings was lost in whatever way: the counters go on from there.
@@ -187,25 +187,25 @@ class Daemon:
         elif found:
             self._note(f"the spool was gone; {found} devices go on from their counters")
         max_bytes = int(self._environ.get("LABCARBON_SPOOL_MAX_MB", "0")) << 20 or DEFAULT_MAX_BYTES
-        meters = open_meters(self.node.uuid, self._environ, now=self._now, last=self._spool.anchors)
-        self.station = Station(
-            spool=self._spool, room=Room(self._spool, max_bytes=max_bytes), meters=meters, who=self._who, boot=self.boot,
+        meters = open_sources(self.node.uuid, self._environ, now=self._now, last=self._spool.anchors)
+        self.station = NodeMonitor(
+            spool=self._spool, room=SpoolCapacity(self._spool, max_bytes=max_bytes), meters=meters, who=self._who, boot=self.boot,
             grid_us=self._grid_us, now=self._now, busy_us=busy_us,
             idle_mw=modelled_idle_mw(self.node.uuid), on_reading=self._settings.record,
         )  # fmt: skip
-        self.runs = Runs(self.station, now=self._now, config=self._config)
+        self.runs = RunRegistry(self.station, now=self._now, config=self._config)
         names = self._settings.users
         watch = open_watch(self._spool, self._environ, node=self.node.uuid, meters=meters, names=names)
         watch = watch if self._settings.push else None
-        self.jobs = Jobs(self.station, now=self._now, config=self._config, watch=watch)
+        self.jobs = JobRegistry(self.station, now=self._now, config=self._config, watch=watch)
         self._push = None
         self.station.poll(with_processes=True)  # the first anchors are on disk before anybody relies on us
-        keep_acknowledged(self._spool)
+        save_acknowledged(self._spool)
 
     def _begin_pushing(self) -> None:
         if not self._settings.push:
             return
-        self._push = PushThread(
+        self._push = UploadThread(
             home=self.home, environ=self._environ, node=self.node.uuid, boot=self.boot, interval_us=self._grid_us,
             now=self._now, health=self._health, device_facts=self._device_facts,
         )  # fmt: skip
@@ -213,7 +213,7 @@ class Daemon:
 
     def _heal(self, error: sqlite3.DatabaseError) -> None:
         """Go on with a new spool when this one broke under us; anything else is not ours to hide."""
-        if not is_damage(error):
+        if not is_corrupt(error):
             raise error
         if self._push is not None:
             self._push.stop()
@@ -230,14 +230,14 @@ class Daemon:
         try:
             return self._carry_out(request, uid)
         except SpoolFull as error:
-            raise Denied("full", f"the collector's disk is full: {error}", f"free space in {self.home}") from error
+            raise RequestError("full", f"the collector's disk is full: {error}", f"free space in {self.home}") from error
 
     def _carry_out(self, request: Mapping[str, Any], uid: int) -> Dict[str, Any]:
         operation = request.get("op")
         if operation == "status":
             return self.status()
         if operation == "top":
-            return live_answer(self.station, self.runs, self._settings.users, uid, self._settings.interval_s)
+            return top_response(self.station, self.runs, self._settings.users, uid, self._settings.interval_s)
         if operation == "register":
             facts = request.get("facts")
             self.runs.register(uid=uid, run=request.get("run"), pid=request.get("pid"))
@@ -257,7 +257,7 @@ class Daemon:
             answer = self.runs.end(
                 uid=uid, run=request.get("run"), children_cpu_us=request.get("children_cpu_us", 0),
                 facts=self._own(request.get("facts"), uid), closing=request.get("closing"),
-                goes_on=request.get("goes_on") is True,
+                process_continues=request.get("goes_on") is True,
             )  # fmt: skip
             self._kick()
             return answer
@@ -272,7 +272,7 @@ class Daemon:
         if operation == "heard":
             return self.runs.heard(uid=uid, run=request.get("run"), reachable=bool(self._push and self._push.state.ok))
         known = "register, so_far, end, tell, heard, job, top or status"
-        raise Denied("bad_request", f"unknown op {str(operation)[:40]!r}", known)
+        raise RequestError("bad_request", f"unknown op {str(operation)[:40]!r}", known)
 
     def _own(self, facts: object, uid: int) -> object:
         """Run facts as the server is to get them: of this node and this user, whatever the client believes."""

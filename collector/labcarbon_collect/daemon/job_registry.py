@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Mapping, Optional
 
 from labcarbon_collect.clock import Clock
-from labcarbon_collect.daemon.run_registry import closing_figures
-from labcarbon_collect.errors import Denied
-from labcarbon_collect.monitor.monitor import Station
+from labcarbon_collect.daemon.run_registry import energy_figures
+from labcarbon_collect.errors import RequestError
+from labcarbon_collect.monitor.monitor import NodeMonitor
 from labcarbon_collect.slurm.jobs import SCHEDULER
 from labcarbon_collect.slurm.watcher import JobWatch
 
 _FORGET_EVERY_US = 3600 * 1_000_000
 
 
-class Jobs:
+class JobRegistry:
     """Knows which jobs work here, by the process lists of the station."""
 
     def __init__(
         self,
-        station: Station,
+        station: NodeMonitor,
         *,
         now: Callable[[], Clock],
         config: Callable[[], Optional[Mapping[str, Any]]],
@@ -37,7 +37,7 @@ class Jobs:
         for key, uid in alive.items():
             self._uids[key] = uid or self._uids.get(key, 0)
             if key not in self._idle_base_mj:
-                self._idle_base_mj[key] = self._station.idle_so_far()
+                self._idle_base_mj[key] = self._station.total_idle_mj()
         clock = self._now()
         if clock.monotonic_us - self._forgotten_us >= _FORGET_EVERY_US:
             self._forgotten_us = clock.monotonic_us
@@ -84,6 +84,6 @@ class Jobs:
             for device, energy_mj in part.items():
                 by_device[device] = by_device.get(device, 0) + energy_mj
         if (not by_device and key not in self._uids) or (uid != 0 and uid != self._uids.get(key)):
-            raise Denied("unknown_job", f"no job {str(job)[:80]} of yours has worked here")
+            raise RequestError("unknown_job", f"no job {str(job)[:80]} of yours has worked here")
         base = self._idle_base_mj.get(key)
-        return closing_figures(self._station, by_device, base, self._config())
+        return energy_figures(self._station, by_device, base, self._config())

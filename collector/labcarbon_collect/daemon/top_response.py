@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from labcarbon_collect.daemon.run_registry import Runs
-from labcarbon_collect.monitor.live import is_mine
-from labcarbon_collect.monitor.monitor import Station
+from labcarbon_collect.daemon.run_registry import RunRegistry
+from labcarbon_collect.monitor.live import is_own_consumer
+from labcarbon_collect.monitor.monitor import NodeMonitor
 from labcarbon_collect.pseudonyms import DROP, UserNames, name_of
 
 MAX_DEVICES = 256
 
 
-def live_answer(station: Station, runs: Runs, users: UserNames, uid: int, interval_s: int) -> Dict[str, Any]:
+def top_response(station: NodeMonitor, runs: RunRegistry, users: UserNames, uid: int, interval_s: int) -> Dict[str, Any]:
     """Per device: power in mW, use in ‰, memory in MiB, mJ since the window began (UTC µs), and the caller's rows.
 
     What is not known is null. Nothing is polled for it: however often it is asked, the meters are read once a second.
     """
-    name = "" if users.mode == DROP else users.told(name_of(uid))
+    name = "" if users.mode == DROP else users.public_name(name_of(uid))
 
     def mine(consumer: str) -> bool:
-        return is_mine(consumer, uid, name=name, owner_of=runs.owner_of, uids=station.who.uids_of)
+        return is_own_consumer(consumer, uid, name=name, owner_of=runs.owner_of, uids=station.who.uids_of)
 
     devices = []
     for key, info in sorted(station.meters.devices.items())[:MAX_DEVICES]:

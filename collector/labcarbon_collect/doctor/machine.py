@@ -11,7 +11,7 @@ from typing import Optional
 
 from labcarbon_collect.config import collector_home, data_dir
 from labcarbon_collect.doctor.base import Check, register_check
-from labcarbon_collect.identity import Refused, node_identity
+from labcarbon_collect.identity import ConfigurationError, node_identity
 from labcarbon_collect.sources.base import SourceAbsent
 from labcarbon_collect.sources.cpu_model import CpuModel
 from labcarbon_collect.spool.capacity import DEFAULT_MAX_BYTES
@@ -81,7 +81,7 @@ def data() -> Check:
     try:
         home = collector_home(os.environ)
         node = node_identity(home, os.environ)
-    except Refused as refused:
+    except ConfigurationError as refused:
         return Check("data", "bad", "the data folder cannot be used as it is", str(refused))
     except OSError as error:
         return Check(

@@ -7,12 +7,12 @@ import time
 from typing import Any, Dict, Optional
 from urllib.parse import urlsplit
 
-from labcarbon_collect.api.transport import BadAddress, Transport, Unreachable, is_loopback
-from labcarbon_collect.config import Login, client_sockets, collector_home, data_dir, enrolment, user_login
+from labcarbon_collect.api.transport import InvalidUrlError, ServerUnavailable, Transport, is_loopback
+from labcarbon_collect.config import Login, client_sockets, collector_home, data_dir, enrolment, read_login
 from labcarbon_collect.doctor.base import Check, register_check
 from labcarbon_collect.doctor.machine import foreign_owner
-from labcarbon_collect.identity import Refused, node_identity
-from labcarbon_collect.ipc.client import Client, NoDaemon
+from labcarbon_collect.identity import ConfigurationError, node_identity
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 from labcarbon_collect.pseudonyms import HASH, KEEP, user_names
 
 _SKEW_S = 5.0
@@ -25,7 +25,7 @@ def daemon() -> Check:
         client = Client(client_sockets(os.environ), timeout_s=2.0)
         status = client.call({"op": "status"}, timeout_s=3.0)
         client.close()
-    except NoDaemon as error:
+    except DaemonUnavailable as error:
         return Check(
             "daemon", "warn", str(error), "labcarbon-collect daemon  (or: systemctl enable --now labcarbon-collect)"
         )
@@ -43,7 +43,7 @@ def users() -> Check:
     told = str((_status() or {}).get("users") or "")
     try:
         mode, _, fingerprint = (told or user_names(os.environ).stamp).partition(" ")
-    except Refused as refused:
+    except ConfigurationError as refused:
         return Check("users", "bad", "how people are to be named cannot be carried out", str(refused))
     by = ", says the daemon" if told else ""
     if mode == HASH:
@@ -60,7 +60,7 @@ def enrolled() -> Check:
         return Check("enrolment", "ok", f"enrolled in lab {status.get('lab')} at {status.get('url')}, says the daemon")
     try:
         login = _node_login()
-    except (Refused, OSError) as error:
+    except (ConfigurationError, OSError) as error:
         return Check("enrolment", "bad", "the node's token is refused", str(error))
     if login is None:
         return Check(
@@ -73,8 +73,8 @@ def enrolled() -> Check:
 def logged_in() -> Check:
     """Is a person logged in here?"""
     try:
-        login = user_login(os.environ)
-    except Refused as refused:
+        login = read_login(os.environ)
+    except ConfigurationError as refused:
         return Check("login", "bad", "your token is refused", str(refused))
     if login is None:
         what = "you are not logged in: runs are registered under your system user"
@@ -86,8 +86,8 @@ def logged_in() -> Check:
 def server() -> Check:
     """Does the server answer, over a connection that may carry a token?"""
     try:
-        login = _node_login() or user_login(os.environ)
-    except (Refused, OSError) as error:
+        login = _node_login() or read_login(os.environ)
+    except (ConfigurationError, OSError) as error:
         return Check("server", "bad", "no token can be used", str(error))
     url = login.url if login else os.environ.get("LABCARBON_URL") or str((_status() or {}).get("url") or "")
     if not url:
@@ -97,9 +97,9 @@ def server() -> Check:
         transport = Transport(url, login.token if login else None, deadline_s=10.0)
         reply = transport.call("GET", "config/")
         transport.close()
-    except BadAddress as error:
+    except InvalidUrlError as error:
         return Check("server", "bad", str(error), "export LABCARBON_URL=https://…")
-    except Unreachable as error:
+    except ServerUnavailable as error:
         return Check("server", "bad", str(error), f"curl -v {url}/")
     if reply.status == 401 and login is not None:
         return Check("server", "bad", f"{url} refuses the token: {reply.message}", f"labcarbon-collect enrol {url}")
@@ -124,7 +124,7 @@ def _status() -> Optional[Dict[str, Any]]:
         client = Client(client_sockets(os.environ), timeout_s=2.0)
         status = client.call({"op": "status"}, timeout_s=3.0)
         client.close()
-    except NoDaemon:
+    except DaemonUnavailable:
         return None
     return status
 

@@ -10,7 +10,7 @@ from labcarbon_collect.sources.base import ProcessUse
 NANOJOULE_PER_MJ = 1_000_000  # milliwatt × microsecond = nanojoule
 
 
-class Who(Protocol):
+class ConsumerLookup(Protocol):
     """Knows the processes of this machine and which consumer each belongs to."""
 
     def snapshot(self) -> None:

@@ -30,7 +30,7 @@ def idle_bin(window: Window) -> Optional[int]:
     return window.energy_mj * _MW_PER_MJ_PER_US // duration_us // BIN_MW
 
 
-def percentile_mw(bins: Sequence[Tuple[int, int]], per_cent: int = 5) -> Optional[int]:
+def percentile_mw(bins: Sequence[Tuple[int, int]], percent: int = 5) -> Optional[int]:
     """The percentile of ``(bin, count)`` in mW (the middle of its bin); None where there are too few. Pure."""
     total = sum(count for _, count in bins)
     if total < ENOUGH:
@@ -38,7 +38,7 @@ def percentile_mw(bins: Sequence[Tuple[int, int]], per_cent: int = 5) -> Optiona
     seen = 0
     for index, count in sorted(bins):
         seen += count
-        if seen * 100 >= total * per_cent:
+        if seen * 100 >= total * percent:
             return index * BIN_MW + BIN_MW // 2
     return None
 
@@ -56,7 +56,7 @@ def record(database: sqlite3.Connection, windows: Sequence[Window]) -> None:
         database.execute("DELETE FROM idle WHERE device = ? AND day <= ?", (window.device, day - DAYS))
 
 
-def learnt_mw(database: sqlite3.Connection) -> Dict[str, int]:
+def estimated_mw(database: sqlite3.Connection) -> Dict[str, int]:
     """Device → idle power in mW, for the devices of which enough is known."""
     bins: Dict[str, List[Tuple[int, int]]] = {}
     for device, index, count in database.execute("SELECT device, bin, SUM(windows) FROM idle GROUP BY device, bin"):

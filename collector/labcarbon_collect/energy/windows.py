@@ -92,7 +92,7 @@ class Anchor:
 
 
 @dataclass(frozen=True)
-class Settled:
+class ClosedWindows:
     """What a reading closed: windows, gaps, and the anchor that belongs to them (one transaction)."""
 
     windows: Tuple[Window, ...] = ()
@@ -155,13 +155,13 @@ class _Open:
         return {consumer: energy_mj for consumer, energy_mj in sorted(shares.items()) if energy_mj}
 
 
-def next_cut(wall_us: int, grid_us: int) -> int:
+def next_boundary(wall_us: int, grid_us: int) -> int:
     """The first cut after ``wall_us``: the next point of the UTC grid, or the hour if that comes first."""
     hour_us = (wall_us // HOUR_US + 1) * HOUR_US
     return min((wall_us // grid_us + 1) * grid_us, hour_us)
 
 
-def last_cut(wall_us: int, grid_us: int) -> int:
+def last_boundary(wall_us: int, grid_us: int) -> int:
     """The last cut at or before ``wall_us``."""
     return max(wall_us // grid_us * grid_us, wall_us // HOUR_US * HOUR_US)
 
@@ -185,7 +185,7 @@ class WindowBuilder:
         self._open: Optional[_Open] = None
         self._weights: Mapping[str, int] = {}
 
-    def add(self, reading: Reading, weights: Mapping[str, int], *, gap_reason: str = "") -> Settled:
+    def add(self, reading: Reading, weights: Mapping[str, int], *, gap_reason: str = "") -> ClosedWindows:
         """Take a reading; ``weights`` say who used the device since the one before (integers, any scale).
 
         ``gap_reason``: why the source changed its epoch, if it said so.
@@ -196,20 +196,20 @@ class WindowBuilder:
         elif reading.epoch != self._open.last.epoch or reading.counter_mj < self._open.last.counter_mj:
             settled = self._break(reading, gap_reason)
         elif reading.monotonic_us <= self._open.last.monotonic_us:
-            return Settled()  # the same moment again: what the counter moved, the next reading will hold
+            return ClosedWindows()  # the same moment again: what the counter moved, the next reading will hold
         else:
             settled = self._continue(reading, weights)
         self._weights = weights
         return settled
 
-    def flush(self) -> Settled:
+    def flush(self) -> ClosedWindows:
         """Close the open window at its last reading (the daemon is stopping)."""
         if self._open is None or self._open.last is self._open.first:
-            return Settled()
+            return ClosedWindows()
         open_ = self._open
         window = self._close(open_, self._placed_end(open_, open_.last.wall_us))
         self._open = None
-        return Settled((window,), (), self._anchor)
+        return ClosedWindows((window,), (), self._anchor)
 
     @property
     def open_since_us(self) -> Optional[int]:
@@ -220,7 +220,7 @@ class WindowBuilder:
         """Consumer → mJ of the window still open."""
         return self._open.shares() if self._open else {}
 
-    def _begin(self, reading: Reading, weights: Mapping[str, int], gap_reason: str) -> Settled:
+    def _begin(self, reading: Reading, weights: Mapping[str, int], gap_reason: str) -> ClosedWindows:
         anchor = self._anchor
         if anchor is None:
             return self._restart(reading, reading.wall_us, 0)
@@ -247,7 +247,7 @@ class WindowBuilder:
         open_.take(reading, weights if held else {UNKNOWN: 1})
         return self._close(open_, self._placed_end(open_, reading.wall_us))
 
-    def _break(self, reading: Reading, gap_reason: str) -> Settled:
+    def _break(self, reading: Reading, gap_reason: str) -> ClosedWindows:
         """The counter restarted: close at the last good reading, declare the gap, start anew."""
         flushed = self.flush()
         assert self._anchor is not None
@@ -255,7 +255,7 @@ class WindowBuilder:
         gap = self._gap(anchor.epoch, anchor.wall_us, reading, gap_reason)
         return replace(self._restart(reading, gap.to_us, anchor.seq), windows=flushed.windows, gaps=(gap,))
 
-    def _continue(self, reading: Reading, weights: Mapping[str, int]) -> Settled:
+    def _continue(self, reading: Reading, weights: Mapping[str, int]) -> ClosedWindows:
         open_ = self._open
         assert open_ is not None
         before = open_.last
@@ -266,13 +266,13 @@ class WindowBuilder:
         stepped_us = (reading.wall_us - before.wall_us) - (reading.monotonic_us - before.monotonic_us)
         if abs(stepped_us) > STEP_US:
             return self._cut_at_step(open_, before, reading)
-        if reading.wall_us < next_cut(open_.start_us, self._grid_us):
-            return Settled()
-        cut_us = last_cut(reading.wall_us, self._grid_us)
+        if reading.wall_us < next_boundary(open_.start_us, self._grid_us):
+            return ClosedWindows()
+        cut_us = last_boundary(reading.wall_us, self._grid_us)
         on_time = reading.wall_us - cut_us <= self._tolerance_us
         return self._cut(open_, reading, cut_us if on_time else reading.wall_us)
 
-    def _cut_at_step(self, open_: _Open, before: Reading, reading: Reading) -> Settled:
+    def _cut_at_step(self, open_: _Open, before: Reading, reading: Reading) -> ClosedWindows:
         """The wall clock jumped: end the window on the old time line, begin the next on the new one."""
         elapsed_us = reading.monotonic_us - before.monotonic_us
         end_us = self._placed_end(open_, max(before.wall_us, open_.start_us) + elapsed_us)
@@ -280,16 +280,16 @@ class WindowBuilder:
         start_us = end_us if 0 < back_us <= HOLD_US else reading.wall_us
         return self._cut(open_, reading, end_us, start_us)
 
-    def _cut(self, open_: _Open, reading: Reading, end_us: int, start_us: Optional[int] = None) -> Settled:
+    def _cut(self, open_: _Open, reading: Reading, end_us: int, start_us: Optional[int] = None) -> ClosedWindows:
         window = self._close(open_, end_us)
         settled = self._restart(reading, end_us if start_us is None else start_us, window.seq + 1)
         return replace(settled, windows=(window,))
 
-    def _restart(self, reading: Reading, start_us: int, seq: int) -> Settled:
+    def _restart(self, reading: Reading, start_us: int, seq: int) -> ClosedWindows:
         self._open = _Open(start_us, reading, reading)
         sole = self._anchor.sole if self._anchor and self._anchor.epoch == reading.epoch else None
         self._anchor = self._anchor_at(reading, start_us, seq, sole)
-        return Settled(anchor=self._anchor)
+        return ClosedWindows(anchor=self._anchor)
 
     def _close(self, open_: _Open, end_us: int) -> Window:
         shares = open_.shares()

@@ -12,7 +12,7 @@ Found = TypeVar("Found")
 _LOOK_S = 0.1
 
 
-class OutOfBudget(Exception):
+class BudgetExceeded(Exception):
     """Time, or a number of files or bytes, ran out; the text says which."""
 
 
@@ -36,10 +36,10 @@ class Budget:
     def check(self) -> None:
         """Raise OutOfBudget when the time is over."""
         if self._now() >= self._ends_s:
-            raise OutOfBudget(f"it took longer than {self.seconds:g} s")
+            raise BudgetExceeded(f"it took longer than {self.seconds:g} s")
 
 
-class Looking(Generic[Found]):
+class Deadline(Generic[Found]):
     """Something looked at in a thread of its own, since a file system may hang; what is not there in time is None."""
 
     def __init__(self, what: str, look: Callable[[], Found]) -> None:
@@ -66,7 +66,7 @@ class Looking(Generic[Found]):
     def _run(self) -> None:
         try:
             self.found = self._look()
-        except OutOfBudget as spent:
+        except BudgetExceeded as spent:
             self.why = str(spent)
         except OSError as error:
             self.why = error.strerror or type(error).__name__
@@ -74,7 +74,7 @@ class Looking(Generic[Found]):
             self.why = type(error).__name__
 
 
-def open_plain(path: Any) -> int:
+def open_regular_file(path: Any) -> int:
     """Open a plain file for reading; never waits for the other end of a pipe. Raises OSError for anything else."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -83,10 +83,10 @@ def open_plain(path: Any) -> int:
     return descriptor
 
 
-def read_plain(path: Any, most_bytes: int) -> bytes:
+def read_regular_file(path: Any, most_bytes: int) -> bytes:
     """A plain file's content. Raises OSError, and OutOfBudget when it is larger than ``most_bytes``."""
-    with os.fdopen(open_plain(path), "rb") as file:
+    with os.fdopen(open_regular_file(path), "rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
-        raise OutOfBudget(f"a file is larger than {most_bytes} bytes")
+        raise BudgetExceeded(f"a file is larger than {most_bytes} bytes")
     return content

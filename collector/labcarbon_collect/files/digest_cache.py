@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS normal (content BLOB PRIMARY KEY, lines BLOB NOT NULL
 _INT64 = 1 << 63
 
 
-class Elsewhere(Protocol):
+class DigestSource(Protocol):
     """Digests that something else found out."""
 
     def close(self) -> None:
@@ -35,7 +35,7 @@ class Elsewhere(Protocol):
 class DigestCache:
     """Shared by several processes; whatever is wrong with its file, it only forgets."""
 
-    def __init__(self, home: Optional[Path], elsewhere: Optional[Elsewhere] = None) -> None:
+    def __init__(self, home: Optional[Path], elsewhere: Optional[DigestSource] = None) -> None:
         """``home``: a private folder; None: nothing is remembered. ``elsewhere`` is asked where nothing is."""
         self._database = _opened(home / FILE) if home is not None else None
         self._elsewhere = elsewhere
@@ -47,7 +47,7 @@ class DigestCache:
         if self._elsewhere is not None:
             self._elsewhere.close()
 
-    def known(self, file: File) -> Optional[bytes]:
+    def lookup(self, file: File) -> Optional[bytes]:
         """The digest (32 bytes) of a file that is as it was then."""
         rows = self._ask(
             "SELECT sha256 FROM digest WHERE device=? AND inode=? AND size=? AND mtime_ns=? AND ctime_ns=?", _key(file)
@@ -56,18 +56,18 @@ class DigestCache:
             return bytes(rows[0][0])
         return self._elsewhere.digest(file) if self._elsewhere is not None else None
 
-    def keep(self, hashed: Iterable[Tuple[File, bytes]]) -> None:
+    def store(self, hashed: Iterable[Tuple[File, bytes]]) -> None:
         """Remember digests. A file changed within the last two seconds is not: it may change again within a clock tick."""
         newest_ns = time.time_ns() - _SETTLED_NS
         rows = [(*_key(file), digest) for file, digest in hashed if max(file.mtime_ns, file.ctime_ns) < newest_ns]
         self._tell("INSERT OR REPLACE INTO digest VALUES (?,?,?,?,?,?)", rows)
 
-    def lines_of(self, content: bytes) -> Optional[bytes]:
+    def lookup_lines(self, content: bytes) -> Optional[bytes]:
         """The normal form's line hashes of a source file, by its content's digest."""
         rows = self._ask("SELECT lines FROM normal WHERE content=?", (content,))
         return bytes(rows[0][0]) if rows else None
 
-    def keep_lines(self, rows: List[Tuple[bytes, bytes]]) -> None:
+    def store_lines(self, rows: List[Tuple[bytes, bytes]]) -> None:
         """Remember line hashes by content's digest."""
         self._tell("INSERT OR REPLACE INTO normal VALUES (?,?)", rows)
 

@@ -7,7 +7,7 @@ import stat
 from dataclasses import dataclass, field
 from typing import Callable, List, Optional, Sequence, Set, Tuple
 
-from labcarbon_collect.files.budget import Budget, OutOfBudget
+from labcarbon_collect.files.budget import Budget, BudgetExceeded
 from labcarbon_collect.lc1 import manifest_hash, summed
 
 MOST_FILES, _DEEPEST = 2_000_000, 64
@@ -40,17 +40,17 @@ class Manifest:
         """The sum of their sizes."""
         return sum(file.size for file in self.files)
 
-    def weak(self) -> str:
+    def weak_hash(self) -> str:
         """SHA-256 over name, size and time of change of each."""
         return summed((file.name, b"%d %d" % (file.size, file.mtime_ns)) for file in self.files)
 
-    def verified(self, digests: Sequence[bytes]) -> str:
+    def verified_hash(self, digests: Sequence[bytes]) -> str:
         """SHA-256 over name, size and content's digest of each; ``digests`` in the order of ``files``."""
         return manifest_hash((file.name, file.size, digest) for file, digest in zip(self.files, digests))
 
 
 def manifest(
-    role: str, path: str, budget: Budget, *, most_files: int = MOST_FILES, follow: Optional[Follow] = None
+    role: str, path: str, budget: Budget, *, max_files: int = MOST_FILES, follow: Optional[Follow] = None
 ) -> Manifest:
     """List a path. Hidden files, ``__pycache__``, pipes, devices and sockets are left out; times of folders do not count.
 
@@ -69,8 +69,8 @@ def manifest(
         folder, name, depth = waiting.pop()
         budget.check()
         _list(folder, name, depth, found.files, seen, waiting, budget, follow)
-        if len(found.files) > most_files:
-            raise OutOfBudget(f"it holds more than {most_files} files")
+        if len(found.files) > max_files:
+            raise BudgetExceeded(f"it holds more than {max_files} files")
     found.files.sort(key=lambda file: file.name)
     return found
 

@@ -19,7 +19,7 @@ LEAST_BYTES = 1 << 20  # a smaller file is one read, with its holes
 _ZEROS = memoryview(bytes(1 << 20))
 
 
-class Once:
+class SequentialReader:
     """Reads an open file once; ``about``: how it stood when it was opened. The descriptor stays the caller's to close."""
 
     def __init__(self, descriptor: int, about: os.stat_result) -> None:

@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from labcarbon_collect.files.budget import read_plain
+from labcarbon_collect.files.budget import read_regular_file
 from labcarbon_collect.lc1 import flat
 
 Text = Union[str, bool]
@@ -78,7 +78,7 @@ def config_params(path: str, role: str) -> Dict[str, Any]:
 
     Raises OSError when the file cannot be read, OutOfBudget when it is larger than 16 MiB.
     """
-    content = read_plain(path, _HASHED_BYTES)
+    content = read_regular_file(path, _HASHED_BYTES)
     values = _values(path, content) if len(content) <= _MOST_BYTES else None
     if values is None or not _moderate(values):
         return {f"config:{role}": hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.config import collector_home
-from labcarbon_collect.files.budget import Budget, Looking
+from labcarbon_collect.files.budget import Budget, Deadline
 from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.files.manifests import Manifest, manifest
 from labcarbon_collect.fingerprint.code import add_normal, code_of_command
@@ -17,11 +17,11 @@ from labcarbon_collect.fingerprint.environment import environment
 from labcarbon_collect.fingerprint.launchers import Launched, launched
 from labcarbon_collect.fingerprint.parameters import Words, roles, sort_words
 from labcarbon_collect.fingerprint.payload import data_part, from_scratch, start_part
-from labcarbon_collect.identity import Refused
+from labcarbon_collect.identity import ConfigurationError
 from labcarbon_collect.lc1 import VERSION, param_hash
-from labcarbon_collect.timeouts import A_WHILE_S, PATIENCE_S
+from labcarbon_collect.timeouts import PART_TIMEOUT_S, STARTUP_TIMEOUT_S
 
-AT_ONCE_BYTES, AT_ONCE_FILES, AT_ONCE_S = 64 * 1024 * 1024, 5000, 0.15 * PATIENCE_S
+AT_ONCE_BYTES, AT_ONCE_FILES, AT_ONCE_S = 64 * 1024 * 1024, 5000, 0.15 * STARTUP_TIMEOUT_S
 TRAIN = "train"
 Paths = List[Tuple[str, str]]
 
@@ -48,7 +48,7 @@ def gather(
     intent: str = TRAIN,
     sweep: str = "",
     tell_all: bool = False,
-    seconds: float = A_WHILE_S,
+    seconds: float = PART_TIMEOUT_S,
 ) -> Dict[str, Any]:
     """The wire object alone: see :func:`survey`."""
     return survey(
@@ -68,7 +68,7 @@ def survey(
     intent: str = TRAIN,
     sweep: str = "",
     tell_all: bool = False,
-    seconds: float = A_WHILE_S,
+    seconds: float = PART_TIMEOUT_S,
 ) -> Survey:
     """Look at a command before it runs, for ``seconds`` at most; what is not known by then is unknown, and said.
 
@@ -78,15 +78,15 @@ def survey(
     budget = Budget(seconds)
     found = Survey({"version": VERSION, "intent": intent, "sweep": sweep[:100]})
     what = launched(command, environ)
-    words = Looking(
+    words = Deadline(
         "parameters",
         lambda: sort_words(
             what, cwd=cwd, declared=declared_params or {}, data=declared_data or {}, start=declared_start, tell_all=tell_all
         ),
     )  # fmt: skip
     home = _home(environ)
-    code = Looking("code", lambda: code_of_command(what, cwd, environ, budget))
-    around = Looking("environment", lambda: environment(what, cwd, environ))
+    code = Deadline("code", lambda: code_of_command(what, cwd, environ, budget))
+    around = Deadline("environment", lambda: environment(what, cwd, environ))
     sorted_words = words.wait(budget)
     contents = None
     if sorted_words is None:
@@ -109,25 +109,25 @@ class _Contents:
     def __init__(self, words: Words, home: Optional[Path], budget: Budget) -> None:
         self._data, self._start = roles(words.data), roles(words.start)
         self._home = home
-        self._listed: Dict[str, Looking[List[Manifest]]] = {}
-        self._hashed: Dict[str, Looking[Optional[List[Tuple[str, str]]]]] = {}
+        self._listed: Dict[str, Deadline[List[Manifest]]] = {}
+        self._hashed: Dict[str, Deadline[Optional[List[Tuple[str, str]]]]] = {}
         for part, paths in (("data", self._data), ("start", self._start)):
             if paths:
                 self._look(part, paths, budget)
 
     def _look(self, part: str, paths: Paths, budget: Budget) -> None:
-        listed = Looking(part, lambda: [manifest(role, path, budget) for role, path in paths])
+        listed = Deadline(part, lambda: [manifest(role, path, budget) for role, path in paths])
         self._listed[part] = listed
-        self._hashed[part] = Looking(f"{part}-contents", lambda: self._hash(listed, budget))
+        self._hashed[part] = Deadline(f"{part}-contents", lambda: self._hash(listed, budget))
 
-    def _hash(self, listed: Looking[List[Manifest]], budget: Budget) -> Optional[List[Tuple[str, str]]]:
+    def _hash(self, listed: Deadline[List[Manifest]], budget: Budget) -> Optional[List[Tuple[str, str]]]:
         """Hash what is small; what is not is left to the child that takes its time."""
         manifests = listed.wait(budget)
         if manifests is None:
             return None
         cache = known_digests(self._home)
         try:
-            if not small_enough(manifests, cache, most_bytes=AT_ONCE_BYTES, most_files=AT_ONCE_FILES):
+            if not small_enough(manifests, cache, most_bytes=AT_ONCE_BYTES, max_files=AT_ONCE_FILES):
                 return None
             return verified(manifests, cache, hashed=in_time(Budget(min(AT_ONCE_S, budget.left_s))))
         except Changed:
@@ -160,7 +160,7 @@ def _tell_words(found: Survey, words: Words) -> None:
     found.notes.extend(words.notes)
 
 
-def _tell_code(found: Survey, looking: Looking[Any], home: Optional[Path], budget: Budget) -> None:
+def _tell_code(found: Survey, looking: Deadline[Any], home: Optional[Path], budget: Budget) -> None:
     code = looking.wait(budget)
     if code is None:
         found.notes.append(f"the code is unknown: {looking.why}")
@@ -171,7 +171,7 @@ def _tell_code(found: Survey, looking: Looking[Any], home: Optional[Path], budge
     found.wire.update(entry=code.entry, entry_name=code.entry_name, code=code.code)
     if code.files is None:
         return
-    normal = Looking("normal form", lambda: _normal(code, home, budget))
+    normal = Deadline("normal form", lambda: _normal(code, home, budget))
     told = normal.wait(budget)
     if told is None:
         found.notes.append(f"code that differs in comments alone is not noticed: {normal.why}")
@@ -191,7 +191,7 @@ def _home(environ: Mapping[str, str]) -> Optional[Path]:
     """Where digests are remembered; None where we may not write."""
     try:
         return collector_home(environ)
-    except (Refused, OSError):
+    except (ConfigurationError, OSError):
         return None
 
 

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.files.budget import Budget, read_plain
+from labcarbon_collect.files.budget import Budget, read_regular_file
 from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.fingerprint.git import GitState, NoGit, git_state
 from labcarbon_collect.fingerprint.imports import Closure, closure, closure_of_text, module_file
@@ -72,13 +72,13 @@ def add_normal(code: Code, cache: DigestCache, budget: Budget) -> Dict[str, Any]
             budget.check()
             kind = os.path.splitext(name)[1].encode("utf-8", "surrogateescape")
             key = hashlib.sha256(b"1" + kind + b"\0" + content).digest()
-            lines = cache.lines_of(key)
+            lines = cache.lookup_lines(key)
             if lines is None:
                 lines = packed(normal_lines(name, content))
                 fresh.append((key, lines))
             found.append((name, lines))
     finally:
-        cache.keep_lines(fresh)
+        cache.store_lines(fresh)
     return {"normal": normal_hash(found), "shingles": shingles(found)}
 
 
@@ -113,7 +113,7 @@ def _found(
         name = f"{_INLINE}.py" if python else _INLINE
         files = closure_of_text(what.entry, name=name, python=python, root=root, search=search, budget=budget)
     elif what.kind == "program" and not _is_text(entry.path):
-        digest = hashlib.sha256(read_plain(entry.path, _PROGRAM_BYTES)).hexdigest()
+        digest = hashlib.sha256(read_regular_file(entry.path, _PROGRAM_BYTES)).hexdigest()
         return None, {"state": "verified", "hash": part_hash("program", digest)}
     else:
         files = closure([entry.path], root=root, search=search, budget=budget)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
-from labcarbon_collect.files.budget import Budget, open_plain
+from labcarbon_collect.files.budget import Budget, open_regular_file
 from labcarbon_collect.files.digest_cache import DigestCache, signed
 from labcarbon_collect.files.manifests import File, Manifest
 from labcarbon_collect.scan.database import ARTIFACT, FILE, MEMBER, PRESENT, TOP
@@ -30,19 +30,19 @@ def verified(manifests: Sequence[Manifest], cache: DigestCache, *, hashed: Hashe
     """
     fresh: List[Tuple[File, bytes]] = []
     try:
-        return [(each.role, each.verified(list(_digests(each, cache, fresh, hashed)))) for each in manifests]
+        return [(each.role, each.verified_hash(list(_digests(each, cache, fresh, hashed)))) for each in manifests]
     finally:
-        cache.keep(fresh)
+        cache.store(fresh)
 
 
-def small_enough(manifests: Sequence[Manifest], cache: DigestCache, *, most_bytes: int, most_files: int) -> bool:
+def small_enough(manifests: Sequence[Manifest], cache: DigestCache, *, most_bytes: int, max_files: int) -> bool:
     """Whether what is not known of ``manifests`` can be hashed at once."""
-    left_bytes, left_files = most_bytes, most_files
+    left_bytes, left_files = most_bytes, max_files
     for each in manifests:
-        if len(each.files) > 20 * most_files:
+        if len(each.files) > 20 * max_files:
             return False
         for file in each.files:
-            if cache.known(file) is None:
+            if cache.lookup(file) is None:
                 left_bytes, left_files = left_bytes - file.size, left_files - 1
             if left_bytes < 0 or left_files < 0:
                 return False
@@ -56,12 +56,12 @@ def in_time(budget: Budget) -> Hashed:
 
 def _digests(manifest: Manifest, cache: DigestCache, fresh: List[Tuple[File, bytes]], hashed: Hashed) -> Iterator[bytes]:
     for file in manifest.files:
-        digest: Optional[bytes] = cache.known(file)
+        digest: Optional[bytes] = cache.lookup(file)
         if digest is None:
             digest = _digest(file, hashed)
             fresh.append((file, digest))
             if len(fresh) >= _KEEP_EVERY:
-                cache.keep(fresh)
+                cache.store(fresh)
                 fresh.clear()
         else:
             hashed(0)
@@ -70,7 +70,7 @@ def _digests(manifest: Manifest, cache: DigestCache, fresh: List[Tuple[File, byt
 
 def _digest(file: File, hashed: Hashed) -> bytes:
     digest = hashlib.sha256()
-    descriptor = open_plain(file.path)
+    descriptor = open_regular_file(file.path)
     try:
         before = os.fstat(descriptor)
         while True:

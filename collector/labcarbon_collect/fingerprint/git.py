@@ -16,7 +16,7 @@ import subprocess
 from dataclasses import dataclass, field
 from typing import Dict, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.files.budget import Budget, OutOfBudget, read_plain
+from labcarbon_collect.files.budget import Budget, BudgetExceeded, read_regular_file
 
 # What a configuration could have git start or fetch, switched off. Protocols: a partial clone asks for missing objects.
 _SAFE = (
@@ -77,7 +77,7 @@ class _Git:
                 check=False, timeout=max(0.01, self._budget.left_s), env=self._environ,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
-            raise OutOfBudget(f"git took longer than {self._budget.seconds:g} s") from error
+            raise BudgetExceeded(f"git took longer than {self._budget.seconds:g} s") from error
         except OSError as error:
             raise NoGit("git cannot be started") from error
         if done.returncode not in fine or len(done.stdout) > _MOST_OUTPUT:
@@ -138,7 +138,7 @@ def _changes(state: GitState, git: _Git, budget: Budget) -> None:
     git.switch_filters_off()
     rows = git("diff-index", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all", "HEAD").split(b"\0")
     if len(rows) // 2 > _MOST_CHANGED:
-        raise OutOfBudget(f"more than {_MOST_CHANGED} files differ from HEAD")
+        raise BudgetExceeded(f"more than {_MOST_CHANGED} files differ from HEAD")
     left = _MOST_CHANGED_BYTES
     for about, path in zip(rows[::2], rows[1::2]):
         budget.check()
@@ -171,7 +171,7 @@ def _changed(state: GitState, path: bytes, before: str, most_bytes: int) -> Tupl
         return _content(_LINK, blob(os.readlink(full), width)), 0
     if not stat.S_ISREG(about.st_mode):
         return None, 0
-    content = read_plain(full, most_bytes)
+    content = read_regular_file(full, most_bytes)
     names = [blob(each, width) for each in (content, content.replace(b"\r\n", b"\n"), _pointer(content))]
     name = before.encode() if before.encode() in names else names[0]
     return _content(b"100644", name), len(content)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, List, Mapping
 
-from labcarbon_collect.files.budget import Budget, OutOfBudget
+from labcarbon_collect.files.budget import Budget, BudgetExceeded
 from labcarbon_collect.files.manifests import Manifest, manifest
 from labcarbon_collect.fingerprint.digests import Changed, known_digests, verified
 from labcarbon_collect.fingerprint.payload import data_part, start_part
@@ -73,7 +73,7 @@ def main() -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         say(_hashed(asked))
-    except (OutOfBudget, Changed) as why:
+    except (BudgetExceeded, Changed) as why:
         say({"why": str(why)})
     except OSError as error:
         say({"why": error.strerror or type(error).__name__})
@@ -83,9 +83,9 @@ def _hashed(asked: Mapping[str, Any]) -> Dict[str, Any]:
     listing = Budget(_LIST_S)
     data, start = _listed(asked["data"], listing), _listed(asked["start"], listing)
     cache = known_digests(Path(asked["home"]) if asked["home"] else None)
-    total = sum(file.size for each in data + start for file in each.files if cache.known(file) is None)
+    total = sum(file.size for each in data + start for file in each.files if cache.lookup(file) is None)
     if total > asked["most_bytes"]:
-        raise OutOfBudget(f"the data are more than {asked['most_bytes']} bytes that were not hashed before")
+        raise BudgetExceeded(f"the data are more than {asked['most_bytes']} bytes that were not hashed before")
     pace = Pace(total, asked["bytes_per_s"])
     told: Dict[str, Any] = {}
     if data:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
-from labcarbon_collect.files.budget import Budget, OutOfBudget, read_plain
+from labcarbon_collect.files.budget import Budget, BudgetExceeded, read_regular_file
 from labcarbon_collect.fingerprint.notebooks import NotANotebook, code_of, without_magics
 
 _MOST_FILES, _MOST_BYTES, _MOST_FILE_BYTES = 5000, 64 * 1024 * 1024, 16 * 1024 * 1024
@@ -58,12 +58,12 @@ class _Walk:
         if real in self._seen:
             return
         if len(self._seen) >= _MOST_FILES:
-            raise OutOfBudget(f"the code is more than {_MOST_FILES} files")
+            raise BudgetExceeded(f"the code is more than {_MOST_FILES} files")
         self._seen.add(real)
         self._waiting.append(real)
 
     def _read(self, path: str) -> None:
-        content = read_plain(path, min(_MOST_FILE_BYTES, self._left))
+        content = read_regular_file(path, min(_MOST_FILE_BYTES, self._left))
         self._left -= len(content)
         if path.endswith(".ipynb"):
             with suppress(NotANotebook):

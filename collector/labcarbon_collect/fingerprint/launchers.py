@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from labcarbon_collect.command_line import LAUNCHERS, SCRIPT, family_of, program_of
+from labcarbon_collect.command_line import LAUNCHERS, SCRIPT, identify_interpreter, parse_program
 
 _DEEPEST = 8
 # Programs that only start another one, with their options that take the next word as their value.
@@ -63,11 +63,11 @@ def _unwrapped(words: List[str], depth: int) -> Launched:
             return _wrapped(words, name, depth)
         if name in LAUNCHERS:
             return _by_launcher(words[0], words[1:])
-    family = family_of(name)
+    family = identify_interpreter(name)
     if family is None:
         kind = "script" if SCRIPT.match(name) else "program"
         return Launched(kind, words[0], tuple(words[1:]), family="python" if name.endswith(".py") else "")
-    program = program_of(family, words[1:])
+    program = parse_program(family, words[1:])
     if program.kind == "module" and program.text in _MODULES_THAT_LAUNCH:
         return _by_launcher(words[0], list(program.rest))
     if not program.kind:

@@ -11,7 +11,7 @@ from labcarbon_collect.fingerprint import path_roles
 from labcarbon_collect.fingerprint.arguments import Text, config_params, gathered, named
 from labcarbon_collect.fingerprint.launchers import Launched
 from labcarbon_collect.lc1 import Sorted, part_hash, sort_params
-from labcarbon_collect.redaction import MASK, masked_line, secret_name, secret_value
+from labcarbon_collect.redaction import MASK, is_secret_name, is_secret_value, mask_argument
 
 _MOST_PARAMS, _MOST_SEEDS, _LONGEST_NAME = 500, 100, 200
 # Hydra's own settings say where and how it runs, not what.
@@ -124,7 +124,7 @@ def _counting(given: Mapping[str, Any], words: Words) -> Sorted:
     plain: Dict[str, Any] = dict(words.aside)
     for name, value in given.items():
         bare = name.lstrip("-+")
-        if bare.startswith(_OWN) or value == MASK or secret_name(bare):
+        if bare.startswith(_OWN) or value == MASK or is_secret_name(bare):
             words.dropped.append(bare)
         else:
             plain[_short(bare)] = _USERINFO.sub("://", value) if isinstance(value, str) else value
@@ -141,7 +141,7 @@ def _tellable(given: Mapping[str, Any], found: Sorted) -> Dict[str, Any]:
     return {
         name: value
         for name, value in told.items()
-        if (name in found.params or name in found.seeds) and not (isinstance(value, str) and secret_value(value))
+        if (name in found.params or name in found.seeds) and not (isinstance(value, str) and is_secret_value(value))
     }
 
 
@@ -151,7 +151,7 @@ def _bare(name: str) -> str:
 
 def _short(name: str) -> str:
     """A name that may be told: long ones end in the hash of the whole."""
-    plain = masked_line(name.encode("utf-8", "replace").decode())
+    plain = mask_argument(name.encode("utf-8", "replace").decode())
     if len(plain) <= _LONGEST_NAME:
         return plain
     return f"{plain[:_LONGEST_NAME]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"

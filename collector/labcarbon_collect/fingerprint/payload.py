@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 from labcarbon_collect.files.manifests import Manifest
 from labcarbon_collect.lc1 import part_hash, role_hash
-from labcarbon_collect.redaction import masked_line
+from labcarbon_collect.redaction import mask_argument
 
 _MOST_ITEMS = 100
 SCRATCH = "scratch"
@@ -15,13 +15,13 @@ SCRATCH = "scratch"
 
 def data_part(manifests: Sequence[Manifest], verified: Optional[Sequence[Tuple[str, str]]]) -> Dict[str, Any]:
     """``data``: ``verified`` None where the contents are not known (yet)."""
-    told: Dict[str, Any] = {"weak": role_hash("data", [(each.role, each.weak()) for each in manifests])}
+    told: Dict[str, Any] = {"weak": role_hash("data", [(each.role, each.weak_hash()) for each in manifests])}
     if verified is not None:
         told["verified"] = role_hash("data", verified)
     state = "weak" if verified is None else "verified"
     told["items"] = [
         {
-            "role": masked_line(each.role)[:32], "name": shown_name(each.path), "files": len(each.files),
+            "role": mask_argument(each.role)[:32], "name": shown_name(each.path), "files": len(each.files),
             "bytes": each.size, "state": state,
         }
         for each in manifests[:_MOST_ITEMS]
@@ -31,7 +31,7 @@ def data_part(manifests: Sequence[Manifest], verified: Optional[Sequence[Tuple[s
 
 def start_part(manifests: Sequence[Manifest], verified: Optional[Sequence[Tuple[str, str]]]) -> Dict[str, Any]:
     """``start`` from checkpoints."""
-    told = {"weak": role_hash("start", [("", each.weak()) for each in manifests])}
+    told = {"weak": role_hash("start", [("", each.weak_hash()) for each in manifests])}
     if verified is not None:
         told["verified"] = role_hash("start", [("", each) for _, each in verified])
     told["name"] = ", ".join(shown_name(each.path) for each in manifests)[:255]
@@ -48,4 +48,4 @@ def shown_name(path: str) -> str:
     """The last name of a path: what is shown of it, never the folders above."""
     name = os.path.basename(os.path.normpath(path)).encode("utf-8", "replace").decode()
     printable = "".join(letter if letter.isprintable() else "?" for letter in name)
-    return masked_line(printable)[:255]
+    return mask_argument(printable)[:255]

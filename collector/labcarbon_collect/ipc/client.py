@@ -14,7 +14,7 @@ from labcarbon_collect.ipc.server import peer_uid
 _MAX_ANSWER_BYTES = 1 << 20
 
 
-class NoDaemon(Exception):
+class DaemonUnavailable(Exception):
     """No daemon answers; the text says where we looked."""
 
 
@@ -40,18 +40,18 @@ class Client:
                 self._socket.settimeout(max(0.01, deadline_s - time.monotonic()))
                 received = self._socket.recv(65536)
                 if not received or len(self._buffer) > _MAX_ANSWER_BYTES or time.monotonic() > deadline_s:
-                    raise NoDaemon(f"the daemon at {self.path} hung up or took too long")
+                    raise DaemonUnavailable(f"the daemon at {self.path} hung up or took too long")
                 self._buffer += received
             line, _, self._buffer = self._buffer.partition(b"\n")
             answer = json.loads(line)
         except (OSError, ValueError) as error:
-            raise NoDaemon(f"the daemon at {self.path} did not answer: {error or type(error).__name__}") from error
+            raise DaemonUnavailable(f"the daemon at {self.path} did not answer: {error or type(error).__name__}") from error
         if not isinstance(answer, dict):
-            raise NoDaemon(f"what answers at {self.path} is no labcarbon-collect daemon")
+            raise DaemonUnavailable(f"what answers at {self.path} is no labcarbon-collect daemon")
         return answer
 
 
-def error_text(answer: Mapping[str, Any]) -> Optional[str]:
+def response_error(answer: Mapping[str, Any]) -> Optional[str]:
     """The message and hint of an answer that is an error; None when it is none."""
     error = answer.get("error")
     if not isinstance(error, Mapping):
@@ -73,7 +73,7 @@ def _connect(paths: List[Path], timeout_s: float) -> Tuple[Path, socket.socket]:
             return path, connection
         connection.close()
     looked = ", ".join(str(path) for path in paths)
-    raise NoDaemon(f"no daemon answers at {looked}; start one: labcarbon-collect daemon")
+    raise DaemonUnavailable(f"no daemon answers at {looked}; start one: labcarbon-collect daemon")
 
 
 def _trusted(path: Path, uid: int) -> bool:

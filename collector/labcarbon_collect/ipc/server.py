@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping
 
-from labcarbon_collect.errors import Denied
-from labcarbon_collect.identity import Refused
+from labcarbon_collect.errors import RequestError
+from labcarbon_collect.identity import ConfigurationError
 
 MAX_LINE_BYTES = 64 * 1024
 MAX_CONNECTIONS = 128
@@ -112,11 +112,11 @@ class SocketServer:
         try:
             request = json.loads(line)
             if not isinstance(request, dict):
-                raise Denied("bad_request", "a request is one JSON object on one line")
+                raise RequestError("bad_request", "a request is one JSON object on one line")
             return self._handler(request, uid)
         except (ValueError, RecursionError):
             return _error("bad_request", "that was not JSON: a request is one JSON object on one line", "")
-        except Denied as denied:
+        except RequestError as denied:
             return _error(denied.code, str(denied), denied.hint)
 
     def _drop_silent(self) -> None:
@@ -146,7 +146,7 @@ def _listen(path: Path) -> socket.socket:
         listener.bind(str(path))
     except OSError as error:
         listener.close()
-        raise Refused(
+        raise ConfigurationError(
             f"cannot listen at {path} ({error.strerror or error}): set LABCARBON_SOCKET to a shorter or writable path"
         ) from error
     os.chmod(path, 0o666)  # noqa: S103 - every user may ask; the kernel says who does
@@ -157,14 +157,14 @@ def _listen(path: Path) -> socket.socket:
 
 def _remove_dead(path: Path) -> None:
     if not stat.S_ISSOCK(path.lstat().st_mode):
-        raise Refused(f"{path} is in the way and is no socket: remove it, or set LABCARBON_SOCKET")
+        raise ConfigurationError(f"{path} is in the way and is no socket: remove it, or set LABCARBON_SOCKET")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(str(path))
         except OSError:
             path.unlink(missing_ok=True)
             return
-    raise Refused(f"another daemon listens at {path}: stop it, or give this one its own LABCARBON_SOCKET")
+    raise ConfigurationError(f"another daemon listens at {path}: stop it, or give this one its own LABCARBON_SOCKET")
 
 
 def _error(code: str, message: str, hint: str) -> Dict[str, Any]:

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
-from labcarbon_collect.files.budget import Budget, OutOfBudget
+from labcarbon_collect.files.budget import Budget, BudgetExceeded
 from labcarbon_collect.files.manifests import Manifest, manifest
 from labcarbon_collect.fingerprint.digests import Changed, known_digests, verified
 from labcarbon_collect.lineage.messages import PRODUCED
@@ -62,7 +62,7 @@ class Looker:
             raise NotTold("it is not there") from error
         except OSError as error:
             raise NotTold(f"it cannot be read: {error.strerror or error}") from error
-        except (OutOfBudget, Changed) as error:
+        except (BudgetExceeded, Changed) as error:
             raise NotTold(str(error)) from error
         return {**found, "runs": [{"run": self._run, "role": told["role"]}]}
 
@@ -89,10 +89,10 @@ class Looker:
             raise NotTold("it holds no file that counts")
         newest_ns = max(file.mtime_ns for file in listed.files)
         _in_time(told, newest_ns, max(file.ctime_ns for file in listed.files))
-        self._take(sum(file.size for file in listed.files if self._cache.known(file) is None))
+        self._take(sum(file.size for file in listed.files if self._cache.lookup(file) is None))
         digest = self._manifest_digest(listed)
         again = manifest("artifact", os.fsdecode(path), Budget(_LIST_S))
-        if again.weak() != listed.weak():
+        if again.weak_hash() != listed.weak():
             raise NotTold("it changed while it was read")
         size = {"digest": digest, "bytes": listed.size, "form": "folder", "files": len(listed.files)}
         return self._row(path, told, size, self._folder_about(path), None, newest_ns)

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any, Dict, List, Mapping, Union
 
-from labcarbon_collect.redaction import masked_line, secret_name
+from labcarbon_collect.redaction import is_secret_name, mask_argument
 from labcarbon_collect.scan.description import one_line, storable
 
 PRODUCED, USED, INITIALISED_FROM, DISTILLED_FROM = "produced", "used", "initialised_from", "distilled_from"
@@ -30,11 +30,11 @@ def declared(
         raise ValueError("a path holds no NUL")
     if kind and kind not in KINDS:
         raise ValueError(f"{kind!r} is no kind: {', '.join(KINDS)}")
-    told: Dict[str, Any] = {"role": role, "name": one_line(masked_line(str(name)), _LONGEST_NAME) if name else ""}
+    told: Dict[str, Any] = {"role": role, "name": one_line(mask_argument(str(name)), _LONGEST_NAME) if name else ""}
     if _DIGEST.match(text):
         return {**told, "digest": text}
     named: Mapping[str, Any] = facts or {}
-    kept = storable((key, value) for key, value in named.items() if not secret_name(key))
+    kept = storable((key, value) for key, value in named.items() if not is_secret_name(key))
     return {
         **told, "path": os.path.abspath(text), "kind": kind, "licence": one_line(str(licence), _LONGEST_LICENCE),
         "facts": kept,

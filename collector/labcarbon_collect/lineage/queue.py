@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from labcarbon_collect.fingerprint.builder import home_text
 from labcarbon_collect.lineage.messages import title
-from labcarbon_collect.runs.background_hash import APART, BYTES_PER_S, MOST_BYTES, child_environ
+from labcarbon_collect.runs.background_hash import BYTES_PER_S, DETACHED_SHELL, MOST_BYTES, child_environment
 
 MOST_DECLARED = 10_000
 _END_S = 1.0
@@ -95,9 +95,9 @@ class LineageJob:
         try:
             # A session of its own: what the terminal sends is meant for the work.
             self._child = subprocess.Popen(
-                [*(APART if self._apart else ()), sys.executable, "-m", "labcarbon_collect.lineage.worker"],
+                [*(DETACHED_SHELL if self._apart else ()), sys.executable, "-m", "labcarbon_collect.lineage.worker"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
-                env=child_environ(self._environ),
+                env=child_environment(self._environ),
             )  # fmt: skip
         except OSError:
             return False

@@ -6,13 +6,13 @@ import json
 import time
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
-from labcarbon_collect.api.bulk_uploader import MAX_ROWS, BulkPush, PushEnded
-from labcarbon_collect.api.transport import Transport, Unreachable
+from labcarbon_collect.api.bulk_uploader import MAX_ROWS, BulkUploader, UploadError
+from labcarbon_collect.api.transport import ServerUnavailable, Transport
 from labcarbon_collect.config import client_sockets
-from labcarbon_collect.ipc.client import Client, NoDaemon, error_text
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
 from labcarbon_collect.lineage.inspect import NotTold
 from labcarbon_collect.lineage.messages import MOST_ROWS, title
-from labcarbon_collect.timeouts import PATIENCE_S
+from labcarbon_collect.timeouts import STARTUP_TIMEOUT_S
 
 # Of a row whose run the server has not heard of (docs/artifacts.md): the artifact is kept, the edge is not.
 _NO_RUN = "There is no run "
@@ -57,7 +57,7 @@ class Teller:
                 self.add(self._known(told))
             except NotTold as why:
                 self.failed.append((title(told), str(why)))
-            except PushEnded as ended:
+            except UploadError as ended:
                 self.why = str(ended)
                 return False
             del self._named[0]
@@ -67,14 +67,14 @@ class Teller:
         """An artifact as the server knows it. Raises NotTold, and PushEnded where it may answer later."""
         try:
             reply = self._transport.call("GET", f"artifacts/{told['digest']}/")
-        except Unreachable as error:
-            raise PushEnded(str(error)) from error
+        except ServerUnavailable as error:
+            raise UploadError(str(error)) from error
         if reply.status == 404:
             raise NotTold("the server knows no artifact of this digest")
         if reply.status != 200 or not isinstance(reply.body, dict):
             why = f"{self._transport.url} answered {reply.status}: {reply.message}"
             if reply.status in _LATER:
-                raise PushEnded(why)
+                raise UploadError(why)
             raise NotTold(why)
         try:
             row = {key: reply.body[key] for key in ("digest", "name", "bytes", "form", "files")}
@@ -91,8 +91,8 @@ class Teller:
             rows = self._waiting[:MAX_ROWS]
             try:
                 is_known = self._send(rows)
-            except PushEnded as ended:
-                if not ended.refused:
+            except UploadError as ended:
+                if not ended.is_rejected:
                     self.why = str(ended)
                     return False
                 self._give_up(rows, str(ended))
@@ -112,8 +112,8 @@ class Teller:
         """Send rows; whether the server knows the run that they name. Raises PushEnded."""
         try:
             return self._push(rows, self._node)
-        except PushEnded as ended:
-            if not (ended.refused and self._node):
+        except UploadError as ended:
+            if not (ended.is_rejected and self._node):
                 raise
             # The node that this machine is may not be one of the lab's: then nobody can say where the paths lie.
             self.notes.append(f"where they lie is not told: {ended}")
@@ -122,7 +122,7 @@ class Teller:
 
     def _push(self, rows: List[Dict[str, Any]], node: str) -> bool:
         beside = {"node": node} if node else {}
-        push = BulkPush(self._transport, "artifacts/", key="artifacts", beside=beside, say=_silent, sleep=self._wait)
+        push = BulkUploader(self._transport, "artifacts/", key="artifacts", beside=beside, say=_silent, sleep=self._wait)
         placed = rows if node else [{key: each for key, each in row.items() if key != "copies"} for row in rows]
         results = push.send([(title(row), row) for row in placed])
         if any(note.startswith(_NO_RUN) for note in push.outcome.notes):
@@ -136,7 +136,7 @@ class Teller:
 
     def _wait(self, seconds: float) -> None:
         if self._now() + seconds > self._ends_s:
-            raise PushEnded(f"{self._transport.url} does not answer")
+            raise UploadError(f"{self._transport.url} does not answer")
         self._sleep(seconds)
 
 
@@ -177,11 +177,11 @@ class ByDaemon:
         while self._waiting:
             rows = _some(self._waiting)
             try:
-                answer = self._ask(rows, max(PATIENCE_S, patience_s))
-            except NoDaemon as error:
+                answer = self._ask(rows, max(STARTUP_TIMEOUT_S, patience_s))
+            except DaemonUnavailable as error:
                 self.why = f"you are not logged in, and {error}"
                 return False
-            wrong = error_text(answer)
+            wrong = response_error(answer)
             if wrong is None and answer.get("artifacts") != len(rows):
                 wrong = "the daemon of this machine is older than this: start it anew"
             if wrong is None:
@@ -197,7 +197,7 @@ class ByDaemon:
         self._waiting = []
 
     def _ask(self, rows: Sequence[Mapping[str, Any]], timeout_s: float) -> Dict[str, Any]:
-        client = Client(client_sockets(self._environ), timeout_s=PATIENCE_S)
+        client = Client(client_sockets(self._environ), timeout_s=STARTUP_TIMEOUT_S)
         try:
             told = [{key: each for key, each in row.items() if key != "copies"} for row in rows]
             return client.call({"op": "tell", "run": self._run, "artifacts": told}, timeout_s=timeout_s)

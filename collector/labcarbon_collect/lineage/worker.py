@@ -17,11 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, Iterator, Mapping, Optional, Union
 
-from labcarbon_collect.api.transport import BadAddress, Transport
-from labcarbon_collect.config import client_sockets, is_uuid, user_login
+from labcarbon_collect.api.transport import InvalidUrlError, Transport
+from labcarbon_collect.config import client_sockets, is_uuid, read_login
 from labcarbon_collect.fingerprint.hash_worker import lowest_priority
-from labcarbon_collect.identity import Refused
-from labcarbon_collect.ipc.client import Client, NoDaemon
+from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 from labcarbon_collect.lineage.inspect import Looker, NotTold, Pacing
 from labcarbon_collect.lineage.messages import title
 from labcarbon_collect.lineage.queue import HURRY
@@ -114,7 +114,7 @@ class Child:
 
 def _teller(asked: Mapping[str, Any]) -> Union[Teller, ByDaemon]:
     """With a person's token, else through the daemon. Raises Refused and BadAddress."""
-    login = user_login(os.environ)
+    login = read_login(os.environ)
     if login is None:
         return ByDaemon(asked["run"], os.environ)
     transport = Transport(login.url, login.token, deadline_s=_DEADLINE_S)
@@ -130,7 +130,7 @@ def _node_here(environ: Mapping[str, str]) -> str:
         client = Client(client_sockets(environ), timeout_s=_DAEMON_S)
         node = client.call({"op": "status"}, timeout_s=_DAEMON_S).get("node")
         client.close()
-    except NoDaemon:
+    except DaemonUnavailable:
         return ""
     return str(node) if is_uuid(node) else ""
 
@@ -151,7 +151,7 @@ def main() -> None:
     asked: Dict[str, Any] = json.loads(sys.stdin.readline())
     try:
         done = Child(asked, _teller(asked)).work()
-    except (Refused, BadAddress) as error:
+    except (ConfigurationError, InvalidUrlError) as error:
         done = {"told": 0, "failed": [], "lost": 0, "notes": [], "why": str(error)}
     with suppress(OSError):
         print(json.dumps(done), flush=True)

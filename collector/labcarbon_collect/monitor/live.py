@@ -18,7 +18,7 @@ MORE = "more of yours"
 _SHORTEST_US, _NEIGHBOUR_US = 500_000, 15_000_000
 
 
-class Live:
+class LivePower:
     """The last power and weights of each device."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ def _together(rows: List[Dict[str, Any]]) -> Dict[str, Any]:
     }  # fmt: skip
 
 
-def is_mine(
+def is_own_consumer(
     consumer: str, uid: int, *, name: str, owner_of: Callable[[str], Optional[int]], uids: Callable[[str], FrozenSet[int]]
 ) -> bool:
     """Whether a consumer is the caller's. ``name``: the caller's name as told, "" where names tell nobody apart.

@@ -7,12 +7,12 @@ from types import MappingProxyType
 from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 from labcarbon_collect.clock import Clock
-from labcarbon_collect.energy.attribution import Who, device_weights, idle_part_mj, processor_weights, used_since
-from labcarbon_collect.energy.windows import IDLE, UNKNOWN, Anchor, Settled, Window, WindowBuilder
-from labcarbon_collect.monitor.live import Live
+from labcarbon_collect.energy.attribution import ConsumerLookup, device_weights, idle_part_mj, processor_weights, used_since
+from labcarbon_collect.energy.windows import IDLE, UNKNOWN, Anchor, ClosedWindows, Window, WindowBuilder
+from labcarbon_collect.monitor.live import LivePower
 from labcarbon_collect.sources.base import Gap, ProcessUse, Reading
-from labcarbon_collect.sources.poller import Meters
-from labcarbon_collect.spool.capacity import Room, keep_acknowledged
+from labcarbon_collect.sources.poller import SourcePoller
+from labcarbon_collect.spool.capacity import SpoolCapacity, save_acknowledged
 from labcarbon_collect.spool.schema import SpoolFull
 from labcarbon_collect.spool.store import Spool
 
@@ -31,23 +31,23 @@ class _Collected:
     gaps: List[Gap] = field(default_factory=list)
     anchors: List[Anchor] = field(default_factory=list)
 
-    def add(self, settled: Settled) -> None:
+    def add(self, settled: ClosedWindows) -> None:
         self.windows.extend(settled.windows)
         self.gaps.extend(settled.gaps)
         if settled.anchor is not None:
             self.anchors.append(settled.anchor)
 
 
-class Station:
+class NodeMonitor:
     """Measures, attributes and spools."""
 
     def __init__(
         self,
         *,
         spool: Spool,
-        room: Room,
-        meters: Meters,
-        who: Who,
+        room: SpoolCapacity,
+        meters: SourcePoller,
+        who: ConsumerLookup,
         boot: str,
         grid_us: int,
         now: Callable[[], Clock],
@@ -64,7 +64,7 @@ class Station:
         self._learnt_idle_mw = spool.idle_mw()
         self._builders: Dict[str, WindowBuilder] = {}
         self._last: Dict[str, Reading] = {}
-        self.live = Live()
+        self.live = LivePower()
         self._processes: Dict[str, Optional[Tuple[ProcessUse, ...]]] = {}
         self._anchors = spool.anchors()
         self._cpu_us: Mapping[str, int] = {}
@@ -109,7 +109,7 @@ class Station:
         builder = self._builders.get(device)
         return (builder.open_since_us, builder.peek()) if builder else (None, {})
 
-    def idle_so_far(self) -> Dict[str, int]:
+    def total_idle_mj(self) -> Dict[str, int]:
         """Device → mJ given to idle since the start, open windows included."""
         totals = dict(self._idle_mj)
         for device, energy_mj in self.energy_of(IDLE).items():
@@ -134,7 +134,7 @@ class Station:
         before, self._cpu_us = self._cpu_us, dict(self.who.cpu_time_us_by_consumer())
         return used_since(before, self._cpu_us)
 
-    def _take(self, reading: Reading, spent: Mapping[str, int], reason: str) -> Settled:
+    def _take(self, reading: Reading, spent: Mapping[str, int], reason: str) -> ClosedWindows:
         before = self._last.get(reading.device)
         if before is not None and before.epoch != reading.epoch:
             before = None
@@ -203,9 +203,9 @@ class Station:
             self._idle_mj[window.device] = self._idle_mj.get(window.device, 0) + idle_mj
         self.windows_closed += len(collected.windows)
         if collected.windows:
-            keep_acknowledged(self.spool)
+            save_acknowledged(self.spool)
             self._learnt_idle_mw = self.spool.idle_mw()
-        self._room.keep_ballast()
+        self._room.ensure_ballast()
         if self._room.tight() and not self._room.make(now_us=self._now().wall_us):
             self._stop_sampling("the spool is at its limit and cannot be merged further")
 

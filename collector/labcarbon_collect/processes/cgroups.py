@@ -11,7 +11,7 @@ import os
 import re
 from typing import Callable, Iterator, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.pseudonyms import DROPPED, KEEP, NAMES_KEPT, UserNames, name_of
+from labcarbon_collect.pseudonyms import DROPPED, KEEP, KEEP_NAMES, UserNames, name_of
 
 # Slurm. v1: /slurm/uid_1000/job_17/step_0; v2: /system.slice/slurmstepd.scope/job_17/step_0 (several slurmd on a
 # node put their name before slurmstepd).
@@ -41,12 +41,12 @@ _ENGINES = re.compile(
 )
 
 
-def consumer_of_cgroup(
+def cgroup_consumer(
     text: str,
     cluster: str,
     pod_logs: str = "/var/log/pods",
     *,
-    users: UserNames = NAMES_KEPT,
+    users: UserNames = KEEP_NAMES,
     user_of: Callable[[int], str] = name_of,
 ) -> str:
     """Consumer key for the text of /proc/<pid>/cgroup; "" where it is an ordinary process.
@@ -87,19 +87,19 @@ def _container(path: str, users: UserNames, user_of: Callable[[int], str]) -> st
     """The outermost container: its id, ``<user>/<id>`` for a user's own engine, or its told name."""
     named = _LXC.match(path) or _NSPAWN.match(path)
     if named:
-        return users.told(_printable(named.group(1)))
+        return users.public_name(_printable(named.group(1)))
     owner = _USER_SLICE.match(path)
     before, service = "", ""
     for component, trusted in _components(path):
         if trusted or owner:
             found = _SCOPE.match(component) or _COLONS.match(component) or _ID.match(component)
             if found:
-                return f"{users.told(user_of(int(owner.group(1))))}/{found.group(1)}" if owner else found.group(1)
+                return f"{users.public_name(user_of(int(owner.group(1))))}/{found.group(1)}" if owner else found.group(1)
         if _SPLIT.match(component) and before.endswith(".service"):
             # In a user's own service too, the id would be the user's word: the user, or root's name for the unit, counts.
             if owner:
-                return f"{users.told(user_of(int(owner.group(1))))}/{component[len('libpod-payload-') :]}"
-            return users.told(_printable(service))
+                return f"{users.public_name(user_of(int(owner.group(1))))}/{component[len('libpod-payload-') :]}"
+            return users.public_name(_printable(service))
         service = component if not service and component.endswith(".service") else service
         before = component
     return ""
@@ -152,7 +152,7 @@ def cluster_name(slurm_conf: str = "/etc/slurm/slurm.conf") -> Optional[str]:
     return None
 
 
-def this_cluster(environ: Mapping[str, str]) -> str:
+def local_cluster(environ: Mapping[str, str]) -> str:
     """The cluster this node belongs to, as Slurm's accounting writes it; "" where there is no configuration to read."""
     for path in filter(None, (environ.get("SLURM_CONF"), *_CONFIGURATIONS)):
         name = cluster_name(path)

@@ -11,11 +11,11 @@ import time
 from dataclasses import dataclass
 from typing import Callable, Dict, FrozenSet, Mapping, Optional, Set, Tuple
 
-from labcarbon_collect.processes.cgroups import consumer_of_cgroup, this_cluster
-from labcarbon_collect.processes.cpu_accounting import CpuTally
+from labcarbon_collect.processes.cgroups import cgroup_consumer, local_cluster
+from labcarbon_collect.processes.cpu_accounting import CpuAccount
 from labcarbon_collect.processes.cpu_time import tick_us
 from labcarbon_collect.processes.procfs import Stat, cgroup_paths, read_stat, real_uid, scan
-from labcarbon_collect.pseudonyms import NAMES_KEPT, UserNames, name_of
+from labcarbon_collect.pseudonyms import KEEP_NAMES, UserNames, name_of
 
 UNKNOWN = "unknown"
 # A process is looked at again until it has settled: it may yet change its user, its cgroup and its program.
@@ -58,7 +58,7 @@ def boot_ticks() -> int:
     return time.clock_gettime_ns(clock) // 1000 // tick_us()
 
 
-class Who:
+class ConsumerResolver:
     """Knows the processes of this machine. Not thread-safe: one thread calls it."""
 
     def __init__(
@@ -67,14 +67,14 @@ class Who:
         *,
         cluster: str = "",
         pod_logs: str = "/var/log/pods",
-        users: UserNames = NAMES_KEPT,
+        users: UserNames = KEEP_NAMES,
         now_ticks: Callable[[], int] = boot_ticks,
     ) -> None:
         self._proc, self._pod_logs, self._now_ticks = proc_root, pod_logs, now_ticks
-        self._cluster = cluster or this_cluster(os.environ) or "local"
+        self._cluster = cluster or local_cluster(os.environ) or "local"
         self._known: Dict[int, _Process] = {}
         self._roots: Dict[Tuple[int, int], _Root] = {}
-        self._tally = CpuTally()
+        self._tally = CpuAccount()
         self.users = users
         self._names: Dict[int, str] = {}
         self._uids: Dict[str, Set[int]] = {}
@@ -210,12 +210,12 @@ class Who:
     def _base(self, stat: Stat, process: _Process) -> str:
         if process.uid is None:
             return UNKNOWN
-        by_cgroup = consumer_of_cgroup(
+        by_cgroup = cgroup_consumer(
             process.cgroup, self._cluster, self._pod_logs, users=self.users, user_of=self._name
         )  # fmt: skip
         comm = "kernel" if stat.kernel else "".join(letter if letter.isprintable() else "?" for letter in stat.comm)
         name = self._name(process.uid)
-        return by_cgroup or f"proc:{self.users.told(name)}/{self.users.without(comm, name)}"
+        return by_cgroup or f"proc:{self.users.public_name(name)}/{self.users.mask(comm, name)}"
 
     def _run_of(self, stat: Stat, process: _Process, adopting: Mapping[Tuple[str, object], str]) -> str:
         """The run of a new process: its own registration, its parent's run, or that of a group which is all one run's."""

@@ -24,7 +24,7 @@ class _Ended:
     looks: int = 0
 
 
-class CpuTally:
+class CpuAccount:
     """Ticks per consumer, cumulative."""
 
     def __init__(self) -> None:

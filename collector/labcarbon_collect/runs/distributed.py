@@ -7,7 +7,7 @@ import sys
 import sysconfig
 from typing import List, Mapping, Optional
 
-from labcarbon_collect.command_line import program_of
+from labcarbon_collect.command_line import parse_program
 
 # What launchers set: torchrun, Slurm, Open MPI, MPICH, PMIx, Lightning's own. 0, or nothing, is the first.
 _RANKS = (
@@ -16,7 +16,7 @@ _RANKS = (
 _TORCHRUN = "TORCHELASTIC_RUN_ID"
 
 
-def is_first(environ: Mapping[str, str]) -> bool:
+def is_first_rank(environ: Mapping[str, str]) -> bool:
     """Whether this process tells for all: it is the first rank, or there are none."""
     return all(environ.get(rank, "0") in ("", "0") for rank in _RANKS)
 
@@ -27,33 +27,33 @@ def root_pid(environ: Mapping[str, str]) -> int:
 
 
 # The outermost function of a script, and of a module that was started with -m.
-_OUTERMOST = ("<module>", "_run_module_as_main")
+_OUTERMOST_FUNCTIONS = ("<module>", "_run_module_as_main")
 
 
-def command() -> List[str]:
+def start_command() -> List[str]:
     """How this process was started.
 
     A command that was installed (``…/bin/train``) is named as it was typed: its file only imports what it runs, and says
     nothing of it.
     """
-    given = getattr(sys, "orig_argv", None)
-    words = list(given) if given else [sys.executable or "python", *sys.argv]
-    program = program_of("python", words[1:])
+    original_argv = getattr(sys, "orig_argv", None)
+    arguments = list(original_argv) if original_argv else [sys.executable or "python", *sys.argv]
+    program = parse_program("python", arguments[1:])
     if program.kind == "script" and _is_installed(program.text):
         return [os.path.basename(program.text), *program.rest]
-    return words
+    return arguments
 
 
-def folder() -> str:
+def start_folder() -> str:
     """Where this process was started, also if it went elsewhere since: a script's own path tells it."""
-    here = os.getcwd()
-    given = getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv]
-    program = program_of("python", given[1:])
+    cwd = os.getcwd()
+    arguments = getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv]
+    program = parse_program("python", arguments[1:])
     if program.kind != "script" or os.path.isabs(program.text):
-        return here
+        return cwd
     path = getattr(sys.modules.get("__main__"), "__file__", None) or ""
     below = os.sep + program.text
-    return (path[: -len(below)] or os.sep) if os.path.isabs(path) and path.endswith(below) else here
+    return (path[: -len(below)] or os.sep) if os.path.isabs(path) and path.endswith(below) else cwd
 
 
 def uncaught_error() -> Optional[BaseException]:
@@ -61,7 +61,7 @@ def uncaught_error() -> Optional[BaseException]:
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     if not isinstance(error, BaseException) or error.__traceback__ is None:
         return None
-    return error if error.__traceback__.tb_frame.f_code.co_name in _OUTERMOST else None
+    return error if error.__traceback__.tb_frame.f_code.co_name in _OUTERMOST_FUNCTIONS else None
 
 
 def exit_code(error: Optional[BaseException]) -> int:
@@ -80,10 +80,10 @@ def is_interactive() -> bool:
     return hasattr(sys, "ps1") or (shell is not None and shell() is not None)
 
 
-def is_worker() -> bool:
+def is_multiprocessing_worker() -> bool:
     """Whether ``multiprocessing`` started this process."""
-    started = getattr(sys.modules.get("multiprocessing"), "parent_process", None)
-    return started is not None and started() is not None
+    parent_process = getattr(sys.modules.get("multiprocessing"), "parent_process", None)
+    return parent_process is not None and parent_process() is not None
 
 
 def _is_installed(path: str) -> bool:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Sequence, Tuple
 
-from labcarbon_collect.identity import Refused
+from labcarbon_collect.identity import ConfigurationError
 
 FILE = "scan.db"
 _MOST_VALUES = 999  # that a statement takes: SQLite before 3.32
@@ -48,11 +48,13 @@ def put_rows(database: sqlite3.Connection, into: str, rows: Sequence[Tuple[objec
 def opened(path: Path) -> Tuple[sqlite3.Connection, str]:
     """The database, and the name that a damaged one was given."""
     if path.is_symlink():
-        raise Refused(f"{path} is a symbolic link: remove it")
+        raise ConfigurationError(f"{path} is a symbolic link: remove it")
     try:
         return _connected(path), ""
     except sqlite3.OperationalError as error:
-        raise Refused(f"{path} cannot be used ({error}): name another data folder with LABCARBON_DATA=FOLDER") from error
+        raise ConfigurationError(
+            f"{path} cannot be used ({error}): name another data folder with LABCARBON_DATA=FOLDER"
+        ) from error
     except sqlite3.DatabaseError:
         aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
         for suffix in ("", "-wal", "-shm"):

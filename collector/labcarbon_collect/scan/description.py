@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, Mapping, Optional, Tuple, Union
 
-from labcarbon_collect.redaction import secret_value
+from labcarbon_collect.redaction import is_secret_value
 
 CHECKPOINT, MODEL, DATASET, LOG, OTHER = "checkpoint", "model", "dataset", "log", "other"
 # What the server takes of a fact: docs/artifacts.md.
@@ -59,7 +59,7 @@ def storable(facts: Iterable[Tuple[str, Any]]) -> Dict[str, Any]:
     for name, value in facts:
         if isinstance(value, str):
             value = one_line(value, _LONGEST_FACT)
-            if not value or secret_value(value):
+            if not value or is_secret_value(value):
                 continue
         elif not isinstance(value, (int, float)) or value != value or abs(value) >= 1 << 63:
             continue

@@ -9,7 +9,7 @@ from typing import Dict, List, NamedTuple, Optional, Protocol, Sequence, Tuple
 
 from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.files.manifests import manifest
-from labcarbon_collect.files.sequential_reader import Once
+from labcarbon_collect.files.sequential_reader import SequentialReader
 from labcarbon_collect.scan.medium import Mediums
 
 Stamp = Tuple[bytes, int, int, int]  # name, size, time of change in ns, time of the inode's change in ns
@@ -94,7 +94,7 @@ class LocalReader:
         self._descriptor, about = _opened(path, follow=follow)
         self.owner: Optional[int] = about.st_uid
         self._opened_as: Optional[Stood] = Stood(about.st_size, about.st_mtime_ns)  # asked for once
-        self._once = Once(self._descriptor, about)
+        self._once = SequentialReader(self._descriptor, about)
 
     def close(self) -> None:
         """Let go of it."""

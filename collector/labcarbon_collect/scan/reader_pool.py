@@ -23,7 +23,7 @@ class Threads:
             threading.Thread(target=self._work, name=f"scan-{number}", daemon=True).start()
 
     @property
-    def is_full(self) -> bool:
+    def is_disk_full(self) -> bool:
         """Whether enough is given that no thread will stand idle."""
         return len(self.under_way) >= 4 * self._count
 

@@ -8,15 +8,15 @@ import socket
 import sys
 from typing import List, Optional, Tuple
 
-from labcarbon_collect.api.bulk_uploader import BulkPush, PushEnded
-from labcarbon_collect.api.transport import BadAddress, Transport
-from labcarbon_collect.config import Login, client_sockets, collector_home, enrolment, is_uuid, user_login
-from labcarbon_collect.errors import Failed
-from labcarbon_collect.identity import Refused, node_identity
-from labcarbon_collect.ipc.client import Client, NoDaemon
-from labcarbon_collect.locks import AlreadyRunning, take_scan
+from labcarbon_collect.api.bulk_uploader import BulkUploader, UploadError
+from labcarbon_collect.api.transport import InvalidUrlError, Transport
+from labcarbon_collect.config import Login, client_sockets, collector_home, enrolment, is_uuid, read_login
+from labcarbon_collect.errors import CommandError
+from labcarbon_collect.identity import ConfigurationError, node_identity
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable
+from labcarbon_collect.locks import AlreadyRunning, lock_scan
 from labcarbon_collect.progress import Progress
-from labcarbon_collect.pseudonyms import own_names
+from labcarbon_collect.pseudonyms import safe_user_names
 from labcarbon_collect.scan.description import shown
 from labcarbon_collect.scan.local_files import Local, Tree
 from labcarbon_collect.scan.object_store import NotInstalled, Objects, is_address
@@ -36,12 +36,12 @@ def scan(options: argparse.Namespace) -> int:
     lock: Optional[socket.socket] = None
     try:
         home = collector_home(os.environ)
-        lock = take_scan(home)
+        lock = lock_scan(home)
         state = State(home, is_dry=options.dry_run)
-    except (Refused, AlreadyRunning) as error:
+    except (ConfigurationError, AlreadyRunning) as error:
         if lock is not None:
             lock.close()
-        raise Failed(str(error)) from error
+        raise CommandError(str(error)) from error
     if state.set_aside:
         _say(f"what scans knew was damaged and is set aside as {state.set_aside}: everything is hashed anew")
     try:
@@ -70,14 +70,14 @@ def _scan(options: argparse.Namespace, tops: List[Tuple[Tree, bytes]], state: St
     login, node = _whose(has_paths=any(isinstance(tree, Local) for tree, _ in tops))
     try:
         transport = Transport(login.url, login.token)
-    except BadAddress as error:
-        raise Failed(str(error)) from error
+    except InvalidUrlError as error:
+        raise CommandError(str(error)) from error
     beside = {"node": node} if node else {}
-    push = BulkPush(transport, "artifacts/", key="artifacts", beside=beside, say=_say)
-    news = BulkPush(transport, "artifacts/copies/", key="copies", beside=beside, say=_say)
+    push = BulkUploader(transport, "artifacts/", key="artifacts", beside=beside, say=_say)
+    news = BulkUploader(transport, "artifacts/copies/", key="copies", beside=beside, say=_say)
     teller = Teller(
         Asked(state), push, news, server=f"{transport.url} {login.lab} {node}".strip(), project=options.project,
-        names=own_names(os.environ),
+        names=safe_user_names(os.environ),
     )  # fmt: skip
     if options.tell_again:
         teller.forget()
@@ -85,8 +85,8 @@ def _scan(options: argparse.Namespace, tops: List[Tuple[Tree, bytes]], state: St
     try:
         going.run(tops)
         return _close(going, teller)
-    except PushEnded as ended:
-        raise Failed(f"{ended}. What was hashed is kept: the same command goes on from there.") from ended
+    except UploadError as ended:
+        raise CommandError(f"{ended}. What was hashed is kept: the same command goes on from there.") from ended
     finally:
         teller.close()
         transport.close()
@@ -123,10 +123,10 @@ def _tops(dirs: List[str]) -> List[Tuple[Tree, bytes]]:
             try:
                 tops.append((Objects(each), each.rstrip("/").encode("utf-8", "surrogateescape")))
             except (NotInstalled, OSError) as error:
-                raise Failed(f"{shown(each)}: {error}") from error
+                raise CommandError(f"{shown(each)}: {error}") from error
         elif not os.path.isdir(each):
             what = "is no folder: name the folder it lies in" if os.path.exists(each) else "is not there"
-            raise Failed(f"{shown(os.fsencode(each))} {what}")
+            raise CommandError(f"{shown(os.fsencode(each))} {what}")
         else:
             paths.append(os.fsencode(os.path.realpath(each)))
     kept = outermost(paths)
@@ -140,11 +140,11 @@ def _whose(*, has_paths: bool) -> Tuple[Login, str]:
         home = collector_home(os.environ)
         own = node_identity(home, os.environ).uuid
         enrolled = enrolment(home, os.environ, own)
-        login = user_login(os.environ) or enrolled
-    except Refused as error:
-        raise Failed(str(error)) from error
+        login = read_login(os.environ) or enrolled
+    except ConfigurationError as error:
+        raise CommandError(str(error)) from error
     if login is None:
-        raise Failed("nobody is logged in here: labcarbon-collect login URL")
+        raise CommandError("nobody is logged in here: labcarbon-collect login URL")
     if not has_paths and enrolled is None:
         return login, ""
     if enrolled is not None or os.environ.get("LABCARBON_NODE_ID"):
@@ -155,11 +155,11 @@ def _whose(*, has_paths: bool) -> Tuple[Login, str]:
 def _daemons_node() -> str:
     try:
         client = Client(client_sockets(os.environ), timeout_s=_PATIENCE_S)
-    except NoDaemon:
+    except DaemonUnavailable:
         return ""
     try:
         node = client.call({"op": "status"}, timeout_s=_PATIENCE_S).get("node")
-    except NoDaemon:
+    except DaemonUnavailable:
         return ""
     finally:
         client.close()

@@ -117,8 +117,8 @@ class Scan:
         threads = self._threads
         if threads is None:
             return
-        while self._take(_WAIT_S if batch is not None and threads.is_full else 0.0) or (
-            batch is not None and threads.is_full
+        while self._take(_WAIT_S if batch is not None and threads.is_disk_full else 0.0) or (
+            batch is not None and threads.is_disk_full
         ):
             continue
         if batch is not None:
@@ -141,7 +141,7 @@ class Scan:
         read, unread = self._threads.reading if self._threads is not None and not last else (0, 0)
         passed = self._passed + (self._walk.passed if self._walk is not None else 0) - unread
         done = 1.0 if last else self._ahead.fraction(passed) if self._ahead is not None else 0.0
-        self._progress.show(self.tally.files, done, last=last, read_bytes=self.tally.read_bytes + read)
+        self._progress.update(self.tally.files, done, last=last, read_bytes=self.tally.read_bytes + read)
 
 
 def outermost(paths: Sequence[bytes]) -> List[bytes]:

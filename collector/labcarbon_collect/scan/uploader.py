@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any, Deque, Dict, List, Optional, Tuple
 
-from labcarbon_collect.api.bulk_uploader import MAX_ROWS, BulkPush, Outcome, PushEnded
+from labcarbon_collect.api.bulk_uploader import MAX_ROWS, BulkUploader, UploadError, UploadOutcome
 from labcarbon_collect.pseudonyms import DROPPED, UserNames, name_of
 from labcarbon_collect.scan.database import FOLDER
 from labcarbon_collect.scan.description import shown
@@ -28,7 +28,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 class Teller:
     """What one scan tells one server."""
 
-    def __init__(self, asked: Asked, push: BulkPush, news: BulkPush, *, server: str, project: str, names: UserNames) -> None:
+    def __init__(
+        self, asked: Asked, push: BulkUploader, news: BulkUploader, *, server: str, project: str, names: UserNames
+    ) -> None:
         """``push`` to artifacts/, ``news`` to artifacts/copies/; ``server``: under which it is remembered what was told;
         ``names``: how people are named."""
         self._asked, self._push, self._news, self._project = asked, push, news, project
@@ -41,10 +43,10 @@ class Teller:
         self._last_s = time.monotonic()
         self._refused: set[Tuple[int, bytes]] = set()
         self.told_gone = 0
-        self.ended: Optional[PushEnded] = None
+        self.ended: Optional[UploadError] = None
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> UploadOutcome:
         """What the server answered so far."""
         return self._push.outcome
 
@@ -95,7 +97,7 @@ class Teller:
             if not news:
                 return
             copies = [{"path": path.decode("utf-8", "replace"), "state": state} for path, state in news]
-            self._news.tell({"copies": copies})
+            self._news.post({"copies": copies})
             self.told_gone += len(copies)
             self._asked.note_news(self._server, [path for path, _ in news])
 
@@ -110,9 +112,9 @@ class Teller:
         (rows, future), self._sent = self._sent, None
         try:
             results = future.result()
-        except PushEnded as ended:
+        except UploadError as ended:
             self.ended = ended
-            if ended.refused:
+            if ended.is_rejected:
                 raise
             return
         # A word beside an answer says that the project is not known: it is told again once that may have been mended.
@@ -144,7 +146,7 @@ class Teller:
         if owner is None:
             return {}
         if owner not in self._users:
-            name = self._names.told(name_of(owner))[:_LONGEST_USER]
+            name = self._names.public_name(name_of(owner))[:_LONGEST_USER]
             own = {"own": True} if _is_own(owner) else {}
             self._users[owner] = own if name == DROPPED else {"user": name, **own}
         return self._users[owner]

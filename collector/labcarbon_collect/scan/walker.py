@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Callable, Iterable, Iterator, List, Optional, Set, Tuple
 
-from labcarbon_collect.files.budget import OutOfBudget
+from labcarbon_collect.files.budget import BudgetExceeded
 from labcarbon_collect.scan.database import ARTIFACT, FOLDER, MEMBER, NOTHING
 from labcarbon_collect.scan.description import About
 from labcarbon_collect.scan.folder_formats import MAX_CARD_BYTES, folder_about, numbered_tars
@@ -112,7 +112,7 @@ class Walk:
                 self._results.change(group)
                 group.left += 1
                 batches.add(Task(stamp, is_new))
-        except (OSError, LeadsOut, OutOfBudget) as error:
+        except (OSError, LeadsOut, BudgetExceeded) as error:
             group.why = str(getattr(error, "strerror", None) or error)
         batches.flush()
         self._results.walked(group)

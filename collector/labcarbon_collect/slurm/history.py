@@ -19,20 +19,20 @@ Wrong = Callable[[str, str], None]  # (where, why) of a row that cannot be read
 
 
 @dataclass(frozen=True)
-class Found:
+class HistoryJob:
     """A job, where it was found, and how far through the source that is (0 to 1)."""
 
     job: JobFacts
-    where: str
+    source: str
     fraction: float
-    mark: str  # what to go on from once everything up to here is stored
+    position: str  # what to go on from once everything up to here is stored
 
 
-class SourceEnded(Exception):
+class HistoryError(Exception):
     """The source cannot be read (further); the text says why."""
 
 
-class FromFile:
+class SacctFile:
     """What ``sacct --parsable2`` wrote. Goes on from a count of jobs."""
 
     def __init__(self, path: Path, *, cluster: str, zone: Optional[tzinfo]) -> None:
@@ -45,9 +45,9 @@ class FromFile:
                 head = file.read(1 << 16)
             return f"file {self._path.stat().st_size} {hashlib.sha256(head).hexdigest()[:16]}"
         except OSError as error:
-            raise SourceEnded(f"cannot read {self._path}: {error.strerror}") from error
+            raise HistoryError(f"cannot read {self._path}: {error.strerror}") from error
 
-    def jobs(self, after: str, wrong: Wrong) -> Iterator[Found]:
+    def jobs(self, after: str, wrong: Wrong) -> Iterator[HistoryJob]:
         """The jobs behind mark ``after``."""
         skip = int(after or 0)
         with self._path.open(encoding="utf-8", errors="replace", newline="\n") as file:
@@ -59,9 +59,9 @@ class FromFile:
                 )
                 for number, job in enumerate(found, start=1):
                     if number > skip:
-                        yield Found(job, f"job {job.cluster}/{job.job_id}", min(1.0, lines.bytes / size), str(number))
+                        yield HistoryJob(job, f"job {job.cluster}/{job.job_id}", min(1.0, lines.bytes / size), str(number))
             except NotSacct as error:
-                raise SourceEnded(f"{self._path} was not written by sacct as we read it: {error}") from error
+                raise HistoryError(f"{self._path} was not written by sacct as we read it: {error}") from error
 
 
 class _Counted:
@@ -77,7 +77,7 @@ class _Counted:
             yield line
 
 
-class FromSacct:
+class SacctQuery:
     """sacct, asked for one day after the other. Goes on from a day."""
 
     def __init__(self, since: date, until: date, *, cluster: str) -> None:
@@ -86,14 +86,14 @@ class FromSacct:
     def key(self) -> str:
         return f"sacct {self._cluster} {self._since} {self._until}"
 
-    def jobs(self, after: str, wrong: Wrong) -> Iterator[Found]:
+    def jobs(self, after: str, wrong: Wrong) -> Iterator[HistoryJob]:
         """The jobs of the days from ``after`` on; a job that ran over midnight comes with each of its days."""
         day = max(self._since, date.fromisoformat(after)) if after else self._since
         days = max(1, (self._until - self._since).days)
         while day < self._until:
             done = (day - self._since).days
             for job in self._day(day, wrong):
-                yield Found(job, f"job {job.cluster}/{job.job_id}", (done + 0.5) / days, day.isoformat())
+                yield HistoryJob(job, f"job {job.cluster}/{job.job_id}", (done + 0.5) / days, day.isoformat())
             day += timedelta(days=1)
 
     def _day(self, day: date, wrong: Wrong) -> Iterator[JobFacts]:
@@ -114,9 +114,9 @@ class FromSacct:
             errors.seek(0)
             said = errors.read().decode("utf-8", "replace").strip()
         if process.returncode:
-            raise SourceEnded(f"sacct failed on {day}: {said[-300:] or f'exit code {process.returncode}'}")
+            raise HistoryError(f"sacct failed on {day}: {said[-300:] or f'exit code {process.returncode}'}")
         if odd:
-            raise SourceEnded(odd)
+            raise HistoryError(odd)
 
     @staticmethod
     def _started(command: Sequence[str], errors: IO[bytes]) -> subprocess.Popen[str]:
@@ -126,6 +126,6 @@ class FromSacct:
                 encoding="utf-8", errors="replace",
             )  # fmt: skip
         except OSError as error:
-            raise SourceEnded(
+            raise HistoryError(
                 f"sacct cannot be started ({error.strerror}): run this where Slurm's programs are, or give a file"
             ) from error

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from labcarbon_collect.clock import iso
-from labcarbon_collect.redaction import masked_line
+from labcarbon_collect.redaction import mask_argument
 
 SCHEDULER = "slurm"
 RUNNING = "running"
@@ -157,7 +157,7 @@ def bulk_row(job: JobFacts) -> Dict[str, Any]:
 
 def run_name(job: JobFacts) -> str:
     """The job's name on one line, without what looks like a secret; else its id."""
-    text = masked_line(" ".join("".join(letter if letter.isprintable() else " " for letter in job.name).split()))
+    text = mask_argument(" ".join("".join(letter if letter.isprintable() else " " for letter in job.name).split()))
     return text[:200] or f"job {job.job_id}"
 
 

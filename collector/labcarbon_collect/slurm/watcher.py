@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Callable, Dict, Iterable, List, Mapping, Optional
 
-from labcarbon_collect.processes.cgroups import this_cluster
-from labcarbon_collect.pseudonyms import NAMES_KEPT, UserNames
+from labcarbon_collect.processes.cgroups import local_cluster
+from labcarbon_collect.pseudonyms import KEEP_NAMES, UserNames
 from labcarbon_collect.slurm.commands import Slurm, SlurmAway
 from labcarbon_collect.slurm.jobs import RUNNING, JobFacts, patch_body, put_body
-from labcarbon_collect.sources.poller import Meters
+from labcarbon_collect.sources.poller import SourcePoller
 from labcarbon_collect.spool.schema import SpoolFull
 from labcarbon_collect.spool.store import Spool
 
@@ -35,7 +35,7 @@ class Watched:
 
     job_id: str
     seen_us: int  # first seen with a process here
-    told: bool = False
+    public_name: bool = False
     details: bool = False  # its GPUs are told, or it has none
     gone_us: Optional[int] = None  # since when it has no process here
     tries: int = 0
@@ -62,7 +62,7 @@ class JobWatch:
         node: str,
         node_name: str,
         gpu_uuids: Callable[[], Mapping[int, str]],
-        names: UserNames = NAMES_KEPT,
+        names: UserNames = KEEP_NAMES,
         round_us: int = ROUND_US,
     ) -> None:
         """``gpu_uuids``: index of a GPU on this node as Slurm counts → its NVML UUID."""
@@ -115,7 +115,7 @@ class JobWatch:
         waiting = [
             job
             for job in self.jobs.values()
-            if (not job.told or not job.details or job.gone_us is not None) and job.due_us <= now_us
+            if (not job.public_name or not job.details or job.gone_us is not None) and job.due_us <= now_us
         ]
         return sorted(waiting, key=lambda job: (job.due_us, job.seen_us))[:MAX_ASKED]
 
@@ -136,7 +136,7 @@ class JobWatch:
             jobs = dict(self._slurm.current(job.job_id for job in due))
         except SlurmAway as away:
             why = str(away)
-        forgotten = [job.job_id for job in due if job.job_id not in jobs and (job.gone_us is not None or job.told)]
+        forgotten = [job.job_id for job in due if job.job_id not in jobs and (job.gone_us is not None or job.public_name)]
         if forgotten:
             try:
                 jobs.update(self._slurm.past(forgotten))
@@ -180,19 +180,19 @@ class JobWatch:
         if not facts.state:
             self._later(job, now_us)  # queued again: it has not begun
             return
-        known = job.told
+        known = job.public_name
         if not known or facts.gpus:
-            self._spool.runs.post(
-                facts.uuid, "PUT", self._names.of_job(put_body(facts, node=self._node, seen_us=job.seen_us), facts.user)
+            self._spool.runs.add_message(
+                facts.uuid, "PUT", self._names.mask_job(put_body(facts, node=self._node, seen_us=job.seen_us), facts.user)
             )
-            job.told = True
+            job.public_name = True
         job.details = job.details or bool(facts.gpus) or not facts.reserved_gpus or not self._gpu_uuids() or job.tries > 2
         if facts.state == RUNNING:
             if not known:  # it may have been ended before and queued again
-                self._spool.runs.post(facts.uuid, "PATCH", patch_body(facts))
+                self._spool.runs.add_message(facts.uuid, "PATCH", patch_body(facts))
             self._later(job, now_us)  # gone here, it may still work on other nodes
             return
-        self._spool.runs.post(facts.uuid, "PATCH", patch_body(facts))
+        self._spool.runs.add_message(facts.uuid, "PATCH", patch_body(facts))
         if job.gone_us is not None:
             del self.jobs[job.job_id]
         else:
@@ -205,21 +205,21 @@ class JobWatch:
 
     def _recall(self) -> Dict[str, Watched]:
         try:
-            kept = json.loads(self._spool.recall(_KEPT) or "[]")
+            kept = json.loads(self._spool.get_value(_KEPT) or "[]")
             return {job.job_id: job for job in (Watched(**each) for each in kept)}
         except (ValueError, TypeError, sqlite3.Error):
             return {}
 
     def _keep(self) -> None:
         with suppress(SpoolFull):  # what is watched now is found again by its processes
-            self._spool.remember(_KEPT, json.dumps([asdict(job) for job in self.jobs.values()]))
+            self._spool.set_value(_KEPT, json.dumps([asdict(job) for job in self.jobs.values()]))
 
 
 def open_watch(
-    spool: Spool, environ: Mapping[str, str], *, node: str, meters: Meters, names: UserNames
+    spool: Spool, environ: Mapping[str, str], *, node: str, meters: SourcePoller, names: UserNames
 ) -> Optional[JobWatch]:
     """A watch where this machine is configured as a node of a Slurm cluster, else None."""
-    cluster = this_cluster(environ)
+    cluster = local_cluster(environ)
     if not cluster:
         return None
 

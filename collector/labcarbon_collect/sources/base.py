@@ -107,7 +107,7 @@ class Source(Protocol):
         """Let go of the driver. Never raises."""
 
 
-class Remembered(Protocol):
+class StoredReading(Protocol):
     """What is stored of a device's last reading (windows.Anchor is one)."""
 
     @property
@@ -129,7 +129,7 @@ class Resumable(Protocol):
     source begins a new epoch wherever it cannot know.
     """
 
-    def resume(self, last: Mapping[str, Remembered]) -> None: ...
+    def resume(self, last: Mapping[str, StoredReading]) -> None: ...
 
 
 SourceFactory = Callable[[str, Mapping[str, str]], Source]  # (node uuid, environment) → source

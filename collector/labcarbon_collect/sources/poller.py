@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect import sources
 from labcarbon_collect.clock import Clock
-from labcarbon_collect.sources.base import REGISTRY, DeviceInfo, Reading, Remembered, Source, SourceAbsent, SourceFailed
+from labcarbon_collect.sources.base import REGISTRY, DeviceInfo, Reading, Source, SourceAbsent, SourceFailed, StoredReading
 
 ABSENT, MEASURING, FAILED = "absent", "measuring", "failed"
 _FIRST_WAIT_US, _LONGEST_WAIT_US = 1_000_000, 300_000_000
@@ -16,7 +16,7 @@ _ABSENT_WAIT_US = 300_000_000
 
 
 @dataclass
-class Meter:
+class PolledSource:
     """One source and how it fares."""
 
     name: str
@@ -32,7 +32,7 @@ class Meter:
     devices: Dict[str, DeviceInfo] = field(default_factory=dict)
 
 
-def chosen_sources(environ: Mapping[str, str]) -> List[str]:
+def select_sources(environ: Mapping[str, str]) -> List[str]:
     """Names of the sources to open: ``LABCARBON_SOURCES`` (comma separated), a replay alone, else all real meters.
 
     Raises ValueError naming an unknown source.
@@ -50,7 +50,7 @@ def chosen_sources(environ: Mapping[str, str]) -> List[str]:
     return [name for name in in_order + [n for n in REGISTRY if n not in in_order] if name != "replay"]
 
 
-class Meters:
+class SourcePoller:
     """All meters. The first source that claims a device keeps it: a counter before a model of the same package."""
 
     def __init__(
@@ -58,9 +58,9 @@ class Meters:
         found: Sequence[Tuple[str, Source]],
         *,
         now: Callable[[], Clock],
-        last: Callable[[], Mapping[str, Remembered]] = dict,
+        last: Callable[[], Mapping[str, StoredReading]] = dict,
     ) -> None:
-        self.meters = [Meter(name, source) for name, source in found]
+        self.meters = [PolledSource(name, source) for name, source in found]
         self._now = now
         self._last = last
 
@@ -107,7 +107,7 @@ class Meters:
             for meter in self.meters
         }
 
-    def _open(self, meter: Meter) -> None:
+    def _open(self, meter: PolledSource) -> None:
         resume = getattr(meter.source, "resume", None)
         try:
             if resume is not None:
@@ -129,7 +129,7 @@ class Meters:
             return
         meter.state, meter.why, meter.mend = MEASURING, "", ""
 
-    def _poll(self, meter: Meter, with_processes: bool) -> List[Reading]:
+    def _poll(self, meter: PolledSource, with_processes: bool) -> List[Reading]:
         try:
             readings = meter.source.poll(self._now, with_processes=with_processes)
         except Exception as error:  # noqa: BLE001 - see _open
@@ -139,7 +139,7 @@ class Meters:
         meter.failures = 0
         return [reading for reading in readings if reading.device in meter.devices]
 
-    def _failed(self, meter: Meter, error: Exception) -> None:
+    def _failed(self, meter: PolledSource, error: Exception) -> None:
         """Close and wait 1, 2, 4 … 300 s before opening it again."""
         if meter.state == MEASURING:
             meter.source.close()
@@ -150,21 +150,21 @@ class Meters:
         meter.retry_at_us = self._now().monotonic_us + wait_us
 
 
-def open_meters(
+def open_sources(
     node: str,
     environ: Mapping[str, str],
     *,
     now: Callable[[], Clock],
-    last: Optional[Callable[[], Mapping[str, Remembered]]] = None,
-) -> Meters:
+    last: Optional[Callable[[], Mapping[str, StoredReading]]] = None,
+) -> SourcePoller:
     """Build the chosen sources. A source whose factory says absent is listed with its reason."""
     found: List[Tuple[str, Source]] = []
-    for name in chosen_sources(environ):
+    for name in select_sources(environ):
         try:
             found.append((name, REGISTRY[name](node, environ)))
         except SourceAbsent as absent:
             found.append((name, _Missing(name, absent)))
-    return Meters(found, now=now, last=last or dict)
+    return SourcePoller(found, now=now, last=last or dict)
 
 
 class _Missing:

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 ROOT = "/sys/class/powercap"
-MEND = (
+PERMISSION_FIX = (
     "echo 'm /sys/class/powercap/*/energy_uj 0440 root labcarbon' > /etc/tmpfiles.d/labcarbon.conf && "
     "systemd-tmpfiles --create /etc/tmpfiles.d/labcarbon.conf"
 )
 # Where the kernel tells no power limit: above what a socket draws.
-UNTOLD_LIMIT_MW = 500_000
+DEFAULT_LIMIT_MW = 500_000
 # How often and how far apart two domains are compared; the registers are refreshed every millisecond.
 LOOKS, LOOK_EVERY_S = 3, 0.02
 
@@ -68,11 +68,11 @@ def _domain(folder: Path, name: str, parent: str) -> Optional[Domain]:
     return Domain(
         folder=folder, kind=kind, package=owner.group(1) if owner and kind != "psys" else "",
         label=name if kind != "dram" else f"{parent}/dram", range_uj=_number(folder / "max_energy_range_uj") or 0,
-        limit_mw=max(limits) // 1000 or UNTOLD_LIMIT_MW,
+        limit_mw=max(limits) // 1000 or DEFAULT_LIMIT_MW,
     )  # fmt: skip
 
 
-def once_each(domains: List[Domain], pause: Callable[[float], None] = time.sleep) -> Tuple[List[Domain], List[str]]:
+def drop_mirrors(domains: List[Domain], pause: Callable[[float], None] = time.sleep) -> Tuple[List[Domain], List[str]]:
     """Leave out domains that show another's counter; return the rest and a sentence for each left out."""
     kept: List[Domain] = []
     said: List[str] = []

@@ -8,15 +8,15 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.identity import boot_id
-from labcarbon_collect.sources.base import DeviceInfo, Gap, Reading, Remembered, SourceAbsent, SourceFailed, register
-from labcarbon_collect.sources.epochs import possible_mj
+from labcarbon_collect.sources.base import DeviceInfo, Gap, Reading, SourceAbsent, SourceFailed, StoredReading, register
+from labcarbon_collect.sources.epochs import max_energy_mj
 from labcarbon_collect.sources.powercap import (
-    MEND,
+    PERMISSION_FIX,
     ROOT,
     Domain,
+    drop_mirrors,
     find_domains,
     is_modelled,
-    once_each,
     processor_facts,
 )
 
@@ -47,7 +47,7 @@ class _Part:
         raw_uj = [raw for raw in (domain.read_uj() for domain in self.domains) if raw is not None]
         return raw_uj if len(raw_uj) == len(self.domains) else None
 
-    def moved_uj(self, raw_uj: List[int]) -> int:
+    def delta_uj(self, raw_uj: List[int]) -> int:
         """How far the counters went since the last reading, over at most one wrap each."""
         return sum((now - then) % domain.range_uj for domain, then, now in zip(self.domains, self.raw_uj, raw_uj))
 
@@ -74,9 +74,9 @@ class RaplSource:
         self._measurement = "rapl"
         self._parts: List[_Part] = []
         self._gaps: List[Gap] = []
-        self._resumed: Dict[str, Remembered] = {}
+        self._resumed: Dict[str, StoredReading] = {}
 
-    def resume(self, last: Mapping[str, Remembered]) -> None:
+    def resume(self, last: Mapping[str, StoredReading]) -> None:
         """Take what was stored before a restart of the collector: a short absence keeps the epoch."""
         self._resumed = {key: each for key, each in last.items() if each.boot == self._boot}
 
@@ -90,13 +90,13 @@ class RaplSource:
             )
         metered = [domain for domain in domains if domain.kind != "psys"]
         if metered and all(domain.read_uj() is None for domain in metered):
-            raise SourceAbsent(f"no permission to read {self._root}/*/energy_uj", MEND)
+            raise SourceAbsent(f"no permission to read {self._root}/*/energy_uj", PERMISSION_FIX)
         self._processor = processor_facts(self._cpuinfo)
         self._measurement = "rapl_model" if is_modelled(self._processor) else "rapl"
-        kept, self.said = once_each(metered, self._pause)
+        kept, self.said = drop_mirrors(metered, self._pause)
         self._parts = self._usable(kept)
         if not self._parts:
-            raise SourceAbsent("no usable RAPL domain: " + "; ".join(self.said), MEND)
+            raise SourceAbsent("no usable RAPL domain: " + "; ".join(self.said), PERMISSION_FIX)
         facts = self._facts(domains)
         return [DeviceInfo(part.key, part.name, self._measurement, facts) for part in self._parts]
 
@@ -141,10 +141,10 @@ class RaplSource:
             self._begin(part, raw_uj, clock)
         else:
             gap_us = clock.monotonic_us - before.monotonic_us
-            moved_uj = part.moved_uj(raw_uj)
-            if self._believable(part, moved_uj, gap_us):
-                part.total_uj += moved_uj
-                power_mw = moved_uj * 1000 // gap_us if gap_us > 0 else None
+            delta_uj = part.delta_uj(raw_uj)
+            if self._believable(part, delta_uj, gap_us):
+                part.total_uj += delta_uj
+                power_mw = delta_uj * 1000 // gap_us if gap_us > 0 else None
             else:
                 self._break(part, raw_uj, before, clock)
         part.raw_uj, part.at = raw_uj, clock
@@ -156,9 +156,9 @@ class RaplSource:
         ]  # fmt: skip
 
     @staticmethod
-    def _believable(part: _Part, moved_uj: int, gap_us: int) -> bool:
+    def _believable(part: _Part, delta_uj: int, gap_us: int) -> bool:
         """Whether what moved is what was drawn: no wrap can have gone unseen, and no part draws more than it can."""
-        return gap_us < part.wraps_after_us and moved_uj <= possible_mj(gap_us, part.limit_mw) * 1000
+        return gap_us < part.wraps_after_us and delta_uj <= max_energy_mj(gap_us, part.limit_mw) * 1000
 
     def _break(self, part: _Part, raw_uj: List[int], before: Clock, clock: Clock) -> None:
         long_us = clock.monotonic_us - before.monotonic_us >= part.wraps_after_us
@@ -176,9 +176,9 @@ class RaplSource:
         if last is None or len(part.domains) > 1 or not last.epoch.startswith(self._load + "."):
             return
         stored_uj = last.counter_mj * 1000
-        moved_uj = (raw_uj[0] - stored_uj) % part.domains[0].range_uj
-        if self._believable(part, moved_uj, clock.monotonic_us - last.mono_us):
-            part.epoch, part.total_uj = last.epoch, stored_uj + moved_uj
+        delta_uj = (raw_uj[0] - stored_uj) % part.domains[0].range_uj
+        if self._believable(part, delta_uj, clock.monotonic_us - last.mono_us):
+            part.epoch, part.total_uj = last.epoch, stored_uj + delta_uj
 
     @property
     def _load(self) -> str:

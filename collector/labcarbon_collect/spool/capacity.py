@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Dict
 
 from labcarbon_collect.energy.windows import Anchor
-from labcarbon_collect.identity import write_private
+from labcarbon_collect.identity import write_private_file
 from labcarbon_collect.spool.compaction import LEVELS_US
 from labcarbon_collect.spool.schema import SpoolFull
 from labcarbon_collect.spool.store import Spool
@@ -27,14 +27,14 @@ _BALLAST = "ballast"
 _ACKNOWLEDGED = "acknowledged.json"
 
 
-class Room:
+class SpoolCapacity:
     """Keeps one spool within its limits."""
 
     def __init__(self, spool: Spool, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self._spool = spool
         self._max_bytes = max_bytes
         self._ballast = spool.home / _BALLAST
-        self.keep_ballast()
+        self.ensure_ballast()
 
     def make(self, *, now_us: int) -> bool:
         """Give up the ballast, then resolution: 1 → 10 → 60 minutes. Returns whether there is room now.
@@ -42,7 +42,7 @@ class Room:
         When there is none, the ballast stays away: its room lets the push thread work, and deletes commit.
         """
         try:
-            give_up_ballast(self._spool)
+            release_ballast(self._spool)
             for bucket_us in LEVELS_US:
                 if self._roomy():
                     break
@@ -60,13 +60,13 @@ class Room:
         if not self._roomy():
             return False
         try:
-            self._spool.remember("room", "yes")
+            self._spool.set_value("room", "yes")
         except SpoolFull:
             return False
-        self.keep_ballast()
+        self.ensure_ballast()
         return True
 
-    def keep_ballast(self) -> None:
+    def ensure_ballast(self) -> None:
         """Have ballast whenever the disk has room for it."""
         if not self._ballast.exists() and self._roomy():
             self._lay_ballast()
@@ -106,18 +106,18 @@ class Room:
             os.close(descriptor)
 
 
-def give_up_ballast(spool: Spool) -> None:
+def release_ballast(spool: Spool) -> None:
     """Turn the ballast into room, so that answers and deletes can commit. Raises SpoolFull when even that is too little."""
     (spool.home / _BALLAST).unlink(missing_ok=True)
     spool.checkpoint()
 
 
-def keep_acknowledged(spool: Spool) -> None:
+def save_acknowledged(spool: Spool) -> None:
     """Write beside the spool how far the server has everything, for the day the spool is damaged."""
     content = {device: asdict(anchor) for device, anchor in spool.acknowledged().items()}
     # Without room the older one stands: windows sent meanwhile would come again, overlapping, and be quarantined.
     with suppress(OSError):
-        write_private(spool.home / _ACKNOWLEDGED, json.dumps(content) + "\n")
+        write_private_file(spool.home / _ACKNOWLEDGED, json.dumps(content) + "\n")
 
 
 def recover_acknowledged(spool: Spool, *, boot: str) -> int:

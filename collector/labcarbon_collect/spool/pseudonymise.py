@@ -15,14 +15,14 @@ _ID = re.compile(r"[0-9a-f]{64}")
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
 
 
-def settle_names(spool: Spool, users: UserNames) -> int:
+def pseudonymise_spool(spool: Spool, users: UserNames) -> int:
     """Make the spool as if ``users`` had always been the setting; returns how many rows were rewritten.
 
     Pseudonyms stay as they are: nobody can turn them back, and a new key gives new ones from now on. A window that was
     sent and not answered is rewritten too; if the server has it already, it keeps what it has and sets this one aside.
     Raises SpoolFull.
     """
-    before = spool.recall(_STAMP) or KEEP
+    before = spool.get_value(_STAMP) or KEEP
     if before == users.stamp:
         return 0
     changed = 0
@@ -31,7 +31,7 @@ def settle_names(spool: Spool, users: UserNames) -> int:
             database.execute("PRAGMA secure_delete=ON")
             changed = _windows(database, users) + _others(database, users)
         spool.rewrite()
-    spool.remember(_STAMP, users.stamp)
+    spool.set_value(_STAMP, users.stamp)
     return changed
 
 
@@ -59,15 +59,15 @@ def _others(database: sqlite3.Connection, users: UserNames) -> int:
     for device, body in database.execute("SELECT device, body FROM anchor").fetchall():
         anchor = json.loads(body)
         sole = anchor.get("sole")
-        if sole and told_key(sole, users) != sole:
-            told = json.dumps({**anchor, "sole": told_key(sole, users)})
+        if sole and pseudonymise_key(sole, users) != sole:
+            told = json.dumps({**anchor, "sole": pseudonymise_key(sole, users)})
             database.execute("UPDATE anchor SET body = ? WHERE device = ?", (told, device))
             changed += 1
     owners = dict(database.execute("SELECT uuid, uid FROM run"))
     for row_id, uuid, body in database.execute("SELECT id, uuid, body FROM outbox").fetchall():
         facts = json.loads(body)
         name = facts.get("user") or (name_of(owners[uuid]) if uuid in owners else "")
-        told_facts = users.without(facts, name) if name and not _is_pseudonym(name, users) else facts
+        told_facts = users.mask(facts, name) if name and not _is_pseudonym(name, users) else facts
         if told_facts != facts:
             database.execute("UPDATE outbox SET body = ? WHERE id = ?", (json.dumps(told_facts), row_id))
             changed += 1
@@ -78,12 +78,12 @@ def _told_shares(shares: Sequence[Sequence[Any]], users: UserNames) -> List[List
     """Shares by told keys, those that became one added up; sorted as windows have them."""
     sums: Dict[str, int] = {}
     for consumer, energy_mj in shares:
-        key = told_key(consumer, users)
+        key = pseudonymise_key(consumer, users)
         sums[key] = sums.get(key, 0) + energy_mj
     return [[key, energy_mj] for key, energy_mj in sorted(sums.items())]
 
 
-def told_key(consumer: str, users: UserNames) -> str:
+def pseudonymise_key(consumer: str, users: UserNames) -> str:
     """A consumer key with the names in it that may be people's as they may be told; pseudonyms stay."""
     kind, _, rest = consumer.partition(":")
     first, slash, what = rest.partition("/")
@@ -93,13 +93,13 @@ def told_key(consumer: str, users: UserNames) -> str:
     if kind == "container" and not slash:
         return consumer if _ID.fullmatch(rest) else f"container:{_told(rest, users)}"
     if kind in ("proc", "container") and slash:
-        told = what if _is_pseudonym(first, users) else users.without(what, first)
+        told = what if _is_pseudonym(first, users) else users.mask(what, first)
         return f"{kind}:{_told(first, users)}/{told}"
     return consumer
 
 
 def _told(name: str, users: UserNames) -> str:
-    return name if _is_pseudonym(name, users) else users.told(name)
+    return name if _is_pseudonym(name, users) else users.public_name(name)
 
 
 def _is_pseudonym(name: str, users: UserNames) -> bool:

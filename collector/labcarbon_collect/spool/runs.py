@@ -46,25 +46,25 @@ class RunStore:
         rows = self._database.execute("SELECT device, energy_mj FROM run_energy WHERE uuid = ?", (uuid,))
         return dict(rows.fetchall())
 
-    def post(self, uuid: str, verb: str, body: Mapping[str, Any]) -> None:
+    def add_message(self, uuid: str, verb: str, body: Mapping[str, Any]) -> None:
         """Put a message about a run (PUT or PATCH) into the outbox, to be forwarded in order."""
         with self._transaction() as database:
             database.execute("INSERT INTO outbox (uuid, verb, body) VALUES (?,?,?)", (uuid, verb, json.dumps(body)))
 
-    def outbox(self) -> List[Tuple[int, str, str, Dict[str, Any]]]:
+    def pending_messages(self) -> List[Tuple[int, str, str, Dict[str, Any]]]:
         """Messages about runs still to be forwarded: (id, uuid, verb, body), oldest first."""
         rows = self._database.execute("SELECT id, uuid, verb, body FROM outbox ORDER BY id LIMIT 100")
         return [(row_id, uuid, verb, json.loads(body)) for row_id, uuid, verb, body in rows.fetchall()]
 
-    def waits(self, uuid: str) -> bool:
+    def has_pending(self, uuid: str) -> bool:
         """Whether a message about this run is still to be forwarded."""
-        return self.waiting(uuid) > 0
+        return self.count_pending(uuid) > 0
 
-    def waiting(self, uuid: str) -> int:
+    def count_pending(self, uuid: str) -> int:
         """How many messages about this run are still to be forwarded."""
         return int(self._database.execute("SELECT COUNT(*) FROM outbox WHERE uuid = ?", (uuid,)).fetchone()[0])
 
-    def forwarded(self, message: int) -> None:
+    def remove_message(self, message: int) -> None:
         """Remove a message that the server has taken, or refused for good."""
         with self._transaction() as database:
             database.execute("DELETE FROM outbox WHERE id = ?", (message,))

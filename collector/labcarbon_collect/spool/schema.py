@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Optional, Sequence, Tuple
 
 from labcarbon_collect.energy.windows import Window
-from labcarbon_collect.identity import Refused
+from labcarbon_collect.identity import ConfigurationError
 
 FILE = "spool.db"
 SCHEMA_VERSION = "1"
@@ -62,7 +62,7 @@ def open_database(home: Path, *, check: bool) -> Tuple[sqlite3.Connection, Optio
     try:
         return _connect(path, check), None
     except sqlite3.DatabaseError as error:
-        if is_full(error) or "locked" in str(error):
+        if is_disk_full(error) or "locked" in str(error):
             raise SpoolFull(f"{path}: {error}") from error
         aside = set_aside(path)
         return _connect(path, False), aside
@@ -70,7 +70,7 @@ def open_database(home: Path, *, check: bool) -> Tuple[sqlite3.Connection, Optio
 
 def _connect(path: Path, check: bool) -> sqlite3.Connection:
     if path.is_symlink():
-        raise Refused(f"{path} is a symbolic link: remove it")
+        raise ConfigurationError(f"{path} is a symbolic link: remove it")
     if not path.exists():
         # Only ever a new file: closing a descriptor of an open database would drop this process's locks on it, and
         # another process that closes it would then take itself for the last one and delete the journal under us.
@@ -104,13 +104,13 @@ def set_aside(path: Path) -> str:
     return aside.name
 
 
-def is_full(error: sqlite3.Error) -> bool:
+def is_disk_full(error: sqlite3.Error) -> bool:
     """Whether SQLite failed for want of room rather than damage (also an I/O error of a full tmpfs)."""
     text = str(error).lower()
     return "full" in text or "disk i/o error" in text
 
 
-def is_damage(error: sqlite3.Error) -> bool:
+def is_corrupt(error: sqlite3.Error) -> bool:
     """Whether the file itself is broken."""
     text = str(error).lower()
     return "malformed" in text or "not a database" in text or "corrupt" in text

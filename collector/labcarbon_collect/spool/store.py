@@ -17,7 +17,7 @@ from labcarbon_collect.energy.windows import Anchor, Window
 from labcarbon_collect.sources.base import Gap
 from labcarbon_collect.spool.compaction import merge_spool
 from labcarbon_collect.spool.runs import JobStore, RunStore
-from labcarbon_collect.spool.schema import SpoolFull, is_full, open_database, pack, unpack
+from labcarbon_collect.spool.schema import SpoolFull, is_disk_full, open_database, pack, unpack
 
 ACCEPTED, DUPLICATE, QUARANTINED, REJECTED, RETRY = "accepted", "duplicate", "quarantined", "rejected", "retry"
 MAX_BATCH = 500
@@ -37,7 +37,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Depth:
+class SpoolDepth:
     """How full the spool is."""
 
     rows: int
@@ -53,7 +53,7 @@ class Spool:
         """Open it. ``check``: look for damage first; a damaged file is renamed (see ``set_aside``) and a new one begun."""
         self.home = home
         self._database, self.set_aside = open_database(home, check=check)
-        self._incarnation = self.recall("incarnation") or ""
+        self._incarnation = self.get_value("incarnation") or ""
         self.runs = RunStore(self._database, self.transaction)
         self.jobs = JobStore(self._database, self.transaction)
 
@@ -71,7 +71,7 @@ class Spool:
         except BaseException as error:
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error) and is_full(error):
+            if isinstance(error, sqlite3.Error) and is_disk_full(error):
                 raise SpoolFull(f"{self.home}: {error}") from error
             raise
 
@@ -129,7 +129,7 @@ class Spool:
 
     def idle_mw(self) -> Dict[str, int]:
         """Device → idle power in mW as learnt from its idle windows of the last 14 days."""
-        return idle_power.learnt_mw(self._database)
+        return idle_power.estimated_mw(self._database)
 
     # Pushing side
 
@@ -186,7 +186,7 @@ class Spool:
                 )
             database.executemany("DELETE FROM gap WHERE id = ?", [(gap_id,) for gap_id in batch.gap_ids])
 
-    def never_left(self, batch: Batch) -> None:
+    def mark_unsent(self, batch: Batch) -> None:
         """Take back the mark of a batch of which no byte left this machine."""
         with self.transaction() as database:
             database.executemany("UPDATE window SET sent = sent - 1 WHERE id = ?", [(i,) for i in batch.ids])
@@ -206,7 +206,7 @@ class Spool:
             self._database.executescript("PRAGMA incremental_vacuum")  # execute() would stop after the first page
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error as error:
-            if is_full(error):
+            if is_disk_full(error):
                 raise SpoolFull(f"{self.home}: {error}") from error
             raise
 
@@ -215,7 +215,7 @@ class Spool:
         try:
             self._database.execute("VACUUM")
         except sqlite3.Error as error:
-            if is_full(error):
+            if is_disk_full(error):
                 raise SpoolFull(f"{self.home}: {error}") from error
             raise
         self.checkpoint()
@@ -238,11 +238,11 @@ class Spool:
 
     # Looking at it
 
-    def depth(self) -> Depth:
+    def depth(self) -> SpoolDepth:
         """Rows waiting, dead letters, bytes used (free pages not counted), oldest window's start."""
         rows, oldest_us = self._database.execute("SELECT COUNT(*), MIN(start_us) FROM window").fetchone()
         dead = self._database.execute("SELECT COUNT(*) FROM dead").fetchone()[0]
-        return Depth(rows, dead, self.used_bytes(), oldest_us)
+        return SpoolDepth(rows, dead, self.used_bytes(), oldest_us)
 
     def used_bytes(self) -> int:
         """Bytes of pages in use."""
@@ -250,7 +250,7 @@ class Spool:
         pages, free, size = (self._database.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas)
         return int((pages - free) * size)
 
-    def tally(self) -> Dict[str, Tuple[int, int]]:
+    def result_totals(self) -> Dict[str, Tuple[int, int]]:
         """Result → (windows, mJ) over the life of this spool."""
         rows = self._database.execute("SELECT result, windows, energy_mj FROM tally")
         return {result: (windows, energy_mj) for result, windows, energy_mj in rows}
@@ -265,12 +265,12 @@ class Spool:
         for row in self._database.execute(f"SELECT {_ROW} FROM window ORDER BY id").fetchall():
             yield unpack(names[row[1]], names[row[2]], row[3:])
 
-    def remember(self, key: str, value: str) -> None:
+    def set_value(self, key: str, value: str) -> None:
         """Keep a small fact (the server's configuration, the last push)."""
         with self.transaction() as database:
             database.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
-    def recall(self, key: str) -> Optional[str]:
+    def get_value(self, key: str) -> Optional[str]:
         """A fact kept by :meth:`remember`."""
         row = self._database.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return row[0] if row else None

@@ -13,7 +13,7 @@ from labcarbon_collect import cli
 from labcarbon_collect.cleanup import client as plan_server
 from labcarbon_collect.cleanup.client import plan_named
 from labcarbon_collect.commands import apply_plan
-from labcarbon_collect.locks import take_plans
+from labcarbon_collect.locks import lock_cleanup
 
 from tests.collector.apply_plan.world import AWAY, NODE, PLAN, FakeTransport, World, snapshot
 
@@ -120,7 +120,7 @@ def test_a_machines_own_token_does_not_do(call: Call, file: Any, monkeypatch: py
 
 
 def test_two_at_once(call: Call, file: Any) -> None:
-    with take_plans(NODE):
+    with lock_cleanup(NODE):
         code, _, said = call(PLAN, "--yes")
     assert (code, file.exists()) == (1, True)
     assert "another labcarbon-collect apply-plan is at work" in said

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from labcarbon_collect.cleanup import journal, purge
 from labcarbon_collect.cleanup.trash import TRASH
-from labcarbon_collect.errors import Failed
+from labcarbon_collect.errors import CommandError
 
 from tests.collector.apply_plan.killed import kill, was_killed
 from tests.collector.apply_plan.world import PLAN, World, snapshot
@@ -118,7 +118,7 @@ def test_a_journal_that_cannot_be_written_ends_it(went: World, monkeypatch: pyte
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(journal, "_write", full)
-    with pytest.raises(Failed, match=f"{PLAN}.jsonl.*the same command goes on"):
+    with pytest.raises(CommandError, match=f"{PLAN}.jsonl.*the same command goes on"):
         went.carry_out(empty=True)
     assert went.outcomes() == ["trashed"] * 3
     assert went.slot("run/a.pt", 1).exists()

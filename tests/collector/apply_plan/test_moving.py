@@ -279,10 +279,10 @@ def test_other_files_keep_their_names_beside_a_tombstone(world: World) -> None:
 
 
 def test_nothing_runs_without_a_yes(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    from labcarbon_collect.errors import Failed
+    from labcarbon_collect.errors import CommandError
 
     path = world.put("step1.pt")
     world.plan("step1.pt")
-    with pytest.raises(Failed, match="say --yes"):
+    with pytest.raises(CommandError, match="say --yes"):
         world.carry_out(sure=False)
     assert path.exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from labcarbon_collect.cleanup import safe_paths
 from labcarbon_collect.cleanup.trash import TRASH
-from labcarbon_collect.errors import Failed
+from labcarbon_collect.errors import CommandError
 
 from tests.collector.apply_plan.world import PLAN, World, snapshot
 
@@ -45,7 +45,7 @@ def test_one_line_comes_back(went: World, capsys: pytest.CaptureFixture[str]) ->
     assert went.outcomes() == ["trashed", "restored", "trashed"]
     assert went.carry_out(restore=[2]) == 1
     assert "it is not in the trash" in capsys.readouterr().out
-    with pytest.raises(Failed, match="line 77 is not in this plan"):
+    with pytest.raises(CommandError, match="line 77 is not in this plan"):
         went.carry_out(restore=[77])
 
 

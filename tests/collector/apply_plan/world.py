@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labcarbon_collect.api.transport import Reply, Unreachable
+from labcarbon_collect.api.transport import Response, ServerUnavailable
 from labcarbon_collect.cleanup.client import PlanServer
 from labcarbon_collect.cleanup.journal import Journal
 from labcarbon_collect.cleanup.runner import Asked, carry_out_plan, settled
@@ -77,24 +77,24 @@ class FakeTransport:
         fresh.write_text(json.dumps(state))
         fresh.replace(self.path)
 
-    def call(self, method: str, path: str, body: Any = None) -> Reply:
+    def call(self, method: str, path: str, body: Any = None) -> Response:
         self.calls.append(method)
         self.before(method)
         fault = self.faults.pop(0) if self.faults else None
         if isinstance(fault, Exception):
             raise fault
         if fault is not None:
-            return Reply(*fault)
+            return Response(*fault)
         state = self.read()
         if method == "GET":
-            return Reply(200, {key: value for key, value in state.items() if key != "objected"})
+            return Response(200, {key: value for key, value in state.items() if key != "objected"})
         lines = {line["line"]: line for line in state["lines"]}
         told = {row["line"]: row for row in body["lines"]}
         assert len(body["lines"]) <= 1000
         if state["state"] not in ("approved", "applied"):
-            return Reply(409, {"error": {"message": "This plan is withdrawn."}})
+            return Response(409, {"error": {"message": "This plan is withdrawn."}})
         if any(n not in lines or (n in state["objected"] and not lines[n]["outcome"]) for n in told):
-            return Reply(400, {"error": {"message": "A line is not of this plan, or is not to go."}})
+            return Response(400, {"error": {"message": "A line is not of this plan, or is not to go."}})
         changed = sum(lines[n]["outcome"] != row["outcome"] for n, row in told.items())
         for number, row in told.items():
             lines[number]["outcome"] = row["outcome"]
@@ -103,7 +103,7 @@ class FakeTransport:
         if all(line["stays"] for line in left) and state["state"] == "approved":
             state["state"], state["objected"] = "applied", [*state["objected"], *(line["line"] for line in left)]
         self.write(state)
-        return Reply(200, {"changed": changed})
+        return Response(200, {"changed": changed})
 
 
 def _along(folder: dict[str, Any], lines: Iterable[dict[str, Any]]) -> None:
@@ -206,4 +206,4 @@ class World:
             journal.close()
 
 
-AWAY = Unreachable("nothing answers there", sent=False)
+AWAY = ServerUnavailable("nothing answers there", sent=False)

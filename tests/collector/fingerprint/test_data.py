@@ -15,7 +15,7 @@ from labcarbon_collect.files.digest_cache import FILE, DigestCache
 from labcarbon_collect.files.manifests import manifest
 from labcarbon_collect.fingerprint import builder
 from labcarbon_collect.fingerprint.digests import verified
-from labcarbon_collect.runs.background_hash import DigestJob
+from labcarbon_collect.runs.background_hash import BackgroundHash
 
 from tests.collector.fingerprint.support import Folder
 from tests.collector.processes import wait_for
@@ -107,7 +107,7 @@ def test_large_data_is_weak_at_once_and_known_by_content_later(cats: Folder, lar
     assert "verified" not in found.wire["data"]
     assert [role for role, _ in found.data] == ["data"]
     told: list[dict[str, Any]] = []
-    job = DigestJob(found, cats.environ, told.append)
+    job = BackgroundHash(found, cats.environ, told.append)
     job.wait()
     job.end()
     monkeypatch.setattr(builder, "AT_ONCE_BYTES", 1 << 20)
@@ -118,7 +118,7 @@ def test_a_checkpoint_is_hashed_by_the_child_as_well(cats: Folder, large: None, 
     cats.put("old.ckpt", b"w" * 100)
     command = ("python", "train.py", "--resume", "old.ckpt")
     told: list[dict[str, Any]] = []
-    job = DigestJob(cats.look(*command), cats.environ, told.append)
+    job = BackgroundHash(cats.look(*command), cats.environ, told.append)
     job.wait()
     job.end()
     monkeypatch.setattr(builder, "AT_ONCE_BYTES", 1 << 20)
@@ -129,7 +129,7 @@ def test_the_child_works_at_the_lowest_priority_and_ends_with_us(cats: Folder, l
     with (cats.root / "cats/huge").open("wb") as file:
         file.truncate(20_000_000_000)
     told: list[dict[str, Any]] = []
-    job = DigestJob(cats.look(*COMMAND, seconds=5), cats.environ, told.append)
+    job = BackgroundHash(cats.look(*COMMAND, seconds=5), cats.environ, told.append)
     pid = job._child.pid
     deadline = time.monotonic() + 20
     while os.getpriority(os.PRIO_PROCESS, pid) != 19 and time.monotonic() < deadline:
@@ -143,7 +143,7 @@ def test_the_child_works_at_the_lowest_priority_and_ends_with_us(cats: Folder, l
 def test_the_child_ends_when_its_parent_is_killed(cats: Folder, large: None) -> None:
     with (cats.root / "cats/huge").open("wb") as file:
         file.truncate(20_000_000_000)
-    job = DigestJob(cats.look(*COMMAND, seconds=5), cats.environ, lambda better: None)
+    job = BackgroundHash(cats.look(*COMMAND, seconds=5), cats.environ, lambda better: None)
     assert job._child.stdin is not None
     job._child.stdin.close()  # what the kernel does when we die
     assert job._child.wait(20) == 0
@@ -163,7 +163,7 @@ def of_session(session: int) -> list[int]:
 def test_one_that_is_apart_is_no_child_and_ends_with_us_as_well(cats: Folder, large: None) -> None:
     with (cats.root / "cats/huge").open("wb") as file:
         file.truncate(20_000_000_000)
-    job = DigestJob(cats.look(*COMMAND, seconds=5), cats.environ, lambda better: None, apart=True)
+    job = BackgroundHash(cats.look(*COMMAND, seconds=5), cats.environ, lambda better: None, apart=True)
     (pid,) = wait_for(lambda: of_session(job._child.pid))
     assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] != str(os.getpid())
     job.end()
@@ -173,7 +173,7 @@ def test_one_that_is_apart_is_no_child_and_ends_with_us_as_well(cats: Folder, la
 def test_more_than_the_cap_is_not_read(cats: Folder, large: None, monkeypatch: Any) -> None:
     monkeypatch.setattr("labcarbon_collect.runs.background_hash.MOST_BYTES", 10)
     told: list[dict[str, Any]] = []
-    job = DigestJob(cats.look(*COMMAND), cats.environ, told.append)
+    job = BackgroundHash(cats.look(*COMMAND), cats.environ, told.append)
     job.wait()
     job.end()
     assert told == []
@@ -214,7 +214,7 @@ def test_a_file_that_has_just_changed_is_not_remembered(
     cache = DigestCache(tmp_path)
     listed = manifest("data", str(cats.root / "cats"), Budget(5))
     verified([listed], cache, hashed=lambda count: None)
-    assert [cache.known(file) for file in listed.files] == [None] * 5
+    assert [cache.lookup(file) for file in listed.files] == [None] * 5
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all, but longer than a header of one hundred bytes" * 9])

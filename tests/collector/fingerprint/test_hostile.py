@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.files.budget import Budget, Looking, OutOfBudget
+from labcarbon_collect.files.budget import Budget, BudgetExceeded, Deadline
 from labcarbon_collect.files.manifests import manifest
 
 from tests.collector.fingerprint.support import MODEL, TRAIN, Folder
@@ -76,7 +76,7 @@ def test_a_file_that_cannot_be_read_leaves_the_data_weak(folder: Folder, monkeyp
     def refused(path: object) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("labcarbon_collect.fingerprint.digests.open_plain", refused)
+    monkeypatch.setattr("labcarbon_collect.fingerprint.digests.open_regular_file", refused)
     found = folder.look(*COMMAND)
     assert "verified" not in found.wire["data"]
     assert found.wire["data"]["weak"]
@@ -117,8 +117,8 @@ def test_a_hundred_thousand_files_are_listed_or_said_to_be_unknown_in_time(folde
 def test_more_files_than_the_cap_are_unknown(folder: Folder) -> None:
     for number in range(5):
         folder.put(f"cats/{number}", "")
-    with pytest.raises(OutOfBudget, match="more than 3 files"):
-        manifest("data", str(folder.root / "cats"), Budget(5), most_files=3)
+    with pytest.raises(BudgetExceeded, match="more than 3 files"):
+        manifest("data", str(folder.root / "cats"), Budget(5), max_files=3)
 
 
 def test_a_file_system_that_hangs_costs_what_was_given(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,6 +166,6 @@ def test_whatever_fails_is_not_there_and_has_a_reason() -> None:
     def fail() -> None:
         raise RuntimeError
 
-    looking = Looking("it", fail)
+    looking = Deadline("it", fail)
     assert looking.wait(Budget(5)) is None
     assert looking.why == "RuntimeError"

@@ -15,7 +15,7 @@ from labcarbon_collect.files.manifests import manifest
 from labcarbon_collect.fingerprint import builder, survey
 from labcarbon_collect.fingerprint.digests import known_digests, verified
 from labcarbon_collect.lineage.inspect import Looker, NotTold, Pacing
-from labcarbon_collect.runs.background_hash import DigestJob
+from labcarbon_collect.runs.background_hash import BackgroundHash
 from labcarbon_collect.scan.database import FILE
 
 from tests.collector.scan.support import NPY, PARQUET, Disk, safetensors
@@ -126,7 +126,7 @@ def test_beside_the_work_only_what_no_scan_has_read_counts_as_much(
     scanned.put("cats/later.parquet", PARQUET)
     command = ["python", "train.py", "--data", "cats"]
     told: list[dict[str, Any]] = []
-    job = DigestJob(survey(command, cwd=str(scanned.root), environ=os.environ, seconds=10), os.environ, told.append)
+    job = BackgroundHash(survey(command, cwd=str(scanned.root), environ=os.environ, seconds=10), os.environ, told.append)
     job.wait()
     job.end()
     if most_bytes < len(PARQUET):

@@ -31,7 +31,7 @@ CONTROL_DEVICE = "/dev/nvidiactl"
 NVIDIA_VENDOR = "0x10de"
 
 
-class DriverGone(Exception):
+class GpuLost(Exception):
     """The GPU fell off the bus, was reset, or its driver was reloaded: its handle is dead."""
 
 
@@ -57,7 +57,7 @@ class Driver:
         except self._nvml.NVMLError as error:
             if error.value in REFUSED:
                 return None, int(error.value) or NO_DATA
-            raise DriverGone(f"{name}: {error}") from error
+            raise GpuLost(f"{name}: {error}") from error
         except self._mismatch:  # the library lacks this version of the function
             return None, FUNCTION_NOT_FOUND
 

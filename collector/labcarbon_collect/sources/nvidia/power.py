@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Callable, List, Optional, Sequence, Tuple
 
 from labcarbon_collect.clock import Clock
-from labcarbon_collect.sources.nvidia.driver import DriverGone
+from labcarbon_collect.sources.nvidia.driver import GpuLost
 from labcarbon_collect.sources.nvidia.gpu import Gpu
 
 SHORTEST_S, LONGEST_S = 0.1, 0.2
@@ -50,7 +50,7 @@ class PowerIntegral:
 
 
 @dataclass(frozen=True)
-class Sampled:
+class PowerSample:
     """A GPU's integral at one moment. ``holes`` are handed over once: last sample before, first after."""
 
     clock: Clock
@@ -60,7 +60,7 @@ class Sampled:
     holes: Tuple[Tuple[Clock, Clock], ...]
 
 
-class Sampler:
+class PowerSampler:
     """Samples the power of GPUs in one thread; ``poll`` of the source adds a sample of its own at each reading."""
 
     def __init__(self, gpus: Sequence[Gpu], now: Callable[[], Clock], *, threaded: bool = True) -> None:
@@ -74,17 +74,17 @@ class Sampler:
             self._thread = threading.Thread(target=self._run, name="labcarbon-nvml-power", daemon=True)
             self._thread.start()
 
-    def sample(self, gpu: Gpu, now: Callable[[], Clock]) -> Sampled:
+    def sample(self, gpu: Gpu, now: Callable[[], Clock]) -> PowerSample:
         """Sample one GPU and return its integral up to this moment. Raises DriverGone."""
         with self._lock:
             clock, power_mw, integral = self._take(gpu, now)
             holes, integral.holes = tuple(integral.holes), []
-            return Sampled(clock, power_mw, integral.started or clock, integral.total_mj, holes)
+            return PowerSample(clock, power_mw, integral.started or clock, integral.total_mj, holes)
 
     def _take(self, gpu: Gpu, now: Callable[[], Clock]) -> Tuple[Clock, int, PowerIntegral]:
         power_mw = gpu.instant_mw()
         if power_mw is None:
-            raise DriverGone(f"{gpu.name}: power was given before and is refused now")
+            raise GpuLost(f"{gpu.name}: power was given before and is refused now")
         clock, integral = now(), self._integrals[gpu.key]
         integral.add(clock, power_mw)
         return clock, power_mw, integral
@@ -102,5 +102,5 @@ class Sampler:
                     if not gpu.suspended():
                         with self._lock:
                             self._take(gpu, self._now)
-                except DriverGone:
+                except GpuLost:
                     continue  # the next poll meets the same silence and reports it; the hole is noted on return

@@ -41,7 +41,7 @@ def mig_instances(driver: Driver, handle: Any) -> List[Instance]:
     return instances
 
 
-class ProcessLook:
+class ProcessLister:
     """Looks at one GPU's processes and remembers which utilisation samples it has seen."""
 
     def __init__(self) -> None:

@@ -8,12 +8,12 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.identity import boot_id, read_clock
-from labcarbon_collect.sources.base import DeviceInfo, Gap, Reading, Remembered, SourceAbsent, SourceFailed, register
-from labcarbon_collect.sources.epochs import Last, advance, driver_load
-from labcarbon_collect.sources.nvidia.driver import Driver, DriverGone, is_suspended, nvidia_functions, open_driver
+from labcarbon_collect.sources.base import DeviceInfo, Gap, Reading, SourceAbsent, SourceFailed, StoredReading, register
+from labcarbon_collect.sources.epochs import CounterReading, driver_load, place_reading
+from labcarbon_collect.sources.nvidia.driver import Driver, GpuLost, is_suspended, nvidia_functions, open_driver
 from labcarbon_collect.sources.nvidia.gpu import Gpu, Pause
-from labcarbon_collect.sources.nvidia.power import Sampler
-from labcarbon_collect.sources.nvidia.processes import ProcessLook, mig_enabled, mig_instances
+from labcarbon_collect.sources.nvidia.power import PowerSampler
+from labcarbon_collect.sources.nvidia.processes import ProcessLister, mig_enabled, mig_instances
 
 # A lost GPU is looked for again after 1, 2, 4 … polls: asking for one that fell off the bus can take seconds.
 LONGEST_WAIT_POLLS = 64
@@ -24,8 +24,8 @@ class _Watched:
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
-        self.look = ProcessLook()
-        self.last: Optional[Last] = None
+        self.look = ProcessLister()
+        self.last: Optional[CounterReading] = None
         self.memory_mib: Optional[int] = None  # at the last look at the processes
         self.lost = ""  # why it does not answer; "" when it does
         self.wait_polls = 0
@@ -52,17 +52,17 @@ class NvmlSource:
         self.now, self._sys_root, self._boot = now, sys_root, boot or boot_id()
         self._pause, self._threaded = pause, threaded
         self._driver: Optional[Driver] = None
-        self._sampler: Optional[Sampler] = None
+        self._sampler: Optional[PowerSampler] = None
         self._watched: List[_Watched] = []
         self.asleep: List[Path] = []  # sysfs folders of the GPUs that slept when the driver was opened
         self._gaps: List[Gap] = []
-        self._resumed: Dict[str, Last] = {}
+        self._resumed: Dict[str, CounterReading] = {}
         self._load = ""
 
-    def resume(self, last: Mapping[str, Remembered]) -> None:
+    def resume(self, last: Mapping[str, StoredReading]) -> None:
         """Take what was stored before a restart of the collector, so that unbroken counters keep their epochs."""
         self._resumed = {
-            key: Last(each.epoch, each.counter_mj, each.mono_us, each.wall_us)
+            key: CounterReading(each.epoch, each.counter_mj, each.mono_us, each.wall_us)
             for key, each in last.items()
             if each.boot == self._boot
         }
@@ -77,7 +77,7 @@ class NvmlSource:
         self._resumed.update({each.gpu.key: each.last for each in self._watched if each.last})
         try:
             self._watched = self._find(self._driver)
-        except DriverGone as error:
+        except GpuLost as error:
             self.close()
             raise SourceFailed(f"the GPU stopped answering while it was being opened: {error}") from error
         except SourceAbsent:
@@ -103,7 +103,7 @@ class NvmlSource:
             try:
                 if self._answers(watched):
                     readings.extend(self._read(watched, now, with_processes))
-            except DriverGone as error:
+            except GpuLost as error:
                 watched.lost = str(error)
         lost = [f"{watched.gpu.name}: {watched.lost}" for watched in awake if watched.lost]
         if lost and len(lost) == len(awake):
@@ -154,7 +154,7 @@ class NvmlSource:
         for watched in self._watched:
             watched.last = watched.last or self._resumed.get(watched.gpu.key)
         without = [watched.gpu for watched in self._watched if not watched.gpu.has_counter]
-        self._sampler = Sampler(without, self.now, threaded=self._threaded)
+        self._sampler = PowerSampler(without, self.now, threaded=self._threaded)
 
     def _describe(self, gpu: Gpu) -> DeviceInfo:
         assert self._driver is not None
@@ -207,28 +207,28 @@ class NvmlSource:
             for last, power_mw, flags in energy
         ]  # fmt: skip
 
-    def _by_counter(self, watched: _Watched, now: Callable[[], Clock]) -> List[Tuple[Last, Optional[int], int]]:
+    def _by_counter(self, watched: _Watched, now: Callable[[], Clock]) -> List[Tuple[CounterReading, Optional[int], int]]:
         """The counter's reading; two of them, from the restart on, where it fell and its restart can be placed."""
         gpu, before = watched.gpu, watched.last
         counter_mj = gpu.counter_mj()
         clock = now()
         if counter_mj is None:
-            raise DriverGone(f"{gpu.name}: the energy counter was there before and is refused now")
+            raise GpuLost(f"{gpu.name}: the energy counter was there before and is refused now")
         power_mw = gpu.power_mw()
-        step = advance(before, counter_mj, clock, load=self._load, limit_mw=gpu.limit_mw, power_mw=power_mw)
+        step = place_reading(before, counter_mj, clock, load=self._load, limit_mw=gpu.limit_mw, power_mw=power_mw)
         if before is not None and step.gap_until_us is not None:
             self._gaps.append(Gap(gpu.key, before.epoch, before.wall_us, step.gap_until_us, "driver"))
         watched.last = step.readings[-1][0]
         return [(last, power_mw if last is watched.last else None, flags) for last, flags in step.readings]
 
-    def _by_power(self, watched: _Watched, now: Callable[[], Clock]) -> List[Tuple[Last, Optional[int], int]]:
+    def _by_power(self, watched: _Watched, now: Callable[[], Clock]) -> List[Tuple[CounterReading, Optional[int], int]]:
         assert self._sampler is not None
         sampled = self._sampler.sample(watched.gpu, now)
         for gone, back in sampled.holes:
             epoch = watched.last.epoch if watched.last else self._load
             self._gaps.append(Gap(watched.gpu.key, epoch, gone.wall_us, back.wall_us, "lost"))
         epoch = f"{self._load}.s{sampled.started.monotonic_us:x}"
-        watched.last = Last(epoch, sampled.total_mj, sampled.clock.monotonic_us, sampled.clock.wall_us)
+        watched.last = CounterReading(epoch, sampled.total_mj, sampled.clock.monotonic_us, sampled.clock.wall_us)
         return [(watched.last, sampled.power_mw, 0)]
 
 
