@@ -162,10 +162,10 @@ def prepare(data_dir: Path) -> None:
         try:
             call_command("check", tags=[CHECK_TAG])  # told before the pages are loaded for the other checks
             call_command("check")
+            call_command("migrate", interactive=False, verbosity=1)
+            call_command("load_data")
         except CommandError as error:
             raise CannotStart(str(error)) from error
-        call_command("migrate", interactive=False, verbosity=1)
-        call_command("load_data")
         collect()
 
 
