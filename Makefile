@@ -41,6 +41,7 @@ lint: $(VENV)/.installed-dev ## format, lint, types, order of the apps
 format: $(VENV)/.installed-dev ## put the code into its form
 	@$(BIN)/ruff format --quiet apps labcarbon tests scripts benchmarks collector manage.py
 	@$(BIN)/ruff check --quiet --fix . || true
+	@$(BIN)/djlint templates --reformat --quiet
 
 lock: $(VENV)/.installed-dev ## lock the requirements with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements.in -o requirements.txt \
