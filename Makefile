@@ -34,6 +34,8 @@ packages: # what the tests need from Debian, installed where that is allowed
 lint: $(VENV)/.installed-dev ## format, lint, types, order of the apps
 	@$(BIN)/ruff format --check --quiet apps labcarbon tests scripts benchmarks collector manage.py
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/djlint templates --check --quiet
+	@$(BIN)/djlint templates --lint --quiet
 	@$(BIN)/lint-imports --verbose > $(VENV)/lint-imports.log 2>&1 || (cat $(VENV)/lint-imports.log; false)
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/mypy --no-error-summary --config-file collector/mypy.ini collector/labcarbon_collect
@@ -41,6 +43,7 @@ lint: $(VENV)/.installed-dev ## format, lint, types, order of the apps
 format: $(VENV)/.installed-dev ## put the code into its form
 	@$(BIN)/ruff format --quiet apps labcarbon tests scripts benchmarks collector manage.py
 	@$(BIN)/ruff check --quiet --fix . || true
+	@$(BIN)/djlint templates --reformat --quiet
 
 lock: $(VENV)/.installed-dev ## lock the requirements with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements.in -o requirements.txt \

@@ -1,4 +1,4 @@
-"""Amounts of embodied carbon as pages show them. Rendered by components/embodied.html alone."""
+"""Amounts of embodied carbon as pages show them. Rendered by ``{% amount %}`` alone."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -18,6 +18,19 @@ from tests.builders import MINUTE, T0, SmallLab, W, push
 HOUR = T0 // US_PER_HOUR
 PERIOD = "from=2026-11-01T00:00Z&to=2026-11-10T00:00Z"
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
+_SPACES = re.compile(r"[ \t\n]+")
+_ATTRIBUTES = r"""(?:"[^"]*"|'[^']*'|[^>"'])*"""
+_BLOCKS = (
+    "html|head|title|body|header|main|nav|footer|section|div|p|h[1-6]|ul|ol|li|dl|dt|dd|table|caption|thead|tbody|tfoot|tr|th|td"
+    "|form|fieldset|legend|select|optgroup|option|datalist|details|summary|dialog|br|hr|meta|link"
+)
+_LAYOUT = re.compile(
+    rf"""(?P<typed> <textarea\b.*?</textarea>)
+    | \s* (?P<verbatim> <(pre|script|style)\b.*?</\3>) \s*
+    | \s* (?P<tag> </?(?:{_BLOCKS})\b{_ATTRIBUTES}>) \s*
+    | [ \t\n]+""",
+    re.DOTALL | re.VERBOSE,
+)
 _FIGURE = re.compile(r'data-figure="([^"]*)" data-value="(-?\d+)"')
 
 
@@ -73,8 +86,15 @@ def many_projects(lab: SmallLab, number: int, first: int = 1) -> None:
 
 
 def text_of(response: Any) -> str:
+    """Return the body; of a page without the whitespace that only lays out its source."""
     content = b"".join(response.streaming_content) if response.streaming else response.content
-    return str(content.decode())
+    text = str(content.decode())
+    return folded(text) if response.get("Content-Type", "").startswith("text/html") else text
+
+
+def folded(page: str) -> str:
+    """Return HTML without the whitespace that no browser renders: beside blocks, and more than one space elsewhere."""
+    return _LAYOUT.sub(lambda match: match["typed"] or match["verbatim"] or _SPACES.sub(" ", match["tag"] or " "), page)
 
 
 def figures_on(page: str) -> list[tuple[str, int]]:

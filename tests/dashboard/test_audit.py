@@ -118,7 +118,7 @@ def test_filter_and_pages(lab: SmallLab, owner: Client) -> None:
     for _ in range(5):
         page = text_of(owner.get(address))
         seen += [int(number) for number in re.findall(r"thing (\d+)<", page)]
-        older = re.search(r'href="(\?before=[^"]+)">Older', page)
+        older = re.search(r'href="(\?before=[^"]+)">\s*Older', page)
         if older is None:
             break
         address = "/audit/" + older[1].replace("&amp;", "&")

@@ -13,6 +13,7 @@ from django.test import Client
 
 from apps.accounts.mfa import SecondFactor, spend
 from apps.accounts.models import User
+from tests.dashboard.support import folded
 from tests.signin.totp import code_at, code_now
 
 PASSWORD = "correct horse battery"
@@ -30,7 +31,7 @@ def _password(client: Client) -> Any:
 
 
 def _text(response: Any) -> str:
-    return str(response.content.decode())
+    return folded(response.content.decode())
 
 
 def _set_up(client: Client) -> str:

@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 from apps.catalog.packs import Pack, notices
 from apps.core.clock import utc
 from apps.core.units import US_PER_HOUR
+from apps.dashboard.embodied_format import Amount
 from apps.dashboard.figures import EmbodiedFig, Fig, WouldBe
 from apps.dashboard.formatting import KG, THIN, grouped, share
 from apps.dashboard.periods import day_text
@@ -68,6 +69,42 @@ def embodied(fig: EmbodiedFig | None, unit: bool = False) -> SafeString:
         fig.number,
         told,
     )
+
+
+@register.simple_tag
+def amount(it: Amount | None, unit: bool = False, would: bool = False, with_range: bool = False) -> SafeString:
+    """Return an amount of embodied carbon, as a link to its explanation if it has a query. None: a dash.
+
+    ``would`` marks an amount that a fact not yet recorded would make.
+    """
+    if it is None:
+        return SafeString('<span class="u">–</span>')
+    if it.missing:
+        title = "Nobody said what it brought: that is not zero"
+        return format_html('<span class="u unknown" title="{}">{}</span>', title, it.missing)
+    number = format_html("{}{}", "≥ " if it.at_least else "", it.number)
+    if unit:
+        number = format_html('{}&nbsp;<span class="u">{}</span>', number, it.unit)
+    if it.query:
+        number = format_html(
+            '<a class="figure nowrap" data-figure="{0}" data-value="{1}" data-ug="{1}" href="/explain/?{0}"'
+            ' title="{2} exactly. Where does this come from?">{3}</a>',
+            it.query.string(),
+            it.value,
+            it.exact,
+            number,
+        )
+    else:
+        number = format_html(
+            '<span class="{} nowrap" data-part="embodied" data-ug="{}" title="{} exactly">{}</span>',
+            "would" if would else "part",
+            it.value,
+            it.exact,
+            number,
+        )
+    if with_range and it.range_text:
+        number = format_html('{} <span class="u nowrap" data-range>{}</span>', number, it.range_text)
+    return number
 
 
 @register.simple_tag(takes_context=True)
