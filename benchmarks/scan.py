@@ -125,7 +125,7 @@ def plain(*, hashing: bool, stays: bool = False) -> Callable[[Iterator[tuple[Pat
                     for digest in digests:
                         digest.update(view[:count])
                 if not stays:
-                    reader.done()
+                    reader.finish()
 
     return work
 

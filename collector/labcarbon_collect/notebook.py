@@ -132,7 +132,7 @@ class NotebookRun:
     def _start_report(self) -> None:
         """Tell the server with the person's own token, in the background."""
         if self._login is not None:
-            self._reporter = RunReporter(self._login, self._run, notify=self._store_warning, patience_s=STARTUP_TIMEOUT_S)
+            self._reporter = RunReporter(self._login, self._run, notify=self._store_warning, timeout_s=STARTUP_TIMEOUT_S)
             self._reporter.start(self._facts())
 
     def _store_warning(self, warning: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Mapping, Tuple
 
-LEAST_S, DEFAULT_S, MOST_S = 0.5, 2.0, 60.0
+MIN_S, DEFAULT_S, MAX_S = 0.5, 2.0, 60.0
 
 
 def read_startup_timeout(environ: Mapping[str, str]) -> Tuple[float, str]:
@@ -18,9 +18,9 @@ def read_startup_timeout(environ: Mapping[str, str]) -> Tuple[float, str]:
         seconds = float(text) if text else DEFAULT_S
     except ValueError:
         seconds = 0.0
-    if LEAST_S <= seconds <= MOST_S:
+    if MIN_S <= seconds <= MAX_S:
         return seconds, ""
-    return DEFAULT_S, f"LABCARBON_PATIENCE_S={text[:40]} is not {LEAST_S} to {MOST_S:g} seconds: {DEFAULT_S:g} is meant"
+    return DEFAULT_S, f"LABCARBON_PATIENCE_S={text[:40]} is not {MIN_S} to {MAX_S:g} seconds: {DEFAULT_S:g} is meant"
 
 
 STARTUP_TIMEOUT_S, SETTING_ERROR = read_startup_timeout(os.environ)

@@ -21,16 +21,16 @@ from labcarbon_collect.config import Login, read_login
 from labcarbon_collect.files.budget import Budget, Deadline
 from labcarbon_collect.fingerprint.builder import Survey, survey
 from labcarbon_collect.identity import ConfigurationError
-from labcarbon_collect.lc1 import flat
-from labcarbon_collect.lineage.declare import Declaring
+from labcarbon_collect.lc1 import flatten
+from labcarbon_collect.lineage.declare import LineageDeclarations
 from labcarbon_collect.pseudonyms import current_user_name, safe_user_names
 from labcarbon_collect.redaction import MASK, is_secret_name, is_secret_value, mask_argument
 from labcarbon_collect.runs import current, daemon_link, distributed, failure, preflight_text
 from labcarbon_collect.runs import facts as run_facts
 from labcarbon_collect.runs.distributed import exit_code
 from labcarbon_collect.runs.metrics import MetricSender, parse_points
-from labcarbon_collect.runs.startup import start_preflight, await_reply
-from labcarbon_collect.slurm.jobs import job_named
+from labcarbon_collect.runs.startup import await_reply, start_preflight
+from labcarbon_collect.slurm.jobs import current_job_key
 from labcarbon_collect.timeouts import SETTING_ERROR, SHORT_TIMEOUT_S, STARTUP_TIMEOUT_S
 from labcarbon_collect.totals import summary_line
 
@@ -74,8 +74,10 @@ class TrackedRun:
         self._reporter: Optional[RunReporter] = None
         self._survey_call: Optional[Deadline[Survey]] = None
         self._registration: Optional[Deadline[None]] = None
-        self._sender = MetricSender(None if self.is_silent else self._login, self.uuid, is_registered=self._ready, notify=notify)
-        self._lineage = Declaring(self.uuid, os.environ, is_silent=self.is_silent, notify=notify)
+        self._sender = MetricSender(
+            None if self.is_silent else self._login, self.uuid, is_registered=self._ready, notify=notify
+        )
+        self._lineage = LineageDeclarations(self.uuid, os.environ, quiet=self.is_silent, say=notify)
         self.used, self.produced = self._lineage.used, self._lineage.produced
         self.initialised_from, self.distilled_from = self._lineage.initialised_from, self._lineage.distilled_from
 
@@ -98,7 +100,7 @@ class TrackedRun:
             return
         points, invalid_names = parse_points(step, metrics, time.time_ns() // 1000)
         if invalid_names:
-            self._sender.warn_once(f"{', '.join(invalid_names)}: no number, so no metric")
+            self._sender.warn_first(f"{', '.join(invalid_names)}: no number, so no metric")
         for name, at, value, _ in points:
             if "loss" in name.lower():
                 self._note_loss(name, at, value)
@@ -122,7 +124,7 @@ class TrackedRun:
         current.activate(self.uuid, current.TRACKED)
         self._survey_call = Deadline("this", self._survey)
         registration = Deadline("daemon", lambda: daemon_link.register(self.uuid, os.getpid(), facts=self._forwarded()))
-        self._daemon = registration.wait(Budget(SHORT_TIMEOUT_S)) or daemon_link.DaemonLink(why="the daemon took too long")
+        self._daemon = registration.wait(Budget(SHORT_TIMEOUT_S)) or daemon_link.DaemonLink(error="the daemon took too long")
         self._lineage.node = self._daemon.node or ""
         self._registration = Deadline("telling", self._register)
 
@@ -131,15 +133,22 @@ class TrackedRun:
 
     def _survey(self) -> Survey:
         return survey(
-            self._command, cwd=distributed.start_folder(), environ=os.environ, declared_params=self._params,
-            declared_data=self._data, declared_start=self._checkpoint, intent=self._intent, sweep=self._sweep, seconds=STARTUP_TIMEOUT_S,
-        )  # fmt: skip
+            self._command,
+            cwd=distributed.start_folder(),
+            environ=os.environ,
+            declared_params=self._params,
+            declared_data=self._data,
+            declared_start=self._checkpoint,
+            intent=self._intent,
+            sweep=self._sweep,
+            seconds=STARTUP_TIMEOUT_S,
+        )
 
     def _register(self) -> None:
         """PUT with the fingerprint, or leave both to the daemon."""
         wire = self._fingerprint_wire()
         if self._login is not None:
-            self._reporter = RunReporter(self._login, self.uuid, notify=notify, patience_s=STARTUP_TIMEOUT_S)
+            self._reporter = RunReporter(self._login, self.uuid, notify=notify, timeout_s=STARTUP_TIMEOUT_S)
             self._reporter.start(self._facts(wire))
             self._reporter.wait(STARTUP_TIMEOUT_S)
         elif wire and self._daemon.client is not None:
@@ -175,11 +184,11 @@ class TrackedRun:
         facts = self._facts(self._fingerprint_wire())
         parent = self._extra_facts.get("parent")
         request = PreflightRequest(
-            facts.get("fingerprint", {}), facts["name"], self._project, self.uuid, parent, job_named(os.environ)
+            facts.get("fingerprint", {}), facts["name"], self._project, self.uuid, parent, current_job_key(os.environ)
         )
-        response, why = await_reply(start_preflight(self._login, request, budget), self._login.url, budget)
+        response, error = await_reply(start_preflight(self._login, request, budget), self._login.url, budget)
         if response is None:
-            notify(f"nobody was asked whether this was run before: {why}")
+            notify(f"nobody was asked whether this was run before: {error}")
             return None
         for line in preflight_text.format_response(response):
             print(line, file=sys.stderr, flush=True)
@@ -212,7 +221,7 @@ class TrackedRun:
             closing = {"failure": closing["failure"]}
         unsent = self._sender.close(STARTUP_TIMEOUT_S)
         if unsent:
-            self._sender.warn_once(f"{unsent} points of metrics were not sent")
+            self._sender.warn_first(f"{unsent} points of metrics were not sent")
         self._report_end(closing)
         self._lineage.close()
         if figures is not None:
@@ -230,15 +239,15 @@ class TrackedRun:
             return
         if self.is_joined:
             if "failure" in closing:
-                reporter = RunReporter(self._login, self.uuid, notify=notify, patience_s=STARTUP_TIMEOUT_S)
+                reporter = RunReporter(self._login, self.uuid, notify=notify, timeout_s=STARTUP_TIMEOUT_S)
                 Deadline("failure", lambda: reporter.patch(closing)).wait(Budget(STARTUP_TIMEOUT_S))
             return
-        reporter = self._reporter or RunReporter(self._login, self.uuid, notify=notify, patience_s=STARTUP_TIMEOUT_S)
+        reporter = self._reporter or RunReporter(self._login, self.uuid, notify=notify, timeout_s=STARTUP_TIMEOUT_S)
         facts = self._facts(self._fingerprint_wire())
         if not reporter.finish(facts, closing):
             is_forwarded = daemon_link.forward_later(self._daemon, self.uuid, facts=facts, closing=closing)
             known = "answer now; the daemon tells it later" if is_forwarded else "know of this run"
-            notify(f"the server does not {known}: {reporter.why}")
+            notify(f"the server does not {known}: {reporter.error}")
 
     def _print_figures(self, figures: Mapping[str, Any]) -> None:
         server = self._login.url if self._login else self._daemon.url
@@ -249,7 +258,7 @@ class TrackedRun:
 def mask_params(params: Mapping[str, Any]) -> Dict[str, Any]:
     """Parameters as they may be told: flat, plain values, without what looks like a secret."""
     masked: Dict[str, Any] = {}
-    for name, value in flat(params).items():
+    for name, value in flatten(params).items():
         plain_value = value if isinstance(value, (int, float, bool, type(None))) else str(value)[:1024]
         is_secret = is_secret_name(name) or (isinstance(plain_value, str) and is_secret_value(plain_value))
         masked[mask_argument(name)[:256]] = MASK if is_secret else plain_value

@@ -66,7 +66,7 @@ def test_a_batch_is_as_recorded() -> None:
     assert batch() == recorded("ingest_request.json")
 
 
-def test_the_reply_to_a_batch_is_understood() -> None:
+def test_response_to_a_batch_is_decoded() -> None:
     reply = recorded("ingest_reply.json")
     assert decode_results(reply, expected=5) == [
         ("accepted", ""), ("duplicate", ""), ("quarantined", "overlap"), ("rejected", "energy_mj below zero"), ("retry", ""),
@@ -76,7 +76,7 @@ def test_the_reply_to_a_batch_is_understood() -> None:
         decode_results(reply, expected=4)
 
 
-def test_the_error_shape_is_understood() -> None:
+def test_error_shape_is_decoded() -> None:
     body = recorded("error_reply.json")
     assert Response(401, body).message == f"{body['error']['message']} {body['error']['hint']}"
 
@@ -90,7 +90,7 @@ def test_enrolment_is_as_recorded(
     expected = recorded("enrol_request.json")
     monkeypatch.setenv("LABCARBON_DATA", str(tmp_path))
     monkeypatch.setenv("LABCARBON_NODE_ID", NODE)
-    monkeypatch.setattr(enrol, "machine_facts", lambda: expected["facts"])
+    monkeypatch.setattr(enrol, "node_facts", lambda: expected["facts"])
     server.faults = [fakes.answers(201, recorded("enrol_reply.json"))]
     (tmp_path / "code").write_text(expected["code"] + "\n")
     arguments = ["enrol", server.url, "--code-file", str(tmp_path / "code"), "--hostname", expected["hostname"]]
@@ -117,7 +117,7 @@ def test_login_is_as_recorded(server: fakes.FakeServer, tmp_path: Path, monkeypa
     assert (login.url, login.token) == (server.url, recorded("login_reply.json")["token"])
 
 
-def test_config_gives_the_figures_of_the_closing_line() -> None:
+def test_config_gives_the_figures_of_the_summary_line() -> None:
     config = recorded("config_reply.json")
     # 1 kWh × PUE 1.5 × 329.65 g/kWh
     assert emission_ug(3_600_000_000, config) == 494_475_000

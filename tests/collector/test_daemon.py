@@ -14,11 +14,11 @@ from pathlib import Path
 from labcarbon_collect.locks import AlreadyRunning, lock_machine
 from labcarbon_collect.spool.store import Spool
 
-from tests.collector.processes import Collector, wait_for
+from tests.collector.collector_process import Collector, wait_for
 from tests.fakes import labcarbon_server as fakes
 
 
-def test_a_second_daemon_on_the_node_refuses_to_start(node: Collector, tmp_path: Path) -> None:
+def test_second_daemon_on_node_is_refused(node: Collector, tmp_path: Path) -> None:
     node.start()
     second = Collector(node.root, {"LABCARBON_SOCKET": str(tmp_path / "other.sock")}, node_id=node.node_id)
     done = second.call("daemon")
@@ -27,7 +27,7 @@ def test_a_second_daemon_on_the_node_refuses_to_start(node: Collector, tmp_path:
     assert "labcarbon-collect status" in done.stderr
 
 
-def test_a_second_daemon_on_the_machine_refuses_whatever_its_folder(node: Collector) -> None:
+def test_second_daemon_on_machine_is_refused_for_any_folder(node: Collector) -> None:
     with ExitStack() as held:
         with suppress(AlreadyRunning):  # a daemon of this very machine may hold it: as good
             held.enter_context(lock_machine())
@@ -37,7 +37,7 @@ def test_a_second_daemon_on_the_machine_refuses_whatever_its_folder(node: Collec
     assert "labcarbon-collect status" in done.stderr
 
 
-def test_a_socket_in_use_is_not_taken(node: Collector, tmp_path: Path) -> None:
+def test_socket_in_use_is_not_replaced(node: Collector, tmp_path: Path) -> None:
     node.start()
     other = Collector(node.root, {"LABCARBON_NODE_ID": str(uuid.uuid4()), "LABCARBON_DATA": str(tmp_path / "d2")})
     done = other.call("daemon")
@@ -46,7 +46,7 @@ def test_a_socket_in_use_is_not_taken(node: Collector, tmp_path: Path) -> None:
     assert node.status()
 
 
-def test_it_starts_unenrolled_and_pushes_once_the_token_is_there(node: Collector, server: fakes.FakeServer) -> None:
+def test_unenrolled_daemon_uploads_after_enrolment(node: Collector, server: fakes.FakeServer) -> None:
     process = node.start()
     status = node.status()
     assert status is not None
@@ -67,7 +67,7 @@ def test_it_starts_unenrolled_and_pushes_once_the_token_is_there(node: Collector
     assert {"source", "spool"} <= set(batch["health"])
 
 
-def test_status_and_doctor_read_well_and_as_json(node: Collector) -> None:
+def test_status_and_doctor_print_text_and_json(node: Collector) -> None:
     node.start()
     assert "not enrolled" in node.call("status").stdout
     status = json.loads(node.call("status", "--json").stdout)
@@ -81,7 +81,7 @@ def test_status_and_doctor_read_well_and_as_json(node: Collector) -> None:
     assert "labcarbon-collect daemon" in done.stderr
 
 
-def test_likely_mistakes_are_mended_by_their_message(node: Collector, server: fakes.FakeServer) -> None:
+def test_error_messages_name_the_fix(node: Collector, server: fakes.FakeServer) -> None:
     assert "https://labs.example" in node.call("enrol", "http://labs.example", input="c\n").stderr
     assert "is the server running" in node.call("enrol", "http://127.0.0.1:1", input="c\n").stderr
     assert f"copy it from {server.url}/nodes/enrol/" in node.call("enrol", server.url, input="\n").stderr
@@ -95,7 +95,7 @@ def test_likely_mistakes_are_mended_by_their_message(node: Collector, server: fa
     assert "labcarbon-collect enrol URL" in node.call("push").stderr
 
 
-def test_what_a_daemon_left_is_pushed_by_hand(node: Collector, server: fakes.FakeServer) -> None:
+def test_upload_command_sends_the_rest_of_a_spool(node: Collector, server: fakes.FakeServer) -> None:
     node.start()
     time.sleep(0.3)
     node.stop()
@@ -106,7 +106,7 @@ def test_what_a_daemon_left_is_pushed_by_hand(node: Collector, server: fakes.Fak
     assert server.stored_mj > 0
 
 
-def test_the_watchdog_is_fed(node: Collector, tmp_path: Path) -> None:
+def test_systemd_watchdog_is_notified(node: Collector, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(10)

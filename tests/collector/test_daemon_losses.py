@@ -12,14 +12,12 @@ from pathlib import Path
 import pytest
 from labcarbon_collect.spool.store import Spool
 
-from tests.collector.processes import Collector, wait_for
+from tests.collector.collector_process import Collector, wait_for
 from tests.collector.readings import GPU, check, write_trace
 from tests.fakes import labcarbon_server as fakes
 
 
-def test_fifteen_kills_lose_nothing_and_count_nothing_twice(
-    node: Collector, server: fakes.FakeServer, tmp_path: Path
-) -> None:
+def test_fifteen_kills_lose_and_duplicate_nothing(node: Collector, server: fakes.FakeServer, tmp_path: Path) -> None:
     seed = 20261121
     dice = random.Random(seed)
     counters = write_trace(tmp_path / "trace.jsonl", seconds=600, seed=seed)
@@ -55,7 +53,7 @@ def test_fifteen_kills_lose_nothing_and_count_nothing_twice(
     assert {begun, last} <= set(counters)
 
 
-def test_a_damaged_spool_is_set_aside_and_measuring_goes_on(node: Collector) -> None:
+def test_damaged_spool_is_renamed_and_measuring_continues(node: Collector) -> None:
     node.start()
     node.stop()
     path = node.home / "spool.db"
@@ -71,7 +69,7 @@ def test_a_damaged_spool_is_set_aside_and_measuring_goes_on(node: Collector) -> 
 
 
 @pytest.mark.parametrize("lost", ["deleted", "of nought bytes"])
-def test_a_spool_that_is_gone_costs_no_energy(node: Collector, lost: str) -> None:
+def test_deleted_spool_loses_no_energy(node: Collector, lost: str) -> None:
     node.start()
     node.stop()
     spool = Spool(node.home)
@@ -91,9 +89,7 @@ def test_a_spool_that_is_gone_costs_no_energy(node: Collector, lost: str) -> Non
 
 
 @pytest.mark.parametrize("unsafe", ["writable", "link", "token"])
-def test_unsafe_folders_and_tokens_are_refused_with_the_command_that_mends_them(
-    node: Collector, server: fakes.FakeServer, unsafe: str
-) -> None:
+def test_unsafe_folders_and_tokens_are_refused_with_the_fix(node: Collector, server: fakes.FakeServer, unsafe: str) -> None:
     node.enrol(server.url)
     if unsafe == "writable":
         node.home.chmod(0o777)
@@ -116,7 +112,7 @@ def test_unsafe_folders_and_tokens_are_refused_with_the_command_that_mends_them(
     assert expected in node.call("doctor").stdout
 
 
-def test_a_cloned_disk_is_a_new_node(tmp_path: Path) -> None:
+def test_cloned_disk_is_a_new_node(tmp_path: Path) -> None:
     from labcarbon_collect.identity import node_identity
 
     first = node_identity(tmp_path, {}, machine="aaa")

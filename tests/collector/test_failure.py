@@ -38,7 +38,7 @@ def test_the_kernels_counter_and_the_end_must_both_say_so(
 
 
 @pytest.mark.parametrize("content", ["", "oom_kill x\n", "oom_kill\n", "oom 1\n"])
-def test_a_counter_that_cannot_be_read_tells_nothing(cgroup: Path, content: str) -> None:
+def test_an_unreadable_counter_gives_no_failure_class(cgroup: Path, content: str) -> None:
     (cgroup / "jobs/1/memory.events").write_text(content)
     before = kills(cgroup)
     (cgroup / "jobs/1/memory.events").write_text("oom_kill 9\n")

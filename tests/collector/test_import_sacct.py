@@ -67,7 +67,7 @@ def test_a_file_of_every_kind_of_job(bring: Import) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_interruption_is_gone_on_from(bring: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_import_resumes(bring: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = history(tmp_path / "sacct.txt", 50)
     monkeypatch.setattr(import_sacct, "MAX_ROWS", 10)
     monkeypatch.setattr(bulk_uploader, "full_jitter", lambda failures: 0.0)
@@ -107,7 +107,7 @@ def test_rows_that_are_refused_are_listed(bring: Import, tmp_path: Path) -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_sacct_is_asked_day_by_day(bring: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sacct_is_queried_day_by_day(bring: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bin" / "sacct"
     program.parent.mkdir()
     program.write_text(

@@ -10,7 +10,7 @@ from labcarbon_collect.sources.base import SourceAbsent
 from tests.fakes.nvml_driver import LIB_RM_VERSION_MISMATCH, NO_PERMISSION, process
 
 
-def test_the_energy_is_the_drivers_own_counter(bench):
+def test_energy_is_the_counter_of_the_driver(bench):
     machine = bench("hopper")
     gpu = machine.driver.gpus[0]
     gpu.set_power(432_100, util_percent=87)
@@ -23,7 +23,7 @@ def test_the_energy_is_the_drivers_own_counter(bench):
     assert last.monotonic_us - first.monotonic_us == last.wall_us - first.wall_us == 61_000_000
 
 
-def test_a_device_says_what_it_is(bench):
+def test_device_facts(bench):
     machine = bench("hopper", "ampere", opened=False)
     hopper, ampere = machine.source.open()
     assert hopper.key == machine.driver.gpus[0].key
@@ -47,7 +47,7 @@ def test_processes_with_their_memory_and_use(bench, with_v3):
     assert reading.memory_mib == 1520
 
 
-def test_a_binding_that_knows_no_mismatch_error(bench, monkeypatch):
+def test_binding_without_mismatch_error(bench, monkeypatch):
     """nvidia-ml-py 12.535 has no such class: a refused question must still be a refusal."""
     monkeypatch.delattr(pynvml, "NVMLLibraryMismatchError", raising=False)
     machine = bench("pascal", opened=False)
@@ -55,12 +55,12 @@ def test_a_binding_that_knows_no_mismatch_error(bench, monkeypatch):
     assert device.measurement == "nvml_power"
 
 
-def test_nobody_there_is_not_unknown(bench):
+def test_empty_process_list_is_not_unknown(bench):
     machine = bench("hopper")
     assert machine.one().processes == ()
 
 
-def test_a_cheap_poll_repeats_the_last_list(bench):
+def test_poll_without_processes_repeats_the_last_list(bench):
     machine = bench("hopper")
     machine.driver.gpus[0].set_processes(process(9, sm_percent=10))
     machine.one()
@@ -68,7 +68,7 @@ def test_a_cheap_poll_repeats_the_last_list(bench):
     assert [use.pid for use in cheap.processes] == [9]
 
 
-def test_a_change_of_memory_is_looked_into_at_once(bench):
+def test_memory_change_updates_the_process_list(bench):
     machine = bench("hopper")
     machine.one()
     machine.driver.gpus[0].set_processes(process(9, memory_mib=500))
@@ -101,7 +101,7 @@ def test_use_per_process_is_unknown_without_root_where_the_driver_guards_it(benc
     assert use.sm_util_pm == 400
 
 
-def test_utilisation_samples_are_counted_once(bench):
+def test_each_utilisation_sample_counts_one_time(bench):
     machine = bench("hopper")
     machine.driver.gpus[0].set_processes(process(5, sm_percent=40, at_us=1_000))
     assert machine.one().processes[0].sm_util_pm == 400
@@ -128,7 +128,7 @@ def test_mig_reads_each_instances_own_list_without_privileges(bench):
     assert [(use.pid, use.slice_share_pm) for use in machine.one().processes] == [(8, None)]
 
 
-def test_mig_with_nobody_in_it_is_idle(bench):
+def test_mig_without_processes_is_idle(bench):
     machine = bench("hopper")
     machine.driver.set(privilege=2)
     machine.driver.gpus[0].set_mig(7)
@@ -149,7 +149,7 @@ def test_a_vgpu_without_energy_or_power_is_absent_not_zero(bench):
     with pytest.raises(SourceAbsent) as absent:
         machine.source.open()
     assert "neither energy nor power" in str(absent.value)
-    assert "host that owns the physical GPU" in absent.value.mend
+    assert "host that owns the physical GPU" in absent.value.fix
 
 
 def test_an_unmeasurable_gpu_beside_a_good_one_is_named(bench):
@@ -166,13 +166,13 @@ def test_an_unmeasurable_gpu_beside_a_good_one_is_named(bench):
         (9, "kernel module is not loaded", "modprobe nvidia"),
     ],
 )
-def test_why_the_driver_cannot_be_opened_and_what_mends_it(bench, code, why, mend):
+def test_open_errors_have_reason_and_fix(bench, code, why, mend):
     machine = bench("hopper", opened=False)
     machine.driver.set(init_error=code)
     with pytest.raises(SourceAbsent) as absent:
         machine.source.open()
-    assert why in absent.value.why
-    assert mend in absent.value.mend
+    assert why in absent.value.reason
+    assert mend in absent.value.fix
 
 
 def test_mig_energy_is_shared_by_the_slices_in_use(bench):

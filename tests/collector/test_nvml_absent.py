@@ -11,7 +11,7 @@ from labcarbon_collect.doctor import meters
 from labcarbon_collect.sources.base import SourceFailed
 
 
-def test_no_driver_says_so_and_what_to_install():
+def test_missing_driver_names_the_package_to_install():
     """In a process of its own: here, another test's library may have been loaded before."""
     program = (
         "from labcarbon_collect.sources.nvidia.source import NvmlSource\n"
@@ -23,7 +23,7 @@ def test_no_driver_says_so_and_what_to_install():
         "    return real(name, *rest, **more)\n"
         "pynvml.CDLL = missing\n"
         "try: NvmlSource('node', {}).open()\n"
-        "except SourceAbsent as absent: print(absent.why, '|', absent.mend)\n"
+        "except SourceAbsent as absent: print(absent.reason, '|', absent.fix)\n"
     )
     printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     assert "libnvidia-ml.so.1 was not found | if there is an NVIDIA GPU, install its driver" in printed
@@ -39,7 +39,7 @@ def _pci(sys_root: Path, slot: str, status: str) -> Path:
     return folder
 
 
-def test_a_sleeping_gpu_is_never_asked(bench, tmp_path):
+def test_sleeping_gpu_is_never_queried(bench, tmp_path):
     machine = bench("hopper", opened=False)
     folder = _pci(tmp_path / "sys", "0000:01:00.0", "suspended")
     assert machine.source.open() == ()
@@ -65,7 +65,7 @@ def test_a_sleeping_gpu_is_never_asked(bench, tmp_path):
     assert (after.epoch, after.counter_mj - before.counter_mj) == (before.epoch, 70_000)
 
 
-def test_only_the_sleeping_one_of_two_is_left_alone(bench, tmp_path):
+def test_one_sleeping_gpu_of_two_is_skipped(bench, tmp_path):
     machine = bench("hopper", "ampere", opened=False)
     first = _pci(tmp_path / "sys", "0000:01:00.0", "suspended")
     _pci(tmp_path / "sys", "0000:02:00.0", "active")

@@ -20,7 +20,7 @@ from labcarbon_collect.sources.epochs import (
     since_restart_us,
 )
 
-from tests.collector.nvml_support import BOOT
+from tests.collector.nvml_bench import BOOT
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ def test_the_bound_is_one_and_a_half_times_the_limit_over_gap_and_refresh():
     assert classify_reading(7_000_000, 6_000_001, 9_000_000, 400_000) == "jumped"
 
 
-def test_when_a_restart_was_follows_from_energy_and_power():
+def test_restart_time_is_derived_from_energy_and_power():
     assert since_restart_us(600_000, 60_000_000, 300_000) == 2_000_000
     assert since_restart_us(600_000, 1_000_000, 300_000) == 1_000_000
     assert since_restart_us(600_000, 1_000_000, 0) == 1_000_000, "no power told: anywhere in the gap"
 
 
-def test_a_fall_begins_an_epoch_and_bridges_the_piece_since(bench):
+def test_counter_fall_opens_an_epoch_and_is_bridged(bench):
     machine = bench("ampere")
     gpu = machine.driver.gpus[0]
     gpu.set_power(200_000)
@@ -66,7 +66,7 @@ def test_a_fall_begins_an_epoch_and_bridges_the_piece_since(bench):
     assert machine.one().epoch == after.epoch
 
 
-def test_a_fall_that_cannot_be_placed_is_all_gap(bench):
+def test_counter_fall_without_a_time_is_a_gap(bench):
     machine = bench("ampere")
     gpu = machine.driver.gpus[0]
     before = machine.one()
@@ -105,7 +105,7 @@ def test_one_lost_gpu_does_not_silence_the_other_and_its_energy_is_not_lost(benc
     assert machine.source.gaps() == []
 
 
-def test_every_gpu_lost_is_a_failure_and_the_source_finds_its_way_back(bench):
+def test_loss_of_all_gpus_is_a_failure_and_the_source_recovers(bench):
     machine = bench("hopper")
     gpu = machine.driver.gpus[0]
     before = machine.one()
@@ -120,12 +120,12 @@ def test_every_gpu_lost_is_a_failure_and_the_source_finds_its_way_back(bench):
     assert (after.epoch, after.counter_mj - before.counter_mj) == (before.epoch, 140_000)
 
 
-def test_a_driver_loaded_anew_is_a_new_epoch_even_if_its_counter_has_passed_the_old(bench):
+def test_reloaded_driver_is_a_new_epoch_even_with_a_higher_counter(bench):
     machine = bench("hopper")
     gpu = machine.driver.gpus[0]
     gpu.set_counter_mj(10)
     before = machine.one()
-    machine.load_driver_anew()
+    machine.reload_driver()
     machine.clock.step(30)
     with pytest.raises(SourceFailed):
         machine.poll()
@@ -136,7 +136,7 @@ def test_a_driver_loaded_anew_is_a_new_epoch_even_if_its_counter_has_passed_the_
     assert [gap.reason for gap in machine.source.gaps()] == ["driver"]
 
 
-def test_an_epoch_lives_on_over_a_restart_of_the_collector(bench):
+def test_epoch_continues_over_a_restart_of_the_collector(bench):
     machine = bench("hopper")
     machine.one()
     machine.driver.gpus[0].set_counter_mj(5)
@@ -152,7 +152,7 @@ def test_an_epoch_lives_on_over_a_restart_of_the_collector(bench):
 
 
 @pytest.mark.parametrize("case", ["fell", "jumped", "other boot"])
-def test_over_a_restart_an_epoch_is_not_believed_blindly(bench, case):
+def test_epoch_is_checked_after_a_restart(bench, case):
     machine = bench("hopper")
     last = machine.one()
     machine.source.close()
@@ -241,7 +241,7 @@ def _live(machine, event) -> tuple[int, int]:
     elif kind == "fall":
         gpu.set_counter_mj(0)
     else:
-        machine.load_driver_anew()
+        machine.reload_driver()
         with pytest.raises(SourceFailed):
             machine.poll()
     gpu.set_power(after_watts * 1000)
@@ -250,7 +250,7 @@ def _live(machine, event) -> tuple[int, int]:
     return (gathered_mj + since_mj, 0) if kind == "lost" else (since_mj, 1)
 
 
-def test_any_life_of_a_gpu_is_known_but_for_the_declared_gaps(bench):
+def test_any_history_of_a_gpu_is_complete_except_for_declared_gaps(bench):
     """Through the driver: Σ differences within epochs = what the counter gathered outside declared gaps, exactly."""
     machine = bench("hopper")
 

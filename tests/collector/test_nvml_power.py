@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.sources.base import SourceFailed
 from labcarbon_collect.sources.nvidia import power
-from labcarbon_collect.sources.nvidia.power import HOLE_US, PowerIntegral
+from labcarbon_collect.sources.nvidia.power import MAX_SAMPLE_GAP_US, PowerIntegral
 
 
 def test_a_card_without_a_counter_is_sampled_not_zero(bench):
@@ -28,7 +28,7 @@ def test_a_card_without_a_counter_is_sampled_not_zero(bench):
     assert (last.measurement, last.epoch, last.power_mw) == ("nvml_power", first.epoch, 40_000)
 
 
-def test_a_counter_that_stays_at_nought_is_none(bench):
+def test_counter_that_stays_at_zero_is_no_counter(bench):
     machine = bench("vgpu_zero", opened=False)
     (device,) = machine.source.open()
     assert device.measurement == "nvml_power"
@@ -37,7 +37,7 @@ def test_a_counter_that_stays_at_nought_is_none(bench):
     assert machine.one().counter_mj - first.counter_mj == 30_000
 
 
-def test_a_hole_between_samples_is_a_gap_and_a_new_epoch(bench):
+def test_long_interval_between_samples_is_a_gap_and_a_new_epoch(bench):
     machine = bench("pascal")
     machine.one()
     machine.clock.step(1)
@@ -66,8 +66,8 @@ def test_a_lost_card_is_a_failure_and_its_absence_a_gap(bench):
 
 def test_only_cards_without_a_counter_are_sampled_and_by_one_thread(bench, monkeypatch):
     """The real thread, on the machine's clock: it samples unevenly, and it ends with the source."""
-    monkeypatch.setattr(power, "SHORTEST_S", 0.001)
-    monkeypatch.setattr(power, "LONGEST_S", 0.002)
+    monkeypatch.setattr(power, "MIN_INTERVAL_S", 0.001)
+    monkeypatch.setattr(power, "MAX_INTERVAL_S", 0.002)
     machine = bench("hopper", "pascal", opened=False)
     machine.source = machine.new_source(threaded=True)
     machine.source.open()
@@ -86,8 +86,8 @@ def test_only_cards_without_a_counter_are_sampled_and_by_one_thread(bench, monke
     assert "labcarbon-nvml-power" not in [thread.name for thread in threading.enumerate()]
 
 
-@given(st.lists(st.tuples(st.integers(1, HOLE_US), st.integers(0, 10**6)), min_size=1, max_size=60))
-def test_the_integral_is_the_exact_trapezoid_floored_once(steps):
+@given(st.lists(st.tuples(st.integers(1, MAX_SAMPLE_GAP_US), st.integers(0, 10**6)), min_size=1, max_size=60))
+def test_integral_is_the_exact_trapezoid_floored_at_the_end(steps):
     integral, monotonic_us, doubled_nj, before_mw = PowerIntegral(), 1, 0, 5
     integral.add(Clock(1, 1), before_mw)
     for gap_us, power_mw in steps:
@@ -99,7 +99,7 @@ def test_the_integral_is_the_exact_trapezoid_floored_once(steps):
     assert integral.holes == []
 
 
-def test_a_sample_that_comes_out_of_order_changes_nothing():
+def test_sample_out_of_order_is_ignored():
     integral = PowerIntegral()
     for monotonic_us, power_mw in ((10, 1000), (1_000_010, 1000), (500_000, 9_000_000), (2_000_010, 1000)):
         integral.add(Clock(monotonic_us, 0), power_mw)

@@ -8,7 +8,7 @@ from pathlib import Path
 from labcarbon_collect.sources.base import ProcessUse
 from labcarbon_collect.sources.replay import Replay
 
-from tests.collector.processes import Collector
+from tests.collector.collector_process import Collector
 from tests.collector.readings import GPU, SECOND, T0, write_trace
 
 

@@ -19,7 +19,7 @@ from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 from labcarbon_collect.ipc.server import MAX_LINE_BYTES, SocketServer
 from labcarbon_collect.pseudonyms import current_user_name
 
-from tests.collector.processes import Collector
+from tests.collector.collector_process import Collector
 
 
 def echo(request: Any, uid: int) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def talk(served: SocketServer, content: bytes) -> bytes:
             return b""
 
 
-def test_lines_are_answered_in_order_with_the_kernels_word_for_who_asks(served: SocketServer) -> None:
+def test_requests_are_answered_in_order_with_the_uid_of_the_kernel(served: SocketServer) -> None:
     answers = [json.loads(line) for line in talk(served, b'{"op":"a"}\n{"op":"b"}\n').splitlines()]
     assert answers == [{"got": "a", "uid": os.geteuid()}, {"got": "b", "uid": os.geteuid()}]
     assert served.path.stat().st_mode & 0o777 == 0o666
@@ -63,7 +63,7 @@ NONSENSE = [b"nonsense\n", b"[1]\n", b'{"op":\n', b"\xff\xfe\n", b"[" * 50_000 +
 
 
 @pytest.mark.parametrize("line", NONSENSE)
-def test_nonsense_gets_the_one_error_shape(served: SocketServer, line: bytes) -> None:
+def test_invalid_request_gets_the_error_shape(served: SocketServer, line: bytes) -> None:
     error = json.loads(talk(served, line))["error"]
     assert set(error) == {"code", "message", "field", "hint"}
 
@@ -82,7 +82,7 @@ def test_a_file_in_the_way_is_not_removed(tmp_path: Path) -> None:
     assert (tmp_path / "c.sock").read_text() == "mine"
 
 
-def test_registering_is_for_ones_own_living_processes(node: Collector) -> None:
+def test_registration_is_for_own_running_processes(node: Collector) -> None:
     node.start()
     run, child = str(uuid.uuid4()), subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.commands.top import columns
+from labcarbon_collect.commands.top import display_width
 
-from tests.collector.processes import COMMAND, Collector, wait_for
-from tests.collector.users import ALICE, BOB, running
+from tests.collector.collector_process import COMMAND, Collector, wait_for
+from tests.collector.real_users import ALICE, BOB, running
 from tests.fakes.nvml_driver import FakeDriver, process
 
 ESCAPES = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]")
@@ -106,7 +106,7 @@ def test_it_fits_eighty_columns_and_few_rows(node: Collector) -> None:
         shown.read("more lines")
         picture = shown.shown.split("\x1b[H")[1].split("\x1b[J")[0].split("\r\n")
         assert len(picture) <= 4
-        assert max(columns(ESCAPES.sub("", line)) for line in picture) <= 80
+        assert max(display_width(ESCAPES.sub("", line)) for line in picture) <= 80
 
 
 def test_no_color_is_honoured(node: Collector) -> None:
@@ -126,7 +126,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(node: Collector, number: signal.
         assert shown.restored()
 
 
-def test_a_daemon_that_goes_away_and_comes_back_is_told(node: Collector) -> None:
+def test_daemon_stop_and_restart_are_displayed(node: Collector) -> None:
     with terminal(node, "--interval", "1") as shown:
         shown.read("Wh since")
         node.stop()
@@ -137,12 +137,12 @@ def test_a_daemon_that_goes_away_and_comes_back_is_told(node: Collector) -> None
 
 
 @pytest.mark.parametrize("arguments", [[], ["--once"]])
-def test_where_there_is_no_terminal_one_plain_picture_is_printed(node: Collector, arguments: list[str]) -> None:
+def test_one_plain_snapshot_is_printed_without_a_terminal(node: Collector, arguments: list[str]) -> None:
     done = node.call("top", *arguments)
     assert done.returncode == 0
     assert "\x1b" not in done.stdout
     assert "labcarbon top" in done.stdout
-    assert max(columns(line) for line in done.stdout.splitlines()) <= 80
+    assert max(display_width(line) for line in done.stdout.splitlines()) <= 80
 
 
 def test_a_dumb_terminal_gets_plain_text(node: Collector) -> None:
@@ -164,7 +164,7 @@ def test_json_is_for_programs(node: Collector) -> None:
     }  # fmt: skip
 
 
-def test_without_a_daemon_it_says_so_in_one_line(tmp_path: Path) -> None:
+def test_missing_daemon_is_one_error_line(tmp_path: Path) -> None:
     lone = Collector(tmp_path)
     done = lone.call("top")
     assert (done.returncode, done.stdout) == (1, "")
@@ -185,7 +185,7 @@ ASK = (
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs several users: run as root")
-def test_two_users_on_one_gpu_see_themselves_and_not_each_other(tmp_path: Path) -> None:
+def test_two_users_on_one_gpu_do_not_see_each_other(tmp_path: Path) -> None:
     driver = FakeDriver(tmp_path, ["hopper"], live=True)
     driver.gpus[0].set_power(400_000, util_percent=99)
     node = Collector(tmp_path, {**driver.env, "LABCARBON_SOURCES": "nvml"})

@@ -75,7 +75,7 @@ def test_shares_follow_the_weights_poll_by_poll() -> None:
     made.add(reading(0, 0), {"idle": 1})
     made.add(reading(10, 100), {"idle": 1})
     made.add(reading(20, 400), {"run:a": 2, "run:b": 1})
-    assert made.peek() == {"idle": 100, "run:a": 200, "run:b": 100}
+    assert made.open_shares() == {"idle": 100, "run:a": 200, "run:b": 100}
 
 
 def test_a_counter_that_falls_is_a_gap_never_negative_energy() -> None:
@@ -85,7 +85,7 @@ def test_a_counter_that_falls_is_a_gap_never_negative_energy() -> None:
     assert [(g.from_us, g.to_us, g.reason) for g in disk.gaps] == [(T0 + SECOND, T0 + 2 * SECOND, "lost")]
 
 
-def test_a_new_epoch_closes_the_window_and_takes_the_sources_reason() -> None:
+def test_new_epoch_closes_the_window_with_the_reason_of_the_source() -> None:
     made, disk = builder(), Disk()
     for each in (reading(0, 1000), reading(1, 1100)):
         disk.store(made.add(each, RUN))
@@ -96,7 +96,7 @@ def test_a_new_epoch_closes_the_window_and_takes_the_sources_reason() -> None:
     assert (disk.anchor.epoch, disk.anchor.counter_mj, disk.anchor.seq) == ("e2", 2000, 1)
 
 
-def test_after_a_kill_one_window_recovers_the_energy_and_nobody_is_blamed() -> None:
+def test_recovered_window_after_a_kill_is_unattributed() -> None:
     before = play([reading(second, 100 * second) for second in range(61)])
     made = builder(before.anchor)
     settled = made.add(reading(600, 90_000), RUN)
@@ -110,7 +110,7 @@ def test_after_a_kill_one_window_recovers_the_energy_and_nobody_is_blamed() -> N
     assert dict(idle.windows[0].shares) == {"unknown": recovered.energy_mj}
 
 
-def test_after_a_reboot_the_gap_says_so() -> None:
+def test_gap_after_a_reboot_has_that_reason() -> None:
     before = play([reading(0, 0), reading(1, 10)])
     settled = builder(before.anchor, boot="boot-2").add(reading(100, 3, epoch="e2", monotonic_us=5), RUN)
     assert [g.reason for g in settled.gaps] == ["reboot"]
@@ -126,7 +126,7 @@ def test_a_wall_clock_stepped_back_a_little_never_overlaps() -> None:
     assert all(a.end_us <= b.start_us for a, b in zip(disk.windows, disk.windows[1:]))
 
 
-def test_a_wall_clock_stepped_by_a_day_keeps_the_energy() -> None:
+def test_wall_clock_step_of_a_day_preserves_the_energy() -> None:
     for day in (-1, 1):
         step = day * 24 * HOUR_US
         readings = [reading(second, 10 * second) for second in range(90)]
@@ -137,19 +137,19 @@ def test_a_wall_clock_stepped_by_a_day_keeps_the_energy() -> None:
         assert max(w.end_us - w.start_us for w in disk.windows) <= 2 * MINUTE
 
 
-def test_who_was_there_while_nobody_looked_is_unknown_unless_alone() -> None:
+def test_consumer_of_unwatched_time_is_unknown_unless_sole() -> None:
     made = builder()
     made.add(reading(0, 0), RUN)
     made.add(reading(50, 500), {"run:b": 1})
-    assert made.peek() == {"unknown": 500}
+    assert made.open_shares() == {"unknown": 500}
     made = builder()
     made.add(reading(0, 0), RUN)
     made.add(reading(50, 500), RUN)
-    assert made.peek() == dict.fromkeys(RUN, 500)
+    assert made.open_shares() == dict.fromkeys(RUN, 500)
 
 
 @given(st.integers(0, 10**16), st.integers(10, 300))
-def test_cuts_are_on_the_grid_or_the_hour(wall_us: int, grid_s: int) -> None:
+def test_boundaries_are_on_the_grid_or_the_hour(wall_us: int, grid_s: int) -> None:
     grid_us = grid_s * SECOND
     cut = next_boundary(wall_us, grid_us)
     assert cut > wall_us >= last_boundary(wall_us, grid_us)
@@ -215,7 +215,7 @@ def test_any_history_conserves_energy(steps: list[Step], grid_s: int) -> None:
     assert all(gap.to_us > gap.from_us for gap in disk.gaps)
 
 
-def test_after_a_kill_a_fallen_counter_is_a_gap_even_if_its_source_did_not_notice() -> None:
+def test_counter_fall_during_a_restart_is_a_gap() -> None:
     before = play([reading(0, 1000), reading(1, 1100)])
     settled = builder(before.anchor).add(reading(9, 40), RUN)
     assert not settled.windows

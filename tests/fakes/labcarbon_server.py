@@ -89,7 +89,7 @@ class FakeServer:
             results.append(["created" if known is None else "changed" if moved else "unchanged", *word])
         return {"results": results}
 
-    def note_found(self, body: dict[str, Any]) -> dict[str, Any]:
+    def note_copies(self, body: dict[str, Any]) -> dict[str, Any]:
         """What a scan found of places it knew; others are passed over."""
         changed = 0
         for row in body["copies"]:
@@ -169,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "artifacts/":
             return 200, fake.register(self.body)
         if path == "artifacts/copies/":
-            return 200, fake.note_found(self.body)
+            return 200, fake.note_copies(self.body)
         if path.startswith("artifacts/"):
             known = fake.artifacts.get(path.split("/")[1])
             error = {"error": {"code": "not_found", "message": "There is no such artifact.", "field": None, "hint": ""}}

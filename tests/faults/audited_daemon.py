@@ -16,4 +16,4 @@ sys.addaudithook(_note)
 from labcarbon_collect.daemon.daemon import Daemon, DaemonSettings  # noqa: E402 - what it imports is listed too
 from labcarbon_collect.processes.consumers import ConsumerResolver  # noqa: E402
 
-Daemon(os.environ, DaemonSettings(interval_s=int(sys.argv[2])), who=ConsumerResolver()).run()
+Daemon(os.environ, DaemonSettings(interval_s=int(sys.argv[2])), consumers=ConsumerResolver()).run()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labcarbon.launch import children, make_data_dir
-from tests.collector.processes import PATIENT
+from tests.collector.collector_process import PATIENT
 from tests.services.prepared import COMMANDS, prepared, static_files
 from tests.services.process import free_port
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from labcarbon_collect.api.transport import Transport
 from labcarbon_collect.api.uploader import Uploader
-from labcarbon_collect.config import enrolment
+from labcarbon_collect.config import read_enrolment
 from labcarbon_collect.energy.windows import Window
 from labcarbon_collect.identity import boot_id, ensure_private_dir, read_clock
 from labcarbon_collect.spool.store import Spool
@@ -60,7 +60,7 @@ class Load:
 
     def _push_all(self) -> None:
         home = ensure_private_dir(self._machine.home)
-        login = enrolment(home, self._machine.environ, self._machine.node)
+        login = read_enrolment(home, self._machine.environ, self._machine.node)
         assert login is not None
         spool = Spool(home)
         transport = Transport(login.url, login.token, deadline_s=20.0)

@@ -7,4 +7,4 @@ from labcarbon_collect.daemon.daemon import Daemon, DaemonSettings
 from labcarbon_collect.processes.consumers import ConsumerResolver
 
 if __name__ == "__main__":
-    Daemon(os.environ, DaemonSettings(interval_s=int(sys.argv[1])), who=ConsumerResolver()).run()
+    Daemon(os.environ, DaemonSettings(interval_s=int(sys.argv[1])), consumers=ConsumerResolver()).run()

@@ -29,8 +29,8 @@ from apps.energy.models import LedgerEntry
 from apps.fleet.models import Node
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
 from tests.builders import small_lab
-from tests.collector.bench import FakeWho, Machine, MachineSource
 from tests.collector.readings import GPU
+from tests.collector.simulated_node import FakeConsumers, Machine, MachineSource
 from tests.faults.gate import (
     BUSY_429,
     BUSY_503,
@@ -75,9 +75,9 @@ class Collector:
 
     def __post_init__(self) -> None:
         self.spool = Spool(self.home, check=True)
-        self.station = NodeMonitor(
-            spool=self.spool, room=SpoolCapacity(self.spool), meters=SourcePoller([("machine", MachineSource(self.machine, cpu=False))],
-            now=self.machine.now), who=FakeWho(self.machine), boot=boot_id(), grid_us=GRID_S * SECOND_US,
+        self.monitor = NodeMonitor(
+            spool=self.spool, capacity=SpoolCapacity(self.spool), sources=SourcePoller([("machine", MachineSource(self.machine, cpu=False))],
+            now=self.machine.now), consumers=FakeConsumers(self.machine), boot=boot_id(), grid_us=GRID_S * SECOND_US,
             now=self.machine.now, busy_us=lambda: 0,
         )  # fmt: skip
         self.transport = Transport(self.url, self.token, deadline_s=20.0)
@@ -85,7 +85,7 @@ class Collector:
             self.spool, self.transport, node=str(self.node.uuid), boot=boot_id(), interval_us=GRID_S * SECOND_US,
             now=self.machine.now, random_unit=lambda: self.rng.random() * SHARE_OF_JITTER,
         )  # fmt: skip
-        self.station.poll(with_processes=True)
+        self.monitor.poll(with_processes=True)
 
     def close(self) -> None:
         self.transport.close()
@@ -97,12 +97,12 @@ class Collector:
     def second(self) -> None:
         """A second passes; energy is used."""
         self.machine.step(gpu_mj=self.rng.randint(60_000, 600_000))
-        closed = self.station.poll(with_processes=self.now_s() % 5 == 0)
+        closed = self.monitor.poll(with_processes=self.now_s() % 5 == 0)
         if self.now_s() >= self.push_at_s or (self.state.ok and closed):
-            self.push()
+            self.upload_batch()
 
-    def push(self) -> None:
-        self.state = self.pusher.push()
+    def upload_batch(self) -> None:
+        self.state = self.pusher.upload_batch()
         self.states.append(self.state)
         self.push_at_s = self.now_s() + (0 if self.state.more else self.state.wait_s or GRID_S)
 
@@ -158,8 +158,8 @@ def test_an_hour_away_loses_nothing_and_doubles_nothing(collector: Collector, li
         while collector.spool.depth().rows or not collector.state.ok:
             collector.second()
             assert collector.now_s() - back_s < 150, f"{SEED}: not drained, {collector.state}"
-        collector.station.flush()
-        collector.push()
+        collector.monitor.flush()
+        collector.upload_batch()
         collector.transport.close()
     assert collector.spool.depth().rows == collector.spool.depth().dead == 0
     drawn_mj = collector.machine.gpu_mj - begun_mj
@@ -178,11 +178,11 @@ def test_what_is_live_goes_first(collector: Collector, live_server: object) -> N
     collector.state = UploadState(ok=False, at_us=0)
     while collector.spool.depth().rows <= MAX_BATCH + 50:
         collector.machine.step(GRID_S, gpu_mj=1_000_000)
-        collector.station.poll(with_processes=True)
+        collector.monitor.poll(with_processes=True)
     live_us = collector.machine.clock.wall_us - 3 * GRID_S * SECOND_US
     with standing(gate, int(collector.url.rpartition(":")[2])):
         while collector.spool.depth().rows:
-            collector.push()
+            collector.upload_batch()
         collector.transport.close()
     first, second = (arrival.ends_us for arrival in gate.arrivals[:2])
     assert len(first) == MAX_BATCH
@@ -225,7 +225,7 @@ def test_requests_delivered_one_to_five_times_in_any_order(
                 for window in fresh:
                     sent_mj[window.device] += window.energy_mj
             if rng.random() < 0.1 or seq >= 300:
-                pusher.push()
+                pusher.upload_batch()
             if seq >= 300 and not spool.depth().rows:
                 break
             assert seq < 600, "the spool does not empty"

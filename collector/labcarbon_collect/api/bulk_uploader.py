@@ -41,11 +41,11 @@ class UploadOutcome:
     def rows(self) -> int:
         return sum(self.counts.values())
 
-    def add_error(self, source: str, why: str) -> None:
+    def add_error(self, source: str, reason: str) -> None:
         """Note a row that is not stored."""
         self.counts["refused"] += 1
         if len(self.errors) < MAX_STORED_ERRORS:
-            self.errors.append((source, why))
+            self.errors.append((source, reason))
 
     def add_note(self, text: str) -> None:
         """Count what was said of a row that is stored."""
@@ -102,22 +102,22 @@ class BulkUploader:
         return list(payload["results"])
 
     def _post(self, body: Dict[str, Any], is_valid: Callable[[Dict[str, Any]], bool]) -> Dict[str, Any]:
-        why = ""
+        reason = ""
         for attempt in range(1, MAX_ATTEMPTS + 1):
             wait_s = full_jitter(attempt)
             try:
                 reply = self._transport.call("POST", self._path, body)
             except ServerUnavailable as error:
-                why = str(error)
+                reason = str(error)
             else:
                 if reply.status == 200 and isinstance(reply.body, dict) and is_valid(reply.body):
                     return reply.body
-                why = f"{self._transport.url} answered {reply.status}: {reply.message}"
+                reason = f"{self._transport.url} answered {reply.status}: {reply.message}"
                 if reply.status not in (429, 500, 502, 503, 504):
-                    raise UploadError(why, is_rejected=True)
+                    raise UploadError(reason, is_rejected=True)
                 if reply.retry_after_s is not None:
                     wait_s = max(wait_s, min(reply.retry_after_s, MAX_RETRY_AFTER_S))
             if attempt < MAX_ATTEMPTS:
-                self._notify(f"{why}; again in {wait_s:.0f} s")
+                self._notify(f"{reason}; again in {wait_s:.0f} s")
                 self._sleep(wait_s)
-        raise UploadError(why)
+        raise UploadError(reason)

@@ -16,7 +16,7 @@ class RunReporter:
     def __init__(self, login: Login, run: str, *, notify: Callable[[str], None], timeout_s: float) -> None:
         self._login, self._run, self._notify, self._timeout_s = login, run, notify, timeout_s
         self.is_registered = False
-        self.why = ""  # why the server does not know
+        self.error = ""  # why the server does not know
         self._thread: Optional[threading.Thread] = None
 
     def start(self, facts: Mapping[str, Any]) -> None:
@@ -47,7 +47,7 @@ class RunReporter:
         budget = budget or Budget(self._timeout_s)
         delivered = Deadline("end", lambda: self._send_end(facts, closing)).wait(budget)
         if delivered is None:
-            self.why = f"{self._login.url} did not answer within {round(budget.seconds, 1):g} s"
+            self.error = f"{self._login.url} did not answer within {round(budget.seconds, 1):g} s"
         return bool(delivered)
 
     def _send_end(self, facts: Mapping[str, Any], closing: Mapping[str, Any]) -> bool:
@@ -72,11 +72,11 @@ class RunReporter:
             reply = transport.call(verb, f"runs/{self._run}/", body)
             transport.close()
         except (InvalidUrlError, ServerUnavailable) as error:
-            self.why = str(error)
+            self.error = str(error)
             return None
         if 200 <= reply.status < 300:
             return reply
-        self.why = f"{self._login.url} answered {reply.status}: {reply.message}"
+        self.error = f"{self._login.url} answered {reply.status}: {reply.message}"
         if reply.status in (401, 403):
-            self.why += f" Log in again: labcarbon-collect login {self._login.url}"
+            self.error += f" Log in again: labcarbon-collect login {self._login.url}"
         return None

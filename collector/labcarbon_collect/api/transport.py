@@ -30,8 +30,8 @@ class InvalidUrlError(Exception):
 class ServerUnavailable(Exception):
     """No answer came. ``sent`` tells whether any byte of the request can have reached the server."""
 
-    def __init__(self, why: str, *, sent: bool) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, *, sent: bool) -> None:
+        super().__init__(reason)
         self.sent = sent
 
 
@@ -61,10 +61,10 @@ def retry_after(header: Optional[str], *, now_s: float) -> Optional[int]:
     if text.isdigit():
         return min(int(text[:9]), MAX_RETRY_AFTER_S)
     try:
-        moment = email.utils.parsedate_to_datetime(text)
+        date = email.utils.parsedate_to_datetime(text)
     except (TypeError, ValueError, IndexError):
         return None
-    return max(0, min(int(moment.timestamp() - now_s), MAX_RETRY_AFTER_S))
+    return max(0, min(int(date.timestamp() - now_s), MAX_RETRY_AFTER_S))
 
 
 def is_loopback(host: str) -> bool:
@@ -86,7 +86,7 @@ class Transport:
         token: Optional[str] = None,
         *,
         deadline_s: float = DEADLINE_S,
-        most_bytes: int = MAX_RESPONSE_BYTES,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         """``deadline_s`` bounds a whole request, however slowly the answer trickles; ``most_bytes`` a reply.
 
@@ -108,7 +108,7 @@ class Transport:
         self._scheme, self._host, self._port = parts.scheme, parts.hostname, parts.port
         self._path = parts.path.rstrip("/")
         self._token = token
-        self._deadline_s, self._most_bytes = deadline_s, most_bytes
+        self._deadline_s, self._max_response_bytes = deadline_s, max_response_bytes
         self._connection: Optional[http.client.HTTPConnection] = None
 
     def close(self) -> None:
@@ -120,13 +120,13 @@ class Transport:
     def call(self, method: str, path: str, body: Optional[Mapping[str, Any]] = None) -> Response:
         """One request to ``/api/v1/<path>``. Redirects are not followed. Raises Unreachable."""
         payload, headers = self._prepare(body)
-        fresh = self._connection is None
+        is_new = self._connection is None
         try:
             return self._attempt(method, path, payload, headers)
         except ServerUnavailable as error:
             # A kept connection that the server closed meanwhile: one new attempt, if nothing was processed twice by it.
             # Every request of ours may be repeated (PUT, PATCH, GET, and ingest by window identity); codes may not.
-            if fresh or "code" in (body or {}) or isinstance(error.__cause__, (TimeoutError, socket.timeout)):
+            if is_new or "code" in (body or {}) or isinstance(error.__cause__, (TimeoutError, socket.timeout)):
                 raise
             return self._attempt(method, path, payload, headers)
 
@@ -145,7 +145,7 @@ class Transport:
 
     def _attempt(self, method: str, path: str, payload: Optional[bytes], headers: Mapping[str, str]) -> Response:
         connection = self._connect()
-        alarm = threading.Timer(self._deadline_s, _cut, (connection.sock,))
+        alarm = threading.Timer(self._deadline_s, _shut_down, (connection.sock,))
         alarm.daemon = True
         try:
             alarm.start()
@@ -157,8 +157,8 @@ class Transport:
             return self._receive(connection.getresponse())
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.close()
-            why = str(error) or type(error).__name__
-            raise ServerUnavailable(f"{self.url}: {why}", sent=True) from error
+            reason = str(error) or type(error).__name__
+            raise ServerUnavailable(f"{self.url}: {reason}", sent=True) from error
         finally:
             alarm.cancel()
 
@@ -176,15 +176,15 @@ class Transport:
                 connection.connect()
             except OSError as error:
                 connection.close()
-                raise ServerUnavailable(f"{self.url}: {_explain(error)}", sent=False) from error
+                raise ServerUnavailable(f"{self.url}: {_describe(error)}", sent=False) from error
             self._connection = connection
         return self._connection
 
     def _receive(self, response: http.client.HTTPResponse) -> Response:
         """Read at most ``most_bytes``; a longer reply is no reply of ours."""
-        content = response.read(self._most_bytes + 1)
-        if len(content) > self._most_bytes:
-            raise ValueError(f"the reply is larger than {self._most_bytes} bytes")
+        content = response.read(self._max_response_bytes + 1)
+        if len(content) > self._max_response_bytes:
+            raise ValueError(f"the reply is larger than {self._max_response_bytes} bytes")
         expected = response.getheader("Content-Length")
         if expected is not None and expected.isdigit() and len(content) < int(expected):
             raise ValueError("the reply was cut off")
@@ -192,20 +192,20 @@ class Transport:
             self.close()
         return Response(
             status=response.status,
-            body=_json(content),
+            body=_parse_json(content),
             retry_after_s=retry_after(response.getheader("Retry-After"), now_s=time.time()),
             location=response.getheader("Location") or "",
         )
 
 
-def _json(content: bytes) -> Any:
+def _parse_json(content: bytes) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
         return None
 
 
-def _explain(error: OSError) -> str:
+def _describe(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"its certificate is not trusted ({error.verify_message}); if your lab has its own authority: "
@@ -216,7 +216,7 @@ def _explain(error: OSError) -> str:
     return str(error) or type(error).__name__
 
 
-def _cut(connection: Optional[socket.socket]) -> None:
+def _shut_down(connection: Optional[socket.socket]) -> None:
     """End a request that takes too long, from outside."""
     try:
         if connection is not None:

@@ -291,7 +291,7 @@ def _blocks(opened: int, name: str, about: os.stat_result) -> Iterator[memoryvie
         while left >= 0 and (count := once.read_into(view)):
             yield view[:count]
             left -= count
-        once.done()
+        once.finish()
     except OSError as error:
         raise Stays(f"{name} cannot be read: {error.strerror}") from error
 

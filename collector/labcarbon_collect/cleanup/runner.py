@@ -10,7 +10,7 @@ from labcarbon_collect.cleanup.client import Line, NotAnswered
 from labcarbon_collect.cleanup.purge import empty_all, to_empty
 from labcarbon_collect.cleanup.recover import mend_all
 from labcarbon_collect.cleanup.restore import bring_back, restore_all, to_restore
-from labcarbon_collect.cleanup.session import Said, Work, amount
+from labcarbon_collect.cleanup.session import Said, Work, format_bytes
 from labcarbon_collect.cleanup.trash import TRASH
 from labcarbon_collect.cleanup.trash_items import move_all, to_move
 from labcarbon_collect.errors import CommandError
@@ -155,13 +155,13 @@ def _days(days: int) -> str:
 
 
 def _count(lines: List[Line]) -> str:
-    return f"{len(lines):,} line{'' if len(lines) == 1 else 's'}, {amount(sum(line.bytes for line in lines))}"
+    return f"{len(lines):,} line{'' if len(lines) == 1 else 's'}, {format_bytes(sum(line.bytes for line in lines))}"
 
 
 def _listed(rows: Said, longest: int = _WORD) -> None:
     for line, word in rows[:_SHOWN]:
         print(
-            f"    #{line.number} {amount(line.bytes)} {plain(line.path, 300)}"
+            f"    #{line.number} {format_bytes(line.bytes)} {plain(line.path, 300)}"
             + (f": {plain(word, longest)}" if word else "")
         )
     if len(rows) > _SHOWN:

@@ -31,7 +31,7 @@ class Told:
         return sum(line.bytes for line, _ in self.done)
 
 
-def amount(size: int) -> str:
+def format_bytes(size: int) -> str:
     """Bytes in words, decimal, three digits."""
     value, unit = float(size), "B"
     for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
@@ -167,7 +167,7 @@ def verified(hashed: Hashed, folder: int, name: str, line: Line, *, may_be_busy:
     if found.form != line.form:
         raise Stays(f"it is a {found.form}, a {line.form} was registered")
     if found.bytes != line.bytes:
-        raise Stays(f"it changed: {amount(found.bytes)} ({found.bytes:,} bytes), {line.bytes:,} bytes were registered")
+        raise Stays(f"it changed: {format_bytes(found.bytes)} ({found.bytes:,} bytes), {line.bytes:,} bytes were registered")
     if len(found.files) != line.files:
         raise Stays(f"it changed: {len(found.files):,} files, {line.files:,} were registered")
     if digest_of(folder, name, found, hashed, may_be_busy) != line.digest:

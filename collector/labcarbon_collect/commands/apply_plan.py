@@ -22,7 +22,7 @@ from labcarbon_collect.cleanup.journal import Journal
 from labcarbon_collect.cleanup.runner import Asked, carry_out_plan, settled
 from labcarbon_collect.cleanup.session import Work
 from labcarbon_collect.commands import thread_count
-from labcarbon_collect.config import Login, client_sockets, collector_home, is_uuid, read_login
+from labcarbon_collect.config import Login, client_sockets, collector_dir, is_uuid, read_login
 from labcarbon_collect.errors import CommandError
 from labcarbon_collect.identity import ConfigurationError, node_identity
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable
@@ -57,7 +57,7 @@ def nodes_here(home: Path, environ: Mapping[str, str]) -> List[str]:
 _DEADLINE_S = 120.0
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN", help="the plan's number (a UUID), or the address of its page")
     parser.add_argument("--dry-run", action="store_true", help="read everything, say what would be done, do nothing")
     which = parser.add_mutually_exclusive_group()
@@ -74,10 +74,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     try:
         login = _login()
-        home = collector_home(os.environ)
+        home = collector_dir(os.environ)
         nodes = nodes_here(home, os.environ)
         named = plan_named(args.plan, login.url)
-        transport = Transport(login.url, login.token, deadline_s=_DEADLINE_S, most_bytes=REPLY_BYTES)
+        transport = Transport(login.url, login.token, deadline_s=_DEADLINE_S, max_response_bytes=REPLY_BYTES)
         server = PlanServer(transport, named, say=_say)
         plan = server.ask()
         _may(plan, nodes)
@@ -103,11 +103,11 @@ class _Read:
     """Bytes read so far, on the terminal."""
 
     def __init__(self) -> None:
-        self._read, self._whole, self._progress = 0, 0, Progress("read", are_bytes=True)
+        self._read, self._whole, self._progress = 0, 0, Progress("read", counts_bytes=True)
 
     def begins(self, whole_bytes: int) -> None:
         """So much is to be read."""
-        self._whole, self._progress = whole_bytes, Progress("read", are_bytes=True)
+        self._whole, self._progress = whole_bytes, Progress("read", counts_bytes=True)
 
     def __call__(self, size: int) -> None:
         self._read += size
@@ -115,7 +115,7 @@ class _Read:
 
     def ends(self) -> None:
         """Nothing more is read."""
-        self._progress.update(self._read, 1.0, last=True)
+        self._progress.update(self._read, 1.0, is_final=True)
 
 
 def _may(plan: Plan, nodes: List[str]) -> None:
@@ -144,7 +144,7 @@ def _who(login: Login) -> str:
         local = pwd.getpwuid(os.geteuid()).pw_name
     except (ImportError, KeyError):
         local = f"uid {os.geteuid()}"
-    return f"{login.who} (as {local})" if login.who else local
+    return f"{login.name} (as {local})" if login.name else local
 
 
 def _now_us() -> int:

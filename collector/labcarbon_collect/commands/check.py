@@ -22,13 +22,13 @@ from labcarbon_collect.runs import facts, preflight_text
 from labcarbon_collect.runs import options as work_options
 from labcarbon_collect.runs.background_hash import BackgroundHash
 from labcarbon_collect.runs.options import RunSpec
-from labcarbon_collect.runs.startup import EXIT_BLOCKED, start_preflight, await_reply, preflight_request
+from labcarbon_collect.runs.startup import EXIT_BLOCKED, await_reply, preflight_request, start_preflight
 
 _SURVEY_S, _PREFLIGHT_S = 10.0, 10.0  # nothing waits for us here but a person
 _USAGE = "labcarbon-collect check -- python train.py"
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--digest", action="store_true", help="hash all data first, however long it takes")
     parser.add_argument("--json", action="store_true", help="the fingerprint and the server's answer as JSON")
     work_options.arguments(parser)
@@ -41,17 +41,17 @@ def run(args: argparse.Namespace) -> int:
     survey = spec.survey(_SURVEY_S)
     if args.digest:
         _hash_data(survey)
-    response, why = _check_duplicates(spec, survey)
+    response, error = _check_duplicates(spec, survey)
     if args.json:
         report = {
             "fingerprint": survey.wire,
             "notes": _notes(survey),
             "answer": response.body if response else None,
-            "why": why,
+            "why": error,
         }
         print(json.dumps(report, indent=2, sort_keys=True))
     else:
-        _print_result(response, why, survey)
+        _print_result(response, error, survey)
     return EXIT_BLOCKED if spec.enforce and response is not None and response.is_blocking else 0
 
 
@@ -71,27 +71,27 @@ def _hash_data(survey: Survey) -> None:
     """Hash what is left, in the foreground."""
     if not survey.data and not survey.start:
         return
-    progress = Progress("hashed", are_bytes=True)
+    progress = Progress("hashed", counts_bytes=True)
     fingerprint_parts: Dict[str, Any] = {}
     background_hash = BackgroundHash(
         survey, os.environ, fingerprint_parts.update,
-        progress=lambda done, total: progress.update(done, done / total), unbounded=True,
+        on_progress=lambda done, total: progress.update(done, done / total), is_unbounded=True,
     )  # fmt: skip
     try:
         background_hash.wait()
     finally:
-        background_hash.end()
+        background_hash.stop()
     for part, paths in (("data", survey.data), ("start", survey.start)):
         if part in fingerprint_parts:
             survey.wire[part] = fingerprint_parts[part]
             paths.clear()
-    if background_hash.why:
-        survey.notes.append(f"the data are not known by content: {background_hash.why}")
+    if background_hash.error:
+        survey.notes.append(f"the data are not known by content: {background_hash.error}")
 
 
-def _print_result(response: Optional[PreflightResponse], why: str, survey: Survey) -> None:
+def _print_result(response: Optional[PreflightResponse], error: str, survey: Survey) -> None:
     if response is None:
-        _notify(f"nobody was asked whether this was run before: {why}")
+        _notify(f"nobody was asked whether this was run before: {error}")
     elif response.is_notable:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         print("\n".join(preflight_text.format_response(response, colour=colour, prefix="")))

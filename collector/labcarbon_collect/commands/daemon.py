@@ -26,7 +26,7 @@ from labcarbon_collect.sources.replay import TraceWriter
 from labcarbon_collect.spool.schema import SpoolFull
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", type=_interval, metavar="S",
         default=os.environ.get("LABCARBON_INTERVAL_S") or str(config.DEFAULT_INTERVAL_S),
@@ -40,14 +40,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
-        record = _recorder(args.record, stack) if args.record else None
+        on_reading = _recorder(args.record, stack) if args.record else None
         try:
             users = user_names(os.environ)
-            settings = DaemonSettings(args.interval, not args.no_push, args.until_idle, record, users)
-            daemon = Daemon(os.environ, settings, who=ConsumerResolver(users=users))
+            settings = DaemonSettings(args.interval, not args.no_push, args.until_idle, on_reading, users)
+            daemon = Daemon(os.environ, settings, consumers=ConsumerResolver(users=users))
         except (ConfigurationError, AlreadyRunning, SpoolFull, ValueError, OSError, sqlite3.Error) as error:
             raise CommandError(str(error)) from error
-        devices = daemon.station.meters.devices
+        devices = daemon.monitor.sources.devices
         print(f"labcarbon-collect: node {daemon.node.uuid}, socket {daemon.server.path}", file=sys.stderr)
         for key, info in devices.items():
             print(f"labcarbon-collect: measuring {key} ({info.name}, {info.measurement})", file=sys.stderr)

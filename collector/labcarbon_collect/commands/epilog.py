@@ -20,11 +20,11 @@ from labcarbon_collect.processes.cgroups import local_cluster
 from labcarbon_collect.slurm.jobs import job_uuid
 from labcarbon_collect.totals import summary_line
 
-STARTUP_TIMEOUT_S = 1.5
+CALL_TIMEOUT_S = 1.5
 MAX_RUNTIME_S = 1.9
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """No options."""
 
 
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     alarm = threading.Timer(MAX_RUNTIME_S, os._exit, (0,))
     alarm.daemon = True
     alarm.start()
-    if _of_a_step(os.environ):
+    if _is_step_epilog(os.environ):
         return 0
     try:
         print(job_summary(os.environ), file=sys.stderr, flush=True)
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _of_a_step(environ: Mapping[str, str]) -> bool:
+def _is_step_epilog(environ: Mapping[str, str]) -> bool:
     """Whether this is the TaskEpilog of one of srun's tasks: the batch script, which started it, goes on."""
     return environ.get("SLURM_SCRIPT_CONTEXT") == "epilog_task" and environ.get("SLURM_STEP_ID", "").isdigit()
 
@@ -54,12 +54,12 @@ def job_summary(environ: Mapping[str, str]) -> str:
     if not job_id.isdigit() or not cluster:
         return "labcarbon: this is no Slurm job (SLURM_JOB_ID, SLURM_CLUSTER_NAME)"
     try:
-        with closing(Client(client_sockets(environ), timeout_s=STARTUP_TIMEOUT_S / 3)) as client:
-            answer = client.call({"op": "job", "job": f"{cluster}/{job_id}"}, timeout_s=STARTUP_TIMEOUT_S)
+        with closing(Client(client_sockets(environ), timeout_s=CALL_TIMEOUT_S / 3)) as client:
+            figures = client.call({"op": "job", "job": f"{cluster}/{job_id}"}, timeout_s=CALL_TIMEOUT_S)
     except DaemonUnavailable as error:
         return f"labcarbon: the energy of job {job_id} was not measured here: {error}"
-    wrong = response_error(answer)
-    if wrong:
-        return f"labcarbon: job {job_id}: {wrong}"
-    server = str(answer.get("url") or "")
-    return summary_line(answer, link=f"{server}/runs/{job_uuid(cluster, job_id)}/" if server else "", server=server)
+    message = response_error(figures)
+    if message:
+        return f"labcarbon: job {job_id}: {message}"
+    server = str(figures.get("url") or "")
+    return summary_line(figures, link=f"{server}/runs/{job_uuid(cluster, job_id)}/" if server else "", server=server)

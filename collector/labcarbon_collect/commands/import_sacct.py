@@ -17,13 +17,13 @@ from typing import Any, Dict, List, Tuple, Union
 
 from labcarbon_collect.api.bulk_uploader import MAX_ROWS, BulkUploader, UploadError
 from labcarbon_collect.api.transport import InvalidUrlError, Transport
-from labcarbon_collect.config import Login, collector_home, data_dir, enrolment, read_login
+from labcarbon_collect.config import Login, collector_dir, data_dir, read_enrolment, read_login
 from labcarbon_collect.errors import CommandError
 from labcarbon_collect.identity import ConfigurationError, node_identity
 from labcarbon_collect.processes.cgroups import local_cluster
 from labcarbon_collect.progress import Progress
 from labcarbon_collect.pseudonyms import UserNames, user_names
-from labcarbon_collect.slurm.history import HistoryJob, SacctFile, SacctQuery, HistoryError
+from labcarbon_collect.slurm.history import HistoryError, HistoryJob, SacctFile, SacctQuery
 from labcarbon_collect.slurm.jobs import bulk_row
 from labcarbon_collect.slurm.parsers import SACCT
 
@@ -32,7 +32,7 @@ _DEFAULT_DAYS = 365
 Source = Union[SacctFile, SacctQuery]
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", metavar="FILE", help=f"a file of sacct; COLUMNS: {','.join(SACCT)}")
     parser.add_argument("--since", type=_parse_day, metavar="DAY", help=f"first day (UTC), default {_DEFAULT_DAYS} days ago")
     parser.add_argument("--until", type=_parse_day, metavar="DAY", help="the day after the last, default tomorrow")
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if after:
         print(f"going on behind {after} (from the beginning: --again)", file=sys.stderr)
     try:
-        return _Import(source, BulkUploader(transport, "runs/bulk/", say=_notify), resume_file, names).run(after)
+        return _Import(source, BulkUploader(transport, "runs/bulk/", notify=_notify), resume_file, names).run(after)
     finally:
         transport.close()
 
@@ -113,11 +113,11 @@ class _Import:
 
     def _close(self) -> None:
         outcome = self._uploader.outcome
-        self._progress.update(outcome.rows, self._fraction, last=True)
+        self._progress.update(outcome.rows, self._fraction, is_final=True)
         counts = ", ".join(f"{count:,} {result}" for result, count in outcome.counts.items())
         print(f"{counts}; {self._pending_count:,} never began and are no runs")
-        for source, why in outcome.errors[:_MAX_PRINTED_ERRORS]:
-            print(f"  {source}: {why}")
+        for source, reason in outcome.errors[:_MAX_PRINTED_ERRORS]:
+            print(f"  {source}: {reason}")
         if outcome.counts["refused"] > _MAX_PRINTED_ERRORS:
             print(f"  and {outcome.counts['refused'] - _MAX_PRINTED_ERRORS:,} more")
 
@@ -165,8 +165,8 @@ def _login() -> Login:
     try:
         login = read_login(os.environ)
         if login is None:
-            home = collector_home(os.environ)
-            login = enrolment(home, os.environ, node_identity(home, os.environ).uuid)
+            home = collector_dir(os.environ)
+            login = read_enrolment(home, os.environ, node_identity(home, os.environ).uuid)
     except ConfigurationError as error:
         raise CommandError(str(error)) from error
     if login is None:

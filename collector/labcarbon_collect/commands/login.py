@@ -15,19 +15,19 @@ from labcarbon_collect.errors import CommandError
 from labcarbon_collect.identity import ConfigurationError
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", help="address of the server, such as https://labcarbon.example.org")
     parser.add_argument("--code-file", metavar="FILE", help="read the code from FILE ('-': standard input)")
 
 
 def run(args: argparse.Namespace) -> int:
     code = read_code(args.code_file, page=code_url(args.url, "login/"))
-    answer = redeem_code(args.url, "login/", code, {})
-    login = Login(args.url.rstrip("/"), str(answer["token"]), str(answer.get("lab", "")), str(answer.get("user", "")))
+    response = redeem_code(args.url, "login/", code, {})
+    login = Login(args.url.rstrip("/"), str(response["token"]), str(response.get("lab", "")), str(response.get("user", "")))
     try:
         path = save_login(os.environ, login)
     except (ConfigurationError, OSError) as error:
         raise CommandError(str(error)) from error
-    print(f"Logged in as {login.who} of lab {login.lab}; the token is in {path}.", file=sys.stderr)
+    print(f"Logged in as {login.name} of lab {login.lab}; the token is in {path}.", file=sys.stderr)
     print("Now: labcarbon-collect run --project NAME -- COMMAND", file=sys.stderr)
     return 0

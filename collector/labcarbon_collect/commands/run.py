@@ -17,12 +17,12 @@ from typing import Any, Mapping, Optional
 
 from labcarbon_collect.api.preflight import PROCEEDED, STOPPED
 from labcarbon_collect.api.run_client import RunReporter
-from labcarbon_collect.config import RUN_VARIABLE, Login, client_sockets, collector_home, daemon_socket, read_login
+from labcarbon_collect.config import RUN_VARIABLE, Login, client_sockets, collector_dir, daemon_socket, read_login
 from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.fingerprint.builder import Survey
 from labcarbon_collect.identity import ConfigurationError
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable
-from labcarbon_collect.lineage.cli import tell_lineage
+from labcarbon_collect.lineage.cli import report_lineage
 from labcarbon_collect.redaction import MASK
 from labcarbon_collect.runs import daemon_link, preflight_text
 from labcarbon_collect.runs import facts as run_facts
@@ -35,8 +35,8 @@ from labcarbon_collect.runs.process import ExitStatus, GatedProcess
 from labcarbon_collect.runs.startup import (
     EXIT_BLOCKED,
     RunStartup,
-    start_run,
     report_outcome_in_background,
+    start_run,
     startup_budget,
     wait_for_outcome_report,
 )
@@ -47,7 +47,7 @@ _DAEMON_START_S = 8.0
 _USAGE = "labcarbon-collect run --project NAME -- python train.py"
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-check", action="store_true", help="do not ask whether this was run before")
     parser.add_argument(
         "--local", action="store_true", help="measure without a daemon or server; what is kept is pushed later"
@@ -82,12 +82,12 @@ def run(args: argparse.Namespace) -> int:
     oom_kills = OomKillCounter()
     os.environ[RUN_VARIABLE] = payload.run  # for labcarbon_collect.track in the work
     process = GatedProcess(spec.command)
-    process.on_signal = budget.cut  # it ends before it began: nothing is waited for
-    startup = _start_run(payload, process, login, budget, check=not args.no_check, local=args.local)
+    process.on_signal = budget.expire  # it ends before it began: nothing is waited for
+    startup = _start_run(payload, process, login, budget, check=not args.no_check, is_standalone=args.local)
     if startup.response is not None and startup.response.is_blocking and spec.enforce:
         return _block(payload, process, startup, login)
     process.release()
-    reporter = RunReporter(login, payload.run, say=_notify, patience_s=STARTUP_TIMEOUT_S) if login else None
+    reporter = RunReporter(login, payload.run, notify=_notify, timeout_s=STARTUP_TIMEOUT_S) if login else None
     if reporter:
         reporter.start(payload.facts(startup.daemon, startup.survey.wire))
     outcome_report = report_outcome_in_background(login, startup.response, PROCEEDED) if login else None
@@ -95,9 +95,9 @@ def run(args: argparse.Namespace) -> int:
     exit_status = process.wait()
     try:
         if background_hash is not None:
-            background_hash.end()
+            background_hash.stop()
         budget = Budget(STARTUP_TIMEOUT_S)
-        process.on_signal = budget.cut
+        process.on_signal = budget.expire
         server = (login.url if login else "") or startup.daemon.url
         _close(payload, startup, reporter, exit_status, oom_kills, server=server, budget=budget)
         if args.used or args.produced:
@@ -127,13 +127,13 @@ def _start_run(
             _start_own_daemon()
             facts = payload.facts(DaemonLink(), startup.survey.wire) if login is None else None
             startup.daemon = daemon_link.register(payload.run, process.pid, facts=facts)
-        if startup.why:
+        if startup.error:
             suffix = " If it stays so, the daemon tells it later." if login and startup.daemon.client else ""
-            _notify(f"nobody was asked whether this was run before: {startup.why}{suffix}")
+            _notify(f"nobody was asked whether this was run before: {startup.error}{suffix}")
         if startup.response is not None:
             _print_lines(preflight_text.format_response(startup.response, colour=_use_colour()))
     except Exception as error:  # noqa: BLE001
-        return RunStartup(DaemonLink(why=f"{type(error).__name__}: {error}"), Survey({}))
+        return RunStartup(DaemonLink(error=f"{type(error).__name__}: {error}"), Survey({}))
     return startup
 
 
@@ -198,15 +198,15 @@ def _report_end(
     if reporter.finish(facts, closing, budget):
         return
     if daemon_link.forward_later(startup.daemon, payload.run, facts=facts, closing=closing):
-        if not startup.why:  # that the server does not answer was said at the start
-            _notify(f"the server does not answer now; the daemon tells it later. ({reporter.why})")
+        if not startup.error:  # that the server does not answer was said at the start
+            _notify(f"the server does not answer now; the daemon tells it later. ({reporter.error})")
     else:
-        _notify(f"the server does not know of this run: {reporter.why}")
+        _notify(f"the server does not know of this run: {reporter.error}")
 
 
 def _print_closing(daemon: DaemonLink, server: str, run: str, figures: Optional[Mapping[str, Any]]) -> None:
     if figures is None:
-        _notify(f"the energy of this run was not measured: {daemon.why} (or measure without one: run --local)")
+        _notify(f"the energy of this run was not measured: {daemon.error} (or measure without one: run --local)")
         return
     if figures.get("warning"):
         _notify(str(figures["warning"]))
@@ -219,13 +219,17 @@ def _register_lineage(
     """Tell what the command read and wrote, where the server knows of the run, or the daemon will tell it."""
     is_unreported = startup.daemon.client is None if reporter is None else not reporter.is_registered
     if is_unreported:
-        why = f"you are not logged in, and {startup.daemon.why}" if reporter is None else reporter.why
-        _notify(f"what this run read and made is not told: {why}")
+        reason = f"you are not logged in, and {startup.daemon.error}" if reporter is None else reporter.error
+        _notify(f"what this run read and made is not told: {reason}")
         return
-    tell_lineage(
-        payload.run, used=options.used, produced=options.produced, node=startup.daemon.node or "", started_us=payload.started_us,
+    report_lineage(
+        payload.run,
+        used=options.used,
+        produced=options.produced,
+        node=startup.daemon.node or "",
+        started_us=payload.started_us,
         say=_notify,
-    )  # fmt: skip
+    )
 
 
 def _start_own_daemon() -> None:
@@ -236,7 +240,7 @@ def _start_own_daemon() -> None:
     except DaemonUnavailable:
         pass
     try:
-        log = (collector_home(os.environ) / "local.log").open("ab")
+        log = (collector_dir(os.environ) / "local.log").open("ab")
     except (ConfigurationError, OSError) as error:
         _notify(f"cannot measure: {error}")
         return

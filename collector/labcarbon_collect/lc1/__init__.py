@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from labcarbon_collect.lc1.hashes import (
     VERSION,
-    left_out,
+    hash_rows,
+    leave_one_out,
     manifest_hash,
     param_hash,
     part_hash,
     recipe,
     role_hash,
     seeds_hash,
-    summed,
 )
-from labcarbon_collect.lc1.params import Sorted, flat, sort_params
-from labcarbon_collect.lc1.values import Value, canonical, typed
+from labcarbon_collect.lc1.params import SortedParams, flatten, sort_params
+from labcarbon_collect.lc1.values import Value, canonical, parse_value
 
 __all__ = (
-    "VERSION", "Sorted", "Value", "canonical", "flat", "left_out", "manifest_hash", "param_hash", "part_hash", "recipe",
-    "role_hash", "seeds_hash", "sort_params", "summed", "typed",
+    "VERSION", "SortedParams", "Value", "canonical", "flatten", "hash_rows", "leave_one_out", "manifest_hash", "param_hash",
+    "parse_value", "part_hash", "recipe", "role_hash", "seeds_hash", "sort_params",
 )  # fmt: skip

@@ -27,13 +27,13 @@ def param_hash(name: str, value: Value) -> str:
 
 def recipe(hashes: Iterable[str]) -> str:
     """Return the sum of parameters' hashes, 32 hex digits; of none it is all zeros."""
-    return f"{sum(int(each, 16) for each in hashes) % (1 << _BITS):032x}"
+    return f"{sum(int(param_hash, 16) for param_hash in hashes) % (1 << _BITS):032x}"
 
 
-def left_out(hashes: Mapping[str, str]) -> Dict[str, str]:
+def leave_one_out(hashes: Mapping[str, str]) -> Dict[str, str]:
     """Return for each parameter the sum of all others, 32 hex digits."""
     total = int(recipe(hashes.values()), 16)
-    return {name: f"{(total - int(each, 16)) % (1 << _BITS):032x}" for name, each in hashes.items()}
+    return {name: f"{(total - int(hash_, 16)) % (1 << _BITS):032x}" for name, hash_ in hashes.items()}
 
 
 def seeds_hash(seeds: Mapping[str, str]) -> str:
@@ -41,7 +41,7 @@ def seeds_hash(seeds: Mapping[str, str]) -> str:
     return part_hash("seeds", sorted(seeds.values())) if seeds else part_hash("seeds", "unset")
 
 
-def summed(rows: Iterable[Tuple[bytes, bytes]]) -> str:
+def hash_rows(rows: Iterable[Tuple[bytes, bytes]]) -> str:
     """Return SHA-256 (64 hex digits) over ``(name, what is told of it)`` in the order given."""
     digest = hashlib.sha256()
     for name, content in rows:
@@ -54,9 +54,9 @@ def manifest_hash(files: Iterable[Tuple[bytes, int, bytes]]) -> str:
 
     The path of a single file is empty.
     """
-    return summed((name, b"%d %s" % (size, digest)) for name, size, digest in files)
+    return hash_rows((name, b"%d %s" % (size, digest)) for name, size, digest in files)
 
 
 def role_hash(part: str, hashes: Sequence[Tuple[str, str]]) -> str:
     """Return one hash for all ``(role, hash)`` of a part, whatever their order."""
-    return part_hash(part, sorted([role, each] for role, each in hashes))
+    return part_hash(part, sorted([role, hash_] for role, hash_ in hashes))

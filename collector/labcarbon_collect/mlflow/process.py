@@ -13,7 +13,7 @@ from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.identity import ConfigurationError
 from labcarbon_collect.mlflow.run import MlflowRun, notify
 from labcarbon_collect.runs import current, distributed
-from labcarbon_collect.runs.current import MLFLOW, NOTEBOOK, RegisteredRun
+from labcarbon_collect.runs.current import MLFLOW, NOTEBOOK, ActiveRun
 from labcarbon_collect.timeouts import STARTUP_TIMEOUT_S
 
 RUN_UUID, PART_OF, NODE, HOST = "labcarbon.run_uuid", "labcarbon.part_of", "labcarbon.node", "labcarbon.host"
@@ -32,7 +32,7 @@ class _Process:
         self.run: Optional[MlflowRun] = None
         self.closing_runs: List[MlflowRun] = []
         self.unreported: List[str] = []
-        self.runs = 0
+        self.run_count = 0
         self.claimed: set[str] = set()
         self.is_disabled = False  # neither a login nor a daemon: it was looked for once
 
@@ -65,11 +65,11 @@ def _tags(given_tags: Mapping[str, Any], started_s: float) -> Dict[str, str]:
     return _start_run(given_tags, started_s)
 
 
-def _is_part(given_tags: Mapping[str, Any], active: Optional[RegisteredRun]) -> bool:
+def _is_part(given_tags: Mapping[str, Any], active: Optional[ActiveRun]) -> bool:
     """Whether a run is a part of another, or nobody can say of what: it is not asked about."""
     if _PARENT in given_tags or _has_open_mlflow_run() or not distributed.is_first_rank(os.environ):
         return True
-    if distributed.is_interactive() or this_process.is_multiprocessing_worker():
+    if distributed.is_interactive() or distributed.is_multiprocessing_worker():
         return True
     if active is None:
         return False
@@ -83,7 +83,7 @@ def _has_open_mlflow_run() -> bool:
     return active is not None and active() is not None
 
 
-def _part_of(active: Optional[RegisteredRun]) -> Dict[str, str]:
+def _part_of(active: Optional[ActiveRun]) -> Dict[str, str]:
     if active is None:
         return {}
     tags = {PART_OF: active.uuid}
@@ -106,13 +106,13 @@ def _start_run(given_tags: Mapping[str, Any], started_s: float) -> Dict[str, str
     run = MlflowRun(
         name=_text(given_tags.get(_NAME)), login=login, first_survey=previous.first_survey if previous is not None else None
     )
-    run.start(started_s)
+    run.start_run(started_s)
     _state.is_disabled = not run.is_reported
     if not run.is_reported:
         return {}
     if previous is None:
         _register_exit_handler()
-    _state.run, _state.runs = run, _state.runs + 1
+    _state.run, _state.run_count = run, _state.run_count + 1
     tags = {RUN_UUID: run.uuid, HOST: socket.gethostname(), FINGERPRINT: run.fingerprint, VERDICT: run.verdict}
     return {**tags, **{name: text for name, text in ((NODE, run.node), (PREFLIGHT_ID, run.preflight_id)) if text}}
 
@@ -163,9 +163,13 @@ def _end() -> None:
             ending_run.wait(timeout)
         _state.unreported += [ending_run.unreported for ending_run in (*_state.closing_runs, run) if ending_run.unreported]
         if _state.unreported:
-            affected = "this run" if _state.runs == 1 else f"{len(_state.unreported)} of this process's {_state.runs} runs"
+            affected = (
+                "this run"
+                if _state.run_count == 1
+                else f"{len(_state.unreported)} of this process's {_state.run_count} runs"
+            )
             notify(f"the server does not know of {affected}: {_state.unreported[-1]}")
-        if _state.runs == 1:
+        if _state.run_count == 1:
             run.print_figures()
     except Exception as problem:  # noqa: BLE001 - the script ends as it ends
         notify(f"this run could not be closed: {type(problem).__name__}: {problem}")

@@ -24,8 +24,8 @@ from labcarbon_collect.runs.payload import RunPayload, start_background_hash
 from labcarbon_collect.runs.startup import (
     EXIT_BLOCKED,
     RunStartup,
-    start_run,
     report_outcome_in_background,
+    start_run,
     wait_for_outcome_report,
 )
 from labcarbon_collect.timeouts import SETTING_ERROR, SHORT_TIMEOUT_S, STARTUP_TIMEOUT_S
@@ -111,7 +111,7 @@ class MlflowRun:
         seconds = max(_MIN_S, (STARTUP_TIMEOUT_S if self._is_first else _LATER_S) - waited_s)
         start_call = Deadline("beginning", lambda: self._start_run(Budget(seconds)))
         startup = start_call.wait(Budget(seconds + _MARGIN_S))
-        self._startup = startup or RunStartup(DaemonLink(why=start_call.why), Survey({}), why=start_call.why)
+        self._startup = startup or RunStartup(DaemonLink(error=start_call.error), Survey({}), error=start_call.error)
         self._print_startup()
         response = self._startup.response
         if response is not None and response.is_blocking and os.environ.get("LABCARBON_ENFORCE", "").lower() in _TRUE_VALUES:
@@ -121,10 +121,10 @@ class MlflowRun:
         current.activate(self.uuid, current.MLFLOW)
         if self._login is not None:
             notify_warning = notify if self._is_first else _ignore_warning
-            self._reporter = RunReporter(self._login, self.uuid, notify=notify_warning, patience_s=STARTUP_TIMEOUT_S)
+            self._reporter = RunReporter(self._login, self.uuid, notify=notify_warning, timeout_s=STARTUP_TIMEOUT_S)
             self._reporter.start(self._payload.facts(self._startup.daemon, self._startup.survey.wire))
             self._outcome_report = report_outcome_in_background(self._login, response, PROCEEDED)
-        self._background_hash = start_background_hash(self._payload, self._startup, self._reporter, apart=True)
+        self._background_hash = start_background_hash(self._payload, self._startup, self._reporter, is_detached=True)
 
     @property
     def is_closing(self) -> bool:
@@ -165,9 +165,9 @@ class MlflowRun:
         if response is not None and response.is_notable:
             for line in (*preflight_text.format_response(response), *_LATE_PARAMS_NOTE):
                 print(line, file=sys.stderr, flush=True)
-        elif response is None and self._startup.why and self.is_reported:
+        elif response is None and self._startup.error and self.is_reported:
             suffix = " If it stays so, the daemon tells it later." if self._login and self._startup.daemon.client else ""
-            notify(f"nobody was asked whether this was run before: {self._startup.why}{suffix}")
+            notify(f"nobody was asked whether this was run before: {self._startup.error}{suffix}")
 
     def _block(self, response: PreflightResponse) -> None:
         notify(
@@ -206,7 +206,7 @@ class MlflowRun:
         )
         self._daemon_ended.set()
         if self._background_hash is not None:
-            self._background_hash.end()
+            self._background_hash.stop()
         if self._figures is not None:
             closing["energy_mj"] = int(self._figures["energy_mj"])
         if self._reporter is None:
@@ -217,9 +217,9 @@ class MlflowRun:
                 return
         except RuntimeError:
             self._reporter.wait(_PENDING_SEND_S)
-            self._reporter.why = "this Python starts no thread when it ends"
+            self._reporter.error = "this Python starts no thread when it ends"
         if not daemon_link.forward_later(self._startup.daemon, self.uuid, facts=facts, closing=closing):
-            self.unreported = self._reporter.why
+            self.unreported = self._reporter.error
 
 
 _LATE_PARAMS_NOTE = (

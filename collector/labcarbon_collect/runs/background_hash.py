@@ -37,11 +37,14 @@ class BackgroundHash:
         work, and gets no child. Raises OSError.
         """
         self._on_ready, self._on_progress = on_ready, on_progress
-        self._fraction, self.why = 0.0, ""
+        self._fraction, self.error = 0.0, ""
         request = {
-            "data": survey.data, "start": survey.start, "home": home_text(environ),
-            "bytes_per_s": _UNBOUNDED if is_unbounded else BYTES_PER_S, "most_bytes": _UNBOUNDED if is_unbounded else MAX_BYTES,
-        }  # fmt: skip
+            "data": survey.data,
+            "start": survey.start,
+            "home": home_text(environ),
+            "bytes_per_s": _UNBOUNDED if is_unbounded else BYTES_PER_S,
+            "most_bytes": _UNBOUNDED if is_unbounded else MAX_BYTES,
+        }
         # A session of its own: what the terminal sends is meant for the work. It ends when our end of the pipe closes.
         self._child = subprocess.Popen(
             [*(DETACHED_SHELL if is_detached else ()), sys.executable, "-m", "labcarbon_collect.fingerprint.hash_worker"],
@@ -53,7 +56,7 @@ class BackgroundHash:
             self._child.stdin.write(json.dumps(request).encode("utf-8", "surrogateescape") + b"\n")
             self._child.stdin.flush()
         except OSError:
-            self.why = "it could not be started"
+            self.error = "it could not be started"
         if is_detached:
             self._child.wait()
         self._thread = threading.Thread(target=self._read_messages, name="digest", daemon=True)
@@ -88,7 +91,7 @@ class BackgroundHash:
                     self._fraction = message["done"] / message["total"]
                     if self._on_progress is not None:
                         self._on_progress(message["done"], message["total"])
-        self.why = str(message.get("why", "")) or self.why
+        self.error = str(message.get("why", "")) or self.error
         fingerprint_parts: Dict[str, Any] = {part: message[part] for part in ("data", "start") if part in message}
         if fingerprint_parts:
             self._on_ready({"version": VERSION, **fingerprint_parts})

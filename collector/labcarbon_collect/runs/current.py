@@ -12,7 +12,7 @@ WRAPPED, TRACKED, MLFLOW, NOTEBOOK = "run", "track", "mlflow", "notebook"
 
 
 @dataclass(frozen=True)
-class RegisteredRun:
+class ActiveRun:
     """A run that goes on. ``by``: what began it; ``pid``: the process that did, of which this one may be a fork."""
 
     uuid: str
@@ -24,20 +24,20 @@ class RegisteredRun:
         return self.source != WRAPPED and self.pid != os.getpid()
 
 
-_active_runs: List[RegisteredRun] = []
+_active_runs: List[ActiveRun] = []
 
 
-def active_run(environ: Mapping[str, str]) -> Optional[RegisteredRun]:
+def active_run(environ: Mapping[str, str]) -> Optional[ActiveRun]:
     """The run that this process is: that of ``labcarbon-collect run``, else the innermost that was begun in it."""
     outer = environ.get(RUN_VARIABLE, "")
     if is_uuid(outer):
-        return RegisteredRun(outer, WRAPPED, 0)
+        return ActiveRun(outer, WRAPPED, 0)
     return _active_runs[-1] if _active_runs else None
 
 
 def activate(uuid: str, source: str) -> None:
     """This process is that run from now on."""
-    _active_runs.append(RegisteredRun(uuid, source, os.getpid()))
+    _active_runs.append(ActiveRun(uuid, source, os.getpid()))
 
 
 def deactivate(uuid: str) -> None:

@@ -24,7 +24,7 @@ class DaemonLink:
     node: Optional[str] = None
     url: str = ""
     user: Optional[str] = None  # what it tells instead of our name
-    why: str = ""
+    error: str = ""
     gpus: Tuple[str, ...] = ()  # names of the GPUs that it measures
 
 
@@ -38,10 +38,10 @@ def register(run: str, pid: int, *, facts: Optional[Mapping[str, Any]], timeout_
         client = Client(client_sockets(os.environ), timeout_s=timeout_s / 2)
         response = client.call(request, timeout_s=max(0.1, deadline_s - time.monotonic()))
     except DaemonUnavailable as error:
-        return DaemonLink(why=str(error))
+        return DaemonLink(error=str(error))
     error_message = response_error(response)
     if error_message:
-        return DaemonLink(why=f"the daemon did not register this run: {error_message}")
+        return DaemonLink(error=f"the daemon did not register this run: {error_message}")
     node, user = response.get("node"), response.get("user")
     return DaemonLink(
         client, node if is_uuid(node) else None, str(response.get("url") or ""), user if isinstance(user, str) else None
@@ -101,11 +101,11 @@ def call(daemon: DaemonLink, request: Mapping[str, Any]) -> Optional[Dict[str, A
     try:
         response = daemon.client.call(request, timeout_s=STARTUP_TIMEOUT_S)
     except DaemonUnavailable as error:
-        daemon.why = str(error)
+        daemon.error = str(error)
         return None
     error_message = response_error(response)
     if error_message:
-        daemon.why = error_message
+        daemon.error = error_message
         return None
     return response
 

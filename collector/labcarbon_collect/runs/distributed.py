@@ -40,7 +40,7 @@ def start_command() -> List[str]:
     arguments = list(original_argv) if original_argv else [sys.executable or "python", *sys.argv]
     program = parse_program("python", arguments[1:])
     if program.kind == "script" and _is_installed(program.text):
-        return [os.path.basename(program.text), *program.rest]
+        return [os.path.basename(program.text), *program.arguments]
     return arguments
 
 

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from labcarbon_collect.clock import iso
 from labcarbon_collect.command_line import mask_command, reduce_command
-from labcarbon_collect.pseudonyms import current_user_name, replaced
+from labcarbon_collect.pseudonyms import current_user_name, replace_name
 from labcarbon_collect.redaction import MASK, is_secret_name, is_secret_value, mask_argument
 
 Value = Union[str, int, float, bool, None]
@@ -59,7 +59,7 @@ def start_facts(
         "command": mask_command(command) if full_command else reduce_command(command), "params": dict(params),
     }  # fmt: skip
     if user is not None and user != login_name:
-        texts = replaced(texts, login_name, user)
+        texts = replace_name(texts, login_name, user)
     return {
         **texts, "project": project, "started_at": iso(started_us), "node": node, "user": (user or login_name)[:100],
         "host": socket.gethostname()[:255],
@@ -72,7 +72,7 @@ def pseudonymise_fingerprint(wire: Mapping[str, Any], user: Optional[str]) -> Di
     if user is None or user == login_name:
         return dict(wire)
     replaced_parts = {
-        key: replaced(wire[key], login_name, user) for key in ("entry_name", "told", "data", "start") if key in wire
+        key: replace_name(wire[key], login_name, user) for key in ("entry_name", "told", "data", "start") if key in wire
     }
     return {**wire, **replaced_parts}
 

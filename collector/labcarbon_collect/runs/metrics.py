@@ -38,7 +38,7 @@ class MetricSender:
         """Take points."""
         if self._login is None:
             self.dropped += len(points)
-            self.warn_once("metrics need a login of your own: labcarbon-collect login URL")
+            self.warn_first("metrics need a login of your own: labcarbon-collect login URL")
             return
         with self._lock:
             self._points.extend(points)
@@ -56,7 +56,7 @@ class MetricSender:
             self._thread.join(wait_s)
         return len(self._points) + self.dropped
 
-    def warn_once(self, text: str) -> None:
+    def warn_first(self, text: str) -> None:
         """Say something, once in the life of a run."""
         if not self._has_warned:
             self._has_warned = True
@@ -96,11 +96,11 @@ class MetricSender:
             reply = transport.call("POST", f"runs/{self._run}/metrics/", body)
             transport.close()
         except (InvalidUrlError, ServerUnavailable) as error:
-            self.warn_once(f"metrics are kept and sent later: {error}")
+            self.warn_first(f"metrics are kept and sent later: {error}")
             return False
         if 200 <= reply.status < 300:
             return True
-        self.warn_once(f"the server did not take metrics: {reply.message}")
+        self.warn_first(f"the server did not take metrics: {reply.message}")
         if _is_permanent_error(reply):
             self.dropped += len(batch)
             return True

@@ -61,9 +61,17 @@ class RunSpec:
     def survey(self, seconds: float) -> Survey:
         """Its fingerprint."""
         return survey(
-            self.command, cwd=os.getcwd(), environ=os.environ, declared_params=self.params, declared_data=self.data,
-            declared_start=self.checkpoint, intent=self.intent, sweep=self.sweep, full_command=self.full_command, seconds=seconds,
-        )  # fmt: skip
+            self.command,
+            cwd=os.getcwd(),
+            environ=os.environ,
+            declared_params=self.params,
+            declared_data=self.data,
+            declared_start=self.checkpoint,
+            intent=self.intent,
+            sweep=self.sweep,
+            full_command=self.full_command,
+            seconds=seconds,
+        )
 
     def extra_facts(self) -> Dict[str, Any]:
         """What the run's facts hold beside its command."""
@@ -87,9 +95,18 @@ def parse_spec(options: argparse.Namespace, usage: str) -> RunSpec:
     if options.parent and not is_uuid(options.parent):
         raise CommandError(f"--parent {options.parent!r} is not the UUID of a run, as its page shows it")
     return RunSpec(
-        command, options.project, options.name, params, dict(_parse_role_path(item) for item in options.data), options.checkpoint,
-        options.intent, options.sweep, options.parent or None, options.enforce, getattr(options, "argv", False),
-    )  # fmt: skip
+        command,
+        options.project,
+        options.name,
+        params,
+        dict(_parse_role_path(item) for item in options.data),
+        options.checkpoint,
+        options.intent,
+        options.sweep,
+        options.parent or None,
+        options.enforce,
+        getattr(options, "argv", False),
+    )
 
 
 def _parse_role_path(text: str) -> Tuple[str, str]:

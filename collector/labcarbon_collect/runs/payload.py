@@ -14,7 +14,7 @@ from labcarbon_collect.runs.background_hash import BackgroundHash
 from labcarbon_collect.runs.daemon_link import DaemonLink
 from labcarbon_collect.runs.options import RunSpec
 from labcarbon_collect.runs.startup import RunStartup
-from labcarbon_collect.slurm.jobs import job_of_environment
+from labcarbon_collect.slurm.jobs import current_job
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class RunPayload:
         facts.update(self.spec.extra_facts())
         if wire:
             facts["fingerprint"] = run_facts.pseudonymise_fingerprint(wire, user)
-        job = job_of_environment(os.environ)
+        job = current_job(os.environ)
         return {**facts, "job": job} if job else facts
 
 
@@ -59,6 +59,6 @@ def start_background_hash(
             daemon_link.forward_detached(payload.run, closing={"fingerprint": fingerprint})
 
     try:
-        return BackgroundHash(startup.survey, os.environ, update_fingerprint, apart=is_detached)
+        return BackgroundHash(startup.survey, os.environ, update_fingerprint, is_detached=is_detached)
     except OSError:
         return None

@@ -169,44 +169,44 @@ def _format_offers(offers: Sequence[Mapping[str, Any]], *, colour: bool, prefix:
     head = _wrap(
         f"{prefix}nothing like this was run before, but you may adapt what is there instead of training anew:", "  "
     )
-    told = [f"\x1b[{_COLOURS['inform']}m{line}\x1b[0m" for line in head] if colour else head
+    output = [f"\x1b[{_COLOURS['inform']}m{line}\x1b[0m" for line in head] if colour else head
     for offer in offers:
-        about = [
+        summary = [
             plain(offer.get("name"), 80),
             _format_size(offer.get("bytes")),
             plain(offer.get("licence") or "licence not told", 60),
         ]
-        told += _wrap(f"  - {', '.join(part for part in about if part)}: {plain(offer.get('why'), 200)}", "    ")
-        about = [_format_metric(offer.get("metric")), f"made by {plain(offer['who'], 80)}" if offer.get("who") else ""]
-        if any(about):
-            told += _wrap("    " + " · ".join(part for part in about if part), "    ")
-        told += _wrap(f"    {_saves(offer)}", "    ")
+        output += _wrap(f"  - {', '.join(part for part in summary if part)}: {plain(offer.get('why'), 200)}", "    ")
+        summary = [_format_metric(offer.get("metric")), f"made by {plain(offer['who'], 80)}" if offer.get("who") else ""]
+        if any(summary):
+            output += _wrap("    " + " · ".join(part for part in summary if part), "    ")
+        output += _wrap(f"    {_format_savings(offer)}", "    ")
         if isinstance(offer.get("url"), str) and offer["url"]:
-            told.append(f"    {plain(offer['url'], 300)}")
-    return told
+            output.append(f"    {plain(offer['url'], 300)}")
+    return output
 
 
-def _saves(offer: Mapping[str, Any]) -> str:
+def _format_savings(offer: Mapping[str, Any]) -> str:
     """What adapting it saves, by runs that were measured there; no more than making it took, less what is not known."""
-    made_mj, took, saved = (
+    training_mj, cost, saved = (
         _parse_count(offer.get("energy_mj")),
         _parse_spread(offer.get("adapting")),
         _parse_spread(offer.get("saved")),
     )
-    by = _format_evidence(offer)
-    if made_mj is None:
-        if took is None or not by:
+    evidence = _format_evidence(offer)
+    if training_mj is None:
+        if cost is None or not evidence:
             return "energy not measured"
-        return f"what making it took was not measured; adapting took {_format_cost(took, by)}"
-    made = _scale(made_mj, _ENERGY)
-    if took is None or saved is None or not by or saved[2] > made_mj:
-        return f"saves at most {made}{_format_upper_bound(offer)}"
+        return f"what making it took was not measured; adapting took {_format_cost(cost, evidence)}"
+    training_energy = _scale(training_mj, _ENERGY)
+    if cost is None or saved is None or not evidence or saved[2] > training_mj:
+        return f"saves at most {training_energy}{_format_upper_bound(offer)}"
     if saved[0] == 0:
-        often = " as a rule" if saved[2] else ""
-        return f"saves nothing{often}: adapting took {_format_cost(took, '')}, making it {made} ({by})"
+        frequency = " as a rule" if saved[2] else ""
+        return f"saves nothing{frequency}: adapting took {_format_cost(cost, '')}, making it {training_energy} ({evidence})"
     carbon = _format_carbon(offer["saved"])
-    text = f"saves about {_format_relative(saved[0], made_mj)} of the {made} that making it took{f', {carbon}' if carbon else ''}"
-    return text + _parenthesise(_format_range(saved[1], saved[2], made_mj), by)
+    text = f"saves about {_format_relative(saved[0], training_mj)} of the {training_energy} that making it took{f', {carbon}' if carbon else ''}"
+    return text + _parenthesise(_format_range(saved[1], saved[2], training_mj), evidence)
 
 
 def _format_upper_bound(offer: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from labcarbon_collect.pseudonyms import DROPPED
 from labcarbon_collect.runs import daemon_link
 from labcarbon_collect.runs import facts as run_facts
 from labcarbon_collect.runs.options import RunSpec
-from labcarbon_collect.slurm.jobs import job_named
+from labcarbon_collect.slurm.jobs import current_job_key
 from labcarbon_collect.timeouts import PART_TIMEOUT_S, STARTUP_TIMEOUT_S
 
 FactsBuilder = Callable[[daemon_link.DaemonLink, Mapping[str, Any]], Dict[str, Any]]
@@ -33,7 +33,7 @@ class RunStartup:
     daemon: daemon_link.DaemonLink
     survey: Survey
     response: Optional[PreflightResponse] = None
-    why: str = ""
+    error: str = ""
     notes: List[str] = field(default_factory=list)
 
 
@@ -48,28 +48,28 @@ def start_run(
     check: bool = True,
 ) -> RunStartup:
     """Do all of it within ``budget``. ``facts``: the body of PUT, from the daemon's answer and the fingerprint."""
-    survey = spec.survey(min(PART_TIMEOUT_S, budget.left_s / 2))
+    survey = spec.survey(min(PART_TIMEOUT_S, budget.remaining_s / 2))
     forwarded = build_facts(daemon_link.DaemonLink(), survey.wire) if login is None else None
     registration = Deadline("daemon", lambda: _register(run, pid, forwarded, budget))
     preflight_call = (
         start_preflight(login, preflight_request(spec, survey, run=run), budget) if login is not None and check else None
     )
-    daemon = registration.wait(budget) or daemon_link.DaemonLink(why=f"the daemon did not answer: {registration.why}")
+    daemon = registration.wait(budget) or daemon_link.DaemonLink(error=f"the daemon did not answer: {registration.error}")
     gpus = daemon_link.describe_gpus(daemon.gpus, os.environ)
     if gpus:
         survey.wire["hardware"] = {"gpus": gpus}
     startup = RunStartup(daemon, survey)
     if preflight_call is not None:
-        startup.response, startup.why = await_reply(preflight_call, login.url if login else "", budget)
+        startup.response, startup.error = await_reply(preflight_call, login.url if login else "", budget)
     elif check and daemon.url:
-        startup.why = f"you are not logged in: labcarbon-collect login {daemon.url}"
+        startup.error = f"you are not logged in: labcarbon-collect login {daemon.url}"
     return startup
 
 
 def _register(run: str, pid: int, facts: Optional[Mapping[str, Any]], budget: Budget) -> daemon_link.DaemonLink:
-    daemon = daemon_link.register(run, pid, facts=facts, timeout_s=max(0.2, budget.left_s))
+    daemon = daemon_link.register(run, pid, facts=facts, timeout_s=max(0.2, budget.remaining_s))
     if daemon.client is not None:
-        daemon_link.query_gpus(daemon, patience_s=min(_GPU_QUERY_S, budget.left_s))
+        daemon_link.query_gpus(daemon, timeout_s=min(_GPU_QUERY_S, budget.remaining_s))
     return daemon
 
 
@@ -90,7 +90,7 @@ def preflight_request(spec: RunSpec, survey: Survey, *, run: Optional[str] = Non
         spec.project,
         run,
         spec.parent,
-        job_named(os.environ),
+        current_job_key(os.environ),
     )
 
 
@@ -101,7 +101,7 @@ def start_preflight(
 
     def send() -> Union[PreflightResponse, PreflightUnavailable]:
         try:
-            return preflight.check_duplicates(login, request, deadline_s=budget.left_s)
+            return preflight.check_duplicates(login, request, deadline_s=budget.remaining_s)
         except PreflightUnavailable as error:
             return error
 
@@ -124,9 +124,7 @@ def report_outcome_in_background(
     """Tell in a thread what came of an answer; None where it named nothing."""
     if response is None or response.verdict == "none":
         return None
-    return Deadline(
-        "outcome", lambda: preflight.report_outcome_in_background(login, response, outcome, deadline_s=PART_TIMEOUT_S)
-    )
+    return Deadline("outcome", lambda: preflight.report_outcome(login, response, outcome, deadline_s=PART_TIMEOUT_S))
 
 
 def wait_for_outcome_report(report: Optional[Deadline[bool]]) -> None:

@@ -18,10 +18,10 @@ class SourceAbsent(Exception):
     ``why`` says what is missing, ``mend`` is the one command or step that would bring it ("" when nothing can).
     """
 
-    def __init__(self, why: str, mend: str = "") -> None:
-        super().__init__(why)
-        self.why = why
-        self.mend = mend
+    def __init__(self, reason: str, fix: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.fix = fix
 
 
 class SourceFailed(Exception):

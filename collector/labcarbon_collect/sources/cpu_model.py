@@ -60,9 +60,9 @@ class CpuModel:
         self._packages = []
         for package, members in sorted(by_package.items()):
             processor = identify(members[0])
-            made = self._package(package, members, thread_power(processor), boot)
-            self._packages.append(made)
-            infos.append(_info(made, processor))
+            measured_package = self._package(package, members, thread_power(processor), boot)
+            self._packages.append(measured_package)
+            infos.append(_info(measured_package, processor))
         return infos
 
     def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
@@ -141,8 +141,8 @@ def modelled_idle_mw(node: str) -> Dict[str, int]:
         return {}
 
 
-def _make(node: str, environ: Mapping[str, str]) -> CpuModel:
+def _create(node: str, environ: Mapping[str, str]) -> CpuModel:
     return CpuModel(node)
 
 
-register("cpu_model", _make)
+register("cpu_model", _create)

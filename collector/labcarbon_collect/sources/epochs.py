@@ -41,10 +41,10 @@ def max_energy_mj(gap_us: int, limit_mw: int) -> int:
 
 def classify_reading(before_mj: int, after_mj: int, gap_us: int, limit_mw: int) -> str:
     """CONTINUES, RESTARTED (from nought, within the gap) or JUMPED (nothing is known of the gap)."""
-    possible = max_energy_mj(gap_us, limit_mw)
-    if before_mj <= after_mj <= before_mj + possible:
+    limit_mj = max_energy_mj(gap_us, limit_mw)
+    if before_mj <= after_mj <= before_mj + limit_mj:
         return CONTINUES
-    return RESTARTED if after_mj < before_mj and after_mj <= possible else JUMPED
+    return RESTARTED if after_mj < before_mj and after_mj <= limit_mj else JUMPED
 
 
 def since_restart_us(counter_mj: int, gap_us: int, power_mw: int) -> int:
@@ -74,18 +74,18 @@ def place_reading(
     if before is None:
         return CounterStep(((last, 0),))
     gap_us = clock.monotonic_us - before.monotonic_us
-    found = classify_reading(before.counter_mj, counter_mj, gap_us, limit_mw)
-    this_load = before.epoch == load or before.epoch.startswith(load + ".")
-    if this_load and found == CONTINUES:
+    continuity = classify_reading(before.counter_mj, counter_mj, gap_us, limit_mw)
+    is_same_load = before.epoch == load or before.epoch.startswith(load + ".")
+    if is_same_load and continuity == CONTINUES:
         return CounterStep(((replace(last, epoch=before.epoch), 0),))
-    if this_load:
+    if is_same_load:
         last = replace(last, epoch=f"{load}.{clock.monotonic_us:x}")
-    bridged = found == RESTARTED and gap_us <= BRIDGE_US
-    piece_us = since_restart_us(counter_mj, gap_us - 1, power_mw or 0) if bridged else 0
-    if piece_us <= 0:
+    bridged = continuity == RESTARTED and gap_us <= BRIDGE_US
+    counted_us = since_restart_us(counter_mj, gap_us - 1, power_mw or 0) if bridged else 0
+    if counted_us <= 0:
         return CounterStep(((last, 0),), last.wall_us)
-    began = CounterReading(last.epoch, 0, last.monotonic_us - piece_us, last.wall_us - piece_us)
-    return CounterStep(((began, 0), (last, FLAG_BRIDGED)), began.wall_us)
+    restart = CounterReading(last.epoch, 0, last.monotonic_us - counted_us, last.wall_us - counted_us)
+    return CounterStep(((restart, 0), (last, FLAG_BRIDGED)), restart.wall_us)
 
 
 def driver_load(sys_root: str = "/sys", module: str = "nvidia") -> int:

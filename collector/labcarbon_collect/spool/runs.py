@@ -7,7 +7,7 @@ import sqlite3
 from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Tuple
 
 LINEAGE = "POST"  # verb of a message of artifacts, which goes to artifacts/
-WEEK_US = 7 * 24 * 3600 * 1_000_000
+RETENTION_US = 7 * 24 * 3600 * 1_000_000
 
 
 class RunStore:
@@ -27,7 +27,7 @@ class RunStore:
         """Mark a run as ended; ended runs are forgotten after a week."""
         with self._transaction() as database:
             database.execute("UPDATE run SET ended_us = ? WHERE uuid = ? AND ended_us IS NULL", (now_us, uuid))
-            database.execute("DELETE FROM run WHERE ended_us < ?", (now_us - WEEK_US,))
+            database.execute("DELETE FROM run WHERE ended_us < ?", (now_us - RETENTION_US,))
             database.execute("DELETE FROM run_energy WHERE uuid NOT IN (SELECT uuid FROM run)")
 
     def active(self) -> List[Dict[str, Any]]:
@@ -70,7 +70,7 @@ class RunStore:
             database.execute("DELETE FROM outbox WHERE id = ?", (message,))
 
 
-KEEP_US = 7 * 24 * 3600 * 1_000_000
+RETENTION_US = 7 * 24 * 3600 * 1_000_000
 
 
 class JobStore:
@@ -81,7 +81,7 @@ class JobStore:
         self._transaction = transaction
 
     @staticmethod
-    def used(database: sqlite3.Connection, job: str, device: str, energy_mj: int, until_us: int) -> None:
+    def add_energy(database: sqlite3.Connection, job: str, device: str, energy_mj: int, until_us: int) -> None:
         """Add a closed window's share, within the transaction that stores the window."""
         database.execute(
             "INSERT INTO job_energy VALUES (?,?,?,?) ON CONFLICT (job, device) "
@@ -93,7 +93,7 @@ class JobStore:
         """Device → mJ of a job in closed windows, without the runs registered inside it."""
         return dict(self._database.execute("SELECT device, energy_mj FROM job_energy WHERE job = ?", (job,)).fetchall())
 
-    def has(self, job: str, run_uuid: str, now_us: int) -> None:
+    def add_run(self, job: str, run_uuid: str, now_us: int) -> None:
         """Remember that a registered run works inside a job."""
         with self._transaction() as database:
             database.execute("INSERT OR REPLACE INTO job_run VALUES (?,?,?)", (run_uuid, job, now_us))
@@ -102,8 +102,8 @@ class JobStore:
         """The registered runs of a job."""
         return [uuid for (uuid,) in self._database.execute("SELECT uuid FROM job_run WHERE job = ?", (job,))]
 
-    def forget(self, now_us: int) -> None:
+    def delete_old(self, now_us: int) -> None:
         """Forget jobs that have used nothing for a week."""
         with self._transaction() as database:
-            database.execute("DELETE FROM job_energy WHERE until_us < ?", (now_us - KEEP_US,))
-            database.execute("DELETE FROM job_run WHERE since_us < ?", (now_us - 10 * KEEP_US,))
+            database.execute("DELETE FROM job_energy WHERE until_us < ?", (now_us - RETENTION_US,))
+            database.execute("DELETE FROM job_run WHERE since_us < ?", (now_us - 10 * RETENTION_US,))

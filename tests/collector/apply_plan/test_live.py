@@ -20,7 +20,7 @@ from tests.alone import answer_one_at_a_time
 from tests.artifacts.support import a_run, edge, told
 from tests.builders import MINUTE, T0, SmallLab, small_lab
 from tests.collector.apply_plan.world import digest_of, two_days_ago
-from tests.collector.processes import Collector
+from tests.collector.collector_process import Collector
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

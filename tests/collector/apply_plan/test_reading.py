@@ -26,7 +26,7 @@ def test_a_progress_that_cannot_be_told_is_no_fault_of_a_file(world: World, monk
     world.put("a.pt")
     world.put("b.pt")
     world.plan("a.pt", "b.pt")
-    monkeypatch.setattr(progress, "_PLAIN_EVERY_S", 0.0)
+    monkeypatch.setattr(progress, "_PLAIN_INTERVAL_S", 0.0)
     monkeypatch.setattr(sys, "stderr", Full())
     read = _Read()
     read.begins(8)

@@ -39,7 +39,7 @@ def test_names_of_secrets(name: str) -> None:
         "author", "passes", "second_pass", "keyframe", "monkey", "secretary", "authors", "epochs", "signature_dim", "", "--",
     ],
 )  # fmt: skip
-def test_names_of_other_things(name: str) -> None:
+def test_names_without_secrets(name: str) -> None:
     assert not is_secret_name(name)
 
 
@@ -74,7 +74,7 @@ def test_texts_with_secrets(text: str) -> None:
         "pytorch-2.4.0-cuda12.4-cudnn9-devel", "epoch=12-step=34567.ckpt", "🤗", "naïve", "x" * 5000,
     ],
 )  # fmt: skip
-def test_texts_without(text: str) -> None:
+def test_texts_without_secrets(text: str) -> None:
     assert not is_secret_value(text)
 
 
@@ -104,12 +104,12 @@ def test_a_script_in_one_argument_is_masked_word_by_word() -> None:
     assert told == ["sh", "-c", f"curl -u {MASK} https://h/x; train --token {MASK} --lr 1"]
 
 
-def test_a_value_with_blanks_is_masked_whole() -> None:
+def test_value_with_blanks_is_masked_completely() -> None:
     assert mask_arguments(["x", "--passphrase=correct horse battery"]) == ["x", f"--passphrase={MASK}"]
     assert mask_arguments(["x", "--header", 'X-Key: 1; "password": "two words"'])[2] == f'X-Key: 1; "password": {MASK}'
 
 
-def test_half_a_secret_at_the_end_of_a_long_text_is_not_told() -> None:
+def test_truncated_secret_at_the_end_of_a_long_text_is_removed() -> None:
     text = "word " * 818 + "zQ3v8KpL2xT9wR4mY7nB"
     assert len(text) > 4096
     assert "zQ3v8" not in mask_text(text)
@@ -131,7 +131,7 @@ def _looks_random(text: str) -> bool:
 
 
 @given(BASE62.filter(_looks_random), QUIET, QUIET)
-def test_a_random_string_is_masked_wherever_it_stands(secret: str, before: str, after: str) -> None:
+def test_random_string_is_masked_at_any_position(secret: str, before: str, after: str) -> None:
     assert secret not in mask_text(f"{before} {secret} {after}")
     assert all(secret not in part for part in mask_arguments([before, f"--x={secret}", after]))
 
@@ -153,7 +153,7 @@ def _has_all(text: str, *kinds: Callable[[str], bool]) -> bool:
 
 
 @given(st.sampled_from(["--password", "--token", "--api-key", "--client-secret"]), st.text(min_size=1, max_size=40))
-def test_what_follows_the_name_of_a_secret_is_never_told(option: str, value: str) -> None:
+def test_value_after_a_secret_name_is_always_masked(option: str, value: str) -> None:
     if value.startswith("--"):
         return
     assert mask_arguments(["train.py", option, value, "--lr", "1"]) == ["train.py", option, MASK, "--lr", "1"]
@@ -163,20 +163,20 @@ def test_what_follows_the_name_of_a_secret_is_never_told(option: str, value: str
 @pytest.mark.parametrize(
     "text", ["a" * 5000, "a=" * 3000, "--" * 3000, "aA1" * 2000, "://" * 2000, "a:'" * 2000, "é" * 9999]
 )
-def test_masking_takes_no_time(text: str) -> None:
+def test_masking_is_fast(text: str) -> None:
     begun = time.process_time()
     mask_arguments([text] * 10)
     assert time.process_time() - begun < 2
 
 
 @given(st.text(max_size=300))
-def test_masking_ends_and_is_settled_by_one_pass(text: str) -> None:
+def test_masking_is_idempotent(text: str) -> None:
     once = mask_text(text)
     assert mask_text(once) == once
 
 
 @given(st.lists(st.text(string.ascii_lowercase, min_size=1, max_size=14), min_size=1, max_size=8), st.sampled_from("_-./ "))
-def test_words_are_left_alone(words: list[str], by: str) -> None:
+def test_plain_words_are_not_masked(words: list[str], by: str) -> None:
     text = by.join(word for word in words if not is_secret_name(word))
     assume(not BEGINNINGS.search(text))
     assert mask_text(text) == text

@@ -83,7 +83,7 @@ class MachineSource:
         """Nothing is held."""
 
 
-class FakeWho:
+class FakeConsumers:
     """Knows what the Machine says; ``keys`` maps pids to consumers."""
 
     def __init__(self, machine: Machine, keys: Mapping[int, str] | None = None) -> None:
@@ -112,13 +112,13 @@ class FakeWho:
         self.ended.append((run_uuid, children_cpu_us))
 
 
-def station(
-    home: Path, machine: Machine, *, who: FakeWho | None = None, max_bytes: int = 200 << 20, **source: Any
+def node_monitor(
+    home: Path, machine: Machine, *, consumers: FakeConsumers | None = None, max_bytes: int = 200 << 20, **source: Any
 ) -> NodeMonitor:
     """A station on ``home``, as after a start of the daemon."""
     spool = Spool(home, check=True)
-    meters = SourcePoller([("machine", MachineSource(machine, **source))], now=machine.now)
+    sources = SourcePoller([("machine", MachineSource(machine, **source))], now=machine.now)
     return NodeMonitor(
-        spool=spool, room=SpoolCapacity(spool, max_bytes=max_bytes), meters=meters,
-        who=who or FakeWho(machine), boot=BOOT, grid_us=MINUTE, now=machine.now, busy_us=lambda: machine.busy_us,
+        spool=spool, capacity=SpoolCapacity(spool, max_bytes=max_bytes), sources=sources,
+        consumers=consumers or FakeConsumers(machine), boot=BOOT, grid_us=MINUTE, now=machine.now, busy_us=lambda: machine.busy_us,
     )  # fmt: skip

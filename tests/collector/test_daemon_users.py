@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.daemon.daemon import Daemon, Settings
+from labcarbon_collect.daemon.daemon import Daemon, DaemonSettings
 from labcarbon_collect.doctor.meters import nvml_check
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 from labcarbon_collect.processes.consumers import ConsumerResolver
 from labcarbon_collect.sources.cpu_model import modelled_idle_mw
 from labcarbon_collect.spool.store import Spool
 
-from tests.collector.users import ALICE, BOB, DAEMON, running, unprivileged
+from tests.collector.real_users import ALICE, BOB, DAEMON, running, unprivileged
 from tests.fakes.nvml_driver import FakeDriver, process
 
 RUN = str(uuid.uuid4())
@@ -49,7 +49,7 @@ def environment(place: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def be_the_daemon(answer, wait, place: Path) -> None:
+def run_daemon(answer, wait, place: Path) -> None:
     """Measure until told to end; then tell which uid we were and which secrets we opened."""
     secrets: list[str] = []
     opened: list[str] = []
@@ -60,13 +60,16 @@ def be_the_daemon(answer, wait, place: Path) -> None:
 
     sys.addaudithook(audit)
     daemon = Daemon(
-        environment(place), Settings(interval_s=10, push=False), who=ConsumerResolver(cluster="here"), say=lambda text: None
+        environment(place),
+        DaemonSettings(interval_s=10, upload=False),
+        who=ConsumerResolver(cluster="here"),
+        say=lambda text: None,
     )
     daemon.run()
     answer(*os.getresuid(), len(secrets), sum(name.endswith("/stat") for name in opened) > 10)
 
 
-def import_what_comes_late() -> None:
+def import_late_modules() -> None:
     """The interpreter that runs the tests may lie where only root can read: load its late modules while we are root."""
     modelled_idle_mw("nobody")
     assert nvml_check().state == "ok"
@@ -86,12 +89,12 @@ def ask(answer, wait, place: Path, *requests: dict[str, object]) -> None:
         answer(said.get("error", {}).get("code", "ok"), said.get("energy_mj"))
 
 
-def answers_of(uid: int, place: Path, *requests: dict[str, object]) -> list[str]:
+def read_answers(uid: int, place: Path, *requests: dict[str, object]) -> list[str]:
     with unprivileged(uid, ask, place, *requests) as fork:
         return [line.strip() for line in fork.answers]
 
 
-def test_a_registered_run_gets_its_energy_and_nobody_elses(place: Path) -> None:
+def test_registered_run_gets_only_its_own_energy(place: Path) -> None:
     driver = FakeDriver(place, ["hopper"], live=True)
     gpu = driver.gpus[0]
     with (
@@ -101,18 +104,18 @@ def test_a_registered_run_gets_its_energy_and_nobody_elses(place: Path) -> None:
     ):
         gpu.set_processes(process(alice.pid, sm_percent=75, memory_mib=900), process(bob.pid, sm_percent=25, memory_mib=10))
         gpu.set_power(400_000, util_percent=99)
-        with unprivileged(DAEMON, be_the_daemon, place, first=import_what_comes_late) as daemon:
+        with unprivileged(DAEMON, run_daemon, place, first=import_late_modules) as daemon:
             register = {"op": "register", "run": RUN, "pid": alice.pid}
-            assert answers_of(BOB, place, register) == ["not_yours None"]
+            assert read_answers(BOB, place, register) == ["not_yours None"]
             before_mj = gpu.counter_mj
-            assert answers_of(ALICE, place, register) == ["ok None"]
+            assert read_answers(ALICE, place, register) == ["ok None"]
             begun_mj = gpu.counter_mj
             time.sleep(2.5)
             ended_mj = gpu.counter_mj
-            assert answers_of(BOB, place, {"op": "end", "run": RUN}) == ["unknown_run None"]
-            (said,) = answers_of(ALICE, place, {"op": "end", "run": RUN, "children_cpu_us": 0})
+            assert read_answers(BOB, place, {"op": "end", "run": RUN}) == ["unknown_run None"]
+            (said,) = read_answers(ALICE, place, {"op": "end", "run": RUN, "children_cpu_us": 0})
             after_mj = gpu.counter_mj
-            (status,) = answers_of(BOB, place, {"op": "status"})
+            (status,) = read_answers(BOB, place, {"op": "status"})
             assert status == "ok None"
             os.kill(daemon.pid, signal.SIGTERM)
             assert daemon.answers.read().split() == [str(DAEMON)] * 3 + ["0", "True"]

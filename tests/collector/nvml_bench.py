@@ -52,7 +52,7 @@ class Bench:
             threaded=threaded, **options,
         )  # fmt: skip
 
-    def load_driver_anew(self) -> None:
+    def reload_driver(self) -> None:
         """The kernel module is loaded again: its folder in sysfs is a new one, its counters start from nought."""
         module = self.sys_root / "module" / "nvidia"
         module.rename(module.with_name(f"old{self.clock.monotonic_us}"))  # kept, so that its inode is not used again

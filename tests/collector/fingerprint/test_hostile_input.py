@@ -43,7 +43,7 @@ def test_pipes_devices_and_sockets_are_left_out_and_never_opened(folder: Folder)
     os.mkfifo(folder.root / "conf.json")
     (folder.root / "cats/null").symlink_to("/dev/zero")
     begun = time.monotonic()
-    found = folder.look(*COMMAND, "--config", "conf.json", "--in", "/dev/zero", seconds=10)
+    found = folder.survey(*COMMAND, "--config", "conf.json", "--in", "/dev/zero", seconds=10)
     assert time.monotonic() - begun < 5
     assert found.wire["data"]["items"][0]["files"] == 1
     assert found.wire["params"].keys() == {"config", "in"}
@@ -53,19 +53,19 @@ def test_a_pipe_in_place_of_code_is_no_reason_to_wait(folder: Folder) -> None:
     (folder.root / "model.py").unlink()
     os.mkfifo(folder.root / "model.py")
     begun = time.monotonic()
-    found = folder.look(seconds=10)
+    found = folder.survey(seconds=10)
     assert time.monotonic() - begun < 5
     assert found.wire["code"]["state"] in ("verified", "unknown")
 
 
-def test_what_cannot_be_read_is_unknown_and_said(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_are_unknown_with_a_note(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.put("cats/1", "cat")
 
     def refused(path: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("labcarbon_collect.files.manifests.os.scandir", refused)
-    found = folder.look(*COMMAND)
+    found = folder.survey(*COMMAND)
     assert "data" not in found.wire
     assert "the data cannot be listed now: Permission denied" in found.notes
 
@@ -77,7 +77,7 @@ def test_a_file_that_cannot_be_read_leaves_the_data_weak(folder: Folder, monkeyp
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("labcarbon_collect.fingerprint.digests.open_regular_file", refused)
-    found = folder.look(*COMMAND)
+    found = folder.survey(*COMMAND)
     assert "verified" not in found.wire["data"]
     assert found.wire["data"]["weak"]
 
@@ -97,14 +97,14 @@ def test_names_that_are_not_utf8_are_names(folder: Folder) -> None:
     assert folder.wire("python", os.fsdecode(b"m\xff.py"))["code"]["commit"]
 
 
-def test_a_hundred_thousand_files_are_listed_or_said_to_be_unknown_in_time(folder: Folder) -> None:
+def test_a_hundred_thousand_files_are_listed_or_reported_unknown_in_time(folder: Folder) -> None:
     for shelf in range(100):
         place = folder.root / "cats" / str(shelf)
         place.mkdir(parents=True)
         for number in range(1000):
             os.close(os.open(place / f"{number}", os.O_CREAT | os.O_WRONLY))
     begun = time.monotonic()
-    found = folder.look(*COMMAND, seconds=5)
+    found = folder.survey(*COMMAND, seconds=5)
     assert time.monotonic() - begun < 15
     if "data" in found.wire:
         assert found.wire["data"]["items"][0]["files"] == 100_000
@@ -131,7 +131,7 @@ def test_a_file_system_that_hangs_costs_what_was_given(folder: Folder, monkeypat
 
     monkeypatch.setattr("labcarbon_collect.files.manifests.os.scandir", hangs)
     begun = time.monotonic()
-    found = folder.look(*COMMAND, seconds=3)
+    found = folder.survey(*COMMAND, seconds=3)
     assert time.monotonic() - begun < 15
     over.set()
     assert "the data cannot be listed now: it took longer than 3 s" in found.notes
@@ -141,7 +141,7 @@ def test_a_file_system_that_hangs_costs_what_was_given(folder: Folder, monkeypat
 def test_code_too_large_to_read_is_unknown(folder: Folder) -> None:
     with (folder.root / "model.py").open("wb") as file:
         file.truncate(100_000_000)
-    found = folder.look(seconds=5)
+    found = folder.survey(seconds=5)
     assert found.wire["code"] == {"state": "unknown"}
     assert "the code is unknown: a file is larger than 16777216 bytes" in found.notes
 
@@ -150,7 +150,7 @@ def test_code_too_large_to_read_is_unknown(folder: Folder) -> None:
     "source",
     ["(" * 5000, "x = " + "-" * 5000 + "1", "\0", "def f(:\n", "x = '''", "\ufeffx = 1\n", "# -*- coding: nonsense -*-\n"],
 )
-def test_source_that_no_parser_takes_still_counts(folder: Folder, source: str) -> None:
+def test_unparsable_source_still_counts(folder: Folder, source: str) -> None:
     folder.write(train_py=TRAIN, model_py=source)
     before = folder.wire()["code"]
     folder.write(model_py=source + MODEL)
@@ -159,10 +159,10 @@ def test_source_that_no_parser_takes_still_counts(folder: Folder, source: str) -
 
 def test_a_command_of_nothing_is_looked_at(folder: Folder) -> None:
     for command in ([""], ["python", ""], ["/"], ["."], ["\0"], ["x" * 10_000], ["python", "train.py", "--data", "\0"]):
-        assert folder.look(*command).wire["version"] == "lc1"
+        assert folder.survey(*command).wire["version"] == "lc1"
 
 
-def test_whatever_fails_is_not_there_and_has_a_reason() -> None:
+def test_a_failing_part_is_absent_and_has_a_reason() -> None:
     def fail() -> None:
         raise RuntimeError
 

@@ -33,12 +33,12 @@ def test_ties_go_by_consumer_key() -> None:
     assert largest_remainder(2, {"run:c": 1, "run:a": 1, "run:b": 1}) == {"run:a": 1, "run:b": 1, "run:c": 0}
 
 
-def test_the_largest_fraction_gets_the_rest() -> None:
+def test_largest_fraction_gets_the_remainder() -> None:
     # Quotas 1.43, 7.14, 1.43: one unit is left, the fractions of a and c are equal, a has the smaller key.
     assert largest_remainder(10, {"a": 1, "b": 5, "c": 1}) == {"a": 2, "b": 7, "c": 1}
 
 
 @pytest.mark.parametrize(("total", "weights"), [(-1, {"a": 1}), (5, {}), (5, {"a": 0}), (5, {"a": 2, "b": -1})])
-def test_nonsense_is_refused(total: int, weights: dict[str, int]) -> None:
+def test_invalid_input_is_refused(total: int, weights: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"negative|no weights"):
         largest_remainder(total, weights)

@@ -31,13 +31,13 @@ def test_consumer_by_cgroup(made_by, tmp_path):
     assert cgroup_consumer(text, "hpc", str(tmp_path), user_of=NAMES.__getitem__) == key
 
 
-def test_the_table_is_long_enough_to_mean_something():
+def test_table_has_enough_paths():
     assert len(RECORDED) >= 25
     assert sum(made_by.startswith("HOSTILE") for made_by in RECORDED) >= 8
 
 
 @pytest.mark.parametrize("made_by", [name for name in RECORDED if name.startswith("HOSTILE")])
-def test_what_a_user_names_is_never_what_root_names(made_by, tmp_path):
+def test_path_named_by_a_user_is_never_trusted(made_by, tmp_path):
     """No hostile path gives a key that an honest one can give: jobs, pods, and containers without a user before them."""
     honest = {key for name, (_, key) in RECORDED.items() if not name.startswith("HOSTILE") and key}
     ours = {f"container:{name}/" for name in NAMES.values()}
@@ -53,7 +53,7 @@ def test_a_pods_namespace_and_name_come_from_the_kubelets_log_folders(tmp_path):
     assert cgroup_consumer(POD, "hpc", str(tmp_path)) == "pod:hpc/vision/train-7"
 
 
-def test_a_static_pods_names_are_found_by_its_hash(tmp_path):
+def test_names_of_static_pod_are_resolved_by_its_hash(tmp_path):
     (tmp_path / ("kube-system_etcd-n1_" + "ab" * 16)).mkdir()
     path = f"0::/kubepods/burstable/pod{'ab' * 16}/{ID}"
     assert cgroup_consumer(path, "hpc", str(tmp_path)) == "pod:hpc/kube-system/etcd-n1"
@@ -75,7 +75,7 @@ def test_names_that_may_be_peoples_follow_the_setting_and_the_namespace_stays(tm
     assert cgroup_consumer("0::/lxc.payload.ana", "hpc", str(tmp_path), users=users) == f"container:{told}"
 
 
-def test_a_process_in_a_pod_is_the_pods_whoever_it_runs_as(tmp_path):
+def test_process_in_a_pod_belongs_to_the_pod_for_any_user(tmp_path):
     (tmp_path / f"vision_train-7_{UID}").mkdir()
     tree = ProcTree(tmp_path / "proc")
     tree.put(50, uid=0, cgroup=POD)
@@ -85,7 +85,7 @@ def test_a_process_in_a_pod_is_the_pods_whoever_it_runs_as(tmp_path):
     assert {who.consumer_of(50), who.consumer_of(51)} == {"pod:hpc/vision/train-7"}
 
 
-def test_the_clusters_name_stands_in_slurms_configuration(tmp_path):
+def test_cluster_name_is_read_from_the_slurm_configuration(tmp_path):
     conf = tmp_path / "slurm.conf"
     conf.write_text("# a comment\nSlurmUser=slurm\nClusterName = aurora # the old one\n")
     assert cluster_name(str(conf)) == "aurora"

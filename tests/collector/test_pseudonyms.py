@@ -18,7 +18,7 @@ from labcarbon_collect.identity import ConfigurationError
 from labcarbon_collect.processes.consumers import ConsumerResolver
 from labcarbon_collect.pseudonyms import DROP, HASH, KEEP, PSEUDONYM, UserNames, safe_user_names, user_names
 
-from tests.collector.processes import Collector, shell, wait_for
+from tests.collector.collector_process import Collector, shell, wait_for
 from tests.fakes import labcarbon_server as fakes
 from tests.fakes.proc_tree import ProcTree
 
@@ -34,7 +34,7 @@ def no_setting_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     return tmp_path
 
 
-def test_the_three_ways_to_tell_a_name() -> None:
+def test_three_modes_of_user_names() -> None:
     assert UserNames().public_name("ana") == "ana"
     assert DROPPED.public_name("ana") == "-"
     digest = hmac.new(KEY.encode(), b"labcarbon user\0ana", hashlib.sha256).hexdigest()
@@ -44,7 +44,7 @@ def test_the_three_ways_to_tell_a_name() -> None:
     assert KEY not in repr(HASHED)
 
 
-def test_the_key_is_told_apart_by_eight_digits_that_do_not_tell_it() -> None:
+def test_key_fingerprint_has_eight_digits_and_does_not_reveal_the_key() -> None:
     assert re.fullmatch(r"[0-9a-f]{8}", HASHED.fingerprint)
     assert HASHED.fingerprint != UserNames(HASH, b"x" * 32).fingerprint
     assert (UserNames().stamp, DROPPED.stamp, HASHED.stamp) == ("keep", "drop", f"hash {HASHED.fingerprint}")
@@ -58,7 +58,7 @@ NAMES = st.text(string.ascii_lowercase + string.digits + "_", min_size=3, max_si
     before=st.sampled_from(["", "/home/", "x ", "/data/", "s3://"]),
     after=st.sampled_from(["", "/x.py", " y", "@h"]),
 )
-def test_a_name_disappears_from_every_text_and_others_home_folders_as_well(name: str, before: str, after: str) -> None:
+def test_name_is_removed_from_texts_and_home_folders(name: str, before: str, after: str) -> None:
     facts = {"name": f"{before}{name}{after}", "params": {name: [f"{before}{name}"], "d": f"/home/{name}x/y"}, "n": 1}
     told = json.dumps(HASHED.mask(facts, name))
     assert not re.search(rf"(?<![A-Za-z0-9_]){name}(?![A-Za-z0-9_])", told.replace('"name"', "").replace('"params"', ""))
@@ -77,7 +77,7 @@ def test_the_setting_is_read(environ: dict[str, str], stamp: str) -> None:
     assert user_names(environ).stamp == stamp
 
 
-def test_the_machines_word_holds_where_the_environment_says_nothing(no_setting_of_this_machine: Path) -> None:
+def test_machine_setting_applies_without_an_environment_variable(no_setting_of_this_machine: Path) -> None:
     (no_setting_of_this_machine / "users").write_text("drop\n")
     assert user_names({}).mode == DROP
     assert user_names({"LABCARBON_USERS": "keep"}).mode == KEEP
@@ -91,7 +91,7 @@ def test_the_machines_word_holds_where_the_environment_says_nothing(no_setting_o
         user_names({})
 
 
-def test_a_persons_own_command_drops_what_it_cannot_tell_rightly() -> None:
+def test_command_of_a_person_drops_names_after_an_error() -> None:
     assert safe_user_names({"LABCARBON_USERS": "hash"}).mode == DROP
     assert safe_user_names({"LABCARBON_USERS": "hsah"}).mode == DROP
     assert safe_user_names({"LABCARBON_USERS": "hash", "LABCARBON_USERS_KEY": KEY}) == HASHED
@@ -105,9 +105,7 @@ def test_a_persons_own_command_drops_what_it_cannot_tell_rightly() -> None:
         ({"LABCARBON_USERS": "hsah"}, "keep (names as they are), hash (pseudonyms) or drop"),
     ],
 )
-def test_the_daemon_refuses_to_start_with_the_command_that_mends_it(
-    tmp_path: Path, settings: dict[str, str], said: str
-) -> None:
+def test_daemon_refuses_a_bad_setting_and_names_the_fix(tmp_path: Path, settings: dict[str, str], said: str) -> None:
     settings = {"LABCARBON_USERS_KEY_FILE": str(tmp_path / "none"), **settings}
     node = Collector(tmp_path, settings)
     done = node.call("daemon")
@@ -123,7 +121,7 @@ def test_the_daemon_refuses_to_start_with_the_command_that_mends_it(
 # The whole way: daemon, run, server
 
 
-def told_names(server: fakes.FakeServer) -> set[str]:
+def recorded_names(server: fakes.FakeServer) -> set[str]:
     """Every user named to the server, in consumers and in runs."""
     consumers = {key for request in server.sent("POST", "ingest/") for key in request.body["consumers"]}
     in_consumers = {key[5:].partition("/")[0] for key in consumers if key.startswith("proc:")}
@@ -147,7 +145,7 @@ def test_no_name_reaches_server_or_spool(node: Collector, server: fakes.FakeServ
     assert done.returncode == 0
     wait_for(lambda: server.sent("PATCH", "runs/"))
     assert node.stop() == 0
-    names = told_names(server)
+    names = recorded_names(server)
     expected = HASHED.public_name(name) if mode == "hash" else "-"
     assert expected in names
     assert all(PSEUDONYM.fullmatch(each) if mode == "hash" else each == "-" for each in names)
@@ -159,7 +157,7 @@ def test_no_name_reaches_server_or_spool(node: Collector, server: fakes.FakeServ
     assert [path for path in node.home.iterdir() if path.is_file() and word.search(path.read_bytes())] == []
 
 
-def test_doctor_and_status_tell_the_keys_digits_to_who_cannot_read_the_key(node: Collector) -> None:
+def test_doctor_and_status_print_the_key_fingerprint(node: Collector) -> None:
     node.settings.update(LABCARBON_USERS="hash", LABCARBON_USERS_KEY=KEY)
     node.start()
     plain = Collector(node.root, {"LABCARBON_USERS": "hash", "LABCARBON_USERS_KEY_FILE": str(node.root / "none")})
@@ -169,7 +167,7 @@ def test_doctor_and_status_tell_the_keys_digits_to_who_cannot_read_the_key(node:
     assert f"users     {HASHED.stamp}" in plain.call("status").stdout
 
 
-def test_without_a_daemon_the_machines_setting_holds(node: Collector, server: fakes.FakeServer) -> None:
+def test_machine_setting_applies_without_a_daemon(node: Collector, server: fakes.FakeServer) -> None:
     node.log_in(server.url)
     node.settings.update(LABCARBON_USERS="hash", LABCARBON_USERS_KEY_FILE=str(node.root / "none"))
     assert node.call("run", "--", "true").returncode == 0
@@ -179,7 +177,7 @@ def test_without_a_daemon_the_machines_setting_holds(node: Collector, server: fa
     assert {request.body["user"] for request in server.sent("PUT", "runs/")} == {"-", module.current_user_name()}
 
 
-def test_the_daemon_names_the_user_whom_the_kernel_names(node: Collector, server: fakes.FakeServer) -> None:
+def test_daemon_uses_the_user_of_the_kernel(node: Collector, server: fakes.FakeServer) -> None:
     """Facts of a client without a login say whom they like; the daemon says who asked."""
     node.enrol(server.url)
     process = node.start()
@@ -189,7 +187,7 @@ def test_the_daemon_names_the_user_whom_the_kernel_names(node: Collector, server
     assert server.sent("PUT", "runs/")[0].body["user"] == module.current_user_name()
 
 
-def test_a_command_named_after_its_user_does_not_tell_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_named_after_its_user_is_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "pwd", SimpleNamespace(getpwuid=lambda uid: SimpleNamespace(pw_name="anabelle")))
     tree = ProcTree(tmp_path / "proc")
     tree.put(50, comm="anabelle-job", uid=1000)

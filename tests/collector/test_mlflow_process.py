@@ -9,13 +9,13 @@ import sys
 import pytest
 from labcarbon_collect.runs import distributed
 
-from tests.collector.asking import DUPLICATE
-from tests.collector.mlflow_scripts import ONE_RUN, PART, RUN, UNASKED, Scripts, questions
+from tests.collector.mlflow_scripts import ONE_RUN, PART, RUN, SKIPPED_CHECK, Scripts, questions
+from tests.collector.preflight_responses import DUPLICATE
 from tests.fakes import labcarbon_server as fakes
 
 
 @pytest.mark.parametrize("rank", ["RANK", "LOCAL_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "NODE_RANK"])
-def test_other_ranks_ask_tell_and_tag_nothing(scripts: Scripts, server: fakes.FakeServer, rank: str) -> None:
+def test_other_ranks_send_and_tag_nothing(scripts: Scripts, server: fakes.FakeServer, rank: str) -> None:
     done = scripts.run(environ={rank: "1"})
     assert (done.code, done.created, done.said, server.requests) == (0, [{}], "", [])
     scripts.run(environ={rank: "0"})
@@ -37,7 +37,7 @@ def test_a_run_whose_parent_is_named_is_quiet(scripts: Scripts, server: fakes.Fa
     assert server.requests == []
 
 
-def test_later_runs_of_a_process_are_told_and_not_asked_about(scripts: Scripts, server: fakes.FakeServer) -> None:
+def test_later_runs_of_a_process_are_reported_without_a_duplicate_check(scripts: Scripts, server: fakes.FakeServer) -> None:
     """The command line says nothing of them: else three runs of a loop would be repeats of one another."""
     server.preflight = DUPLICATE
     done = scripts.run("for number in range(3):\n    with mlflow.start_run():\n        pass")
@@ -65,7 +65,7 @@ def test_runs_of_further_threads_are_parts(scripts: Scripts, server: fakes.FakeS
     assert len(server.runs) == 1
 
 
-def test_below_run_it_is_the_run_that_is_there(scripts: Scripts, server: fakes.FakeServer) -> None:
+def test_below_run_the_wrapped_run_is_used(scripts: Scripts, server: fakes.FakeServer) -> None:
     before = (sys.executable, "-m", "labcarbon_collect", "run", "--name", "outer", "--")
     done = scripts.run(f"{ONE_RUN}\n{ONE_RUN}", before=before)
     ((run, facts),) = server.runs.items()
@@ -87,7 +87,7 @@ def test_the_ranks_of_a_machine_descend_from_torchruns_agent() -> None:
     assert distributed.root_pid({"TORCHELASTIC_RUN_ID": "none"}) == os.getppid()
 
 
-def test_what_a_person_types_is_not_asked_about(scripts: Scripts, server: fakes.FakeServer) -> None:
+def test_interactive_sessions_get_no_duplicate_check(scripts: Scripts, server: fakes.FakeServer) -> None:
     """A notebook's code is not known, and its cells are run again and again."""
     prompt = "import sys\nsys.ps1 = '>>> '\nmlflow.start_run()\nmlflow.end_run()"
     uuid = "55555555-5555-4555-8555-555555555555"
@@ -96,12 +96,12 @@ def test_what_a_person_types_is_not_asked_about(scripts: Scripts, server: fakes.
     assert (done.created, done.said, server.requests) == ([{}, {PART: uuid}], "", [])
 
 
-def test_what_the_server_says_of_each_run_is_said_once(scripts: Scripts, server: fakes.FakeServer) -> None:
+def test_warnings_of_the_server_are_printed_once(scripts: Scripts, server: fakes.FakeServer) -> None:
     three = "for number in range(3):\n    with mlflow.start_run():\n        pass"
     done = scripts.run(three, environ={"LABCARBON_PROJECT": "nowhere"})
     assert done.ours == ["labcarbon: There is no project 'nowhere'."]
     away = scripts.run(three, environ={"LABCARBON_URL": "http://127.0.0.1:9"})
-    assert [UNASKED in line for line in away.ours] == [True, False]
+    assert [SKIPPED_CHECK in line for line in away.ours] == [True, False]
     assert "the server does not know of 3 of this process's 3 runs" in away.ours[1]
 
 
@@ -119,7 +119,7 @@ def test_with_track_around_or_within_it_is_one_run(scripts: Scripts, server: fak
     assert within.created[0][RUN] in metrics.path
 
 
-def test_what_mlflow_describes_without_a_run_asks_nothing(scripts: Scripts, server: fakes.FakeServer) -> None:
+def test_mlflow_objects_without_a_run_send_nothing(scripts: Scripts, server: fakes.FakeServer) -> None:
     done = scripts.run("from mlflow.tracing import trace\ntrace()")
     assert (done.output, server.requests) == ("TRACED {}", [])
 

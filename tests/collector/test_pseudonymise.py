@@ -25,9 +25,9 @@ def filled(home: Path) -> Spool:
         boot="b", windows=[minute(0, 16, shares=tuple(sorted(shares))), minute(1, 5, shares=(("proc:anabelle/vi", 5),))],
         anchors=[Anchor(GPU, "e", 2, T0, T0, 1, "b", "nvml_counter", sole="proc:anabelle/vi")],
     )  # fmt: skip
-    batch = spool.begin(live_from_us=0, limit=1)
+    batch = spool.begin_batch(live_from_us=0, limit=1)
     assert batch is not None
-    spool.end(batch, [("rejected", "no")], now_us=T0)
+    spool.end_batch(batch, [("rejected", "no")], now_us=T0)
     spool.append(boot="b", windows=[minute(2, 9, shares=(("container:anabelle/" + "a" * 64, 9),))])
     spool.runs.add_message(RUN, "PUT", {"user": "anabelle", "name": "of anabelle", "params": {"d": "/home/benedict"}})
     spool.runs.add_message(RUN, "PATCH", {"state": "finished"})
@@ -35,7 +35,7 @@ def filled(home: Path) -> Spool:
 
 
 @pytest.mark.parametrize("users", [HASHED, DROPPED])
-def test_a_spool_filled_before_is_rewritten_and_no_energy_is_lost(tmp_path: Path, users: UserNames) -> None:
+def test_existing_spool_is_rewritten_without_loss_of_energy(tmp_path: Path, users: UserNames) -> None:
     spool = filled(tmp_path)
     before_mj, depth = spool.spooled_mj(), spool.depth()
     assert pseudonymise_spool(spool, users) == 5
@@ -55,7 +55,7 @@ def test_a_spool_filled_before_is_rewritten_and_no_energy_is_lost(tmp_path: Path
     spool.close()
 
 
-def test_dropping_adds_up_what_can_no_longer_be_told_apart(tmp_path: Path) -> None:
+def test_drop_sums_consumers_of_equal_names(tmp_path: Path) -> None:
     spool = filled(tmp_path)
     pseudonymise_spool(spool, DROPPED)
     first = next(window for window in spool.windows() if window.energy_mj == 16)
@@ -86,5 +86,5 @@ def test_pseudonyms_are_not_hashed_again_and_can_be_dropped(tmp_path: Path) -> N
         ("proc:-/python3", "proc:-/python3"), (f"run:{RUN}", f"run:{RUN}"), ("job:hpc/7", "job:hpc/7"), ("idle", "idle"),
     ],
 )  # fmt: skip
-def test_each_kind_of_consumer_is_told_without_names(key: str, hashed: str) -> None:
+def test_each_kind_of_consumer_is_pseudonymised(key: str, hashed: str) -> None:
     assert pseudonymise_key(key, HASHED) == hashed

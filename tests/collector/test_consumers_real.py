@@ -15,7 +15,7 @@ import pytest
 from labcarbon_collect.doctor import meters
 from labcarbon_collect.processes.consumers import ConsumerResolver, RegistrationRefused
 
-from tests.collector.users import ALICE, BOB, DAEMON, SHELL_SPIN, running, unprivileged
+from tests.collector.real_users import ALICE, BOB, DAEMON, SHELL_SPIN, running, unprivileged
 
 RUN = str(uuid.UUID(int=7))
 SPIN = "import time; end = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\n"
@@ -34,7 +34,7 @@ def cpu_us(who, key):
     return who.cpu_time_us_by_consumer().get(key, 0)
 
 
-def test_a_real_tree_of_processes_is_followed_and_its_time_told():
+def test_real_process_tree_is_followed_with_its_cpu_time():
     who = ConsumerResolver(cluster="here")
     who.snapshot()
     with running("sh", "-c", f"read go; {sys.executable} -c '{SPIN.format(seconds=0.2)}' & wait; read stop") as child:
@@ -46,7 +46,7 @@ def test_a_real_tree_of_processes_is_followed_and_its_time_told():
         assert not who.consumer_of(os.getpid()).startswith("run:")
 
 
-def test_children_too_short_to_be_seen_are_counted_by_who_waited():
+def test_short_children_are_counted_at_their_parent():
     who = ConsumerResolver(cluster="here")
     who.snapshot()
     with running("sh", "-c", f"read go; {sys.executable} -c '{SPIN.format(seconds=0.1)}'; echo done; read stop") as child:
@@ -57,7 +57,7 @@ def test_children_too_short_to_be_seen_are_counted_by_who_waited():
         assert cpu_us(who, f"run:{RUN}") >= 90_000
 
 
-def test_a_look_is_cheap_and_reads_no_environment():
+def test_snapshot_is_cheap_and_reads_no_environment():
     """Through Python's own audit of every file that is opened; the look must also be seen to open something."""
     program = (
         "import sys\n"
@@ -92,7 +92,7 @@ def test_a_process_of_another_user_cannot_be_registered_by_us():
         ConsumerResolver(cluster="here").register(RUN, 1, os.getuid() or ALICE)
 
 
-def daemons_work(answer, wait, alice, bob):
+def run_daemon_work(answer, wait, alice, bob):
     """What the daemon does, without any right over the two users."""
     assert os.getresuid() == (DAEMON, DAEMON, DAEMON)
     who = ConsumerResolver(cluster="here")
@@ -118,7 +118,7 @@ def test_an_unprivileged_daemon_and_two_other_users():
     with (
         running("/bin/sh", "-c", SHELL_SPIN, uid=ALICE) as alice,
         running("/bin/sh", "-c", SHELL_SPIN, uid=BOB) as bob,
-        unprivileged(DAEMON, daemons_work, alice.pid, bob.pid) as daemon,
+        unprivileged(DAEMON, run_daemon_work, alice.pid, bob.pid) as daemon,
     ):
         answers = daemon.answers
         assert [answers.readline(), answers.readline()] == ["refused\n", "refused\n"]
@@ -144,7 +144,7 @@ def mount_hiding_proc(folder):
             return
 
 
-def daemons_work_in_the_dark(answer, wait, folder, alice):
+def run_daemon_with_hidepid(answer, wait, folder, alice):
     if not (folder / "self").exists():
         answer("no mount")
         return
@@ -159,7 +159,7 @@ def daemons_work_in_the_dark(answer, wait, folder, alice):
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a /proc with hidepid; CI runs as root too")
-def test_with_hidepid_another_users_work_is_unknown(tmp_path_factory):
+def test_work_of_another_user_is_unknown_with_hidepid(tmp_path_factory):
     folder = tmp_path_factory.mktemp("proc")
     for place in (folder, *folder.parents):
         if place == Path(tempfile.gettempdir()):
@@ -167,7 +167,7 @@ def test_with_hidepid_another_users_work_is_unknown(tmp_path_factory):
         place.chmod(0o755)  # the daemon's user must get there; with several test workers it lies one folder deeper
     with (
         running("/bin/sh", "-c", "read stop", uid=ALICE) as alice,
-        unprivileged(DAEMON, daemons_work_in_the_dark, folder, alice.pid, first=lambda: mount_hiding_proc(folder)) as daemon,
+        unprivileged(DAEMON, run_daemon_with_hidepid, folder, alice.pid, first=lambda: mount_hiding_proc(folder)) as daemon,
     ):
         said = daemon.answers.readlines()
     if said == ["no mount\n"]:

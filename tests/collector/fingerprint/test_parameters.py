@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from labcarbon_collect import lc1
-from labcarbon_collect.fingerprint.arguments import gathered, named
-from labcarbon_collect.fingerprint.launchers import launched
+from labcarbon_collect.fingerprint.arguments import group_arguments, name_arguments
+from labcarbon_collect.fingerprint.launchers import parse_launch
 
 from tests.collector.fingerprint.support import Folder
 
@@ -36,7 +36,7 @@ def params(folder: Folder, *words: str, **said: Any) -> dict[str, str]:
     ],
 )  # fmt: skip
 def test_arguments_have_names_and_values(words: list[str], found: dict[str, Any]) -> None:
-    assert gathered(named(words)) == found
+    assert group_arguments(name_arguments(words)) == found
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_arguments_have_names_and_values(words: list[str], found: dict[str, Any]
     ],
 )
 def test_launchers_lead_to_what_they_start(command: str, kind: str, entry: str, rest: str | None, size: int | None) -> None:
-    found = launched(command.split(), {})
+    found = parse_launch(command.split(), {})
     assert (found.kind, found.entry, found.world_size) == (kind, entry, size)
     if rest is not None:
         assert " ".join(found.arguments) == rest
@@ -73,8 +73,8 @@ def test_launchers_lead_to_what_they_start(command: str, kind: str, entry: str, 
 
 @given(st.lists(st.text(max_size=12), max_size=12))
 def test_no_command_line_is_too_strange(words: list[str]) -> None:
-    found = launched(words, {})
-    gathered(named(found.arguments))
+    found = parse_launch(words, {})
+    group_arguments(name_arguments(found.arguments))
 
 
 NAMES = st.sampled_from(["alpha", "beta", "gamma", "momentum", "width"])
@@ -130,7 +130,7 @@ MANY = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
 )  # fmt: skip
 def test_a_hostile_configuration_costs_nothing(folder: Folder, content: str) -> None:
     folder.put("evil.yaml", content)
-    found = folder.look("python", "train.py", "--config", "evil.yaml", seconds=10)
+    found = folder.survey("python", "train.py", "--config", "evil.yaml", seconds=10)
     assert set(found.wire["params"]) == {"config:config"}
     assert not (folder.root / "sprung").exists()
 
@@ -143,7 +143,7 @@ def test_a_path_in_a_configuration_is_data(folder: Folder) -> None:
     assert wire["params"].keys() == {"lr"}
 
 
-def test_a_renamed_output_folder_changes_nothing_there_or_not(folder: Folder) -> None:
+def test_a_renamed_output_folder_changes_nothing_whether_it_exists_or_not(folder: Folder) -> None:
     command = ["python", "train.py", "--lr", "1"]
     names = (
         ["--output_dir", "runs/1"],
@@ -186,7 +186,7 @@ def test_what_the_launcher_sets_counts(folder: Folder) -> None:
     assert half["params"].keys() == {"mixed_precision"}
 
 
-def test_declared_parameters_go_first_and_are_told_others_only_on_request(folder: Folder) -> None:
+def test_declared_parameters_take_precedence_and_are_sent_others_only_on_request(folder: Folder) -> None:
     command = ["python", "train.py", "--lr", "0.1", "--width", "8", "--seed", "4"]
     quiet = folder.wire(*command, declared_params={"lr": 0.2, "api_key": "(masked)"})
     assert quiet["told"] == {"lr": 0.2}
@@ -195,7 +195,7 @@ def test_declared_parameters_go_first_and_are_told_others_only_on_request(folder
     assert {name: lc1.typed(str(value)) for name, value in told.items()} == {"lr": 0.1, "width": 8, "seed": 4}
 
 
-def test_secrets_are_neither_hashed_nor_told(folder: Folder) -> None:
+def test_secrets_are_neither_hashed_nor_sent(folder: Folder) -> None:
     plain = folder.wire("python", "train.py", "--lr", "1")
     words = ["--lr", "1", "--wandb-key", "abc", "--password", "hunter2", "--api-key=1"]
     found = folder.wire("python", "train.py", *words, tell_all=True)
@@ -250,11 +250,11 @@ def test_data_and_start_can_be_declared(folder: Folder) -> None:
     by_words = folder.wire("python", "train.py", "--data", "cats", "--resume", "old.bin")
     said = folder.wire("python", "train.py", declared_data={"data": "cats"}, declared_start="old.bin")
     assert (said["data"], said["start"]) == (by_words["data"], by_words["start"])
-    missing = folder.look(declared_data={"train": "nowhere"})
+    missing = folder.survey(declared_data={"train": "nowhere"})
     assert "data: there is nothing at the path given for train" in missing.notes
 
 
-def test_too_many_parameters_are_unknown_and_said(folder: Folder) -> None:
-    found = folder.look("python", "train.py", *[f"--p{number}={number}" for number in range(600)])
+def test_too_many_parameters_are_unknown_with_a_note(folder: Folder) -> None:
+    found = folder.survey("python", "train.py", *[f"--p{number}={number}" for number in range(600)])
     assert "params" not in found.wire
     assert any("parameters" in note for note in found.notes)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from labcarbon_collect.pseudonyms import UserNames
-from labcarbon_collect.slurm.commands import Slurm, SlurmAway
+from labcarbon_collect.slurm.commands import Slurm, SlurmUnavailable
 from labcarbon_collect.slurm.jobs import job_uuid
 from labcarbon_collect.slurm.parsers import SACCT
-from labcarbon_collect.slurm.watcher import FORGET_US, ROUND_US, JobWatch
+from labcarbon_collect.slurm.watcher import FORGET_US, ROUND_US, JobWatcher
 from labcarbon_collect.spool.store import Spool
 
 T0 = 1_793_606_400_000_000
@@ -26,20 +26,20 @@ class FakePrograms:
     """squeue, scontrol and sacct: what they would print of the jobs they know."""
 
     jobs: dict[str, dict[str, str]] = field(default_factory=dict)
-    past: dict[str, dict[str, str]] = field(default_factory=dict)
+    query_sacct: dict[str, dict[str, str]] = field(default_factory=dict)
     away: str = ""
     asked: list[str] = field(default_factory=list)
 
     def __call__(self, command: Sequence[str]) -> str:
         self.asked.append(command[0])
         if self.away:
-            raise SlurmAway(self.away)
+            raise SlurmUnavailable(self.away)
         return str(getattr(self, command[0])(list(command)))
 
     def squeue(self, command: list[str]) -> str:
         ids = [each for each in command[4].partition("=")[2].split(",") if each in self.jobs]
         if not ids:
-            raise SlurmAway("squeue: slurm_load_jobs error: Invalid job id specified")
+            raise SlurmUnavailable("squeue: slurm_load_jobs error: Invalid job id specified")
         if "-O" in command:
             return "".join(f"{i:24}{self.jobs[i].get('status', '0'):24}{self.jobs[i].get('tres', 'cpu=1')}\n" for i in ids)
         return "".join(self._record(command[-1], i) + "\n" for i in ids)
@@ -59,7 +59,7 @@ class FakePrograms:
         mark = next(word.partition("=")[2] for word in command if word.startswith("--delimiter"))
         base = {"Cluster": "hpc", "User": "ada", "Account": "vision", "State": "COMPLETED", "ExitCode": "0:0",
                 "Start": "1793606400", "End": "1793606500", "JobName": "old"}  # fmt: skip
-        rows = [[{**base, "JobIDRaw": i, **self.past[i]}.get(name, "") for name in SACCT] for i in self.past]
+        rows = [[{**base, "JobIDRaw": i, **self.query_sacct[i]}.get(name, "") for name in SACCT] for i in self.query_sacct]
         return "\n".join([mark.join(SACCT), *(mark.join(row) for row in rows)]) + "\n"
 
 
@@ -78,15 +78,15 @@ class Bench:
     def start(self) -> None:
         """As after a start of the daemon."""
         self.spool = Spool(self.home)
-        slurm = Slurm("hpc", ask=self.programs)
-        self.watch = JobWatch(self.spool, slurm, node="n-1", node_name="gpu1", gpu_uuids=lambda: self.gpus)
+        slurm = Slurm("hpc", run_command=self.programs)
+        self.watch = JobWatcher(self.spool, slurm, node="n-1", node_name="gpu1", gpu_uuids=lambda: self.gpus)
 
-    def look(self, *job_ids: str, after_us: int = 5 * SECOND) -> list[tuple[str, str, dict[str, Any]]]:
+    def update(self, *job_ids: str, after_us: int = 5 * SECOND) -> list[tuple[str, str, dict[str, Any]]]:
         """Look, let a round end, look again; return what is new in the outbox: (verb, run, body)."""
         for wait_us in (after_us, 0):
             self.now_us += wait_us
-            self.watch.look([f"job:hpc/{job_id}" for job_id in job_ids], self.now_us)
-            self.watch.settle(10)
+            self.watch.update([f"job:hpc/{job_id}" for job_id in job_ids], self.now_us)
+            self.watch.wait(10)
         messages = self.spool.runs.pending_messages()
         for message, *_ in messages:
             self.spool.runs.remove_message(message)
@@ -106,13 +106,13 @@ Told = list[tuple[str, str, dict[str, Any]]]
 def until(bench: Bench, *job_ids: str, told: Callable[[Told], bool], looks: int = 40) -> Told:
     """Look each five seconds until something is told."""
     for _ in range(looks):
-        found = bench.look(*job_ids)
+        found = bench.update(*job_ids)
         if told(found):
             return found
-    raise AssertionError(f"nothing told in {looks} looks; {bench.watch.jobs} {bench.watch.complaint}")
+    raise AssertionError(f"nothing told in {looks} looks; {bench.watch.jobs} {bench.watch.error}")
 
 
-def test_a_job_is_told_once_with_its_gpus_by_uuid(bench: Bench) -> None:
+def test_a_job_is_posted_a_single_time_with_its_gpus_by_uuid(bench: Bench) -> None:
     bench.programs.jobs["981"] = {"tres": "cpu=8,gres/gpu=6", "%N": "gpu[1-2]"}
     told = until(bench, "981", public_name=bool)
     assert [verb for verb, _, _ in told] == ["PUT", "PATCH"]
@@ -124,7 +124,7 @@ def test_a_job_is_told_once_with_its_gpus_by_uuid(bench: Bench) -> None:
     assert told[1][2]["state"] == "running"
     calls = len(bench.programs.asked)
     for _ in range(20):
-        assert bench.look("981") == []
+        assert bench.update("981") == []
     assert len(bench.programs.asked) == calls, "a job that is told is not asked for again"
 
 
@@ -135,7 +135,7 @@ def test_gpus_that_are_not_all_known_are_not_named(bench: Bench) -> None:
     assert "gpus" not in told[0][2]["job"]
 
 
-def test_a_jobs_end_is_told_when_it_is_gone(bench: Bench) -> None:
+def test_the_end_of_a_job_is_posted_when_its_processes_vanish(bench: Bench) -> None:
     bench.programs.jobs["5"] = {}
     until(bench, "5", public_name=bool)
     bench.programs.jobs["5"] = {"%T": "FAILED", "status": "768"}
@@ -148,17 +148,17 @@ def test_a_jobs_end_is_told_when_it_is_gone(bench: Bench) -> None:
     assert bench.watch.jobs == {}
 
 
-def test_a_job_that_goes_on_elsewhere_is_not_ended(bench: Bench) -> None:
+def test_a_job_that_continues_on_another_node_is_not_ended(bench: Bench) -> None:
     bench.programs.jobs["5"] = {}
     until(bench, "5", public_name=bool)
     for _ in range(30):
-        assert bench.look() == []
+        assert bench.update() == []
     assert "5" in bench.watch.jobs
 
 
-def test_what_slurmctld_has_forgotten_accounting_still_knows(bench: Bench) -> None:
-    bench.programs.past["5"] = {"State": "TIMEOUT", "ExitCode": "0:15"}
-    bench.look("5")
+def test_a_job_purged_from_slurmctld_is_read_from_accounting(bench: Bench) -> None:
+    bench.programs.query_sacct["5"] = {"State": "TIMEOUT", "ExitCode": "0:15"}
+    bench.update("5")
     told = until(bench, public_name=bool)
     assert [(verb, body.get("state")) for verb, _, body in told] == [("PUT", None), ("PATCH", "killed")]
     assert told[1][2]["job"] == {"state": "TIMEOUT", "exit": "0:15"}
@@ -174,7 +174,7 @@ def test_a_restart_forgets_no_job(bench: Bench) -> None:
     assert (verb, body["state"]) == ("PATCH", "finished")
 
 
-def test_a_job_queued_again_is_told_again(bench: Bench) -> None:
+def test_a_requeued_job_is_posted_again(bench: Bench) -> None:
     bench.programs.jobs["5"] = {}
     until(bench, "5", public_name=bool)
     bench.programs.jobs["5"] = {"%T": "PREEMPTED"}
@@ -186,15 +186,15 @@ def test_a_job_queued_again_is_told_again(bench: Bench) -> None:
     ]
 
 
-def test_a_slurm_that_is_away_is_asked_less_and_less_and_said(bench: Bench) -> None:
+def test_an_unavailable_slurm_is_queried_less_often_and_reported(bench: Bench) -> None:
     bench.programs.away = "squeue did not answer within 5 s"
     for _ in range(12 * 60):  # an hour, a look each five seconds
-        assert bench.look("5") == []
+        assert bench.update("5") == []
     assert 3 <= len(bench.programs.asked) <= 30
-    assert bench.watch.complaint == "squeue did not answer within 5 s"
+    assert bench.watch.error == "squeue did not answer within 5 s"
     bench.programs.away, bench.programs.jobs["5"] = "", {}
     assert until(bench, "5", public_name=bool, looks=200)
-    assert bench.watch.complaint == ""
+    assert bench.watch.error == ""
 
 
 def test_many_jobs_cost_few_calls(bench: Bench) -> None:
@@ -203,27 +203,27 @@ def test_many_jobs_cost_few_calls(bench: Bench) -> None:
         bench.programs.jobs[job_id] = {"tres": "gres/gpu=1"}
     runs = set()
     for _ in range(12):  # a minute
-        runs |= {run for _, run, _ in bench.look(*ids)}
+        runs |= {run for _, run, _ in bench.update(*ids)}
     assert len(runs) > 90
     assert len(bench.programs.asked) <= 5 * (60 * SECOND // ROUND_US + 1)
 
 
-def test_a_job_whose_end_nobody_can_tell_is_forgotten_in_the_end(bench: Bench) -> None:
+def test_a_job_whose_end_stays_unknown_is_dropped_after_a_week(bench: Bench) -> None:
     bench.programs.jobs["5"] = {}
     until(bench, "5", public_name=bool)
     del bench.programs.jobs["5"]
-    bench.look()
-    bench.look(after_us=FORGET_US + SECOND)
+    bench.update()
+    bench.update(after_us=FORGET_US + SECOND)
     assert bench.watch.jobs == {}
 
 
 def test_jobs_of_another_cluster_are_not_ours_to_ask_for(bench: Bench) -> None:
-    bench.watch.look(["job:other/7", "run:x"], bench.now_us)
-    bench.watch.settle(1)
+    bench.watch.update(["job:other/7", "run:x"], bench.now_us)
+    bench.watch.wait(1)
     assert bench.programs.asked == []
 
 
-def test_names_are_told_as_the_machine_is_set_to() -> None:
+def test_names_are_pseudonymised_as_configured() -> None:
     """A job's user, name and account leave by pseudonym, or not at all; what Slurm counts stays."""
     body = {"name": "ada-train", "user": "ada", "job": {"cluster": "hpc", "account": "vision", "id": "7"}}
     hashed = UserNames("hash", b"k" * 32).mask_job(body, "ada")

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from labcarbon_collect.api.transport import Transport
 from labcarbon_collect.api.uploader import Uploader
-from labcarbon_collect.energy.attribution import device_weights, idle_part_mj, processor_weights, used_since
+from labcarbon_collect.energy.attribution import cpu_time_since, device_weights, idle_energy_mj, processor_weights
 from labcarbon_collect.sources.base import ProcessUse
 from labcarbon_collect.spool.capacity import release_ballast
 from labcarbon_collect.spool.schema import SpoolFull
 from labcarbon_collect.spool.store import Spool
 
-from tests.collector.bench import BOOT, CPU, NODE, FakeWho, Machine, station
 from tests.collector.readings import GPU, MINUTE, check, total_mj
+from tests.collector.simulated_node import BOOT, CPU, NODE, FakeConsumers, Machine, node_monitor
 from tests.fakes import labcarbon_server as fakes
 
 RUN_A, RUN_B = "run:6a1f0f3e-0000-4000-8000-00000000000a", "run:6a1f0f3e-0000-4000-8000-00000000000b"
@@ -38,9 +38,9 @@ def shares_of(spool: Spool, device: str) -> dict[str, int]:
     return totals
 
 
-def test_a_gpu_nobody_is_on_is_idle_and_an_invisible_one_unknown(home: Path) -> None:
+def test_gpu_without_processes_is_idle_and_with_hidden_ones_unknown(home: Path) -> None:
     machine = Machine(processes=())
-    made = station(home, machine, cpu=False)
+    made = node_monitor(home, machine, cpu=False)
     made.poll(with_processes=True)
     for _ in range(10):
         machine.step(gpu_mj=70_000)
@@ -53,9 +53,9 @@ def test_a_gpu_nobody_is_on_is_idle_and_an_invisible_one_unknown(home: Path) -> 
     made.spool.close()
 
 
-def test_between_two_looks_the_last_process_list_stands(home: Path) -> None:
+def test_last_process_list_applies_until_the_next_one(home: Path) -> None:
     machine = Machine(processes=(ProcessUse(7),))
-    made = station(home, machine, who=FakeWho(machine, {7: RUN_A}), cpu=False)
+    made = node_monitor(home, machine, consumers=FakeConsumers(machine, {7: RUN_A}), cpu=False)
     made.poll(with_processes=True)
     for second in range(1, 12):
         machine.step(gpu_mj=300_000)
@@ -65,9 +65,9 @@ def test_between_two_looks_the_last_process_list_stands(home: Path) -> None:
     made.spool.close()
 
 
-def test_processor_energy_goes_by_cpu_time_and_its_idle_part_stays_idle(home: Path) -> None:
+def test_processor_energy_follows_cpu_time_and_its_idle_part_stays_idle(home: Path) -> None:
     machine = Machine()
-    made = station(home, machine, idle_mw=2_000)
+    made = node_monitor(home, machine, idle_mw=2_000)
     made.poll(with_processes=True)
     for second in range(1, 11):
         machine.step(cpu_mj=5_000)
@@ -96,28 +96,28 @@ def test_weights_on_a_shared_gpu() -> None:
 
 
 def test_idle_power_becomes_energy_in_the_right_unit() -> None:
-    assert idle_part_mj(10**9, 1_478, 7_000_000) == 10_346  # 1.478 W for 7 s
-    assert idle_part_mj(5, 1_478, 7_000_000) == 5
-    assert idle_part_mj(10**9, 0, 7_000_000) == 0
+    assert idle_energy_mj(10**9, 1_478, 7_000_000) == 10_346  # 1.478 W for 7 s
+    assert idle_energy_mj(5, 1_478, 7_000_000) == 5
+    assert idle_energy_mj(10**9, 0, 7_000_000) == 0
 
 
-def test_processors_that_did_nothing_are_idle() -> None:
+def test_processors_without_work_are_idle() -> None:
     assert processor_weights({}, 0, energy_mj=500, idle_mj=20) == {"idle": 1}
     assert processor_weights({RUN_A: 5}, 5, energy_mj=20, idle_mj=20) == {"idle": 1}
-    assert used_since({"a": 5, "b": 9}, {"a": 7, "b": 3, "c": 1}) == {"a": 2, "c": 1}
+    assert cpu_time_since({"a": 5, "b": 9}, {"a": 7, "b": 3, "c": 1}) == {"a": 2, "c": 1}
 
 
-def test_a_source_that_dies_is_retried_ever_more_seldom_and_loses_no_energy(home: Path) -> None:
+def test_failed_source_is_retried_with_backoff_and_loses_no_energy(home: Path) -> None:
     machine = Machine()
-    made = station(home, machine, cpu=False)
-    source = made.meters.meters[0].source
+    made = node_monitor(home, machine, cpu=False)
+    source = made.sources.sources[0].source
     made.poll(with_processes=True)
     machine.gone = True
     for _ in range(200):
         machine.step(gpu_mj=10)
         made.poll(with_processes=True)
     assert 5 <= source.opened <= 12  # type: ignore[attr-defined]
-    assert made.meters.status()["machine"]["why"] == "it fell off the bus"
+    assert made.sources.status()["machine"]["why"] == "it fell off the bus"
     machine.gone = False
     for _ in range(300):
         machine.step(gpu_mj=10)
@@ -128,9 +128,9 @@ def test_a_source_that_dies_is_retried_ever_more_seldom_and_loses_no_energy(home
     made.spool.close()
 
 
-def test_a_full_spool_stops_sampling_says_so_and_the_counter_brings_the_energy_later(home: Path) -> None:
+def test_full_spool_stops_sampling_and_the_counter_recovers_the_energy(home: Path) -> None:
     machine = Machine()
-    made = station(home, machine, cpu=False)
+    made = node_monitor(home, machine, cpu=False)
     made.poll(with_processes=True)
     begun_mj = machine.gpu_mj
     made.spool._database.execute(
@@ -139,9 +139,9 @@ def test_a_full_spool_stops_sampling_says_so_and_the_counter_brings_the_energy_l
     for _ in range(60 * 200):
         machine.step(gpu_mj=10)
         made.poll(with_processes=True)
-        if made.full:
+        if made.stop_reason:
             break
-    assert "free space" in made.full
+    assert "free space" in made.stop_reason
     for _ in range(600):
         machine.step(gpu_mj=10)
         assert made.poll(with_processes=True) == 0
@@ -150,7 +150,7 @@ def test_a_full_spool_stops_sampling_says_so_and_the_counter_brings_the_energy_l
         machine.step(gpu_mj=10)
         made.poll(with_processes=True)
     made.flush()
-    assert made.full == ""
+    assert made.stop_reason == ""
     check(list(made.spool.windows()))
     assert total_mj(made.spool.windows()) == machine.gpu_mj - begun_mj
     made.spool.close()
@@ -170,7 +170,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_disk_of_one_mebibyte_fills_and_drains_without_losing_a_millijoule(small_disk: Path) -> None:
     machine = Machine()
-    made = station(small_disk, machine, cpu=False)
+    made = node_monitor(small_disk, machine, cpu=False)
     made.poll(with_processes=True)
     begun_mj = machine.gpu_mj
     for _ in range(5000):  # more than fits unmerged
@@ -179,17 +179,17 @@ def test_a_disk_of_one_mebibyte_fills_and_drains_without_losing_a_millijoule(sma
     assert made.spool.depth().rows < 5000
     while True:
         try:
-            batch = made.spool.begin(live_from_us=0)
+            batch = made.spool.begin_batch(live_from_us=0)
             if batch is None:
                 break
-            made.spool.end(batch, [("accepted", "")] * len(batch.ids), now_us=1)
+            made.spool.end_batch(batch, [("accepted", "")] * len(batch.ids), now_us=1)
         except SpoolFull:
             release_ballast(made.spool)
     for _ in range(120):
         machine.step(gpu_mj=30)
         made.poll(with_processes=True)
     made.flush()
-    assert made.full == ""
+    assert made.stop_reason == ""
     answered_mj = sum(mj for _, mj in made.spool.result_totals().values())
     assert answered_mj + made.spool.spooled_mj() == machine.gpu_mj - begun_mj
     made.spool.close()
@@ -207,11 +207,11 @@ def test_oracle_over_kills_and_faults(home: Path, server: fakes.FakeServer, seed
     dice = random.Random(seed)
     machine = Machine(processes=(ProcessUse(7),))
     begun_mj = machine.gpu_mj
-    made = station(home, machine, who=FakeWho(machine, {7: RUN_A}), cpu=False)
+    made = node_monitor(home, machine, consumers=FakeConsumers(machine, {7: RUN_A}), cpu=False)
     transport = Transport(server.url, "t")
 
     def push(spool: Spool) -> None:
-        Uploader(spool, transport, node=NODE, boot=BOOT, interval_us=MINUTE, now=machine.now).push()
+        Uploader(spool, transport, node=NODE, boot=BOOT, interval_us=MINUTE, now=machine.now).upload_batch()
 
     made.poll(with_processes=True)
     kills = 0
@@ -226,7 +226,7 @@ def test_oracle_over_kills_and_faults(home: Path, server: fakes.FakeServer, seed
             server.faults = []
         kills += 1
         made.spool.close()  # no flush: what was open in memory is gone
-        made = station(home, machine, who=FakeWho(machine, {7: RUN_A}), cpu=False)
+        made = node_monitor(home, machine, consumers=FakeConsumers(machine, {7: RUN_A}), cpu=False)
         made.poll(with_processes=True)
     machine.step(3600, gpu_mj=10**9)
     made.poll(with_processes=True)

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.inventory import machine_facts
+from labcarbon_collect.inventory import node_facts
 from labcarbon_collect.slurm.jobs import JobFacts, bulk_row, patch_body, put_body
 from labcarbon_collect.sources.rapl import RaplSource
 
-from tests.collector.machines import board, disk, proc
-from tests.collector.processes import Collector, wait_for
+from tests.collector.collector_process import Collector, wait_for
 from tests.collector.readings import T0
+from tests.collector.sysfs_tree import board, disk, proc
 from tests.fakes import labcarbon_server as fakes
 from tests.fakes.nvml_driver import FakeDriver
 from tests.fakes.powercap import FakePowercap
@@ -137,7 +137,7 @@ def of_kind(requests: list[fakes.Request], title: str) -> list[fakes.Request]:
     return [request for request in requests if request.method == method and re.fullmatch(pattern, request.path)]
 
 
-# Told once large data is hashed (test_asking.py), and where the kernel killed (test_failure.py).
+# Told once large data is hashed (test_run_preflight.py), and where the kernel killed (test_failure.py).
 LATER = {
     "failure.class", "failure.point", "fingerprint.version", *(f"fingerprint.data.{key}" for key in ("weak", "verified")),
     *(f"fingerprint.data.items[].{key}" for key in ("role", "name", "files", "bytes", "state")),
@@ -155,7 +155,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("title", KINDS)
-def test_every_key_sent_is_documented_and_nothing_else_is(requests: list[fakes.Request], title: str, tmp_path: Path) -> None:
+def test_documented_keys_equal_sent_keys(requests: list[fakes.Request], title: str, tmp_path: Path) -> None:
     sent = {key for request in of_kind(requests, title) for key in keys(request.body)}
     assert sent, f"nothing of {title} was sent"
     if title == "### `POST preflight/`":
@@ -166,7 +166,7 @@ def test_every_key_sent_is_documented_and_nothing_else_is(requests: list[fakes.R
     if title == "### `POST enrol/`":  # a virtual machine, as this one may be, tells nothing of its board and disks
         board(tmp_path, sys_vendor="Dell Inc.", product_name="PowerEdge", product_serial="ABC1234")
         disk(tmp_path, "sda")
-        left -= {f"facts.{name}" for name in machine_facts(proc(tmp_path / "proc"), tmp_path)}
+        left -= {f"facts.{name}" for name in node_facts(proc(tmp_path / "proc"), tmp_path)}
     if title == "### `POST ingest/`":
         # Recorded: gaps. Other meters: their own test below. Notes are said when something went wrong.
         left -= set(keys(json.loads((CONTRACT / "ingest_request.json").read_text())))
@@ -176,7 +176,7 @@ def test_every_key_sent_is_documented_and_nothing_else_is(requests: list[fakes.R
     assert not left, "the page names keys that are never sent"
 
 
-def test_no_other_request_is_made(requests: list[fakes.Request]) -> None:
+def test_all_requests_are_documented(requests: list[fakes.Request]) -> None:
     known = [request for title in (*KINDS, "### `GET config/`") for request in of_kind(requests, title)]
     assert len(known) == len(requests)
     assert all(not request.content for request in of_kind(requests, "### `GET config/`"))
@@ -200,7 +200,7 @@ def test_facts_of_all_meters_are_documented(bench: Any, tmp_path: Path) -> None:
     assert {f"device_facts.<device>.{fact}" for fact in facts} <= documented("### `POST ingest/`")
 
 
-def test_what_a_tracked_script_tells_is_documented(node: Collector) -> None:
+def test_payload_of_a_tracked_script_is_documented(node: Collector) -> None:
     with fakes.running() as other:
         environ = {**node.settings, "LABCARBON_URL": other.url, "LABCARBON_TOKEN": "lc_user_fake"}
         script = node.root / "tracked.py"
@@ -229,11 +229,11 @@ JOB = JobFacts(
 @pytest.mark.parametrize(
     ("title", "body"),
     [
-        ("### `PUT runs/<uuid>/`", put_body(JOB, node="n", seen_us=T0)), ("### `PATCH runs/<uuid>/`", patch_body(JOB)),
+        ("### `PUT runs/<uuid>/`", put_body(JOB, node="n", first_seen_us=T0)), ("### `PATCH runs/<uuid>/`", patch_body(JOB)),
         ("### `POST runs/bulk/`", {"runs": [bulk_row(JOB)]}),
     ],
 )  # fmt: skip
-def test_what_is_told_of_a_job_is_documented(title: str, body: Any) -> None:
+def test_payload_of_a_job_is_documented(title: str, body: Any) -> None:
     told = set(keys(body))
     assert told <= documented(title)
     assert {key for key in documented(title) if "job." in key} <= told, "the page names keys that are never sent"
@@ -258,7 +258,7 @@ def test_a_planted_secret_is_not_in_the_data_folder(node: Collector, requests: l
     assert [path for path in files if PLANTED.encode() in path.read_bytes()] == []
 
 
-def test_argv_is_told_on_request_and_masked(requests: list[fakes.Request], node: Collector) -> None:
+def test_argv_is_sent_on_request_and_masked(requests: list[fakes.Request], node: Collector) -> None:
     with fakes.running() as other:
         environ = {"LABCARBON_URL": other.url, "LABCARBON_TOKEN": "lc_user_fake", **node.settings}
         lone = Collector(node.root, environ)

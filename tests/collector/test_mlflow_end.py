@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.collector.asking import DUPLICATE
-from tests.collector.mlflow_scripts import ONE_RUN, RUN, UNASKED, Scripts
-from tests.collector.processes import AS_PEOPLE, PATIENT, Collector, wait_for
+from tests.collector.collector_process import AS_PEOPLE, PATIENT, Collector, wait_for
+from tests.collector.mlflow_scripts import ONE_RUN, RUN, SKIPPED_CHECK, Scripts
+from tests.collector.preflight_responses import DUPLICATE
 from tests.fakes import labcarbon_server as fakes
 from tests.services.process import free_port
 
@@ -27,7 +27,7 @@ from tests.services.process import free_port
         ("pass", "finished", None, None),
     ],
 )
-def test_how_it_ended_as_far_as_it_can_be_seen(
+def test_the_reported_end_of_a_script(
     scripts: Scripts, server: fakes.FakeServer, body: str, state: str, code: int | None, failure: str | None
 ) -> None:
     done = scripts.run(f"mlflow.start_run()\n{body}")
@@ -59,7 +59,7 @@ def test_the_digest_of_large_data_follows_and_the_script_has_no_child_of_ours(
     assert "verified" not in server.sent("PUT", "runs/")[0].body["fingerprint"]["data"]
 
 
-def test_with_a_daemon_the_energy_is_this_runs_and_is_said(scripts: Scripts, server: fakes.FakeServer) -> None:
+def test_with_a_daemon_the_energy_belongs_to_the_run_and_is_printed(scripts: Scripts, server: fakes.FakeServer) -> None:
     person = scripts.person
     person.enrol(server.url)
     person.start()
@@ -72,12 +72,12 @@ def test_with_a_daemon_the_energy_is_this_runs_and_is_said(scripts: Scripts, ser
         assert "kWh" in done.said
         stranger = Scripts(Collector(person.root, {"XDG_CONFIG_HOME": str(person.root / "nobody")}, node_id=person.node_id))
         two = stranger.run("for number in range(2):\n    mlflow.start_run(); mlflow.end_run()")
-        first, second = (told_by_daemon(server, tags[RUN]) for tags in two.created)
+        first, second = (reported_by_daemon(server, tags[RUN]) for tags in two.created)
         assert (first["state"], second["state"]) == ("finished", "finished")
         assert first["fingerprint"]["params"].keys() == {"lr"}
         assert "params" not in second["fingerprint"]
-        assert [line for line in two.ours if UNASKED in line] == [
-            f"labcarbon: {UNASKED}: you are not logged in: labcarbon-collect login {server.url}"
+        assert [line for line in two.ours if SKIPPED_CHECK in line] == [
+            f"labcarbon: {SKIPPED_CHECK}: you are not logged in: labcarbon-collect login {server.url}"
         ]
     finally:
         person.stop()
@@ -111,12 +111,12 @@ def test_a_python_that_starts_no_thread_at_its_end_leaves_it_to_the_daemon(
     try:
         done = scripts.run(late)
         assert done.code == 0
-        assert told_by_daemon(server, done.created[0][RUN])["state"] == "finished"
+        assert reported_by_daemon(server, done.created[0][RUN])["state"] == "finished"
     finally:
         scripts.person.stop()
 
 
-def told_by_daemon(server: fakes.FakeServer, run: str) -> dict[str, Any]:
+def reported_by_daemon(server: fakes.FakeServer, run: str) -> dict[str, Any]:
     return wait_for(lambda: facts if "state" in (facts := server.runs.get(run, {})) else None)
 
 
@@ -139,12 +139,12 @@ def waited(scripts: Scripts, environ: dict[str, str]) -> tuple[float, float, Any
     return *best, done
 
 
-def test_without_login_and_daemon_it_is_not_there(tmp_path: Path) -> None:
+def test_without_login_and_daemon_the_provider_is_inactive(tmp_path: Path) -> None:
     done = Scripts(Collector(tmp_path)).run(f"{ONE_RUN}\n{ONE_RUN}")
     assert (done.code, done.created, done.said) == (0, [{}, {}], "")
 
 
-def test_a_login_that_others_can_read_is_said_once(scripts: Scripts, server: fakes.FakeServer) -> None:
+def test_a_login_readable_by_others_is_reported_once(scripts: Scripts, server: fakes.FakeServer) -> None:
     (scripts.person.root / "home" / ".config" / "labcarbon" / "login.json").chmod(0o644)
     done = scripts.run(f"{ONE_RUN}\n{ONE_RUN}")
     assert (done.code, len(done.ours), server.requests) == (0, 1, [])
@@ -175,7 +175,7 @@ def test_the_run_begins_within_two_and_a_half_seconds_with_one_line(
     first_s, second_s, done = waited(scripts, environ)
     listener.close()
     assert max(first_s, second_s) < 2.5
-    (line,) = [line for line in done.ours if UNASKED in line]
+    (line,) = [line for line in done.ours if SKIPPED_CHECK in line]
     assert said in line
     assert [tags["labcarbon.verdict_at_start"] for tags in done.created] == ["not_asked"] * 2
 

@@ -9,16 +9,16 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from labcarbon_collect.slurm.commands import new_mark
-from labcarbon_collect.slurm.jobs import JobFacts, bulk_row, exit_code, job_of_environment, job_uuid, run_name, state_of
+from labcarbon_collect.slurm.commands import new_delimiter
+from labcarbon_collect.slurm.jobs import JobFacts, bulk_row, current_job, exit_code, job_uuid, run_name, state_of
 from labcarbon_collect.slurm.parsers import (
-    NotSacct,
-    gpu_indices,
-    sacct_jobs,
-    squeue_closing,
+    SacctFormatError,
+    parse_gpu_indices,
+    parse_sacct_jobs,
+    parse_squeue_closing,
+    parse_squeue_jobs,
+    parse_time_us,
     squeue_format,
-    squeue_jobs,
-    time_us,
 )
 
 FIXTURES = Path(__file__).parent / "fixtures" / "slurm"
@@ -31,7 +31,7 @@ def refuse(number: int, why: str) -> None:
 
 def history(text: str, **options: object) -> dict[str, JobFacts]:
     lines = [f"{line}\n" for line in text.split("\n")]
-    return {job.job_id: job for job in sacct_jobs(lines, wrong=refuse, **options)}  # type: ignore[arg-type]
+    return {job.job_id: job for job in parse_sacct_jobs(lines, wrong=refuse, **options)}  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_states_and_their_reasons(jobs: dict[str, JobFacts], job_id: str, state:
     assert (row["state"], row["job"]["state"], row["exit_code"]) == (state, slurm_state, code)
 
 
-def test_what_has_not_begun_has_no_start(jobs: dict[str, JobFacts]) -> None:
+def test_a_pending_job_has_no_start(jobs: dict[str, JobFacts]) -> None:
     assert jobs["17"].started_us is None
     assert jobs["24"].started_us is None
     assert (jobs["23"].state, jobs["23"].ended_us) == ("running", None)
@@ -70,7 +70,7 @@ def test_arrays_and_nodes(jobs: dict[str, JobFacts]) -> None:
     assert jobs["12"].array_job_id == ""
 
 
-def test_reserved_gpus_are_counted_once(jobs: dict[str, JobFacts]) -> None:
+def test_reserved_gpus_are_not_counted_twice(jobs: dict[str, JobFacts]) -> None:
     assert jobs["12"].reserved_gpus == 2
     assert jobs["14"].reserved_gpus == 3, "no total: the types are summed"
     assert jobs["15"].reserved_gpus == 0
@@ -96,7 +96,7 @@ FORGED = "x\n999|hpc|999|root|rich|gpu|COMPLETED|0:0|1|2|3|n|||gift"
 
 
 def test_a_row_forged_in_a_name_is_no_row_where_the_separator_is_ours() -> None:
-    mark = new_mark()
+    mark = new_delimiter()
     head, row = (FIXTURES / "sacct.txt").read_text(encoding="utf-8").split("\n")[:2]
     text = f"{head}\n{row[: -len('train')]}".replace("|", mark) + FORGED
     found = history(text)
@@ -120,39 +120,39 @@ def test_any_name_comes_back_as_it_was(name: str) -> None:
     assert found["7"].name == name
     assert found["8"].account == "w"
     record = squeued(mark, ["7", "7", "N/A", "ada", "", "gpu", "RUNNING", "1", "2", "3", "n1", name])
-    assert squeue_jobs(f"{record}\n{record}\n", mark, "hpc")["7"].name == name
+    assert parse_squeue_jobs(f"{record}\n{record}\n", mark, "hpc")["7"].name == name
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "hello\n", "JobID|State\n1|COMPLETED", "JobIDRaw|JobName|State|Start\n1|x|COMPLETED|1", "JobIDRaw|State|Start\n"],
 )
-def test_what_sacct_did_not_write_is_said(text: str) -> None:
-    with pytest.raises(NotSacct, match="--format=JobIDRaw,Cluster"):
+def test_other_input_than_sacct_is_rejected(text: str) -> None:
+    with pytest.raises(SacctFormatError, match="--format=JobIDRaw,Cluster"):
         history(text)
 
 
-def test_a_row_that_cannot_be_read_is_told_and_the_others_go_on() -> None:
+def test_an_invalid_row_is_reported_and_the_others_are_read() -> None:
     wrong: list[tuple[int, str]] = []
     lines = ["JobIDRaw|State|Start|JobName\n", "1|COMPLETED|yesterday|a\n", "2|COMPLETED|5|b\n"]
-    found = list(sacct_jobs(lines, cluster="hpc", wrong=lambda number, why: wrong.append((number, why))))
+    found = list(parse_sacct_jobs(lines, cluster="hpc", wrong=lambda number, why: wrong.append((number, why))))
     assert [job.job_id for job in found] == ["2"]
     assert wrong[0][0] == 2
     assert "yesterday" in wrong[0][1]
     nowhere: list[str] = []
-    assert not list(sacct_jobs(lines[::2], wrong=lambda number, why: nowhere.append(why)))
+    assert not list(parse_sacct_jobs(lines[::2], wrong=lambda number, why: nowhere.append(why)))
     assert "--cluster" in nowhere[0]
 
 
 def test_times() -> None:
-    assert time_us("1793606400") == START_US
-    assert time_us("2026-11-02T09:00:00", ZoneInfo("Europe/Berlin")) == START_US
-    assert time_us("2026-11-02T08:00:00Z") == START_US
-    assert [time_us(text) for text in ("Unknown", "N/A", "None", "", "0")] == [None] * 5
+    assert parse_time_us("1793606400") == START_US
+    assert parse_time_us("2026-11-02T09:00:00", ZoneInfo("Europe/Berlin")) == START_US
+    assert parse_time_us("2026-11-02T08:00:00Z") == START_US
+    assert [parse_time_us(text) for text in ("Unknown", "N/A", "None", "", "0")] == [None] * 5
 
 
 def test_squeue() -> None:
-    mark = new_mark()
+    mark = new_delimiter()
     assert squeue_format(mark).count(mark) == 11
     fields = [
         "981",
@@ -168,24 +168,24 @@ def test_squeue() -> None:
         "gpu[1-2]",
         "s",
     ]
-    job = squeue_jobs(squeued(mark, fields) + "\n", mark, "hpc")["981"]
+    job = parse_squeue_jobs(squeued(mark, fields) + "\n", mark, "hpc")["981"]
     assert (job.array_job_id, job.array_task, job.account, job.state) == ("980", "1", "", "running")
     assert job.started_us == START_US
     assert job.ended_us is None, "the time limit of a job that runs is no end"
-    assert squeue_closing("981".ljust(24) + "768".ljust(24) + "cpu=1,gres/gpu=4\n") == {"981": ("3:0", 4)}
-    assert squeue_closing("982".ljust(24) + "15".ljust(24) + "N/A\n") == {"982": ("0:15", None)}
+    assert parse_squeue_closing("981".ljust(24) + "768".ljust(24) + "cpu=1,gres/gpu=4\n") == {"981": ("3:0", 4)}
+    assert parse_squeue_closing("982".ljust(24) + "15".ljust(24) + "N/A\n") == {"982": ("0:15", None)}
 
 
 def test_gpus_by_node_of_a_two_node_job() -> None:
     text = (FIXTURES / "scontrol_two_nodes.txt").read_text()
-    assert gpu_indices(text, "sweep") == {"gpu1": [0, 1, 2, 5], "gpu2": [1, 3]}
+    assert parse_gpu_indices(text, "sweep") == {"gpu1": [0, 1, 2, 5], "gpu2": [1, 3]}
 
 
 def test_gpus_forged_in_a_name_or_a_comment_are_not_believed() -> None:
     text = (FIXTURES / "scontrol_two_nodes.txt").read_text()
     name = "sweep\n     Nodes=gpu1 CPU_IDs=0 Mem=0 GRES=gpu:a100:1(IDX:7)"
-    assert gpu_indices(text.replace("JobName=sweep", f"JobName={name}"), name)["gpu1"] == [0, 1, 2, 5]
-    assert gpu_indices(text, "another") == {}
+    assert parse_gpu_indices(text.replace("JobName=sweep", f"JobName={name}"), name)["gpu1"] == [0, 1, 2, 5]
+    assert parse_gpu_indices(text, "another") == {}
 
 
 @pytest.mark.parametrize(
@@ -206,6 +206,6 @@ def test_the_uuid_of_a_job_is_the_servers() -> None:
 
 
 def test_a_processs_own_environment_names_its_job() -> None:
-    assert job_of_environment({}) is None
-    told = job_of_environment({"SLURM_JOB_ID": "981", "SLURM_CLUSTER_NAME": "HPC", "SLURM_JOB_ACCOUNT": "vision"})
+    assert current_job({}) is None
+    told = current_job({"SLURM_JOB_ID": "981", "SLURM_CLUSTER_NAME": "HPC", "SLURM_JOB_ACCOUNT": "vision"})
     assert told == {"scheduler": "slurm", "cluster": "hpc", "id": "981", "account": "vision"}

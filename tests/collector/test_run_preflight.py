@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from labcarbon_collect.runs.daemon_link import describe_gpus
 
-from tests.collector.asking import DUPLICATE, MATCH, POSSIBLE, UNTIL_TOLD, ask, outcomes
-from tests.collector.processes import AS_PEOPLE, PATIENT, Collector, shell, wait_for
+from tests.collector.collector_process import AS_PEOPLE, PATIENT, Collector, shell, wait_for
+from tests.collector.preflight_responses import DUPLICATE, MATCH, POSSIBLE, UNTIL_RECEIVED, outcomes, run_script
 from tests.fakes import labcarbon_server as fakes
 from tests.services.process import free_port
 
 
-def test_the_answer_is_said_before_the_work_begins_and_the_work_begins(
+def test_the_response_is_printed_before_the_command_starts(
     person: Collector, script: Path, server: fakes.FakeServer
 ) -> None:
     server.preflight = DUPLICATE
-    done = ask(person, script, "run", "--project", "demo")
+    done = run_script(person, script, "run", "--project", "demo")
     assert (done.returncode, done.stdout) == (0, "trained\n")
     for said in ("Ben did exactly this", "Ben, 2026-11-02 14:03 to 18:20 UTC, finished, on gpu1, project vision",
                  "4.21 kWh · 1.39 kg CO2e · val_acc 0.9134", MATCH["url"], "about 4.21 kWh (4.00 to 4.50)"):  # fmt: skip
@@ -40,13 +40,13 @@ def test_the_answer_is_said_before_the_work_begins_and_the_work_begins(
     assert (put.body["intent"], put.body["name"]) == ("train", "train.py")
 
 
-def test_what_came_of_it_is_told_to_the_end_though_the_work_is_over_sooner(
+def test_the_outcome_is_reported_although_the_command_ends_sooner(
     person: Collector, script: Path, server: fakes.FakeServer
 ) -> None:
     hung_up: list[bool] = []
     server.preflight = DUPLICATE
     server.faults = [fakes.keeps_waiting("/outcome/", 0.3, hung_up)] * 10
-    assert ask(person, script, "run").returncode == 0
+    assert run_script(person, script, "run").returncode == 0
     assert hung_up == [False]
 
 
@@ -55,7 +55,7 @@ def test_enforce_stops_what_is_certain_to_be_in_vain_before_it_starts(
     person: Collector, script: Path, server: fakes.FakeServer, verdict: str
 ) -> None:
     server.preflight = {**DUPLICATE, "verdict": verdict}
-    done = ask(person, script, "run", "--enforce")
+    done = run_script(person, script, "run", "--enforce")
     assert (done.returncode, done.stdout) == (3, "")
     assert "not started, since it would be in vain (--enforce)" in done.stderr
     assert outcomes(server) == [{"outcome": "stopped"}]
@@ -71,48 +71,46 @@ def test_enforce_stops_nothing_that_is_less_than_certain(
     person: Collector, script: Path, server: fakes.FakeServer, answer: dict[str, Any]
 ) -> None:
     server.preflight = answer
-    done = ask(person, script, "run", "--enforce")
+    done = run_script(person, script, "run", "--enforce")
     assert (done.returncode, done.stdout) == (0, "trained\n")
 
 
-def test_nothing_is_said_where_there_is_nothing_to_say(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+def test_an_empty_response_prints_nothing(person: Collector, script: Path, server: fakes.FakeServer) -> None:
     silent = {**DUPLICATE, "verdict": "replicate", "level": "silent"}
     for answer in (fakes.NOTHING_LIKE_IT, silent):
         server.preflight = answer
-        done = ask(person, script, "run")
+        done = run_script(person, script, "run")
         assert [line for line in done.stderr.splitlines() if "was not measured" not in line] == []
 
 
-def test_no_check_asks_nobody_and_still_tells_the_fingerprint(
-    person: Collector, script: Path, server: fakes.FakeServer
-) -> None:
+def test_no_check_sends_no_preflight_but_the_fingerprint(person: Collector, script: Path, server: fakes.FakeServer) -> None:
     server.preflight = DUPLICATE
-    done = ask(person, script, "run", "--no-check", "--enforce")
+    done = run_script(person, script, "run", "--no-check", "--enforce")
     assert (done.returncode, done.stdout) == (0, "trained\n")
     assert server.sent("POST", "preflight/") == []
     assert server.sent("PUT", "runs/")[0].body["fingerprint"]["code"]["state"] == "verified"
 
 
-def test_intent_sweep_and_parent_are_told(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+def test_intent_sweep_and_parent_are_sent(person: Collector, script: Path, server: fakes.FakeServer) -> None:
     parent = "44444444-4444-4444-8444-444444444444"
-    ask(person, script, "run", "--intent", "ablation", "--sweep", "grid-1", "--parent", parent)
+    run_script(person, script, "run", "--intent", "ablation", "--sweep", "grid-1", "--parent", parent)
     (put,) = server.sent("PUT", "runs/")
     (asked,) = server.sent("POST", "preflight/")
     assert (put.body["intent"], put.body["sweep"], put.body["parent"]) == ("ablation", "grid-1", parent)
     assert (asked.body["fingerprint"]["intent"], asked.body["fingerprint"]["sweep"]) == ("ablation", "grid-1")
     assert asked.body["parent"] == parent
-    wrong = ask(person, script, "run", "--parent", "mine")
+    wrong = run_script(person, script, "run", "--parent", "mine")
     assert wrong.returncode == 1
     assert "is not the UUID of a run" in wrong.stderr
 
 
-def test_ranks_of_one_job_are_told_as_such(
+def test_ranks_of_one_job_send_its_key(
     person: Collector, script: Path, server: fakes.FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask(person, script, "run")
+    run_script(person, script, "run")
     monkeypatch.setenv("SLURM_JOB_ID", "4711")
     monkeypatch.setenv("SLURM_CLUSTER_NAME", "HPC")
-    ask(person, script, "run")
+    run_script(person, script, "run")
     assert [asked.body["job"] for asked in server.sent("POST", "preflight/")] == ["", "hpc/4711"]
 
 
@@ -130,7 +128,7 @@ def waited(person: Collector, script: Path, *options: str) -> tuple[float, subpr
     best_s = math.inf
     for _ in range(3):
         begun = time.monotonic()
-        done = ask(person, script, "run", *options)
+        done = run_script(person, script, "run", *options)
         assert done.returncode == 0
         before = time.monotonic()
         bare = subprocess.run([sys.executable, "-c", BEGAN], capture_output=True, text=True, check=True)
@@ -216,13 +214,13 @@ def test_exit_codes_pass_through_whatever_was_answered(person: Collector, server
         assert person.call("run", "--", *shell(f"exit {code}")).returncode == code
 
 
-def test_without_a_login_one_line_says_that_nobody_was_asked(tmp_path: Path, server: fakes.FakeServer, script: Path) -> None:
+def test_without_a_login_one_line_reports_the_skipped_check(tmp_path: Path, server: fakes.FakeServer, script: Path) -> None:
     node = Collector(tmp_path)
     node.enrol(server.url)
     node.start()
     try:
         wait_for(lambda: (node.status() or {}).get("enrolled"))
-        done = ask(node, script, "run")
+        done = run_script(node, script, "run")
         line = f"nobody was asked whether this was run before: you are not logged in: labcarbon-collect login {server.url}"
         assert done.stderr.count("nobody was asked") == 1
         assert line in done.stderr
@@ -240,7 +238,7 @@ def test_the_digest_of_large_data_follows_when_it_is_ready(
     data.mkdir()
     with (data / "large").open("wb") as file:
         file.truncate(70_000_000)
-    script.write_text(UNTIL_TOLD)
+    script.write_text(UNTIL_RECEIVED)
     process = person.popen("run", "--", "python3", "train.py", "--data", "cats", cwd=script.parent)
     wait_for(lambda: [request for request in server.sent("PATCH", "runs/") if "fingerprint" in request.body])
     (script.parent / "told").touch()
@@ -253,9 +251,7 @@ def test_the_digest_of_large_data_follows_when_it_is_ready(
     assert patches[0]["data"]["items"][0]["state"] == "verified"
 
 
-def test_a_run_that_ends_first_abandons_the_digest_and_says_nothing(
-    person: Collector, script: Path, server: fakes.FakeServer
-) -> None:
+def test_a_run_that_ends_first_stops_the_hashing_silently(person: Collector, script: Path, server: fakes.FakeServer) -> None:
     data = script.parent / "cats"
     data.mkdir()
     with (data / "large").open("wb") as file:

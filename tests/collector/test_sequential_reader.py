@@ -52,7 +52,7 @@ def _read(path, buffer=MIB, until=None):
         content += bytes(view[:count])
         if until and len(content) >= until:
             break
-    reader.done()
+    reader.finish()
     os.close(descriptor)
     return content
 
@@ -66,7 +66,7 @@ PARTS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 3), st.integers(1,
 
 
 @given(parts=PARTS, more=st.integers(0, 20 * BLOCK), buffer=st.integers(1000, 9 * BLOCK))
-def test_every_byte_is_that_of_a_plain_read(tmp_path_factory, parts, more, buffer):
+def test_bytes_equal_those_of_a_plain_read(tmp_path_factory, parts, more, buffer):
     path = tmp_path_factory.getbasetemp() / "sparse"
     size = max([0, *((at + count) * BLOCK for at, count, _ in parts)]) + more
     _make(path, [(at * BLOCK, bytes([byte]) * count * BLOCK) for at, count, byte in parts], size)
@@ -92,13 +92,13 @@ def test_holes_are_not_read(tmp_path, reads, parts, size, most):
     assert content == path.read_bytes()
 
 
-def test_a_file_without_holes_is_asked_nothing(tmp_path, monkeypatch):
+def test_file_without_holes_is_not_searched(tmp_path, monkeypatch):
     path = _make(tmp_path / "model.pt", [(0, os.urandom(MIB))], MIB)
     monkeypatch.setattr(os, "lseek", lambda *_: pytest.fail("asked for holes"))
     assert _read(path) == path.read_bytes()
 
 
-def test_a_small_file_is_one_read_and_asked_nothing(tmp_path, reads, monkeypatch):
+def test_small_file_is_one_read_without_search(tmp_path, reads, monkeypatch):
     monkeypatch.setattr(sequential_reader, "MIN_BYTES", MIB)
     path = _make(tmp_path / "step.pt", [(0, b"head")], MIB)
     monkeypatch.setattr(sequential_reader, "_Holes", lambda *_: pytest.fail("asked for holes"))
@@ -116,7 +116,7 @@ def test_a_hole_of_what_was_just_written_is_read(tmp_path, reads, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENXIO])
-def test_where_holes_cannot_be_asked_for_all_is_read(tmp_path, reads, monkeypatch, number):
+def test_whole_file_is_read_where_holes_are_not_supported(tmp_path, reads, monkeypatch, number):
     path = _make(tmp_path / "model.pt", [(MIB, b"x")], 4 * MIB)
     ask = os.lseek
 
@@ -130,7 +130,7 @@ def test_where_holes_cannot_be_asked_for_all_is_read(tmp_path, reads, monkeypatc
     assert sum(reads) == 4 * MIB
 
 
-def test_a_disk_that_fails_is_told(tmp_path, monkeypatch):
+def test_disk_error_is_raised(tmp_path, monkeypatch):
     path = _make(tmp_path / "model.pt", [(0, b"x")], 4 * MIB)
     if not _holes(path):
         pytest.skip("this file system keeps no holes")
@@ -143,7 +143,7 @@ def test_a_disk_that_fails_is_told(tmp_path, monkeypatch):
         _read(path)
 
 
-def test_what_grows_meanwhile_is_read_to_its_new_end(tmp_path):
+def test_growing_file_is_read_to_its_new_end(tmp_path):
     path = _make(tmp_path / "model.pt", [], 2 * MIB)
     descriptor = os.open(path, os.O_RDONLY)
     reader, view = SequentialReader(descriptor, os.fstat(descriptor)), memoryview(bytearray(MIB))

@@ -21,8 +21,8 @@ from apps.core.clock import now_us
 from apps.runs.models import Fingerprint, Metric, Run
 from tests.alone import answer_one_at_a_time
 from tests.builders import SmallLab, small_lab
-from tests.collector.asking import UNTIL_TOLD
-from tests.collector.processes import Collector, wait_for
+from tests.collector.collector_process import Collector, wait_for
+from tests.collector.preflight_responses import UNTIL_RECEIVED
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SCRIPT = """\
@@ -58,7 +58,7 @@ class Person:
             command, *options, "--", "python3", "train.py", "--data", str(self.data), *words, cwd=self.work
         )
 
-    def told(self, *words: str, **said: Any) -> str:
+    def warnings_before_start(self, *words: str, **said: Any) -> str:
         """What is said before the script begins; the script runs."""
         done = self.run(*words, **said)
         assert (done.returncode, done.stdout[:7]) == (0, "trained"), done.stderr
@@ -92,11 +92,11 @@ def people(answering: threading.Lock, live_server: Any, tmp_path: Path) -> tuple
 WORDS = ("--lr", "0.1", "--seed", "1", "--out", "runs/1")
 
 
-def test_the_second_is_told_who_did_it_and_stops_if_that_is_asked(people: tuple[Person, Person]) -> None:
+def test_the_second_run_names_the_first_and_is_blocked_with_enforce(people: tuple[Person, Person]) -> None:
     ana, ben = people
-    assert ana.told(*WORDS) == ""
+    assert ana.warnings_before_start(*WORDS) == ""
     assert Fingerprint.objects.get().data
-    said = ben.told("--seed=1", "--lr=1e-1", "--out", "elsewhere")
+    said = ben.warnings_before_start("--seed=1", "--lr=1e-1", "--out", "elsewhere")
     assert "ana" in said
     assert "not certain" not in said
     assert "/runs/" in said
@@ -105,7 +105,7 @@ def test_the_second_is_told_who_did_it_and_stops_if_that_is_asked(people: tuple[
     assert Run.objects.count() == 2
 
 
-def test_large_data_is_possible_at_first_and_certain_once_it_is_hashed(
+def test_large_data_is_a_possible_duplicate_until_it_is_hashed(
     people: tuple[Person, Person], answering: threading.Lock
 ) -> None:
     ana, ben = people
@@ -118,10 +118,10 @@ def test_large_data_is_possible_at_first_and_certain_once_it_is_hashed(
         file.truncate(70_000_000)
     for path in ana.data.iterdir():
         shutil.copy2(path, ben.data / path.name)  # as rsync -t does
-    (ana.work / "train.py").write_text(UNTIL_TOLD + SCRIPT)
+    (ana.work / "train.py").write_text(UNTIL_RECEIVED + SCRIPT)
     shutil.copy(ana.work / "train.py", ben.work / "train.py")
     with ThreadPoolExecutor() as beside:
-        running = beside.submit(ana.told, *WORDS)
+        running = beside.submit(ana.warnings_before_start, *WORDS)
         wait_for(is_hashed, seconds=60)
         (ana.work / "told").touch()
         running.result()
@@ -136,7 +136,7 @@ def test_large_data_is_possible_at_first_and_certain_once_it_is_hashed(
 @pytest.mark.parametrize("changed", ["byte", "seed", "line", "parameter"])
 def test_one_byte_seed_line_or_parameter_is_other_work(people: tuple[Person, Person], changed: str) -> None:
     ana, ben = people
-    ana.told(*WORDS)
+    ana.warnings_before_start(*WORDS)
     words = list(WORDS)
     if changed == "byte":
         (ben.data / "1.png").write_bytes(b"cat X")
@@ -147,15 +147,15 @@ def test_one_byte_seed_line_or_parameter_is_other_work(people: tuple[Person, Per
         path.write_text(path.read_text().replace("given.lr)", "given.lr * 2)"))
     else:
         words[1] = "0.2"
-    assert ben.told(*words) == ""
+    assert ben.warnings_before_start(*words) == ""
 
 
 def test_three_seeds_and_a_sweep_are_silent(people: tuple[Person, Person]) -> None:
     ana, _ = people
     for seed in "123":
-        assert ana.told("--lr", "0.1", "--seed", seed) == ""
+        assert ana.warnings_before_start("--lr", "0.1", "--seed", seed) == ""
     for lr in ("0.2", "0.3", "0.4", "0.5"):
-        assert ana.told("--lr", lr, "--seed", "1", options=("--sweep", "grid")) == ""
+        assert ana.warnings_before_start("--lr", lr, "--seed", "1", options=("--sweep", "grid")) == ""
 
 
 def test_a_tracked_script_and_its_metrics_reach_the_server(people: tuple[Person, Person]) -> None:

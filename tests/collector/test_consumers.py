@@ -43,7 +43,7 @@ def ticks(who, key):
     return who.cpu_time_us_by_consumer().get(key, 0) // tick_us()
 
 
-def test_a_name_may_hold_brackets_and_spaces():
+def test_process_name_may_contain_brackets_and_spaces():
     line = b"42 (a) (b c) S 7 8 9 0 -1 64 1 2 3 4 50 5 60 6 20 0 1 0 777 1 2\n"
     stat = parse_stat(line)
     assert (stat.pid, stat.comm, stat.ppid, stat.group, stat.session) == (42, "a) (b c", 7, 8, 9)
@@ -60,16 +60,16 @@ def test_an_ordinary_process_is_its_user_and_command(tree, who):
     assert who.consumer_of(52) == "proc:4000000/python3"
 
 
-def test_a_process_started_after_the_last_look_is_known_at_once(tree, who):
+def test_process_started_after_the_snapshot_is_resolved(tree, who):
     tree.put(60, uid=0, comm="late")
     assert who.consumer_of(60) == "proc:root/late"
 
 
-def test_what_is_gone_or_hidden_is_unknown(who):
+def test_ended_or_hidden_process_is_unknown(who):
     assert who.consumer_of(4711) == "unknown"
 
 
-def test_a_run_beats_a_job(tree, who):
+def test_run_takes_precedence_over_job(tree, who):
     tree.put(50, cgroup=JOB)
     who.snapshot()
     assert who.consumer_of(50) == "job:hpc/17"
@@ -102,7 +102,7 @@ def test_descendants_from_before_the_registration_belong_to_it(tree, who):
     assert who.consumer_of(52) == f"run:{RUN}"
 
 
-def test_a_run_inside_a_run_keeps_its_own(tree, who):
+def test_nested_run_has_its_own_processes(tree, who):
     tree.put(50)
     who.register(RUN, 50, 1000)
     tree.put(51, ppid=50)
@@ -114,7 +114,7 @@ def test_a_run_inside_a_run_keeps_its_own(tree, who):
 
 
 @pytest.mark.parametrize("shared", ["group", "session", "cgroup"])
-def test_an_orphan_whose_parent_was_never_seen_is_known_by_its_company(tree, who, shared):
+def test_orphan_is_assigned_by_its_group(tree, who, shared):
     sign = {"group": 50, "session": 50, "cgroup": "0::/system.slice/run-u7.scope"}[shared]
     tree.put(50, **{shared: sign})
     who.register(RUN, 50, 1000)
@@ -126,7 +126,7 @@ def test_an_orphan_whose_parent_was_never_seen_is_known_by_its_company(tree, who
     assert who.consumer_of(71) == "proc:1001/python3", "another user's process is never adopted"
 
 
-def test_company_shared_with_others_proves_nothing(tree, who):
+def test_shared_group_assigns_nothing(tree, who):
     tree.put(40, comm="bash", session=40)
     tree.put(50, ppid=40, session=40)
     who.snapshot()
@@ -146,7 +146,7 @@ def test_only_ones_own_process_can_be_registered(tree, who):
     assert not who.consumer_of(50).startswith("run:")
 
 
-def test_a_pid_used_again_is_another_process(tree, who):
+def test_reused_pid_is_another_process(tree, who):
     tree.put(50, start=500)
     who.register(RUN, 50, 1000)
     who.snapshot()
@@ -155,7 +155,7 @@ def test_a_pid_used_again_is_another_process(tree, who):
     assert not who.consumer_of(50).startswith("run:")
 
 
-def test_a_program_that_changes_user_and_name_is_looked_at_again(tree, who):
+def test_process_that_changes_user_and_name_is_inspected_again(tree, who):
     tree.put(50, comm="sshd", uid=0)
     for _ in range(5):
         who.snapshot()
@@ -164,7 +164,7 @@ def test_a_program_that_changes_user_and_name_is_looked_at_again(tree, who):
     assert who.consumer_of(50) == "proc:4000000/train"
 
 
-def test_time_is_counted_from_the_first_look_and_survives_the_process(tree):
+def test_time_counts_from_the_first_snapshot_and_outlasts_the_process(tree):
     tree.put(50, cpu=1000, uid=0, comm="a")
     who = ConsumerResolver(str(tree.root), now_ticks=lambda: 0)
     who.snapshot()
@@ -178,7 +178,7 @@ def test_time_is_counted_from_the_first_look_and_survives_the_process(tree):
     assert ticks(who, "proc:root/a") == 340
 
 
-def test_time_of_processes_never_seen_comes_by_who_waited_for_them(tree, who):
+def test_time_of_unobserved_processes_is_counted_at_their_parent(tree, who):
     tree.put(50, uid=0, comm="make")
     who.snapshot()
     tree.put(50, children=250)
@@ -186,7 +186,7 @@ def test_time_of_processes_never_seen_comes_by_who_waited_for_them(tree, who):
     assert ticks(who, "proc:root/make") == 250
 
 
-def test_time_of_a_seen_child_is_not_counted_again_by_its_parent(tree, who):
+def test_time_of_observed_child_is_not_counted_again_at_its_parent(tree, who):
     tree.put(50, uid=0, comm="make")
     tree.put(51, uid=0, ppid=50, comm="cc", cpu=100)
     who.snapshot()
@@ -196,7 +196,7 @@ def test_time_of_a_seen_child_is_not_counted_again_by_its_parent(tree, who):
     assert (ticks(who, "proc:root/cc"), ticks(who, "proc:root/make")) == (130, 0), "the rest is the child's too"
 
 
-def test_a_child_that_vanished_a_look_before_its_parent_grew(tree, who):
+def test_child_that_ended_one_snapshot_before_its_parent_grew(tree, who):
     tree.put(50, uid=0, comm="make")
     tree.put(51, uid=0, ppid=50, comm="cc", cpu=100)
     who.snapshot()
@@ -208,7 +208,7 @@ def test_a_child_that_vanished_a_look_before_its_parent_grew(tree, who):
 
 
 @pytest.mark.parametrize("looks_between", [0, 1])
-def test_all_the_time_of_a_child_that_was_seen_before_it_worked_is_its_own(tree, who, looks_between):
+def test_time_of_child_observed_before_its_work_is_its_own(tree, who, looks_between):
     """A short run: known from its registration on, and over, but not told so, when the collector looks again."""
     tree.put(40, uid=1000, comm="labcarbon-colle")
     tree.put(50, ppid=40, cpu=0)
@@ -247,7 +247,7 @@ def test_an_orphan_reaped_by_init_does_not_make_init_busy(tree, who):
     assert ticks(who, "proc:root/init") == 0
 
 
-def test_a_process_that_comes_into_sight_late_brings_no_past(tree):
+def test_process_that_becomes_visible_late_adds_no_past_time(tree):
     who = ConsumerResolver(str(tree.root), now_ticks=lambda: 100_000)
     who.snapshot()
     tree.put(50, uid=0, comm="old", start=500, cpu=70_000)
@@ -255,7 +255,7 @@ def test_a_process_that_comes_into_sight_late_brings_no_past(tree):
     assert ticks(who, "proc:root/old") == 0
 
 
-def test_the_end_of_a_run_brings_what_was_too_short_to_be_seen(tree, who):
+def test_end_of_run_adds_time_of_short_processes(tree, who):
     tree.put(40, uid=1000, comm="labcarbon-colle")
     tree.put(50, ppid=40, cpu=0)
     who.snapshot()
@@ -271,7 +271,7 @@ def test_the_end_of_a_run_brings_what_was_too_short_to_be_seen(tree, who):
     assert ticks(who, "proc:1000/labcarbon-colle") == 0
 
 
-def test_end_with_less_than_was_seen_takes_nothing_away(tree, who):
+def test_end_with_less_time_removes_nothing(tree, who):
     tree.put(50)
     who.register(RUN, 50, 1000)
     tree.put(50, cpu=30)
@@ -280,8 +280,8 @@ def test_end_with_less_than_was_seen_takes_nothing_away(tree, who):
     assert ticks(who, f"run:{RUN}") == 30
 
 
-def test_a_consumer_long_gone_is_forgotten_and_others_are_not(tree, who, monkeypatch):
-    monkeypatch.setattr("labcarbon_collect.processes.consumers._FORGET_EVERY", 10)
+def test_absent_consumer_is_forgotten_and_others_are_not(tree, who, monkeypatch):
+    monkeypatch.setattr("labcarbon_collect.processes.consumers._FORGET_INTERVAL", 10)
     tree.put(50, uid=0, comm="stays")
     tree.put(60, uid=0, comm="goes")
     who.snapshot()
@@ -345,10 +345,10 @@ def test_time_never_falls_and_nothing_is_counted_twice(tmp_path_factory, steps):
     assert sum(before.values()) == worked * tick_us(), "every process was seen, so nothing is missing either"
 
 
-def test_prepaid_time_is_used_up_once():
+def test_prepaid_time_is_deducted_one_time():
     tally = CpuAccount()
     tally.add("run:a", 10)
-    tally.at_least("run:a", 25)
+    tally.raise_to("run:a", 25)
     tally.add("run:a", 10)
     tally.add("run:a", 10)
     assert tally.ticks == {"run:a": 30}

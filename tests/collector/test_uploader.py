@@ -63,16 +63,16 @@ def pusher(spool: Spool, url: str, **options: Any) -> Uploader:
 
 
 def push_all(made: Uploader) -> UploadState:
-    state = made.push()
+    state = made.upload_batch()
     for _ in range(50):
         if not state.more and state.ok:
             break
-        state = made.push()
+        state = made.upload_batch()
     return state
 
 
-def test_everything_arrives_once_and_leaves_the_spool(server: FakeServer, spool: Spool) -> None:
-    state = pusher(spool, server.url).push()
+def test_all_windows_arrive_one_time_and_leave_the_spool(server: FakeServer, spool: Spool) -> None:
+    state = pusher(spool, server.url).upload_batch()
     assert (state.ok, state.windows, state.more) == (True, COUNT, False)
     assert (spool.depth().rows, server.stored_mj) == (0, COUNT * 600)
     assert server.requests[0].token == "lc_node_secret"
@@ -86,11 +86,9 @@ def test_everything_arrives_once_and_leaves_the_spool(server: FakeServer, spool:
         ("new", COUNT, 0),
     ],
 )  # fmt: skip
-def test_each_answer_does_what_the_contract_says(
-    server: FakeServer, spool: Spool, result: str, kept: int, dead: int
-) -> None:
+def test_each_result_follows_the_contract(server: FakeServer, spool: Spool, result: str, kept: int, dead: int) -> None:
     server.answer = lambda row, energy: [result, "because"]
-    state = pusher(spool, server.url).push()
+    state = pusher(spool, server.url).upload_batch()
     assert (spool.depth().rows, spool.depth().dead) == (kept, dead)
     assert state.ok
     assert not state.more
@@ -98,47 +96,47 @@ def test_each_answer_does_what_the_contract_says(
         assert state.wait_s >= 1
 
 
-def test_one_poison_window_does_not_hold_up_the_others(server: FakeServer, spool: Spool) -> None:
+def test_rejected_window_does_not_block_others(server: FakeServer, spool: Spool) -> None:
     server.answer = lambda row, energy: ["rejected", "energy_mj below zero"] if row == 7 else ["accepted"]
-    state = pusher(spool, server.url).push()
+    state = pusher(spool, server.url).upload_batch()
     assert (state.windows, spool.depth().rows, spool.depth().dead) == (COUNT, 0, 1)
     assert spool.result_totals() == {"accepted": (COUNT - 1, (COUNT - 1) * 600), "rejected": (1, 600)}
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 426, 429, 500, 502, 503])
-def test_a_whole_batch_refused_keeps_everything(server: FakeServer, spool: Spool, status: int) -> None:
+def test_rejected_batch_stays_in_the_spool(server: FakeServer, spool: Spool, status: int) -> None:
     server.faults = [fakes.says(status, "not now")]
-    state = pusher(spool, server.url).push()
+    state = pusher(spool, server.url).upload_batch()
     assert not state.ok
     assert "not now" in state.error
     assert spool.depth().rows == COUNT
     assert state.wait_s >= 1
 
 
-def test_messages_say_what_mends_it(server: FakeServer, spool: Spool) -> None:
+def test_error_messages_of_the_server_name_the_fix(server: FakeServer, spool: Spool) -> None:
     said = {}
     for status in (302, 401, 426):
         server.faults = [fakes.says(status, Location="https://elsewhere.example")]
-        said[status] = pusher(spool, server.url).push().error
+        said[status] = pusher(spool, server.url).upload_batch().error
     assert f"labcarbon-collect enrol {server.url}" in said[401]
     assert "pip install --upgrade labcarbon-collect" in said[426]
     assert "LABCARBON_URL" in said[302]
 
 
-def test_a_redirect_is_not_followed_and_the_token_goes_nowhere(server: FakeServer, spool: Spool) -> None:
+def test_redirect_is_not_followed_and_sends_no_token(server: FakeServer, spool: Spool) -> None:
     with fakes.running() as other:
         server.faults = [fakes.says(307, Location=f"{other.url}/api/v1/ingest/")]
-        assert not pusher(spool, server.url).push().ok
+        assert not pusher(spool, server.url).upload_batch().ok
         assert other.requests == []
     assert spool.depth().rows == COUNT
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_retry_after_is_kept_as_seconds_and_as_a_date(server: FakeServer, spool: Spool, status: int) -> None:
+def test_retry_after_is_obeyed_as_seconds_and_as_date(server: FakeServer, spool: Spool, status: int) -> None:
     server.faults = [fakes.says(status, Retry_After="120")]
-    assert pusher(spool, server.url).push().wait_s == 120
+    assert pusher(spool, server.url).upload_batch().wait_s == 120
     server.faults = [fakes.says(status, Retry_After=formatdate(time.time() + 90, usegmt=True))]
-    assert 60 < pusher(spool, server.url).push().wait_s <= 90
+    assert 60 < pusher(spool, server.url).upload_batch().wait_s <= 90
 
 
 def test_retry_after_is_at_most_an_hour_and_nonsense_is_ignored() -> None:
@@ -159,34 +157,34 @@ def test_full_jitter_spreads_and_is_bounded() -> None:
 def test_a_cut_connection_loses_nothing_and_counts_nothing_twice(server: FakeServer, spool: Spool, fault: Any) -> None:
     server.faults = [fault, fault]
     made = pusher(spool, server.url)
-    assert not made.push().ok
+    assert not made.upload_batch().ok
     assert spool.depth().rows == COUNT
     server.faults = []
     assert push_all(made).ok
     assert (spool.depth().rows, server.stored_mj) == (0, COUNT * 600)
 
 
-def test_a_kept_connection_that_went_stale_is_opened_again(server: FakeServer, spool: Spool) -> None:
+def test_stale_connection_is_reopened(server: FakeServer, spool: Spool) -> None:
     made = pusher(spool, server.url)
-    assert made.push().ok
+    assert made.upload_batch().ok
     spool.append(boot=BOOT, windows=[minute(COUNT)])
     server.faults = [fakes.hangs_up]
-    assert made.push().ok
+    assert made.upload_batch().ok
     assert server.stored_mj == (COUNT + 1) * 600
 
 
-def test_a_reply_that_trickles_is_given_up(server: FakeServer, spool: Spool) -> None:
+def test_slow_response_times_out(server: FakeServer, spool: Spool) -> None:
     server.faults = [fakes.trickles]
     begun_s = time.monotonic()
-    state = pusher(spool, server.url, deadline_s=0.4).push()
+    state = pusher(spool, server.url, deadline_s=0.4).upload_batch()
     assert time.monotonic() - begun_s < 15
     assert not state.ok
     assert spool.depth().rows == COUNT
 
 
-def test_a_giant_reply_is_not_read(server: FakeServer, spool: Spool) -> None:
+def test_oversized_response_is_not_read(server: FakeServer, spool: Spool) -> None:
     server.faults = [fakes.answers(200, b" " * (MAX_RESPONSE_BYTES + 4096))]
-    state = pusher(spool, server.url).push()
+    state = pusher(spool, server.url).upload_batch()
     assert not state.ok
     assert "larger" in state.error
 
@@ -204,9 +202,9 @@ def test_a_giant_reply_is_not_read(server: FakeServer, spool: Spool) -> None:
         {"results": None},
     ],
 )
-def test_a_reply_that_is_none_keeps_everything(server: FakeServer, spool: Spool, reply: Any) -> None:
+def test_invalid_response_keeps_all_windows(server: FakeServer, spool: Spool, reply: Any) -> None:
     server.faults = [fakes.answers(200, reply)]
-    assert not pusher(spool, server.url).push().ok
+    assert not pusher(spool, server.url).upload_batch().ok
     assert spool.depth().rows == COUNT
 
 
@@ -214,13 +212,13 @@ def test_a_batch_the_server_cannot_read_is_halved_until_the_good_part_passes(ser
     server.faults = [fakes.says(400)] * 3
     made = pusher(spool, server.url)
     for _ in range(3):
-        assert not made.push().ok
+        assert not made.upload_batch().ok
     assert push_all(made).ok
     assert [len(request.body["windows"]["seq"]) for request in server.requests][:3] == [12, 12, 12]
     assert server.stored_mj == COUNT * 600
 
 
-def test_a_window_no_batch_passes_with_does_not_hold_up_the_others_for_ever(server: FakeServer, spool: Spool) -> None:
+def test_unacceptable_window_does_not_block_others_for_ever(server: FakeServer, spool: Spool) -> None:
     def refuses_poison(handler: Any) -> None:
         poison = 0 in handler.body["windows"]["seq"]
         (fakes.says(400, "unreadable") if poison else fakes.answers(200, server.ingest(handler.body)))(handler)
@@ -228,19 +226,19 @@ def test_a_window_no_batch_passes_with_does_not_hold_up_the_others_for_ever(serv
     server.faults = [refuses_poison] * 200
     made = pusher(spool, server.url)
     for _ in range(100):
-        made.push()
+        made.upload_batch()
     assert [window.seq for window in spool.windows()] == [0]
     assert server.stored_mj == (COUNT - 1) * 600
 
 
-def test_nothing_sent_means_free_to_merge(spool: Spool) -> None:
-    state = pusher(spool, "http://127.0.0.1:1").push()
+def test_unsent_windows_can_be_merged(spool: Spool) -> None:
+    state = pusher(spool, "http://127.0.0.1:1").upload_batch()
     assert not state.ok
     assert "is the server running" in state.error
     assert spool.merge(bucket_us=10 * MINUTE, before_us=T0 + 10 * MINUTE) == 9
 
 
-def test_a_backlog_goes_in_batches_of_five_hundred(server: FakeServer, tmp_path: Path) -> None:
+def test_backlog_is_sent_in_batches_of_five_hundred(server: FakeServer, tmp_path: Path) -> None:
     home = tmp_path / "big"
     home.mkdir()
     spool = Spool(home)
@@ -256,7 +254,7 @@ def test_a_backlog_goes_in_batches_of_five_hundred(server: FakeServer, tmp_path:
     ["http://labcarbon.example.org", "ftp://127.0.0.1", "labcarbon.example.org", "http://user@127.0.0.1", "https://a.example?x=1",
      "http://127.0.0.1.evil.example", "http://0177.0.0.1"],
 )  # fmt: skip
-def test_the_token_never_goes_over_http_to_another_machine(url: str) -> None:
+def test_token_is_never_sent_over_http_to_another_machine(url: str) -> None:
     with pytest.raises(InvalidUrlError):
         Transport(url, "lc_node_secret")
 
@@ -268,7 +266,7 @@ def test_loopback_and_https_are_fine(url: str) -> None:
     Transport(url, "lc_node_secret")
 
 
-def test_config_is_fetched_and_kept(server: FakeServer, spool: Spool) -> None:
+def test_config_is_fetched_and_stored(server: FakeServer, spool: Spool) -> None:
     server.config = {"server_time": T0, "factor": None}
     transport = connect(server.url)
     assert fetch_config(spool, transport) is None
@@ -277,7 +275,7 @@ def test_config_is_fetched_and_kept(server: FakeServer, spool: Spool) -> None:
     assert "later" in (fetch_config(spool, transport) or "")
 
 
-def test_messages_of_runs_are_forwarded_in_order_and_a_refused_one_does_not_block(server: FakeServer, spool: Spool) -> None:
+def test_run_messages_are_forwarded_in_order_and_a_rejected_one_does_not_block(server: FakeServer, spool: Spool) -> None:
     for run in ("a", "b"):
         spool.runs.add_message(run, "PUT", {"project": "nosuch"})
         spool.runs.add_message(run, "PATCH", {"state": "finished"})
@@ -302,9 +300,7 @@ def test_codes_are_not_sent_twice(server: FakeServer) -> None:
     assert len(server.sent("POST", "enrol/")) == 1
 
 
-def test_an_interpreter_that_ends_and_starts_no_thread_is_no_traceback(
-    server: fakes.FakeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interpreter_shutdown_prints_no_traceback(server: fakes.FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Since Python 3.12 a thread that still sends when the script is over cannot start the alarm of its deadline."""
 
     def none(self: threading.Thread) -> None:

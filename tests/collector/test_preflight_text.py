@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from labcarbon_collect.api.preflight import LEVELS, VERDICTS, parse_response
 from labcarbon_collect.runs.preflight_text import WIDTH, lines
 
-from tests.collector.asking import DUPLICATE, MATCH
+from tests.collector.preflight_responses import DUPLICATE, MATCH
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=200),
@@ -43,7 +43,7 @@ def test_an_address_alone_is_longer_than_the_width() -> None:
     assert [line.strip() for line in found if len(line) > WIDTH] == [long]
 
 
-def test_differences_failures_and_what_is_not_certain_are_said() -> None:
+def test_differences_failures_and_uncertain_parts_are_printed() -> None:
     differs = [
         {"part": "params", "name": "lr", "here": 0.1, "there": 0.2},
         {"part": "code", "name": None, "here": None, "there": None},
@@ -90,7 +90,7 @@ OFFER = {
 NONE = {"verdict": "none", "level": "silent", "message": "", "matches": [], "estimate": None}
 
 
-def test_what_may_be_adapted_is_told_with_what_it_spares() -> None:
+def test_fine_tuning_candidates_are_printed_with_their_savings() -> None:
     assert text(**NONE, reuse=[OFFER]).splitlines() == [
         "labcarbon: nothing like this was run before, but you may adapt what is there instead of training",
         "  anew:",
@@ -122,7 +122,7 @@ def saves(**changes: Any) -> str:
     return found[found.index("made by ada ") + 12 : found.index(" http://server")]
 
 
-def test_what_adapting_saves_is_told_in_two_lines() -> None:
+def test_savings_of_fine_tuning_take_two_lines() -> None:
     assert text(**NONE, reuse=[ADAPTED]).splitlines()[4:7] == [
         "    saves about 4.11 of the 4.20 kWh that making it took, 1.50 kg CO2e (4.00 to 4.14; 3 runs here",
         "    began from it: a new head on a frozen body 60.00 Wh, fine-tuned 200 Wh)",
@@ -130,7 +130,7 @@ def test_what_adapting_saves_is_told_in_two_lines() -> None:
     ]
 
 
-def test_what_is_not_known_of_adapting_is_not_said() -> None:
+def test_unknown_fine_tuning_figures_are_left_out() -> None:
     no_carbon = {**ADAPTED["saved"], "emission_ug": None}  # type: ignore[dict-item]
     assert "CO2e" not in saves(saved=no_carbon)
     assert saves(adapting=None, saved=None, ways=[]) == (
@@ -151,7 +151,7 @@ def test_what_is_not_known_of_adapting_is_not_said() -> None:
     assert saves(adapting=alike, ways=[]).endswith("1 run here adapted a model of the same architecture)")
 
 
-def test_adapting_that_took_more_than_making_saves_nothing() -> None:
+def test_fine_tuning_that_costs_more_than_training_saves_nothing() -> None:
     nothing = {"energy_mj": 0, "low_mj": 0, "high_mj": 0, "emission_ug": 0}
     assert saves(energy_mj=50 * WH, saved=nothing, ways=[]) == (
         "saves nothing: adapting took 90.00 Wh (60.00 to 200), making it 50.00 Wh (3 runs here began from it)"
@@ -161,7 +161,7 @@ def test_adapting_that_took_more_than_making_saves_nothing() -> None:
     )
 
 
-def test_an_older_server_and_one_that_tells_nonsense_are_borne() -> None:
+def test_an_older_server_and_invalid_figures_are_tolerated() -> None:
     at_most = "saves at most 4.20 kWh, less what adapting it takes"
     older = {key: value for key, value in ADAPTED.items() if key in OFFER}
     assert at_most in text(**NONE, reuse=[older])

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 import pytest
-from labcarbon_collect.commands.top import columns, fitted, lines, page
-from labcarbon_collect.monitor.live import MAX_ROWS, MORE, LivePower, is_own_consumer
+from labcarbon_collect.commands.top import clip_lines, display_width, fit_line, format_lines
+from labcarbon_collect.monitor.live import MAX_ROWS, MORE_ROW, LivePower, is_own_consumer
 
 from tests.collector.readings import GPU, reading
 
@@ -31,14 +31,14 @@ def mine(consumer: str, *, uid: int = 1000, name: str = "ana", uids: frozenset[i
         ("container:x", {"uids": frozenset({-1, 1000})}, False), ("proc:ben/x", {"uid": 0}, False),
     ],
 )  # fmt: skip
-def test_whose_a_consumer_is(consumer: str, options: dict[str, Any], expected: bool) -> None:
+def test_owner_of_a_consumer(consumer: str, options: dict[str, Any], expected: bool) -> None:
     assert mine(consumer, **options) is expected
 
 
 def watched(*counters: int, step_s: float = 1.0) -> LivePower:
     live = LivePower()
     for at, counter_mj in enumerate(counters):
-        live.read(reading(at * step_s, counter_mj))
+        live.add_reading(reading(at * step_s, counter_mj))
     return live
 
 
@@ -48,9 +48,9 @@ def test_power_is_what_the_counter_grew_by() -> None:
     assert watched(0, 300_000, 300_000).power_mw(GPU) == 0, "nought is not unknown"
     assert watched(0, 300_000, step_s=100).power_mw(GPU) is None, "an average over minutes is not now"
     live = watched(0, 300_000)
-    live.read(reading(1.001, 300_000))
+    live.add_reading(reading(1.001, 300_000))
     assert live.power_mw(GPU) == 300_000, "a poll in between says nothing"
-    live.read(reading(2, 0, epoch="another"))
+    live.add_reading(reading(2, 0, epoch="another"))
     assert live.power_mw(GPU) is None
 
 
@@ -60,8 +60,8 @@ def test_others_are_added_up_by_kind_and_never_named() -> None:
         f"run:{RUN}": 10, f"run:{OTHER}": 20, "proc:ana/python3": 1, "proc:ben/secret": 2, "proc:eve/other": 3,
         "job:hpc/7": 4, "pod:c/vision/ben": 5, "container:ben/1": 6, "idle": 7, "unknown": 8,
     }  # fmt: skip
-    live.shared(GPU, shares)
-    rows = {row["who"]: row for row in live.rows(GPU, shares, mine=mine)}
+    live.set_weights(GPU, shares)
+    rows = {row["who"]: row for row in live.rows(GPU, shares, is_own=mine)}
     assert set(rows) == {
         f"run:{RUN}", "proc:ana/python3", "others' runs", "others' processes", "jobs", "pods", "containers", "idle",
         "unknown",
@@ -74,20 +74,20 @@ def test_others_are_added_up_by_kind_and_never_named() -> None:
     assert not re.search(f"ben|eve|secret|vision|{OTHER}", told)
 
 
-def test_root_is_told_everything_and_what_of_it_is_roots() -> None:
+def test_root_gets_all_rows_with_its_own_marked() -> None:
     live = watched(0, 100_000)
     shares = {f"run:{OTHER}": 1, "proc:root/sshd": 2, "idle": 3}
-    live.shared(GPU, shares)
-    rows = live.rows(GPU, shares, mine=lambda key: mine(key, uid=0, name="root"), everything=True)
+    live.set_weights(GPU, shares)
+    rows = live.rows(GPU, shares, is_own=lambda key: mine(key, uid=0, name="root"), show_all=True)
     assert {row["who"]: row["yours"] for row in rows} == {f"run:{OTHER}": False, "proc:root/sshd": True, "idle": False}
 
 
-def test_many_rows_are_cut_and_no_energy_with_them() -> None:
+def test_surplus_rows_are_summed_into_one() -> None:
     live = watched(0, 100_000)
     shares = {f"proc:ana/p{n}": n + 1 for n in range(100)}
-    rows = live.rows(GPU, shares, mine=mine)
+    rows = live.rows(GPU, shares, is_own=mine)
     assert len(rows) == MAX_ROWS + 1
-    assert rows[-1]["who"] == MORE
+    assert rows[-1]["who"] == MORE_ROW
     assert sum(row["energy_mj"] for row in rows) == sum(shares.values())
 
 
@@ -115,21 +115,21 @@ ANSWER: dict[str, Any] = {
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 def test_no_line_is_wider_than_the_terminal_and_no_escape_comes_from_a_name(width: int) -> None:
-    text = list(lines(ANSWER, width=width, now_us=0))
-    assert max(columns(line) for line in text) <= width
+    text = list(format_lines(ANSWER, width=width, now_us=0))
+    assert max(display_width(line) for line in text) <= width
     assert not any("\x1b" in line or "\u202e" in line for line in text)
 
 
-def test_the_picture_tells_unknown_from_nought() -> None:
-    text = "\n".join(lines(ANSWER, width=100, now_us=0))
+def test_unknown_is_displayed_differently_from_zero() -> None:
+    text = "\n".join(format_lines(ANSWER, width=100, now_us=0))
     assert "300 W now  1.00 Wh since 00:00:00  use 100 %  memory 81000 MiB  nvml_counter" in text
     assert "– W now  – Wh  use –  memory –  cpu_model" in text
     assert f"*    300 W    0.833 Wh  run:{RUN}" in text
     assert "     0.0 W    0.167 Wh  others' runs" in text
-    assert "labcarbon-collect doctor" in "\n".join(lines({**ANSWER, "devices": []}, width=80, now_us=0))
+    assert "labcarbon-collect doctor" in "\n".join(format_lines({**ANSWER, "devices": []}, width=80, now_us=0))
 
 
 def test_lines_that_do_not_fit_are_counted() -> None:
-    assert page(["a", "b", "c"], 3) == ["a", "b", "c"]
-    assert page(["a", "b", "c"], 2) == ["a", "… 2 more lines: labcarbon-collect top --once"]
-    assert fitted("計算機", 3) == "計…"
+    assert clip_lines(["a", "b", "c"], 3) == ["a", "b", "c"]
+    assert clip_lines(["a", "b", "c"], 2) == ["a", "… 2 more lines: labcarbon-collect top --once"]
+    assert fit_line("計算機", 3) == "計…"
