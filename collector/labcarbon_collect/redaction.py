@@ -95,7 +95,7 @@ def mask_arguments(arguments: Sequence[str]) -> List[str]:
         else:
             masked.append(mask_argument(argument))
         is_next_secret = not is_secret and (
-            bool(option and not option.group("joined")) or _takes_secret(argument, is_client)
+            bool(option and not option.group("joined")) or _expects_secret(argument, is_client)
         )
         is_client = argument.rpartition("/")[2] in _CLIENT_PROGRAMS or (is_client and not argument.endswith((";", "|", "&")))
     return masked
@@ -112,7 +112,7 @@ def mask_argument(argument: str) -> str:
     return mask_text(" ".join(mask_arguments(words)))  # a script given as one argument: sh -c "…"
 
 
-def _takes_secret(argument: str, is_client: bool) -> bool:
+def _expects_secret(argument: str, is_client: bool) -> bool:
     """Whether the next argument is the value of this option and a secret."""
     if not argument.startswith("-") or "=" in argument:
         return False

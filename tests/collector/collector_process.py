@@ -17,8 +17,8 @@ from typing import Any
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 
 # For what does not try how long work waits: a busy machine may stop us for longer than people are to wait.
-PATIENT = {"LABCARBON_PATIENCE_S": "30"}
-AS_PEOPLE = {"LABCARBON_PATIENCE_S": ""}
+LONG_TIMEOUT = {"LABCARBON_PATIENCE_S": "30"}
+DEFAULT_TIMEOUT = {"LABCARBON_PATIENCE_S": ""}
 COMMAND = [sys.executable, "-m", "labcarbon_collect"]
 
 
@@ -26,9 +26,9 @@ def wait_for(condition: Callable[[], Any], *, seconds: float = 20) -> Any:
     """Wait until ``condition`` is true, and return it."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
+        value = condition()
+        if value:
+            return value
         time.sleep(0.02)
     raise AssertionError(f"not within {seconds} s: {condition}")
 
@@ -52,11 +52,11 @@ class Collector:
 
     @property
     def environ(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
         return {
-            **kept, "HOME": str(self.root / "home"), "XDG_CONFIG_HOME": str(self.root / "home" / ".config"),
+            **inherited, "HOME": str(self.root / "home"), "XDG_CONFIG_HOME": str(self.root / "home" / ".config"),
             "LABCARBON_DATA": str(self.root / "data"), "LABCARBON_SOCKET": str(self.socket),
-            "LABCARBON_SOURCES": "cpu_model", "LABCARBON_NODE_ID": self.node_id, **PATIENT, **self.settings,
+            "LABCARBON_SOURCES": "cpu_model", "LABCARBON_NODE_ID": self.node_id, **LONG_TIMEOUT, **self.settings,
         }  # fmt: skip
 
     def start(self, *arguments: str, until_ready: bool = True) -> subprocess.Popen[bytes]:
@@ -75,9 +75,9 @@ class Collector:
         return self.daemon.wait(20)
 
     def status(self) -> dict[str, Any] | None:
-        return self.ask({"op": "status"})
+        return self.request({"op": "status"})
 
-    def ask(self, request: Any) -> dict[str, Any] | None:
+    def request(self, request: Any) -> dict[str, Any] | None:
         try:
             client = Client([self.socket], timeout_s=2)
         except DaemonUnavailable:

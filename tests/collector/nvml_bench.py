@@ -62,6 +62,6 @@ class Bench:
     def poll(self, *, with_processes: bool = True) -> list[Reading]:
         return list(self.source.poll(self.clock, with_processes=with_processes))
 
-    def one(self) -> Reading:
+    def poll_one(self) -> Reading:
         (reading,) = self.poll()
         return reading

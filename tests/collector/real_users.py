@@ -35,8 +35,8 @@ class Fork:
     """A fork that works as another user."""
 
     pid: int
-    answers: TextIO
-    go_on: Callable[[], int]
+    reports: TextIO
+    proceed: Callable[[], int]
 
 
 @contextmanager
@@ -47,8 +47,8 @@ def unprivileged(
 
     ``first`` is done in the fork while it is still root. It must end well; if the test does not, it is ended.
     """
-    answers_in, answers_out = os.pipe()
-    go_in, go_out = os.pipe()
+    reports_in, reports_out = os.pipe()
+    signal_in, signal_out = os.pipe()
     pid = os.fork()
     if pid == 0:
         first()
@@ -57,22 +57,22 @@ def unprivileged(
         os.setresuid(uid, uid, uid)
         status = 1
         try:
-            with os.fdopen(answers_out, "w", buffering=1) as answers:
-                program(lambda *words: print(*words, file=answers), lambda: os.read(go_in, 1), *arguments)
+            with os.fdopen(reports_out, "w", buffering=1) as reports:
+                program(lambda *words: print(*words, file=reports), lambda: os.read(signal_in, 1), *arguments)
             status = 0
         except BaseException:  # noqa: BLE001 - the fork ends here whatever it was
             traceback.print_exc()
         finally:
             os._exit(status)
-    os.close(answers_out)
+    os.close(reports_out)
     status = None
     try:
-        with os.fdopen(answers_in) as answers:
-            yield Fork(pid, answers, lambda: os.write(go_out, b"\n"))
+        with os.fdopen(reports_in) as reports:
+            yield Fork(pid, reports, lambda: os.write(signal_out, b"\n"))
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     finally:
-        os.close(go_in)
-        os.close(go_out)
+        os.close(signal_in)
+        os.close(signal_out)
         if status is None:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)

@@ -32,7 +32,7 @@ class Machine:
     processes: tuple[ProcessUse, ...] | None = ()
     cpu_us: dict[str, int] = field(default_factory=dict)
     busy_us: int = 0
-    gone: bool = False
+    is_lost: bool = False
 
     def now(self) -> Clock:
         return self.clock
@@ -61,19 +61,19 @@ class MachineSource:
 
     def open(self) -> Sequence[DeviceInfo]:
         self.opened += 1
-        if self.machine.gone:
+        if self.machine.is_lost:
             raise SourceFailed("it fell off the bus")
         facts = {} if self.idle_mw is None else {"idle_mw": str(self.idle_mw)}
         devices = [DeviceInfo(GPU, "NVIDIA H100 80GB HBM3", "nvml_counter", facts)]
         return [*devices, DeviceInfo(CPU, "AMD EPYC 9354", "cpu_model", facts)] if self.cpu else devices
 
     def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
-        if self.machine.gone:
+        if self.machine.is_lost:
             raise SourceFailed("it fell off the bus")
-        made, clock = self.machine, now()
-        gpu = Reading(GPU, clock.monotonic_us, clock.wall_us, made.gpu_mj, made.epoch, "nvml_counter",
-                      processes=made.processes if with_processes else None)  # fmt: skip
-        cpu = Reading(CPU, clock.monotonic_us, clock.wall_us, made.cpu_mj, "c1", "cpu_model")
+        machine, clock = self.machine, now()
+        gpu = Reading(GPU, clock.monotonic_us, clock.wall_us, machine.gpu_mj, machine.epoch, "nvml_counter",
+                      processes=machine.processes if with_processes else None)  # fmt: skip
+        cpu = Reading(CPU, clock.monotonic_us, clock.wall_us, machine.cpu_mj, "c1", "cpu_model")
         return [gpu, cpu] if self.cpu else [gpu]
 
     def gaps(self) -> Sequence[Gap]:
@@ -119,6 +119,12 @@ def node_monitor(
     spool = Spool(home, check=True)
     sources = SourcePoller([("machine", MachineSource(machine, **source))], now=machine.now)
     return NodeMonitor(
-        spool=spool, capacity=SpoolCapacity(spool, max_bytes=max_bytes), sources=sources,
-        consumers=consumers or FakeConsumers(machine), boot=BOOT, grid_us=MINUTE, now=machine.now, busy_us=lambda: machine.busy_us,
-    )  # fmt: skip
+        spool=spool,
+        capacity=SpoolCapacity(spool, max_bytes=max_bytes),
+        sources=sources,
+        consumers=consumers or FakeConsumers(machine),
+        boot=BOOT,
+        grid_us=MINUTE,
+        now=machine.now,
+        busy_us=lambda: machine.busy_us,
+    )

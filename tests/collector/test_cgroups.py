@@ -22,28 +22,28 @@ POD = f"0::/kubepods.slice/kubepods-burstable.slice/{POD_SLICE}/cri-containerd-{
 ROOTLESS = f"0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope/container"
 NAMES = {1000: "ana", 1001: "ben"}
 with Path(__file__).with_name("cgroup_paths.csv").open(encoding="utf-8", newline="") as table:
-    RECORDED = {made_by: (path.replace("|", "\n"), key) for made_by, path, key in list(csv.reader(table))[1:]}
+    RECORDED = {origin: (path.replace("|", "\n"), key) for origin, path, key in list(csv.reader(table))[1:]}
 
 
-@pytest.mark.parametrize("made_by", RECORDED)
-def test_consumer_by_cgroup(made_by, tmp_path):
-    text, key = RECORDED[made_by]
+@pytest.mark.parametrize("origin", RECORDED)
+def test_consumer_by_cgroup(origin, tmp_path):
+    text, key = RECORDED[origin]
     assert cgroup_consumer(text, "hpc", str(tmp_path), user_of=NAMES.__getitem__) == key
 
 
 def test_table_has_enough_paths():
     assert len(RECORDED) >= 25
-    assert sum(made_by.startswith("HOSTILE") for made_by in RECORDED) >= 8
+    assert sum(origin.startswith("HOSTILE") for origin in RECORDED) >= 8
 
 
-@pytest.mark.parametrize("made_by", [name for name in RECORDED if name.startswith("HOSTILE")])
-def test_path_named_by_a_user_is_never_trusted(made_by, tmp_path):
+@pytest.mark.parametrize("origin", [name for name in RECORDED if name.startswith("HOSTILE")])
+def test_path_named_by_a_user_is_never_trusted(origin, tmp_path):
     """No hostile path gives a key that an honest one can give: jobs, pods, and containers without a user before them."""
     honest = {key for name, (_, key) in RECORDED.items() if not name.startswith("HOSTILE") and key}
-    ours = {f"container:{name}/" for name in NAMES.values()}
-    text, _ = RECORDED[made_by]
+    own_paths = {f"container:{name}/" for name in NAMES.values()}
+    text, _ = RECORDED[origin]
     key = cgroup_consumer(text, "hpc", str(tmp_path), user_of=NAMES.__getitem__)
-    assert key not in honest or any(key.startswith(own) for own in ours)
+    assert key not in honest or any(key.startswith(own) for own in own_paths)
 
 
 def test_a_pods_namespace_and_name_come_from_the_kubelets_log_folders(tmp_path):
@@ -68,11 +68,11 @@ def test_without_readable_log_folders_a_pod_is_its_uid(tmp_path):
 @pytest.mark.parametrize("users", [UserNames(HASH, b"k" * 32), UserNames(DROP)])
 def test_names_that_may_be_peoples_follow_the_setting_and_the_namespace_stays(tmp_path, users):
     (tmp_path / f"vision_jupyter-ana_{UID}").mkdir()
-    told = users.public_name("ana")
+    masked = users.public_name("ana")
     assert cgroup_consumer(POD, "hpc", str(tmp_path), users=users) == f"pod:hpc/vision/{UID}"
     rootless = cgroup_consumer(ROOTLESS, "hpc", str(tmp_path), users=users, user_of=NAMES.__getitem__)
-    assert rootless == f"container:{told}/{ID}"
-    assert cgroup_consumer("0::/lxc.payload.ana", "hpc", str(tmp_path), users=users) == f"container:{told}"
+    assert rootless == f"container:{masked}/{ID}"
+    assert cgroup_consumer("0::/lxc.payload.ana", "hpc", str(tmp_path), users=users) == f"container:{masked}"
 
 
 def test_process_in_a_pod_belongs_to_the_pod_for_any_user(tmp_path):
@@ -80,9 +80,9 @@ def test_process_in_a_pod_belongs_to_the_pod_for_any_user(tmp_path):
     tree = ProcTree(tmp_path / "proc")
     tree.put(50, uid=0, cgroup=POD)
     tree.put(51, ppid=50, uid=4_000_000, cgroup=POD + "/child")
-    who = ConsumerResolver(str(tree.root), cluster="hpc", pod_logs=str(tmp_path), now_ticks=lambda: 0)
-    who.snapshot()
-    assert {who.consumer_of(50), who.consumer_of(51)} == {"pod:hpc/vision/train-7"}
+    resolver = ConsumerResolver(str(tree.root), cluster="hpc", pod_logs=str(tmp_path), now_ticks=lambda: 0)
+    resolver.snapshot()
+    assert {resolver.consumer_of(50), resolver.consumer_of(51)} == {"pod:hpc/vision/train-7"}
 
 
 def test_cluster_name_is_read_from_the_slurm_configuration(tmp_path):

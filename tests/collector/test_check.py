@@ -33,7 +33,7 @@ def test_check_answers_and_starts_nothing(person: Collector, script: Path, serve
         (DUPLICATE, ["--enforce"], 3),
         (DUPLICATE, [], 0),
         (POSSIBLE, ["--enforce"], 0),
-        (fakes.NOTHING_LIKE_IT, ["--enforce"], 0),
+        (fakes.NO_MATCH, ["--enforce"], 0),
     ],
 )
 def test_check_exits_with_3_only_for_a_certain_duplicate_with_enforce(
@@ -49,7 +49,7 @@ def test_check_reports_that_no_similar_run_exists(person: Collector, script: Pat
 
 
 def test_check_without_a_server_or_a_login_is_no_error(person: Collector, script: Path, server: fakes.FakeServer) -> None:
-    server.faults = [fakes.says(500)]
+    server.faults = [fakes.error_response(500)]
     done = run_script(person, script, "check", "--enforce")
     assert done.returncode == 0
     assert "nobody was asked whether this was run before" in done.stderr

@@ -29,32 +29,32 @@ def wait_until(condition):
     raise AssertionError("it did not come to pass within five seconds")
 
 
-def cpu_us(who, key):
-    who.snapshot()
-    return who.cpu_time_us_by_consumer().get(key, 0)
+def cpu_us(resolver, key):
+    resolver.snapshot()
+    return resolver.cpu_time_us_by_consumer().get(key, 0)
 
 
 def test_real_process_tree_is_followed_with_its_cpu_time():
-    who = ConsumerResolver(cluster="here")
-    who.snapshot()
+    resolver = ConsumerResolver(cluster="here")
+    resolver.snapshot()
     with running("sh", "-c", f"read go; {sys.executable} -c '{SPIN.format(seconds=0.2)}' & wait; read stop") as child:
-        who.register(RUN, child.pid, os.getuid())
+        resolver.register(RUN, child.pid, os.getuid())
         child.stdin.write("go\n")
         child.stdin.flush()
-        wait_until(lambda: cpu_us(who, f"run:{RUN}") >= 190_000)
-        assert who.consumer_of(child.pid) == f"run:{RUN}"
-        assert not who.consumer_of(os.getpid()).startswith("run:")
+        wait_until(lambda: cpu_us(resolver, f"run:{RUN}") >= 190_000)
+        assert resolver.consumer_of(child.pid) == f"run:{RUN}"
+        assert not resolver.consumer_of(os.getpid()).startswith("run:")
 
 
 def test_short_children_are_counted_at_their_parent():
-    who = ConsumerResolver(cluster="here")
-    who.snapshot()
+    resolver = ConsumerResolver(cluster="here")
+    resolver.snapshot()
     with running("sh", "-c", f"read go; {sys.executable} -c '{SPIN.format(seconds=0.1)}'; echo done; read stop") as child:
-        who.register(RUN, child.pid, os.getuid())
+        resolver.register(RUN, child.pid, os.getuid())
         child.stdin.write("go\n")
         child.stdin.flush()
         assert child.stdout.readline() == "done\n"
-        assert cpu_us(who, f"run:{RUN}") >= 90_000
+        assert cpu_us(resolver, f"run:{RUN}") >= 90_000
 
 
 def test_snapshot_is_cheap_and_reads_no_environment():
@@ -78,12 +78,12 @@ def test_snapshot_is_cheap_and_reads_no_environment():
 
 
 def test_registration_is_for_ones_own_processes():
-    who = ConsumerResolver(cluster="here")
+    resolver = ConsumerResolver(cluster="here")
     with running("sleep", "30") as child:
         with pytest.raises(RegistrationRefused, match="belongs to another user"):
-            who.register(RUN, child.pid, os.getuid() + 1)
-        who.register(RUN, child.pid, os.getuid())
-        assert who.consumer_of(child.pid) == f"run:{RUN}"
+            resolver.register(RUN, child.pid, os.getuid() + 1)
+        resolver.register(RUN, child.pid, os.getuid())
+        assert resolver.consumer_of(child.pid) == f"run:{RUN}"
 
 
 def test_a_process_of_another_user_cannot_be_registered_by_us():
@@ -92,23 +92,23 @@ def test_a_process_of_another_user_cannot_be_registered_by_us():
         ConsumerResolver(cluster="here").register(RUN, 1, os.getuid() or ALICE)
 
 
-def run_daemon_work(answer, wait, alice, bob):
+def run_daemon_work(report, wait, alice, bob):
     """What the daemon does, without any right over the two users."""
     assert os.getresuid() == (DAEMON, DAEMON, DAEMON)
-    who = ConsumerResolver(cluster="here")
-    who.snapshot()
-    who.register("run-of-alice", alice, ALICE)
+    resolver = ConsumerResolver(cluster="here")
+    resolver.snapshot()
+    resolver.register("run-of-alice", alice, ALICE)
     for run, pid, uid in (("run-of-bob", alice, BOB), ("run-of-alice", bob, ALICE)):
         try:
-            who.register(run, pid, uid)
-            answer("registered another's process")
+            resolver.register(run, pid, uid)
+            report("registered another's process")
         except RegistrationRefused:
-            answer("refused")
+            report("refused")
     wait()
-    who.snapshot()
-    times = who.cpu_time_us_by_consumer()
-    answer(who.consumer_of(alice), who.consumer_of(bob))
-    answer(*(times.get(key, 0) for key in ("run:run-of-alice", "run:run-of-bob", f"proc:{BOB}/sh")))
+    resolver.snapshot()
+    times = resolver.cpu_time_us_by_consumer()
+    report(resolver.consumer_of(alice), resolver.consumer_of(bob))
+    report(*(times.get(key, 0) for key in ("run:run-of-alice", "run:run-of-bob", f"proc:{BOB}/sh")))
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -120,15 +120,15 @@ def test_an_unprivileged_daemon_and_two_other_users():
         running("/bin/sh", "-c", SHELL_SPIN, uid=BOB) as bob,
         unprivileged(DAEMON, run_daemon_work, alice.pid, bob.pid) as daemon,
     ):
-        answers = daemon.answers
-        assert [answers.readline(), answers.readline()] == ["refused\n", "refused\n"]
+        reports = daemon.reports
+        assert [reports.readline(), reports.readline()] == ["refused\n", "refused\n"]
         for child in (alice, bob):
             child.stdin.write("go\n")
             child.stdin.flush()
         assert [child.stdout.readline() for child in (alice, bob)] == ["done\n", "done\n"]
-        daemon.go_on()
-        assert answers.readline() == f"run:run-of-alice proc:{BOB}/sh\n"
-        alice_us, bobs_run_us, bob_us = (int(value) for value in answers.readline().split())
+        daemon.proceed()
+        assert reports.readline() == f"run:run-of-alice proc:{BOB}/sh\n"
+        alice_us, bobs_run_us, bob_us = (int(value) for value in reports.readline().split())
         assert alice_us >= 50_000
         assert bobs_run_us == 0
         assert bob_us >= 50_000
@@ -144,17 +144,17 @@ def mount_hiding_proc(folder):
             return
 
 
-def run_daemon_with_hidepid(answer, wait, folder, alice):
+def run_daemon_with_hidepid(report, wait, folder, alice):
     if not (folder / "self").exists():
-        answer("no mount")
+        report("no mount")
         return
-    who = ConsumerResolver(str(folder), cluster="here")
-    who.snapshot()
-    answer(who.consumer_of(alice), meters.hidepid_check(str(folder)).state)
+    resolver = ConsumerResolver(str(folder), cluster="here")
+    resolver.snapshot()
+    report(resolver.consumer_of(alice), meters.hidepid_check(str(folder)).state)
     try:
-        who.register("run-of-alice", alice, ALICE)
+        resolver.register("run-of-alice", alice, ALICE)
     except RegistrationRefused as refused:
-        answer(refused)
+        report(refused)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -169,8 +169,8 @@ def test_work_of_another_user_is_unknown_with_hidepid(tmp_path_factory):
         running("/bin/sh", "-c", "read stop", uid=ALICE) as alice,
         unprivileged(DAEMON, run_daemon_with_hidepid, folder, alice.pid, first=lambda: mount_hiding_proc(folder)) as daemon,
     ):
-        said = daemon.answers.readlines()
-    if said == ["no mount\n"]:
+        lines = daemon.reports.readlines()
+    if lines == ["no mount\n"]:
         pytest.skip("this machine lets nobody mount a /proc: the fake /proc shows the same in test_who.py")
-    assert said[0] == "unknown warn\n"
-    assert "remount,hidepid=2,gid=labcarbon" in said[1]
+    assert lines[0] == "unknown warn\n"
+    assert "remount,hidepid=2,gid=labcarbon" in lines[1]

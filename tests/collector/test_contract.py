@@ -91,14 +91,14 @@ def test_enrolment_is_as_recorded(
     monkeypatch.setenv("LABCARBON_DATA", str(tmp_path))
     monkeypatch.setenv("LABCARBON_NODE_ID", NODE)
     monkeypatch.setattr(enrol, "node_facts", lambda: expected["facts"])
-    server.faults = [fakes.answers(201, recorded("enrol_reply.json"))]
+    server.faults = [fakes.respond_with(201, recorded("enrol_reply.json"))]
     (tmp_path / "code").write_text(expected["code"] + "\n")
     arguments = ["enrol", server.url, "--code-file", str(tmp_path / "code"), "--hostname", expected["hostname"]]
     assert main(arguments) == 0
     assert server.requests[0].body == expected
-    kept = tmp_path / "collector" / "node-token"
-    assert kept.read_text().strip() == recorded("enrol_reply.json")["token"]
-    assert kept.stat().st_mode & 0o777 == 0o600
+    stored = tmp_path / "collector" / "node-token"
+    assert stored.read_text().strip() == recorded("enrol_reply.json")["token"]
+    assert stored.stat().st_mode & 0o777 == 0o600
     assert recorded("enrol_reply.json")["token"] not in capsys.readouterr().err
 
 
@@ -109,7 +109,7 @@ def test_login_is_as_recorded(server: fakes.FakeServer, tmp_path: Path, monkeypa
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("LABCARBON_TOKEN", raising=False)
     (tmp_path / "code").write_text(recorded("login_request.json")["code"])
-    server.faults = [fakes.answers(201, recorded("login_reply.json"))]
+    server.faults = [fakes.respond_with(201, recorded("login_reply.json"))]
     assert main(["login", server.url, "--code-file", str(tmp_path / "code")]) == 0
     assert server.requests[0].body == recorded("login_request.json")
     login = read_login({"XDG_CONFIG_HOME": str(tmp_path)})
@@ -131,13 +131,13 @@ def test_a_run_is_as_recorded(server: fakes.FakeServer, tmp_path: Path, monkeypa
     monkeypatch.setattr(facts.socket, "gethostname", lambda: "gpu-3")
     command = ["/home/ana/.venv/bin/python", "-u", "/home/ana/secret/train.py", "--api-key", "hunter2"]
     params = facts.parse_params(["lr=0.1", "epochs=3", "amp=true", "optimizer=adam", "wandb_token=abc"])
-    made = facts.start_facts(command=command, project="demo", name=None, params=params, node=NODE, started_us=T0 + 123_456)
-    assert made == put
+    body = facts.start_facts(command=command, project="demo", name=None, params=params, node=NODE, started_us=T0 + 123_456)
+    assert body == put
     assert facts.closing_facts(exit_code=0, killed=False, ended_us=T0 + MINUTE, energy_mj=18_000_000) == patch
     spool = Spool(tmp_path)
-    spool.runs.add_message(RUN, "PUT", made)
+    spool.runs.add_message(RUN, "PUT", body)
     spool.runs.add_message(RUN, "PATCH", patch)
-    server.faults = [fakes.answers(200, recorded("run_put_reply.json"))]
+    server.faults = [fakes.respond_with(200, recorded("run_put_reply.json"))]
     transport = Transport(server.url, "t")
     assert forward_runs(spool, transport) is None
     transport.close()

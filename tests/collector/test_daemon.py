@@ -28,9 +28,9 @@ def test_second_daemon_on_node_is_refused(node: Collector, tmp_path: Path) -> No
 
 
 def test_second_daemon_on_machine_is_refused_for_any_folder(node: Collector) -> None:
-    with ExitStack() as held:
+    with ExitStack() as lock:
         with suppress(AlreadyRunning):  # a daemon of this very machine may hold it: as good
-            held.enter_context(lock_machine())
+            lock.enter_context(lock_machine())
         done = Collector(node.root, {"LABCARBON_NODE_ID": ""}).call("daemon")
     assert done.returncode == 1
     assert "measures this machine already, from another data folder" in done.stderr
@@ -72,9 +72,9 @@ def test_status_and_doctor_print_text_and_json(node: Collector) -> None:
     assert "not enrolled" in node.call("status").stdout
     status = json.loads(node.call("status", "--json").stdout)
     assert status["sources"]["cpu_model"]["state"] == "measuring"
-    answers = json.loads(node.call("doctor", "--json").stdout)
-    assert len(answers) >= 6
-    assert all(answer["mend"] for answer in answers if answer["state"] in ("bad", "warn")), answers
+    outputs = json.loads(node.call("doctor", "--json").stdout)
+    assert len(outputs) >= 6
+    assert all(output["mend"] for output in outputs if output["state"] in ("bad", "warn")), outputs
     node.stop()
     done = node.call("status")
     assert done.returncode == 1
@@ -85,7 +85,7 @@ def test_error_messages_name_the_fix(node: Collector, server: fakes.FakeServer) 
     assert "https://labs.example" in node.call("enrol", "http://labs.example", input="c\n").stderr
     assert "is the server running" in node.call("enrol", "http://127.0.0.1:1", input="c\n").stderr
     assert f"copy it from {server.url}/nodes/enrol/" in node.call("enrol", server.url, input="\n").stderr
-    server.faults = [fakes.says(400, "This code is not valid.")]
+    server.faults = [fakes.error_response(400, "This code is not valid.")]
     done = node.call("enrol", server.url, input="wrong\n")
     assert done.returncode == 1
     assert "This code is not valid." in done.stderr
@@ -112,6 +112,6 @@ def test_systemd_watchdog_is_notified(node: Collector, tmp_path: Path) -> None:
         systemd.settimeout(10)
         node.settings["NOTIFY_SOCKET"] = str(tmp_path / "notify")
         node.start()
-        heard = {systemd.recv(100) for _ in range(3)}
-    assert {b"READY=1", b"WATCHDOG=1"} <= heard
+        events = {systemd.recv(100) for _ in range(3)}
+    assert {b"READY=1", b"WATCHDOG=1"} <= events
     assert struct.calcsize("3i") == 12

@@ -28,11 +28,13 @@ def test_fifteen_kills_lose_and_duplicate_nothing(node: Collector, server: fakes
     node.start()
     node.stop(signal.SIGKILL)
     spool = Spool(node.home)
-    begun = min([spool.anchors()[GPU].counter_mj, *(window.counter_start_mj for window in spool.windows())])
+    started = min([spool.anchors()[GPU].counter_mj, *(window.counter_start_mj for window in spool.windows())])
     spool.close()
     node.enrol(server.url)
     for _ in range(15):
-        server.faults = dice.sample([fakes.hangs_up, fakes.stores_then_hangs_up, fakes.cuts_the_reply, fakes.says(503)], 2)
+        server.faults = dice.sample(
+            [fakes.drop_connection, fakes.store_and_drop_connection, fakes.truncate_response, fakes.error_response(503)], 2
+        )
         node.start(until_ready=False)
         time.sleep(dice.uniform(0.05, 0.9))
         node.stop(signal.SIGKILL)
@@ -45,12 +47,12 @@ def test_fifteen_kills_lose_and_duplicate_nothing(node: Collector, server: fakes
     check(waiting)
     answered_mj = sum(mj for _, mj in spool.result_totals().values())
     spool.close()
-    assert answered_mj + sum(w.energy_mj for w in waiting) == last - begun > 0, f"seed {seed}"
+    assert answered_mj + sum(w.energy_mj for w in waiting) == last - started > 0, f"seed {seed}"
     # What the server holds, plus what still waits and it does not hold, is the counter's difference as well.
-    held = set(server.windows)
-    missing = sum(w.energy_mj for w in waiting if (w.device, w.epoch, w.seq) not in held)
-    assert server.stored_mj + missing == last - begun, f"seed {seed}"
-    assert {begun, last} <= set(counters)
+    lock = set(server.windows)
+    missing = sum(w.energy_mj for w in waiting if (w.device, w.epoch, w.seq) not in lock)
+    assert server.stored_mj + missing == last - started, f"seed {seed}"
+    assert {started, last} <= set(counters)
 
 
 def test_damaged_spool_is_renamed_and_measuring_continues(node: Collector) -> None:
@@ -81,11 +83,11 @@ def test_deleted_spool_loses_no_energy(node: Collector, lost: str) -> None:
     assert "go on from their counters" in " ".join((node.status() or {})["notes"])
     node.stop()
     spool = Spool(node.home)
-    again = list(spool.windows())
+    second = list(spool.windows())
     spool.close()
-    check(again)
-    assert again[0].counter_start_mj == windows[0].counter_start_mj
-    assert {w.epoch for w in again}.isdisjoint({w.epoch for w in windows})
+    check(second)
+    assert second[0].counter_start_mj == windows[0].counter_start_mj
+    assert {w.epoch for w in second}.isdisjoint({w.epoch for w in windows})
 
 
 @pytest.mark.parametrize("unsafe", ["writable", "link", "token"])
@@ -120,6 +122,6 @@ def test_cloned_disk_is_a_new_node(tmp_path: Path) -> None:
     assert node_identity(tmp_path, {}, machine="aaa") == first
     clone = node_identity(tmp_path, {}, machine="bbb")
     assert clone.uuid != first.uuid
-    assert "node-token" in clone.set_aside
+    assert "node-token" in clone.foreign_files
     assert not (tmp_path / "node-token").exists()
     assert (tmp_path / f"of-{first.uuid}" / "node-token").exists()

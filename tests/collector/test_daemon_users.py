@@ -33,13 +33,13 @@ pytestmark = [
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder that all three users can enter; the daemon's data inside are its own."""
-    made = Path(tempfile.mkdtemp(prefix="labcarbon-users-"))
-    made.chmod(0o755)
+    window = Path(tempfile.mkdtemp(prefix="labcarbon-users-"))
+    window.chmod(0o755)
     for name, mode in (("daemon", 0o700), ("run", 0o755)):
-        (made / name).mkdir(mode=mode)
-        os.chown(made / name, DAEMON, DAEMON)
-    yield made
-    shutil.rmtree(made)
+        (window / name).mkdir(mode=mode)
+        os.chown(window / name, DAEMON, DAEMON)
+    yield window
+    shutil.rmtree(window)
 
 
 def environment(place: Path) -> dict[str, str]:
@@ -49,7 +49,7 @@ def environment(place: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def run_daemon(answer, wait, place: Path) -> None:
+def run_daemon(response, wait, place: Path) -> None:
     """Measure until told to end; then tell which uid we were and which secrets we opened."""
     secrets: list[str] = []
     opened: list[str] = []
@@ -66,7 +66,7 @@ def run_daemon(answer, wait, place: Path) -> None:
         say=lambda text: None,
     )
     daemon.run()
-    answer(*os.getresuid(), len(secrets), sum(name.endswith("/stat") for name in opened) > 10)
+    response(*os.getresuid(), len(secrets), sum(name.endswith("/stat") for name in opened) > 10)
 
 
 def import_late_modules() -> None:
@@ -75,7 +75,7 @@ def import_late_modules() -> None:
     assert nvml_check().state == "ok"
 
 
-def ask(answer, wait, place: Path, *requests: dict[str, object]) -> None:
+def query_daemon(response, wait, place: Path, *requests: dict[str, object]) -> None:
     """As some user: send the requests over the daemon's socket and tell the answers."""
     os.environ["LABCARBON_SOCKET"] = str(place / "run" / "daemon.sock")
     for _ in range(200):
@@ -85,13 +85,13 @@ def ask(answer, wait, place: Path, *requests: dict[str, object]) -> None:
         except DaemonUnavailable:
             time.sleep(0.05)
     for request in requests:
-        said = client.call(request, timeout_s=5)
-        answer(said.get("error", {}).get("code", "ok"), said.get("energy_mj"))
+        reports = client.call(request, timeout_s=5)
+        response(reports.get("error", {}).get("code", "ok"), reports.get("energy_mj"))
 
 
-def read_answers(uid: int, place: Path, *requests: dict[str, object]) -> list[str]:
-    with unprivileged(uid, ask, place, *requests) as fork:
-        return [line.strip() for line in fork.answers]
+def read_responses(uid: int, place: Path, *requests: dict[str, object]) -> list[str]:
+    with unprivileged(uid, query_daemon, place, *requests) as fork:
+        return [line.strip() for line in fork.reports]
 
 
 def test_registered_run_gets_only_its_own_energy(place: Path) -> None:
@@ -106,23 +106,23 @@ def test_registered_run_gets_only_its_own_energy(place: Path) -> None:
         gpu.set_power(400_000, util_percent=99)
         with unprivileged(DAEMON, run_daemon, place, first=import_late_modules) as daemon:
             register = {"op": "register", "run": RUN, "pid": alice.pid}
-            assert read_answers(BOB, place, register) == ["not_yours None"]
+            assert read_responses(BOB, place, register) == ["not_yours None"]
             before_mj = gpu.counter_mj
-            assert read_answers(ALICE, place, register) == ["ok None"]
-            begun_mj = gpu.counter_mj
+            assert read_responses(ALICE, place, register) == ["ok None"]
+            start_mj = gpu.counter_mj
             time.sleep(2.5)
             ended_mj = gpu.counter_mj
-            assert read_answers(BOB, place, {"op": "end", "run": RUN}) == ["unknown_run None"]
-            (said,) = read_answers(ALICE, place, {"op": "end", "run": RUN, "children_cpu_us": 0})
+            assert read_responses(BOB, place, {"op": "end", "run": RUN}) == ["unknown_run None"]
+            (reports,) = read_responses(ALICE, place, {"op": "end", "run": RUN, "children_cpu_us": 0})
             after_mj = gpu.counter_mj
-            (status,) = read_answers(BOB, place, {"op": "status"})
+            (status,) = read_responses(BOB, place, {"op": "status"})
             assert status == "ok None"
             os.kill(daemon.pid, signal.SIGTERM)
-            assert daemon.answers.read().split() == [str(DAEMON)] * 3 + ["0", "True"]
-    run_mj = int(said.removeprefix("ok "))
-    least_mj, most_mj = (ended_mj - begun_mj) * 3 // 4, (after_mj - before_mj) * 3 // 4
+            assert daemon.reports.read().split() == [str(DAEMON)] * 3 + ["0", "True"]
+    run_mj = int(reports.removeprefix("ok "))
+    min_mj, max_mj = (ended_mj - start_mj) * 3 // 4, (after_mj - before_mj) * 3 // 4
     second_mj = 400_000
-    assert least_mj - second_mj <= run_mj <= most_mj + second_mj, "three quarters, as the processors were used"
+    assert min_mj - second_mj <= run_mj <= max_mj + second_mj, "three quarters, as the processors were used"
     assert_windows(place, run_mj)
 
 

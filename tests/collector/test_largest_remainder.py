@@ -12,14 +12,14 @@ WEIGHTS = st.dictionaries(st.text(min_size=1, max_size=3), st.integers(0, 2**70)
 
 @given(st.integers(0, 2**63), WEIGHTS)
 def test_parts_sum_to_the_total_and_stay_within_one_of_the_quota(total: int, weights: dict[str, int]) -> None:
-    whole = sum(weights.values())
-    if not whole:
+    weight_sum = sum(weights.values())
+    if not weight_sum:
         return
     parts = largest_remainder(total, weights)
     assert sum(parts.values()) == total
     assert set(parts) == {key for key, weight in weights.items() if weight}
     for key, part in parts.items():
-        assert total * weights[key] // whole <= part <= total * weights[key] // whole + 1
+        assert total * weights[key] // weight_sum <= part <= total * weights[key] // weight_sum + 1
 
 
 @given(st.integers(0, 10**9), WEIGHTS)

@@ -29,7 +29,7 @@ from apps.runs.models import Run
 from tests.alone import answer_one_at_a_time
 from tests.builders import small_lab
 from tests.collector.apply_plan.world import digest_of
-from tests.collector.collector_process import AS_PEOPLE, Collector, wait_for
+from tests.collector.collector_process import DEFAULT_TIMEOUT, Collector, wait_for
 from tests.collector.scan.support import safetensors, torch
 from tests.collector.test_sent_data import VARYING, documented, keys
 from tests.collector.test_tracking import track
@@ -140,13 +140,13 @@ def test_a_script_that_is_killed_has_told_what_it_made(person: Collector, server
 def test_a_server_that_hangs_delays_no_call_and_the_end_by_seconds(
     person: Collector, server: fakes.FakeServer, work: Path
 ) -> None:
-    server.faults = [fakes.trickles] * 50
+    server.faults = [fakes.trickle_response] * 50
     body = (
         "import time\nfor name in ('a.pt', 'b.pt', 'c.pt'):\n    open(name, 'wb').truncate(1 << 28)\n"
         "    begun = time.monotonic()\n    run.produced(name)\n    print(time.monotonic() - begun)"
     )
     begun = time.monotonic()
-    done = track(person, body, **AS_PEOPLE)
+    done = track(person, body, **DEFAULT_TIMEOUT)
     took_s = [float(line) for line in done.stdout.split()]
     assert max(took_s) < 8, "ten seconds if it waited for the server"
     assert min(took_s) < 1, "more, each time, if it read the file at the pace of who reads beside the work"
@@ -183,7 +183,7 @@ def test_a_node_that_the_lab_does_not_know_costs_only_the_places(server: fakes.F
 
 
 def test_a_server_that_is_away_is_given_up_in_time(server: fakes.FakeServer) -> None:
-    server.faults = [fakes.says(503)] * 20
+    server.faults = [fakes.error_response(503)] * 20
     begun = time.monotonic()
     with teller(server) as made:
         assert not made.send(0.0)

@@ -15,7 +15,7 @@ from tests.collector.readings import GPU, reading
 RUN, OTHER = "0b1c7d60-0000-4000-8000-000000000001", "0b1c7d60-0000-4000-8000-000000000002"
 
 
-def mine(consumer: str, *, uid: int = 1000, name: str = "ana", uids: frozenset[int] = frozenset()) -> bool:
+def is_own(consumer: str, *, uid: int = 1000, name: str = "ana", uids: frozenset[int] = frozenset()) -> bool:
     owners = {RUN: 1000, OTHER: 1001}
     return is_own_consumer(consumer, uid, name=name, owner_of=owners.get, uids=lambda key: uids)
 
@@ -32,60 +32,60 @@ def mine(consumer: str, *, uid: int = 1000, name: str = "ana", uids: frozenset[i
     ],
 )  # fmt: skip
 def test_owner_of_a_consumer(consumer: str, options: dict[str, Any], expected: bool) -> None:
-    assert mine(consumer, **options) is expected
+    assert is_own(consumer, **options) is expected
 
 
-def watched(*counters: int, step_s: float = 1.0) -> LivePower:
-    live = LivePower()
+def live_power_of(*counters: int, step_s: float = 1.0) -> LivePower:
+    live_power = LivePower()
     for at, counter_mj in enumerate(counters):
-        live.add_reading(reading(at * step_s, counter_mj))
-    return live
+        live_power.add_reading(reading(at * step_s, counter_mj))
+    return live_power
 
 
 def test_power_is_what_the_counter_grew_by() -> None:
-    assert watched(1000).power_mw(GPU) is None
-    assert watched(1000, 301_000).power_mw(GPU) == 300_000
-    assert watched(0, 300_000, 300_000).power_mw(GPU) == 0, "nought is not unknown"
-    assert watched(0, 300_000, step_s=100).power_mw(GPU) is None, "an average over minutes is not now"
-    live = watched(0, 300_000)
-    live.add_reading(reading(1.001, 300_000))
-    assert live.power_mw(GPU) == 300_000, "a poll in between says nothing"
-    live.add_reading(reading(2, 0, epoch="another"))
-    assert live.power_mw(GPU) is None
+    assert live_power_of(1000).power_mw(GPU) is None
+    assert live_power_of(1000, 301_000).power_mw(GPU) == 300_000
+    assert live_power_of(0, 300_000, 300_000).power_mw(GPU) == 0, "nought is not unknown"
+    assert live_power_of(0, 300_000, step_s=100).power_mw(GPU) is None, "an average over minutes is not now"
+    live_power = live_power_of(0, 300_000)
+    live_power.add_reading(reading(1.001, 300_000))
+    assert live_power.power_mw(GPU) == 300_000, "a poll in between says nothing"
+    live_power.add_reading(reading(2, 0, epoch="another"))
+    assert live_power.power_mw(GPU) is None
 
 
 def test_others_are_added_up_by_kind_and_never_named() -> None:
-    live = watched(0, 100_000)
+    live_power = live_power_of(0, 100_000)
     shares = {
         f"run:{RUN}": 10, f"run:{OTHER}": 20, "proc:ana/python3": 1, "proc:ben/secret": 2, "proc:eve/other": 3,
         "job:hpc/7": 4, "pod:c/vision/ben": 5, "container:ben/1": 6, "idle": 7, "unknown": 8,
     }  # fmt: skip
-    live.set_weights(GPU, shares)
-    rows = {row["who"]: row for row in live.rows(GPU, shares, is_own=mine)}
+    live_power.set_weights(GPU, shares)
+    rows = {row["who"]: row for row in live_power.rows(GPU, shares, is_own=is_own)}
     assert set(rows) == {
         f"run:{RUN}", "proc:ana/python3", "others' runs", "others' processes", "jobs", "pods", "containers", "idle",
         "unknown",
     }  # fmt: skip
     assert rows["others' processes"]["energy_mj"] == 5
-    assert [who for who, row in rows.items() if row["yours"]] == [f"run:{RUN}", "proc:ana/python3"]
+    assert [name for name, row in rows.items() if row["yours"]] == [f"run:{RUN}", "proc:ana/python3"]
     assert sum(row["energy_mj"] for row in rows.values()) == sum(shares.values())
     assert rows["others' runs"]["power_mw"] == 100_000 * 20 // 66
-    told = json.dumps(list(rows.values()))
-    assert not re.search(f"ben|eve|secret|vision|{OTHER}", told)
+    text = json.dumps(list(rows.values()))
+    assert not re.search(f"ben|eve|secret|vision|{OTHER}", text)
 
 
 def test_root_gets_all_rows_with_its_own_marked() -> None:
-    live = watched(0, 100_000)
+    live_power = live_power_of(0, 100_000)
     shares = {f"run:{OTHER}": 1, "proc:root/sshd": 2, "idle": 3}
-    live.set_weights(GPU, shares)
-    rows = live.rows(GPU, shares, is_own=lambda key: mine(key, uid=0, name="root"), show_all=True)
+    live_power.set_weights(GPU, shares)
+    rows = live_power.rows(GPU, shares, is_own=lambda key: is_own(key, uid=0, name="root"), show_all=True)
     assert {row["who"]: row["yours"] for row in rows} == {f"run:{OTHER}": False, "proc:root/sshd": True, "idle": False}
 
 
 def test_surplus_rows_are_summed_into_one() -> None:
-    live = watched(0, 100_000)
+    live_power = live_power_of(0, 100_000)
     shares = {f"proc:ana/p{n}": n + 1 for n in range(100)}
-    rows = live.rows(GPU, shares, is_own=mine)
+    rows = live_power.rows(GPU, shares, is_own=is_own)
     assert len(rows) == MAX_ROWS + 1
     assert rows[-1]["who"] == MORE_ROW
     assert sum(row["energy_mj"] for row in rows) == sum(shares.values())
@@ -93,7 +93,7 @@ def test_surplus_rows_are_summed_into_one() -> None:
 
 # The picture
 
-ANSWER: dict[str, Any] = {
+RESPONSE: dict[str, Any] = {
     "interval_s": 60, "full": "", "devices": [
         {
             "device": GPU, "name": "NVIDIA H100 80GB HBM3 with a name that goes on and on and on",
@@ -115,18 +115,18 @@ ANSWER: dict[str, Any] = {
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 def test_no_line_is_wider_than_the_terminal_and_no_escape_comes_from_a_name(width: int) -> None:
-    text = list(format_lines(ANSWER, width=width, now_us=0))
+    text = list(format_lines(RESPONSE, width=width, now_us=0))
     assert max(display_width(line) for line in text) <= width
     assert not any("\x1b" in line or "\u202e" in line for line in text)
 
 
 def test_unknown_is_displayed_differently_from_zero() -> None:
-    text = "\n".join(format_lines(ANSWER, width=100, now_us=0))
+    text = "\n".join(format_lines(RESPONSE, width=100, now_us=0))
     assert "300 W now  1.00 Wh since 00:00:00  use 100 %  memory 81000 MiB  nvml_counter" in text
     assert "– W now  – Wh  use –  memory –  cpu_model" in text
     assert f"*    300 W    0.833 Wh  run:{RUN}" in text
     assert "     0.0 W    0.167 Wh  others' runs" in text
-    assert "labcarbon-collect doctor" in "\n".join(format_lines({**ANSWER, "devices": []}, width=80, now_us=0))
+    assert "labcarbon-collect doctor" in "\n".join(format_lines({**RESPONSE, "devices": []}, width=80, now_us=0))
 
 
 def test_lines_that_do_not_fit_are_counted() -> None:

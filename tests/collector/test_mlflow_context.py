@@ -52,7 +52,7 @@ def test_the_response_is_printed_before_the_run_is_created(scripts: Scripts, ser
 def test_the_outcome_is_reported_although_the_script_ends_sooner(scripts: Scripts, server: fakes.FakeServer) -> None:
     hung_up: list[bool] = []
     server.preflight = DUPLICATE
-    server.faults = [fakes.keeps_waiting("/outcome/", 0.3, hung_up)] * 10
+    server.faults = [fakes.delay_response("/outcome/", 0.3, hung_up)] * 10
     assert scripts.run().code == 0
     assert hung_up == [False]
 
@@ -119,7 +119,7 @@ def test_enforce_stops_before_the_run_is_created(scripts: Scripts, server: fakes
 
 @pytest.mark.parametrize(
     ("answer", "enforce"),
-    [(POSSIBLE, "1"), ({**DUPLICATE, "verdict": "near"}, "1"), (fakes.NOTHING_LIKE_IT, "1"), (DUPLICATE, "0")],
+    [(POSSIBLE, "1"), ({**DUPLICATE, "verdict": "near"}, "1"), (fakes.NO_MATCH, "1"), (DUPLICATE, "0")],
 )
 def test_enforce_stops_nothing_less(
     scripts: Scripts, server: fakes.FakeServer, answer: dict[str, Any], enforce: str

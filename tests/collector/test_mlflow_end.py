@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.collector.collector_process import AS_PEOPLE, PATIENT, Collector, wait_for
+from tests.collector.collector_process import DEFAULT_TIMEOUT, LONG_TIMEOUT, Collector, wait_for
 from tests.collector.mlflow_scripts import ONE_RUN, RUN, SKIPPED_CHECK, Scripts
 from tests.collector.preflight_responses import DUPLICATE
 from tests.fakes import labcarbon_server as fakes
@@ -93,7 +93,7 @@ def test_a_python_that_starts_no_thread_at_its_end_leaves_it_to_the_daemon(
         "threading._register_atexit(lambda: setattr(threading.Thread, 'start', none))"
     )
     hung_up: list[bool] = []
-    slow = fakes.keeps_waiting("/runs/", 0.3, hung_up)
+    slow = fakes.delay_response("/runs/", 0.3, hung_up)
 
     def hears(handler: Any) -> None:
         if handler.command == "PUT":
@@ -153,10 +153,10 @@ def test_a_login_readable_by_others_is_reported_once(scripts: Scripts, server: f
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (fakes.trickles, "did not answer within"), (fakes.hangs_up, "nobody was asked"),
-        (fakes.answers(200, b"<html>no</html>"), "gave no answer that this"),
-        (fakes.answers(200, {**DUPLICATE, "level": "purple"}), "gave no answer"),
-        (fakes.says(401, "It has expired."), "labcarbon-collect login"), (fakes.says(500), "answered 500"),
+        (fakes.trickle_response, "did not answer within"), (fakes.drop_connection, "nobody was asked"),
+        (fakes.respond_with(200, b"<html>no</html>"), "gave no answer that this"),
+        (fakes.respond_with(200, {**DUPLICATE, "level": "purple"}), "gave no answer"),
+        (fakes.error_response(401, "It has expired."), "labcarbon-collect login"), (fakes.error_response(500), "answered 500"),
         ("silent", "did not answer within"), ("refused", "nothing answers there"),
     ],
 )  # fmt: skip
@@ -171,7 +171,7 @@ def test_the_run_begins_within_two_and_a_half_seconds_with_one_line(
         server.faults = [fault] * 100
         address = server.url
     environ = {"LABCARBON_URL": address, "LABCARBON_TOKEN": "lc_user_fake", "LABCARBON_ENFORCE": "1"}
-    environ |= AS_PEOPLE if "did not answer" in said else PATIENT
+    environ |= DEFAULT_TIMEOUT if "did not answer" in said else LONG_TIMEOUT
     first_s, second_s, done = waited(scripts, environ)
     listener.close()
     assert max(first_s, second_s) < 2.5
@@ -185,7 +185,7 @@ def test_a_daemon_that_hangs_costs_no_more(scripts: Scripts) -> None:
     hanging.bind(str(scripts.person.socket))
     hanging.listen()
     begun = time.monotonic()
-    first_s, second_s, _ = waited(scripts, AS_PEOPLE)
+    first_s, second_s, _ = waited(scripts, DEFAULT_TIMEOUT)
     hanging.close()
     assert max(first_s, second_s) < 2.5
     assert time.monotonic() - begun < 60

@@ -40,51 +40,51 @@ def shares_of(spool: Spool, device: str) -> dict[str, int]:
 
 def test_gpu_without_processes_is_idle_and_with_hidden_ones_unknown(home: Path) -> None:
     machine = Machine(processes=())
-    made = node_monitor(home, machine, cpu=False)
-    made.poll(with_processes=True)
+    monitor = node_monitor(home, machine, cpu=False)
+    monitor.poll(with_processes=True)
     for _ in range(10):
         machine.step(gpu_mj=70_000)
-        made.poll(with_processes=False)
+        monitor.poll(with_processes=False)
     machine.processes = None
     machine.step(gpu_mj=100)
-    made.poll(with_processes=True)
-    made.flush()
-    assert shares_of(made.spool, GPU) == {"idle": 700_000, "unknown": 100}
-    made.spool.close()
+    monitor.poll(with_processes=True)
+    monitor.flush()
+    assert shares_of(monitor.spool, GPU) == {"idle": 700_000, "unknown": 100}
+    monitor.spool.close()
 
 
 def test_last_process_list_applies_until_the_next_one(home: Path) -> None:
     machine = Machine(processes=(ProcessUse(7),))
-    made = node_monitor(home, machine, consumers=FakeConsumers(machine, {7: RUN_A}), cpu=False)
-    made.poll(with_processes=True)
+    monitor = node_monitor(home, machine, consumers=FakeConsumers(machine, {7: RUN_A}), cpu=False)
+    monitor.poll(with_processes=True)
     for second in range(1, 12):
         machine.step(gpu_mj=300_000)
-        made.poll(with_processes=second % 5 == 0)
-    made.flush()
-    assert shares_of(made.spool, GPU) == {RUN_A: 3_300_000}
-    made.spool.close()
+        monitor.poll(with_processes=second % 5 == 0)
+    monitor.flush()
+    assert shares_of(monitor.spool, GPU) == {RUN_A: 3_300_000}
+    monitor.spool.close()
 
 
 def test_processor_energy_follows_cpu_time_and_its_idle_part_stays_idle(home: Path) -> None:
     machine = Machine()
-    made = node_monitor(home, machine, idle_mw=2_000)
-    made.poll(with_processes=True)
+    monitor = node_monitor(home, machine, idle_mw=2_000)
+    monitor.poll(with_processes=True)
     for second in range(1, 11):
         machine.step(cpu_mj=5_000)
         machine.work(RUN_A, 600_000)
         machine.work("proc:ana/python", 200_000)
         machine.busy_us += 200_000  # hidden from us
-        made.poll(with_processes=second % 5 == 0)
-    made.flush()
+        monitor.poll(with_processes=second % 5 == 0)
+    monitor.flush()
     # 50 J, 2 W × 10 s of it idle, the rest 6 : 2 : 2.
-    assert shares_of(made.spool, CPU) == {"idle": 20_000, RUN_A: 18_000, "proc:ana/python": 6_000, "unknown": 6_000}
-    made.spool.close()
+    assert shares_of(monitor.spool, CPU) == {"idle": 20_000, RUN_A: 18_000, "proc:ana/python": 6_000, "unknown": 6_000}
+    monitor.spool.close()
 
 
 def test_weights_on_a_shared_gpu() -> None:
     keys = {1: RUN_A, 2: RUN_B, 3: RUN_B}.__getitem__
-    told = (ProcessUse(1, 600), ProcessUse(2, 200))
-    assert device_weights(told, keys, energy_mj=100, idle_mj=20) == {
+    results = (ProcessUse(1, 600), ProcessUse(2, 200))
+    assert device_weights(results, keys, energy_mj=100, idle_mj=20) == {
         RUN_A: 20 * 800 + 80 * 600 * 2,
         RUN_B: 20 * 800 + 80 * 200 * 2,
     }
@@ -109,51 +109,51 @@ def test_processors_without_work_are_idle() -> None:
 
 def test_failed_source_is_retried_with_backoff_and_loses_no_energy(home: Path) -> None:
     machine = Machine()
-    made = node_monitor(home, machine, cpu=False)
-    source = made.sources.sources[0].source
-    made.poll(with_processes=True)
-    machine.gone = True
+    monitor = node_monitor(home, machine, cpu=False)
+    source = monitor.sources.sources[0].source
+    monitor.poll(with_processes=True)
+    machine.is_lost = True
     for _ in range(200):
         machine.step(gpu_mj=10)
-        made.poll(with_processes=True)
+        monitor.poll(with_processes=True)
     assert 5 <= source.opened <= 12  # type: ignore[attr-defined]
-    assert made.sources.status()["machine"]["why"] == "it fell off the bus"
-    machine.gone = False
+    assert monitor.sources.status()["machine"]["why"] == "it fell off the bus"
+    machine.is_lost = False
     for _ in range(300):
         machine.step(gpu_mj=10)
-        made.poll(with_processes=True)
-    made.flush()
-    check(list(made.spool.windows()))
-    assert total_mj(made.spool.windows()) == 5000
-    made.spool.close()
+        monitor.poll(with_processes=True)
+    monitor.flush()
+    check(list(monitor.spool.windows()))
+    assert total_mj(monitor.spool.windows()) == 5000
+    monitor.spool.close()
 
 
 def test_full_spool_stops_sampling_and_the_counter_recovers_the_energy(home: Path) -> None:
     machine = Machine()
-    made = node_monitor(home, machine, cpu=False)
-    made.poll(with_processes=True)
-    begun_mj = machine.gpu_mj
-    made.spool._database.execute(
-        f"PRAGMA max_page_count = {made.spool._database.execute('PRAGMA page_count').fetchone()[0]}"
+    monitor = node_monitor(home, machine, cpu=False)
+    monitor.poll(with_processes=True)
+    start_mj = machine.gpu_mj
+    monitor.spool._database.execute(
+        f"PRAGMA max_page_count = {monitor.spool._database.execute('PRAGMA page_count').fetchone()[0]}"
     )
     for _ in range(60 * 200):
         machine.step(gpu_mj=10)
-        made.poll(with_processes=True)
-        if made.stop_reason:
+        monitor.poll(with_processes=True)
+        if monitor.stop_reason:
             break
-    assert "free space" in made.stop_reason
+    assert "free space" in monitor.stop_reason
     for _ in range(600):
         machine.step(gpu_mj=10)
-        assert made.poll(with_processes=True) == 0
-    made.spool._database.execute("PRAGMA max_page_count = 100000")
+        assert monitor.poll(with_processes=True) == 0
+    monitor.spool._database.execute("PRAGMA max_page_count = 100000")
     for _ in range(120):
         machine.step(gpu_mj=10)
-        made.poll(with_processes=True)
-    made.flush()
-    assert made.stop_reason == ""
-    check(list(made.spool.windows()))
-    assert total_mj(made.spool.windows()) == machine.gpu_mj - begun_mj
-    made.spool.close()
+        monitor.poll(with_processes=True)
+    monitor.flush()
+    assert monitor.stop_reason == ""
+    check(list(monitor.spool.windows()))
+    assert total_mj(monitor.spool.windows()) == machine.gpu_mj - start_mj
+    monitor.spool.close()
 
 
 @pytest.fixture
@@ -170,29 +170,29 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_disk_of_one_mebibyte_fills_and_drains_without_losing_a_millijoule(small_disk: Path) -> None:
     machine = Machine()
-    made = node_monitor(small_disk, machine, cpu=False)
-    made.poll(with_processes=True)
-    begun_mj = machine.gpu_mj
+    monitor = node_monitor(small_disk, machine, cpu=False)
+    monitor.poll(with_processes=True)
+    start_mj = machine.gpu_mj
     for _ in range(5000):  # more than fits unmerged
         machine.step(60, gpu_mj=30)
-        made.poll(with_processes=True)
-    assert made.spool.depth().rows < 5000
+        monitor.poll(with_processes=True)
+    assert monitor.spool.depth().rows < 5000
     while True:
         try:
-            batch = made.spool.begin_batch(live_from_us=0)
+            batch = monitor.spool.begin_batch(live_from_us=0)
             if batch is None:
                 break
-            made.spool.end_batch(batch, [("accepted", "")] * len(batch.ids), now_us=1)
+            monitor.spool.end_batch(batch, [("accepted", "")] * len(batch.ids), now_us=1)
         except SpoolFull:
-            release_ballast(made.spool)
+            release_ballast(monitor.spool)
     for _ in range(120):
         machine.step(gpu_mj=30)
-        made.poll(with_processes=True)
-    made.flush()
-    assert made.stop_reason == ""
-    answered_mj = sum(mj for _, mj in made.spool.result_totals().values())
-    assert answered_mj + made.spool.spooled_mj() == machine.gpu_mj - begun_mj
-    made.spool.close()
+        monitor.poll(with_processes=True)
+    monitor.flush()
+    assert monitor.stop_reason == ""
+    answered_mj = sum(mj for _, mj in monitor.spool.result_totals().values())
+    assert answered_mj + monitor.spool.spooled_mj() == machine.gpu_mj - start_mj
+    monitor.spool.close()
 
 
 @pytest.fixture
@@ -206,37 +206,43 @@ def test_oracle_over_kills_and_faults(home: Path, server: fakes.FakeServer, seed
     """Σ accepted + quarantined + dead + spooled = counter difference, over 50 kills, cut replies and an hour's outage."""
     dice = random.Random(seed)
     machine = Machine(processes=(ProcessUse(7),))
-    begun_mj = machine.gpu_mj
-    made = node_monitor(home, machine, consumers=FakeConsumers(machine, {7: RUN_A}), cpu=False)
+    start_mj = machine.gpu_mj
+    monitor = node_monitor(home, machine, consumers=FakeConsumers(machine, {7: RUN_A}), cpu=False)
     transport = Transport(server.url, "t")
 
     def push(spool: Spool) -> None:
         Uploader(spool, transport, node=NODE, boot=BOOT, interval_us=MINUTE, now=machine.now).upload_batch()
 
-    made.poll(with_processes=True)
+    monitor.poll(with_processes=True)
     kills = 0
     while kills < 50:
         for _ in range(dice.randrange(1, 150)):
             machine.step(dice.choice([0.9, 1, 1, 1.3, 40]), gpu_mj=dice.randrange(0, 700_000))
-            made.poll(with_processes=dice.random() < 0.2)
+            monitor.poll(with_processes=dice.random() < 0.2)
         if dice.random() < 0.7:
-            choices = [fakes.says(503), fakes.hangs_up, fakes.stores_then_hangs_up, fakes.cuts_the_reply, fakes.says(429)]
+            choices = [
+                fakes.error_response(503),
+                fakes.drop_connection,
+                fakes.store_and_drop_connection,
+                fakes.truncate_response,
+                fakes.error_response(429),
+            ]
             server.faults = dice.sample(choices, dice.randrange(3))
-            push(made.spool)
+            push(monitor.spool)
             server.faults = []
         kills += 1
-        made.spool.close()  # no flush: what was open in memory is gone
-        made = node_monitor(home, machine, consumers=FakeConsumers(machine, {7: RUN_A}), cpu=False)
-        made.poll(with_processes=True)
+        monitor.spool.close()  # no flush: what was open in memory is gone
+        monitor = node_monitor(home, machine, consumers=FakeConsumers(machine, {7: RUN_A}), cpu=False)
+        monitor.poll(with_processes=True)
     machine.step(3600, gpu_mj=10**9)
-    made.poll(with_processes=True)
-    made.flush()
-    check(list(made.spool.windows()))
-    tally = made.spool.result_totals()
+    monitor.poll(with_processes=True)
+    monitor.flush()
+    check(list(monitor.spool.windows()))
+    tally = monitor.spool.result_totals()
     answered_mj = sum(mj for _, mj in tally.values())
-    assert answered_mj + made.spool.spooled_mj() == machine.gpu_mj - begun_mj, f"seed {seed}"
-    while made.spool.depth().rows:
-        push(made.spool)
-    assert server.stored_mj == machine.gpu_mj - begun_mj, f"seed {seed}"
+    assert answered_mj + monitor.spool.spooled_mj() == machine.gpu_mj - start_mj, f"seed {seed}"
+    while monitor.spool.depth().rows:
+        push(monitor.spool)
+    assert server.stored_mj == machine.gpu_mj - start_mj, f"seed {seed}"
     transport.close()
-    made.spool.close()
+    monitor.spool.close()

@@ -18,7 +18,7 @@ from labcarbon_collect import notebook
 from labcarbon_collect.notebook import NotebookRun, Settings
 from labcarbon_collect.spool.store import Spool
 
-from tests.collector.collector_process import AS_PEOPLE, Collector, wait_for
+from tests.collector.collector_process import DEFAULT_TIMEOUT, Collector, wait_for
 from tests.collector.test_run import FACTOR
 from tests.fakes import labcarbon_server as fakes
 
@@ -185,9 +185,9 @@ def test_an_unreachable_server_delays_little_and_the_daemon_reports_the_run(
     node: Collector, server: fakes.FakeServer
 ) -> None:
     with fakes.running() as hanging:
-        hanging.faults = [fakes.trickles] * 9
+        hanging.faults = [fakes.trickle_response] * 9
         begun = time.monotonic()
-        said(ipython(node, LOAD, LABCARBON_URL=hanging.url, LABCARBON_TOKEN="lc_user_fake", **AS_PEOPLE))
+        said(ipython(node, LOAD, LABCARBON_URL=hanging.url, LABCARBON_TOKEN="lc_user_fake", **DEFAULT_TIMEOUT))
         assert time.monotonic() - begun < 25
     wait_for(lambda: any(run.get("state") == "finished" for run in server.runs.values()))
 

@@ -44,8 +44,8 @@ def test_sleeping_gpu_is_never_queried(bench, tmp_path):
     folder = _pci(tmp_path / "sys", "0000:01:00.0", "suspended")
     assert machine.source.open() == ()
     assert machine.poll() == []
-    answer = meters.nvml_check(str(tmp_path / "sys"))
-    assert (answer.state, "0000:01:00.0" in answer.what, "not woken" in answer.what) == ("ok", True, True)
+    output = meters.nvml_check(str(tmp_path / "sys"))
+    assert (output.state, "0000:01:00.0" in output.what, "not woken" in output.what) == ("ok", True, True)
     assert machine.driver.gpus[0].state.calls == 0
 
     (folder / "power/runtime_status").write_text("active\n")
@@ -53,7 +53,7 @@ def test_sleeping_gpu_is_never_queried(bench, tmp_path):
         machine.poll()
     (device,) = machine.source.open()
     assert device.facts["runtime_power_management"] == "on"
-    before = machine.one()
+    before = machine.poll_one()
     calls = machine.driver.gpus[0].state.calls
     (folder / "power/runtime_status").write_text("suspended\n")
     machine.clock.pass_by(600)
@@ -61,7 +61,7 @@ def test_sleeping_gpu_is_never_queried(bench, tmp_path):
     assert machine.driver.gpus[0].state.calls == calls
     (folder / "power/runtime_status").write_text("active\n")
     machine.clock.step(1)
-    after = machine.one()
+    after = machine.poll_one()
     assert (after.epoch, after.counter_mj - before.counter_mj) == (before.epoch, 70_000)
 
 
@@ -71,7 +71,7 @@ def test_one_sleeping_gpu_of_two_is_skipped(bench, tmp_path):
     _pci(tmp_path / "sys", "0000:02:00.0", "active")
     (device,) = machine.source.open()
     assert device.key == machine.driver.gpus[1].key
-    before = machine.one()
+    before = machine.poll_one()
     assert machine.driver.gpus[0].state.calls == 0
     (first / "power/runtime_status").write_text("active\n")
     machine.clock.step(1)

@@ -50,7 +50,7 @@ def test_counter_fall_opens_an_epoch_and_is_bridged(bench):
     machine = bench("ampere")
     gpu = machine.driver.gpus[0]
     gpu.set_power(200_000)
-    before = machine.one()
+    before = machine.poll_one()
     machine.clock.step(3)
     gpu.set_counter_mj(0)
     machine.clock.step(2)
@@ -63,16 +63,16 @@ def test_counter_fall_opens_an_epoch_and_is_bridged(bench):
     assert (gap.epoch, gap.from_us, gap.to_us, gap.reason) == (before.epoch, before.wall_us, began.wall_us, "driver")
     assert machine.source.gaps() == []
     machine.clock.step(1)
-    assert machine.one().epoch == after.epoch
+    assert machine.poll_one().epoch == after.epoch
 
 
 def test_counter_fall_without_a_time_is_a_gap(bench):
     machine = bench("ampere")
     gpu = machine.driver.gpus[0]
-    before = machine.one()
+    before = machine.poll_one()
     machine.clock.pass_by(1)
     gpu.set_counter_mj(900_000_000)  # below before, yet more than a restart from nought could have gathered
-    after = machine.one()
+    after = machine.poll_one()
     assert (after.flags, after.epoch != before.epoch) == (0, True)
     (gap,) = machine.source.gaps()
     assert (gap.from_us, gap.to_us) == (before.wall_us, after.wall_us)
@@ -80,10 +80,10 @@ def test_counter_fall_without_a_time_is_a_gap(bench):
 
 def test_an_impossible_jump_is_a_gap_not_energy(bench):
     machine = bench("ampere")
-    before = machine.one()
+    before = machine.poll_one()
     machine.clock.step(1)
     machine.driver.gpus[0].add_mj(50_000_000)
-    after = machine.one()
+    after = machine.poll_one()
     assert after.epoch != before.epoch
     assert [gap.reason for gap in machine.source.gaps()] == ["driver"]
 
@@ -108,7 +108,7 @@ def test_one_lost_gpu_does_not_silence_the_other_and_its_energy_is_not_lost(benc
 def test_loss_of_all_gpus_is_a_failure_and_the_source_recovers(bench):
     machine = bench("hopper")
     gpu = machine.driver.gpus[0]
-    before = machine.one()
+    before = machine.poll_one()
     gpu.set(lost=1)
     machine.clock.step(1)
     for _ in range(3):
@@ -116,7 +116,7 @@ def test_loss_of_all_gpus_is_a_failure_and_the_source_recovers(bench):
             machine.poll()
     gpu.set(lost=0)
     machine.clock.step(1)
-    after = machine.one()
+    after = machine.poll_one()
     assert (after.epoch, after.counter_mj - before.counter_mj) == (before.epoch, 140_000)
 
 
@@ -124,7 +124,7 @@ def test_reloaded_driver_is_a_new_epoch_even_with_a_higher_counter(bench):
     machine = bench("hopper")
     gpu = machine.driver.gpus[0]
     gpu.set_counter_mj(10)
-    before = machine.one()
+    before = machine.poll_one()
     machine.reload_driver()
     machine.clock.step(30)
     with pytest.raises(SourceFailed):
@@ -138,7 +138,7 @@ def test_reloaded_driver_is_a_new_epoch_even_with_a_higher_counter(bench):
 
 def test_epoch_continues_over_a_restart_of_the_collector(bench):
     machine = bench("hopper")
-    machine.one()
+    machine.poll_one()
     machine.driver.gpus[0].set_counter_mj(5)
     machine.clock.step(1)
     last = machine.poll()[-1]
@@ -147,14 +147,14 @@ def test_epoch_continues_over_a_restart_of_the_collector(bench):
     machine.source = machine.new_source()
     machine.source.resume({last.device: Stored(last.epoch, last.counter_mj, last.monotonic_us, last.wall_us)})
     machine.source.open()
-    again = machine.one()
-    assert (again.epoch, again.counter_mj - last.counter_mj) == (last.epoch, 3600 * 70_000)
+    second = machine.poll_one()
+    assert (second.epoch, second.counter_mj - last.counter_mj) == (last.epoch, 3600 * 70_000)
 
 
 @pytest.mark.parametrize("case", ["fell", "jumped", "other boot"])
 def test_epoch_is_checked_after_a_restart(bench, case):
     machine = bench("hopper")
-    last = machine.one()
+    last = machine.poll_one()
     machine.source.close()
     machine.clock.step(100)
     gpu = machine.driver.gpus[0]
@@ -189,21 +189,21 @@ counters = st.integers(0, 10**9)
 )
 def test_any_history_of_counters_gives_rising_epochs_within_what_is_possible(history, limit_mw):
     """Whatever the counter does: within an epoch time and energy rise, and never faster than the bound allows."""
-    before, seen, mono_us = None, {}, 0
+    before, last_by_epoch, mono_us = None, {}, 0
     for counter_mj, gap_us, power_mw in history:
         mono_us += gap_us
         step = place_reading(
             before, counter_mj, Clock(mono_us, mono_us), load="boot.1", limit_mw=limit_mw, power_mw=power_mw
         )
         for last, flags in step.readings:
-            previous = seen.get(last.epoch)
+            previous = last_by_epoch.get(last.epoch)
             if previous is not None:
                 assert last.counter_mj >= previous.counter_mj
                 assert last.monotonic_us > previous.monotonic_us
             if flags & FLAG_BRIDGED:
                 assert previous is not None
                 assert previous.counter_mj == 0
-            seen[last.epoch] = last
+            last_by_epoch[last.epoch] = last
         new_epoch = before is not None and step.readings[-1][0].epoch != before.epoch
         assert (step.gap_until_us is not None) == new_epoch
         if new_epoch:
@@ -221,7 +221,7 @@ EVENTS = st.one_of(
 )
 
 
-def _live(machine, event) -> tuple[int, int]:
+def _replay_events(machine, event) -> tuple[int, int]:
     """Let the event happen between two readings; return (mJ that must be known, gaps that must be declared)."""
     kind, before_s, before_watts, after_s, after_watts = event
     gpu = machine.driver.gpus[0]
@@ -256,39 +256,41 @@ def test_any_history_of_a_gpu_is_complete_except_for_declared_gaps(bench):
 
     @settings(max_examples=60, deadline=None)
     @given(st.lists(EVENTS, min_size=1, max_size=20))
-    def lives(events):
+    def check_history(events):
         machine.source.close()
         machine.source = machine.new_source()
         machine.driver.gpus[0].set_counter_mj(10**9)
         machine.source.open()
-        readings, known_mj, gaps = machine.poll(), 0, 0
+        readings, counted_mj, gaps = machine.poll(), 0, 0
         reasons = []
         for event in events:
-            must_know_mj, must_declare = _live(machine, event)
+            must_know_mj, must_declare = _replay_events(machine, event)
             readings += machine.poll()
             declared = machine.source.gaps()
             assert len(declared) == must_declare
             assert all(gap.from_us < gap.to_us for gap in declared)
             reasons += [gap.reason for gap in declared]
-            known_mj, gaps = known_mj + must_know_mj, gaps + must_declare
-        steps = [later.counter_mj - earlier.counter_mj for earlier, later in _within_epochs(readings)]
+            counted_mj, gaps = counted_mj + must_know_mj, gaps + must_declare
+        steps = [following.counter_mj - earlier.counter_mj for earlier, following in _within_epochs(readings)]
         assert min(steps, default=0) >= 0
-        assert sum(steps) == known_mj
+        assert sum(steps) == counted_mj
         assert len({reading.epoch for reading in readings}) == gaps + 1
         assert reasons == ["driver"] * gaps
         windows, declared = _windows(readings)
-        assert sum(window.energy_mj for window in windows) == known_mj
+        assert sum(window.energy_mj for window in windows) == counted_mj
         assert len(declared) == gaps
         assert all(dict(window.shares).get("idle", 0) == window.energy_mj for window in windows)
 
-    lives()
+    check_history()
 
 
 def _windows(readings):
     """What the collector makes of the readings: windows and gaps."""
     builder = WindowBuilder(device=readings[0].device, boot=BOOT, grid_us=60_000_000, tolerance_us=1_500_000)
     settled = [builder.add(reading, {"idle": 1}) for reading in readings] + [builder.flush()]
-    return [window for each in settled for window in each.windows], [gap for each in settled for gap in each.gaps]
+    return [window for reading in settled for window in reading.windows], [
+        gap for reading in settled for gap in reading.gaps
+    ]
 
 
 def _within_epochs(readings):

@@ -19,11 +19,11 @@ def test_a_card_without_a_counter_is_sampled_not_zero(bench):
     assert device.measurement == "nvml_power"
     gpu = machine.driver.gpus[0]
     gpu.set_power(100_000, util_percent=50)
-    first = machine.one()
+    first = machine.poll_one()
     for power_mw in (200_000, 200_000, 40_000):
         machine.clock.step(0.5)
         gpu.set_power(power_mw)
-        last = machine.one()
+        last = machine.poll_one()
     assert last.counter_mj - first.counter_mj == (150_000 + 200_000 + 120_000) // 2
     assert (last.measurement, last.epoch, last.power_mw) == ("nvml_power", first.epoch, 40_000)
 
@@ -32,18 +32,18 @@ def test_counter_that_stays_at_zero_is_no_counter(bench):
     machine = bench("vgpu_zero", opened=False)
     (device,) = machine.source.open()
     assert device.measurement == "nvml_power"
-    first = machine.one()
+    first = machine.poll_one()
     machine.clock.step(1)
-    assert machine.one().counter_mj - first.counter_mj == 30_000
+    assert machine.poll_one().counter_mj - first.counter_mj == 30_000
 
 
 def test_long_interval_between_samples_is_a_gap_and_a_new_epoch(bench):
     machine = bench("pascal")
-    machine.one()
+    machine.poll_one()
     machine.clock.step(1)
-    before = machine.one()
+    before = machine.poll_one()
     machine.clock.step(10)
-    after = machine.one()
+    after = machine.poll_one()
     assert after.epoch != before.epoch
     assert after.counter_mj == 0
     (gap,) = machine.source.gaps()
@@ -52,16 +52,16 @@ def test_long_interval_between_samples_is_a_gap_and_a_new_epoch(bench):
 
 def test_a_lost_card_is_a_failure_and_its_absence_a_gap(bench):
     machine = bench("pascal")
-    machine.one()
+    machine.poll_one()
     machine.driver.gpus[0].set(lost=1)
     machine.clock.step(1)
     with pytest.raises(SourceFailed):
         machine.poll()
     machine.driver.gpus[0].set(lost=0)
     machine.clock.step(5)
-    machine.one()
+    machine.poll_one()
     machine.clock.step(1)
-    assert machine.one().counter_mj == 12_000
+    assert machine.poll_one().counter_mj == 12_000
 
 
 def test_only_cards_without_a_counter_are_sampled_and_by_one_thread(bench, monkeypatch):
@@ -96,7 +96,7 @@ def test_integral_is_the_exact_trapezoid_floored_at_the_end(steps):
         before_mw = power_mw
         integral.add(Clock(monotonic_us, monotonic_us), power_mw)
         assert integral.total_mj == doubled_nj // 2 // 1_000_000
-    assert integral.holes == []
+    assert integral.gaps == []
 
 
 def test_sample_out_of_order_is_ignored():

@@ -82,7 +82,8 @@ def test_pseudonyms_are_not_hashed_again_and_can_be_dropped(tmp_path: Path) -> N
     [
         ("pod:hpc/vision/jupyter-ana", f"pod:hpc/vision/{HASHED.public_name('jupyter-ana')}"),
         ("pod:hpc/vision/0f3c9a51-7b1e-4c1a-9d7e-1234567890ab", "pod:hpc/vision/0f3c9a51-7b1e-4c1a-9d7e-1234567890ab"),
-        ("container:ana-dev", f"container:{HASHED.public_name('ana-dev')}"), ("container:" + "4e" * 32, "container:" + "4e" * 32),
+        ("container:ana-dev", f"container:{HASHED.public_name('ana-dev')}"),
+        ("container:" + "4e" * 32, "container:" + "4e" * 32),
         ("proc:-/python3", "proc:-/python3"), (f"run:{RUN}", f"run:{RUN}"), ("job:hpc/7", "job:hpc/7"), ("idle", "idle"),
     ],
 )  # fmt: skip

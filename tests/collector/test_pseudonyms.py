@@ -60,9 +60,9 @@ NAMES = st.text(string.ascii_lowercase + string.digits + "_", min_size=3, max_si
 )
 def test_name_is_removed_from_texts_and_home_folders(name: str, before: str, after: str) -> None:
     facts = {"name": f"{before}{name}{after}", "params": {name: [f"{before}{name}"], "d": f"/home/{name}x/y"}, "n": 1}
-    told = json.dumps(HASHED.mask(facts, name))
-    assert not re.search(rf"(?<![A-Za-z0-9_]){name}(?![A-Za-z0-9_])", told.replace('"name"', "").replace('"params"', ""))
-    assert f"{name}x" not in told
+    masked = json.dumps(HASHED.mask(facts, name))
+    assert not re.search(rf"(?<![A-Za-z0-9_]){name}(?![A-Za-z0-9_])", masked.replace('"name"', "").replace('"params"', ""))
+    assert f"{name}x" not in masked
     assert UserNames().mask(facts, name) == facts
 
 
@@ -98,23 +98,23 @@ def test_command_of_a_person_drops_names_after_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "output"),
     [
         ({"LABCARBON_USERS": "hash"}, "secrets.token_hex(32)"),
         ({"LABCARBON_USERS": "hash", "LABCARBON_USERS_KEY": "short"}, "32 are needed"),
         ({"LABCARBON_USERS": "hsah"}, "keep (names as they are), hash (pseudonyms) or drop"),
     ],
 )
-def test_daemon_refuses_a_bad_setting_and_names_the_fix(tmp_path: Path, settings: dict[str, str], said: str) -> None:
+def test_daemon_refuses_a_bad_setting_and_names_the_fix(tmp_path: Path, settings: dict[str, str], output: str) -> None:
     settings = {"LABCARBON_USERS_KEY_FILE": str(tmp_path / "none"), **settings}
     node = Collector(tmp_path, settings)
     done = node.call("daemon")
     assert done.returncode == 1
-    assert said in done.stderr
+    assert output in done.stderr
     doctor = json.loads(node.call("doctor", "--json").stdout)
-    (answer,) = [each for each in doctor if each["name"] == "users"]
-    assert answer["state"] == "bad"
-    assert said in answer["what"] + answer["mend"]
+    (response,) = [part for part in doctor if part["name"] == "users"]
+    assert response["state"] == "bad"
+    assert output in response["what"] + response["mend"]
     assert node.call("run", "--", *shell("exit 7")).returncode == 7, "work is never held up by it"
 
 
@@ -148,7 +148,7 @@ def test_no_name_reaches_server_or_spool(node: Collector, server: fakes.FakeServ
     names = recorded_names(server)
     expected = HASHED.public_name(name) if mode == "hash" else "-"
     assert expected in names
-    assert all(PSEUDONYM.fullmatch(each) if mode == "hash" else each == "-" for each in names)
+    assert all(PSEUDONYM.fullmatch(part) if mode == "hash" else part == "-" for part in names)
     (put,) = server.sent("PUT", "runs/")
     assert put.body["name"] == f"by {expected}"
     assert put.body["params"] == {"data": f"/home/{expected}/x"}
@@ -161,9 +161,9 @@ def test_doctor_and_status_print_the_key_fingerprint(node: Collector) -> None:
     node.settings.update(LABCARBON_USERS="hash", LABCARBON_USERS_KEY=KEY)
     node.start()
     plain = Collector(node.root, {"LABCARBON_USERS": "hash", "LABCARBON_USERS_KEY_FILE": str(node.root / "none")})
-    answers = {each["name"]: each for each in json.loads(plain.call("doctor", "--json").stdout)}
-    assert answers["users"]["state"] == "ok"
-    assert HASHED.fingerprint in answers["users"]["what"]
+    responses = {part["name"]: part for part in json.loads(plain.call("doctor", "--json").stdout)}
+    assert responses["users"]["state"] == "ok"
+    assert HASHED.fingerprint in responses["users"]["what"]
     assert f"users     {HASHED.stamp}" in plain.call("status").stdout
 
 
@@ -182,7 +182,7 @@ def test_daemon_uses_the_user_of_the_kernel(node: Collector, server: fakes.FakeS
     node.enrol(server.url)
     process = node.start()
     facts = {"user": "somebody-else", "name": "n", "started_at": "2026-01-01T00:00:00Z", "command": [], "params": {}}
-    node.ask({"op": "register", "run": RUN, "pid": process.pid, "facts": facts})
+    node.request({"op": "register", "run": RUN, "pid": process.pid, "facts": facts})
     wait_for(lambda: server.sent("PUT", "runs/"))
     assert server.sent("PUT", "runs/")[0].body["user"] == module.current_user_name()
 
@@ -191,7 +191,7 @@ def test_command_named_after_its_user_is_masked(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(module, "pwd", SimpleNamespace(getpwuid=lambda uid: SimpleNamespace(pw_name="anabelle")))
     tree = ProcTree(tmp_path / "proc")
     tree.put(50, comm="anabelle-job", uid=1000)
-    who = ConsumerResolver(str(tree.root), cluster="hpc", users=HASHED, now_ticks=lambda: 0)
-    who.snapshot()
-    told = HASHED.public_name("anabelle")
-    assert who.consumer_of(50) == f"proc:{told}/{told}-job"
+    resolver = ConsumerResolver(str(tree.root), cluster="hpc", users=HASHED, now_ticks=lambda: 0)
+    resolver.snapshot()
+    masked = HASHED.public_name("anabelle")
+    assert resolver.consumer_of(50) == f"proc:{masked}/{masked}-job"

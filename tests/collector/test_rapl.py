@@ -69,10 +69,10 @@ def test_package_and_memory_are_devices_and_other_domains_are_not(machine):
     machine.tree.add("intel-rapl:0:0", "core")
     machine.tree.add(DRAM, "dram", raw_uj=7)
     machine.tree.add("intel-rapl:1", "psys")
-    found = {info.key: info for info in machine.source.open()}
-    assert set(found) == {"cpu:n1/0", "dram:n1/0"}
-    assert "not summed" in found["cpu:n1/0"].facts["psys"]
-    assert found["cpu:n1/0"].measurement == "rapl"
+    devices = {info.key: info for info in machine.source.open()}
+    assert set(devices) == {"cpu:n1/0", "dram:n1/0"}
+    assert "not summed" in devices["cpu:n1/0"].facts["psys"]
+    assert devices["cpu:n1/0"].measurement == "rapl"
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,10 @@ def test_removed_counter_is_a_failure_and_returns_complete(machine):
     assert (last.counter_mj - first.counter_mj, last.epoch) == (44_000, first.epoch)
 
 
-@pytest.mark.parametrize(("away_s", "boot", "kept"), [(30, BOOT, True), (2000, BOOT, False), (30, "another", False)])
-def test_epoch_continues_over_a_short_restart_with_a_wrap(machine, away_s, boot, kept):
+@pytest.mark.parametrize(
+    ("away_s", "boot", "is_same_epoch"), [(30, BOOT, True), (2000, BOOT, False), (30, "another", False)]
+)
+def test_epoch_continues_over_a_short_restart_with_a_wrap(machine, away_s, boot, is_same_epoch):
     machine.tree.add(PACKAGE, "package-0", raw_uj=RANGE_UJ - 1_234_567)
     machine.source.open()
     first = machine.one()
@@ -228,8 +230,8 @@ def test_epoch_continues_over_a_short_restart_with_a_wrap(machine, away_s, boot,
     machine.source.resume({"cpu:n1/0": Stored(first.epoch, first.counter_mj, first.monotonic_us, boot=boot)})
     machine.source.open()
     last = machine.one(away_s)
-    assert (last.epoch == first.epoch) is kept
-    if kept:
+    assert (last.epoch == first.epoch) is is_same_epoch
+    if is_same_epoch:
         start_uj = RANGE_UJ - 1_234_567
         assert last.counter_mj - first.counter_mj == (start_uj + 3_000_000_999) // 1000 - start_uj // 1000
 

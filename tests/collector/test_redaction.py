@@ -79,7 +79,7 @@ def test_texts_without_secrets(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "masked"),
     [
         ("train.py --password hunter2 --lr 0.1", f"train.py --password {MASK} --lr 0.1"),
         ("train.py --password=hunter2", f"train.py --password={MASK}"),
@@ -95,13 +95,13 @@ def test_texts_without_secrets(text: str) -> None:
         (f"aws --key {AWS_ID} {AWS_KEY}", f"aws --key {MASK} {MASK}"),
     ],
 )
-def test_command_lines(given: str, told: str) -> None:
-    assert " ".join(mask_arguments(given.split(" "))) == told
+def test_command_lines(given: str, masked: str) -> None:
+    assert " ".join(mask_arguments(given.split(" "))) == masked
 
 
 def test_a_script_in_one_argument_is_masked_word_by_word() -> None:
-    told = mask_arguments(["sh", "-c", "curl -u ana:pw https://h/x; train --token abc --lr 1"])
-    assert told == ["sh", "-c", f"curl -u {MASK} https://h/x; train --token {MASK} --lr 1"]
+    masked = mask_arguments(["sh", "-c", "curl -u ana:pw https://h/x; train --token abc --lr 1"])
+    assert masked == ["sh", "-c", f"curl -u {MASK} https://h/x; train --token {MASK} --lr 1"]
 
 
 def test_value_with_blanks_is_masked_completely() -> None:
@@ -125,12 +125,12 @@ BEGINNINGS = re.compile(
 )
 
 
-def _looks_random(text: str) -> bool:
+def _is_random_part(text: str) -> bool:
     """A draw that a generator of secrets would make: hypothesis also draws ``000…``."""
     return len(set(text)) > 14 and sum(a.isdigit() != b.isdigit() for a, b in pairwise(text)) >= len(text) / 5
 
 
-@given(BASE62.filter(_looks_random), QUIET, QUIET)
+@given(BASE62.filter(_is_random_part), QUIET, QUIET)
 def test_random_string_is_masked_at_any_position(secret: str, before: str, after: str) -> None:
     assert secret not in mask_text(f"{before} {secret} {after}")
     assert all(secret not in part for part in mask_arguments([before, f"--x={secret}", after]))
@@ -140,14 +140,14 @@ def test_random_string_is_masked_at_any_position(secret: str, before: str, after
 def test_hexadecimal_and_base64_of_random_bytes_are_masked(content: bytes) -> None:
     if len(set(content)) < 16:
         return
-    if _has_all(content.hex(), str.isdigit, str.isalpha):
+    if _has_all_kinds(content.hex(), str.isdigit, str.isalpha):
         assert is_secret_value(content.hex())
     padded = base64.b64encode(content).decode()
-    if padded.endswith("=") and _has_all(padded, str.isdigit, str.islower, str.isupper):
+    if padded.endswith("=") and _has_all_kinds(padded, str.isdigit, str.islower, str.isupper):
         assert is_secret_value(padded)
 
 
-def _has_all(text: str, *kinds: Callable[[str], bool]) -> bool:
+def _has_all_kinds(text: str, *kinds: Callable[[str], bool]) -> bool:
     """Whether there is a character of each kind: random bytes may lack one, and look like a number or a word then."""
     return all(any(map(kind, text)) for kind in kinds)
 
@@ -164,15 +164,15 @@ def test_value_after_a_secret_name_is_always_masked(option: str, value: str) -> 
     "text", ["a" * 5000, "a=" * 3000, "--" * 3000, "aA1" * 2000, "://" * 2000, "a:'" * 2000, "é" * 9999]
 )
 def test_masking_is_fast(text: str) -> None:
-    begun = time.process_time()
+    start = time.process_time()
     mask_arguments([text] * 10)
-    assert time.process_time() - begun < 2
+    assert time.process_time() - start < 2
 
 
 @given(st.text(max_size=300))
 def test_masking_is_idempotent(text: str) -> None:
-    once = mask_text(text)
-    assert mask_text(once) == once
+    masked_once = mask_text(text)
+    assert mask_text(masked_once) == masked_once
 
 
 @given(st.lists(st.text(string.ascii_lowercase, min_size=1, max_size=14), min_size=1, max_size=8), st.sampled_from("_-./ "))

@@ -20,9 +20,9 @@ def test_a_recorded_trace_plays_back_the_same_readings(tmp_path: Path) -> None:
     assert [device.key for device in played.open()] == [GPU]
     for tenth in (0, 7, 20, 400):
         clock = Clock(tenth * SECOND // 10, T0 + tenth * SECOND // 10)
-        (found,) = played.poll(lambda at=clock: at, with_processes=True)  # type: ignore[misc]
-        assert found.counter_mj == counters[min(2 * tenth, len(counters) - 1)]
-        assert found.processes == (ProcessUse(4_000_000),)
+        (reading,) = played.poll(lambda at=clock: at, with_processes=True)  # type: ignore[misc]
+        assert reading.counter_mj == counters[min(2 * tenth, len(counters) - 1)]
+        assert reading.processes == (ProcessUse(4_000_000),)
     played.close()
 
 

@@ -18,7 +18,7 @@ from labcarbon_collect.runs import process as job
 from labcarbon_collect.spool.store import Spool
 from labcarbon_collect.totals import format_significant, percent, summary_line
 
-from tests.collector.collector_process import AS_PEOPLE, Collector, shell, wait_for
+from tests.collector.collector_process import DEFAULT_TIMEOUT, Collector, shell, wait_for
 from tests.fakes import labcarbon_server as fakes
 
 FACTOR = {
@@ -152,8 +152,8 @@ def test_without_a_daemon_the_command_starts_at_once_and_the_line_names_the_fix(
 
 def test_a_hanging_server_delays_nothing_and_the_daemon_reports_later(node: Collector, server: fakes.FakeServer) -> None:
     with fakes.running() as hanging:
-        hanging.faults = [fakes.trickles] * 9
-        other = Collector(node.root, {"LABCARBON_URL": hanging.url, "LABCARBON_TOKEN": "lc_user_fake", **AS_PEOPLE})
+        hanging.faults = [fakes.trickle_response] * 9
+        other = Collector(node.root, {"LABCARBON_URL": hanging.url, "LABCARBON_TOKEN": "lc_user_fake", **DEFAULT_TIMEOUT})
         begun = time.monotonic()
         done = other.call("run", "--name", "told-later", "--", "true")
         assert time.monotonic() - begun < 15  # a request may take 30

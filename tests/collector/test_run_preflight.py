@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from labcarbon_collect.runs.daemon_link import describe_gpus
 
-from tests.collector.collector_process import AS_PEOPLE, PATIENT, Collector, shell, wait_for
+from tests.collector.collector_process import DEFAULT_TIMEOUT, LONG_TIMEOUT, Collector, shell, wait_for
 from tests.collector.preflight_responses import DUPLICATE, MATCH, POSSIBLE, UNTIL_RECEIVED, outcomes, run_script
 from tests.fakes import labcarbon_server as fakes
 from tests.services.process import free_port
@@ -45,7 +45,7 @@ def test_the_outcome_is_reported_although_the_command_ends_sooner(
 ) -> None:
     hung_up: list[bool] = []
     server.preflight = DUPLICATE
-    server.faults = [fakes.keeps_waiting("/outcome/", 0.3, hung_up)] * 10
+    server.faults = [fakes.delay_response("/outcome/", 0.3, hung_up)] * 10
     assert run_script(person, script, "run").returncode == 0
     assert hung_up == [False]
 
@@ -65,7 +65,7 @@ def test_enforce_stops_what_is_certain_to_be_in_vain_before_it_starts(
 @pytest.mark.parametrize(
     "answer",
     [POSSIBLE, {**DUPLICATE, "verdict": "resume"}, {**DUPLICATE, "verdict": "near"}, {**DUPLICATE, "verdict": "same_run"},
-     fakes.NOTHING_LIKE_IT],
+     fakes.NO_MATCH],
 )  # fmt: skip
 def test_enforce_stops_nothing_that_is_less_than_certain(
     person: Collector, script: Path, server: fakes.FakeServer, answer: dict[str, Any]
@@ -77,7 +77,7 @@ def test_enforce_stops_nothing_that_is_less_than_certain(
 
 def test_an_empty_response_prints_nothing(person: Collector, script: Path, server: fakes.FakeServer) -> None:
     silent = {**DUPLICATE, "verdict": "replicate", "level": "silent"}
-    for answer in (fakes.NOTHING_LIKE_IT, silent):
+    for answer in (fakes.NO_MATCH, silent):
         server.preflight = answer
         done = run_script(person, script, "run")
         assert [line for line in done.stderr.splitlines() if "was not measured" not in line] == []
@@ -141,12 +141,12 @@ def waited(person: Collector, script: Path, *options: str) -> tuple[float, subpr
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (fakes.trickles, "did not answer within "), (fakes.hangs_up, "nobody was asked"),
-        (fakes.cuts_the_reply, "was cut off"), (fakes.answers(200, b"<html>no</html>"), "gave no answer that this"),
-        (fakes.answers(200, {"verdict": "duplicate"}), "gave no answer that this collector"),
-        (fakes.answers(200, []), "gave no answer"), (fakes.answers(200, {**DUPLICATE, "level": "purple"}), "gave no answer"),
-        (fakes.says(401, "It has expired."), "labcarbon-collect login"), (fakes.says(404), "older than this collector"),
-        (fakes.says(500), "answered 500"), (fakes.answers(302, b"", Location="http://127.0.0.1:1/"), "answered 302"),
+        (fakes.trickle_response, "did not answer within "), (fakes.drop_connection, "nobody was asked"),
+        (fakes.truncate_response, "was cut off"), (fakes.respond_with(200, b"<html>no</html>"), "gave no answer that this"),
+        (fakes.respond_with(200, {"verdict": "duplicate"}), "gave no answer that this collector"),
+        (fakes.respond_with(200, []), "gave no answer"), (fakes.respond_with(200, {**DUPLICATE, "level": "purple"}), "gave no answer"),
+        (fakes.error_response(401, "It has expired."), "labcarbon-collect login"), (fakes.error_response(404), "older than this collector"),
+        (fakes.error_response(500), "answered 500"), (fakes.respond_with(302, b"", Location="http://127.0.0.1:1/"), "answered 302"),
         ("silent", "did not answer within "), ("refused", "nothing answers there"),
     ],
 )  # fmt: skip
@@ -162,7 +162,7 @@ def test_the_work_begins_within_two_and_a_half_seconds_with_one_line(
         url = f"http://127.0.0.1:{free_port()}"
     else:
         server.faults = [fault] * 20
-    patience = AS_PEOPLE if "did not answer" in said else PATIENT
+    patience = DEFAULT_TIMEOUT if "did not answer" in said else LONG_TIMEOUT
     other = Collector(person.root, {"LABCARBON_URL": url, "LABCARBON_TOKEN": "lc_user_fake", **patience})
     waited_s, done = waited(other, script, "--enforce")
     listener.close()
@@ -178,7 +178,7 @@ def test_a_name_service_and_a_daemon_that_hang_cost_no_more(person: Collector, s
     hanging.listen()
     listener, address = silent_address()
     script.write_text(BEGAN)
-    other = Collector(person.root, {"LABCARBON_URL": address, "LABCARBON_TOKEN": "lc_user_fake", **AS_PEOPLE})
+    other = Collector(person.root, {"LABCARBON_URL": address, "LABCARBON_TOKEN": "lc_user_fake", **DEFAULT_TIMEOUT})
     waited_s, _ = waited(other, script)
     hanging.close()
     listener.close()

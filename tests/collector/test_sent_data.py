@@ -39,9 +39,9 @@ def section(title: str) -> str:
     """The part of the page under a heading, up to the next of the same or a higher rank."""
     text = DOCS.read_text(encoding="utf-8")
     rank = title.split(" ")[0]
-    found = re.search(rf"^{re.escape(title)}$(.*?)(?=^#{{1,{len(rank)}}} |\Z)", text, re.MULTILINE | re.DOTALL)
-    assert found, f"docs/collector.md has no section {title!r}"
-    return found.group(1)
+    match = re.search(rf"^{re.escape(title)}$(.*?)(?=^#{{1,{len(rank)}}} |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert match, f"docs/collector.md has no section {title!r}"
+    return match.group(1)
 
 
 def documented(title: str) -> set[str]:
@@ -77,7 +77,7 @@ def node(tmp_path_factory: pytest.TempPathFactory, server: fakes.FakeServer) -> 
     driver.gpus[0].set_power(300_000)
     home = root / PLANTED
     (home / PLANTED).mkdir(parents=True)
-    made = Collector(
+    node = Collector(
         root,
         {
             **driver.env, "LABCARBON_SOURCES": "nvml,cpu_model", "HOME": str(home), "SOME_VARIABLE": PLANTED,
@@ -86,14 +86,14 @@ def node(tmp_path_factory: pytest.TempPathFactory, server: fakes.FakeServer) -> 
     )  # fmt: skip
     script = home / PLANTED / "train.py"
     script.write_text(f"import time  # {PLANTED}\npassword = '{PLANTED}'\ntime.sleep(0.3)\n")
-    who = ["-c", f"user.name={PLANTED}", "-c", f"user.email={PLANTED}@example.org"]
-    for words in (["init", "-q", "-b", PLANTED], ["add", "-A"], [*who, "commit", "-q", "-m", PLANTED]):
-        subprocess.run(["git", *words], cwd=script.parent, env=made.environ, check=True)
-    assert made.call("enrol", server.url, input="code\n").returncode == 0
-    made.start()
+    git_identity = ["-c", f"user.name={PLANTED}", "-c", f"user.email={PLANTED}@example.org"]
+    for words in (["init", "-q", "-b", PLANTED], ["add", "-A"], [*git_identity, "commit", "-q", "-m", PLANTED]):
+        subprocess.run(["git", *words], cwd=script.parent, env=node.environ, check=True)
+    assert node.call("enrol", server.url, input="code\n").returncode == 0
+    node.start()
     (root / "cats").mkdir()
     (root / "cats" / PLANTED).write_text(PLANTED)
-    server.preflight = {**fakes.NOTHING_LIKE_IT, "verdict": "replicate"}
+    server.preflight = {**fakes.NO_MATCH, "verdict": "replicate"}
     words = [
         "--note",
         PLANTED,
@@ -107,19 +107,19 @@ def node(tmp_path_factory: pytest.TempPathFactory, server: fakes.FakeServer) -> 
         PLANTED,
     ]
     command = ["--", sys.executable, "-u", str(script), *words]
-    said = ["--param", "lr=0.1", "--param", f"api_key={PLANTED}", "--sweep", "grid", "--parent", made.node_id]
-    asked = ["run", "--project", "demo", "--name", "first", *said, *command]
-    assert made.call(*asked, cwd=script.parent).returncode == 0
-    assert made.call("login", server.url, input="code\n").returncode == 0
-    done = made.call(*asked, cwd=script.parent)
+    options = ["--param", "lr=0.1", "--param", f"api_key={PLANTED}", "--sweep", "grid", "--parent", node.node_id]
+    arguments = ["run", "--project", "demo", "--name", "first", *options, *command]
+    assert node.call(*arguments, cwd=script.parent).returncode == 0
+    assert node.call("login", server.url, input="code\n").returncode == 0
+    done = node.call(*arguments, cwd=script.parent)
     assert "the parameter api_key looks like a secret: it is told as (masked)" in done.stderr
-    server.preflight = fakes.NOTHING_LIKE_IT
-    inline = made.call("run", "--", "python3", "-c", f"x = '{PLANTED}'", cwd=script.parent)
+    server.preflight = fakes.NO_MATCH
+    inline = node.call("run", "--", "python3", "-c", f"x = '{PLANTED}'", cwd=script.parent)
     assert inline.returncode == 0
     wait_for(lambda: len([run for run in server.runs.values() if "state" in run]) == 3)
-    yield made
-    if made.daemon is not None and made.daemon.poll() is None:
-        made.stop(signal.SIGKILL)
+    yield node
+    if node.daemon is not None and node.daemon.poll() is None:
+        node.stop(signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def of_kind(requests: list[fakes.Request], title: str) -> list[fakes.Request]:
 
 
 # Told once large data is hashed (test_run_preflight.py), and where the kernel killed (test_failure.py).
-LATER = {
+LATER_REQUESTS = {
     "failure.class", "failure.point", "fingerprint.version", *(f"fingerprint.data.{key}" for key in ("weak", "verified")),
     *(f"fingerprint.data.items[].{key}" for key in ("role", "name", "files", "bytes", "state")),
     *(f"fingerprint.start.{key}" for key in ("weak", "verified", "name")),
@@ -162,23 +162,23 @@ def test_documented_keys_equal_sent_keys(requests: list[fakes.Request], title: s
         assert {key for key in sent if key.startswith("fingerprint.")} <= documented("### `PUT runs/<uuid>/`")
         sent = {"fingerprint" if key.startswith("fingerprint.") else key for key in sent}
     assert sent <= documented(title)
-    left = {key for key in documented(title) - sent if not key.startswith("job.")}  # a job's: test_what_is_told_of_a_job
+    missing = {key for key in documented(title) - sent if not key.startswith("job.")}  # a job's: test_what_is_told_of_a_job
     if title == "### `POST enrol/`":  # a virtual machine, as this one may be, tells nothing of its board and disks
         board(tmp_path, sys_vendor="Dell Inc.", product_name="PowerEdge", product_serial="ABC1234")
         disk(tmp_path, "sda")
-        left -= {f"facts.{name}" for name in node_facts(proc(tmp_path / "proc"), tmp_path)}
+        missing -= {f"facts.{name}" for name in node_facts(proc(tmp_path / "proc"), tmp_path)}
     if title == "### `POST ingest/`":
         # Recorded: gaps. Other meters: their own test below. Notes are said when something went wrong.
-        left -= set(keys(json.loads((CONTRACT / "ingest_request.json").read_text())))
-        left = {key for key in left if not key.startswith("device_facts.")} - {"health.notes[]"}
+        missing -= set(keys(json.loads((CONTRACT / "ingest_request.json").read_text())))
+        missing = {key for key in missing if not key.startswith("device_facts.")} - {"health.notes[]"}
     if title == "### `PATCH runs/<uuid>/`":
-        left -= LATER
-    assert not left, "the page names keys that are never sent"
+        missing -= LATER_REQUESTS
+    assert not missing, "the page names keys that are never sent"
 
 
 def test_all_requests_are_documented(requests: list[fakes.Request]) -> None:
-    known = [request for title in (*KINDS, "### `GET config/`") for request in of_kind(requests, title)]
-    assert len(known) == len(requests)
+    documented_requests = [request for title in (*KINDS, "### `GET config/`") for request in of_kind(requests, title)]
+    assert len(documented_requests) == len(requests)
     assert all(not request.content for request in of_kind(requests, "### `GET config/`"))
 
 
@@ -188,21 +188,21 @@ def test_headers_are_the_documented_ones(requests: list[fakes.Request]) -> None:
 
 
 def test_facts_of_all_meters_are_documented(bench: Any, tmp_path: Path) -> None:
-    made = bench("hopper", "pascal", "vgpu", opened=False)
-    made.driver.gpus[0].set_mig(3, 4)
+    gpu_bench = bench("hopper", "pascal", "vgpu", opened=False)
+    gpu_bench.driver.gpus[0].set_mig(3, 4)
     powercap = FakePowercap(tmp_path / "powercap")
     for zone, name in (("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "dram"), ("intel-rapl:1", "psys")):
         powercap.add(zone, name)
     powercap.add("intel-rapl:2", "package-1", range_uj=None)
-    found = [*made.source.open(), *RaplSource("n", {"LABCARBON_POWERCAP": str(powercap.root)}).open()]
-    facts = {fact for info in found for fact in info.facts}
+    devices = [*gpu_bench.source.open(), *RaplSource("n", {"LABCARBON_POWERCAP": str(powercap.root)}).open()]
+    facts = {fact for info in devices for fact in info.facts}
     assert {"mig", "driver", "psys", "left_out"} <= facts
     assert {f"device_facts.<device>.{fact}" for fact in facts} <= documented("### `POST ingest/`")
 
 
 def test_payload_of_a_tracked_script_is_documented(node: Collector) -> None:
-    with fakes.running() as other:
-        environ = {**node.settings, "LABCARBON_URL": other.url, "LABCARBON_TOKEN": "lc_user_fake"}
+    with fakes.running() as fake:
+        environ = {**node.settings, "LABCARBON_URL": fake.url, "LABCARBON_TOKEN": "lc_user_fake"}
         script = node.root / "tracked.py"
         script.write_text(
             f"import labcarbon_collect\nwith labcarbon_collect.track(params={{'lr': 1}}) as run:\n"
@@ -211,12 +211,12 @@ def test_payload_of_a_tracked_script_is_documented(node: Collector) -> None:
         lone = Collector(node.root, environ)
         subprocess.run([sys.executable, str(script)], env=lone.environ, capture_output=True, check=False)
         for title in ("### `PUT runs/<uuid>/`", "### `PATCH runs/<uuid>/`"):
-            told = {key for request in of_kind(other.requests, title) for key in keys(request.body)}
-            assert told
-            assert told <= documented(title)
-        (metrics,) = of_kind(other.requests, "### `POST runs/<uuid>/metrics/`")
+            sent = {key for request in of_kind(fake.requests, title) for key in keys(request.body)}
+            assert sent
+            assert sent <= documented(title)
+        (metrics,) = of_kind(fake.requests, "### `POST runs/<uuid>/metrics/`")
         assert set(keys(metrics.body)) == documented("### `POST runs/<uuid>/metrics/`")
-        assert not any(PLANTED.encode() in request.content for request in other.requests)
+        assert not any(PLANTED.encode() in request.content for request in fake.requests)
 
 
 JOB = JobFacts(
@@ -229,14 +229,15 @@ JOB = JobFacts(
 @pytest.mark.parametrize(
     ("title", "body"),
     [
-        ("### `PUT runs/<uuid>/`", put_body(JOB, node="n", first_seen_us=T0)), ("### `PATCH runs/<uuid>/`", patch_body(JOB)),
+        ("### `PUT runs/<uuid>/`", put_body(JOB, node="n", first_observed_us=T0)),
+        ("### `PATCH runs/<uuid>/`", patch_body(JOB)),
         ("### `POST runs/bulk/`", {"runs": [bulk_row(JOB)]}),
     ],
-)  # fmt: skip
+)
 def test_payload_of_a_job_is_documented(title: str, body: Any) -> None:
-    told = set(keys(body))
-    assert told <= documented(title)
-    assert {key for key in documented(title) if "job." in key} <= told, "the page names keys that are never sent"
+    sent = set(keys(body))
+    assert sent <= documented(title)
+    assert {key for key in documented(title) if "job." in key} <= sent, "the page names keys that are never sent"
     assert "hunter2" not in json.dumps(body)
     assert all(dataclasses.asdict(JOB).values()), "a field left empty would not be looked at"
 
@@ -259,11 +260,11 @@ def test_a_planted_secret_is_not_in_the_data_folder(node: Collector, requests: l
 
 
 def test_argv_is_sent_on_request_and_masked(requests: list[fakes.Request], node: Collector) -> None:
-    with fakes.running() as other:
-        environ = {"LABCARBON_URL": other.url, "LABCARBON_TOKEN": "lc_user_fake", **node.settings}
+    with fakes.running() as fake:
+        environ = {"LABCARBON_URL": fake.url, "LABCARBON_TOKEN": "lc_user_fake", **node.settings}
         lone = Collector(node.root, environ)
         words = ["train.sh", "--lr", "0.1", "--password", PLANTED, f"--x=https://u:{PLANTED}@h/", "", "two words"]
         assert lone.call("run", "--argv", "--", "echo", *words).returncode == 0
-        (put,) = other.sent("PUT", "runs/")
-    told = ["echo", "train.sh", "--lr", "0.1", "--password", "(masked)", "--x=https://(masked)@h/", "''", "two words"]
-    assert put.body["command"] == told
+        (put,) = fake.sent("PUT", "runs/")
+    expected = ["echo", "train.sh", "--lr", "0.1", "--password", "(masked)", "--x=https://(masked)@h/", "''", "two words"]
+    assert put.body["command"] == expected

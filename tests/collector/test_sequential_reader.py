@@ -23,19 +23,19 @@ def _settled(monkeypatch):
 @pytest.fixture
 def reads(monkeypatch):
     """How many bytes were read from disk."""
-    told = []
+    calls = []
 
     def read(descriptor, buffers):
         count = os.preadv(descriptor, buffers, os.lseek(descriptor, 0, os.SEEK_CUR))
         os.lseek(descriptor, count, os.SEEK_CUR)
-        told.append(count)
+        calls.append(count)
         return count
 
     monkeypatch.setattr(os, "readv", read)
-    return told
+    return calls
 
 
-def _make(path, parts, size):
+def _create_file(path, parts, size):
     with path.open("wb") as file:
         for at, content in parts:
             file.seek(at)
@@ -69,12 +69,12 @@ PARTS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 3), st.integers(1,
 def test_bytes_equal_those_of_a_plain_read(tmp_path_factory, parts, more, buffer):
     path = tmp_path_factory.getbasetemp() / "sparse"
     size = max([0, *((at + count) * BLOCK for at, count, _ in parts)]) + more
-    _make(path, [(at * BLOCK, bytes([byte]) * count * BLOCK) for at, count, byte in parts], size)
+    _create_file(path, [(at * BLOCK, bytes([byte]) * count * BLOCK) for at, count, byte in parts], size)
     assert _read(path, buffer) == path.read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("parts", "size", "most"),
+    ("parts", "size", "max_bytes"),
     [
         pytest.param([(0, b"head")], 64 * MIB, MIB + BLOCK, id="a hole at the end"),
         pytest.param([(64 * MIB - 4, b"tail")], 64 * MIB, BLOCK, id="a hole at the beginning"),
@@ -82,25 +82,25 @@ def test_bytes_equal_those_of_a_plain_read(tmp_path_factory, parts, more, buffer
         pytest.param([], 64 * MIB, 0, id="nothing but a hole"),
     ],
 )
-def test_holes_are_not_read(tmp_path, reads, parts, size, most):
-    path = _make(tmp_path / "map.mdb", parts, size)
+def test_holes_are_not_read(tmp_path, reads, parts, size, max_bytes):
+    path = _create_file(tmp_path / "map.mdb", parts, size)
     if not _holes(path):
         pytest.skip("this file system keeps no holes")
     content = _read(path)
-    assert sum(reads) <= most
+    assert sum(reads) <= max_bytes
     assert len(content) == size
     assert content == path.read_bytes()
 
 
 def test_file_without_holes_is_not_searched(tmp_path, monkeypatch):
-    path = _make(tmp_path / "model.pt", [(0, os.urandom(MIB))], MIB)
+    path = _create_file(tmp_path / "model.pt", [(0, os.urandom(MIB))], MIB)
     monkeypatch.setattr(os, "lseek", lambda *_: pytest.fail("asked for holes"))
     assert _read(path) == path.read_bytes()
 
 
 def test_small_file_is_one_read_without_search(tmp_path, reads, monkeypatch):
     monkeypatch.setattr(sequential_reader, "MIN_BYTES", MIB)
-    path = _make(tmp_path / "step.pt", [(0, b"head")], MIB)
+    path = _create_file(tmp_path / "step.pt", [(0, b"head")], MIB)
     monkeypatch.setattr(sequential_reader, "_Holes", lambda *_: pytest.fail("asked for holes"))
     assert _read(path) == path.read_bytes()
     assert [count for count in reads if count] == [MIB]
@@ -109,7 +109,7 @@ def test_small_file_is_one_read_without_search(tmp_path, reads, monkeypatch):
 def test_a_hole_of_what_was_just_written_is_read(tmp_path, reads, monkeypatch):
     """A file system may call a hole what is still on its way to the disk."""
     monkeypatch.setattr(sequential_reader, "SETTLED_S", 60.0)
-    path = _make(tmp_path / "model.pt", [], 4 * MIB)
+    path = _create_file(tmp_path / "model.pt", [], 4 * MIB)
     os.utime(path, (0, 0))  # as a copy that keeps times
     assert _read(path) == bytes(4 * MIB)
     assert sum(reads) == 4 * MIB
@@ -117,13 +117,13 @@ def test_a_hole_of_what_was_just_written_is_read(tmp_path, reads, monkeypatch):
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENXIO])
 def test_whole_file_is_read_where_holes_are_not_supported(tmp_path, reads, monkeypatch, number):
-    path = _make(tmp_path / "model.pt", [(MIB, b"x")], 4 * MIB)
-    ask = os.lseek
+    path = _create_file(tmp_path / "model.pt", [(MIB, b"x")], 4 * MIB)
+    seek = os.lseek
 
     def refused(descriptor, at, whence):
         if whence in (os.SEEK_HOLE, os.SEEK_DATA):
             raise OSError(number, os.strerror(number))
-        return ask(descriptor, at, whence)
+        return seek(descriptor, at, whence)
 
     monkeypatch.setattr(os, "lseek", refused)
     assert _read(path) == path.read_bytes()
@@ -131,7 +131,7 @@ def test_whole_file_is_read_where_holes_are_not_supported(tmp_path, reads, monke
 
 
 def test_disk_error_is_raised(tmp_path, monkeypatch):
-    path = _make(tmp_path / "model.pt", [(0, b"x")], 4 * MIB)
+    path = _create_file(tmp_path / "model.pt", [(0, b"x")], 4 * MIB)
     if not _holes(path):
         pytest.skip("this file system keeps no holes")
 
@@ -144,7 +144,7 @@ def test_disk_error_is_raised(tmp_path, monkeypatch):
 
 
 def test_growing_file_is_read_to_its_new_end(tmp_path):
-    path = _make(tmp_path / "model.pt", [], 2 * MIB)
+    path = _create_file(tmp_path / "model.pt", [], 2 * MIB)
     descriptor = os.open(path, os.O_RDONLY)
     reader, view = SequentialReader(descriptor, os.fstat(descriptor)), memoryview(bytearray(MIB))
     assert reader.read_into(view) == MIB

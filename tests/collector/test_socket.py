@@ -30,9 +30,9 @@ def echo(request: Any, uid: int) -> dict[str, Any]:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[SocketServer]:
-    made = SocketServer(tmp_path / "c.sock", echo)
-    yield made
-    made.close()
+    server = SocketServer(tmp_path / "c.sock", echo)
+    yield server
+    server.close()
     assert not (tmp_path / "c.sock").exists()
 
 
@@ -54,8 +54,8 @@ def talk(served: SocketServer, content: bytes) -> bytes:
 
 
 def test_requests_are_answered_in_order_with_the_uid_of_the_kernel(served: SocketServer) -> None:
-    answers = [json.loads(line) for line in talk(served, b'{"op":"a"}\n{"op":"b"}\n').splitlines()]
-    assert answers == [{"got": "a", "uid": os.geteuid()}, {"got": "b", "uid": os.geteuid()}]
+    responses = [json.loads(line) for line in talk(served, b'{"op":"a"}\n{"op":"b"}\n').splitlines()]
+    assert responses == [{"got": "a", "uid": os.geteuid()}, {"got": "b", "uid": os.geteuid()}]
     assert served.path.stat().st_mode & 0o777 == 0o666
 
 
@@ -86,17 +86,17 @@ def test_registration_is_for_own_running_processes(node: Collector) -> None:
     node.start()
     run, child = str(uuid.uuid4()), subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        registered = node.ask({"op": "register", "run": run, "pid": child.pid})
+        registered = node.request({"op": "register", "run": run, "pid": child.pid})
         assert registered == {"ok": True, "node": (node.status() or {})["node"], "url": "", "user": current_user_name()}
-        answer = node.ask({"op": "end", "run": run, "children_cpu_us": 0})
-        assert answer is not None
-        assert {"energy_mj", "provisional", "by_device", "idle_mj", "grams", "factor"} <= set(answer)
+        response = node.request({"op": "end", "run": run, "children_cpu_us": 0})
+        assert response is not None
+        assert {"energy_mj", "provisional", "by_device", "idle_mj", "grams", "factor"} <= set(response)
         for bad in (
             {"op": "register", "run": "x", "pid": child.pid}, {"op": "register", "run": run, "pid": 2**22 + 5},
             {"op": "register", "run": run, "pid": True}, {"op": "register", "run": run}, {"op": "end", "run": run},
             {"op": "end", "run": str(uuid.uuid4())}, {"op": "fly"}, {},
         ):  # fmt: skip
-            assert "error" in (node.ask(bad) or {}), bad
+            assert "error" in (node.request(bad) or {}), bad
     finally:
         child.communicate(b"\n")
 
@@ -126,9 +126,9 @@ def test_a_client_does_not_wait_for_a_daemon_that_does_not_answer(tmp_path: Path
     listener.bind(str(tmp_path / "s"))
     listener.listen(1)
     client = Client([tmp_path / "absent", tmp_path / "s"], timeout_s=0.2)
-    begun = time.monotonic()
+    started_s = time.monotonic()
     with pytest.raises(DaemonUnavailable):
         client.call({"op": "status"}, timeout_s=0.2)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - started_s < 10
     client.close()
     listener.close()

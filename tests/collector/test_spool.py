@@ -127,9 +127,9 @@ def test_epoch_on_the_wire_contains_boot_and_spool(home: Path) -> None:
     assert batch is not None
     assert batch.windows[0].epoch.startswith(f"{BOOT}/e1#")
     (home / FILE).unlink()
-    other = filled(home, 1).begin_batch(live_from_us=0)
-    assert other is not None
-    assert other.windows[0].epoch != batch.windows[0].epoch
+    second = filled(home, 1).begin_batch(live_from_us=0)
+    assert second is not None
+    assert second.windows[0].epoch != batch.windows[0].epoch
 
 
 def test_ten_minutes_become_one_window_and_keep_their_energy(home: Path) -> None:
@@ -154,8 +154,8 @@ def test_a_window_that_was_sent_is_never_merged(home: Path) -> None:
 
 
 def test_merging_weighs_means_by_time() -> None:
-    made = merge_windows([minute(0, util_mean_pm=100), minute(1, util_mean_pm=None), minute(2, util_mean_pm=300)])
-    assert (made.util_mean_pm, made.util_max_pm, made.seq, made.energy_mj) == (200, 900, 0, 1800)
+    merged = merge_windows([minute(0, util_mean_pm=100), minute(1, util_mean_pm=None), minute(2, util_mean_pm=300)])
+    assert (merged.util_mean_pm, merged.util_max_pm, merged.seq, merged.energy_mj) == (200, 900, 0, 1800)
 
 
 def test_spool_over_its_limit_merges_and_then_is_full(home: Path) -> None:
@@ -199,8 +199,8 @@ def test_damaged_spool_is_renamed_and_counters_recover_the_energy(home: Path, da
     assert fresh.damaged_file is not None
     assert (home / fresh.damaged_file).exists()
     assert recover_acknowledged(fresh, boot=BOOT) == 1
-    kept = fresh.anchors()[GPU]
-    assert (kept.counter_mj, kept.wall_us, kept.seq) == (10_000 + 100 * 600, T0 + 100 * MINUTE, 0)
+    recovered = fresh.anchors()[GPU]
+    assert (recovered.counter_mj, recovered.wall_us, recovered.seq) == (10_000 + 100 * 600, T0 + 100 * MINUTE, 0)
 
 
 def test_empty_file_is_a_new_spool(home: Path) -> None:
@@ -240,9 +240,9 @@ def test_second_reader_does_not_remove_the_journal(home: Path) -> None:
     spool, second = filled(home, 1), Spool(home)
     imports = "import sys; from pathlib import Path; from labcarbon_collect.spool.store import Spool"
     script = f"{imports}; s = Spool(Path(sys.argv[1])); "
-    look = [sys.executable, "-c", script + "print(s.depth().rows); s.close()", str(home)]
+    command = [sys.executable, "-c", script + "print(s.depth().rows); s.close()", str(home)]
     for expected in (1, 2, 3):
-        assert int(subprocess.run(look, capture_output=True, text=True, check=True).stdout) == expected
+        assert int(subprocess.run(command, capture_output=True, text=True, check=True).stdout) == expected
         spool.append(boot=BOOT, windows=[minute(expected)])
     spool.close()
     second.close()

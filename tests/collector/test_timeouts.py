@@ -52,9 +52,12 @@ def test_invalid_timeout_is_reported_by_each_way_to_start_a_run(
     inner = "import labcarbon_collect\nwith labcarbon_collect.track(): pass"
     magic = "type('Shell', (), {'register_magic_function': print})()"
     loaded = f"from labcarbon_collect.notebook import load\nload({magic})"
-    shown = subprocess.run([sys.executable, "-c", loaded], env=machine.environ, capture_output=True, text=True, check=True)
-    told = (
-        run_script(machine, script, "run").stderr, track(person, "pass", **wrong).stderr, Scripts(person).run(environ=wrong).said,
-        machine.call("run", "--", sys.executable, "-c", inner).stderr, shown.stdout,
-    )  # fmt: skip
-    assert [text.count(SETTING_ERROR) for text in told] == [1] * 5
+    output = subprocess.run([sys.executable, "-c", loaded], env=machine.environ, capture_output=True, text=True, check=True)
+    message = (
+        run_script(machine, script, "run").stderr,
+        track(person, "pass", **wrong).stderr,
+        Scripts(person).run(environ=wrong).said,
+        machine.call("run", "--", sys.executable, "-c", inner).stderr,
+        output.stdout,
+    )
+    assert [text.count(SETTING_ERROR) for text in message] == [1] * 5

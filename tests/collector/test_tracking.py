@@ -16,7 +16,7 @@ from labcarbon_collect.runs import failure
 from labcarbon_collect.runs.metrics import MAX_POINTS, MetricSender, parse_points
 from labcarbon_collect.tracking import exit_code, mask_params
 
-from tests.collector.collector_process import AS_PEOPLE, Collector, wait_for
+from tests.collector.collector_process import DEFAULT_TIMEOUT, Collector, wait_for
 from tests.collector.preflight_responses import DUPLICATE
 from tests.fakes import labcarbon_server as fakes
 
@@ -125,7 +125,7 @@ def test_without_login_and_daemon_the_script_runs(tmp_path: Path) -> None:
 
 
 def test_a_server_that_hangs_delays_neither_beginning_nor_logging(person: Collector, server: fakes.FakeServer) -> None:
-    server.faults = [fakes.trickles] * 50
+    server.faults = [fakes.trickle_response] * 50
     told = "print(time.monotonic(), flush=True)"
     begun = time.monotonic()
     done = track(person, f"import os, time\n{told}\n{LOGGING}\n{told}\nos._exit(0)", LABCARBON_PATIENCE_S="60")
@@ -136,9 +136,9 @@ def test_a_server_that_hangs_delays_neither_beginning_nor_logging(person: Collec
 
 
 def test_a_server_that_hangs_delays_the_end_by_seconds(person: Collector, server: fakes.FakeServer) -> None:
-    server.faults = [fakes.trickles] * 50
+    server.faults = [fakes.trickle_response] * 50
     begun = time.monotonic()
-    done = track(person, LOGGING, **AS_PEOPLE)
+    done = track(person, LOGGING, **DEFAULT_TIMEOUT)
     assert done.returncode == 0
     assert time.monotonic() - begun < 15
     assert "were not sent" in done.stderr or "does not know of this run" in done.stderr
@@ -198,7 +198,7 @@ def test_non_finite_values_are_sent_as_text(server: fakes.FakeServer) -> None:
 
 
 def test_points_are_resent_in_order_when_the_server_recovers(server: fakes.FakeServer) -> None:
-    server.faults = [fakes.says(503)]
+    server.faults = [fakes.error_response(503)]
     made, said = sender(server.url)
     made.add([("a", step, 1.0, 10**15) for step in range(6000)])
     wait_for(lambda: len(server.requests) >= 1)
@@ -207,7 +207,7 @@ def test_points_are_resent_in_order_when_the_server_recovers(server: fakes.FakeS
 
 
 def test_what_is_refused_for_good_is_given_up_and_counted(server: fakes.FakeServer) -> None:
-    server.faults = [fakes.says(400, "The metric is wrong.")]
+    server.faults = [fakes.error_response(400, "The metric is wrong.")]
     made, said = sender(server.url)
     made.add([("a", 1, 1.0, 10**15)])
     assert made.close(10) == 1

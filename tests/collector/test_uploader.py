@@ -48,13 +48,13 @@ def connect(url: str, token: str | None = "lc_node_secret", **options: Any) -> T
 
 @pytest.fixture
 def spool(tmp_path: Path) -> Iterator[Spool]:
-    made = Spool(tmp_path)
-    made.append(boot=BOOT, windows=[minute(seq) for seq in range(COUNT)])
-    yield made
-    made.close()
+    spool = Spool(tmp_path)
+    spool.append(boot=BOOT, windows=[minute(seq) for seq in range(COUNT)])
+    yield spool
+    spool.close()
 
 
-def pusher(spool: Spool, url: str, **options: Any) -> Uploader:
+def uploader_for(spool: Spool, url: str, **options: Any) -> Uploader:
     transport = connect(url, deadline_s=options.pop("deadline_s", 5.0))
     return Uploader(
         spool, transport, node=NODE, boot=BOOT, interval_us=MINUTE, random_unit=lambda: 0.5,
@@ -62,17 +62,17 @@ def pusher(spool: Spool, url: str, **options: Any) -> Uploader:
     )  # fmt: skip
 
 
-def push_all(made: Uploader) -> UploadState:
-    state = made.upload_batch()
+def upload_all(uploader: Uploader) -> UploadState:
+    state = uploader.upload_batch()
     for _ in range(50):
         if not state.more and state.ok:
             break
-        state = made.upload_batch()
+        state = uploader.upload_batch()
     return state
 
 
 def test_all_windows_arrive_one_time_and_leave_the_spool(server: FakeServer, spool: Spool) -> None:
-    state = pusher(spool, server.url).upload_batch()
+    state = uploader_for(spool, server.url).upload_batch()
     assert (state.ok, state.windows, state.more) == (True, COUNT, False)
     assert (spool.depth().rows, server.stored_mj) == (0, COUNT * 600)
     assert server.requests[0].token == "lc_node_secret"
@@ -80,33 +80,33 @@ def test_all_windows_arrive_one_time_and_leave_the_spool(server: FakeServer, spo
 
 
 @pytest.mark.parametrize(
-    ("result", "kept", "dead"),
+    ("result", "remaining", "dead"),
     [
         ("accepted", 0, 0), ("duplicate", 0, 0), ("quarantined", 0, 0), ("rejected", 0, COUNT), ("retry", COUNT, 0),
         ("new", COUNT, 0),
     ],
 )  # fmt: skip
-def test_each_result_follows_the_contract(server: FakeServer, spool: Spool, result: str, kept: int, dead: int) -> None:
-    server.answer = lambda row, energy: [result, "because"]
-    state = pusher(spool, server.url).upload_batch()
-    assert (spool.depth().rows, spool.depth().dead) == (kept, dead)
+def test_each_result_follows_the_contract(server: FakeServer, spool: Spool, result: str, remaining: int, dead: int) -> None:
+    server.window_result = lambda row, energy: [result, "because"]
+    state = uploader_for(spool, server.url).upload_batch()
+    assert (spool.depth().rows, spool.depth().dead) == (remaining, dead)
     assert state.ok
     assert not state.more
-    if kept:
+    if remaining:
         assert state.wait_s >= 1
 
 
 def test_rejected_window_does_not_block_others(server: FakeServer, spool: Spool) -> None:
-    server.answer = lambda row, energy: ["rejected", "energy_mj below zero"] if row == 7 else ["accepted"]
-    state = pusher(spool, server.url).upload_batch()
+    server.window_result = lambda row, energy: ["rejected", "energy_mj below zero"] if row == 7 else ["accepted"]
+    state = uploader_for(spool, server.url).upload_batch()
     assert (state.windows, spool.depth().rows, spool.depth().dead) == (COUNT, 0, 1)
     assert spool.result_totals() == {"accepted": (COUNT - 1, (COUNT - 1) * 600), "rejected": (1, 600)}
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 426, 429, 500, 502, 503])
 def test_rejected_batch_stays_in_the_spool(server: FakeServer, spool: Spool, status: int) -> None:
-    server.faults = [fakes.says(status, "not now")]
-    state = pusher(spool, server.url).upload_batch()
+    server.faults = [fakes.error_response(status, "not now")]
+    state = uploader_for(spool, server.url).upload_batch()
     assert not state.ok
     assert "not now" in state.error
     assert spool.depth().rows == COUNT
@@ -114,29 +114,29 @@ def test_rejected_batch_stays_in_the_spool(server: FakeServer, spool: Spool, sta
 
 
 def test_error_messages_of_the_server_name_the_fix(server: FakeServer, spool: Spool) -> None:
-    said = {}
+    message = {}
     for status in (302, 401, 426):
-        server.faults = [fakes.says(status, Location="https://elsewhere.example")]
-        said[status] = pusher(spool, server.url).upload_batch().error
-    assert f"labcarbon-collect enrol {server.url}" in said[401]
-    assert "pip install --upgrade labcarbon-collect" in said[426]
-    assert "LABCARBON_URL" in said[302]
+        server.faults = [fakes.error_response(status, Location="https://elsewhere.example")]
+        message[status] = uploader_for(spool, server.url).upload_batch().error
+    assert f"labcarbon-collect enrol {server.url}" in message[401]
+    assert "pip install --upgrade labcarbon-collect" in message[426]
+    assert "LABCARBON_URL" in message[302]
 
 
 def test_redirect_is_not_followed_and_sends_no_token(server: FakeServer, spool: Spool) -> None:
-    with fakes.running() as other:
-        server.faults = [fakes.says(307, Location=f"{other.url}/api/v1/ingest/")]
-        assert not pusher(spool, server.url).upload_batch().ok
-        assert other.requests == []
+    with fakes.running() as another:
+        server.faults = [fakes.error_response(307, Location=f"{another.url}/api/v1/ingest/")]
+        assert not uploader_for(spool, server.url).upload_batch().ok
+        assert another.requests == []
     assert spool.depth().rows == COUNT
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_is_obeyed_as_seconds_and_as_date(server: FakeServer, spool: Spool, status: int) -> None:
-    server.faults = [fakes.says(status, Retry_After="120")]
-    assert pusher(spool, server.url).upload_batch().wait_s == 120
-    server.faults = [fakes.says(status, Retry_After=formatdate(time.time() + 90, usegmt=True))]
-    assert 60 < pusher(spool, server.url).upload_batch().wait_s <= 90
+    server.faults = [fakes.error_response(status, Retry_After="120")]
+    assert uploader_for(spool, server.url).upload_batch().wait_s == 120
+    server.faults = [fakes.error_response(status, Retry_After=formatdate(time.time() + 90, usegmt=True))]
+    assert 60 < uploader_for(spool, server.url).upload_batch().wait_s <= 90
 
 
 def test_retry_after_is_at_most_an_hour_and_nonsense_is_ignored() -> None:
@@ -153,38 +153,38 @@ def test_full_jitter_spreads_and_is_bounded() -> None:
     assert len({round(full_jitter(9), 6) for _ in range(50)}) > 40
 
 
-@pytest.mark.parametrize("fault", [fakes.hangs_up, fakes.stores_then_hangs_up, fakes.cuts_the_reply])
+@pytest.mark.parametrize("fault", [fakes.drop_connection, fakes.store_and_drop_connection, fakes.truncate_response])
 def test_a_cut_connection_loses_nothing_and_counts_nothing_twice(server: FakeServer, spool: Spool, fault: Any) -> None:
     server.faults = [fault, fault]
-    made = pusher(spool, server.url)
-    assert not made.upload_batch().ok
+    uploader = uploader_for(spool, server.url)
+    assert not uploader.upload_batch().ok
     assert spool.depth().rows == COUNT
     server.faults = []
-    assert push_all(made).ok
+    assert upload_all(uploader).ok
     assert (spool.depth().rows, server.stored_mj) == (0, COUNT * 600)
 
 
 def test_stale_connection_is_reopened(server: FakeServer, spool: Spool) -> None:
-    made = pusher(spool, server.url)
-    assert made.upload_batch().ok
+    uploader = uploader_for(spool, server.url)
+    assert uploader.upload_batch().ok
     spool.append(boot=BOOT, windows=[minute(COUNT)])
-    server.faults = [fakes.hangs_up]
-    assert made.upload_batch().ok
+    server.faults = [fakes.drop_connection]
+    assert uploader.upload_batch().ok
     assert server.stored_mj == (COUNT + 1) * 600
 
 
 def test_slow_response_times_out(server: FakeServer, spool: Spool) -> None:
-    server.faults = [fakes.trickles]
-    begun_s = time.monotonic()
-    state = pusher(spool, server.url, deadline_s=0.4).upload_batch()
-    assert time.monotonic() - begun_s < 15
+    server.faults = [fakes.trickle_response]
+    started_s = time.monotonic()
+    state = uploader_for(spool, server.url, deadline_s=0.4).upload_batch()
+    assert time.monotonic() - started_s < 15
     assert not state.ok
     assert spool.depth().rows == COUNT
 
 
 def test_oversized_response_is_not_read(server: FakeServer, spool: Spool) -> None:
-    server.faults = [fakes.answers(200, b" " * (MAX_RESPONSE_BYTES + 4096))]
-    state = pusher(spool, server.url).upload_batch()
+    server.faults = [fakes.respond_with(200, b" " * (MAX_RESPONSE_BYTES + 4096))]
+    state = uploader_for(spool, server.url).upload_batch()
     assert not state.ok
     assert "larger" in state.error
 
@@ -203,17 +203,17 @@ def test_oversized_response_is_not_read(server: FakeServer, spool: Spool) -> Non
     ],
 )
 def test_invalid_response_keeps_all_windows(server: FakeServer, spool: Spool, reply: Any) -> None:
-    server.faults = [fakes.answers(200, reply)]
-    assert not pusher(spool, server.url).upload_batch().ok
+    server.faults = [fakes.respond_with(200, reply)]
+    assert not uploader_for(spool, server.url).upload_batch().ok
     assert spool.depth().rows == COUNT
 
 
 def test_a_batch_the_server_cannot_read_is_halved_until_the_good_part_passes(server: FakeServer, spool: Spool) -> None:
-    server.faults = [fakes.says(400)] * 3
-    made = pusher(spool, server.url)
+    server.faults = [fakes.error_response(400)] * 3
+    uploader = uploader_for(spool, server.url)
     for _ in range(3):
-        assert not made.upload_batch().ok
-    assert push_all(made).ok
+        assert not uploader.upload_batch().ok
+    assert upload_all(uploader).ok
     assert [len(request.body["windows"]["seq"]) for request in server.requests][:3] == [12, 12, 12]
     assert server.stored_mj == COUNT * 600
 
@@ -221,18 +221,20 @@ def test_a_batch_the_server_cannot_read_is_halved_until_the_good_part_passes(ser
 def test_unacceptable_window_does_not_block_others_for_ever(server: FakeServer, spool: Spool) -> None:
     def refuses_poison(handler: Any) -> None:
         poison = 0 in handler.body["windows"]["seq"]
-        (fakes.says(400, "unreadable") if poison else fakes.answers(200, server.ingest(handler.body)))(handler)
+        (fakes.error_response(400, "unreadable") if poison else fakes.respond_with(200, server.ingest(handler.body)))(
+            handler
+        )
 
     server.faults = [refuses_poison] * 200
-    made = pusher(spool, server.url)
+    uploader = uploader_for(spool, server.url)
     for _ in range(100):
-        made.upload_batch()
+        uploader.upload_batch()
     assert [window.seq for window in spool.windows()] == [0]
     assert server.stored_mj == (COUNT - 1) * 600
 
 
 def test_unsent_windows_can_be_merged(spool: Spool) -> None:
-    state = pusher(spool, "http://127.0.0.1:1").upload_batch()
+    state = uploader_for(spool, "http://127.0.0.1:1").upload_batch()
     assert not state.ok
     assert "is the server running" in state.error
     assert spool.merge(bucket_us=10 * MINUTE, before_us=T0 + 10 * MINUTE) == 9
@@ -243,7 +245,7 @@ def test_backlog_is_sent_in_batches_of_five_hundred(server: FakeServer, tmp_path
     home.mkdir()
     spool = Spool(home)
     spool.append(boot=BOOT, windows=[minute(seq) for seq in range(1203)])
-    assert push_all(pusher(spool, server.url)).ok
+    assert upload_all(uploader_for(spool, server.url)).ok
     spool.close()
     assert [len(request.body["windows"]["seq"]) for request in server.requests] == [500, 500, 203]
     assert server.stored_mj == 1203 * 600
@@ -271,7 +273,7 @@ def test_config_is_fetched_and_stored(server: FakeServer, spool: Spool) -> None:
     transport = connect(server.url)
     assert fetch_config(spool, transport) is None
     assert spool.get_value("config") == '{"server_time": 1793606400000000, "factor": null}'
-    server.faults = [fakes.says(503, "later")]
+    server.faults = [fakes.error_response(503, "later")]
     assert "later" in (fetch_config(spool, transport) or "")
 
 
@@ -280,10 +282,10 @@ def test_run_messages_are_forwarded_in_order_and_a_rejected_one_does_not_block(s
         spool.runs.add_message(run, "PUT", {"project": "nosuch"})
         spool.runs.add_message(run, "PATCH", {"state": "finished"})
     transport = connect(server.url)
-    server.faults = [fakes.says(503)]
+    server.faults = [fakes.error_response(503)]
     assert forward_runs(spool, transport)
     assert len(spool.runs.pending_messages()) == 4
-    server.faults = [fakes.says(422, "bad")]
+    server.faults = [fakes.error_response(422, "bad")]
     assert "bad" in (forward_runs(spool, transport) or "")
     assert forward_runs(spool, transport) is None
     assert spool.runs.pending_messages() == []
@@ -294,7 +296,7 @@ def test_run_messages_are_forwarded_in_order_and_a_rejected_one_does_not_block(s
 def test_codes_are_not_sent_twice(server: FakeServer) -> None:
     transport = connect(server.url)
     assert transport.call("GET", "config/").status == 200
-    server.faults = [fakes.hangs_up]
+    server.faults = [fakes.drop_connection]
     with pytest.raises(ServerUnavailable):
         transport.call("POST", "enrol/", {"code": "x"})
     assert len(server.sent("POST", "enrol/")) == 1

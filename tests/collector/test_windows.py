@@ -41,10 +41,10 @@ class Disk:
 
 
 def play(readings: list[Reading], weights: dict[str, int] | None = None) -> Disk:
-    disk, made = Disk(), builder()
-    for each in readings:
-        disk.store(made.add(each, weights or RUN))
-    disk.store(made.flush())
+    disk, window_builder = Disk(), builder()
+    for sample in readings:
+        disk.store(window_builder.add(sample, weights or RUN))
+    disk.store(window_builder.flush())
     return disk
 
 
@@ -58,9 +58,9 @@ def test_a_steady_minute_is_one_window_on_the_grid() -> None:
 
 def test_windows_are_cut_at_the_hour_whatever_the_grid() -> None:
     readings = [reading(second, second) for second in range(3590, 3620)]
-    made, disk = builder(grid_us=70 * SECOND), Disk()
-    for each in readings:
-        disk.store(made.add(each, RUN))
+    window_builder, disk = builder(grid_us=70 * SECOND), Disk()
+    for sample in readings:
+        disk.store(window_builder.add(sample, RUN))
     assert disk.windows[0].end_us == T0 + HOUR_US
 
 
@@ -71,11 +71,11 @@ def test_a_late_reading_ends_the_window_where_it_was_read() -> None:
 
 
 def test_shares_follow_the_weights_poll_by_poll() -> None:
-    made = builder()
-    made.add(reading(0, 0), {"idle": 1})
-    made.add(reading(10, 100), {"idle": 1})
-    made.add(reading(20, 400), {"run:a": 2, "run:b": 1})
-    assert made.open_shares() == {"idle": 100, "run:a": 200, "run:b": 100}
+    window_builder = builder()
+    window_builder.add(reading(0, 0), {"idle": 1})
+    window_builder.add(reading(10, 100), {"idle": 1})
+    window_builder.add(reading(20, 400), {"run:a": 2, "run:b": 1})
+    assert window_builder.open_shares() == {"idle": 100, "run:a": 200, "run:b": 100}
 
 
 def test_a_counter_that_falls_is_a_gap_never_negative_energy() -> None:
@@ -86,10 +86,10 @@ def test_a_counter_that_falls_is_a_gap_never_negative_energy() -> None:
 
 
 def test_new_epoch_closes_the_window_with_the_reason_of_the_source() -> None:
-    made, disk = builder(), Disk()
-    for each in (reading(0, 1000), reading(1, 1100)):
-        disk.store(made.add(each, RUN))
-    disk.store(made.add(reading(5, 2000, epoch="e2"), RUN, gap_reason="driver"))
+    window_builder, disk = builder(), Disk()
+    for sample in (reading(0, 1000), reading(1, 1100)):
+        disk.store(window_builder.add(sample, RUN))
+    disk.store(window_builder.add(reading(5, 2000, epoch="e2"), RUN, gap_reason="driver"))
     assert [w.energy_mj for w in disk.windows] == [100]
     assert [g.reason for g in disk.gaps] == ["driver"]
     assert disk.anchor is not None
@@ -98,8 +98,8 @@ def test_new_epoch_closes_the_window_with_the_reason_of_the_source() -> None:
 
 def test_recovered_window_after_a_kill_is_unattributed() -> None:
     before = play([reading(second, 100 * second) for second in range(61)])
-    made = builder(before.anchor)
-    settled = made.add(reading(600, 90_000), RUN)
+    window_builder = builder(before.anchor)
+    settled = window_builder.add(reading(600, 90_000), RUN)
     (recovered,) = settled.windows
     check([*before.windows, recovered])
     assert recovered.flags == FLAG_RECOVERED
@@ -138,14 +138,14 @@ def test_wall_clock_step_of_a_day_preserves_the_energy() -> None:
 
 
 def test_consumer_of_unwatched_time_is_unknown_unless_sole() -> None:
-    made = builder()
-    made.add(reading(0, 0), RUN)
-    made.add(reading(50, 500), {"run:b": 1})
-    assert made.open_shares() == {"unknown": 500}
-    made = builder()
-    made.add(reading(0, 0), RUN)
-    made.add(reading(50, 500), RUN)
-    assert made.open_shares() == dict.fromkeys(RUN, 500)
+    window_builder = builder()
+    window_builder.add(reading(0, 0), RUN)
+    window_builder.add(reading(50, 500), {"run:b": 1})
+    assert window_builder.open_shares() == {"unknown": 500}
+    window_builder = builder()
+    window_builder.add(reading(0, 0), RUN)
+    window_builder.add(reading(50, 500), RUN)
+    assert window_builder.open_shares() == dict.fromkeys(RUN, 500)
 
 
 @given(st.integers(0, 10**16), st.integers(10, 300))
@@ -184,32 +184,32 @@ STEPS = st.builds(
 @given(st.lists(STEPS, max_size=80), st.sampled_from([10, 60, 70, 300]))
 def test_any_history_conserves_energy(steps: list[Step], grid_s: int) -> None:
     """Σ shares = window; Σ windows + what the declared gaps hide = everything the device used."""
-    disk, made = Disk(), builder(grid_us=grid_s * SECOND)
+    disk, window_builder = Disk(), builder(grid_us=grid_s * SECOND)
     mono, wall, counter, epoch = 1000 * SECOND, T0, 12_345, 0
     used_mj = hidden_mj = 0
 
     def read() -> Reading:
         return reading(0, counter, monotonic_us=mono, wall_us=wall, epoch=f"e{epoch}")
 
-    disk.store(made.add(read(), RUN))
-    last_seen = 0  # energy used up to the last reading the builder took
+    disk.store(window_builder.add(read(), RUN))
+    last_reading = 0  # energy used up to the last reading the builder took
     for step in steps:
         mono += round(step.seconds * SECOND)
         wall += round(step.seconds * SECOND) + step.wall_step_us
         used_mj += step.energy_mj
         counter += step.energy_mj
         if step.killed:
-            made = builder(disk.anchor, grid_us=grid_s * SECOND)
-            seen_at_anchor = total_mj(disk.windows) + hidden_mj
-            last_seen = seen_at_anchor
+            window_builder = builder(disk.anchor, grid_us=grid_s * SECOND)
+            counter_at_anchor = total_mj(disk.windows) + hidden_mj
+            last_reading = counter_at_anchor
         if step.reset:
             epoch, counter = epoch + 1, 7
-            hidden_mj += used_mj - last_seen
+            hidden_mj += used_mj - last_reading
         gaps_before = len(disk.gaps)
-        disk.store(made.add(read(), step.weights))
+        disk.store(window_builder.add(read(), step.weights))
         assert len(disk.gaps) == gaps_before + step.reset
-        last_seen = used_mj
-    disk.store(made.flush())
+        last_reading = used_mj
+    disk.store(window_builder.flush())
     check(disk.windows)
     assert total_mj(disk.windows) + hidden_mj == used_mj
     assert all(gap.to_us > gap.from_us for gap in disk.gaps)

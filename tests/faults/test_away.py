@@ -76,10 +76,15 @@ class Collector:
     def __post_init__(self) -> None:
         self.spool = Spool(self.home, check=True)
         self.monitor = NodeMonitor(
-            spool=self.spool, capacity=SpoolCapacity(self.spool), sources=SourcePoller([("machine", MachineSource(self.machine, cpu=False))],
-            now=self.machine.now), consumers=FakeConsumers(self.machine), boot=boot_id(), grid_us=GRID_S * SECOND_US,
-            now=self.machine.now, busy_us=lambda: 0,
-        )  # fmt: skip
+            spool=self.spool,
+            capacity=SpoolCapacity(self.spool),
+            sources=SourcePoller([("machine", MachineSource(self.machine, cpu=False))], now=self.machine.now),
+            consumers=FakeConsumers(self.machine),
+            boot=boot_id(),
+            grid_us=GRID_S * SECOND_US,
+            now=self.machine.now,
+            busy_us=lambda: 0,
+        )
         self.transport = Transport(self.url, self.token, deadline_s=20.0)
         self.pusher = Uploader(
             self.spool, self.transport, node=str(self.node.uuid), boot=boot_id(), interval_us=GRID_S * SECOND_US,

@@ -14,7 +14,7 @@ from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_err
 from labcarbon_collect.totals import MJ_PER_KWH, format_significant
 
 _TIMEOUT_S = 5.0
-_SKEW_SHOWN_US = 5_000_000
+_MAX_SKEW_US = 5_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def format_lines(status: Mapping[str, Any], *, now_us: int) -> Iterator[str]:
         f"; {upload['error']}" if upload["error"] else ""
     )
     if status["skew_us"] is not None:
-        warning = " (more than 5 s: set this machine's clock)" if abs(status["skew_us"]) > _SKEW_SHOWN_US else ""
+        warning = " (more than 5 s: set this machine's clock)" if abs(status["skew_us"]) > _MAX_SKEW_US else ""
         yield f"clock     {status['skew_us'] / 1e6:+.3f} s against the server{warning}"
     jobs = status.get("jobs")
     if jobs:

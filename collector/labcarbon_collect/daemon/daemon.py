@@ -191,10 +191,17 @@ class Daemon:
         max_bytes = int(self._environ.get("LABCARBON_SPOOL_MAX_MB", "0")) << 20 or DEFAULT_MAX_BYTES
         sources = open_sources(self.node.uuid, self._environ, now=self._now, last=self._spool.anchors)
         self.monitor = NodeMonitor(
-            spool=self._spool, capacity=SpoolCapacity(self._spool, max_bytes=max_bytes), sources=sources, consumers=self._consumers, boot=self.boot,
-            grid_us=self._grid_us, now=self._now, busy_us=busy_us,
-            idle_mw=modelled_idle_mw(self.node.uuid), on_reading=self._settings.on_reading,
-        )  # fmt: skip
+            spool=self._spool,
+            capacity=SpoolCapacity(self._spool, max_bytes=max_bytes),
+            sources=sources,
+            consumers=self._consumers,
+            boot=self.boot,
+            grid_us=self._grid_us,
+            now=self._now,
+            busy_us=busy_us,
+            idle_mw=modelled_idle_mw(self.node.uuid),
+            on_reading=self._settings.on_reading,
+        )
         self.runs = RunRegistry(self.monitor, now=self._now, config=self._config)
         names = self._settings.users
         watch = create_watcher(self._spool, self._environ, node=self.node.uuid, sources=sources, names=names)

@@ -215,9 +215,9 @@ class NodeMonitor:
         if self._capacity.is_over_limit() and not self._capacity.free_space(now_us=self._now().wall_us):
             self._stop_sampling("the spool is at its limit and cannot be merged further")
 
-    def _stop_sampling(self, why: str) -> None:
+    def _stop_sampling(self, reason: str) -> None:
         """Forget what is open: the counters hold it, and one recovered window will bring it when there is room."""
-        self.stop_reason = f"sampling stopped, {why}; free space in {self.spool.home} or bring the server back"
+        self.stop_reason = f"sampling stopped, {reason}; free space in {self.spool.home} or bring the server back"
         self._builders.clear()
         self._last.clear()
         self.live_power.clear()

@@ -84,21 +84,21 @@ def drop_mirrors(domains: List[Domain], pause: Callable[[float], None] = time.sl
         else:
             notes.append(f"{domain.folder.name} is {first.folder.name} through another driver: counted once")
     for domain in list(unique):
-        earlier = [other for other in unique[: unique.index(domain)] if other.kind == domain.kind]
-        original = next((other for other in earlier if is_mirror(other, domain, pause)), None)
+        earlier = [second for second in unique[: unique.index(domain)] if second.kind == domain.kind]
+        original = next((second for second in earlier if is_mirror(second, domain, pause)), None)
         if original is not None:
             unique.remove(domain)
             notes.append(f"{domain.folder.name} mirrors the counter of {original.folder.name}: counted once")
     return unique, notes
 
 
-def is_mirror(one: Domain, other: Domain, pause: Callable[[float], None] = time.sleep) -> bool:
+def is_mirror(first: Domain, second: Domain, pause: Callable[[float], None] = time.sleep) -> bool:
     """Whether two domains show one counter: at every look the other lies between two readings of the one, and it moves."""
     values = set()
     for sample in range(MIRROR_SAMPLES):
         if sample:
             pause(MIRROR_INTERVAL_S)
-        before, between, after = one.read_uj(), other.read_uj(), one.read_uj()
+        before, between, after = first.read_uj(), second.read_uj(), first.read_uj()
         if before is None or between is None or after is None:
             return False
         wrapped = after < before

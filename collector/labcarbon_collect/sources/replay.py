@@ -71,8 +71,8 @@ class Replay:
             self._lines = self._read()
             next(self._lines)
         except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
-            mend = "set LABCARBON_REPLAY to a trace written by: labcarbon-collect daemon --record FILE"
-            raise SourceAbsent(f"{self._path} is not a readable trace ({error})", mend) from error
+            fix = "set LABCARBON_REPLAY to a trace written by: labcarbon-collect daemon --record FILE"
+            raise SourceAbsent(f"{self._path} is not a readable trace ({error})", fix) from error
         self._next_line = next(self._lines, None)
         return devices
 

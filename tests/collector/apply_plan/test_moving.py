@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from labcarbon_collect.cleanup.trash import TRASH
 
-from tests.collector.apply_plan.world import PLAN, World, digest_of, snapshot
+from tests.collector.apply_plan.world import PLAN, World, read_digest, snapshot
 
 
 def test_files_and_folders_go_to_the_trash_and_are_told(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,7 +31,11 @@ def test_files_and_folders_go_to_the_trash_and_are_told(world: World, capsys: py
     trash = world.disk / "run" / TRASH
     assert [stat.S_IMODE(path.stat().st_mode) for path in (trash, trash / PLAN)] == [0o700, 0o700]
     said = world.tombstone("run/step1.pt")
-    assert (said["digest"], said["bytes"], said["state"]) == (digest_of(world.slot("run/step1.pt", 1))[1], 3, "in the trash")
+    assert (said["digest"], said["bytes"], said["state"]) == (
+        read_digest(world.slot("run/step1.pt", 1))[1],
+        3,
+        "in the trash",
+    )
     assert said["lies_at"] == str(world.slot("run/step1.pt", 1))
     assert said["page"].endswith(f"/artifacts/plans/{PLAN}/")
     assert "moved to the trash: 2 lines" in capsys.readouterr().out

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 from labcarbon_collect import progress
-from labcarbon_collect.cleanup.content import File, digest_of, listed
-from labcarbon_collect.cleanup.safe_paths import Stays
+from labcarbon_collect.cleanup.content import File, list_content, read_digest
+from labcarbon_collect.cleanup.safe_paths import ItemBlocked
 from labcarbon_collect.commands.apply_plan import _Read
 
 from tests.collector.apply_plan.world import World
@@ -30,7 +30,7 @@ def test_a_progress_that_cannot_be_told_is_no_fault_of_a_file(world: World, monk
     monkeypatch.setattr(sys, "stderr", Full())
     read = _Read()
     read.begins(8)
-    world.hashed = read
+    world.on_block = read
     assert world.carry_out() == 0
     assert world.outcomes() == ["trashed", "trashed"]
 
@@ -45,7 +45,7 @@ def test_what_counts_the_bytes_is_not_taken_for_the_file(world: World) -> None:
 
     try:
         with pytest.raises(OSError, match="No space"):
-            digest_of(folder, "a.pt", listed(folder, "a.pt"), broken)
+            read_digest(folder, "a.pt", list_content(folder, "a.pt"), broken)
     finally:
         os.close(folder)
 
@@ -60,8 +60,8 @@ def test_a_file_that_grows_is_read_no_further_than_it_was_long(world: World) -> 
         os.truncate(path, path.stat().st_size + (2 << 20))
 
     try:
-        with pytest.raises(Stays, match="it changed while it was read"):
-            digest_of(folder, "log", listed(folder, "log"), hashed)
+        with pytest.raises(ItemBlocked, match="it changed while it was read"):
+            read_digest(folder, "log", list_content(folder, "log"), hashed)
     finally:
         os.close(folder)
     assert sum(read) <= (3 << 20) + (1 << 20)

@@ -135,7 +135,7 @@ def test_a_pin_since_then_keeps_it_in_the_trash(went: World, capsys: pytest.Capt
 
 
 def test_a_pin_while_it_is_read_before_it_is_deleted_keeps_it(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labcarbon_collect.cleanup.session.FRESH_S", -1.0)
+    monkeypatch.setattr("labcarbon_collect.cleanup.session.MAX_PLAN_AGE_S", -1.0)
     went.days = 20
     asked = []
 
@@ -198,7 +198,7 @@ def test_what_is_added_while_it_is_read_keeps_all_of_it(went: World) -> None:
         if size == 1:  # a file of the folder: the other lines have three bytes
             (slot / "x" / "new").touch()
 
-    went.hashed = hashed
+    went.on_block = hashed
     assert went.carry_out(empty=True) == 1
     assert snapshot(slot) == {"2": b"2", "x": None, "x/1": b"1", "x/new": b""}
 

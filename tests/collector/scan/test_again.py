@@ -12,7 +12,7 @@ import pytest
 from labcarbon_collect.scan.medium import MediumDetector
 
 from tests.collector.scan.support import NPY, PARQUET, Disk, rewritten, safetensors, torch
-from tests.fakes.labcarbon_server import FakeServer, says
+from tests.fakes.labcarbon_server import FakeServer, error_response
 
 
 def _mediums(server: FakeServer) -> dict[str, str]:
@@ -228,7 +228,7 @@ def test_a_server_that_is_away_is_told_later(
 ) -> None:
     monkeypatch.setattr("labcarbon_collect.api.bulk_uploader.full_jitter", lambda failures: 0.0)
     disk.put("a.pt", torch())
-    server.faults = [says(503)] * 20
+    server.faults = [error_response(503)] * 20
     code, _, said = here()
     assert code == 1
     assert "the same command goes on from there" in said
@@ -239,7 +239,7 @@ def test_a_server_that_is_away_is_told_later(
 
 def test_a_server_that_says_no_is_not_asked_again(disk: Disk, here: Any, server: FakeServer) -> None:
     disk.put("a.pt", torch())
-    server.faults = [says(401, "This token is not known.")]
+    server.faults = [error_response(401, "This token is not known.")]
     code, _, said = here()
     assert (code, len(server.requests)) == (1, 1)
     assert "This token is not known." in said

@@ -43,9 +43,9 @@ def bytes_read(path: Path) -> int:
     counts: list[int] = []
     listed = manifest("data", str(path), Budget(10))
     cache = open_digest_cache(home())
-    found = verified([listed], cache, hashed=counts.append)
+    found = verified([listed], cache, on_block=counts.append)
     cache.close()
-    assert found == verified([listed], DigestCache(None), hashed=lambda _: None)
+    assert found == verified([listed], DigestCache(None), on_block=lambda _: None)
     return sum(counts)
 
 

@@ -128,7 +128,7 @@ def test_whatever_changes_the_server_knows_what_is_there(
         if step == "scan":
             here()
         elif step == "away":
-            server.faults = [fakes.says(503)] * 8
+            server.faults = [fakes.error_response(503)] * 8
             here()
             server.faults = []
         else:

@@ -62,9 +62,9 @@ class NvmlSource:
     def resume(self, last: Mapping[str, StoredReading]) -> None:
         """Take what was stored before a restart of the collector, so that unbroken counters keep their epochs."""
         self._resumed = {
-            key: CounterReading(each.epoch, each.counter_mj, each.mono_us, each.wall_us)
-            for key, each in last.items()
-            if each.boot == self._boot
+            key: CounterReading(instance.epoch, instance.counter_mj, instance.mono_us, instance.wall_us)
+            for key, instance in last.items()
+            if instance.boot == self._boot
         }
 
     def open(self) -> Sequence[DeviceInfo]:
@@ -74,7 +74,7 @@ class NvmlSource:
         if self.sleeping and len(self.sleeping) == len(functions):
             return ()
         self._driver = open_driver()
-        self._resumed.update({each.gpu.key: each.last for each in self._gpus if each.last})
+        self._resumed.update({instance.gpu.key: instance.last for instance in self._gpus if instance.last})
         try:
             self._gpus = self._discover(self._driver)
         except GpuLost as error:
@@ -161,7 +161,9 @@ class NvmlSource:
         facts = gpu.facts()
         if mig_enabled(self._driver, gpu.handle):
             instances = mig_instances(self._driver, gpu.handle)
-            facts["mig"] = ", ".join(f"{each.uuid} ({each.slices} slices)" for each in instances) or "no instances"
+            facts["mig"] = (
+                ", ".join(f"{instance.uuid} ({instance.slices} slices)" for instance in instances) or "no instances"
+            )
         return DeviceInfo(gpu.key, gpu.name, gpu.measurement, facts)
 
     def _reopen(self) -> None:
@@ -200,12 +202,20 @@ class NvmlSource:
             state.memory_mib = memory_mib
         return [
             Reading(
-                device=gpu.key, monotonic_us=last.monotonic_us, wall_us=last.wall_us, counter_mj=last.counter_mj,
-                epoch=last.epoch, measurement=gpu.measurement, power_mw=power_mw, util_pm=util_pm,
-                memory_mib=memory_mib, processes=state.processes.latest, flags=flags,
+                device=gpu.key,
+                monotonic_us=last.monotonic_us,
+                wall_us=last.wall_us,
+                counter_mj=last.counter_mj,
+                epoch=last.epoch,
+                measurement=gpu.measurement,
+                power_mw=power_mw,
+                util_pm=util_pm,
+                memory_mib=memory_mib,
+                processes=state.processes.latest,
+                flags=flags,
             )
             for last, power_mw, flags in energy
-        ]  # fmt: skip
+        ]
 
     def _by_counter(self, state: _GpuState, now: Callable[[], Clock]) -> List[Tuple[CounterReading, Optional[int], int]]:
         """The counter's reading; two of them, from the restart on, where it fell and its restart can be placed."""
