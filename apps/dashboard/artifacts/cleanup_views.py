@@ -1,4 +1,4 @@
-"""Plans of what may go: all of them, one, what is done with it; for how long what is kept."""
+"""Views of cleanup plans and retention periods."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,12 +21,12 @@ from apps.dashboard.decorators import KEEPERS, WRITERS, Visitor, found, page
 from apps.dashboard.form_fields import node_if_chosen
 
 LIST = "/artifacts/plans/"
-_DEFAULT_DAYS = "14"  # what the page fills in
+_DEFAULT_DAYS = "14"  # prefilled in the form
 
 
 @page("GET", "POST")
 def plans(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """List plans; POST makes one for a machine, or sets for how long a class is kept."""
+    """List plans; POST creates a plan for a machine or sets retention periods."""
     error: LabCarbonError | None = None
     if request.method == "POST":
         visitor.needs(KEEPERS if request.POST.get("do") == "days" else WRITERS)
@@ -69,7 +69,7 @@ def _project(data: QueryDict, visitor: Visitor) -> Project | None:
 
 @page("GET", "POST")
 def plan(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
-    """Show a plan; POST ticks lines, tells owners, objects, approves or withdraws."""
+    """Show a plan; POST selects items, notifies owners, objects, approves or withdraws."""
     plan: CleanupPlan = found(acts.plan_by_uuid(visitor.lab, uuid), "plan", LIST)
     error: LabCarbonError | None = None
     if request.method == "POST":
@@ -87,7 +87,7 @@ def plan(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
 
 
 def _redirect_address(request: HttpRequest) -> str:
-    """Return the same address; days that were typed beside ticks that are kept come along."""
+    """Return the same address, with typed days that differ from the default."""
     query = request.GET.copy()
     for name in ("grace_days", "trash_days"):
         query.pop(name, None)
@@ -98,13 +98,13 @@ def _redirect_address(request: HttpRequest) -> str:
 
 
 def _posted_ticks(data: QueryDict) -> dict[str, bool]:
-    """Return by line whether it was ticked when it was posted."""
+    """Return by item whether its checkbox was checked in the posted form."""
     return {**dict.fromkeys(data.getlist("shown"), False), **dict.fromkeys(data.getlist("line"), True)}
 
 
 @page()
 def plan_csv(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
-    """Download all lines of a plan."""
+    """Download all items of a plan."""
     plan: CleanupPlan = found(acts.plan_by_uuid(visitor.lab, uuid), "plan", LIST)
     return csv_response(f"{visitor.lab.slug}-plan", CSV_COLUMNS, plan_csv_rows(plan, visitor.now))
 

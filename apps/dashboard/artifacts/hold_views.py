@@ -1,4 +1,4 @@
-"""Holds on artifacts: all of them; placing and lifting one."""
+"""Views of holds: list, place and lift."""
 
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
@@ -25,7 +25,7 @@ SUBJECT_FIELDS = ("artifact", "project", "run")
 
 @page("GET", "POST")
 def holds(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """List holds; POST places one on what is named, or lifts one."""
+    """List holds; POST places or lifts a hold."""
     error: LabCarbonError | None = None
     if request.method == "POST":
         visitor.needs(WRITERS)
@@ -43,7 +43,7 @@ def holds(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 
 def _handle_post(request: HttpRequest, visitor: Visitor) -> str:
-    """Do what a form asks; return the page to show."""
+    """Perform the posted action; return the address of the next page."""
     data = request.POST
     if data.get("do") == "lift":
         hold = found(hold_by_pk(visitor.lab, parse_record_number(data.get("hold", ""))), "hold", LIST)
@@ -64,7 +64,9 @@ def _handle_post(request: HttpRequest, visitor: Visitor) -> str:
 
 
 def _requested_subject(data: QueryDict, visitor: Visitor) -> Holdable | None:
-    """Return what a form or an address names. Raises NotFound for what is not in the visitor's lab."""
+    """Return the subject named in a form or address. Raises NotFound for a subject outside the
+    visitor's lab.
+    """
     values = [(name, str(data[name])) for name in SUBJECT_FIELDS if data.get(name)]
     if not values:
         return None
@@ -86,7 +88,7 @@ def _run_subject(text: str, visitor: Visitor) -> Holdable | None:
 
 
 def _parse_until(data: Mapping[str, str], visitor: Visitor) -> int | None:
-    """Return the whole UTC hour in which the day that is named ends in the lab's zone; None where none is named."""
+    """Return the UTC hour at which the named day ends in the lab's time zone; None without a day."""
     text = data.get("until_day", "")
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""Holds: those in force, those that are over, and what one is to be placed on."""
+"""The page of holds: active ones, ended ones, and the subject of a new hold."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ MAX_ENDED = 100
 
 @dataclass(frozen=True)
 class HoldRow:
-    """A hold, what it names with its page, and whether the visitor may lift it."""
+    """A hold with its subject, and whether the visitor can lift it."""
 
     hold: Hold
     name: str
@@ -26,7 +26,7 @@ class HoldRow:
 
 @dataclass(frozen=True)
 class HoldSubject:
-    """What a hold is to be placed on: the form's field and value that name it."""
+    """The subject of a hold, with the form field and value that identify it."""
 
     name: str
     kind: str
@@ -37,7 +37,7 @@ class HoldSubject:
 
 @dataclass(frozen=True)
 class HoldsPage:
-    """All holds. ``over``: the latest MOST_OVER; ``thing`` None: nothing was chosen to be held."""
+    """All holds. ``over``: the latest MAX_ENDED ended ones. ``subject`` None: no subject selected."""
 
     rows: list[HoldRow]
     over: list[HoldRow]
@@ -68,7 +68,7 @@ def holds_page(*, lab: Lab, on: Holdable | None, user: User, may_write: bool, ma
 
 
 def hold_subject(on: Holdable | None) -> HoldSubject:
-    """Return what is held as a page names it."""
+    """Return the subject of a hold with name and address."""
     assert on is not None, "the database lets no hold name nothing"
     if isinstance(on, Artifact):
         return HoldSubject(on.name, "artifact", "artifact", on.digest, f"/artifacts/{on.digest}/")

@@ -1,4 +1,4 @@
-"""What a lab keeps: bytes by kind and project, in how many copies, and the energy of keeping them."""
+"""Summary of a lab's stored artifacts: bytes by kind and project, copies, storage energy."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ NO_PROJECT = "No project"
 
 @dataclass(frozen=True)
 class TableRow:
-    """What a project keeps, by kind and in all."""
+    """Bytes of a project by kind and in total."""
 
     name: str
     cells: list[str]
@@ -30,13 +30,13 @@ class TableRow:
 
 @dataclass(frozen=True)
 class StorageSummary:
-    """What the lab keeps."""
+    """Stored artifacts of the lab."""
 
     artifacts: int
     placed: int
     copies: int
     size: str
-    twice: str  # in copies beside the first, '' for none
+    twice: str  # in additional copies, '' for none
     energy: StorageEnergyText
     chart: Chart | None
     twin_heads: list[str]
@@ -46,7 +46,7 @@ class StorageSummary:
 
 
 def storage_summary(lab: Lab, projects: Sequence[Project], now: int) -> StorageSummary:
-    """Return what a lab keeps. Seven queries, whatever it keeps."""
+    """Return the stored artifacts of a lab. Seven queries."""
     parts = totals_by_kind(lab)
     whole, cost = sum(part.bytes for part in parts), total_storage_cost(storage_lots(lab, hour_of(now)))
     unit = size_unit([whole])
@@ -68,7 +68,9 @@ def storage_summary(lab: Lab, projects: Sequence[Project], now: int) -> StorageS
 
 
 def _by_project(parts: Iterable[KindTotal], projects: Sequence[Project]) -> list[tuple[str, str, Counter[str]]]:
-    """Return (name, slug, bytes by kind) of each project that keeps something, the largest first; '~none' for none."""
+    """Return (name, slug, bytes by kind) of each project with stored artifacts, the largest first;
+    '~none' for none.
+    """
     named = {each.pk: (each.name, each.slug) for each in projects}
     sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for part in parts:
