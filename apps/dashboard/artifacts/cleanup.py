@@ -28,7 +28,7 @@ from apps.artifacts.models import CleanupItem, CleanupPlan, Copy, Notification
 from apps.artifacts.storage_model import to_ppm
 from apps.core.errors import InvalidInput
 from apps.dashboard.artifacts.storage_cost import break_even_cell, break_even_sentence
-from apps.dashboard.figures import WouldBe, estimated
+from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import size
 from apps.fleet.models import Node
 
@@ -39,8 +39,8 @@ class CostQuantities:
     factor.
     """
 
-    energy: WouldBe | None
-    emission: WouldBe | None
+    energy: Projected | None
+    emission: Projected | None
     is_factorless: bool
 
 

@@ -25,7 +25,7 @@ from apps.dashboard.artifacts.storage_cost import (
     media_rows,
     storage_energy_text,
 )
-from apps.dashboard.figures import Fig, Units, WouldBe, column_units, estimated, fig
+from apps.dashboard.figures import Projected, Quantity, Units, column_units, estimated, quantity
 from apps.dashboard.formatting import grouped, pue, size
 from apps.runs.models import Run
 
@@ -39,7 +39,7 @@ class CandidateRow:
 
     candidate: Candidate
     size: str
-    energy: Fig | None
+    energy: Quantity | None
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ def candidate_rows(artifact: Artifact) -> CandidateRows | None:
     return CandidateRows(rows, units, result.is_known, artifact.kind == Kind.DATASET)
 
 
-def _energy(artifact: Artifact, each: Candidate, units: Units) -> Fig | None:
+def _energy(artifact: Artifact, each: Candidate, units: Units) -> Quantity | None:
     if each.span is None or each.model.producing_run is None:
         return None
-    return fig(run_query(artifact.lab, each.model.producing_run.uuid, each.span), each.span[0], units.energy)
+    return quantity(run_query(artifact.lab, each.model.producing_run.uuid, each.span), each.span[0], units.energy)
 
 
 MAX_COPIES = 100
@@ -78,7 +78,7 @@ class CopyDetail:
     """A copy and the energy of a year of storage (None: unknown). ``pue``: '' if unknown."""
 
     copy: Copy
-    energy: WouldBe | None
+    energy: Projected | None
     pue: str
 
 
@@ -87,7 +87,7 @@ class RetrainingRow:
     """The retraining cost: of several producing runs the one with the least energy."""
 
     run: Run
-    energy: Fig
+    energy: Quantity
     value_mj: int
     artifact_count: int  # produced by the run
 
@@ -209,7 +209,7 @@ def _retraining_row(lab: Lab, artifact: Artifact) -> RetrainingRow | None:
         return None
     artifact_count = LineageEdge.objects.filter(run=cost.run, role=LineageRole.PRODUCED).count()
     return RetrainingRow(
-        cost.run, fig(run_query(lab, cost.run.uuid, cost.span), cost.span[0]), cost.energy_mj, artifact_count
+        cost.run, quantity(run_query(lab, cost.run.uuid, cost.span), cost.span[0]), cost.energy_mj, artifact_count
     )
 
 

@@ -8,7 +8,7 @@ from apps.accounts.models import Lab
 from apps.artifacts.selectors import Lineage
 from apps.carbon.figures.energy import Figure, spans_of_runs
 from apps.carbon.figures.query import MOST_RUNS, FigureQuery
-from apps.dashboard.figures import Pair, Units, WouldBe, column_units, pair, total, would_be
+from apps.dashboard.figures import EnergyAndEmissions, Projected, Units, column_units, energy_and_emissions, projected, total
 from apps.dashboard.formatting import unit_for
 from apps.runs.models import Run
 
@@ -21,15 +21,15 @@ class FootprintRow:
 
     run: Run
     is_producer: bool
-    figures: Pair | None
+    figures: EnergyAndEmissions | None
 
 
 @dataclass(frozen=True)
 class ProjectedPair:
     """Energy and emissions of more runs than one explanation covers."""
 
-    energy: WouldBe
-    emission: WouldBe
+    energy: Projected
+    emission: Projected
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Footprint:
     runs: int
     unmeasured: int
     more: int
-    total: Pair | None
+    total: EnergyAndEmissions | None
     summed: ProjectedPair | None
     rest: ProjectedPair | None
     is_cut: bool
@@ -73,7 +73,7 @@ def lineage_footprint(lab: Lab, lineage: Lineage, own: set[int], spans: Spans) -
         runs=len(producers),
         unmeasured=len(producers) - len(measured),
         more=len(producers) - len(visible),
-        total=pair(joint_query(lab, measured, spans), total(_figures(measured, spans)))
+        total=energy_and_emissions(joint_query(lab, measured, spans), total(_figures(measured, spans)))
         if measured and fits_one_query
         else None,
         summed=None if fits_one_query else _sum_pair(measured, spans),
@@ -93,7 +93,9 @@ def _figures(runs: Sequence[Run], spans: Spans) -> list[Figure]:
 
 def _row(lab: Lab, run: Run, is_producer: bool, spans: Spans, units: Units) -> FootprintRow:
     span = spans.get(run.uuid)
-    return FootprintRow(run, is_producer, pair(run_query(lab, run.uuid, span), span[0], units) if span else None)
+    return FootprintRow(
+        run, is_producer, energy_and_emissions(run_query(lab, run.uuid, span), span[0], units) if span else None
+    )
 
 
 def joint_query(lab: Lab, runs: Sequence[Run], spans: Spans) -> FigureQuery:
@@ -109,4 +111,4 @@ def _sum_pair(runs: Sequence[Run], spans: Spans, units: Units | None = None) -> 
     query = FigureQuery("energy_mj", 0, 1)
     energy = units.energy if units else unit_for("energy_mj", [whole.energy_mj])
     emission = units.emission if units else unit_for("emission_ug", [whole.emission_ug])
-    return ProjectedPair(would_be(query, whole, energy), would_be(query.replace(metric="emission_ug"), whole, emission))
+    return ProjectedPair(projected(query, whole, energy), projected(query.replace(metric="emission_ug"), whole, emission))

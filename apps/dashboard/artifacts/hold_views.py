@@ -16,7 +16,7 @@ from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.intervals import midnight_hour
 from apps.core.text import is_unstorable, parse_record_number
 from apps.dashboard.artifacts.holds import hold_subject, holds_page
-from apps.dashboard.decorators import WRITERS, Visitor, found, page
+from apps.dashboard.decorators import WRITERS, Visitor, or_not_found, page
 from apps.runs.selectors import run_of
 
 LIST = "/artifacts/holds/"
@@ -28,15 +28,15 @@ def holds(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List holds; POST places or lifts a hold."""
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(WRITERS)
+        visitor.require_role(WRITERS)
         try:
             return HttpResponseRedirect(_handle_post(request, visitor))
         except LabCarbonError as exception:
             error = exception
     named = request.POST if request.method == "POST" else request.GET
     holds_shown = holds_page(
-        lab=visitor.lab, on=_requested_subject(named, visitor), user=visitor.user, may_write=visitor.may_write,
-        may_keep=visitor.may_keep, now=visitor.now,
+        lab=visitor.lab, on=_requested_subject(named, visitor), user=visitor.user, can_write=visitor.can_write,
+        can_manage=visitor.can_manage, now=visitor.now,
     )  # fmt: skip
     context = {"page": holds_shown, "error": error, "typed": request.POST}
     return render(request, "pages/holds.html", context, status=error.status if error else 200)
@@ -46,8 +46,8 @@ def _handle_post(request: HttpRequest, visitor: Visitor) -> str:
     """Perform the posted action; return the address of the next page."""
     data = request.POST
     if data.get("do") == "lift":
-        hold = found(hold_by_pk(visitor.lab, parse_record_number(data.get("hold", ""))), "hold", LIST)
-        lift_hold(hold=hold, by=visitor.user, is_manager=visitor.may_keep, now=visitor.now)
+        hold = or_not_found(hold_by_pk(visitor.lab, parse_record_number(data.get("hold", ""))), "hold", LIST)
+        lift_hold(hold=hold, by=visitor.user, is_manager=visitor.can_manage, now=visitor.now)
         messages.success(request, "The hold is lifted. Plans that it took lines out of stay as they are.")
         return LIST
     if data.get("do") != "place":
@@ -57,7 +57,12 @@ def _handle_post(request: HttpRequest, visitor: Visitor) -> str:
         raise InvalidInput("What is to be held?", field="project", hint="Choose a project, or begin on an artifact's page.")
     until = _parse_until(data, visitor)
     place_hold(
-        on=on, reason=data.get("reason", ""), until_hour=until, by=visitor.user, is_manager=visitor.may_keep, now=visitor.now
+        on=on,
+        reason=data.get("reason", ""),
+        until_hour=until,
+        by=visitor.user,
+        is_manager=visitor.can_manage,
+        now=visitor.now,
     )
     messages.success(request, "It is held: no plan takes it until then.")
     return hold_subject(on).href
@@ -76,7 +81,7 @@ def _requested_subject(data: QueryDict, visitor: Visitor) -> Holdable | None:
         "project": lambda: None if is_unstorable(value) else project_by_slug(visitor.lab, value),
         "run": lambda: _run_subject(value, visitor),
     }
-    on: Holdable = found(lookups[name](), name, LIST)
+    on: Holdable = or_not_found(lookups[name](), name, LIST)
     return on
 
 

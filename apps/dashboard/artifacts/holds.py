@@ -46,12 +46,12 @@ class HoldsPage:
     projects: list[Project]
 
 
-def holds_page(*, lab: Lab, on: Holdable | None, user: User, may_write: bool, may_keep: bool, now: int) -> HoldsPage:
+def holds_page(*, lab: Lab, on: Holdable | None, user: User, can_write: bool, can_manage: bool, now: int) -> HoldsPage:
     """Return the page. Three queries."""
 
     def row(hold: Hold, *, is_over: bool = False) -> HoldRow:
         subject = hold_subject(hold.artifact or hold.project or hold.run)
-        may = not is_over and (may_keep or (may_write and hold.by_id == user.pk))
+        may = not is_over and (can_manage or (can_write and hold.by_id == user.pk))
         return HoldRow(hold, subject.name, subject.kind, subject.href, may)
 
     listed = sorted(
@@ -63,7 +63,7 @@ def holds_page(*, lab: Lab, on: Holdable | None, user: User, may_write: bool, ma
     )
     return HoldsPage(
         [row(hold) for hold in listed], [row(hold, is_over=True) for hold in over[:MAX_ENDED]], len(over) > MAX_ENDED,
-        hold_subject(on) if on is not None else None, list(lab.projects.order_by("name", "pk")) if may_keep else [],
+        hold_subject(on) if on is not None else None, list(lab.projects.order_by("name", "pk")) if can_manage else [],
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from apps.carbon.figures.query import MOST_RUNS
 from apps.core.units import UG_PER_G
 from apps.dashboard.artifacts.footprint import Spans, joint_query, lineage_footprint, load_spans
 from apps.dashboard.artifacts.runs import first_metrics
-from apps.dashboard.figures import fig, total
+from apps.dashboard.figures import quantity, total
 from apps.dashboard.formatting import grouped, size
 from apps.fleet.models import Device
 from apps.runs.models import Fingerprint, Run
@@ -169,14 +169,17 @@ def _carbon_lines(lab: Lab, artifact: Artifact, training: _Training) -> list[str
     if not training.measured:
         return ["The run that made it was not measured: what it emitted is not known, not zero."]
     query = joint_query(lab, training.measured, training.spans)
-    energy, emission = fig(query, training.whole).text, fig(query.replace(metric="emission_ug"), training.whole).text
+    energy, emission = (
+        quantity(query, training.whole).text,
+        quantity(query.replace(metric="emission_ug"), training.whole).text,
+    )
     lineage_graph = load_lineage(artifact)
     producers = [lineage_graph.runs[pk] for pk in lineage_graph.producing_runs]
     spans = load_spans(lab, producers)
     footprint = lineage_footprint(lab, lineage_graph, {run.pk for run in training.runs}, spans)
     whole = total(spans[run.uuid][0] for run in producers if run.uuid in spans)
     prefix = "at least " if footprint.unmeasured or footprint.is_cut else ""
-    of_all = fig(query, whole).text, fig(query.replace(metric="emission_ug"), whole).text
+    of_all = quantity(query, whole).text, quantity(query.replace(metric="emission_ug"), whole).text
     runs = f"With all runs that led to it ({footprint.runs}, of which {footprint.unmeasured} not measured)"
     return [f"- Training: {energy}, {emission}.", f"- {runs}: {prefix}{of_all[0]}, {of_all[1]}."]
 

@@ -8,7 +8,7 @@ from apps.accounts.models import Lab
 from apps.artifacts.choices import LineageRole
 from apps.artifacts.models import Artifact, LineageEdge
 from apps.dashboard.artifacts.footprint import Spans, run_query
-from apps.dashboard.figures import Pair, Units, column_units, pair
+from apps.dashboard.figures import EnergyAndEmissions, Units, column_units, energy_and_emissions
 from apps.runs.models import Metric, Run
 
 MAX_RUNS, MAX_METRICS = 50, 2
@@ -22,7 +22,7 @@ class RunRow:
     run: Run
     role: str
     source: str
-    figures: Pair | None
+    figures: EnergyAndEmissions | None
     metrics: list[tuple[str, float]]
 
 
@@ -51,7 +51,7 @@ def run_rows(lab: Lab, edges: Sequence[LineageEdge], number: int, spans: Spans) 
     rows = []
     for edge in edges:
         span = spans.get(edge.run.uuid)
-        figures = pair(run_query(lab, edge.run.uuid, span), span[0], units) if span else None
+        figures = energy_and_emissions(run_query(lab, edge.run.uuid, span), span[0], units) if span else None
         source_text = "" if edge.source == "told" else edge.get_source_display()
         rows.append(RunRow(edge.run, edge.get_role_display(), source_text, figures, metrics.get(edge.run_id, [])))
     return RunRows(rows, units, number)

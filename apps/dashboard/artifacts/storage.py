@@ -26,7 +26,7 @@ from apps.dashboard.artifacts.storage_cost import (
 )
 from apps.dashboard.artifacts.summary import NO_PROJECT
 from apps.dashboard.charts import Chart
-from apps.dashboard.figures import WouldBe
+from apps.dashboard.figures import Projected
 from apps.dashboard.formatting import Unit, grams_per_kwh, pue, shown, size, size_unit, unit_for
 from apps.fleet.models import Site
 from apps.fleet.selectors import placements_at
@@ -79,8 +79,8 @@ class Place:
     pue: str
     factor: str
     source: str
-    energy: WouldBe | None
-    emission: WouldBe | None
+    energy: Projected | None
+    emission: Projected | None
     missing: str
     missing_href: str
 
@@ -150,9 +150,9 @@ class CostRow:
     href: str
     size: str
     copies: int
-    energy: WouldBe | None
+    energy: Projected | None
     range_text: str
-    emission: WouldBe | None
+    emission: Projected | None
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class StoragePage:
     size: str
     energy: StorageEnergyText
     has_unknown_medium: bool
-    emission: WouldBe | None
+    emission: Projected | None
     emission_range: str
     unpriced: str  # energy without a factor, as text; '' for none
     total: CostRow

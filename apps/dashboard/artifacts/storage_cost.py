@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from apps.artifacts.choices import CopyState
 from apps.artifacts.storage_model import MEDIUM_POWER, StorageCost, StorageEnergy, break_even
-from apps.dashboard.figures import WouldBe, estimated
+from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import Unit, grouped, shown, significant, size, unit_for
 
 
@@ -16,7 +16,7 @@ from apps.dashboard.formatting import Unit, grouped, shown, significant, size, u
 class StorageEnergyText:
     """``energy`` is None if unknown. ``excluded``: texts of what the sum does not contain."""
 
-    energy: WouldBe | None
+    energy: Projected | None
     range_text: str
     excluded: list[str]
 
@@ -77,13 +77,13 @@ def storage_energy_text(it: StorageEnergy) -> StorageEnergyText:
     )
 
 
-def energy_quantity(it: StorageCost, unit: Unit | None = None) -> WouldBe | None:
+def energy_quantity(it: StorageCost, unit: Unit | None = None) -> Projected | None:
     """Return the energy of a year, None if unknown."""
     lacking = bool(it.energy.unknown_bytes or it.energy.without_pue_bytes)
     return estimated(it.energy.energy_mj, unit=unit, at_least=lacking) if it.energy.is_known else None
 
 
-def emission_quantity(it: StorageCost, unit: Unit | None = None) -> WouldBe | None:
+def emission_quantity(it: StorageCost, unit: Unit | None = None) -> Projected | None:
     """Return the emissions of a year, None if unknown."""
     if not it.is_emission_known:
         return None

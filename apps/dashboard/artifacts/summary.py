@@ -39,9 +39,9 @@ class StorageSummary:
     twice: str  # in additional copies, '' for none
     energy: StorageEnergyText
     chart: Chart | None
-    twin_heads: list[str]
-    twin: list[TableRow]
-    twin_total: TableRow | None
+    table_heads: list[str]
+    data_table: list[TableRow]
+    table_total: TableRow | None
     unit: Unit
 
 
@@ -60,9 +60,9 @@ def storage_summary(lab: Lab, projects: Sequence[Project], now: int) -> StorageS
         twice=size(cost.bytes - whole) if cost.bytes > whole else "",
         energy=storage_energy_text(cost.energy),
         chart=_chart(by_project, kinds, unit) if whole else None,
-        twin_heads=[kind.label for kind in kinds],
-        twin=[_table_row(name, cells, kinds, unit) for name, _, cells in by_project],
-        twin_total=_table_row("Total", sum((cells for _, _, cells in by_project), Counter()), kinds, unit),
+        table_heads=[kind.label for kind in kinds],
+        data_table=[_table_row(name, cells, kinds, unit) for name, _, cells in by_project],
+        table_total=_table_row("Total", sum((cells for _, _, cells in by_project), Counter()), kinds, unit),
         unit=unit,
     )
 

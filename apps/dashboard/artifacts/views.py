@@ -21,7 +21,7 @@ from apps.dashboard.artifacts.list import CSV_COLUMNS, artifact_csv_rows, artifa
 from apps.dashboard.artifacts.model_card import build_card
 from apps.dashboard.artifacts.storage import STORAGE_COLUMNS, storage_csv_rows, storage_page
 from apps.dashboard.csv_response import csv_response
-from apps.dashboard.decorators import WRITERS, Visitor, found, page
+from apps.dashboard.decorators import WRITERS, Visitor, or_not_found, page
 
 
 @page()
@@ -39,7 +39,7 @@ def artifacts_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 
 def _artifact_or_404(visitor: Visitor, digest: str) -> Artifact:
-    artifact: Artifact = found(artifact_by_digest(visitor.lab, digest), "artifact", "/artifacts/")
+    artifact: Artifact = or_not_found(artifact_by_digest(visitor.lab, digest), "artifact", "/artifacts/")
     return artifact
 
 
@@ -49,7 +49,7 @@ def artifact(request: HttpRequest, visitor: Visitor, digest: str) -> HttpRespons
     target = _artifact_or_404(visitor, digest)
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(WRITERS)
+        visitor.require_role(WRITERS)
         try:
             return HttpResponseRedirect(f"/artifacts/{target.digest}/{_handle_post(request, visitor, target)}")
         except LabCarbonError as exception:
@@ -81,7 +81,7 @@ def _handle_post(request: HttpRequest, visitor: Visitor, target: Artifact) -> st
         curation.pin(reason=data.get("reason", ""), **context)
         message = "It is pinned: no plan takes it."
     elif do == "unpin":
-        curation.unpin(is_manager=visitor.may_keep, **context)
+        curation.unpin(is_manager=visitor.can_manage, **context)
         message = "The pin is taken away."
     elif do in _STATE_ACTIONS:
         action, message = _STATE_ACTIONS[do]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from apps.accounts.models import Lab
-from apps.dashboard.figures import Fig, fig
+from apps.dashboard.figures import Quantity, quantity
 from apps.dashboard.formatting import duration
 from apps.dashboard.overview.energy_use import Charge
 from apps.fleet.models import Node
@@ -32,7 +32,7 @@ class Need:
     text: str
     href: str
     go: str
-    fig: Fig | None = None
+    quantity: Quantity | None = None
     command: str = ""
 
 
@@ -73,7 +73,7 @@ def needs_of(lab: Lab, charges: list[Charge], now: int) -> list[Need]:
     for charge in charges:
         if charge.key == "~unattributed" and charge.figure.energy_mj:
             text = "Claim what is past; a rule for a user, an account or a machine decides what comes."
-            energy = fig(charge.query.replace(metric="energy_mj"), charge.figure)
+            energy = quantity(charge.query.replace(metric="energy_mj"), charge.figure)
             needs.append(Need("used, and no project known", text, charge.href, "Claim", energy))
     for reason, (windows, _) in sorted(quarantined(lab).items()):
         text = f"Kept, and not counted: {REASONS.get(reason, reason)}."
