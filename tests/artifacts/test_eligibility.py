@@ -116,8 +116,19 @@ def test_a_page_looks_at_its_own_lines_and_what_lies_in_its_folders(
     for step in range(4, PAGE_ROWS + 30):
         checkpoint(lab, run, step)
     inner = checkpoint(lab, run, 0, "/ckpt/hf/sub/best.pt")
-    register_rows(lab, row("whole", form="folder", bytes=10**12, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
-                  facts={"step": 0}), now=T0)  # fmt: skip
+    register_rows(
+        lab,
+        row(
+            "whole",
+            form="folder",
+            bytes=10**12,
+            kind="checkpoint",
+            copies=[{"path": "/ckpt/hf"}],
+            runs=[edge(run)],
+            facts={"step": 0},
+        ),
+        now=T0,
+    )
     plan = approved_plan(lab)
     Pin.objects.create(artifact=inner, reason="thesis", from_us=LATER)
     looked_at: list[int] = []
@@ -273,8 +284,19 @@ def test_the_same_path_on_another_machine_may_be_the_same_file(lab: SmallLab, ru
 def test_a_folder_does_not_take_with_it_what_stays(lab: SmallLab, run: Run) -> None:
     """A known copy in a folder may be pinned, promoted or in no plan at all."""
     inner = checkpoint(lab, run, 0, "/ckpt/hf/sub/best.pt")
-    register_rows(lab, row("whole", form="folder", bytes=10, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
-                  facts={"step": 0}), now=T0)  # fmt: skip
+    register_rows(
+        lab,
+        row(
+            "whole",
+            form="folder",
+            bytes=10,
+            kind="checkpoint",
+            copies=[{"path": "/ckpt/hf"}],
+            runs=[edge(run)],
+            facts={"step": 0},
+        ),
+        now=T0,
+    )
     checkpoint(lab, run, 5, "/ckpt/hf2")  # the last: it stays, beside the folder and not in it
     plan = approved_plan(lab)
     assert {

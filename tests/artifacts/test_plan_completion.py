@@ -56,8 +56,19 @@ def test_the_last_of_two_copies_that_stays_does_not_keep_a_plan_open(lab: SmallL
 
 @pytest.mark.parametrize("since", ["referenced", "ancestor", "folder"])
 def test_what_is_kept_since_it_was_approved_does_not_keep_a_plan_open(lab: SmallLab, run: Run, since: str) -> None:
-    register_rows(lab, row("whole", form="folder", bytes=10, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
-                  facts={"step": 0}), now=T0)  # fmt: skip
+    register_rows(
+        lab,
+        row(
+            "whole",
+            form="folder",
+            bytes=10,
+            kind="checkpoint",
+            copies=[{"path": "/ckpt/hf"}],
+            runs=[edge(run)],
+            facts={"step": 0},
+        ),
+        now=T0,
+    )
     plan = approved_plan(lab)
     whole, *others = sorted(_lines(plan), key=lambda line: line.copy.path != "/ckpt/hf")
     kept, gone = (whole, others) if since == "folder" else (others[0], [whole, *others[1:]])
