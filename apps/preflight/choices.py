@@ -28,7 +28,7 @@ class Certainty(TextChoices):
 class Level(TextChoices):
     """How loud an answer is told."""
 
-    LOUD = "loud", "Loud"
+    BLOCK = "loud", "Loud"
     WARN = "warn", "Warning"
     INFORM = "inform", "Information"
     SILENT = "silent", "Silent"
@@ -38,10 +38,10 @@ class Outcome(TextChoices):
     """What the asker did with an answer."""
 
     STOPPED = "stopped", "Stopped because of it"
-    WENT_ON = "went_on", "Went on"
+    PROCEEDED = "went_on", "Went on"
 
 
-class RepeatState(TextChoices):
+class FindingState(TextChoices):
     """What a person decided of a finding."""
 
     OPEN = "open", "Open"
@@ -51,9 +51,9 @@ class RepeatState(TextChoices):
 
 
 # What is kept as a finding: energy was, or is being, spent on what was known.
-KEPT = frozenset({Verdict.CONCURRENT, Verdict.WILL_FAIL, Verdict.DUPLICATE, Verdict.NEAR})
+RECORDED_VERDICTS = frozenset({Verdict.CONCURRENT, Verdict.WILL_FAIL, Verdict.DUPLICATE, Verdict.NEAR})
 # What a stop saves for certain, if the match is verified.
-SAVING = frozenset({Verdict.CONCURRENT, Verdict.WILL_FAIL, Verdict.DUPLICATE})
+AVOIDING_VERDICTS = frozenset({Verdict.CONCURRENT, Verdict.WILL_FAIL, Verdict.DUPLICATE})
 
 
 class Act(TextChoices):

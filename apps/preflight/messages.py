@@ -45,8 +45,8 @@ def opening(verdict: Verdict, certainty: Certainty, unseeded: bool) -> str:
         return (
             "This was done already, without a seed as here" if certain else "This may have been done already, without a seed"
         )
-    told = _POSSIBLE if certainty == Certainty.POSSIBLE else _OPENING
-    return told.get(verdict, _OPENING.get(verdict, ""))
+    openings = _POSSIBLE if certainty == Certainty.POSSIBLE else _OPENING
+    return openings.get(verdict, _OPENING.get(verdict, ""))
 
 
 def message(
@@ -62,8 +62,8 @@ def message(
     if metric is not None:
         facts.append(f"{metric[0]} {metric[1]:.4g}")
     text = f"{start}: {', '.join(facts)}."
-    if unsure := ", ".join(weak):
-        text += f" Compared by names, sizes and times only: {unsure}."
-    if others := ", ".join(differs):
-        text += f" Differs in {others}."
+    if unverified := ", ".join(weak):
+        text += f" Compared by names, sizes and times only: {unverified}."
+    if difference_names := ", ".join(differs):
+        text += f" Differs in {difference_names}."
     return text

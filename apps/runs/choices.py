@@ -11,7 +11,7 @@ class RunState(TextChoices):
     LOST = "lost", "Lost"  # nothing was heard of it any more; a word from it revives it
 
 
-class Way(TextChoices):
+class AttributionSource(TextChoices):
     """How a charge was decided, the strongest first."""
 
     EXPLICIT = "explicit", "The run named it"
@@ -48,7 +48,7 @@ class Failure(TextChoices):
     NODE = "node", "The machine failed"
 
 
-class Teller(TextChoices):
+class Source(TextChoices):
     """Who told of a run first."""
 
     COLLECTOR = "collector", "Collector"

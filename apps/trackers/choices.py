@@ -3,10 +3,10 @@
 from django.db.models import IntegerChoices, TextChoices
 
 
-class Door(IntegerChoices):
+class Channel(IntegerChoices):
     """By which way CodeCarbon told something."""
 
-    EMISSION = 1, "An interval over its API"
+    INTERVAL = 1, "An interval over its API"
     RECORD = 2, "A whole run over its HTTP output"
     FILE = 3, "A whole run from its file"
 
@@ -22,7 +22,7 @@ class SignIn(TextChoices):
 class FileOutcome(TextChoices):
     """What became of a file that a run of MLflow made."""
 
-    TAKEN = "taken", "Read and known by its content"
+    IMPORTED = "taken", "Read and known by its content"
     TOO_LARGE = "too_large", "Too large to be read over the network"
     TOO_MANY = "too_many", "More than are read of one run"
     ELSEWHERE = "elsewhere", "Lies where MLflow does not hand files out"

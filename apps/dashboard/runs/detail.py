@@ -14,8 +14,8 @@ from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.dashboard.charts import Chart, power
 from apps.dashboard.explain.pricing import Pricing
 from apps.dashboard.figures import EnergyAndEmissions, Projected, Quantity, energy_and_emissions, percent_quantity
-from apps.dashboard.formatting import duration, exact, shown, size, unit_for
-from apps.dashboard.overview.energy_use import Charge, DataTable, merged, priced_use, use_data_table
+from apps.dashboard.formatting import duration, exact, format_value, size, unit_for
+from apps.dashboard.overview.energy_use import Charge, DataTable, merge_charges, priced_use, use_data_table
 from apps.dashboard.periods import Period
 from apps.dashboard.runs.facts import RunFacts, run_facts
 from apps.dashboard.runs.list import run_hours, took
@@ -107,7 +107,7 @@ def codecarbon_details(run: Run) -> CodeCarbonDetails | None:
 
 def _codecarbon_rows(metric: str, value: int) -> Projected:
     unit = unit_for(metric, [value])
-    return Projected(shown(value, unit), unit.name, exact(value, metric), "", False)
+    return Projected(format_value(value, unit), unit.name, exact(value, metric), "", False)
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def mlflow_details(run: Run) -> MlflowDetails | None:
 
 def _mlflow_rows(energy_mj: int) -> Projected:
     unit = unit_for("energy_mj", [energy_mj])
-    return Projected(shown(energy_mj, unit), unit.name, exact(energy_mj, "energy_mj"), "", False)
+    return Projected(format_value(energy_mj, unit), unit.name, exact(energy_mj, "energy_mj"), "", False)
 
 
 MAX_CURVE_POINTS = 500
@@ -245,8 +245,8 @@ def run_page(*, lab: Lab, run: Run, zone: Any, now: int, visibility: Visibility,
     query = FigureQuery(
         metric="energy_mj", from_hour=start, to_hour=end, subject_kind="run", subject_key=str(run.uuid), basis=lab.basis
     )
-    use_by_part, pricing = priced_use(lab, query, period.stretch)
-    use = merged(use_by_part, "run")
+    use_by_part, pricing = priced_use(lab, query, period.time_group)
+    use = merge_charges(use_by_part, "run")
     whole = use.whole
     curves = [(name, *_curve(windows, period)) for name, windows in by_device.items()]
     summary = f"Power of {run.name} over time, per device, in W. Gaps are times nobody measured."

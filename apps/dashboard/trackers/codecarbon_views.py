@@ -13,7 +13,7 @@ from apps.core.text import is_unstorable
 from apps.core.units import PPM
 from apps.dashboard.decorators import WRITERS, Visitor, page
 from apps.dashboard.form_fields import optional_node, required_site
-from apps.dashboard.settings.views import DAY_US, LIVES
+from apps.dashboard.settings.views import DAY_US, LIFETIMES
 from apps.dashboard.trackers.codecarbon import codecarbon_page, snippets
 from apps.fleet.models import Site
 from apps.trackers.codecarbon.services.tokens import create_codecarbon_token
@@ -32,7 +32,7 @@ def codecarbon(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         except LabCarbonError as raised:
             error = raised
     context = {
-        "page": codecarbon_page(visitor), "made": token_snippets, "error": error, "lives": LIVES,
+        "page": codecarbon_page(visitor), "made": token_snippets, "error": error, "lives": LIFETIMES,
         "typed": {} if token_snippets else request.POST,
     }  # fmt: skip
     return render(request, "pages/codecarbon.html", context, status=error.status if error else 200)
@@ -40,7 +40,7 @@ def codecarbon(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 def _made(request: HttpRequest, visitor: Visitor) -> str:
     days = request.POST.get("days", "")
-    if days not in dict(LIVES):
+    if days not in dict(LIFETIMES):
         raise InvalidInput(f"{days[:40]!r} is no choice of a life.", field="days", hint="Use 30, 90, 365 or nothing.")
     node = optional_node(request.POST, visitor)
     _, text = create_codecarbon_token(

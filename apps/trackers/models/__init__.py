@@ -5,11 +5,11 @@ from apps.trackers.models.codecarbon import (
     CodeCarbonPost,
     CodeCarbonRun,
     CodeCarbonSource,
-    SameMachine,
+    SharedMachine,
 )
 from apps.trackers.models.mlflow import MlflowExperiments, MlflowFile, MlflowRun, MlflowSeries, MlflowSource
 
 __all__ = (
     "CodeCarbonInterval", "CodeCarbonPost", "CodeCarbonRun", "CodeCarbonSource", "MlflowExperiments", "MlflowFile",
-    "MlflowRun", "MlflowSeries", "MlflowSource", "SameMachine",
+    "MlflowRun", "MlflowSeries", "MlflowSource", "SharedMachine",
 )  # fmt: skip
