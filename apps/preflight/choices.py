@@ -1,10 +1,10 @@
-"""The closed lists of preflight."""
+"""Choices of preflight."""
 
 from django.db.models import TextChoices
 
 
 class Verdict(TextChoices):
-    """What is found for a question, in the order in which it is looked for."""
+    """The result of a duplicate check, in the order in which verdicts are evaluated."""
 
     SAME_RUN = "same_run", "The same run, told twice"
     DECLARED = "declared", "Repeated on purpose"
@@ -19,14 +19,14 @@ class Verdict(TextChoices):
 
 
 class Certainty(TextChoices):
-    """What a match rests on: contents, or for some part only names, sizes and times."""
+    """The basis of a match: contents, or for some part only names, sizes and times."""
 
     VERIFIED = "verified", "Verified"
     POSSIBLE = "possible", "Possible"
 
 
 class Level(TextChoices):
-    """How loud an answer is told."""
+    """The severity of a response."""
 
     BLOCK = "loud", "Loud"
     WARN = "warn", "Warning"
@@ -35,14 +35,14 @@ class Level(TextChoices):
 
 
 class Outcome(TextChoices):
-    """What the asker did with an answer."""
+    """The action that followed a response."""
 
     STOPPED = "stopped", "Stopped because of it"
     PROCEEDED = "went_on", "Went on"
 
 
 class FindingState(TextChoices):
-    """What a person decided of a finding."""
+    """The decision about a duplicate finding."""
 
     OPEN = "open", "Open"
     CONFIRMED = "confirmed", "A repeat"
@@ -57,7 +57,7 @@ AVOIDING_VERDICTS = frozenset({Verdict.CONCURRENT, Verdict.WILL_FAIL, Verdict.DU
 
 
 class Act(TextChoices):
-    """What the audit log records of findings."""
+    """Audit actions of duplicate findings."""
 
     DECIDED = "repeat.decided", "Repeat decided"
     REOPENED = "repeat.reopened", "Decision about a repeat undone"

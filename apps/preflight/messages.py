@@ -1,4 +1,4 @@
-"""What is said of a question, as sentences for a terminal. Pure."""
+"""Verdicts as sentences for a terminal. Pure."""
 
 from collections.abc import Iterable
 
@@ -39,7 +39,7 @@ def _three(number: float) -> str:
 
 
 def opening(verdict: Verdict, certainty: Certainty, unseeded: bool) -> str:
-    """Return how a sentence begins, '' where nothing is said."""
+    """Return the beginning of a sentence, '' for a silent verdict."""
     if verdict == Verdict.REPLICATE and unseeded:
         certain = certainty == Certainty.VERIFIED
         return (
@@ -53,7 +53,7 @@ def message(
     start: str, *, who: str, day: str, state: str, energy_mj: int | None, emission_ug: int | None,
     metric: tuple[str, float] | None, weak: Iterable[str], differs: Iterable[str],
 ) -> str:  # fmt: skip
-    """Return one sentence about the first match; what is not known is left out."""
+    """Return one sentence about the first match, without unknown facts."""
     facts = [f"{who}, {day}, {state}"]
     if energy_mj is not None:
         facts.append(amount(energy_mj, "mJ"))

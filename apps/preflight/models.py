@@ -1,4 +1,4 @@
-"""Questions asked before runs, what they may have avoided, and repeats found afterwards."""
+"""Duplicate checks before runs, avoided runs, and duplicate findings."""
 
 from django.db import models
 
@@ -60,7 +60,7 @@ class Avoided(models.Model):
 
 
 class DuplicateFinding(models.Model):
-    """A finding: ``run`` repeats ``of``. ``by``, ``decided_us`` and ``reason`` say who decided what it is, and why."""
+    """``run`` repeats ``original``. ``decided_by``, ``decided_us`` and ``reason`` record the decision."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="duplicate_finding")

@@ -1,4 +1,4 @@
-"""What a caller is told of matches: who, when, how much, how it went, what differs; only what they may see."""
+"""Matches in a response, limited to what the requester may see."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,14 +32,14 @@ _STATES = {"running": "still running", "failed": "failed", "killed": "killed", "
 
 @dataclass(frozen=True)
 class Requester:
-    """Who is told. ``reads``: may read runs; a node's token may not, and is told neither which run nor whose."""
+    """The requester. ``reads``: may read runs; a node token may not, and gets neither runs nor names."""
 
     user: User | None
     visibility: Visibility
     reads: bool
 
     def who(self, run: Run) -> str:
-        """Return whose run it is, as far as the asker may know."""
+        """Return the user of a run, as far as the requester may see it."""
         return who_of(run, self.visibility) if self.reads else ANONYMISED
 
 
@@ -54,7 +54,7 @@ def who_of(run: Run, visibility: Visibility) -> str:
 
 @dataclass(frozen=True)
 class PresentedMatch:
-    """A match as told."""
+    """A match in a response."""
 
     run: Run
     who: str
@@ -72,7 +72,7 @@ def emission_of(figure: Figure | None) -> int | None:
 def present_matches(
     lab: Lab, question: Question, found: Finding, requester: Requester
 ) -> tuple[list[PresentedMatch], dict[str, Any] | None]:
-    """Return the first matches as told, and what runs of this recipe used. Four queries, whatever the number of matches."""
+    """Return the first matches and the energy estimate of this recipe. Four queries for any number of matches."""
     matches = (
         found.matches[:MAX_MATCHES]
         if found.level != Level.SILENT or found.verdict == Verdict.SAME_RUN
@@ -115,7 +115,7 @@ def estimate(figures: Mapping[UUID, Figure], alike: Sequence[UUID]) -> dict[str,
 
 
 def present_match(match: PresentedMatch, requester: Requester) -> dict[str, Any]:
-    """Return a match as the API tells it. ``differs``: 'here' is what was asked about."""
+    """Return a match in the API's form. ``differs``: 'here' is the requested work."""
     run, past = match.run, match.match.past
     project = run.charged_project
     return {
@@ -150,7 +150,7 @@ def _failure(run: Run, requester: Requester) -> dict[str, str | None]:
 
 
 def sentence(found: Finding, presented: Sequence[PresentedMatch], zone: str) -> str:
-    """Return one sentence for a terminal, '' where nothing is to be said."""
+    """Return one sentence for a terminal, '' for a silent verdict."""
     unseeded = bool(found.matches) and found.matches[0].relation.seeds == Seeds.UNSET
     start = opening(found.verdict, found.certainty, unseeded)
     if not presented:

@@ -1,4 +1,4 @@
-"""The closed lists of runs."""
+"""Choices of runs."""
 
 from django.db.models import IntegerChoices, TextChoices
 
@@ -12,7 +12,7 @@ class RunState(TextChoices):
 
 
 class AttributionSource(TextChoices):
-    """How a charge was decided, the strongest first."""
+    """How the project of a run was determined, the strongest source first."""
 
     EXPLICIT = "explicit", "The run named it"
     CLAIM = "claim", "Somebody claimed it"
@@ -26,7 +26,7 @@ class Scheduler(TextChoices):
 
 
 class Intent(TextChoices):
-    """What a run is for, as its researcher says."""
+    """The purpose of a run, as stated by its researcher."""
 
     TRAIN = "train", "Train"
     REPLICATE = "replicate", "Replicate"
@@ -37,7 +37,7 @@ class Intent(TextChoices):
 
 
 class Failure(TextChoices):
-    """Why a run failed, as far as its end tells."""
+    """The cause of a failure, as far as it can be derived from the end of the run."""
 
     USER_ERROR = "user_error", "Error in the code"
     CUDA_MEMORY = "cuda_memory", "GPU memory"
@@ -49,7 +49,7 @@ class Failure(TextChoices):
 
 
 class Source(TextChoices):
-    """Who told of a run first."""
+    """The source that reported a run first."""
 
     COLLECTOR = "collector", "Collector"
     API = "api", "API"

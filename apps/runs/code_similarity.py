@@ -22,7 +22,7 @@ _SEED = 1  # part of what a band is: another seed would find nothing of what is 
 
 
 def save_code_state(*, lab: Lab, normal: str, shingles: Iterable[str]) -> None:
-    """Keep the lines of a normal form; nothing changes where the lab has them. ``shingles``: hashes of 8 hex digits."""
+    """Store the line hashes (8 hex digits each) of a normal form, unless the lab already has them."""
     lines = sorted({int(shingle, 16) for shingle in shingles})
     if not normal or not lines:
         return
@@ -62,7 +62,7 @@ def find_similar_code(lab: Lab, normal: str) -> dict[str, float]:
 
 
 def minimum_similarity(lab: Lab, normals: Iterable[str]) -> float | None:
-    """Return how alike the least alike two of some normal forms are (0 to 1); None where lines are not known. One query."""
+    """Return the lowest similarity of any two normal forms (0 to 1); None where lines are missing. One query."""
     distinct = sorted(set(normals))
     texts = CodeState.objects.filter(lab=lab, normal__in=distinct).values_list("shingles", flat=True)
     lines = [unpack_lines(shingles) for shingles in texts]
@@ -85,18 +85,18 @@ def pack_lines(lines: Iterable[int]) -> bytes:
 
 
 def unpack_lines(stored: bytes | memoryview) -> frozenset[int]:
-    """Return what :func:`packed` stored."""
+    """Return the integers that :func:`pack_lines` stored."""
     return frozenset(_to_big_endian(array("I", bytes(stored))))
 
 
 def jaccard(one: Iterable[int], other: Iterable[int]) -> float:
-    """Return how alike two sets of lines are: what they share, of what either has (0 to 1)."""
+    """Return the Jaccard similarity of two sets of lines (0 to 1)."""
     a, b = frozenset(one), frozenset(other)
     return len(a & b) / len(a | b) if a or b else 0.0
 
 
 def _to_big_endian(numbers: "array[int]") -> "array[int]":
-    """Turn between this machine's order of bytes and big endian."""
+    """Swap between this machine's byte order and big endian."""
     if sys.byteorder == "little":
         numbers.byteswap()
     return numbers

@@ -1,4 +1,4 @@
-"""In what runs differ: their fingerprints part by part, side by side. Pure."""
+"""Comparison of fingerprints, part by part. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Comparison(StrEnum):
 
 
 class FingerprintParts(Protocol):
-    """A fingerprint, as far as it is compared: '' and None are unknown (docs/fingerprint.md)."""
+    """The compared parts of a fingerprint: '' and None are unknown (docs/fingerprint.md)."""
 
     entry_name: str
     code: str
@@ -38,7 +38,7 @@ class FingerprintParts(Protocol):
 
 @dataclass(frozen=True)
 class Line:
-    """One thing that is compared. ``cells``: what each run has, None where nobody told."""
+    """One compared item. ``cells``: the value of each run, None where unknown."""
 
     part: str
     name: str
@@ -64,24 +64,24 @@ def compare_fingerprints(prints: Sequence[FingerprintParts | None]) -> list[Line
 
 
 def hash_label(digest: str) -> str:
-    """Return what stands for a value that may not be told: the beginning of its hash."""
+    """Return the beginning of a hash, shown in place of a value that is not public."""
     return f"#{digest[:6]}"
 
 
 def format_value(value: Any) -> str:
-    """Return a parameter's value as it is shown: JSON's words, text without quotes."""
+    """Return a parameter value as displayed: JSON literals, text without quotes."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value)
 
 
 def value_text(parts: FingerprintParts, name: str, digest: str) -> str:
-    """Return a parameter or seed of a run as it is shown."""
+    """Return a parameter or seed of a run as displayed."""
     return format_value(parts.told[name]) if name in parts.told else hash_label(digest)
 
 
 def code_text(parts: FingerprintParts) -> str:
-    """Return a state of code in words; '' where nothing is known of it."""
+    """Return a description of a code state; '' where it is unknown."""
     if parts.commit:
         return parts.commit[:10] + (" with changes" if parts.dirty else "")
     return hash_label(parts.code) if parts.code else ""

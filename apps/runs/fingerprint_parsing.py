@@ -46,7 +46,7 @@ class CodeIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ItemIn(msgspec.Struct, forbid_unknown_fields=True):
-    """One thing of the data: shown, not compared."""
+    """One item of the data: displayed, not compared."""
 
     role: Annotated[str, msgspec.Meta(max_length=32)] = ""
     name: Line = ""
@@ -72,7 +72,7 @@ class StartIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FingerprintIn(msgspec.Struct, forbid_unknown_fields=True):
-    """A fingerprint as told. ``None`` and ``""`` are unknown; ``seeds`` ``{}`` is unset, which is known."""
+    """A fingerprint payload. ``None`` and ``""`` are unknown; an empty ``seeds`` means that no seed was set."""
 
     version: str
     entry: Hex64 = ""
@@ -91,7 +91,7 @@ class FingerprintIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parse_fingerprint(value: Any, *, field: str = "fingerprint") -> FingerprintIn:
-    """Return the ``fingerprint`` of a request. Raises InvalidInput that names the key, what is wrong and what is asked."""
+    """Return the ``fingerprint`` of a request. Raises InvalidInput that names the key, the problem and the expected form."""
     try:
         payload = msgspec.convert(value, FingerprintIn)
     except msgspec.ValidationError as error:
@@ -121,7 +121,7 @@ def _check_code(code: CodeIn, field: str) -> None:
 
 
 def _translate_error(text: str, field: str) -> InvalidInput:
-    """Say in plain words what msgspec says."""
+    """Return a validation error of msgspec in plain words."""
     reason, _, location = text.partition(" - at `$")
     if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", reason):
         path = f"{field}{location.rstrip('`')}.{unknown[1]}"

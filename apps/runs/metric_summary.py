@@ -1,4 +1,4 @@
-"""Which of a run's metrics says best how it went, and which way it is better. Pure."""
+"""Selection of the headline metric of a run, and downsampling of curves. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ _TIME = re.compile(r"time|runtime|second|epoch|step|samples_per|lr$|learning_rat
 
 
 def select_headline_metric(names: Iterable[str]) -> str | None:
-    """Return which of a run's metrics says best how it went: of validation, else a loss, else the first by name."""
+    """Return the headline metric: a validation metric, else a loss, else the first by name."""
     included = sorted(name for name in names if not _TIME.search(name))
     validation = [name for name in included if _VALIDATION.search(name)]
     for candidates in ([name for name in validation if not _LOSS.search(name)], validation):
@@ -26,7 +26,7 @@ def select_headline_metric(names: Iterable[str]) -> str | None:
 
 
 def is_lower_better(name: str) -> bool:
-    """Return whether a metric of this name is the better the less it is: losses, errors, distances, times."""
+    """Return whether lower values of a metric are better: losses, errors, distances, times."""
     return _LESS.search(name) is not None
 
 

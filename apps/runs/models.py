@@ -1,4 +1,4 @@
-"""One piece of work: training, evaluation, inference service, data job."""
+"""Runs: training, evaluation, inference services and data jobs."""
 
 from django.db import models
 
@@ -84,14 +84,14 @@ class Run(models.Model):
         return self.name
 
     def active_until_us(self, now: int) -> int:
-        """Return when the run ended: of a lost one when it was last heard of, of one that goes on, now. µs UTC."""
+        """Return the end of a run; for a lost run, its last report; for a running one, ``now``. µs UTC."""
         if self.ended_us is not None:
             return self.ended_us
         return max(self.last_report_us or self.started_us, self.started_us) if self.state == RunState.LOST else now
 
 
 class ExternalId(models.Model):
-    """What another tool calls a run. The same id of the same tool is the same run."""
+    """The id of a run in another tool. The same id of the same tool is the same run."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="external_ids")
@@ -157,7 +157,7 @@ class TierKey(models.Model):
 
 
 class CodeState(models.Model):
-    """One state of code, as hashes of the lines of its normal form, so that likeness can be told without the code."""
+    """The hashed lines of one normalised code state; similarity can be computed without the code."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
     normal = models.CharField(max_length=64)
@@ -172,7 +172,7 @@ class CodeState(models.Model):
 
 
 class MinHashBand(models.Model):
-    """One MinHash band of a code text: texts that share a band may be alike."""
+    """One MinHash band of a code state. States that share a band may be similar."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
     code_state = models.ForeignKey(CodeState, on_delete=models.CASCADE, related_name="bands", db_column="text_id")
@@ -187,7 +187,7 @@ class MinHashBand(models.Model):
 
 
 class Metric(models.Model):
-    """One metric of a run, with its last word; the curve is in MetricPoint. ``count`` points are kept."""
+    """One metric of a run with its latest value. The curve is in MetricPoint; ``count`` is its number of points."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="metrics")
     name = models.CharField(max_length=200)
@@ -205,7 +205,7 @@ class Metric(models.Model):
 
 
 class MetricPoint(models.Model):
-    """One value of a metric at a step. ``value`` null: it was not a number or infinite, which ``word`` says."""
+    """One value of a metric at a step. ``value`` is null for a value that is not finite; ``special_value`` names it."""
 
     metric = models.ForeignKey(Metric, on_delete=models.CASCADE, related_name="points", db_index=False)
     step = models.BigIntegerField()
@@ -221,7 +221,7 @@ class MetricPoint(models.Model):
 
 
 class IgnoredParameter(models.Model):
-    """A parameter that a project does not count when runs are compared."""
+    """A parameter that a project ignores when runs are compared."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="ignored_parameters")
     name = models.CharField(max_length=256)

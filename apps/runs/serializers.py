@@ -48,7 +48,7 @@ class FailureBody(StrictSerializer):
 
 
 class RunUpdateSerializer(StrictSerializer):
-    """What PUT and PATCH may both tell."""
+    """Fields that both PUT and PATCH accept."""
 
     fingerprint = serializers.DictField(required=False, allow_null=True, help_text="docs/fingerprint.md")
     intent = serializers.ChoiceField(choices=Intent.choices, required=False)
@@ -64,7 +64,7 @@ class RunUpdateSerializer(StrictSerializer):
         return validate_tags_mapping(tags)
 
     def to_update(self) -> RunUpdate:
-        """Return what was told. Raises InvalidInput for a fingerprint that is none."""
+        """Return the update of a run. Raises InvalidInput for an invalid fingerprint."""
         data = self.validated_data
         external, failure = data.get("external"), data.get("failure")
         return RunUpdate(
@@ -123,7 +123,7 @@ _TEXT = {"type": "string", "nullable": True}
 
 
 class RunReply(serializers.ModelSerializer[Run]):
-    """A run as told to others. Its energy is asked from /figures/ with subject=run:<uuid>."""
+    """A run in a response. Its energy is available at /figures/ with subject=run:<uuid>."""
 
     project = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True, allow_null=True)
     charged_project = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True, allow_null=True)
@@ -172,7 +172,7 @@ class RunReply(serializers.ModelSerializer[Run]):
 
 
 def metric_summary(row: Metric) -> dict[str, Any]:
-    """Return a metric's name, how many points are kept, its last word and extremes."""
+    """Return a metric's name, number of points, latest value and extremes."""
     return {
         "name": row.name, "count": row.count, "last_step": row.last_step, "last": row.last_value, "least": row.min_value,
         "greatest": row.max_value,
@@ -180,7 +180,7 @@ def metric_summary(row: Metric) -> dict[str, Any]:
 
 
 def present_fingerprint(row: Fingerprint | None) -> dict[str, Any] | None:
-    """Return a stored fingerprint with the state of each part; None: nothing is known."""
+    """Return a stored fingerprint with the state of each part; None if there is none."""
     if row is None:
         return None
     parts = {
@@ -206,7 +206,7 @@ _COUNT = {"type": "integer", "minimum": 0}
 
 
 class RunDetail(RunReply):
-    """One run with all that is known of it."""
+    """One run with its fingerprint, metrics and related runs."""
 
     external_ids = serializers.SerializerMethodField()
     children = serializers.SerializerMethodField()

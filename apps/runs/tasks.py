@@ -12,7 +12,7 @@ LOST_CHECK_TIMER = "runs.watch_again"
 
 @job(LOST_CHECK)
 def lost_check_job(key: str) -> None:
-    """Look for lost runs of lab ``key``, now and again in a while."""
+    """Check lab ``key`` for lost runs, and schedule the next check."""
     now = now_us()
     detect_lost_runs(lab=Lab.objects.get(pk=int(key)), now=now)
     enqueue(kind=LOST_CHECK_TIMER, key=key, due_us=now + CHECK_INTERVAL_US)
@@ -20,18 +20,18 @@ def lost_check_job(key: str) -> None:
 
 @job(LOST_CHECK_TIMER)
 def lost_check_timer_job(key: str) -> None:
-    """Ask for the next look. A kind of its own, since it waits: what is asked for now does not wait with it."""
+    """Enqueue the next check. A separate kind, so that an immediate check does not wait for the timer."""
     enqueue(kind=LOST_CHECK, key=key)
 
 
 @job(RECOMPUTE_RECIPES)
 def recompute_recipes_job(key: str) -> None:
-    """Compute the recipes and keys of the runs of project ``key`` again."""
+    """Recompute the recipes and keys of the runs of project ``key``."""
     recompute_project(project=Project.objects.get(pk=int(key)))
 
 
 @job(REBUILD_KEYS)
 def rebuild_keys_job(key: str) -> None:
-    """Make keys of lab ``key`` that an older rule made anew, and ask for the next job where more wait."""
+    """Rebuild keys of lab ``key`` that an older rule made; enqueue the next job while some remain."""
     if rebuild_old_keys(lab=Lab.objects.get(pk=int(key))):
         enqueue(kind=REBUILD_KEYS, key=key)

@@ -13,19 +13,19 @@ POLL_AGAIN = "trackers.mlflow_again"
 
 @job(PROCESS)
 def codecarbon_job(key: str) -> None:
-    """Work on what CodeCarbon told of run ``key``."""
+    """Process the CodeCarbon messages of run ``key``."""
     process_run(pk=int(key))
 
 
 @job(QUIET_CHECK)
 def quiet_job(key: str) -> None:
-    """Take run ``key`` for over if nothing is heard of it any more."""
+    """Mark run ``key`` as lost if no message arrives any more."""
     mark_quiet_run_lost_now(pk=int(key))
 
 
 @job(POLL)
 def poll_job(key: str) -> None:
-    """Read a slice of MLflow server ``key``, and see to the next one. A server that is off or removed is asked no more."""
+    """Poll MLflow server ``key`` and schedule the next poll. A disabled or removed server is not polled."""
     source = MlflowSource.objects.select_related("lab", "node", "project").filter(pk=int(key), enabled=True).first()
     if source is None or source.removed_us is not None:
         return
@@ -35,13 +35,13 @@ def poll_job(key: str) -> None:
 
 @job(POLL_AGAIN)
 def poll_again_job(key: str) -> None:
-    """Ask for the next slice. A kind of its own, since it waits: what is asked for now does not wait with it."""
+    """Enqueue the next poll. A separate kind, so that an immediate poll does not wait for the timer."""
     enqueue(kind=POLL, key=key)
 
 
 @job(WRITE_TAGS)
 def write_verdict_tags_job(key: str) -> None:
-    """Write the verdicts that wait to MLflow server ``key``; what fails is tried again with the polls that follow."""
+    """Write waiting verdicts to MLflow server ``key``; failures are retried with the next polls."""
     source = MlflowSource.objects.filter(pk=int(key), enabled=True, removed_us=None).first()
     if source is not None:
         write_verdict_tags(source=source)

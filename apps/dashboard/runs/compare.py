@@ -46,7 +46,7 @@ class MetricLine:
 
 @dataclass(frozen=True)
 class ComparePage:
-    """Runs in the order they were asked for."""
+    """The compared runs, in the requested order."""
 
     rows: list[RunRow]
     units: Units
@@ -59,7 +59,7 @@ class ComparePage:
 
 
 def asked_runs(lab: Lab, texts: Sequence[str]) -> list[Run]:
-    """Return the runs asked for, each once, in that order. Raises InvalidInput and NotFound."""
+    """Return the requested runs, each once, in that order. Raises InvalidInput and NotFound."""
     try:
         uuids = list(dict.fromkeys(UUID(text) for text in texts))
     except ValueError as error:

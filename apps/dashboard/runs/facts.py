@@ -1,4 +1,4 @@
-"""What a run did, as far as it was told: code, parameters, data, start, seeds; its metrics, and who told of it."""
+"""Work of a run: code, parameters, data, start, seeds, metrics and source."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -115,7 +115,7 @@ def _siblings(run: Run) -> list[Sibling]:
 
 
 def _work(fingerprint: Fingerprint) -> list[Fact]:
-    """Return the parts of a fingerprint in words; a part that nobody told says so."""
+    """Return the parts of a fingerprint as text."""
     seeds = fingerprint.seeds and ", ".join(
         f"{name} {value_text(fingerprint, name, digest)}" for name, digest in sorted(fingerprint.seeds.items())
     )

@@ -1,4 +1,4 @@
-"""Repeats found afterwards: a run is judged as if it were asked about at its start, and persons decide what it is."""
+"""Duplicate findings: runs are judged as of their start, and people decide about the findings."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -31,7 +31,7 @@ _DECISION_TEXTS = {FindingState.INTENTIONAL: "on purpose", FindingState.DISMISSE
 
 
 def publish_verdict(*, run: Run, question: Question, found: Finding, recorded: DuplicateFinding | None) -> None:
-    """Have trackers say what was found of a run, where they tell of it and it is worth saying."""
+    """Queue the verdict of a run for its trackers, where they accept verdicts."""
     if publishes_verdict(run):
         queue_verdict_tag(run=run, text=_text(run.lab, question, found, recorded))
 
@@ -53,7 +53,7 @@ DECISIONS = (FindingState.CONFIRMED, FindingState.INTENTIONAL, FindingState.DISM
 
 @transaction.atomic
 def judge_run(*, run: Run, now: int) -> DuplicateFinding | None:
-    """Judge a stored run by those that began before it, and renew its finding. What a person decided stays as it is."""
+    """Judge a stored run by earlier runs, and update its finding. A decision is never overwritten."""
     row = Fingerprint.objects.filter(run=run).first()
     if row is None:
         return None
@@ -117,7 +117,7 @@ def _save_finding(run: Run, found: Finding, itself: PastRun, now: int) -> Duplic
 
 
 def _contradicts_outcome(found: Finding, itself: PastRun) -> bool:
-    """Return whether a run did not fail where it was expected to."""
+    """Return whether a run did not fail where a failure was predicted."""
     if found.verdict != Verdict.WILL_FAIL or itself.state == RunState.RUNNING:
         return False
     points = {match.past.failure_point for match in found.matches}
@@ -128,9 +128,9 @@ def _contradicts_outcome(found: Finding, itself: PastRun) -> bool:
 def decide(
     *, lab: Lab, finding_ids: Iterable[int], state: FindingState, reason: str, by: User, is_manager: bool, now: int
 ) -> list[DuplicateFinding]:
-    """Record what findings are, and why. ``keeper``: may decide about other people's runs.
+    """Record a decision about findings. ``is_manager``: may decide about runs of other people.
 
-    Raises InvalidInput, NotFound for one of another lab, Conflict where one is decided otherwise already or is not theirs.
+    Raises InvalidInput, NotFound for a finding of another lab, Conflict for a decided one or one of other people.
     """
     if state not in DECISIONS:
         raise InvalidInput("Nothing was chosen to do.", field="do", hint="Use one of the buttons.")
@@ -153,7 +153,7 @@ def decide(
 
 @transaction.atomic
 def reopen(*, lab: Lab, finding_ids: Iterable[int], by: User, is_manager: bool, now: int) -> list[DuplicateFinding]:
-    """Undo decisions: the findings are open again, and judged anew."""
+    """Undo decisions: the findings are open again."""
     findings = _lock_findings(lab, finding_ids, by, is_manager)
     before = {str(finding.run.uuid): finding.state for finding in findings}
     for finding in findings:
@@ -165,7 +165,7 @@ def reopen(*, lab: Lab, finding_ids: Iterable[int], by: User, is_manager: bool, 
 
 @transaction.atomic
 def ignore_finding_parameter(*, finding: DuplicateFinding, name: str, by: User, now: int) -> Project:
-    """Stop counting a parameter of a finding's run in the run's project; runs are compared anew. Returns the project."""
+    """Ignore a parameter of a finding's run in the run's project. Returns the project."""
     project = _project_of(finding, name)
     ignore_parameter(project=project, name=name, by=by, now=now)
     _record(finding, Act.IGNORED, project, name, by, now)

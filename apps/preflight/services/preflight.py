@@ -1,4 +1,4 @@
-"""Writes of preflight: a question answered and kept, what its asker did, and what that avoided."""
+"""Duplicate checks: responses, reported outcomes, and avoided runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ WITHDRAWN_WITHIN_US = 7 * 24 * US_PER_HOUR
 
 @dataclass(frozen=True)
 class PreflightRequest:
-    """A question as it comes over the wire."""
+    """A duplicate check request."""
 
     fingerprint: FingerprintIn
     project: str | None = None
@@ -43,9 +43,9 @@ class PreflightRequest:
 def check_duplicates(
     *, lab: Lab, payload: PreflightRequest, requester: Requester, node_uuid: UUID | None, now: int
 ) -> dict[str, Any]:
-    """Answer a question and keep it. The number of statements depends neither on the number of runs nor of matches.
+    """Return the response to a duplicate check, and store the check. The number of queries is constant.
 
-    One row is written, last: on SQLite a transaction around the reading would hold everybody up who writes.
+    One row is written, last: on SQLite a longer transaction would block all writers.
     """
     project = project_by_slug(lab, payload.project) if payload.project else None
     ignored = ignored_params_of_project(project.pk if project else None)
@@ -91,9 +91,9 @@ def _save_preflight(
 def record_outcome(
     *, lab: Lab, uuid: UUID, outcome: Outcome, by: User | None, node_uuid: UUID | None, now: int
 ) -> Preflight:
-    """Record what the asker did. Saying it again changes nothing; who went on did not stop, whatever was said before.
+    """Record the outcome of a check. Idempotent; a run that proceeded cannot become stopped.
 
-    Only who asked may say. Raises NotFound, and Conflict for a stop after going on.
+    Only the requester may report. Raises NotFound, and Conflict for a stop after proceeding.
     """
     preflight = Preflight.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
     if preflight is None or (preflight.user_id, preflight.node_uuid) != (by.pk if by else None, node_uuid):
@@ -112,7 +112,7 @@ def record_outcome(
 
 
 def _count_avoided(preflight: Preflight, now: int) -> None:
-    """Count a stop, if it rests on contents and the same work was not counted within a week."""
+    """Record an avoided run, if the match is verified and the same work was not recorded within a week."""
     if preflight.verdict not in AVOIDING_VERDICTS or preflight.certainty != Certainty.VERIFIED or preflight.f1 is None:
         return
     run = Run.objects.filter(lab_id=preflight.lab_id, uuid=preflight.matches[0]).first()
@@ -127,7 +127,7 @@ def _count_avoided(preflight: Preflight, now: int) -> None:
 
 
 def withdraw_avoided(*, run: Run, keys: Sequence[tuple[Tier, int]], now: int) -> None:
-    """Take back what was counted as avoided in the week before ``run`` began, if ``run`` is that work."""
+    """Withdraw avoided runs of the week before ``run`` started, if ``run`` is the same work."""
     since = run.started_us - WITHDRAWN_WITHIN_US
     active = Avoided.objects.filter(
         lab_id=run.lab_id, at_us__gt=since, at_us__lte=run.started_us, withdrawn_us__isnull=True

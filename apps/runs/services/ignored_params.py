@@ -1,4 +1,4 @@
-"""Parameters that a project does not count when runs are compared, and the recipes that change with them."""
+"""Parameters that a project ignores when runs are compared, and the recomputation that follows."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -18,9 +18,9 @@ CHUNK = 25  # a transaction on SQLite holds everybody up: some 50 keys a run
 
 @transaction.atomic
 def ignore_parameter(*, project: Project, name: str, by: User | None, now: int) -> IgnoredParameter:
-    """Stop counting a parameter in a project; its runs are compared anew by a job. Ignoring it twice changes nothing.
+    """Ignore a parameter in a project and enqueue the recomputation. Idempotent.
 
-    Raises InvalidInput for a name that is not compared anyway.
+    Raises InvalidInput for a name that is never compared.
     """
     row, created = IgnoredParameter.objects.get_or_create(
         project=project, name=compared_name(name), defaults={"by": by, "since_us": now}
@@ -32,7 +32,7 @@ def ignore_parameter(*, project: Project, name: str, by: User | None, now: int) 
 
 @transaction.atomic
 def count_parameter(*, project: Project, name: str) -> None:
-    """Count a parameter of a project again. Raises NotFound if it was not ignored."""
+    """Compare a parameter of a project again. Raises NotFound if it was not ignored."""
     deleted, _ = IgnoredParameter.objects.filter(project=project, name=name).delete()
     if not deleted:
         raise NotFound(f"{name!r} is not ignored in this project.")
@@ -86,7 +86,7 @@ _OLD_TIERS = (50, 51)  # docs/adr/0012-store-leave-one-out-keys-contiguously.md
 
 
 def rebuild_old_keys(*, lab: Lab) -> bool:
-    """Make the old keys of some runs of a lab anew; return whether there were any. Can be begun again at any time."""
+    """Rebuild the old keys of some runs of a lab; return whether there were any. Can be restarted at any time."""
     waiting = _waiting(lab)
     for start in range(0, len(waiting), CHUNK):
         _rebuild_keys(waiting[start : start + CHUNK])

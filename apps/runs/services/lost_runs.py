@@ -29,7 +29,7 @@ CHUNK = 500
 
 
 def detect_lost_runs(*, lab: Lab, now: int) -> None:
-    """Give up runs of a lab that are lost, revive those that showed again. ``now`` in µs UTC."""
+    """Mark lost runs of a lab, and revive those with new windows. ``now`` in µs UTC."""
     silent = Q(state=RunState.RUNNING) & (Q(last_report_us__lt=now - LOST_AFTER_US) | Q(last_report_us__isnull=True))
     lost = Q(state=RunState.LOST, last_report_us__gte=now - _REVIVED_WITHIN_US)
     candidates = Run.objects.filter(silent | lost, lab=lab).order_by("pk")
@@ -61,7 +61,7 @@ def _check_runs(lab: Lab, runs: list[Run], now: int) -> None:
 
 
 def _update_state(run: Run, window_us: int, reference_us: int, after_us: int) -> None:
-    """Write what follows from when a run was last shown, if anything does; a word that came meanwhile wins."""
+    """Write the state that follows from the last window of a run; a concurrent report wins."""
     last_us = max(_last_report_us(run), window_us)
     state = RunState.RUNNING.value if window_us > _last_report_us(run) else run.state
     if reference_us - last_us >= after_us:
@@ -91,7 +91,7 @@ def _newest_window_us(node: Node) -> int:
 
 
 def _last_window_us(node: Node, consumers: dict[UUID, int], since_us: int) -> dict[UUID, int]:
-    """Return when runs last showed in a node's windows from ``since_us`` on, by run."""
+    """Return the end of each run's last window on a node from ``since_us`` on."""
     if not consumers:
         return {}
     rows = fetch_rows(
@@ -106,7 +106,7 @@ def _last_window_us(node: Node, consumers: dict[UUID, int], since_us: int) -> di
 
 
 def _last_window_on_any_node_us(consumer_id: int | None, since_us: int) -> int:
-    """Return when a consumer last showed in any node's windows from ``since_us`` on; 0: it did not."""
+    """Return the end of a consumer's last window on any node from ``since_us`` on; 0 if there is none."""
     if consumer_id is None:
         return 0
     rows = fetch_rows(

@@ -1,4 +1,4 @@
-"""Metrics of runs: points told in bulk, each (metric, step) once, and a summary that is exact in any order."""
+"""Metrics of runs: points stored in bulk, each (metric, step) once, with a summary that is independent of their order."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -48,7 +48,7 @@ def add_points(
 
 
 def _locked(run: Run, names: Iterable[str]) -> dict[str, Metric]:
-    """Return the metrics by name, made if need be, and locked in one order: whoever tells of the same ones waits."""
+    """Return the metrics by name, created as needed, and locked in a fixed order."""
     ordered = sorted(names)
     metrics = _rows(run, ordered)
     missing = [name for name in ordered if name not in metrics]
@@ -65,7 +65,7 @@ def _rows(run: Run, names: list[str]) -> dict[str, Metric]:
 
 
 def _add(metric: Metric, points: Sequence[Point]) -> int:
-    """Store the points of one metric and keep its summary; return how many were new."""
+    """Store the points of one metric and update its summary; return the number of new points."""
     before = _stored_values(metric, points)
     _write(metric, points)
     new = len(points) - len(before)
@@ -85,7 +85,7 @@ def _add(metric: Metric, points: Sequence[Point]) -> int:
 
 
 def _stored_values(metric: Metric, points: Sequence[Point]) -> dict[int, float | None]:
-    """Return the values kept so far at the steps told. Steps beyond the last one are new, and nobody asks."""
+    """Return the stored values at the steps of ``points``. Steps beyond the last one are new and need no query."""
     if metric.last_step is None:
         return {}
     steps = [point.step for point in points if point.step <= metric.last_step]

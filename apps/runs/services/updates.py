@@ -1,4 +1,4 @@
-"""What becomes known of a run by and by: what it is for, its parent, tags, ids elsewhere, fingerprint, why it failed."""
+"""Later updates of a run: purpose, parent, tags, external ids, fingerprint and failure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ LOST_CHECK = "runs.watch"
 
 @dataclass(frozen=True)
 class External:
-    """What another tool calls a run."""
+    """The id of a run in another tool."""
 
     tool: str
     value: str
@@ -41,9 +41,9 @@ class FailureIn:
 
 @dataclass(frozen=True)
 class RunUpdate:
-    """What a client tells of a run at its start or later. None: it says nothing of that, and what is known stays.
+    """Data of a run that a client sends at its start or later. None leaves the stored value unchanged.
 
-    ``tags``: name → text, None takes a tag away.
+    ``tags``: name → text; None removes a tag.
     """
 
     fingerprint: FingerprintIn | None = None
@@ -56,7 +56,7 @@ class RunUpdate:
 
 
 def touch(run: Run, now: int | None) -> None:
-    """Note that a word of a run came; it revives a run that was given up. ``now`` None: a record of the past is no word."""
+    """Record a report of a run; a lost run becomes running again. ``now`` None: a record of the past changes nothing."""
     if now is None:
         return
     run.last_report_us = max(run.last_report_us or 0, now)
@@ -65,7 +65,7 @@ def touch(run: Run, now: int | None) -> None:
 
 
 def schedule_lost_check(run: Run, now: int | None) -> None:
-    """See to it that somebody looks whether a running run of the lab is lost. Costs a read where somebody does already."""
+    """Schedule the check for lost runs of the lab, unless one is scheduled."""
     key = str(run.lab_id)
     if now is None or run.state != RunState.RUNNING or Job.objects.filter(kind=LOST_CHECK, key=key).exists():
         return
@@ -73,7 +73,7 @@ def schedule_lost_check(run: Run, now: int | None) -> None:
 
 
 def apply_update(run: Run, update: RunUpdate) -> None:
-    """Put what is told onto a run that the caller saves. Raises InvalidInput for a parent that cannot be one."""
+    """Apply an update to a run that the caller saves. Raises InvalidInput for an invalid parent."""
     fingerprint = update.fingerprint
     run.intent = update.intent or (fingerprint.intent if fingerprint else None) or run.intent
     sweep = update.sweep if update.sweep is not None else fingerprint.sweep if fingerprint else None
@@ -92,7 +92,9 @@ def apply_update(run: Run, update: RunUpdate) -> None:
 
 
 def save_update(run: Run, update: RunUpdate, *, params: Mapping[str, Any] | None = None, is_new: bool = False) -> None:
-    """Store what has tables of its own, for a run that is saved. ``params``: told beside or instead of a fingerprint."""
+    """Store the parts of an update that have their own tables, for a saved run. ``params``: sent beside or instead of a
+    fingerprint.
+    """
     if update.external is not None:
         _keep_external(run, update.external)
     fingerprint = update.fingerprint

@@ -46,7 +46,7 @@ class Reading:
         return self.gpu_mj + self.cpu_mj + self.ram_mj
 
     def less(self, earlier: "Reading") -> "Reading":
-        """Return what a cumulative record adds to an earlier one of the same run. Raises InvalidInput if it is less."""
+        """Return the difference between a cumulative record and an earlier one. Raises InvalidInput if it is negative."""
         has_client_ug = self.client_ug is not None and earlier.client_ug is not None
         added = Reading(
             self.at_us,
@@ -62,7 +62,7 @@ class Reading:
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
-    """Return a JSON object with its numbers as they were written. Raises InvalidInput."""
+    """Return a JSON object with exact numbers. Raises InvalidInput."""
     try:
         content = json.loads(body, parse_float=Decimal, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
@@ -184,7 +184,7 @@ def short_facts(content: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval as it is compared with others'."""
+    """An interval to compare with others."""
 
     start_us: int
     end_us: int

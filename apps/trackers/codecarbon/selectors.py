@@ -1,4 +1,4 @@
-"""Reads of CodeCarbon: what was told beside what counts, what was not counted and why, possible double counts."""
+"""Reads of CodeCarbon: reported and counted energy, rejected messages, possible double counts."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class CodeCarbonFigures:
 
 
 def codecarbon_figures(run: Run) -> CodeCarbonFigures | None:
-    """Return what CodeCarbon told of a run; None where it told nothing. Four queries."""
+    """Return the CodeCarbon figures of a run, or None. Four queries."""
     tracked_run = CodeCarbonRun.objects.select_related("source").filter(run=run).first()
     if tracked_run is None:
         return None
@@ -62,7 +62,7 @@ def superseded_of_run(run: Run) -> int:
 
 
 def not_counted(run: Run) -> QuerySet[CodeCarbonPost]:
-    """Return the messages of a run that were kept and not counted, newest first, each with its ``problem``."""
+    """Return the rejected messages of a run, newest first, each with its ``problem``."""
     return CodeCarbonPost.objects.filter(tracked_run__run=run).exclude(problem="").order_by("-received_us")
 
 
@@ -81,7 +81,7 @@ def shared_machines(lab: Lab) -> QuerySet[SharedMachine]:
 
 
 def shared_machines_of_run(run: Run) -> QuerySet[SharedMachine]:
-    """Return the pairs in which a run stands."""
+    """Return the pairs that contain a run."""
     pairs = SharedMachine.objects.filter(Q(primary__run=run) | Q(duplicate__run=run)).select_related(
         "primary__run", "duplicate__run"
     )

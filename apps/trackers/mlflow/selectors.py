@@ -1,4 +1,4 @@
-"""Reads of MLflow: its servers, what came of their runs, what was not taken and why."""
+"""Reads of MLflow: servers, imported runs, and problems."""
 
 from dataclasses import dataclass
 
@@ -42,7 +42,7 @@ def unreachable_servers(lab: Lab) -> QuerySet[MlflowSource]:
 
 @dataclass(frozen=True)
 class MlflowFigures:
-    """What MLflow told of a run. Energy in mJ; ``superseded_mj``: a collector measured it as well, so it is not counted."""
+    """Reported energy of a run, mJ. ``superseded_mj``: also measured by a collector, so not counted."""
 
     row: MlflowRun
     energy_mj: int
@@ -51,7 +51,7 @@ class MlflowFigures:
 
 
 def mlflow_figures(run: Run) -> MlflowFigures | None:
-    """Return what MLflow told of a run; None where it told nothing. Three queries."""
+    """Return the MLflow figures of a run, or None. Three queries."""
     row = MlflowRun.objects.select_related("source").filter(run=run).order_by("pk").first()
     if row is None:
         return None
@@ -76,7 +76,7 @@ def _sum(tables: str) -> str:
 
 
 def count_waiting_tags(source: MlflowSource) -> int:
-    """Return how many verdicts MLflow does not say yet."""
+    """Return the number of verdicts that are not written yet."""
     return source.runs.exclude(verdict=F("written_verdict")).count()
 
 

@@ -1,4 +1,4 @@
-"""What trackers told, as it came and as it was read."""
+"""Models of trackers: received data and its parsed form."""
 
 from apps.trackers.models.codecarbon import (
     CodeCarbonInterval,

@@ -1,4 +1,4 @@
-"""What CodeCarbon told: by which token, of which run, as it came and as it was read."""
+"""CodeCarbon: sources, runs, raw messages and parsed intervals."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -57,7 +57,7 @@ class CodeCarbonRun(models.Model):
 
 
 class CodeCarbonPost(models.Model):
-    """What was told, byte for byte. ``worked`` false is the queue. ``problem`` says why it is not counted, '' if it is."""
+    """A raw message. ``processed`` false: it is queued. ``problem``: why it is not counted, '' if it is."""
 
     tracked_run = models.ForeignKey(
         CodeCarbonRun, on_delete=models.CASCADE, related_name="posts", db_index=False, db_column="told_id"

@@ -1,4 +1,4 @@
-"""Verdicts written back to MLflow as tags of its runs: when they change, and again later where that failed."""
+"""Verdicts written to MLflow as tags of its runs, with retries."""
 
 from django.conf import settings
 from django.db import transaction
@@ -20,14 +20,14 @@ _BATCH_SIZE = 50
 
 
 def publishes_verdict(run: Run) -> bool:
-    """Return whether a verdict of this run would be written anywhere. One query."""
+    """Return whether a verdict of this run is written to a server. One query."""
     runs = MlflowRun.objects.filter(run=run, quiet=False, source__writes_verdicts=True, source__removed_us=None)
     return runs.exists()
 
 
 @transaction.atomic
 def queue_verdict_tag(*, run: Run, text: str) -> None:
-    """Have MLflow say ``text`` of a run; '': nothing is worth saying. Saying the same again changes nothing."""
+    """Queue ``text`` as the verdict tag of a run; '' removes it. Idempotent."""
     runs = MlflowRun.objects.filter(run=run, quiet=False, source__writes_verdicts=True, source__removed_us=None)
     for tracked_run in runs.select_for_update(of=("self",)):
         verdict = text[:500] or (NO_VERDICT if tracked_run.written_verdict else "")
@@ -38,7 +38,7 @@ def queue_verdict_tag(*, run: Run, text: str) -> None:
 
 
 def write_verdict_tags(*, source: MlflowSource, server: Server | None = None) -> int:
-    """Write what waits; return how many were written. One that fails is tried again later, and the page says why."""
+    """Write queued tags; return their number. A failed one is retried later, and its page shows the problem."""
     waiting = source.runs.filter(due_us__lte=now_us()).exclude(verdict=F("written_verdict")).select_related("run")
     written = 0
     for tracked_run in waiting.order_by("due_us", "pk")[:_BATCH_SIZE] if source.enabled and source.writes_verdicts else ():
