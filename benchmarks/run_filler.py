@@ -83,12 +83,23 @@ def _runs(lab: Lab, project: Project | None, numbers: Any, first: int, base_us: 
     for number in numbers.tolist():
         started_us = base_us + number * _MINUTE_US
         yield {
-            "id": first + number, "lab_id": lab.pk, "uuid": uuid.UUID(int=(1 << 100) + number), "name": f"run {number}",
-            "started_us": started_us, "ended_us": started_us + _MINUTE_US, "last_report_us": started_us + _MINUTE_US, "exit_code": 0,
-            "state": RunState.FINISHED.value, "project_id": project_id, "charged_project_id": project_id,
-            "attributed_by": "explicit" if project_id else "", "os_user": f"user{number % 30}", "host": f"gpu-{number % 50}",
-            "reported_by": "collector", "params": {"lr": number % 7},
-        }  # fmt: skip
+            "id": first + number,
+            "lab_id": lab.pk,
+            "uuid": uuid.UUID(int=(1 << 100) + number),
+            "name": f"run {number}",
+            "started_us": started_us,
+            "ended_us": started_us + _MINUTE_US,
+            "last_report_us": started_us + _MINUTE_US,
+            "exit_code": 0,
+            "state": RunState.FINISHED.value,
+            "project_id": project_id,
+            "charged_project_id": project_id,
+            "attributed_by": "explicit" if project_id else "",
+            "os_user": f"user{number % 30}",
+            "host": f"gpu-{number % 50}",
+            "reported_by": "collector",
+            "params": {"lr": number % 7},
+        }
 
 
 def _fingerprints(numbers: Any, first: int) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from tests.collector.fake_mlflow import write
 from tests.fakes import labcarbon_server as fakes
 
 RUN, PART = "labcarbon.run_uuid", "labcarbon.part_of"
-SKIPPED_CHECK = "nobody was asked whether this was run before"
+SKIPPED_CHECK = "Duplicate check skipped"
 ONE_RUN = "with mlflow.start_run():\n    print('trained')"
 DATA = ("--data", "cats")
 WORDS = ("--lr", "0.1", "--seed", "1")

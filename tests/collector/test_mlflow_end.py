@@ -77,7 +77,7 @@ def test_with_a_daemon_the_energy_belongs_to_the_run_and_is_printed(scripts: Scr
         assert first["fingerprint"]["params"].keys() == {"lr"}
         assert "params" not in second["fingerprint"]
         assert [line for line in two.ours if SKIPPED_CHECK in line] == [
-            f"labcarbon: {SKIPPED_CHECK}: you are not logged in: labcarbon-collect login {server.url}"
+            f"labcarbon: {SKIPPED_CHECK}: you are not logged in. Log in with: labcarbon-collect login {server.url}"
         ]
     finally:
         person.stop()
@@ -105,7 +105,7 @@ def test_a_python_that_starts_no_thread_at_its_end_leaves_it_to_the_daemon(
     assert (alone.code, len(alone.ours)) == (0, 1)
     assert wait_for(lambda: hung_up) == [False]  # an interpreter that goes while a thread of ours works may crash
     server.faults = []
-    assert "the server does not know of this run: Python starts no thread during shutdown" in alone.messages
+    assert "The server does not know this run: this Python starts no thread at its end" in alone.messages
     scripts.person.enrol(server.url)
     scripts.person.start()
     try:
@@ -153,13 +153,13 @@ def test_a_login_readable_by_others_is_reported_once(scripts: Scripts, server: f
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (fakes.trickle_response, "did not answer within"),
-        (fakes.drop_connection, "nobody was asked"),
-        (fakes.respond_with(200, b"<html>no</html>"), "gave no answer that this"),
-        (fakes.respond_with(200, {**DUPLICATE, "level": "purple"}), "gave no answer"),
+        (fakes.trickle_response, "did not respond within"),
+        (fakes.drop_connection, "Duplicate check skipped"),
+        (fakes.respond_with(200, b"<html>no</html>"), "unknown format"),
+        (fakes.respond_with(200, {**DUPLICATE, "level": "purple"}), "unknown format"),
         (fakes.error_response(401, "It has expired."), "labcarbon-collect login"),
-        (fakes.error_response(500), "answered 500"),
-        ("silent", "did not answer within"),
+        (fakes.error_response(500), "responded 500"),
+        ("silent", "did not respond within"),
         ("refused", "connection refused"),
     ],
 )
@@ -174,7 +174,7 @@ def test_the_run_begins_within_two_and_a_half_seconds_with_one_line(
         server.faults = [fault] * 100
         address = server.url
     environ = {"LABCARBON_URL": address, "LABCARBON_TOKEN": "lc_user_fake", "LABCARBON_ENFORCE": "1"}
-    environ |= DEFAULT_TIMEOUT if "did not answer" in said else LONG_TIMEOUT
+    environ |= DEFAULT_TIMEOUT if "did not respond" in said else LONG_TIMEOUT
     first_s, second_s, done = waited(scripts, environ)
     listener.close()
     assert max(first_s, second_s) < 2.5
@@ -201,4 +201,4 @@ def test_whatever_is_wrong_with_us_the_run_begins(scripts: Scripts) -> None:
     broken = "import sys\nsys.modules['labcarbon_collect.mlflow.process'] = None\n"
     done = scripts.run(f"{broken}{ONE_RUN}")
     assert (done.output, done.created) == ("trained", [{}])
-    assert "labcarbon: this run is not told: ModuleNotFoundError" in done.messages
+    assert "labcarbon: This run is not reported: ModuleNotFoundError" in done.messages

@@ -102,7 +102,7 @@ def test_warnings_of_the_server_are_printed_once(scripts: Scripts, server: fakes
     assert done.ours == ["labcarbon: There is no project 'nowhere'."]
     away = scripts.run(three, environ={"LABCARBON_URL": "http://127.0.0.1:9"})
     assert [SKIPPED_CHECK in line for line in away.ours] == [True, False]
-    assert "the server does not know of 3 of this process's 3 runs" in away.ours[1]
+    assert "The server does not know 3 of this process's 3 runs" in away.ours[1]
 
 
 def test_with_track_around_or_within_it_is_one_run(scripts: Scripts, server: fakes.FakeServer) -> None:

@@ -80,7 +80,7 @@ def test_a_notebook_is_a_run_from_loading_to_the_kernels_end(node: Collector, se
     loaded, told, shown, closing = printed_lines(done)
     run = next(iter(server.runs))
     link = f"{server.url}/runs/{run}/"
-    assert loaded == f"labcarbon: this notebook is measured as the run first.ipynb {link}"
+    assert loaded == f"labcarbon: This notebook is measured as the run first.ipynb {link}"
     assert told == "labcarbon: ablation, project demo"
     for line in (shown, closing):
         assert " kWh (counter 0 %, modelled 100 %) · " in line
@@ -152,14 +152,14 @@ def test_without_a_daemon_one_line_is_printed_and_the_magic_retries(lone: Collec
     lines = printed_lines(ipython(lone, LOAD, "%labcarbon", "x = 1", UNLOAD))
     assert len(lines) == 2
     for line in lines:
-        assert line.startswith("labcarbon: this notebook is not measured: no daemon answers at ")
+        assert line.startswith("labcarbon: This notebook is not measured: no daemon answers at ")
         assert "labcarbon-collect daemon" in line
 
 
 @pytest.mark.parametrize("line", ["projct=x", "project", "'", "nonsense"])
 def test_invalid_arguments_print_the_usage(lone: Collector, line: str) -> None:
     _, told = printed_lines(ipython(lone, LOAD, f"%labcarbon {line}"))
-    assert told.endswith("write %labcarbon, or %labcarbon project=NAME name=NAME")
+    assert told.endswith("use %labcarbon, or %labcarbon project=NAME name=NAME")
 
 
 def test_a_stopped_daemon_never_raises_into_the_notebook(node: Collector) -> None:
@@ -178,7 +178,7 @@ def test_a_setting_that_cannot_be_read_never_raises(lone: Collector) -> None:
     path = lone.root / "home" / ".config" / "labcarbon" / "login.json"
     path.chmod(0o644)
     (line,) = printed_lines(ipython(lone, LOAD))
-    assert "this notebook is not measured" in line
+    assert "This notebook is not measured" in line
 
 
 def test_an_unreachable_server_delays_little_and_the_daemon_reports_the_run(

@@ -187,11 +187,11 @@ def test_a_requeued_job_is_posted_again(bench: Bench) -> None:
 
 
 def test_an_unavailable_slurm_is_queried_less_often_and_reported(bench: Bench) -> None:
-    bench.programs.away = "squeue did not answer within 5 s"
+    bench.programs.away = "squeue did not respond within 5 s"
     for _ in range(12 * 60):  # an hour, a look each five seconds
         assert bench.update("5") == []
     assert 3 <= len(bench.programs.asked) <= 30
-    assert bench.watch.error == "squeue did not answer within 5 s"
+    assert bench.watch.error == "squeue did not respond within 5 s"
     bench.programs.away, bench.programs.jobs["5"] = "", {}
     assert until(bench, "5", is_posted=bool, rounds=200)
     assert bench.watch.error == ""

@@ -127,8 +127,8 @@ def test_large_data_is_a_possible_duplicate_until_it_is_hashed(
         running.result()
     said = ben.run(*WORDS, command="check").stdout
     assert "ana" in said
-    assert "not certain: data known by names, sizes and times only" in said
-    sure = ben.run(*WORDS, command="check", options=("--digest", "--enforce"))
+    assert "not certain: data compared by name, size and time only" in said
+    sure = ben.run(*WORDS, command="check", options=("--hash-data", "--enforce"))
     assert sure.returncode == 3
     assert "not certain" not in sure.stdout
 

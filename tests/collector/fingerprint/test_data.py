@@ -177,7 +177,7 @@ def test_more_than_the_cap_is_not_read(cats: Folder, large: None, monkeypatch: A
     job.wait()
     job.stop()
     assert told == []
-    assert job.error == "the data are more than 10 bytes that were not hashed before"
+    assert job.error == "more than 10 bytes of data have no stored digest"
 
 
 def test_the_child_reads_no_faster_than_it_may(tmp_path: Path) -> None:
