@@ -1,4 +1,4 @@
-"""``check`` asks whether a command's work was done before, and starts nothing."""
+"""``check`` checks a command for duplicates without starting it."""
 
 from __future__ import annotations
 

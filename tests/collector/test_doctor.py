@@ -1,4 +1,4 @@
-"""What doctor says of the meters, and that each trouble comes with the line that mends it."""
+"""The checks of doctor for meters and visibility. Each problem has a fix."""
 
 from __future__ import annotations
 

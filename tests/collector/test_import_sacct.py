@@ -1,4 +1,6 @@
-"""labcarbon-collect import-sacct into a real server: from a file and from sacct, again, and after an interruption."""
+"""labcarbon-collect import-sacct with a real server: from a file and from sacct, repeated, and
+after an interruption.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What MLflow's context plugin asks, tells and tags before a run."""
+"""The MLflow context provider before a run: duplicate check, report and tags."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_outcome_is_reported_although_the_script_ends_sooner(scripts: Script
 
 
 def fingerprint(scripts: Scripts, server: fakes.FakeServer, body: str = ONE_RUN) -> dict[str, Any]:
-    """What is asked of a script."""
+    """Return the fingerprint in the preflight request of a script."""
     scripts.run(body)
     asked: dict[str, Any] = questions(server)[-1]["fingerprint"]
     assert asked["code"]["hash"]
@@ -154,7 +154,7 @@ def test_a_script_that_changes_its_folder_is_still_located(scripts: Scripts, ser
 
 
 def test_the_code_of_an_installed_command_is_unknown(scripts: Scripts, server: fakes.FakeServer) -> None:
-    """Its file only imports what it runs: two versions of that would be told as the same work."""
+    """Its file only imports the program. Two versions of it would have equal fingerprints."""
     from labcarbon_collect.runs import distributed
 
     scripts.folder.mkdir()

@@ -1,4 +1,4 @@
-"""The server's answer in a terminal: every figure, no control characters, at most 100 columns."""
+"""The response in a terminal: every figure, no control characters, at most 100 columns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_whatever_the_server_sends_is_printable_and_narrow(
     body = {**DUPLICATE, "verdict": verdict, "level": level, "message": message, "matches": matches, "estimate": estimate}
     for line in format_response(parse_response("http://server", body)):
         assert line.isprintable()
-        assert len(line) <= WIDTH or line.startswith("    ")  # an address is never broken
+        assert len(line) <= WIDTH or line.startswith("    ")  # an address is never divided
 
 
 def test_an_address_alone_is_longer_than_the_width() -> None:

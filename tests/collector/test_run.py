@@ -1,4 +1,4 @@
-"""``run``: exit codes, signals, the closing line, and servers and daemons that are away."""
+"""``run``: exit codes, signals, the closing line, unavailable servers and daemons."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def server() -> Iterator[fakes.FakeServer]:
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory, server: fakes.FakeServer) -> Iterator[Collector]:
-    """An enrolled node with a daemon, and a person who is logged in."""
+    """An enrolled node with a daemon, and a logged-in user."""
     made = Collector(tmp_path_factory.mktemp("node"))
     made.log_in(server.url)
     assert made.call("enrol", server.url, input="code\n").returncode == 0
@@ -144,7 +144,7 @@ def test_a_daemon_that_talks_nonsense_disturbs_nothing(lone: Collector) -> None:
 def test_without_a_daemon_the_command_starts_at_once_and_the_line_names_the_fix(lone: Collector) -> None:
     begun = time.monotonic()
     done = lone.call("run", "--", "true")
-    assert time.monotonic() - begun < 15  # its patience is longer
+    assert time.monotonic() - begun < 15  # with a longer timeout
     assert done.returncode == 0
     assert "labcarbon-collect daemon" in done.stderr
     assert "run --standalone" in done.stderr

@@ -1,4 +1,4 @@
-"""``run`` asks whether a command's work was done before: what it says, when it stops, how long it waits."""
+"""The duplicate check of ``run``: output, blocking, and maximum delay."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_ranks_of_one_job_send_its_key(
 
 
 def silent_address() -> tuple[socket.socket, str]:
-    """An address where connections are taken and nothing is ever said."""
+    """Return an address that accepts connections and never responds."""
     listener = socket.create_server(("127.0.0.1", 0))
     return listener, f"http://127.0.0.1:{listener.getsockname()[1]}"
 
@@ -129,7 +129,9 @@ BEGAN = "import time; print(time.monotonic(), flush=True)"
 
 
 def waited(person: Collector, script: Path, *options: str) -> tuple[float, subprocess.CompletedProcess[str]]:
-    """Seconds from the start of ``run`` to that of the work, less its own Python's; the best of three on a busy machine."""
+    """Return the seconds from the start of ``run`` to that of the command, less its own Python's.
+    The best of three on a busy machine.
+    """
     best_s = math.inf
     for _ in range(3):
         begun = time.monotonic()
@@ -209,9 +211,9 @@ def test_a_signal_while_we_ask_ends_the_work_that_never_began(
     connection, _ = listener.accept()
     begun = time.monotonic()
     while process.poll() is None:
-        process.send_signal(number)  # the second ends the waiting for who is to be told of the end
+        process.send_signal(number)  # the second signal ends the wait for the final reports
         time.sleep(0.5)
-    assert time.monotonic() - begun < 15  # its patience is longer
+    assert time.monotonic() - begun < 15  # with a longer timeout
     connection.close()
     listener.close()
     assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""``track``: a script that tells of itself, its metrics, how it ended; and what never disturbs it."""
+"""``track``: the report of a script, its metrics and its end, and failures that never disturb it."""
 
 from __future__ import annotations
 

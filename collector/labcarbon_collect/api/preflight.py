@@ -62,6 +62,11 @@ class PreflightResponse:
         return self.verdict in _BLOCKING_VERDICTS and self.certainty == "verified"
 
     @property
+    def in_vain(self) -> bool:
+        """Former name of :attr:`is_blocking` (docs/compatibility.md)."""
+        return self.is_blocking
+
+    @property
     def is_notable(self) -> bool:
         """Whether a person should read the response."""
         return bool(self.offers) or (self.verdict != "none" and self.level != "silent")

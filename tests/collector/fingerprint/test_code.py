@@ -1,4 +1,4 @@
-"""Code without git: what the entry imports; the normal form; notebooks; what is not known."""
+"""Code without git: imports of the entry, the normal form, notebooks, unknown code."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_an_ignored_file_that_is_imported_counts(repo: Folder) -> None:
 def test_touched_files_modes_and_line_ends_are_no_change(repo: Folder) -> None:
     before = repo.wire()["code"]
     shutil.copy(repo.root / "model.py", repo.root / "copy")
-    (repo.root / "copy").replace(repo.root / "model.py")  # another inode, another time
+    (repo.root / "copy").replace(repo.root / "model.py")  # another inode, another mtime
     (repo.root / "train.py").chmod(0o755)
     assert repo.wire()["code"] == before
     (repo.root / "model.py").write_bytes(MODEL.replace("\n", "\r\n").encode())
@@ -223,7 +223,7 @@ def test_a_hostile_git_configuration_starts_nothing(repo: Folder, tmp_path: Path
     assert [path.name for path in trap.iterdir()] == ["hooks"]
     if not lost:
         with suppress(subprocess.CalledProcessError):
-            repo.git("diff", "HEAD")  # the trap is one: a plain diff springs it
+            repo.git("diff", "HEAD")  # the trap works: a plain diff triggers it
         assert len(list(trap.iterdir())) > 1
 
 

@@ -1,4 +1,4 @@
-"""Whatever lies in a folder: nothing hangs, nothing is followed for ever, nothing raises."""
+"""Hostile folders: nothing hangs, no loop is followed for ever, nothing raises."""
 
 from __future__ import annotations
 

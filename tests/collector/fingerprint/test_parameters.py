@@ -1,4 +1,4 @@
-"""Arguments, launchers, configuration files and paths: what counts as which part."""
+"""Arguments, launchers, configuration files and paths, and the part to which each belongs."""
 
 from __future__ import annotations
 
