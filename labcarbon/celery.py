@@ -1,4 +1,6 @@
-"""Celery carries one message: "look at the jobs now". The queue of record is the Job table (apps/core/jobs.py)."""
+"""The Celery app. Celery carries a single message, "run due jobs"; the queue of record is the Job
+table (apps/core/jobs.py).
+"""
 
 import os
 import socket
@@ -13,7 +15,7 @@ app.config_from_object("django.conf:settings", namespace="CELERY")  # type: igno
 
 @app.task(name="labcarbon.work_on_jobs")  # type: ignore[no-untyped-call]
 def work_on_jobs() -> int:
-    """Lease and run every job that is due; return how many were done."""
+    """Run all due jobs. Returns the number of completed jobs."""
     from apps.core.jobs import run_until_idle
 
     return run_until_idle(worker=f"{socket.gethostname()}:{os.getpid()}"[:64])

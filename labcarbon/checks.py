@@ -1,4 +1,4 @@
-"""System checks: a mistake in the environment is told at start, with its mend."""
+"""System checks that report configuration errors at start, with a fix."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.ssh
 
 @register(CHECK_TAG)
 def check_secrets(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
-    """A secret key and a token pepper must be set: no default exists."""
+    """Check that a secret key and a token pepper are set. There is no default."""
     problems: list[CheckMessage] = []
     if len(settings.ENVIRONMENT.secret_key) < 40:
         problems.append(
@@ -39,9 +39,9 @@ def check_secrets(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
 
 @register(CHECK_TAG)
 def check_exposure(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
-    """Off loopback: no debug pages, and only over TLS."""
+    """Check that a server reachable from other machines has TLS and no debug pages."""
     environment = settings.ENVIRONMENT
-    if environment.loopback_only:
+    if environment.is_loopback_only:
         return []
     problems: list[CheckMessage] = []
     if environment.debug:
@@ -63,26 +63,26 @@ def check_exposure(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
     return problems
 
 
-def file_system_of(path: str) -> str:
-    """Return the type of the file system that holds ``path`` ('' where /proc/mounts cannot say)."""
-    best, kind = "", ""
+def file_system_type(path: str) -> str:
+    """Return the type of the file system that contains ``path``, "" if /proc/mounts does not say."""
+    longest, file_system = "", ""
     try:
         with Path("/proc/mounts").open(encoding="utf-8", errors="replace") as mounts:
             for line in mounts:
-                _, point, fs, *_ = line.split(" ")
-                if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
-                    best, kind = point, fs
+                _, point, type_, *_ = line.split(" ")
+                if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(longest):
+                    longest, file_system = point, type_
     except OSError:
         return ""
-    return kind
+    return file_system
 
 
 @register(CHECK_TAG)
-def check_database_place(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
-    """SQLite's locks do not hold on network file systems."""
-    if settings.ENVIRONMENT.served:
+def check_database_location(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
+    """Check that the SQLite database is not on a network file system, where locks are unreliable."""
+    if settings.ENVIRONMENT.is_served:
         return []
-    kind = file_system_of(str(settings.DATA_DIR))
+    kind = file_system_type(str(settings.DATA_DIR))
     if kind not in _NETWORK_FILE_SYSTEMS:
         return []
     return [
@@ -94,36 +94,36 @@ def check_database_place(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessa
     ]
 
 
-_LONGEST_ISSUER = 200  # what a link between a person and their identity holds
+_MAX_ISSUER_CHARS = 200  # maximum length of the stored issuer of an identity
 
 
 @register(CHECK_TAG)
 def check_oidc(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
-    """Sign-in by OpenID Connect is set whole or not at all, and never in the clear."""
+    """Check that the OpenID Connect settings are complete and use TLS."""
     oidc = settings.ENVIRONMENT.oidc
-    if oidc.missing:
+    if oidc.missing_variables:
         return [
             Error(
-                f"Sign-in by OpenID Connect is half set: {' and '.join(oidc.missing)} missing.",
+                f"Sign-in by OpenID Connect is half set: {' and '.join(oidc.missing_variables)} missing.",
                 hint="Set LABCARBON_OIDC_ISSUER, LABCARBON_OIDC_CLIENT_ID and LABCARBON_OIDC_CLIENT_SECRET (or "
                 "LABCARBON_OIDC_CLIENT_SECRET_FILE), or unset every LABCARBON_OIDC_ variable.",
                 id="labcarbon.E006",
             )
         ]
-    return _wrong_issuer(oidc.issuer) if oidc.on else []
+    return _check_issuer(oidc.issuer) if oidc.is_enabled else []
 
 
-def _wrong_issuer(issuer: str) -> list[CheckMessage]:
+def _check_issuer(issuer: str) -> list[CheckMessage]:
     address = urlsplit(issuer)
-    loopback = address.hostname in {"127.0.0.1", "localhost", "::1"}
-    safe = bool(address.hostname) and (address.scheme == "https" or (address.scheme == "http" and loopback))
-    odd = address.query or address.fragment or "/.well-known/" in issuer or len(issuer) > _LONGEST_ISSUER
-    if safe and not odd:
+    is_loopback = address.hostname in {"127.0.0.1", "localhost", "::1"}
+    is_safe = bool(address.hostname) and (address.scheme == "https" or (address.scheme == "http" and is_loopback))
+    is_malformed = address.query or address.fragment or "/.well-known/" in issuer or len(issuer) > _MAX_ISSUER_CHARS
+    if is_safe and not is_malformed:
         return []
     return [
         Error(
             f"LABCARBON_OIDC_ISSUER={issuer} cannot be used: it must be the provider's issuer, an https:// address of at "
-            f"most {_LONGEST_ISSUER} characters (http:// on a loopback address only).",
+            f"most {_MAX_ISSUER_CHARS} characters (http:// on a loopback address only).",
             hint='Write it as the provider does in the field "issuer" of its /.well-known/openid-configuration, such as '
             "https://id.example.org/realms/lab, without that path.",
             id="labcarbon.E007",
@@ -133,7 +133,7 @@ def _wrong_issuer(issuer: str) -> list[CheckMessage]:
 
 @register(CHECK_TAG)
 def check_data_packs(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
-    """A data pack is left out on purpose, never by a typing mistake."""
+    """Check that LABCARBON_DATA_PACKS contains only known data packs."""
     unknown = sorted(set(settings.DATA_PACKS or ()) - set(all_packs()))
     if not unknown:
         return []

@@ -1,4 +1,4 @@
-"""Former names of management commands: they keep working with a deprecation line (docs/compatibility.md)."""
+"""Deprecated names of management commands (docs/compatibility.md)."""
 
 import sys
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _CURRENT_NAMES = {
 
 
 def replace_alias(argv: Sequence[str]) -> list[str]:
-    """Return ``argv`` with a former command name replaced by its current one; print a deprecation line to stderr."""
+    """Return ``argv`` with a deprecated command name replaced. Prints a deprecation line to stderr."""
     program, *arguments = argv
     for former, current in _CURRENT_NAMES.items():
         if tuple(arguments[: len(former)]) == former:

@@ -1,4 +1,4 @@
-"""What the environment says: every setting a user may turn, read in one place and documented in docs/install.md."""
+"""Reads all settings from environment variables. They are documented in docs/install.md."""
 
 import os
 import re
@@ -16,10 +16,10 @@ _ADDRESS = re.compile(r"[^@\s<>]+@[^@\s<>]+")
 
 @dataclass(frozen=True)
 class Mail:
-    """A mail server and the address that mails are from; host empty where none is set.
+    """A mail server and the sender address. Host is empty if none is set.
 
-    ``tls``: "implicit" (smtps://), "starttls" (smtp://), or "none", on this machine only: no mail and no password crosses a
-    network in the clear.
+    ``tls``: "implicit" (smtps://), "starttls" (smtp://), or "none" for a local mail server only.
+    Mail and passwords are never sent unencrypted over a network.
     """
 
     host: str = ""
@@ -30,13 +30,14 @@ class Mail:
     sender: str = ""
 
     @property
-    def on(self) -> bool:
+    def is_enabled(self) -> bool:
         return bool(self.host)
 
 
-def mail_of(url: str, sender: str) -> Mail:
-    """Return what an address such as ``smtp://user:password@mail.example.org:587`` says. Raises ValueError, which names no
-    password."""
+def parse_mail_url(url: str, sender: str) -> Mail:
+    """Parse a URL such as ``smtp://user:password@mail.example.org:587``. Raises ValueError without
+    the password in its text.
+    """
     if not url and not sender:
         return Mail()
     parts = urlsplit(url)
@@ -57,43 +58,45 @@ def mail_of(url: str, sender: str) -> Mail:
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 
-class EnvironmentProblem(Exception):
-    """An environment variable that cannot be used; the text says which and what to write instead."""
+class ConfigurationError(Exception):
+    """An invalid environment variable. The text says which one and how to correct it."""
 
 
-def _flag(name: str) -> bool:
+def _read_flag(name: str) -> bool:
     text = os.environ.get(name, "0").strip().lower()
     if text not in {"0", "1", "true", "false", "yes", "no", ""}:
-        raise EnvironmentProblem(f"{name}={text!r} is neither 1 nor 0.")
+        raise ConfigurationError(f"{name}={text!r} is neither 1 nor 0.")
     return text in {"1", "true", "yes"}
 
 
-def _words(name: str) -> list[str]:
+def _read_list(name: str) -> list[str]:
     return [word.strip() for word in os.environ.get(name, "").split(",") if word.strip()]
 
 
-def _packs() -> list[str] | None:
-    """Return the names of the data packs to load; None: all of them."""
-    words = _words("LABCARBON_DATA_PACKS") or ["all"]
+def _read_data_packs() -> list[str] | None:
+    """Return the names of the data packs to load. None: all."""
+    words = _read_list("LABCARBON_DATA_PACKS") or ["all"]
     if words == ["all"]:
         return None
     return [] if words == ["none"] else words
 
 
-def _tracker_hosts() -> list[str]:
-    """Return the hosts and networks of the inside that trackers' servers may stand at."""
-    words = _words("LABCARBON_TRACKER_HOSTS")
+def _read_tracker_hosts() -> list[str]:
+    """Return the internal hosts and networks that tracker servers may have."""
+    words = _read_list("LABCARBON_TRACKER_HOSTS")
     try:
         parse_allowlist(words, loopback=False)
     except ValueError as error:
-        raise EnvironmentProblem(
+        raise ConfigurationError(
             f"LABCARBON_TRACKER_HOSTS: {error}. Write host names, host:port or networks such as 10.2.0.0/16, with commas."
         ) from error
     return words
 
 
-def _oidc_secret() -> str:
-    """Return the client secret from its variable, else from the file that LABCARBON_OIDC_CLIENT_SECRET_FILE names."""
+def _read_oidc_secret() -> str:
+    """Return the client secret from its variable, else from the file in
+    LABCARBON_OIDC_CLIENT_SECRET_FILE.
+    """
     path = os.environ.get("LABCARBON_OIDC_CLIENT_SECRET_FILE", "")
     value = os.environ.get("LABCARBON_OIDC_CLIENT_SECRET", "")
     if value or not path:
@@ -101,14 +104,14 @@ def _oidc_secret() -> str:
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise EnvironmentProblem(
+        raise ConfigurationError(
             f"LABCARBON_OIDC_CLIENT_SECRET_FILE={path} cannot be read ({error.strerror}). "
             "Write the client secret into that file and let the server's user read it."
         ) from error
 
 
-def _secret(name: str, path: Path) -> str:
-    """Return the secret in variable ``name``, else the one in ``path``, else ''."""
+def _read_secret(name: str, path: Path) -> str:
+    """Return the secret in variable ``name``, else in file ``path``, else ''."""
     value = os.environ.get(name, "")
     if value or not path.is_file():
         return value
@@ -117,7 +120,7 @@ def _secret(name: str, path: Path) -> str:
 
 @dataclass(frozen=True)
 class Oidc:
-    """The lab's identity provider (OpenID Connect); all empty where there is none."""
+    """The lab's identity provider (OpenID Connect). All fields are empty without one."""
 
     issuer: str = ""
     client_id: str = ""
@@ -125,8 +128,8 @@ class Oidc:
     name: str = ""
 
     @property
-    def missing(self) -> list[str]:
-        """The variables that are needed beside those that are set; [] where all or none are."""
+    def missing_variables(self) -> list[str]:
+        """Required variables that are not set, although others are. Empty if all or none are set."""
         values = {
             "LABCARBON_OIDC_ISSUER": self.issuer,
             "LABCARBON_OIDC_CLIENT_ID": self.client_id,
@@ -135,13 +138,13 @@ class Oidc:
         return [name for name, value in values.items() if not value] if any((*values.values(), self.name)) else []
 
     @property
-    def on(self) -> bool:
-        return bool(self.issuer) and not self.missing
+    def is_enabled(self) -> bool:
+        return bool(self.issuer) and not self.missing_variables
 
 
 @dataclass(frozen=True)
 class Environment:
-    """The settings of one installation."""
+    """The settings of an installation."""
 
     data_dir: Path
     static_dir: Path
@@ -161,69 +164,73 @@ class Environment:
     problems: list[str] = field(default_factory=list)
 
     @property
-    def served(self) -> bool:
-        """True when other machines share the work (PostgreSQL), False when embedded (SQLite)."""
+    def is_served(self) -> bool:
+        """Whether several machines share the work (PostgreSQL); False for an embedded installation
+        (SQLite).
+        """
         return bool(self.database_url) and not self.database_url.startswith("sqlite")
 
     @property
-    def loopback_only(self) -> bool:
+    def is_loopback_only(self) -> bool:
         return urlsplit(self.url).hostname in {"127.0.0.1", "localhost", "::1"}
 
 
-def _peppers(data_dir: Path) -> dict[int, bytes]:
-    """Parse ``1:hex,2:hex``: the highest number signs, all verify."""
-    text = _secret("LABCARBON_TOKEN_PEPPERS", data_dir / "token_peppers")
+def _read_peppers(data_dir: Path) -> dict[int, bytes]:
+    """Parse ``1:hex,2:hex``. The highest number signs; all verify."""
+    text = _read_secret("LABCARBON_TOKEN_PEPPERS", data_dir / "token_peppers")
     peppers: dict[int, bytes] = {}
     for part in filter(None, text.split(",")):
         number, _, value = part.partition(":")
         try:
             peppers[int(number)] = bytes.fromhex(value.strip())
         except ValueError as error:
-            raise EnvironmentProblem(
+            raise ConfigurationError(
                 "LABCARBON_TOKEN_PEPPERS must read like 1:0123abcd…,2:4567ef…: a number, a colon, "
                 "at least 32 hexadecimal digits."
             ) from error
     return peppers
 
 
-def _mail(data_dir: Path) -> Mail:
-    """Return the mail server of LABCARBON_EMAIL_URL, else of the file ``email_url`` in the data directory."""
-    url = _secret("LABCARBON_EMAIL_URL", data_dir / "email_url").strip()
+def _read_mail(data_dir: Path) -> Mail:
+    """Return the mail server of LABCARBON_EMAIL_URL, else of the file ``email_url`` in the data
+    directory.
+    """
+    url = _read_secret("LABCARBON_EMAIL_URL", data_dir / "email_url").strip()
     try:
-        return mail_of(url, os.environ.get("LABCARBON_EMAIL_FROM", "").strip())
+        return parse_mail_url(url, os.environ.get("LABCARBON_EMAIL_FROM", "").strip())
     except ValueError as error:
-        raise EnvironmentProblem(str(error)) from error
+        raise ConfigurationError(str(error)) from error
 
 
 def read_environment() -> Environment:
-    """Read all settings from the environment and from the secrets kept in the data directory."""
+    """Read all settings from the environment and the secrets from the data directory."""
     data_dir = Path(os.environ.get("LABCARBON_DATA", BASE_DIR / "var")).expanduser().resolve()
     try:
         port = int(os.environ.get("LABCARBON_PORT", "8000"))
     except ValueError as error:
-        raise EnvironmentProblem("LABCARBON_PORT must be a port number such as 8000.") from error
+        raise ConfigurationError("LABCARBON_PORT must be a port number such as 8000.") from error
     if not 0 < port < 65_536:
-        raise EnvironmentProblem(f"LABCARBON_PORT must be a port number from 1 to 65535 such as 8000, not {port}.")
+        raise ConfigurationError(f"LABCARBON_PORT must be a port number from 1 to 65535 such as 8000, not {port}.")
     url = os.environ.get("LABCARBON_SITE_URL", f"http://127.0.0.1:{port}").rstrip("/")
     return Environment(
         data_dir=data_dir,
         static_dir=Path(os.environ.get("LABCARBON_STATIC", data_dir / "static")).expanduser().resolve(),
         port=port,
-        debug=_flag("LABCARBON_DEBUG"),
+        debug=_read_flag("LABCARBON_DEBUG"),
         url=url,
-        secret_key=_secret("LABCARBON_SECRET_KEY", data_dir / "secret_key"),
-        token_peppers=_peppers(data_dir),
+        secret_key=_read_secret("LABCARBON_SECRET_KEY", data_dir / "secret_key"),
+        token_peppers=_read_peppers(data_dir),
         database_url=os.environ.get("LABCARBON_DATABASE_URL", ""),
         redis_url=os.environ.get("LABCARBON_REDIS_URL", ""),
-        allowed_hosts=_words("LABCARBON_ALLOWED_HOSTS"),
-        behind_proxy=_flag("LABCARBON_BEHIND_TLS_PROXY"),
+        allowed_hosts=_read_list("LABCARBON_ALLOWED_HOSTS"),
+        behind_proxy=_read_flag("LABCARBON_BEHIND_TLS_PROXY"),
         oidc=Oidc(
             issuer=os.environ.get("LABCARBON_OIDC_ISSUER", "").strip(),
             client_id=os.environ.get("LABCARBON_OIDC_CLIENT_ID", "").strip(),
-            client_secret=_oidc_secret(),
+            client_secret=_read_oidc_secret(),
             name=os.environ.get("LABCARBON_OIDC_NAME", "").strip(),
         ),
-        mail=_mail(data_dir),
-        data_packs=_packs(),
-        tracker_hosts=_tracker_hosts(),
+        mail=_read_mail(data_dir),
+        data_packs=_read_data_packs(),
+        tracker_hosts=_read_tracker_hosts(),
     )

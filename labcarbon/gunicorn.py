@@ -1,4 +1,4 @@
-"""gunicorn's settings (``--config python:labcarbon.gunicorn``)."""
+"""Settings of gunicorn (``--config python:labcarbon.gunicorn``)."""
 
 import signal
 from typing import Any
@@ -8,34 +8,35 @@ from gunicorn.config import Config
 from gunicorn.glogging import Logger
 
 from labcarbon.launch import die_with_parent
-from labcarbon.log_redaction import Redacting
+from labcarbon.log_redaction import RedactingFormatter
 
-# The master loads the application, and a worker is a copy of it: a new one is there at once, and several share memory.
+# The master loads the application and forks the workers: they start fast and share memory.
 preload_app = True
 
 
 def pre_fork(server: Any, worker: Any) -> None:
-    """Keep no connection to the database that a worker would share with the master."""
+    """Close database connections, which workers must not share with the master."""
     connections.close_all()
 
 
 def post_fork(server: Any, worker: Any) -> None:
-    """End with the master, at once: a worker that a killed master left behind keeps the port from the next one.
+    """End the worker immediately when its master is gone.
 
-    Left to itself it does so for as long as collectors push to it, or until its application is loaded. What is cut off is
-    sent again. A master that is asked to stop lets its workers finish first.
+    An orphaned worker would keep the port while collectors upload to it or while it loads the
+    application. Interrupted uploads are repeated. A regular stop of the master lets its workers
+    finish.
     """
     die_with_parent(signal.SIGKILL)
 
 
 class RedactingLogger(Logger):
-    """gunicorn's log, access log included, without the secrets of tokens."""
+    """gunicorn's logger, including the access log, with redacted tokens."""
 
     def setup(self, cfg: Config) -> None:
-        """Set the handlers up, and let each redact what it writes."""
+        """Set up the handlers with redacting formatters."""
         super().setup(cfg)  # type: ignore[no-untyped-call]
         for handler in (*self.error_log.handlers, *self.access_log.handlers):
-            handler.setFormatter(Redacting(inner=handler.formatter))
+            handler.setFormatter(RedactingFormatter(inner=handler.formatter))
 
 
 logger_class = RedactingLogger

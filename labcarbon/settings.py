@@ -1,4 +1,4 @@
-"""Django's settings, all from environment variables (labcarbon/env.py, docs/install.md)."""
+"""Django settings, all from environment variables (labcarbon/env.py, docs/install.md)."""
 
 from urllib.parse import urlsplit
 
@@ -15,11 +15,11 @@ SECRET_KEY = ENVIRONMENT.secret_key or "unset-and-refused-by-check-labcarbon.E00
 TOKEN_PEPPERS = ENVIRONMENT.token_peppers
 SITE_URL = ENVIRONMENT.url
 DATA_PACKS = ENVIRONMENT.data_packs
-# A server on one's own machine may ask what runs on that machine.
-TRACKER_ALLOWLIST = parse_allowlist(ENVIRONMENT.tracker_hosts, loopback=ENVIRONMENT.loopback_only)
+# A server on a loopback address may query services of its machine.
+TRACKER_ALLOWLIST = parse_allowlist(ENVIRONMENT.tracker_hosts, loopback=ENVIRONMENT.is_loopback_only)
 _HOST = urlsplit(SITE_URL).hostname or "127.0.0.1"
 ALLOWED_HOSTS = sorted(
-    {_HOST, *ENVIRONMENT.allowed_hosts, *(["127.0.0.1", "localhost", "[::1]"] if ENVIRONMENT.loopback_only else [])}
+    {_HOST, *ENVIRONMENT.allowed_hosts, *(["127.0.0.1", "localhost", "[::1]"] if ENVIRONMENT.is_loopback_only else [])}
 )
 
 INSTALLED_APPS = [
@@ -28,7 +28,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "whitenoise.runserver_nostatic",
-    "labcarbon.staticfiles.UsedStaticFiles",
+    "labcarbon.staticfiles.FilteredStaticFiles",
     "django.contrib.humanize",
     "rest_framework",
     "drf_spectacular",
@@ -62,7 +62,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "labcarbon.error_handlers.Slashes",
+    "labcarbon.error_handlers.ApiSlashMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "allauth.account.middleware.AccountMiddleware",
@@ -75,7 +75,8 @@ ROOT_URLCONF = "labcarbon.urls"
 WSGI_APPLICATION = "labcarbon.wsgi.application"
 APPEND_SLASH = True
 AUTH_USER_MODEL = "accounts.User"
-SILENCED_SYSTEM_CHECKS = ["models.W047"]  # SQLite cannot hold two unknowns for the same: those rows have one writer
+# SQLite does not support nulls_distinct=False; those rows have one writer.
+SILENCED_SYSTEM_CHECKS = ["models.W047"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 TEMPLATES = [
@@ -94,34 +95,38 @@ TEMPLATES = [
     }
 ]
 
-# SQLite: one writer at a time takes its lock at BEGIN, so that no transaction fails half way; every commit is on disk.
+# SQLite: a writer takes its lock at BEGIN, so that no transaction fails half-way. Every commit is
+# flushed to disk.
 _SQLITE = {
     "ENGINE": "django.db.backends.sqlite3",
     "NAME": DATA_DIR / "labcarbon.sqlite3",
-    "CONN_MAX_AGE": 60,  # the last one to close the file writes its log back, which each request would wait for
+    # Closing the last connection writes the log back, which each request would wait for.
+    "CONN_MAX_AGE": 60,
     "OPTIONS": {
         "timeout": 20,
         "transaction_mode": "IMMEDIATE",
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
     },
 }
-DATABASES = {"default": dj_database_url.parse(ENVIRONMENT.database_url, conn_max_age=60) if ENVIRONMENT.served else _SQLITE}
+DATABASES = {
+    "default": dj_database_url.parse(ENVIRONMENT.database_url, conn_max_age=60) if ENVIRONMENT.is_served else _SQLITE
+}
 
-# What counts failed sign-ins must be seen by every web process: with several of them (served) it lies in the database, which
-# they share anyway; Redis may be lost at any time (docs/sign-in.md). An embedded installation has one web process.
+# The counters of failed sign-ins are shared by all web processes. A served installation has several of them and keeps
+# the counters in the database, because Redis may lose data at any time (docs/sign-in.md). An embedded one has one.
 CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.db.DatabaseCache"
-        if ENVIRONMENT.served
+        if ENVIRONMENT.is_served
         else "django.core.cache.backends.locmem.LocMemCache",
         "LOCATION": "labcarbon_cache",
-        "OPTIONS": {"MAX_ENTRIES": 10_000},  # so many that nobody pushes the counts of others out
+        "OPTIONS": {"MAX_ENTRIES": 10_000},  # enough that nobody can evict the counters of others
     }
 }
 
 AUTHENTICATION_BACKENDS = [
     "apps.accounts.backends.UsernameOrEmailBackend",
-    "django.contrib.auth.backends.ModelBackend",  # of sessions that one-time links begin
+    "django.contrib.auth.backends.ModelBackend",  # for sessions of one-time links
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -132,19 +137,22 @@ ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
-ALLAUTH_TRUSTED_PROXY_COUNT = 1 if ENVIRONMENT.behind_proxy else 0  # the last address in X-Forwarded-For is the proxy's word
+# the proxy sets the last address in X-Forwarded-For
+ALLAUTH_TRUSTED_PROXY_COUNT = 1 if ENVIRONMENT.behind_proxy else 0
 ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/300s/key"}
 SOCIALACCOUNT_ADAPTER = "apps.accounts.oidc.adapter.Identities"
-SOCIALACCOUNT_REAUTHENTICATION_REQUIRED = True  # whoever finds an open browser links no identity of theirs
+# An open browser alone is not enough to link an identity.
+SOCIALACCOUNT_REAUTHENTICATION_REQUIRED = True
 MFA_ADAPTER = "apps.accounts.mfa.SecondFactor"
 MFA_FORMS = {
     "authenticate": "apps.accounts.mfa.Authenticate",
     "reauthenticate": "apps.accounts.mfa.Reauthenticate",
 }
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
-MFA_TOTP_TOLERANCE = 1  # a code that is typed slowly, or on a clock that is 30 s off
+MFA_TOTP_TOLERANCE = 1  # tolerates slow typing and a clock that is 30 s off
 MFA_RECOVERY_CODES_SHOW_ONCE = True
-MFA_ALLOW_UNVERIFIED_EMAIL = True  # the library asks against strangers who sign up; here nobody does
+# The library's check is for public sign-up, which is closed here.
+MFA_ALLOW_UNVERIFIED_EMAIL = True
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
@@ -160,7 +168,8 @@ REST_FRAMEWORK = {
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "apps.core.api.error_response",
     "UNAUTHENTICATED_USER": None,
-    "NUM_PROXIES": 1 if ENVIRONMENT.behind_proxy else 0,  # whose word on the client's address is believed
+    # number of trusted proxies for the client address
+    "NUM_PROXIES": 1 if ENVIRONMENT.behind_proxy else 0,
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "LabCarbon API",
@@ -203,7 +212,8 @@ STORAGES = {
     },
 }
 
-# Nothing is ever loaded from another origin. Why style attributes are allowed: docs/adr/0003-content-security-policy.md
+# Nothing is loaded from another origin. Why style attributes are allowed: docs/adr/0003-content-
+# security-policy.md
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [NONE],
@@ -227,7 +237,8 @@ SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
 _TLS = SITE_URL.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = _TLS
-SECURE_REDIRECT_EXEMPT = [r"^codecarbon/"]  # its client turns a redirected POST into a GET: refused in words instead
+# Its client turns a redirected POST into a GET, so it gets an error message instead.
+SECURE_REDIRECT_EXEMPT = [r"^codecarbon/"]
 SECURE_HSTS_SECONDS = 31_536_000 if _TLS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _TLS
 if ENVIRONMENT.behind_proxy:
@@ -235,8 +246,8 @@ if ENVIRONMENT.behind_proxy:
 CSRF_TRUSTED_ORIGINS = [SITE_URL]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 
-# Mails are sent by jobs only: no page waits for a mail server. Without one nothing pretends to be sent.
-MAIL_ON = ENVIRONMENT.mail.on
+# Only jobs send mails, so that no page waits for a mail server.
+MAIL_ON = ENVIRONMENT.mail.is_enabled
 EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if MAIL_ON else 'dummy'}.EmailBackend"
 EMAIL_HOST, EMAIL_PORT = ENVIRONMENT.mail.host, ENVIRONMENT.mail.port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = ENVIRONMENT.mail.user, ENVIRONMENT.mail.password
@@ -256,7 +267,10 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "line": {"()": "labcarbon.log_redaction.Redacting", "fmt": "%(asctime)s %(levelname)s %(name)s: %(message)s"}
+        "line": {
+            "()": "labcarbon.log_redaction.RedactingFormatter",
+            "fmt": "%(asctime)s %(levelname)s %(name)s: %(message)s",
+        }
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},

@@ -1,4 +1,6 @@
-"""Static files: plotly.js from the installed `plotly` package, what pages use, collected again only where it changed."""
+"""Static files: finds plotly.js in the ``plotly`` package, skips unused files, and collects only
+after changes.
+"""
 
 import hashlib
 from collections.abc import Iterator
@@ -12,21 +14,21 @@ from django.core.files.storage import FileSystemStorage, Storage
 from django.core.management import call_command
 
 _BUNDLE = "plotly.min.js"
-# Folders of packages that no page of ours uses: a second viewer of the API's schema, its browsable pages, htmx's extensions.
-UNUSED = ["redoc", "rest_framework", "ext"]
+# Unused folders of packages: a second API schema viewer, the browsable API, extensions of htmx.
+UNUSED_FOLDERS = ["redoc", "rest_framework", "ext"]
 
 
-class UsedStaticFiles(StaticFilesConfig):
-    """Leaves out what no page uses when static files are collected."""
+class FilteredStaticFiles(StaticFilesConfig):
+    """Skips unused files in collectstatic."""
 
-    ignore_patterns = [*StaticFilesConfig.ignore_patterns, *UNUSED]
+    ignore_patterns = [*StaticFilesConfig.ignore_patterns, *UNUSED_FOLDERS]
 
 
 class PlotlyFinder(BaseFinder):
-    """Finds one file, ``plotly.min.js``."""
+    """Finds the file ``plotly.min.js``."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        package = find_spec("plotly")  # found, not imported: every command loads this module
+        package = find_spec("plotly")  # located without import: every command loads this module
         assert package is not None
         assert package.origin is not None
         self.storage = FileSystemStorage(location=Path(package.origin).parent / "package_data")
@@ -42,24 +44,24 @@ class PlotlyFinder(BaseFinder):
         yield _BUNDLE, self.storage
 
 
-def collect() -> bool:
-    """Collect and compress static files where their content is not what was collected last; return whether it was done."""
+def collect_static() -> bool:
+    """Collect and compress static files if their content changed. Returns whether it was done."""
     root = Path(settings.STATIC_ROOT)
-    note = root.with_name(f"{root.name}.collected")
+    digest_file = root.with_name(f"{root.name}.collected")
     digest = _digest()
-    if (root / "staticfiles.json").exists() and note.exists() and note.read_text(encoding="ascii") == digest:
+    if (root / "staticfiles.json").exists() and digest_file.exists() and digest_file.read_text(encoding="ascii") == digest:
         return False
-    note.unlink(missing_ok=True)
+    digest_file.unlink(missing_ok=True)
     call_command("collectstatic", interactive=False, verbosity=0)
-    note.write_text(digest, encoding="ascii")
+    digest_file.write_text(digest, encoding="ascii")
     return True
 
 
 def _digest() -> str:
-    """Return the SHA-256 over names and contents of all sources, in the order in which finders find them."""
+    """Return the SHA-256 of names and contents of all sources, in finder order."""
     digest = hashlib.sha256()
     for finder in get_finders():
-        for path, storage in finder.list(UsedStaticFiles.ignore_patterns):
+        for path, storage in finder.list(FilteredStaticFiles.ignore_patterns):
             digest.update(f"{getattr(storage, 'prefix', '')}/{path}\0".encode())
             with storage.open(path) as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())

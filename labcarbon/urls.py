@@ -1,4 +1,4 @@
-"""All addresses: pages at the root, the API below /api/v1/."""
+"""All URLs: pages at the root, the API under /api/v1/."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from django.views.decorators.cache import never_cache
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from apps.accounts import mfa as second_factor
-from apps.accounts import schema  # noqa: F401 - how the API's schema names tokens
+from apps.accounts import schema  # noqa: F401 - names tokens in the API schema
 from apps.accounts.oidc import provider
 
-# What anybody may read is shown whatever token comes along.
-ANYBODY: dict[str, list[Any]] = {"authentication_classes": [], "permission_classes": []}
+# Public views ignore any token.
+PUBLIC: dict[str, list[Any]] = {"authentication_classes": [], "permission_classes": []}
 
 api = [
     path("", include("apps.catalog.urls")),
@@ -29,11 +29,11 @@ api = [
     path("", include("apps.preflight.urls")),
 ]
 
-# Of allauth only what works without mail: no address promises a letter that nobody sends.
+# Only the allauth views that work without mail.
 accounts = [
     path("login/", account.login, name="account_login"),
     path("logout/", account.logout, name="account_logout"),
-    path("signup/", account.signup, name="account_signup"),  # says that it is closed
+    path("signup/", account.signup, name="account_signup"),  # shows that sign-up is closed
     path("inactive/", account.account_inactive, name="account_inactive"),
     path("password/change/", account.password_change, name="account_change_password"),
     path("password/set/", account.password_set, name="account_set_password"),
@@ -52,8 +52,8 @@ accounts = [
 
 urlpatterns = [
     path("api/v1/", include(api)),
-    path("api/schema/", SpectacularAPIView.as_view(**ANYBODY), name="schema"),
-    path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema", **ANYBODY), name="api-docs"),
+    path("api/schema/", SpectacularAPIView.as_view(**PUBLIC), name="schema"),
+    path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema", **PUBLIC), name="api-docs"),
     path("accounts/", include(accounts)),
     path("", include("apps.trackers.urls")),
     path("", include("apps.dashboard.urls")),
@@ -62,4 +62,4 @@ urlpatterns = [
 handler400 = "labcarbon.error_handlers.bad_request"
 handler403 = "labcarbon.error_handlers.forbidden"
 handler404 = "labcarbon.error_handlers.not_found"
-handler500 = "labcarbon.error_handlers.broken"
+handler500 = "labcarbon.error_handlers.server_error"

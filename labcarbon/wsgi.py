@@ -1,4 +1,6 @@
-"""The web process's entry point (gunicorn labcarbon.wsgi). It refuses to start where a system check finds an error."""
+"""Entry point of the web process (gunicorn labcarbon.wsgi). Exits if a system check reports an
+error.
+"""
 
 import gc
 import os
@@ -11,25 +13,27 @@ from django.core.wsgi import get_wsgi_application
 from apps.core.management.base import CHECK_TAG
 
 
-def _refuse(tags: list[str] | None = None) -> None:
+def _exit_on_errors(tags: list[str] | None = None) -> None:
     problems = [problem for problem in run_checks(tags=tags) if problem.level >= ERROR and not problem.is_silenced()]
     if problems:
         sys.exit("\n".join(["LabCarbon does not start:", *(str(problem) for problem in problems)]))
 
 
-gc.disable()  # until all is loaded: next to nothing of that is garbage, and to look for it is a quarter of the start
+# Loading creates almost no garbage, and collecting it would take a quarter of the start-up time.
+gc.disable()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "labcarbon.settings")
 django.setup()
-# Django runs its checks for management commands alone; a web server would start with debug pages on, or without a key.
-# Mistakes in the environment are told before the pages are loaded for the other checks.
-_refuse([CHECK_TAG])
+# Django runs checks only for management commands. Without this, a web server could start with debug
+# pages or without a key.
+# Configuration errors are reported before the pages are loaded for the other checks.
+_exit_on_errors([CHECK_TAG])
 application = get_wsgi_application()
-_refuse()
+_exit_on_errors()
 
-from apps.dashboard.charts import load_plotly  # noqa: E402 - nothing of the apps can be loaded before Django
+from apps.dashboard.charts import load_plotly  # noqa: E402 - apps can be imported only after django.setup
 
 load_plotly()
 
-# What is loaded by now stays as long as the process: pages with many objects need not have it searched for garbage.
+# Loaded objects live as long as the process, so the garbage collector need not scan them.
 gc.freeze()
 gc.enable()

@@ -14,7 +14,7 @@ PREFIX = "left out: "
 def _on_postgres() -> bool:
     from django.conf import settings
 
-    return bool(settings.ENVIRONMENT.served)
+    return bool(settings.ENVIRONMENT.is_served)
 
 
 def _missing() -> dict[str, str]:

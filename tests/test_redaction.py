@@ -5,25 +5,25 @@ import logging
 from django.conf import settings
 
 from apps.accounts.credentials import compose_token
-from labcarbon.log_redaction import Redacting, redacted
+from labcarbon.log_redaction import RedactingFormatter, redact
 
 TOKEN = compose_token("cc", 1234567, 62**40 + 12345)
 SECRET = TOKEN.rpartition("_")[2]
 
 
 def test_the_secret_goes_and_the_id_stays() -> None:
-    told = redacted(f"POST /codecarbon/{TOKEN}/runs and lc_cc_short")
+    told = redact(f"POST /codecarbon/{TOKEN}/runs and lc_cc_short")
     assert SECRET not in told
     assert told == f"POST /codecarbon/{TOKEN.removesuffix(SECRET)}…/runs and lc_cc_short"
 
 
 def test_part_of_a_token_goes_as_well() -> None:
     """A token that was cut off when it was copied is most of a secret."""
-    assert SECRET[:20] not in redacted(f"/codecarbon/{TOKEN[:-15]}/runs")
+    assert SECRET[:20] not in redact(f"/codecarbon/{TOKEN[:-15]}/runs")
 
 
 def test_arguments_and_tracebacks() -> None:
-    formatter = Redacting(inner=logging.Formatter("%(levelname)s %(message)s"))
+    formatter = RedactingFormatter(inner=logging.Formatter("%(levelname)s %(message)s"))
     try:
         raise ValueError(TOKEN)
     except ValueError as error:
@@ -38,4 +38,4 @@ def test_arguments_and_tracebacks() -> None:
 
 def test_every_handler_of_the_server_redacts() -> None:
     for handler in settings.LOGGING["handlers"].values():
-        assert settings.LOGGING["formatters"][handler["formatter"]]["()"] == "labcarbon.log_redaction.Redacting"
+        assert settings.LOGGING["formatters"][handler["formatter"]]["()"] == "labcarbon.log_redaction.RedactingFormatter"

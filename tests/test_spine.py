@@ -41,7 +41,7 @@ def test_a_window_becomes_a_figure_and_can_be_followed_back() -> None:
     query = FigureQuery(metric="emission_ug", from_hour=hour, to_hour=hour + 1)
     whole = figure(small.lab, query)
     assert whole.energy_mj == 900_051
-    demo = figure(small.lab, query.but(subject_kind="project", subject_key="demo"))
+    demo = figure(small.lab, query.replace(subject_kind="project", subject_key="demo"))
     assert demo.energy_mj == 600_001
     assert demo.emission_ug == emission_ug(600_001, 1_000_000, 329_650_000)
     assert {key: part.energy_mj for key, part in figures_by(small.lab, query, ["charge"]).items()} == {

@@ -125,11 +125,11 @@ class Security(IndexView):
         used = page["authenticators"].get("recovery_codes")
         mask = used.instance.data["used_mask"] if used else 0
         oidc = settings.ENVIRONMENT.oidc
-        links = SocialAccount.objects.filter(user_id=self.request.user.pk, provider=oidc.issuer) if oidc.on else []
+        links = SocialAccount.objects.filter(user_id=self.request.user.pk, provider=oidc.issuer) if oidc.is_enabled else []
         page.update(
             codes_left=app_settings.RECOVERY_CODE_COUNT - mask.bit_count() if used else None,
             links=[(link, link.extra_data.get("email") or link.uid) for link in links],
-            provider=(oidc.name or urlsplit(oidc.issuer).hostname) if oidc.on else "",
+            provider=(oidc.name or urlsplit(oidc.issuer).hostname) if oidc.is_enabled else "",
         )
         return page
 

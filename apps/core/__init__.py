@@ -1,1 +1,3 @@
-"""Units, intervals, errors, the clock, the job table and the plumbing of the API. Imports no other app."""
+"""Units, intervals, errors, the clock, the job queue and shared parts of the API. Imports no other
+app.
+"""

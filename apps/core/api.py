@@ -1,4 +1,4 @@
-"""Plumbing of the REST API: one error shape, strict bodies."""
+"""Shared parts of the REST API: the error format and strict request bodies."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from apps.core.errors import LabCarbonError
 
 
 class StrictSerializer(serializers.Serializer[Any]):
-    """A serializer that refuses keys it does not know, so that a typing mistake is told and not swallowed."""
+    """A serializer that rejects unknown keys, so that a typing error is reported and not ignored."""
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict):
@@ -34,7 +34,7 @@ def _first_error(detail: Any, path: str = "") -> tuple[str, str]:
 
 
 def error_response(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Answer any anticipated error in the one shape; let the others become a 500."""
+    """Return any expected error in the API's error format. Others become status 500."""
     if isinstance(error, LabCarbonError):
         response = Response(error.body(), status=error.status)
         if error.status == 401:

@@ -1,5 +1,6 @@
-"""Prepares new connections: teaches SQLite the exact integer arithmetic that PostgreSQL has in `div()`, and keeps PostgreSQL
-from compiling queries that take less time than compiling them."""
+"""Prepares new database connections: exact integer arithmetic for SQLite, no JIT compilation for
+PostgreSQL.
+"""
 
 from typing import Any
 
@@ -10,12 +11,12 @@ from apps.core.units import emission_ug, facility_mj, prorated
 
 
 def _null_propagating(function: Any) -> Any:
-    """Return ``function`` answering NULL when any argument is NULL, as SQL functions do."""
+    """Return ``function`` with NULL as result if any argument is NULL, as for SQL functions."""
     return lambda *values: None if None in values else function(*values)
 
 
 class _SquareSum:
-    """The sum of squares as text: it may pass 64 bits. NULL of nothing."""
+    """The sum of squares as text, because it may exceed 64 bits. NULL for no rows."""
 
     def __init__(self) -> None:
         self.total: int | None = None
@@ -40,7 +41,7 @@ def register_sqlite_functions(sender: Any, connection: Any, **kwargs: Any) -> No
 
 
 def disable_jit(sender: Any, connection: Any, **kwargs: Any) -> None:
-    """Let PostgreSQL interpret queries: compiling one of ours takes 0.4 s, and they take a tenth of it."""
+    """Turn off JIT compilation: compiling a query takes 0.4 s, running it takes a tenth of that."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SET jit = off")

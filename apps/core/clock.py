@@ -1,4 +1,4 @@
-"""The only clock of the server. Edges read it and pass the time in."""
+"""The only clock of the server. Entry points read it and pass the time as an argument."""
 
 import time
 from datetime import UTC, datetime

@@ -1,8 +1,8 @@
-"""What can go wrong on purpose: every anticipated error has a code, a sentence, and a hint that mends it."""
+"""Expected errors. Each has a code, a message, and a hint how to fix it."""
 
 
 class LabCarbonError(Exception):
-    """An anticipated error. ``status`` is the HTTP answer of the API and of pages."""
+    """An expected error. ``status``: HTTP status in API and pages."""
 
     status = 400
     code = "bad_request"
@@ -16,7 +16,7 @@ class LabCarbonError(Exception):
             self.code = code
 
     def body(self) -> dict[str, dict[str, str | None]]:
-        """Return the one error shape of the API."""
+        """Return the error format of the API."""
         return {"error": {"code": self.code, "message": self.message, "field": self.field, "hint": self.hint}}
 
 

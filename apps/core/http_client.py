@@ -1,7 +1,8 @@
-"""Asking another server on somebody's word: only addresses that may be asked, no redirects, bounded in time and size.
+"""Requests to URLs that users entered: only permitted addresses, no redirects, bounded time and
+size.
 
-The host is resolved once and the checked address is what is connected to, so that a name cannot point elsewhere the second
-time. Proxies of the environment are not used.
+The host is resolved once, and the checked address is the one connected to, so that DNS rebinding
+has no effect. Proxies of the environment are ignored.
 """
 
 import http.client
@@ -18,7 +19,9 @@ _CHUNK = 65_536
 
 
 class OutboundError(Exception):
-    """Why there is no answer; the text is a sentence for the page. ``too_large``: only the answer's size was wrong."""
+    """A failed request. The text is a sentence for the page. ``too_large``: the response exceeded
+    its limit.
+    """
 
     def __init__(self, message: str, *, too_large: bool = False) -> None:
         super().__init__(message)
@@ -28,7 +31,7 @@ class OutboundError(Exception):
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """An answer, whatever its status. ``headers`` by lower-case name."""
+    """A response with any status. ``headers`` by lower-case name."""
 
     status: int
     headers: Mapping[str, str]
@@ -47,9 +50,10 @@ def send_request(
     max_bytes: int,
     on_chunk: Callable[[bytes], None] | None = None,
 ) -> HttpResponse:
-    """Return the answer to one request. ``seconds`` bounds all of it but the name's resolution. Raises OutboundProblem.
+    """Send a request and return its response. Raises OutboundError.
 
-    ``take`` gets the body of a 200 in parts as it comes, which then is not kept.
+    ``timeout_s`` limits everything but name resolution. ``on_chunk`` gets the body of a 200
+    response in chunks; it is not in the result then.
     """
     server = f"{address.host}:{address.port}"
     sock = _connect(address, allowlist, min(CONNECT_S, timeout_s))
@@ -72,11 +76,11 @@ def send_request(
 
 
 class _DeadlineTimer:
-    """Ends a connection when its time is over, however slowly the other side drips."""
+    """Closes a connection at its deadline, even if the server still sends data slowly."""
 
     def __init__(self, sock: socket.socket, timeout_s: float) -> None:
         self.expired = False
-        self._sock = sock.dup()  # TLS takes the first one over
+        self._sock = sock.dup()  # TLS takes over the original socket.
         sock.settimeout(timeout_s)
         self._timer = threading.Timer(timeout_s, self._end)
         self._timer.daemon = True
@@ -87,7 +91,7 @@ class _DeadlineTimer:
         try:
             self._sock.shutdown(socket.SHUT_RDWR)
         except OSError:
-            return  # it had ended by itself
+            return  # already closed
 
     def stop(self) -> None:
         self._timer.cancel()
@@ -99,7 +103,7 @@ def _connect(address: Address, allowlist: Allowlist, timeout_s: float) -> socket
         addresses = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise OutboundError(f"The name {address.host} is not known here: check its spelling.") from error
-    for _, _, _, _, socket_address in addresses:  # one address that may not be asked spoils the name
+    for _, _, _, _, socket_address in addresses:  # one forbidden address rejects the name
         if reason := refusal_reason(address, parse_ip(str(socket_address[0])), allowlist):
             raise OutboundError(reason)
     last_error: Exception = OSError("no address")

@@ -11,16 +11,17 @@ HistoryEntry = tuple[int, int, object]
 
 
 def hours_touched(start_us: int, end_us: int) -> range:
-    """Return the whole UTC hours that ``[start_us, end_us)`` touches."""
+    """Return the whole UTC hours that overlap ``[start_us, end_us)``."""
     return range(start_us // US_PER_HOUR, -(-end_us // US_PER_HOUR))
 
 
 def split_by_hour(energy_mj: int, start_us: int, end_us: int, hours: Collection[int] | None = None) -> dict[int, int]:
-    """Divide ``energy_mj`` over the hours of ``[start_us, end_us)`` by duration, largest remainder, earlier hour first;
-    return the parts of ``hours`` (without them, of all), in order.
+    """Distribute ``energy_mj`` over the hours of ``[start_us, end_us)`` by duration, with largest
+    remainders, earlier hours first.
 
-    What is between the first hour and the last is of one length, so hours that are not asked for cost nothing: a year that
-    was declared at once is settled a hundred hours at a time.
+    Returns the parts of ``hours`` in order, by default of all hours. Hours between the first and
+    the last have equal length, so omitted hours cost nothing: a declared year is settled a hundred
+    hours at a time.
     """
     touched = hours_touched(start_us, end_us)
     sign, total, duration_us = -1 if energy_mj < 0 else 1, abs(energy_mj), end_us - start_us
@@ -28,7 +29,8 @@ def split_by_hour(energy_mj: int, start_us: int, end_us: int, hours: Collection[
     remainder = total - sum(total * us // duration_us * len(block) for block, us in blocks)
     parts: dict[int, int] = {}
     for block, us in sorted(blocks, key=lambda item: (-(total * item[1] % duration_us), item[0].start)):
-        base_mj, extra_until = total * us // duration_us, block.start + remainder  # hours before that get one more
+        # hours before that get one mJ more
+        base_mj, extra_until = total * us // duration_us, block.start + remainder
         parts.update((hour, sign * (base_mj + (hour < extra_until))) for hour in _selected_hours(block, hours))
         remainder = max(0, remainder - len(block))
     return dict(sorted(parts.items()))
@@ -67,8 +69,11 @@ def merge_intervals(intervals: Iterable[tuple[int, int]]) -> Iterator[tuple[int,
 
 
 def changed_span(before: Iterable[HistoryEntry], after: Iterable[HistoryEntry]) -> tuple[int, int] | None:
-    """Return from where to where two histories differ at most: the first and the last place at which they tell another
-    value; None if they tell the same. A history is (start, end, value)s that do not overlap."""
+    """Return the interval from the first to the last difference of two histories, None if they are
+    equal.
+
+    A history consists of (start, end, value) entries that do not overlap.
+    """
     sides = [list(before), list(after)]
     cuts = sorted({edge for side in sides for start, end, _ in side for edge in (start, end)})
     values_by_side: list[list[object]] = [[None] * len(cuts) for _ in sides]
@@ -81,27 +86,32 @@ def changed_span(before: Iterable[HistoryEntry], after: Iterable[HistoryEntry]) 
 
 
 def hull(spans: Iterable[tuple[int, int] | None]) -> tuple[int, int] | None:
-    """Return the shortest interval that holds all of ``spans``; None where there is none."""
+    """Return the shortest interval that contains all ``spans``. None if there is none."""
     present = [span for span in spans if span is not None]
     return (min(start for start, _ in present), max(end for _, end in present)) if present else None
 
 
 def datetime_to_us(moment: datetime) -> int:
-    """Return an aware ``moment`` in µs since 1970 UTC, exactly."""
+    """Return an aware datetime in µs since 1970 UTC, exactly."""
     delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 
 def midnight_hour(day: date, zone: ZoneInfo) -> int:
-    """Return the whole UTC hour at which ``day`` begins in ``zone``; in zones off the hour the next whole one."""
+    """Return the UTC hour in which ``day`` starts in ``zone``. In zones with fractional hour
+    offsets, the next whole hour.
+    """
     return -(-int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()) // 3600)
 
 
 def day_edges(first_hour: int, end_hour: int, zone: ZoneInfo) -> list[int]:
-    """Return the first whole UTC hours of the days of ``zone`` that touch ``[first_hour, end_hour)``, and the end."""
+    """Return the first whole UTC hours of the days of ``zone`` that overlap ``[first_hour,
+    end_hour)``, and the end.
+    """
     day = datetime.fromtimestamp(first_hour * 3600, tz=zone).date()
     edges = [midnight_hour(day, zone)]
-    if edges[0] > first_hour:  # a zone off the hour: its day begins with the next whole hour
+    # In zones with fractional hour offsets the day starts with the next whole hour.
+    if edges[0] > first_hour:
         edges.insert(0, midnight_hour(day - timedelta(days=1), zone))
     while edges[-1] < end_hour:
         day += timedelta(days=1)

@@ -1,4 +1,4 @@
-"""Asking for jobs and working on them. Work is idempotent; a lease that runs out is taken over."""
+"""The job queue: enqueue, acquire, run, retry. Jobs are idempotent; an expired lease is taken over."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -25,14 +25,14 @@ RETRY_MAX_US = 600_000_000
 
 @dataclass
 class _RunningJob:
-    """The job at work here, and when it asked to be at work again."""
+    """The job that this context runs. ``rerun_due_us``: when it enqueued itself again."""
 
     job: tuple[str, str]
     rerun_due_us: int | None = None
 
 
 def job(kind: str) -> Callable[[Handler], Handler]:
-    """Register the decorated function as what does jobs of ``kind``; it gets the job's key."""
+    """Register the decorated function as the handler of jobs of ``kind``. It gets the job's key."""
 
     def register(handler: Handler) -> Handler:
         _HANDLERS[kind] = handler
@@ -42,9 +42,10 @@ def job(kind: str) -> Callable[[Handler], Handler]:
 
 
 def enqueue(*, kind: str, key: str, due_us: int = 0) -> None:
-    """Ask for a job, in the caller's transaction. Asking again while it waits or runs makes it run (once) more.
+    """Enqueue a job in the caller's transaction. A job that waits or runs already runs once more.
 
-    ``due_us`` holds if the job is not waiting already, and where a job asks for itself: then unless others asked meanwhile.
+    ``due_us`` applies to a job that is not waiting. For a job that enqueues itself it applies
+    unless others enqueued it meanwhile.
     """
     batch = _BATCH.get()
     if batch is None:
@@ -55,9 +56,10 @@ def enqueue(*, kind: str, key: str, due_us: int = 0) -> None:
 
 @contextmanager
 def enqueue_batch() -> Iterator[None]:
-    """Ask at the end, in one statement, for all that is asked for in here; for nothing if it ends with an error.
+    """Collect all ``enqueue`` calls of the context and insert them at its end in one statement;
+    insert none after an error.
 
-    It belongs inside the transaction: what it asks for at its end must be part of that.
+    Use it inside the transaction, so that the insert is part of it.
     """
     requests: dict[tuple[str, str], int] = {}
     token = _BATCH.set(requests)
@@ -72,10 +74,12 @@ def enqueue_batch() -> Iterator[None]:
 def _insert_requests(requests: Mapping[tuple[str, str], int]) -> None:
     running = _RUNNING.get()
     running_job = running.job if running else None
-    if running and running_job in requests:  # in the table it is due since before it began: it would begin again at once
+    # Its row is still due, so it would start again immediately.
+    if running and running_job in requests:
         due_us = requests[running.job]
         running.rerun_due_us = due_us if running.rerun_due_us is None else min(due_us, running.rerun_due_us)
-    rows = sorted((*job, due_us) for job, due_us in requests.items() if job != running_job)  # lock rows in the same order
+    # always lock rows in the same order
+    rows = sorted((*job, due_us) for job, due_us in requests.items() if job != running_job)
     if not rows:
         return
     marks = ", ".join(["(%s, %s, 1, 0, %s, 0, '', 0, '')"] * len(rows))
@@ -90,7 +94,7 @@ def _insert_requests(requests: Mapping[tuple[str, str], int]) -> None:
 
 
 def acquire_next(*, worker: str, now: int) -> Job | None:
-    """Take the oldest due job that nobody holds, or None."""
+    """Lease the oldest due job that is not leased, or return None."""
     with transaction.atomic():
         waiting = Job.objects.filter(done__lt=F("requested"), due_us__lte=now, leased_until_us__lte=now).order_by(
             "due_us", "id"
@@ -108,9 +112,11 @@ def acquire_next(*, worker: str, now: int) -> Job | None:
 
 
 def release_dead_leases(*, host: str, is_alive: Callable[[int], bool]) -> int:
-    """End the leases of this host's workers (``host:pid``) that no longer live; return how many there were.
+    """Release leases of this host's workers (``host:pid``) that no longer exist. Returns their
+    number.
 
-    A killed worker's job would else wait until its lease runs out. Work is idempotent, so a mistake costs only time.
+    Otherwise the job of a killed worker would wait until its lease expires. Jobs are idempotent, so
+    a wrong release costs only time.
     """
     released = 0
     for job in Job.objects.filter(leased_until_us__gt=now_us(), leased_by__startswith=f"{host}:"):
@@ -121,12 +127,14 @@ def release_dead_leases(*, host: str, is_alive: Callable[[int], bool]) -> int:
 
 
 def _leased_row(job: Job) -> QuerySet[Job]:
-    """Return the job's row if the lease is still ours: a worker that was too slow leaves it to who took over."""
+    """Return the job's row if this worker still holds the lease. A slow worker's lease may have
+    been taken over.
+    """
     return Job.objects.filter(pk=job.pk, leased_by=job.leased_by, leased_until_us=job.leased_until_us)
 
 
 def run_job(job: Job) -> bool:
-    """Run a leased job; on failure say why and try later. Return whether it went well."""
+    """Run a leased job. A failure is recorded and retried later. Returns whether it succeeded."""
     running = _RunningJob((job.kind, job.key))
     token = _RUNNING.set(running)
     try:
@@ -142,13 +150,15 @@ def run_job(job: Job) -> bool:
         _RUNNING.reset(token)
     if running.rerun_due_us is not None:
         _leased_row(job).filter(requested=job.requested).update(requested=F("requested") + 1, due_us=running.rerun_due_us)
-    # What was asked for while we ran has a higher number than the one we leased, and stays due.
+    # Requests made during the run have a higher number than the leased one, so the job stays due.
     _leased_row(job).update(done=job.requested, leased_until_us=0, attempts=0, last_error="")
     return True
 
 
 def run_until_idle(*, worker: str, limit: int = 1000) -> int:
-    """Lease and run jobs until none is due (or ``limit`` were run); return how many went well."""
+    """Acquire and run jobs until none is due (or ``limit`` were run). Returns the number of
+    successful jobs.
+    """
     succeeded = 0
     for _ in range(limit):
         job = acquire_next(worker=worker, now=now_us())

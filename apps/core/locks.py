@@ -1,4 +1,4 @@
-"""Writers of one process, one after the other, where the database lets only one in."""
+"""Serialises the writers of one process on SQLite."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +11,10 @@ _WRITE_LOCK = Lock()
 
 @contextmanager
 def write_lock() -> Iterator[None]:
-    """Wait until no other thread of this process writes in its turn. Never to be entered inside a transaction.
+    """Wait until no other thread of this process writes. Never enter it inside a transaction.
 
-    SQLite lets one writer in, and has the others ask again after pauses that grow to 100 ms: who waits here goes on at
-    once. On PostgreSQL writers do not wait for each other, and this is nothing.
+    SQLite allows one writer, and others retry after pauses that grow to 100 ms. A thread that waits
+    here continues immediately. PostgreSQL has concurrent writers, so the lock does nothing there.
     """
     if connection.vendor != "sqlite":
         yield

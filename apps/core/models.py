@@ -1,10 +1,14 @@
-"""The job table: the queue of record. A row is written in the transaction that made the work necessary."""
+"""The job table: the queue of record. A row is written in the transaction that made the job
+necessary.
+"""
 
 from django.db import models
 
 
 class Job(models.Model):
-    """One piece of work that must happen at least once. ``requested`` counts askings, so that none is lost to a race."""
+    """A job that must run at least once. ``requested`` counts requests, so that none is lost in a
+    race.
+    """
 
     kind = models.CharField(max_length=64)
     key = models.CharField(max_length=200)

@@ -1,4 +1,4 @@
-"""The few places where SQLite and PostgreSQL differ, and the one place where sums become Python integers."""
+"""SQL that differs between SQLite and PostgreSQL, and the conversion of sums to Python integers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -11,16 +11,19 @@ _INT64_MAX = 2**63 - 1
 
 
 def emission_sql(energy: str, pue: str, factor: str) -> str:
-    """Return SQL for µg CO2e of three columns: exact, half up. Same integers as :func:`units.emission_ug`."""
+    """Return SQL for µg CO2e of three columns: exact, rounded half up. Equal to
+    :func:`units.emission_ug`.
+    """
     if connection.vendor == "postgresql":
-        # div() truncates towards zero; energies below zero (overhead findings) need floor, at three times the price.
+        # div() truncates towards zero. Negative energies (overhead findings) need floor, which is
+        # three times slower.
         parts = f"({energy}::numeric * {pue} * {factor} + 1800000000000000, 3600000000000000)"
         return f"CASE WHEN {energy} >= 0 THEN div{parts} ELSE floor_div{parts} END"
     return f"emission_ug({energy}, {pue}, {factor})"
 
 
 def facility_sql(energy: str, pue: str) -> str:
-    """Return SQL for facility energy in mJ. Same integers as :func:`units.facility_mj`."""
+    """Return SQL for facility energy in mJ. Equal to :func:`units.facility_mj`."""
     if connection.vendor == "postgresql":
         fits = f"{energy} BETWEEN 0 AND {_INT64_MAX - 500_000} / {pue}"
         exact = f"floor_div({energy}::numeric * {pue} + 500000, 1000000)"
@@ -29,28 +32,34 @@ def facility_sql(energy: str, pue: str) -> str:
 
 
 def json_int_sql(column: str, key: str) -> str:
-    """Return SQL for the integer under ``key`` (a constant of ours) of a JSON column; NULL where there is none."""
+    """Return SQL for the integer under ``key`` (a constant) of a JSON column. NULL if it is
+    missing.
+    """
     if connection.vendor == "postgresql":
         return f"({column}->>'{key}')::bigint"
     return f"json_extract({column}, '$.{key}')"
 
 
 def second_sum_sql(column: str) -> str:
-    """Return SQL for the sum of the second integers of a JSON column of pairs; 0 of an empty one."""
+    """Return SQL for the sum of the second integers of a JSON column of pairs. 0 for an empty list."""
     if connection.vendor == "postgresql":
         return f"(SELECT COALESCE(SUM((pair->>1)::bigint), 0) FROM jsonb_array_elements({column}) pair)"
     return f"(SELECT COALESCE(SUM(json_extract(pair.value, '$[1]')), 0) FROM json_each({column}) pair)"
 
 
 def square_sum_sql(column: str) -> str:
-    """Return SQL for the sum of the squares of integers, in whatever size; NULL of none. Take it with int()."""
+    """Return SQL for the sum of squares of integers of any size. NULL for no rows. Convert it with
+    int().
+    """
     if connection.vendor == "postgresql":
         return f"SUM(({column})::numeric * ({column}))"
     return f"square_sum({column})"
 
 
 def split_sql(value: str, low: str, high: str, total: str) -> str:
-    """Return SQL for the part ``[low, high)`` of ``total`` of an integer ≥ 0; the parts of one value sum to it exactly."""
+    """Return SQL for the part ``[low, high)`` of ``total`` of an integer ≥ 0. The parts of a value
+    sum to it exactly.
+    """
     if connection.vendor == "postgresql":
         return f"(div(({value})::numeric * {high}, {total}) - div(({value})::numeric * {low}, {total}))"
     return f"(({value}) * {high} / {total} - ({value}) * {low} / {total})"
@@ -67,10 +76,12 @@ def greatest_sql(a: str, b: str) -> str:
 
 
 def prorated_sql(amount: str, from_hour: str, to_hour: str, start: str = "%s", end: str = "%s") -> str:
-    """Return SQL for the part of an amount, spread evenly over ``[from_hour, to_hour)``, that falls in ``[start, end)``.
+    """Return SQL for the part of an amount, spread evenly over ``[from_hour, to_hour)``, that falls
+    in ``[start, end)``.
 
-    The same integers as :func:`units.prorated`, in whatever size: an amount times hours may pass 64 bits. ``start`` and
-    ``end`` stand once each, in this order, so that parameters can stand for them; ``start`` is not after ``end``.
+    Equal to :func:`units.prorated` for any size: an amount times hours may exceed 64 bits.
+    ``start`` and ``end`` occur once each, in this order, so that they can be parameters. ``start``
+    must not be after ``end``.
     """
     if connection.vendor == "postgresql":
         low, high = (f"({least_sql(greatest_sql(hour, from_hour), to_hour)} - {from_hour})" for hour in (start, end))
@@ -81,8 +92,9 @@ def prorated_sql(amount: str, from_hour: str, to_hour: str, start: str = "%s", e
 
 
 def prorated_inline_sql(amount: str, from_hour: str, to_hour: str, start: str, end: str) -> str:
-    """Return SQL for the same integers as :func:`prorated_sql`, ten times as fast where the product fits 64 bits. No
-    argument holds a parameter: each stands several times."""
+    """Return SQL with the result of :func:`prorated_sql`, ten times as fast if the product fits
+    into 64 bits. No argument may be a parameter, because each occurs several times.
+    """
     low, high = (f"({least_sql(greatest_sql(hour, from_hour), to_hour)} - {from_hour})" for hour in (start, end))
     whole = f"({to_hour} - {from_hour})"
     return (
@@ -93,18 +105,20 @@ def prorated_inline_sql(amount: str, from_hour: str, to_hour: str, start: str, e
 
 
 def uuid_param(value: UUID | str) -> UUID | str:
-    """Return a UUID as the database at hand stores it."""
+    """Return a UUID in the form that the database stores."""
     uuid = value if isinstance(value, UUID) else UUID(value)
     return uuid if connection.features.has_native_uuid_field else uuid.hex
 
 
 def as_int(value: int | Decimal | None) -> int:
-    """Return a database sum as int: PostgreSQL sums bigint to Decimal, an empty sum is NULL (nothing: 0)."""
+    """Return a database sum as int. PostgreSQL returns Decimal; an empty sum is NULL and becomes 0."""
     return 0 if value is None else int(value)
 
 
 def fetch_rows(sql: str, params: Sequence[Any]) -> Iterator[dict[str, Any]]:
-    """Run ``sql`` and yield each row as a dict; Decimals become int (every numeric column of ours is an integer)."""
+    """Run ``sql`` and yield each row as a dict. Decimals become int: all numeric columns are
+    integers.
+    """
     with connection.cursor() as cursor:
         cursor.execute(sql, list(params))
         names = [column[0] for column in cursor.description]
@@ -113,27 +127,33 @@ def fetch_rows(sql: str, params: Sequence[Any]) -> Iterator[dict[str, Any]]:
 
 
 def for_update() -> str:
-    """Return what locks the rows that a SELECT finds. SQLite has one writer, who waited for its turn before."""
+    """Return the SQL suffix that locks selected rows. SQLite has one writer, which holds the write
+    lock already.
+    """
     return " FOR UPDATE" if connection.features.has_select_for_update else ""
 
 
-# The spaces of advisory locks.
+# Namespaces of advisory locks.
 ATTRIBUTION = 1
 ROLLUPS = 2
 
 
 def lock_shared(space: int, number: int) -> None:
-    """Hold off :func:`lock_alone` of the same (space, number) until this transaction ends. SQLite has one writer anyway."""
+    """Take a shared lock of (space, number) until this transaction ends. SQLite has a single writer
+    anyway.
+    """
     _advisory("pg_advisory_xact_lock_shared", space, number)
 
 
 def lock_exclusive(space: int, number: int) -> None:
-    """Wait until no transaction holds a shared lock of (space, number), and hold off new ones until this one ends."""
+    """Wait until no transaction holds a lock of (space, number), and take it until this transaction
+    ends.
+    """
     _advisory("pg_advisory_xact_lock", space, number)
 
 
 def try_lock_exclusive(space: int, number: int) -> bool:
-    """Take :func:`lock_alone` if nobody holds (space, number) now; return whether it was taken. Waits for nobody."""
+    """Take :func:`lock_exclusive` if it is free. Returns whether it was taken. Never waits."""
     if connection.vendor != "postgresql":
         return True
     with connection.cursor() as cursor:
@@ -150,8 +170,8 @@ def _advisory(function: str, space: int, number: int) -> None:
 def bulk_insert(table: str, columns: Mapping[str, tuple[str, Sequence[Any]]], *, on_conflict: str = "") -> None:
     """Insert columns of equal length into ``table`` in one statement.
 
-    ``columns`` maps a name to (PostgreSQL type, values). PostgreSQL gets binary arrays and ``unnest``; SQLite gets
-    ``executemany`` in the transaction at hand.
+    ``columns`` maps a name to (PostgreSQL type, values). PostgreSQL gets binary arrays and
+    ``unnest``. SQLite gets ``executemany`` in the current transaction.
     """
     names = ", ".join(columns)
     if connection.vendor == "postgresql":

@@ -14,7 +14,7 @@ UG_PER_KG = 1_000_000_000
 US_PER_S = 1_000_000
 US_PER_HOUR = 3_600 * US_PER_S
 INT64_MAX = 2**63 - 1
-END_HOUR = 3_000_000  # stands for an open end in derived tables: the year 2312
+END_HOUR = 3_000_000  # represents an open end in derived tables: the year 2312
 
 _EMISSION_DIVISOR = MJ_PER_KWH * PPM  # 3.6e15
 _EMISSION_HALF = _EMISSION_DIVISOR // 2  # 1.8e15
@@ -23,14 +23,17 @@ _EMISSION_HALF = _EMISSION_DIVISOR // 2  # 1.8e15
 def emission_ug(energy_mj: int, pue_ppm: int, factor_ug_per_kwh: int) -> int:
     """Return µg CO2e of ``energy_mj`` of IT energy: mJ × PUE × factor, rounded half up once.
 
-    The only place where energy becomes carbon; the same integers come out of ``emission_ug`` on SQLite (this very
-    function, registered) and of ``div()`` on PostgreSQL. Negative energy (an overhead finding) floors the same way.
+    The only place where energy becomes carbon. SQLite uses this function as ``emission_ug``,
+    PostgreSQL uses ``div()`` with equal results. Negative energy (an overhead finding) is floored
+    in the same way.
     """
     return (energy_mj * pue_ppm * factor_ug_per_kwh + _EMISSION_HALF) // _EMISSION_DIVISOR
 
 
 def facility_mj(energy_mj: int, pue_ppm: int) -> int:
-    """Return the energy the facility drew for ``energy_mj`` of IT energy, in mJ, rounded half up."""
+    """Return the energy that the facility used for ``energy_mj`` of IT energy, in mJ, rounded half
+    up.
+    """
     return (energy_mj * pue_ppm + PPM // 2) // PPM
 
 
@@ -40,14 +43,16 @@ def kwh_to_mj(kwh: Fraction) -> int:
 
 
 def hour_of(time_us: int) -> int:
-    """Return the whole UTC hour (hours since 1970) that holds ``time_us``."""
+    """Return the whole UTC hour (hours since 1970) that contains ``time_us``."""
     return time_us // US_PER_HOUR
 
 
 def prorated(amount: int, from_hour: int, to_hour: int, start: int, end: int) -> int:
-    """Return the part of ``amount``, spread evenly over ``[from_hour, to_hour)``, that falls in ``[start, end)``.
+    """Return the part of ``amount``, spread evenly over ``[from_hour, to_hour)``, that falls in
+    ``[start, end)``.
 
-    ``amount × b div length`` less the same of its start, floored: parts of neighbouring periods sum to the whole exactly.
+    ``amount × end div length`` minus the same of its start, floored. Parts of adjacent periods sum
+    to the amount exactly.
     """
     length = to_hour - from_hour
     low, high = (min(max(hour - from_hour, 0), length) for hour in (start, end))
@@ -55,9 +60,11 @@ def prorated(amount: int, from_hour: int, to_hour: int, start: int, end: int) ->
 
 
 def largest_remainder(total: int, weights: list[int]) -> list[int]:
-    """Split ``total`` ≥ 0 into integers in proportion to ``weights`` ≥ 0, summing to ``total`` exactly.
+    """Split ``total`` ≥ 0 into integers in proportion to ``weights`` ≥ 0 that sum to ``total``
+    exactly.
 
-    Ties go to the earlier weight: order the weights by their key. All weights zero: the first takes all.
+    Ties go to the earlier weight, so order the weights by their key. If all weights are zero, the
+    first gets everything.
     """
     weight_sum = sum(weights)
     if weight_sum == 0:

@@ -1,4 +1,6 @@
-"""Which addresses may be asked on somebody's word: outside over TLS only, inside only what the server's admin named."""
+"""Addresses that the server may contact for users: public ones over TLS only, internal ones only if
+the administrator allows them.
+"""
 
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -15,7 +17,9 @@ _NAT64 = ip_network("64:ff9b::/96")
 
 @dataclass(frozen=True)
 class Address:
-    """Where to ask: no user, no query. ``path`` is '' or begins with a slash and ends without."""
+    """The address of a server, without user and query. ``path`` is '' or starts with a slash and
+    has none at its end.
+    """
 
     scheme: str
     host: str
@@ -30,26 +34,28 @@ class Address:
 
 @dataclass(frozen=True)
 class Allowlist:
-    """What of the inside may be asked. ``hosts``: names, with ``:port`` where only that port is meant."""
+    """Permitted internal addresses. ``hosts``: names, with ``:port`` to permit only that port."""
 
     hosts: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
     loopback: bool = False
 
     def permits(self, ip: IP, host: str, port: int) -> bool:
-        """Return whether an inner address was named by the server's admin."""
+        """Return whether the administrator allows an internal address."""
         named = {host.lower(), f"{host.lower()}:{port}"} & self.hosts
         return bool(named) or (self.loopback and ip.is_loopback) or any(ip in network for network in self.networks)
 
 
 def parse_allowlist(entries: list[str], *, loopback: bool) -> Allowlist:
-    """Return what a list of host names and networks (``10.2.0.0/16``) opens. Raises ValueError for an impossible network."""
+    """Parse a list of host names and networks (``10.2.0.0/16``). Raises ValueError for an invalid
+    network.
+    """
     networks = tuple(ip_network(entry, strict=False) for entry in entries if "/" in entry)
     return Allowlist(frozenset(entry.lower() for entry in entries if "/" not in entry), networks, loopback)
 
 
 def parse_address(text: str) -> Address:
-    """Return an address as somebody typed it. Raises InvalidInput that says what is wrong with it."""
+    """Parse a URL that a user entered. Raises InvalidInput."""
     plain = text.strip()
     try:
         parts = urlsplit(plain)
@@ -76,7 +82,7 @@ def _invalid_address(
 
 
 def refusal_reason(address: Address, ip: IP, allowlist: Allowlist) -> str:
-    """Return why the host's ``ip`` may not be asked, in words; '' if it may."""
+    """Return why the host's ``ip`` must not be contacted, or ''."""
     ip = _embedded_ipv4(ip)
     if ip.is_link_local or ip.is_multicast or ip.is_unspecified or (ip.is_reserved and not ip.is_loopback):
         return f"{address.host} is {ip}, which is no server's address."
@@ -93,7 +99,7 @@ def refusal_reason(address: Address, ip: IP, allowlist: Allowlist) -> str:
 
 
 def _embedded_ipv4(ip: IP) -> IP:
-    """Return the IPv4 address that an IPv6 address stands for, else the address itself."""
+    """Return the IPv4 address embedded in an IPv6 address, else the address itself."""
     if isinstance(ip, IPv4Address):
         return ip
     if ip in _NAT64:
@@ -102,5 +108,5 @@ def _embedded_ipv4(ip: IP) -> IP:
 
 
 def parse_ip(text: str) -> IP:
-    """Return an address as the resolver gives it, without a zone."""
+    """Parse an address from the resolver, without its zone."""
     return ip_address(text.partition("%")[0])

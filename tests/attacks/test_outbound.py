@@ -9,7 +9,7 @@ from apps.core import http_client
 from apps.core.errors import InvalidInput
 from apps.core.http_client import OutboundError, send_request
 from apps.core.url_allowlist import Allowlist, parse_address, parse_ip, refusal_reason
-from labcarbon.env import EnvironmentProblem, read_environment
+from labcarbon.env import ConfigurationError, read_environment
 
 NOTHING = Allowlist()
 
@@ -64,7 +64,7 @@ def test_what_is_named_is_read_from_the_environment(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("LABCARBON_TRACKER_HOSTS", "mlflow.lab:5000, 10.2.0.0/16")
     assert read_environment().tracker_hosts == ["mlflow.lab:5000", "10.2.0.0/16"]
     monkeypatch.setenv("LABCARBON_TRACKER_HOSTS", "10.2.0.0/99")
-    with pytest.raises(EnvironmentProblem, match=r"LABCARBON_TRACKER_HOSTS: .*10\.2\.0\.0/99"):
+    with pytest.raises(ConfigurationError, match=r"LABCARBON_TRACKER_HOSTS: .*10\.2\.0\.0/99"):
         read_environment()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.mail import EmailMessage
 
-from labcarbon.env import EnvironmentProblem, Mail, mail_of, read_environment
+from labcarbon.env import ConfigurationError, Mail, parse_mail_url, read_environment
 
 FROM = "LabCarbon <labcarbon@example.org>"
 
@@ -24,15 +24,15 @@ FROM = "LabCarbon <labcarbon@example.org>"
     ],
 )
 def test_what_an_address_says(url: str, expected: tuple[object, ...]) -> None:
-    found = mail_of(url, FROM)
+    found = parse_mail_url(url, FROM)
     assert (found.host, found.port, found.user, found.password, found.tls) == expected
-    assert found.on
+    assert found.is_enabled
     assert "p@ss" not in repr(found)
 
 
 def test_none_is_set() -> None:
-    assert mail_of("", "") == Mail()
-    assert not Mail().on
+    assert parse_mail_url("", "") == Mail()
+    assert not Mail().is_enabled
 
 
 @pytest.mark.parametrize(
@@ -47,20 +47,20 @@ def test_none_is_set() -> None:
 )  # fmt: skip
 def test_what_cannot_be_used_is_told_without_the_password(url: str, sender: str, words: str) -> None:
     with pytest.raises(ValueError, match=words) as told:
-        mail_of(url, sender)
+        parse_mail_url(url, sender)
     assert "sec" not in str(told.value).replace("LABCARBON", "")
 
 
 def test_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("LABCARBON_DATA", str(tmp_path))
-    assert not read_environment().mail.on
+    assert not read_environment().mail.is_enabled
     (tmp_path / "email_url").write_text("smtps://u:p@mail.example.org\n")
     monkeypatch.setenv("LABCARBON_EMAIL_FROM", FROM)
     assert read_environment().mail == Mail("mail.example.org", 465, "u", "p", "implicit", FROM)
     monkeypatch.setenv("LABCARBON_EMAIL_URL", "smtp://127.0.0.1:25")
     assert read_environment().mail.port == 25
     monkeypatch.delenv("LABCARBON_EMAIL_FROM")
-    with pytest.raises(EnvironmentProblem, match="LABCARBON_EMAIL_FROM"):
+    with pytest.raises(ConfigurationError, match="LABCARBON_EMAIL_FROM"):
         read_environment()
 
 
@@ -100,7 +100,7 @@ def server() -> Iterator[socketserver.TCPServer]:
 
 
 def test_a_mail_goes_to_the_server_that_is_set(server: Any, settings: Any) -> None:
-    found = mail_of(f"smtp://127.0.0.1:{server.server_address[1]}", FROM)
+    found = parse_mail_url(f"smtp://127.0.0.1:{server.server_address[1]}", FROM)
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_USE_TLS = found.host, found.port, found.tls == "starttls"
     assert EmailMessage("A plan", "Two artifacts", found.sender, ["ana@example.org"]).send() == 1

@@ -36,25 +36,25 @@ def _finders_afterwards() -> object:
 
 def test_it_is_collected_again_where_something_changed(source: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
-    assert staticfiles.collect()
+    assert staticfiles.collect_static()
     assert len(list(root.glob("a.*.css"))) == 1
-    assert not staticfiles.collect()
+    assert not staticfiles.collect_static()
     (source / "a.css").write_text("a { color: tan }")  # as long as before
-    assert staticfiles.collect()
+    assert staticfiles.collect_static()
     assert len(list(root.glob("a.*.css"))) == 2
     (source / "b.css").write_text("")
-    assert staticfiles.collect()
+    assert staticfiles.collect_static()
     (source / "b.css").rename(source / "c.css")
-    assert staticfiles.collect()
-    assert not staticfiles.collect()
+    assert staticfiles.collect_static()
+    assert not staticfiles.collect_static()
 
 
 def test_what_was_lost_or_not_finished_is_collected_again(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    staticfiles.collect()
+    staticfiles.collect_static()
     (tmp_path / "root" / "staticfiles.json").unlink()
-    assert staticfiles.collect()
+    assert staticfiles.collect_static()
     (source / "a.css").write_text("")
 
     def fails(*_: object, **__: object) -> None:
@@ -62,10 +62,10 @@ def test_what_was_lost_or_not_finished_is_collected_again(
 
     monkeypatch.setattr(staticfiles, "call_command", fails)
     with pytest.raises(OSError, match="disk full"):
-        staticfiles.collect()
+        staticfiles.collect_static()
     (source / "a.css").write_text("a { color: red }")  # as it was collected first
     monkeypatch.setattr(staticfiles, "call_command", call_command)
-    assert staticfiles.collect()
+    assert staticfiles.collect_static()
 
 
 def test_what_no_page_uses_is_left_out(tmp_path: Path, settings: Any) -> None:

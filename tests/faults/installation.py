@@ -10,7 +10,7 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from labcarbon.launch import children, make_data_dir
+from labcarbon.launch import create_data_dir, create_processes
 from tests.collector.collector_process import LONG_TIMEOUT
 from tests.services.prepared import COMMANDS, prepared, static_files
 from tests.services.process import free_port
@@ -50,7 +50,7 @@ class Installation:
     database_url: str = ""
 
     def __post_init__(self) -> None:
-        make_data_dir(self.data_dir)
+        create_data_dir(self.data_dir)
 
     @property
     def url(self) -> str:
@@ -66,7 +66,7 @@ class Installation:
 
     def command(self, name: str) -> list[str]:
         """Return the command by which `make run` starts "web server", "worker" or "collector"."""
-        (found,) = (child for child in children(self.data_dir, self.port) if child.name == name)
+        (found,) = (child for child in create_processes(self.data_dir, self.port) if child.name == name)
         return list(found.command)
 
     def manage(self, *arguments: str) -> str:

@@ -102,11 +102,11 @@ def test_a_network_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "/dev/sda1 / ext4 rw 0 0\nserver:/export /home nfs4 rw,vers=4.2 0 0\n/dev/sdb1 /home/local ext4 rw 0 0\n"
     )
     monkeypatch.setattr(checks, "Path", lambda _: mounts)
-    assert [checks.file_system_of(path) for path in ("/home/ann/var", "/home/local/var", "/homework")] == [
+    assert [checks.file_system_type(path) for path in ("/home/ann/var", "/home/local/var", "/homework")] == [
         "nfs4", "ext4", "ext4",
     ]  # fmt: skip
     with override_settings(DATA_DIR=Path("/home/ann/var")):
-        found = checks.check_database_place(None)
+        found = checks.check_database_location(None)
     if os.environ.get("LABCARBON_DATABASE_URL"):
         assert found == []  # PostgreSQL keeps the data elsewhere
         return

@@ -10,7 +10,7 @@ from django.test import Client
 
 from apps.accounts.oidc.id_token import InvalidIdToken
 from labcarbon.checks import check_oidc
-from labcarbon.env import EnvironmentProblem, Oidc, read_environment
+from labcarbon.env import ConfigurationError, Oidc, read_environment
 
 GOOD = Oidc(issuer="https://id.example.org/realms/lab", client_id="labcarbon", client_secret="s", name="Example")
 
@@ -38,7 +38,7 @@ def test_a_half_set_one_is_told_what_is_missing(settings: Any, oidc: Oidc, missi
     (told,) = _told(settings, oidc)
     assert told.startswith("labcarbon.E006")
     assert f"{' and '.join(missing)} missing" in told
-    assert not oidc.on
+    assert not oidc.is_enabled
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.setenv("LABCARBON_OIDC_CLIENT_ID", "labcarbon")
     monkeypatch.setenv("LABCARBON_OIDC_CLIENT_SECRET_FILE", str(secret))
     oidc = read_environment().oidc
-    assert (oidc.issuer, oidc.client_secret, oidc.on) == ("https://id.example.org", "kept in a file", True)
+    assert (oidc.issuer, oidc.client_secret, oidc.is_enabled) == ("https://id.example.org", "kept in a file", True)
     assert "kept in a file" not in repr(oidc)
     monkeypatch.setenv("LABCARBON_OIDC_CLIENT_SECRET", "given")
     assert read_environment().oidc.client_secret == "given"
     monkeypatch.delenv("LABCARBON_OIDC_CLIENT_SECRET")
     secret.unlink()
-    with pytest.raises(EnvironmentProblem, match="LABCARBON_OIDC_CLIENT_SECRET_FILE"):
+    with pytest.raises(ConfigurationError, match="LABCARBON_OIDC_CLIENT_SECRET_FILE"):
         read_environment()
 
 

@@ -229,7 +229,7 @@ def test_with_labcarbon_away_slow_or_silly_the_run_goes_on(ana: Person, server: 
     """One line says why nobody was asked; what the run waits is our 2.5 s beyond what it waits without us."""
     ana.write()
     bare_s = waited(ana.train(LABCARBON_MLFLOW="off"))
-    server.faults = [fakes.answers(200, b"<html>no</html>")] * 20
+    server.faults = [fakes.respond_with(200, b"<html>no</html>")] * 20
     with socket.create_server(("127.0.0.1", 0)) as silent:
         ways = (
             (f"http://127.0.0.1:{silent.getsockname()[1]}", DEFAULT_TIMEOUT, "did not respond within"),

@@ -68,7 +68,7 @@ class Identities(DefaultSocialAccountAdapter):
         return StrictProvider(request, app=configured_app())
 
     def list_providers(self, request: HttpRequest) -> list[StrictProvider]:
-        return [StrictProvider(request, app=configured_app())] if settings.ENVIRONMENT.oidc.on else []
+        return [StrictProvider(request, app=configured_app())] if settings.ENVIRONMENT.oidc.is_enabled else []
 
     def get_requests_session(self) -> requests.Session:
         return CarefulSession()

@@ -48,7 +48,7 @@ _KEPT = ("email", "name", "preferred_username")  # of a person's facts: enough t
 def configured_app() -> SocialApp:
     """Return the provider of the environment. Links are bound to its issuer: another provider's `sub` is another person."""
     oidc = settings.ENVIRONMENT.oidc
-    if not oidc.on:
+    if not oidc.is_enabled:
         raise SocialApp.DoesNotExist
     return SocialApp(
         provider=OpenIDConnectProvider.id,

@@ -1,4 +1,4 @@
-"""The worker process: leases jobs and runs them until it is told to stop."""
+"""The worker process: leases and runs jobs until it is stopped."""
 
 import logging
 import os
@@ -39,8 +39,9 @@ class Command(MinimalCommand):
         while not stop.is_set():
             try:
                 if needs_release:
-                    # At the start, and after the database was away, this process works on nothing: what is leased to its
-                    # own number is what it (or a dead namesake) could not give back.
+                    # At the start, and after a loss of the database, this process runs no job.
+                    # Leases of its own pid are
+                    # leftovers of itself or of a dead process with the same pid.
                     release_dead_leases(host=host, is_alive=lambda pid: pid != os.getpid() and _is_alive(pid))
                     needs_release = False
                 done = run_until_idle(worker=worker, limit=20)
@@ -58,6 +59,6 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # somebody else's, but there
+    except PermissionError:  # exists, but belongs to another user
         return True
     return True
