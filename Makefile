@@ -48,11 +48,11 @@ format: $(VENV)/.installed-dev ## put the code into its form
 lock: $(VENV)/.installed-dev ## lock the requirements with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements.in -o requirements.txt \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements-dev.in -o requirements-dev.txt \
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements/dev.in -o requirements/dev.txt \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements-codecarbon.in -o requirements-codecarbon.txt \
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements/codecarbon.in -o requirements/codecarbon.txt \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements-mlflow.in -o requirements-mlflow.txt \
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements/mlflow.in -o requirements/mlflow.txt \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 
 schema: $(VENV)/.installed-dev ## write the API's schema to docs/api/openapi.yaml
@@ -79,14 +79,14 @@ $(VENV)/.installed: requirements.txt collector/pyproject.toml scripts/make_venv.
 	@touch $@
 
 # With all that `make run` needs, so that the two agree.
-$(VENV)/.installed-dev: requirements.txt requirements-dev.txt collector/pyproject.toml scripts/make_venv.sh scripts/install_locked.sh
+$(VENV)/.installed-dev: requirements.txt requirements/dev.txt collector/pyproject.toml scripts/make_venv.sh scripts/install_locked.sh
 	@scripts/make_venv.sh "$(PYTHON)" "$(VENV)"
-	@scripts/install_locked.sh "$(VENV)" "$(VENV)" requirements.txt requirements-dev.txt
+	@scripts/install_locked.sh "$(VENV)" "$(VENV)" requirements.txt requirements/dev.txt
 	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable collector
 	@touch $(VENV)/.installed $@
 
 # The clients of trackers that the tests speak with: each in an environment of its own, as on a researcher's machine.
-$(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed-dev
+$(VENV)/.installed-%: requirements/%.txt $(VENV)/.installed-dev
 	@test -x $(VENV)/$*/bin/python || $(BIN)/python -m venv --without-pip $(VENV)/$*
 	@scripts/install_locked.sh "$(VENV)/$*" "$(VENV)" $<
 	@touch $@

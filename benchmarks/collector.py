@@ -47,12 +47,12 @@ def rss_mib(pid: int) -> float:
 
 def wait_for(path: Path, limit_s: float) -> float:
     """Return how long a file took to appear."""
-    begun = time.monotonic()
+    started = time.monotonic()
     while not path.exists():
-        if time.monotonic() - begun > limit_s:
+        if time.monotonic() - started > limit_s:
             raise SystemExit(f"{path.name} did not appear within {limit_s:.0f} s")
         time.sleep(0.005)
-    return time.monotonic() - begun
+    return time.monotonic() - started
 
 
 def main() -> None:
@@ -81,7 +81,7 @@ def main() -> None:
             time.sleep(5)
             before = [cpu_s(process.pid) for process in started]
             time.sleep(options.seconds)
-            used = [cpu_s(process.pid) - begun for process, begun in zip(started, before, strict=True)]
+            used = [cpu_s(process.pid) - started for process, started in zip(started, before, strict=True)]
             memory = [rss_mib(process.pid) for process in started]
         finally:
             for process in [*started, *crowd]:

@@ -42,9 +42,9 @@ def write_history(path: Path, jobs: int) -> None:
             state, code = dice.choice(STATES)
             user = dice.randrange(30)
             gpus, nodes = dice.choice((0, 1, 1, 2, 4, 8)), dice.choice(("gpu1",) * 9 + ("gpu[1-2]",))
-            shown = f"{number - number % 10}_{number % 10}" if number % 2 else str(number)
+            output = f"{number - number % 10}_{number % 10}" if number % 2 else str(number)
             fields = (
-                number, "hpc", shown, f"user{user:02}", f"account{user % 7}", "gpu", state, code, start - 600, start,
+                number, "hpc", output, f"user{user:02}", f"account{user % 7}", "gpu", state, code, start - 600, start,
                 start + dice.randrange(60, 86_400), nodes, f"billing=8,cpu=8,gres/gpu={gpus},mem=32G,node=1", "",
                 f"train {dice.randrange(500)} ünï|code",
             )  # fmt: skip
@@ -72,9 +72,9 @@ def main() -> None:
         ours = {"PYTHONPATH": f"{ROOT / 'collector'}:{ROOT}"}  # this checkout's collector, whichever is installed
         print(f"{'PostgreSQL' if options.postgres else 'SQLite'}, {options.jobs} jobs, {history.stat().st_size >> 20} MiB")
         for what, more in (("first import", ()), ("repetition", ("--again",))):
-            begun = time.perf_counter()
+            started = time.perf_counter()
             done = machine.collect("import-sacct", *more, str(history), environ=ours, timeout_s=1200)
-            took_s = time.perf_counter() - begun
+            took_s = time.perf_counter() - started
             print(f"{what:14}{took_s:7.1f} s{options.jobs / took_s:9.0f} jobs/s  {done.stdout.strip()}{done.stderr[-300:]}")
         print("runs, with an account:", server.shell(_COUNT).splitlines()[-1])
 

@@ -27,24 +27,24 @@ _M1, _M2, _STEP = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), 
 def mixed(kind: int, numbers: Any) -> Any:
     """Return 63-bit keys of (kind, number): splitmix64, each pair another key."""
     with np.errstate(over="ignore"):
-        found = (np.asarray(numbers, dtype=np.uint64) + (np.uint64(kind) << np.uint64(48))) * _STEP
-        found = (found ^ (found >> np.uint64(30))) * _M1
-        found = (found ^ (found >> np.uint64(27))) * _M2
-        return ((found ^ (found >> np.uint64(31))) >> np.uint64(1)).astype(np.int64)
+        keys = (np.asarray(numbers, dtype=np.uint64) + (np.uint64(kind) << np.uint64(48))) * _STEP
+        keys = (keys ^ (keys >> np.uint64(30))) * _M1
+        keys = (keys ^ (keys >> np.uint64(27))) * _M2
+        return ((keys ^ (keys >> np.uint64(31))) >> np.uint64(1)).astype(np.int64)
 
 
 def fill(lab: Lab, project: Project | None, count: int) -> int:
     """Add ``count`` finished runs to a lab, a minute apart until now; return the id of the first. Indexes of the keys are
     built afterwards."""
     first = (Run.objects.aggregate(last=models.Max("pk"))["last"] or 0) + 1
-    begun = now_us() - count * _MINUTE_US
+    started = now_us() - count * _MINUTE_US
     indexes = _drop_indexes("runs_tierkey")
     _stage_keys()
     for start in range(0, count, CHUNK):
         numbers = np.arange(start, min(start + CHUNK, count))
         with transaction.atomic():
             _without_checks()
-            _insert(Run, _runs(lab, project, numbers, first, begun))
+            _insert(Run, _runs(lab, project, numbers, first, started))
             _insert(Fingerprint, _fingerprints(numbers, first))
             _insert_keys(lab.pk, numbers, first)
     with connection.cursor() as cursor:
@@ -78,10 +78,10 @@ def _keys(numbers: Any) -> Iterator[tuple[Tier, Any]]:
             yield left_out, shared | mixed(101 + place, numbers) & _OWN
 
 
-def _runs(lab: Lab, project: Project | None, numbers: Any, first: int, begun: int) -> Iterator[dict[str, Any]]:
+def _runs(lab: Lab, project: Project | None, numbers: Any, first: int, started: int) -> Iterator[dict[str, Any]]:
     project_id = project.pk if project else None
     for number in numbers.tolist():
-        started = begun + number * _MINUTE_US
+        started = started + number * _MINUTE_US
         yield {
             "id": first + number, "lab_id": lab.pk, "uuid": uuid.UUID(int=(1 << 100) + number), "name": f"run {number}",
             "started_us": started, "ended_us": started + _MINUTE_US, "seen_us": started + _MINUTE_US, "exit_code": 0,
@@ -192,10 +192,10 @@ def _drop_indexes(table: str) -> list[str]:
             cursor.execute(
                 "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = %s AND sql <> ''", [table]
             )
-        found = cursor.fetchall()
-        for name, _ in found:
+        rows = cursor.fetchall()
+        for name, _ in rows:
             cursor.execute(f'DROP INDEX "{name}"')
-    return [statement for _, statement in found]
+    return [statement for _, statement in rows]
 
 
 def _advance_sequences() -> None:

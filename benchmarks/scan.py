@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from labcarbon_collect.files.sequential_reader import SETTLED_S, Once
+from labcarbon_collect.files.sequential_reader import SETTLED_S, SequentialReader
 
 from tests.fakes import labcarbon_server as fakes
 
@@ -120,12 +120,12 @@ def plain(*, hashing: bool, stays: bool = False) -> Callable[[Iterator[tuple[Pat
         for path, _ in files:
             digests = [hashlib.sha256()] * hashing + [hashlib.sha256()] * (hashing and path.suffix == ".safetensors")
             with path.open("rb", buffering=0) as file:
-                reader = Once(file.fileno(), os.fstat(file.fileno()))
+                reader = SequentialReader(file.fileno(), os.fstat(file.fileno()))
                 while count := reader.read_into(view):
                     for digest in digests:
                         digest.update(view[:count])
                 if not stays:
-                    reader.done()
+                    reader.finish()
 
     return work
 

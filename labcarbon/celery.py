@@ -14,6 +14,6 @@ app.config_from_object("django.conf:settings", namespace="CELERY")  # type: igno
 @app.task(name="labcarbon.work_on_jobs")  # type: ignore[no-untyped-call]
 def work_on_jobs() -> int:
     """Lease and run every job that is due; return how many were done."""
-    from apps.core.jobs import work_until_empty
+    from apps.core.jobs import run_until_idle
 
-    return work_until_empty(worker=f"{socket.gethostname()}:{os.getpid()}"[:64])
+    return run_until_idle(worker=f"{socket.gethostname()}:{os.getpid()}"[:64])

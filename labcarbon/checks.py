@@ -9,12 +9,12 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
 from apps.catalog.packs import all_packs
-from apps.core.management.base import MISTAKES
+from apps.core.management.base import CHECK_TAG
 
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "lustre", "beegfs", "gpfs"}
 
 
-@register(MISTAKES)
+@register(CHECK_TAG)
 def check_secrets(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
     """A secret key and a token pepper must be set: no default exists."""
     problems: list[CheckMessage] = []
@@ -37,7 +37,7 @@ def check_secrets(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
     return problems
 
 
-@register(MISTAKES)
+@register(CHECK_TAG)
 def check_exposure(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
     """Off loopback: no debug pages, and only over TLS."""
     environment = settings.ENVIRONMENT
@@ -77,7 +77,7 @@ def file_system_of(path: str) -> str:
     return kind
 
 
-@register(MISTAKES)
+@register(CHECK_TAG)
 def check_database_place(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
     """SQLite's locks do not hold on network file systems."""
     if settings.ENVIRONMENT.served:
@@ -97,7 +97,7 @@ def check_database_place(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessa
 _LONGEST_ISSUER = 200  # what a link between a person and their identity holds
 
 
-@register(MISTAKES)
+@register(CHECK_TAG)
 def check_oidc(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
     """Sign-in by OpenID Connect is set whole or not at all, and never in the clear."""
     oidc = settings.ENVIRONMENT.oidc
@@ -131,7 +131,7 @@ def _wrong_issuer(issuer: str) -> list[CheckMessage]:
     ]
 
 
-@register(MISTAKES)
+@register(CHECK_TAG)
 def check_data_packs(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
     """A data pack is left out on purpose, never by a typing mistake."""
     unknown = sorted(set(settings.DATA_PACKS or ()) - set(all_packs()))

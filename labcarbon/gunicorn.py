@@ -7,7 +7,7 @@ from django.db import connections
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
 
-from labcarbon.children import die_with_parent
+from labcarbon.launch import die_with_parent
 from labcarbon.log_redaction import Redacting
 
 # The master loads the application, and a worker is a copy of it: a new one is there at once, and several share memory.

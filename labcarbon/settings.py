@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 import dj_database_url
 from csp.constants import NONE, SELF
 
-from apps.core.url_allowlist import inside_of
+from apps.core.url_allowlist import parse_allowlist
 from labcarbon.env import BASE_DIR, read_environment
 
 ENVIRONMENT = read_environment()
@@ -16,7 +16,7 @@ TOKEN_PEPPERS = ENVIRONMENT.token_peppers
 SITE_URL = ENVIRONMENT.url
 DATA_PACKS = ENVIRONMENT.data_packs
 # A server on one's own machine may ask what runs on that machine.
-TRACKER_INSIDE = inside_of(ENVIRONMENT.tracker_hosts, loopback=ENVIRONMENT.loopback_only)
+TRACKER_ALLOWLIST = parse_allowlist(ENVIRONMENT.tracker_hosts, loopback=ENVIRONMENT.loopback_only)
 _HOST = urlsplit(SITE_URL).hostname or "127.0.0.1"
 ALLOWED_HOSTS = sorted(
     {_HOST, *ENVIRONMENT.allowed_hosts, *(["127.0.0.1", "localhost", "[::1]"] if ENVIRONMENT.loopback_only else [])}

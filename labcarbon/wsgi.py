@@ -8,7 +8,7 @@ import django
 from django.core.checks import ERROR, run_checks
 from django.core.wsgi import get_wsgi_application
 
-from apps.core.management.base import MISTAKES
+from apps.core.management.base import CHECK_TAG
 
 
 def _refuse(tags: list[str] | None = None) -> None:
@@ -22,7 +22,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "labcarbon.settings")
 django.setup()
 # Django runs its checks for management commands alone; a web server would start with debug pages on, or without a key.
 # Mistakes in the environment are told before the pages are loaded for the other checks.
-_refuse([MISTAKES])
+_refuse([CHECK_TAG])
 application = get_wsgi_application()
 _refuse()
 

@@ -30,7 +30,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "collector")]
 
 import pynvml  # noqa: E402 - found beside the collector, or in its environment
 from labcarbon_collect.energy.windows import Window  # noqa: E402
-from labcarbon_collect.ipc.client import Client, NoDaemon  # noqa: E402
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable  # noqa: E402
 from labcarbon_collect.spool.store import Spool  # noqa: E402
 
 INTERVAL_S = 10
@@ -174,7 +174,7 @@ def _wait_for_daemon(env: dict[str, str], daemon: subprocess.Popen[bytes], folde
             answer: dict[str, Any] = client.call({"op": "status"}, timeout_s=5)
             client.close()
             return [device["device"] for device in answer["devices"]]
-        except NoDaemon:
+        except DaemonUnavailable:
             time.sleep(0.1)
     raise Wrong("the daemon did not answer within 30 s")
 

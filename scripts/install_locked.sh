@@ -10,7 +10,7 @@ files=""
 for file in "$@"; do files="$files -r $file"; done
 if [ ! -x "$tools/bin/uv" ]; then
   wanted=$(mktemp)
-  sed -n '/^uv==/,/[^\\]$/p' requirements-dev.txt > "$wanted"
+  sed -n '/^uv==/,/[^\\]$/p' requirements/dev.txt > "$wanted"
   "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r "$wanted" || true
   rm -f "$wanted"
 fi

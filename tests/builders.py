@@ -9,7 +9,7 @@ from apps.accounts.models import AuditEntry, Lab, Membership, Project, User
 from apps.accounts.services.labs import create_lab
 from apps.carbon.models import AppliedFactor
 from apps.carbon.services import apply_factors
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import Node, Placement, Site, SitePue, SiteZone
@@ -125,5 +125,5 @@ def push(
     parsed = parse_batch(msgspec.json.encode(body))
     answers = accept_batch(node=node, batch=parsed, received_us=received_us or int(str(body["sent_at"])))
     if settle:
-        work_until_empty(worker="test")
+        run_until_idle(worker="test")
     return answers

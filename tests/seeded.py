@@ -13,7 +13,7 @@ from apps.accounts.choices import Role
 from apps.accounts.models import Lab, Membership, Project, User
 from apps.accounts.services.labs import create_lab, create_project
 from apps.carbon.services import apply_factors, load_factors
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import Node
@@ -88,7 +88,7 @@ def seed(*, now: int, password: str | None = None, username: str = "ada") -> See
     _register(lab, desk, pieces, now, owner)
     _push_cpu(dice, desk, pieces, start_hour, now)
     _repeat(lab, owner, now)
-    work_until_empty(worker="seed")
+    run_until_idle(worker="seed")
     return Seeded(lab, owner, (server, desk), tuple(runs))
 
 
@@ -105,7 +105,7 @@ def _repeat(lab: Lab, owner: User, now: int) -> None:
             best = 0.87 + run.started_us % 89 / 10_000
             curve = [Point(step, run.started_us + step * MINUTE, best - 0.6 / (1 + step / 4)) for step in range(40)]
             add_points(lab=lab, uuid=run.uuid, points={"val/dice": curve}, bound_node=None, now=None)
-    work_until_empty(worker="seed")
+    run_until_idle(worker="seed")
     chosen = list(Repeat.objects.filter(lab=lab).order_by("-pk").values_list("pk", flat=True)[:2])
     decide(lab=lab, repeats=chosen, state=RepeatState.CONFIRMED, reason="", by=owner, keeper=True, now=now)
 

@@ -14,7 +14,7 @@ from apps.artifacts.services.holds import place_hold
 from apps.artifacts.services.lineage import join_new
 from apps.assets.models import Asset
 from apps.assets.services import Entry, record
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
 from apps.runs.choices import RunState
@@ -43,7 +43,7 @@ def register_hardware(seeded: Seeded, *, now: int) -> Asset:
     older = bought(lab, name="Tesla V100 no. 1", kg=122, years=5, at_us=begin - 3 * YEAR_US, now=now)
     gone = Entry("dispose", now - 90 * DAY_US, counterpart="Recycler")
     record(asset=older, entry=gone, by=seeded.owner, now=now)
-    work_until_empty(worker="seed")
+    run_until_idle(worker="seed")
     return cards[0]
 
 
@@ -72,7 +72,7 @@ def tell_artifacts(seeded: Seeded, *, now: int) -> tuple[Artifact, Any]:
     tell_owners(plan=plan, grace_days=14, trash_days=14, by=seeded.owner, now=now)
     last = [plan.lines.order_by("-pk")[0].pk]
     object_to(plan=plan, lines=last, reason="For the thesis of Ben", by=seeded.owner, now=now)
-    work_until_empty(worker="seed")
+    run_until_idle(worker="seed")
     return made[1], plan
 
 

@@ -13,7 +13,7 @@ from django.db.models import Max
 
 from apps.accounts import credentials
 from apps.accounts.models import AuditEntry, Lab, User
-from apps.core.text import storable
+from apps.core.text import replace_unstorable
 
 SERVER = "the server"
 _FIELDS = ("sequence", "at_us", "actor", "user_id", "action", "subject", "details", "previous")
@@ -45,11 +45,11 @@ def record(
         lab_id=held.pk,
         sequence=held.audit_sequence + 1,
         at_us=now,
-        actor=storable(actor or (by.get_username() if by else SERVER))[:200],
+        actor=replace_unstorable(actor or (by.get_username() if by else SERVER))[:200],
         user=by,
         action=action,
-        subject=storable(subject)[:300],
-        details=storable(details or {}),
+        subject=replace_unstorable(subject)[:300],
+        details=replace_unstorable(details or {}),
         previous=held.audit_digest,
     )
     row.digest = _digest(row)

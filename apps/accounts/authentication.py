@@ -13,7 +13,7 @@ from apps.accounts import credentials
 from apps.accounts.choices import MADE_FOR_OTHERS, SCOPES_OF_ROLE, Scope, TokenKind
 from apps.accounts.models import Lab, Membership, Token, User
 from apps.core.clock import now_us
-from apps.core.errors import NotSignedIn
+from apps.core.errors import NotAuthenticated
 
 _CACHE_S = 10.0
 _USE_GRAIN_US = 60_000_000
@@ -32,8 +32,8 @@ class Caller:
     is_authenticated: bool = True
 
 
-def _refuse(message: str) -> NotSignedIn:
-    return NotSignedIn(
+def _refuse(message: str) -> NotAuthenticated:
+    return NotAuthenticated(
         message,
         hint=f"Enrol the node again with `labcarbon-collect enrol {settings.SITE_URL}`, "
         f"or sign in again with `labcarbon-collect login {settings.SITE_URL}`.",

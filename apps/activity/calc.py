@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 from apps.core.errors import InvalidInput
-from apps.core.intervals import us_of
+from apps.core.intervals import datetime_to_us
 from apps.core.units import INT64_MAX, PPM, UG_PER_G, kwh_to_mj
 
 COLUMNS = ("name", "project", "from", "to", "device_hours", "watts", "kwh", "zone", "g_per_kwh", "pue")
@@ -50,7 +50,7 @@ def _time(row: Mapping[str, str], column: str, line: int) -> int:
         raise InvalidInput(
             f"line {line}: {column} {text!r} is not a date.", field=column, hint="Write 2026-11-01 or 2026-11-01T08:00Z."
         ) from error
-    return us_of(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return datetime_to_us(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
 def _energy_mj(row: Mapping[str, str], line: int) -> int:

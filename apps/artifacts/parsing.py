@@ -8,7 +8,7 @@ import msgspec
 
 from apps.artifacts.choices import HEX_DIGITS, Algorithm, CopyState, Form, Kind, Medium, Role
 from apps.core.errors import InvalidInput
-from apps.core.text import storable, unstorable
+from apps.core.text import is_unstorable, replace_unstorable
 from apps.core.units import INT64_MAX
 
 MAX_ROWS = 1000
@@ -103,7 +103,7 @@ def parse_gone(body: bytes) -> GoneBody:
         if row.state not in allowed:
             hint = f"A scan finds {', '.join(allowed)}."
             raise InvalidInput(f"{row.state.value!r} is nothing a scan finds.", field=f"copies[{number}].state", hint=hint)
-        if unstorable(row.path):
+        if is_unstorable(row.path):
             raise InvalidInput("A path holds NUL or half a character.", field=f"copies[{number}].path")
     return told
 
@@ -126,7 +126,7 @@ def _row(raw: msgspec.Raw) -> ArtifactRow | str:
     except (msgspec.DecodeError, RecursionError):
         return "It is no JSON object."
     told = msgspec.to_builtins(row)
-    if told != storable(told):
+    if told != replace_unstorable(told):
         return "NUL and half characters cannot be stored."
     for algorithm, value in row.aliases.items():
         if len(value) != HEX_DIGITS[algorithm] or set(value) - set("0123456789abcdef"):

@@ -9,8 +9,8 @@ from django.db.models import Count, Q, QuerySet
 from apps.accounts.models import Lab
 from apps.artifacts.choices import INPUTS, CopyState, Role
 from apps.artifacts.models import Alias, Artifact, Copy, LineageEdge
-from apps.core.sql import rows
-from apps.core.text import unstorable
+from apps.core.sql import fetch_rows
+from apps.core.text import is_unstorable
 from apps.runs.models import Run
 
 MOST_LINEAGE = 2000
@@ -39,7 +39,7 @@ def artifacts_of(lab: Lab, wanted: Wanted = Wanted()) -> QuerySet[Artifact]:
     found = found.filter(**{name: value for name, value in exact.items() if value})
     if wanted.project:
         found = found.filter(project=None) if wanted.project == "~none" else found.filter(project__slug=wanted.project)
-    if wanted.text and not unstorable(wanted.text):
+    if wanted.text and not is_unstorable(wanted.text):
         found = found.filter(named(lab, wanted.text.strip()))
     if wanted.copies == "twice":
         present = Copy.objects.filter(lab=lab, state=CopyState.PRESENT)
@@ -142,7 +142,7 @@ def _reached(artifacts: Sequence[int], *, up: bool, most: int) -> list[int]:
     """Return the numbers of artifacts and all they came of (``up``), or all that came of them; the nearest first, at most
     ``most``. One query, however long the way."""
     near, far = _roles(up)
-    found = rows(
+    found = fetch_rows(
         f"WITH RECURSIVE reached(id) AS (SELECT id FROM artifacts_artifact WHERE id IN ({_marks(artifacts)}) UNION "
         "SELECT beyond.artifact_id FROM reached JOIN artifacts_lineageedge here ON here.artifact_id = reached.id AND "
         f"here.role IN ({_marks(near)}) JOIN artifacts_lineageedge beyond ON beyond.run_id = here.run_id AND "

@@ -9,7 +9,7 @@ from apps.artifacts.models import Artifact, Copy
 from apps.artifacts.storage_model import Lot, Lying
 from apps.carbon.figures.energy import applied_factors
 from apps.carbon.models import AppliedFactor
-from apps.core.sql import rows
+from apps.core.sql import fetch_rows
 from apps.fleet.calc import holding
 from apps.fleet.selectors import places_of
 
@@ -29,7 +29,7 @@ class Kept:
 
 def kept_by(lab: Lab) -> list[Kept]:
     """Return what a lab keeps by kind and project: artifacts with a copy that is there. One query."""
-    found = rows(
+    found = fetch_rows(
         f"SELECT a.kind, a.project_id, COUNT(*) AS artifacts, SUM(a.bytes / {_PART}) AS high, "
         f"SUM(a.bytes %% {_PART}) AS low FROM artifacts_artifact a WHERE a.lab_id = %s AND EXISTS "
         "(SELECT 1 FROM artifacts_copy c WHERE c.lab_id = %s AND c.state = %s AND c.artifact_id = a.id) "
@@ -56,7 +56,7 @@ def lots_of(lab: Lab, hour: int) -> list[Lot]:
     """Return where a lab's bytes lie, by project, medium and machine, with PUE and factor of a UTC hour: every copy that is
     there. Five queries."""
     pues, applied = pues_of(lab, hour), applied_factors(lab, lab.basis, hour)
-    found = rows(
+    found = fetch_rows(
         f"SELECT a.project_id, c.medium, c.node_id, COUNT(*) AS copies, SUM(a.bytes / {_PART}) AS high, "
         f"SUM(a.bytes %% {_PART}) AS low FROM artifacts_copy c JOIN artifacts_artifact a ON a.id = c.artifact_id "
         "WHERE c.lab_id = %s AND c.state = %s GROUP BY a.project_id, c.medium, c.node_id "

@@ -1,7 +1,6 @@
 from django.urls import path
 
-from apps.artifacts.api import ArtifactsView, ArtifactView, CopiesView, LineageView
-from apps.artifacts.api_candidates import CandidatesView
+from apps.artifacts.api import ArtifactsView, ArtifactView, CandidatesView, CopiesView, LineageView
 from apps.artifacts.cleanup.api import OutcomesView, PlanView
 
 urlpatterns = [

@@ -13,7 +13,6 @@ from rest_framework.views import APIView
 from apps.accounts.models import Lab
 from apps.accounts.permissions import caller, require
 from apps.assets.amortisation import account
-from apps.assets.asked import draft_of, entry_of, facts_of
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.serializers import (
@@ -24,13 +23,16 @@ from apps.assets.serializers import (
     EventReply,
     FactsBody,
     ReversalBody,
+    draft_of,
+    entry_of,
+    facts_of,
 )
 from apps.assets.services import describe, record, register, reverse
 from apps.assets.services.charges import as_charge, events_of
 from apps.catalog.choices import HardwareKind
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput, NotFound
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.core.units import hour_of
 
 FILTERS = ("kind", "state", "owner", "site", "tag", "serial")
@@ -79,7 +81,7 @@ def _known_filters(params: QueryDict) -> None:
     if unknown:
         raise InvalidInput(f"{unknown[0]!r} is not a filter.", field=unknown[0], hint=f"Known: {', '.join(FILTERS)}.")
     for name, value in params.items():
-        if unstorable(str(value)):
+        if is_unstorable(str(value)):
             raise InvalidInput("A filter holds a character that no asset can.", field=name)
     for name, known in (("kind", HardwareKind.values), ("state", AssetState.values)):
         if params.get(name) and params[name] not in known:

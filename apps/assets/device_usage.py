@@ -11,8 +11,8 @@ from django.db.models import Max, Min
 from apps.accounts.models import Lab
 from apps.assets.models import DeviceDay
 from apps.core.clock import now_us
-from apps.core.days import day_edges
-from apps.core.sql import as_int, rows
+from apps.core.intervals import day_edges
+from apps.core.sql import as_int, fetch_rows
 from apps.core.units import US_PER_HOUR, largest_remainder
 from apps.energy.models import DeviceHour, LedgerEntry
 from apps.fleet.models import Device
@@ -90,7 +90,7 @@ def _days(lab: Lab, edges: list[int]) -> Iterable[DeviceDay]:
 def _hours(lab: Lab, start: int, end: int) -> dict[tuple[Place, int], _Hour]:
     found: dict[tuple[Place, int], _Hour] = defaultdict(_Hour)
     reserving = _reserve(lab, start, end, found)
-    entries = rows(
+    entries = fetch_rows(
         "SELECT e.device_id, e.node_id, e.hour, c.run_uuid, t.project_id, SUM(e.energy_mj) AS energy_mj "
         "FROM energy_ledgerentry e JOIN ingest_consumer c ON c.id = e.consumer_id "
         "LEFT JOIN attribution_attribution t ON t.consumer_id = e.consumer_id AND t.node_id = e.node_id "

@@ -9,7 +9,7 @@ from apps.accounts.models import Lab
 from apps.assets.models import AssetMeter
 from apps.attribution.signals import charged_anew
 from apps.core.clock import now_us
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.energy import signals
 
 DELAY_US = 60_000_000  # the charges of a day follow what was settled in it within a minute
@@ -24,18 +24,18 @@ def ask_for_use(*, lab: Lab, hours: Iterable[int], **_: Any) -> None:
     """Ask for the use of devices in the UTC days of these hours to be summed again, soon."""
     days = sorted({hour // 24 for hour in hours}) if _metered(lab) else []
     for day in days:
-        request_job(kind="assets.use", key=f"{lab.pk}:{day}", due_us=now_us() + DELAY_US)
+        enqueue(kind="assets.use", key=f"{lab.pk}:{day}", due_us=now_us() + DELAY_US)
 
 
 @receiver(charged_anew, dispatch_uid="assets.use_all")
 def ask_for_all_use(*, lab: Lab, **_: Any) -> None:
     """Ask for the use of all devices to be summed again: a rule derives some pairs at a time, so once after the last."""
     if _metered(lab):
-        request_job(kind="assets.use_all", key=str(lab.pk))
+        enqueue(kind="assets.use_all", key=str(lab.pk))
 
 
 @receiver(signals.idle_spread, dispatch_uid="assets.charge")
 def ask_for_charges(*, lab: Lab, **_: Any) -> None:
     """Ask for all assets to be charged again: their idle time goes the way of idle energy."""
     if _metered(lab):
-        request_job(kind="assets.charge", key=str(lab.pk))
+        enqueue(kind="assets.charge", key=str(lab.pk))

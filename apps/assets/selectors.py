@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Lab
-from apps.assets.balances import Book, accounts_of, books_of, charged_by, through
+from apps.assets.balances import Book, Books, Sums, accounts_of, books_of, charged_by, through
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset, AssetMeter, LifecycleEvent, StoredVolume
-from apps.assets.sums import Books, Sums
 from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
-from apps.core.text import number_of, unstorable
+from apps.core.text import is_unstorable, parse_record_number
 from apps.fleet.choices import DeviceKind, SiteKind
 from apps.fleet.models import STANDING, Device, Node
 
@@ -52,7 +51,7 @@ def matching(lab: Lab, filters: Filters) -> QuerySet[Asset]:
         value = getattr(filters, name)
         if value and value not in known:
             raise InvalidInput(f"{value[:40]!r} is no {name}.", field=name, hint=f"Use one of {', '.join(known)}.")
-    if unstorable(filters.text + filters.owner):
+    if is_unstorable(filters.text + filters.owner):
         raise InvalidInput("A filter holds a NUL.", field="text", hint="Leave it out.")
     found = assets_of(lab)
     if filters.kind:
@@ -72,7 +71,7 @@ def matching(lab: Lab, filters: Filters) -> QuerySet[Asset]:
 def _at(site: str) -> Q:
     if site == NOWHERE:
         return Q(site=None)
-    number = number_of(site)
+    number = parse_record_number(site)
     if number is None:
         raise InvalidInput(f"{site[:40]!r} is no site.", field="site", hint="Choose one of the list.")
     return Q(site_id=number)

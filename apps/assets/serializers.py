@@ -1,15 +1,26 @@
 """What the API takes and tells of assets and the entries of their lives. Embodied carbon is integer µg, times UTC."""
 
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any
+from uuid import UUID
 
+from django.db.models import Model, QuerySet
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from apps.accounts.models import Lab
 from apps.assets.choices import Amortisation, AssetState, EventKind
 from apps.assets.models import Asset, LifecycleEvent
+from apps.assets.services.validation import Draft, Embodied, Entry, Facts, default_life_hours
+from apps.assets.spreadsheets.catalog_match import Matcher
 from apps.catalog.choices import HardwareKind
+from apps.catalog.models import HardwareModel
+from apps.catalog.selectors import model_of
 from apps.core.api import StrictSerializer
 from apps.core.clock import utc
+from apps.core.errors import InvalidInput
+from apps.core.intervals import datetime_to_us
 from apps.core.units import INT64_MAX, US_PER_HOUR
 
 _UG: dict[str, Any] = {"required": False, "allow_null": True, "min_value": 0, "max_value": INT64_MAX}
@@ -157,3 +168,69 @@ class EventReply(serializers.ModelSerializer[LifecycleEvent]):
     def get_reversed_by(self, event: LifecycleEvent) -> int | None:
         undoing = getattr(event, "reversed_by", None)
         return undoing.pk if undoing else None
+
+
+Body = Mapping[str, Any]
+
+
+def _named(rows: QuerySet[Any], field: str, value: Any, name: str) -> Any:
+    """Return the thing of the lab that is called ``value``, None of None. Raises InvalidInput naming the field."""
+    if value is None:
+        return None
+    found: Model | None = rows.filter(**{field: value}).first()
+    if found is None:
+        raise InvalidInput(f"There is no such {name} in this lab.", field=name, hint="Names of another lab are not known.")
+    return found
+
+
+def entry_of(lab: Lab, body: Body) -> Entry:
+    """Return the entry that a body tells."""
+    embodied = body.get("embodied")
+    end = body.get("life_end_at")
+    return Entry(
+        body["kind"], datetime_to_us(body["at"]), embodied=Embodied(**embodied) if embodied else None,
+        life_hours=body.get("life_hours"), life_end_us=datetime_to_us(end) if end else None,
+        amortisation=body.get("amortisation", ""),
+        project=_named(lab.projects.all(), "slug", body.get("project"), "project"),
+        parent=_named(Asset.objects.filter(lab=lab).select_related("parent"), "pk", body.get("parent"), "parent"),
+        site=_named(lab.sites.all(), "name", body.get("site"), "site"),
+        **{name: body.get(name, "") for name in ("counterpart", "evidence", "note")},
+    )  # fmt: skip
+
+
+def facts_of(lab: Lab, body: Body, before: Asset | None = None) -> Facts:
+    """Return what a body says an asset is; what it does not say stays as it was ``before``."""
+    told = {field.name: getattr(before, field.name) for field in fields(Facts)} if before else {}
+    told |= {name: value for name, value in body.items() if name in {field.name for field in fields(Facts)}}
+    if "model" in body:
+        told["model"] = _model(lab, str(told["kind"]), body["model"])
+    return Facts(**told)
+
+
+def _model(lab: Lab, kind: str, name: str | None) -> HardwareModel | None:
+    if name is None:
+        return None
+    found = model_of(kind, name, lab)
+    if found is None:
+        raise InvalidInput(
+            f"The catalogue knows no {kind} {name[:60]!r}.", field="model", hint="Leave it out, or add the model first."
+        )
+    return found
+
+
+def draft_of(lab: Lab, body: Body) -> Draft:
+    """Return the asset that a body tells. Embodied carbon that it does not speak of is the catalogue's."""
+    facts = facts_of(lab, body)
+    told: Body = body["opening"]
+    opening = entry_of(lab, {"life_hours": default_life_hours(facts.kind), **told})
+    if told["kind"] == EventKind.PURCHASE and "embodied" not in told:
+        names = (facts.model.name,) if facts.model else ()
+        known = Matcher(lab).known(facts.kind, names, "", None)
+        opening = replace(opening, embodied=known.embodied)
+    used = body.get("in_use_since")
+    node: UUID | None = body.get("node")
+    return Draft(
+        facts, opening, datetime_to_us(used) if used else None,
+        device=_named(lab.devices.all(), "key", body.get("device"), "device"),
+        node=_named(lab.nodes.all(), "uuid", node, "node"),
+    )  # fmt: skip

@@ -10,13 +10,13 @@ from apps.assets.services import csv_import
 from apps.assets.services.charges import CHUNK, assets_metered_by, recharge, recharge_lab
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
-from apps.core.jobs import handles, request_job
+from apps.core.jobs import enqueue, job
 from apps.core.units import US_PER_HOUR, hour_of
 
 MONTH = 31 * 24
 
 
-@handles("assets.use")
+@job("assets.use")
 def use_job(key: str) -> None:
     """Sum the use of devices in the UTC day ``<lab>:<day>`` again, and charge the assets whose use changed."""
     lab_id, _, day = key.partition(":")
@@ -24,10 +24,10 @@ def use_job(key: str) -> None:
     _summed(lab, hour, hour + 24)
     now = now_us()
     if hour * US_PER_HOUR <= now < (hour + 48) * US_PER_HOUR:  # once more when this day of the lab is over
-        request_job(kind="assets.day_over", key=str(lab.pk), due_us=(hour_of(now) // 24 + 2) * 24 * US_PER_HOUR)
+        enqueue(kind="assets.day_over", key=str(lab.pk), due_us=(hour_of(now) // 24 + 2) * 24 * US_PER_HOUR)
 
 
-@handles("assets.use_all")
+@job("assets.use_all")
 def use_all_job(key: str) -> None:
     """Sum the use of all devices of lab ``key`` again over all time: rules or claims changed who is charged."""
     lab = Lab.objects.get(pk=int(key))
@@ -45,20 +45,20 @@ def _summed(lab: Lab, from_hour: int, to_hour: int) -> None:
         )  # the days of the lab that this touches
 
 
-@handles("assets.day_over")
+@job("assets.day_over")
 def day_over_job(key: str) -> None:
     """Charge lab ``key`` once more when its day is over. A kind of its own: a job that waits for tomorrow would make what
     is asked for now wait with it."""
     recharge_lab(lab=Lab.objects.get(pk=int(key)))
 
 
-@handles("assets.charge")
+@job("assets.charge")
 def charge_job(key: str) -> None:
     """Charge all assets of lab ``key`` again."""
     recharge_lab(lab=Lab.objects.get(pk=int(key)))
 
 
-@handles("assets.import_read")
+@job("assets.import_read")
 def import_read_job(key: str) -> None:
     """Read the file of import ``key``."""
     row = RegisterImport.objects.select_related("lab").filter(uuid=UUID(key), state=ImportState.READING).first()
@@ -66,7 +66,7 @@ def import_read_job(key: str) -> None:
         csv_import.read(row=row, now=now_us())
 
 
-@handles("assets.import_write")
+@job("assets.import_write")
 def import_write_job(key: str) -> None:
     """Write the file of import ``<uuid>:<user id>``, all or none; what is wrong with it is kept with it."""
     uuid, _, user = key.partition(":")

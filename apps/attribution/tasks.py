@@ -5,23 +5,23 @@ from uuid import UUID
 from apps.accounts.models import Lab
 from apps.attribution.models import AttributionRule
 from apps.attribution.services.derive import reattribute_lab, reattribute_rule, reattribute_run
-from apps.core.jobs import handles
+from apps.core.jobs import job
 from apps.runs.models import Run
 
 
-@handles("attribution.lab")
+@job("attribution.lab")
 def lab_job(key: str) -> None:
     """Derive who is charged in lab ``key`` again (a placement changed)."""
     reattribute_lab(lab=Lab.objects.get(pk=int(key)))
 
 
-@handles("attribution.rule")
+@job("attribution.rule")
 def rule_job(key: str) -> None:
     """Derive what rule ``key`` speaks of again (it began, ended, was withdrawn or restored)."""
     reattribute_rule(rule=AttributionRule.objects.select_related("lab").get(pk=int(key)))
 
 
-@handles("attribution.run")
+@job("attribution.run")
 def run_job(key: str) -> None:
     """Derive who is charged for the run ``<lab>:<uuid>`` again."""
     lab, _, uuid = key.partition(":")

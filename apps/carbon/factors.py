@@ -8,7 +8,7 @@ from apps.accounts.models import Lab
 from apps.carbon.figures.energy import Figure, figure_of
 from apps.carbon.figures.query import Span, YearFactor, clipped
 from apps.carbon.models import EmissionFactor
-from apps.core.sql import emission_sql, facility_sql, rows
+from apps.core.sql import emission_sql, facility_sql, fetch_rows
 from apps.fleet.calc import Places
 
 
@@ -62,7 +62,7 @@ def priced_with(lab: Lab, spans_of: Mapping[int, Sequence[Span]], from_hour: int
     for start in range(0, len(values), 1000):  # far below the databases' limits of parameters
         part = values[start : start + 1000]
         marks = ", ".join([f"({', '.join(['CAST(%s AS bigint)'] * 5)})"] * len(part))
-        found = rows(
+        found = fetch_rows(
             f"WITH s(node_id, from_hour, to_hour, pue_ppm, ug_per_kwh) AS (VALUES {marks}) "
             "SELECT s.node_id, SUM(e.energy_mj) AS energy_mj, "
             f"SUM({facility_sql('e.energy_mj', 's.pue_ppm')}) AS facility_energy_mj, "
@@ -84,5 +84,5 @@ def first_hour_of(node_ids: Iterable[int]) -> int | None:
     if not wanted:
         return None
     marks = ", ".join(["%s"] * len(wanted))
-    found = rows(f"SELECT MIN(hour) AS hour FROM energy_ledgerentry WHERE node_id IN ({marks})", wanted)
+    found = fetch_rows(f"SELECT MIN(hour) AS hour FROM energy_ledgerentry WHERE node_id IN ({marks})", wanted)
     return next(found)["hour"]  # type: ignore[no-any-return]

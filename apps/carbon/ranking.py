@@ -16,8 +16,8 @@ from apps.assets.models import Asset, AssetMeter, EmbodiedCharge
 from apps.assets.services.charges import as_charge
 from apps.carbon.figures.energy import Figure, figures_of_meters
 from apps.carbon.figures.query import FigureQuery
-from apps.core.days import day_edges
-from apps.core.sql import as_int, rows, second_sum_sql
+from apps.core.intervals import day_edges
+from apps.core.sql import as_int, fetch_rows, second_sum_sql
 from apps.fleet.calc import stretches
 from apps.fleet.models import STANDING
 
@@ -168,7 +168,7 @@ def _times(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]) ->
         return {}
     found: dict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
     values = ", ".join(f"({int(a)}, {int(b)}, {int(c)}, {int(d)})" for a, b, c, d in spans)
-    summed = rows(
+    summed = fetch_rows(
         f"WITH m(place, of_id, from_hour, to_hour) AS (VALUES {values}) "
         f"SELECT m.place, d.kind, SUM(y.measured_ms) AS measured_ms, SUM({second_sum_sql('y.parts')}) AS used_ms "
         f"FROM m JOIN assets_deviceday y ON y.{column} = m.of_id AND y.from_hour < m.to_hour AND y.to_hour > m.from_hour "

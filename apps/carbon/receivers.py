@@ -11,7 +11,7 @@ from apps.assets.signals import charged as assets_charged
 from apps.attribution.signals import charged_anew
 from apps.carbon.choices import Rolled
 from apps.carbon.rollups.build import mark_stale
-from apps.core.intervals import merged
+from apps.core.intervals import merge_intervals
 from apps.energy.models import LedgerEntry
 from apps.energy.signals import idle_spread, settled
 
@@ -19,7 +19,7 @@ from apps.energy.signals import idle_spread, settled
 @receiver(settled, dispatch_uid="carbon.settled")
 def after_settling(*, lab: Lab, hours: Iterable[int], **_: Any) -> None:
     """The ledger of these UTC hours was written; hours that nearly meet are one stretch."""
-    for start, end in merged((hour, hour + 24) for hour in hours):
+    for start, end in merge_intervals((hour, hour + 24) for hour in hours):
         mark_stale(lab=lab, what=Rolled.USE, from_hour=start, to_hour=end - 23)
 
 

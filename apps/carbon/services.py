@@ -15,8 +15,8 @@ from apps.carbon.figures.query import spans_by_node
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.rollups.build import mark_stale
 from apps.core.errors import InvalidInput
-from apps.core.intervals import Told, differing, hull
-from apps.core.jobs import request_job
+from apps.core.intervals import HistoryEntry, changed_span, hull
+from apps.core.jobs import enqueue
 from apps.core.units import END_HOUR, UG_PER_G
 from apps.fleet.selectors import places_of
 
@@ -81,7 +81,7 @@ def load_factors(*, now: int, path: Path = DATA / "annual_lifecycle.csv") -> int
     EmissionFactor.objects.bulk_create(written, batch_size=500)
     if written:
         for lab in Lab.objects.all():
-            request_job(kind="carbon.apply_factors", key=str(lab.pk))
+            enqueue(kind="carbon.apply_factors", key=str(lab.pk))
     return len(written)
 
 
@@ -112,7 +112,7 @@ def declare_factor(*, lab: Lab, zone: str, name: str, ug_per_kwh: int, source: s
         licence="stated by the lab",
         loaded_us=now,
     )
-    request_job(kind="carbon.apply_factors", key=str(lab.pk))
+    enqueue(kind="carbon.apply_factors", key=str(lab.pk))
     return factor
 
 
@@ -145,13 +145,13 @@ def apply_factors(*, lab: Lab) -> int:
 
 def _after_pricing(lab: Lab, before: Sequence[AppliedFactor], after: Sequence[AppliedFactor]) -> None:
     """Say of which hours energy is priced otherwise now, of nodes that used any."""
-    sides: list[dict[int, list[Told]]] = []
+    sides: list[dict[int, list[HistoryEntry]]] = []
     for rows in (before, after):
-        told: dict[int, list[Told]] = defaultdict(list)
+        told: dict[int, list[HistoryEntry]] = defaultdict(list)
         for row in rows:
             told[row.node_id].append((row.from_hour, row.to_hour, (row.basis, row.pue_ppm, row.factor_id)))
         sides.append(told)
-    spans = {node_id: differing(*(side.get(node_id, []) for side in sides)) for node_id in {*sides[0], *sides[1]}}
+    spans = {node_id: changed_span(*(side.get(node_id, []) for side in sides)) for node_id in {*sides[0], *sides[1]}}
     span, first = hull(spans.values()), first_hour_of(node_id for node_id, found in spans.items() if found is not None)
     if span is not None and first is not None:
         mark_stale(lab=lab, what=Rolled.USE, from_hour=max(first, span[0]), to_hour=span[1])

@@ -4,27 +4,27 @@ from apps.accounts.models import Lab
 from apps.carbon.rollups import build
 from apps.carbon.services import apply_factors
 from apps.core.clock import now_us
-from apps.core.jobs import handles, request_job
+from apps.core.jobs import enqueue, job
 
 
-@handles("carbon.apply_factors")
+@job("carbon.apply_factors")
 def apply_factors_job(key: str) -> None:
     """Derive the applied factors of lab ``key``."""
     apply_factors(lab=Lab.objects.get(pk=int(key)))
 
 
-@handles(build.ROLL_UP)
+@job(build.ROLL_UP)
 def roll_up_job(key: str) -> None:
     """Sum the days of lab ``key`` that are over; what is left after a while in a job of its own."""
     lab, now = Lab.objects.get(pk=int(key)), now_us()
     if build.roll_up(lab=lab, now=now):
         build.ask_for_tomorrow(lab=lab, now=now)
     else:
-        request_job(kind=build.ROLL_UP, key=key)
+        enqueue(kind=build.ROLL_UP, key=key)
 
 
-@handles(build.DAY_OVER)
+@job(build.DAY_OVER)
 def day_over_job(key: str) -> None:
     """Ask for the day of lab ``key`` that ended to be summed. A kind of its own, since it waits: what is asked for now
     does not wait with it."""
-    request_job(kind=build.ROLL_UP, key=key, due_us=now_us() + build.DELAY_US)
+    enqueue(kind=build.ROLL_UP, key=key, due_us=now_us() + build.DELAY_US)

@@ -13,7 +13,7 @@ from apps.catalog.matching import match_key, trust
 from apps.catalog.models import CURRENT, EmbodiedFigure, Evidence, HardwareAlias, HardwareModel
 from apps.catalog.packs import DATA
 from apps.core.errors import InvalidInput
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX
 
 
@@ -149,7 +149,7 @@ def parse_search(kind: str, name: str) -> tuple[str, str]:
     if kind and kind not in HardwareKind.values:
         kinds = ", ".join(HardwareKind.values)
         raise InvalidInput(f"{kind[:40]!r} is no kind of hardware.", field="kind", hint=f"Use one of {kinds}.")
-    if unstorable(name) or len(name) > 200:
+    if is_unstorable(name) or len(name) > 200:
         raise InvalidInput("These words cannot be searched.", field="q", hint="At most 200 characters, no NUL.")
     return kind, name.strip()
 

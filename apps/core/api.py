@@ -23,13 +23,13 @@ class StrictSerializer(serializers.Serializer[Any]):
         return super().to_internal_value(data)
 
 
-def _first(detail: Any, path: str = "") -> tuple[str, str]:
+def _first_error(detail: Any, path: str = "") -> tuple[str, str]:
     """Return (field path, text) of the first error in DRF's nested error detail."""
     if isinstance(detail, dict):
         key, value = next(iter(detail.items()))
-        return _first(value, f"{path}.{key}" if path else str(key))
+        return _first_error(value, f"{path}.{key}" if path else str(key))
     if isinstance(detail, list):
-        return _first(detail[0], path)
+        return _first_error(detail[0], path)
     return path, str(detail)
 
 
@@ -49,7 +49,7 @@ def error_response(error: Exception, context: dict[str, Any]) -> Response | None
         error = exceptions.PermissionDenied()
     if not isinstance(error, exceptions.APIException):
         return None
-    field, message = _first(error.detail)
+    field, message = _first_error(error.detail)
     code = error.default_code if isinstance(error.default_code, str) else "error"
     hint = {
         "not_authenticated": "Send Authorization: Bearer <token>; get one with `labcarbon-collect login` or `enrol`.",

@@ -9,7 +9,7 @@ from django.db.backends.signals import connection_created
 from apps.core.units import emission_ug, facility_mj, prorated
 
 
-def _strict(function: Any) -> Any:
+def _null_propagating(function: Any) -> Any:
     """Return ``function`` answering NULL when any argument is NULL, as SQL functions do."""
     return lambda *values: None if None in values else function(*values)
 
@@ -28,18 +28,18 @@ class _SquareSum:
         return None if self.total is None else str(self.total)
 
 
-def teach_sqlite(sender: Any, connection: Any, **kwargs: Any) -> None:
+def register_sqlite_functions(sender: Any, connection: Any, **kwargs: Any) -> None:
     """Register the integer functions on a new SQLite connection."""
     if connection.vendor != "sqlite":
         return
     raw = connection.connection
-    raw.create_function("emission_ug", 3, _strict(emission_ug), deterministic=True)
-    raw.create_function("facility_mj", 2, _strict(facility_mj), deterministic=True)
-    raw.create_function("prorated", 5, _strict(prorated), deterministic=True)
+    raw.create_function("emission_ug", 3, _null_propagating(emission_ug), deterministic=True)
+    raw.create_function("facility_mj", 2, _null_propagating(facility_mj), deterministic=True)
+    raw.create_function("prorated", 5, _null_propagating(prorated), deterministic=True)
     raw.create_aggregate("square_sum", 1, _SquareSum)
 
 
-def without_jit(sender: Any, connection: Any, **kwargs: Any) -> None:
+def disable_jit(sender: Any, connection: Any, **kwargs: Any) -> None:
     """Let PostgreSQL interpret queries: compiling one of ours takes 0.4 s, and they take a tenth of it."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -50,5 +50,5 @@ class CoreConfig(AppConfig):
     name = "apps.core"
 
     def ready(self) -> None:
-        connection_created.connect(teach_sqlite, dispatch_uid="labcarbon.teach_sqlite")
-        connection_created.connect(without_jit, dispatch_uid="labcarbon.without_jit")
+        connection_created.connect(register_sqlite_functions, dispatch_uid="labcarbon.teach_sqlite")
+        connection_created.connect(disable_jit, dispatch_uid="labcarbon.without_jit")

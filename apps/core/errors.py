@@ -24,7 +24,7 @@ class InvalidInput(LabCarbonError):
     code = "invalid"
 
 
-class NotSignedIn(LabCarbonError):
+class NotAuthenticated(LabCarbonError):
     status = 401
     code = "not_authenticated"
 

@@ -16,80 +16,80 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[str], None]
 _HANDLERS: dict[str, Handler] = {}
-_TOGETHER: ContextVar[dict[tuple[str, str], int] | None] = ContextVar("asked together", default=None)
-_RUNNING: ContextVar["_Running | None"] = ContextVar("running", default=None)
+_BATCH: ContextVar[dict[tuple[str, str], int] | None] = ContextVar("job batch", default=None)
+_RUNNING: ContextVar["_RunningJob | None"] = ContextVar("running", default=None)
 LEASE_US = 120_000_000
 RETRY_US = 5_000_000
 RETRY_MAX_US = 600_000_000
 
 
 @dataclass
-class _Running:
+class _RunningJob:
     """The job at work here, and when it asked to be at work again."""
 
     job: tuple[str, str]
-    again_us: int | None = None
+    rerun_due_us: int | None = None
 
 
-def handles(kind: str) -> Callable[[Handler], Handler]:
+def job(kind: str) -> Callable[[Handler], Handler]:
     """Register the decorated function as what does jobs of ``kind``; it gets the job's key."""
 
-    def remember(handler: Handler) -> Handler:
+    def register(handler: Handler) -> Handler:
         _HANDLERS[kind] = handler
         return handler
 
-    return remember
+    return register
 
 
-def request_job(*, kind: str, key: str, due_us: int = 0) -> None:
+def enqueue(*, kind: str, key: str, due_us: int = 0) -> None:
     """Ask for a job, in the caller's transaction. Asking again while it waits or runs makes it run (once) more.
 
     ``due_us`` holds if the job is not waiting already, and where a job asks for itself: then unless others asked meanwhile.
     """
-    together = _TOGETHER.get()
-    if together is None:
-        _ask({(kind, key): due_us})
+    batch = _BATCH.get()
+    if batch is None:
+        _insert_requests({(kind, key): due_us})
     else:
-        together[kind, key] = min(due_us, together.get((kind, key), due_us))
+        batch[kind, key] = min(due_us, batch.get((kind, key), due_us))
 
 
 @contextmanager
-def asking_together() -> Iterator[None]:
+def enqueue_batch() -> Iterator[None]:
     """Ask at the end, in one statement, for all that is asked for in here; for nothing if it ends with an error.
 
     It belongs inside the transaction: what it asks for at its end must be part of that.
     """
-    wanted: dict[tuple[str, str], int] = {}
-    token = _TOGETHER.set(wanted)
+    requests: dict[tuple[str, str], int] = {}
+    token = _BATCH.set(requests)
     try:
         yield
     finally:
-        _TOGETHER.reset(token)
-    if wanted:
-        _ask(wanted)
+        _BATCH.reset(token)
+    if requests:
+        _insert_requests(requests)
 
 
-def _ask(wanted: Mapping[tuple[str, str], int]) -> None:
+def _insert_requests(requests: Mapping[tuple[str, str], int]) -> None:
     running = _RUNNING.get()
-    itself = running.job if running else None
-    if running and itself in wanted:  # in the table it is due since before it began: it would begin again at once
-        due_us = wanted[running.job]
-        running.again_us = due_us if running.again_us is None else min(due_us, running.again_us)
-    asked = sorted((*job, due_us) for job, due_us in wanted.items() if job != itself)  # lock rows in the same order
-    if not asked:
+    running_job = running.job if running else None
+    if running and running_job in requests:  # in the table it is due since before it began: it would begin again at once
+        due_us = requests[running.job]
+        running.rerun_due_us = due_us if running.rerun_due_us is None else min(due_us, running.rerun_due_us)
+    rows = sorted((*job, due_us) for job, due_us in requests.items() if job != running_job)  # lock rows in the same order
+    if not rows:
         return
-    marks = ", ".join(["(%s, %s, 1, 0, %s, 0, '', 0, '')"] * len(asked))
+    marks = ", ".join(["(%s, %s, 1, 0, %s, 0, '', 0, '')"] * len(rows))
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO core_job (kind, key, requested, done, due_us, leased_until_us, leased_by, attempts, last_error)"
             f" VALUES {marks}"
             " ON CONFLICT (kind, key) DO UPDATE SET requested = core_job.requested + 1,"
             " due_us = CASE WHEN core_job.done = core_job.requested THEN EXCLUDED.due_us ELSE core_job.due_us END",
-            [value for each in asked for value in each],
+            [value for row in rows for value in row],
         )
 
 
-def lease_one(*, worker: str, now: int) -> Job | None:
+def acquire_next(*, worker: str, now: int) -> Job | None:
     """Take the oldest due job that nobody holds, or None."""
     with transaction.atomic():
         waiting = Job.objects.filter(done__lt=F("requested"), due_us__lte=now, leased_until_us__lte=now).order_by(
@@ -107,50 +107,52 @@ def lease_one(*, worker: str, now: int) -> Job | None:
         return job
 
 
-def take_back_from_the_dead(*, host: str, alive: Callable[[int], bool]) -> int:
+def release_dead_leases(*, host: str, is_alive: Callable[[int], bool]) -> int:
     """End the leases of this host's workers (``host:pid``) that no longer live; return how many there were.
 
     A killed worker's job would else wait until its lease runs out. Work is idempotent, so a mistake costs only time.
     """
-    ended = 0
+    released = 0
     for job in Job.objects.filter(leased_until_us__gt=now_us(), leased_by__startswith=f"{host}:"):
         pid = job.leased_by.rpartition(":")[2]
-        if pid.isdecimal() and not alive(int(pid)):
-            ended += Job.objects.filter(pk=job.pk, leased_by=job.leased_by).update(leased_until_us=0)
-    return ended
+        if pid.isdecimal() and not is_alive(int(pid)):
+            released += Job.objects.filter(pk=job.pk, leased_by=job.leased_by).update(leased_until_us=0)
+    return released
 
 
-def _held(job: Job) -> QuerySet[Job]:
+def _leased_row(job: Job) -> QuerySet[Job]:
     """Return the job's row if the lease is still ours: a worker that was too slow leaves it to who took over."""
     return Job.objects.filter(pk=job.pk, leased_by=job.leased_by, leased_until_us=job.leased_until_us)
 
 
-def run_leased(job: Job) -> bool:
+def run_job(job: Job) -> bool:
     """Run a leased job; on failure say why and try later. Return whether it went well."""
-    running = _Running((job.kind, job.key))
+    running = _RunningJob((job.kind, job.key))
     token = _RUNNING.set(running)
     try:
         _HANDLERS[job.kind](job.key)
     except Exception as error:
         log.exception("job %s failed (attempt %d)", job, job.attempts)
-        wait = min(RETRY_US * 2 ** min(job.attempts - 1, 10), RETRY_MAX_US)
-        _held(job).update(due_us=now_us() + wait, leased_until_us=0, last_error=f"{type(error).__name__}: {error}"[:2000])
+        delay_us = min(RETRY_US * 2 ** min(job.attempts - 1, 10), RETRY_MAX_US)
+        _leased_row(job).update(
+            due_us=now_us() + delay_us, leased_until_us=0, last_error=f"{type(error).__name__}: {error}"[:2000]
+        )
         return False
     finally:
         _RUNNING.reset(token)
-    if running.again_us is not None:
-        _held(job).filter(requested=job.requested).update(requested=F("requested") + 1, due_us=running.again_us)
+    if running.rerun_due_us is not None:
+        _leased_row(job).filter(requested=job.requested).update(requested=F("requested") + 1, due_us=running.rerun_due_us)
     # What was asked for while we ran has a higher number than the one we leased, and stays due.
-    _held(job).update(done=job.requested, leased_until_us=0, attempts=0, last_error="")
+    _leased_row(job).update(done=job.requested, leased_until_us=0, attempts=0, last_error="")
     return True
 
 
-def work_until_empty(*, worker: str, limit: int = 1000) -> int:
+def run_until_idle(*, worker: str, limit: int = 1000) -> int:
     """Lease and run jobs until none is due (or ``limit`` were run); return how many went well."""
-    good = 0
+    succeeded = 0
     for _ in range(limit):
-        job = lease_one(worker=worker, now=now_us())
+        job = acquire_next(worker=worker, now=now_us())
         if job is None:
             break
-        good += run_leased(job)
-    return good
+        succeeded += run_job(job)
+    return succeeded

@@ -6,11 +6,11 @@ from threading import Lock
 
 from django.db import connection
 
-_TURN = Lock()
+_WRITE_LOCK = Lock()
 
 
 @contextmanager
-def in_turn() -> Iterator[None]:
+def write_lock() -> Iterator[None]:
     """Wait until no other thread of this process writes in its turn. Never to be entered inside a transaction.
 
     SQLite lets one writer in, and has the others ask again after pauses that grow to 100 ms: who waits here goes on at
@@ -19,5 +19,5 @@ def in_turn() -> Iterator[None]:
     if connection.vendor != "sqlite":
         yield
         return
-    with _TURN:
+    with _WRITE_LOCK:
         yield

@@ -1,22 +1,40 @@
-"""Migrations that make many tables at once."""
+"""Operations of migrations that Django does not have."""
 
 from collections.abc import Sequence
 
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
-from django.db.migrations import CreateModel
+from django.db.migrations import CreateModel, RunSQL
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
 
 
+class PostgresSQL(RunSQL):
+    """SQL for PostgreSQL only."""
+
+    def database_forwards(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
+    ) -> None:
+        """Run the SQL on PostgreSQL; do nothing on another database."""
+        if schema_editor.connection.vendor == "postgresql":
+            super().database_forwards(app_label, schema_editor, from_state, to_state)
+
+    def database_backwards(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
+    ) -> None:
+        """Run the reverse SQL on PostgreSQL; do nothing on another database."""
+        if schema_editor.connection.vendor == "postgresql":
+            super().database_backwards(app_label, schema_editor, from_state, to_state)
+
+
 class CreateModels(Operation):
-    """Several CreateModel in one. Django draws up all models anew that are related to one that comes; here that is the
-    whole lab, for each table. So it is done once for all of them."""
+    """Several CreateModel in one. Django renders all related models again for each CreateModel; this operation renders
+    them once."""
 
     def __init__(self, models: Sequence[CreateModel]) -> None:
         self.models = models
 
     def state_forwards(self, app_label: str, state: ProjectState) -> None:
-        """Note the models; those that were drawn up are forgotten, and drawn up when somebody asks."""
+        """Add the models to the state. The rendered models are discarded first; the next access renders them again."""
         state.__dict__.pop("apps", None)  # as Django's own ProjectState.clear_delayed_apps_cache
         for model in self.models:
             model.state_forwards(app_label, state)
@@ -24,35 +42,17 @@ class CreateModels(Operation):
     def database_forwards(
         self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
     ) -> None:
-        """Make the tables, in order."""
+        """Create the tables in order."""
         for model in self.models:
             model.database_forwards(app_label, schema_editor, from_state, to_state)
 
     def database_backwards(
         self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
     ) -> None:
-        """Take the tables away, the last first."""
+        """Delete the tables in reverse order."""
         for model in reversed(self.models):
             model.database_backwards(app_label, schema_editor, from_state, to_state)
 
     def describe(self) -> str:
-        """What `migrate --plan` says."""
+        """Return the line that `migrate --plan` prints."""
         return f"Create models {', '.join(model.name for model in self.models)}"
-
-
-def together(operations: Sequence[Operation]) -> list[Operation]:
-    """Return a migration's operations with each unbroken row of CreateModel as one."""
-    found: list[Operation] = []
-    row: list[CreateModel] = []
-    for operation in operations:
-        if isinstance(operation, CreateModel):
-            row.append(operation)
-            continue
-        found += _joined(row)
-        row = []
-        found.append(operation)
-    return found + _joined(row)
-
-
-def _joined(row: list[CreateModel]) -> list[Operation]:
-    return [CreateModels(row)] if len(row) > 1 else list(row)

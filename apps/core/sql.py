@@ -103,7 +103,7 @@ def as_int(value: int | Decimal | None) -> int:
     return 0 if value is None else int(value)
 
 
-def rows(sql: str, params: Sequence[Any]) -> Iterator[dict[str, Any]]:
+def fetch_rows(sql: str, params: Sequence[Any]) -> Iterator[dict[str, Any]]:
     """Run ``sql`` and yield each row as a dict; Decimals become int (every numeric column of ours is an integer)."""
     with connection.cursor() as cursor:
         cursor.execute(sql, list(params))
@@ -119,7 +119,7 @@ def for_update() -> str:
 
 # The spaces of advisory locks.
 ATTRIBUTION = 1
-ROLLED = 2
+ROLLUPS = 2
 
 
 def lock_shared(space: int, number: int) -> None:
@@ -127,12 +127,12 @@ def lock_shared(space: int, number: int) -> None:
     _advisory("pg_advisory_xact_lock_shared", space, number)
 
 
-def lock_alone(space: int, number: int) -> None:
+def lock_exclusive(space: int, number: int) -> None:
     """Wait until no transaction holds a shared lock of (space, number), and hold off new ones until this one ends."""
     _advisory("pg_advisory_xact_lock", space, number)
 
 
-def try_lock_alone(space: int, number: int) -> bool:
+def try_lock_exclusive(space: int, number: int) -> bool:
     """Take :func:`lock_alone` if nobody holds (space, number) now; return whether it was taken. Waits for nobody."""
     if connection.vendor != "postgresql":
         return True

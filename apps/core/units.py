@@ -59,12 +59,12 @@ def largest_remainder(total: int, weights: list[int]) -> list[int]:
 
     Ties go to the earlier weight: order the weights by their key. All weights zero: the first takes all.
     """
-    whole = sum(weights)
-    if whole == 0:
+    weight_sum = sum(weights)
+    if weight_sum == 0:
         return [total if i == 0 else 0 for i in range(len(weights))]
-    parts = [total * weight // whole for weight in weights]
-    left = total - sum(parts)
-    order = sorted(range(len(weights)), key=lambda i: (-(total * weights[i] % whole), i))
-    for i in order[:left]:
+    parts = [total * weight // weight_sum for weight in weights]
+    remainder = total - sum(parts)
+    order = sorted(range(len(weights)), key=lambda i: (-(total * weights[i] % weight_sum), i))
+    for i in order[:remainder]:
         parts[i] += 1
     return parts

@@ -29,23 +29,23 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Inside:
+class Allowlist:
     """What of the inside may be asked. ``hosts``: names, with ``:port`` where only that port is meant."""
 
     hosts: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
     loopback: bool = False
 
-    def holds(self, ip: IP, host: str, port: int) -> bool:
+    def permits(self, ip: IP, host: str, port: int) -> bool:
         """Return whether an inner address was named by the server's admin."""
         named = {host.lower(), f"{host.lower()}:{port}"} & self.hosts
         return bool(named) or (self.loopback and ip.is_loopback) or any(ip in network for network in self.networks)
 
 
-def inside_of(words: list[str], *, loopback: bool) -> Inside:
+def parse_allowlist(entries: list[str], *, loopback: bool) -> Allowlist:
     """Return what a list of host names and networks (``10.2.0.0/16``) opens. Raises ValueError for an impossible network."""
-    networks = tuple(ip_network(word, strict=False) for word in words if "/" in word)
-    return Inside(frozenset(word.lower() for word in words if "/" not in word), networks, loopback)
+    networks = tuple(ip_network(entry, strict=False) for entry in entries if "/" in entry)
+    return Allowlist(frozenset(entry.lower() for entry in entries if "/" not in entry), networks, loopback)
 
 
 def parse_address(text: str) -> Address:
@@ -55,34 +55,36 @@ def parse_address(text: str) -> Address:
         parts = urlsplit(plain)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise _wrong("This is no address.") from error
+        raise _invalid_address("This is no address.") from error
     if parts.scheme not in _PORTS or not host:
-        raise _wrong("An address begins with https:// (or http://) and a host.")
+        raise _invalid_address("An address begins with https:// (or http://) and a host.")
     if len(plain) > MAX_ADDRESS or not plain.isascii() or not plain.isprintable() or " " in plain:
-        raise _wrong(f"An address is at most {MAX_ADDRESS} plain characters.")
+        raise _invalid_address(f"An address is at most {MAX_ADDRESS} plain characters.")
     if parts.username is not None or parts.password is not None or "@" in parts.netloc:
-        raise _wrong("A user and a password do not belong into the address.", "There are fields for them.")
+        raise _invalid_address("A user and a password do not belong into the address.", "There are fields for them.")
     if parts.query or parts.fragment or "?" in plain or "#" in plain:
-        raise _wrong("An address has neither ? nor #.")
+        raise _invalid_address("An address has neither ? nor #.")
     if port == 0:
-        raise _wrong("Port 0 is no port.")
+        raise _invalid_address("Port 0 is no port.")
     return Address(parts.scheme, host, port or _PORTS[parts.scheme], parts.path.rstrip("/"))
 
 
-def _wrong(message: str, hint: str = "Write it as https://mlflow.example.org or http://127.0.0.1:5000.") -> InvalidInput:
+def _invalid_address(
+    message: str, hint: str = "Write it as https://mlflow.example.org or http://127.0.0.1:5000."
+) -> InvalidInput:
     return InvalidInput(message, field="address", hint=hint)
 
 
-def why_not(address: Address, ip: IP, inside: Inside) -> str:
+def refusal_reason(address: Address, ip: IP, allowlist: Allowlist) -> str:
     """Return why the host's ``ip`` may not be asked, in words; '' if it may."""
-    ip = _inner(ip)
+    ip = _embedded_ipv4(ip)
     if ip.is_link_local or ip.is_multicast or ip.is_unspecified or (ip.is_reserved and not ip.is_loopback):
         return f"{address.host} is {ip}, which is no server's address."
     if ip.is_global:
         if address.scheme == "https":
             return ""
         return f"{address.host} is outside, where http:// is read by others on the way: use https://."
-    if inside.holds(ip, address.host, address.port):
+    if allowlist.permits(ip, address.host, address.port):
         return ""
     return (
         f"{address.host} is {ip}, an address of the inner network. Whoever runs this server opens it with "
@@ -90,7 +92,7 @@ def why_not(address: Address, ip: IP, inside: Inside) -> str:
     )
 
 
-def _inner(ip: IP) -> IP:
+def _embedded_ipv4(ip: IP) -> IP:
     """Return the IPv4 address that an IPv6 address stands for, else the address itself."""
     if isinstance(ip, IPv4Address):
         return ip
@@ -99,6 +101,6 @@ def _inner(ip: IP) -> IP:
     return ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else ip)
 
 
-def ip_of(text: str) -> IP:
+def parse_ip(text: str) -> IP:
     """Return an address as the resolver gives it, without a zone."""
     return ip_address(text.partition("%")[0])

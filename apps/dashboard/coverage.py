@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from apps.accounts.models import Lab
 from apps.carbon.rollups.reads import cover_source
-from apps.core.sql import as_int, rows
+from apps.core.sql import as_int, fetch_rows
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device, Node
 
@@ -54,7 +54,7 @@ def _expected(first_us: int, last_us: int, from_us: int, to_us: int, now: int) -
 def device_times(lab: Lab, from_hour: int, to_hour: int, now: int) -> list[DeviceTime]:
     """Return the device time of every metered device that ever sent a window. One query."""
     before, source, params = cover_source(lab, from_hour, to_hour)
-    found = rows(
+    found = fetch_rows(
         f"{before} SELECT d.id, d.node_id, t.measured_us, t.estimated_us, "
         "(SELECT MIN(w.start_us) FROM ingest_energywindow w WHERE w.device_id = d.id) AS first_us, "
         "(SELECT w.end_us FROM ingest_energywindow w WHERE w.device_id = d.id ORDER BY w.start_us DESC LIMIT 1) AS last_us "
@@ -83,7 +83,7 @@ def time_shares(times: Iterable[DeviceTime]) -> TimeShares:
 
 def covered_by_hour(lab: Lab, from_hour: int, to_hour: int) -> dict[int, int]:
     """Return {hour: µs of device time with data}, over the metered devices of the lab."""
-    found = rows(
+    found = fetch_rows(
         "SELECT h.hour, SUM(h.covered_us) AS covered_us FROM energy_devicehour h "
         f"JOIN fleet_device d ON d.id = h.device_id WHERE h.lab_id = %s AND h.hour >= %s AND h.hour < %s AND {_METERED} "
         "GROUP BY h.hour",
@@ -95,7 +95,7 @@ def covered_by_hour(lab: Lab, from_hour: int, to_hour: int) -> dict[int, int]:
 def covered_by_day(lab: Lab, from_hour: int, to_hour: int) -> dict[int, int]:
     """Return the same of whole days of the lab under their first hours, what is in none under its own."""
     before, source, params = cover_source(lab, from_hour, to_hour)
-    found = rows(
+    found = fetch_rows(
         f"{before} SELECT q.from_hour, SUM(q.covered_us) AS covered_us FROM ({source}) q "
         f"JOIN fleet_device d ON d.id = q.device_id WHERE {_METERED} GROUP BY q.from_hour",
         params,
@@ -123,7 +123,7 @@ class DeviceStay:
 
 def device_stays(device: Device) -> list[DeviceStay]:
     """Return in which nodes a device was measured, oldest first; together they hold all its energy. One query."""
-    found = rows(
+    found = fetch_rows(
         "SELECT low, high, MIN(hour) AS from_hour, MAX(hour) + 1 AS to_hour, SUM(energy_mj) AS energy_mj FROM ("
         "SELECT low, high, hour, energy_mj, ROW_NUMBER() OVER (ORDER BY hour) "
         "- ROW_NUMBER() OVER (PARTITION BY low, high ORDER BY hour) AS island FROM ("
@@ -149,7 +149,7 @@ def last_hours_in(node: Node, device_ids: Iterable[int]) -> dict[int, int]:
     if not wanted:
         return {}
     marks = ", ".join(["%s"] * len(wanted))
-    found = rows(
+    found = fetch_rows(
         f"SELECT device_id, MAX(hour) AS hour FROM energy_devicehour WHERE device_id IN ({marks}) AND node_id = %s "
         "GROUP BY device_id",
         [*wanted, node.pk],

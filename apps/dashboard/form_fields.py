@@ -1,10 +1,13 @@
 """What forms choose from a list of the lab's: a site, a machine."""
 
 from collections.abc import Mapping
+from datetime import date, datetime, time
 from uuid import UUID
 
 from apps.core.errors import InvalidInput
-from apps.core.text import number_of
+from apps.core.intervals import midnight_hour
+from apps.core.text import parse_record_number
+from apps.core.units import US_PER_HOUR
 from apps.dashboard.decorators import Visitor
 from apps.fleet.models import Node, Site
 from apps.fleet.selectors import node_of, site_of
@@ -12,7 +15,7 @@ from apps.fleet.selectors import node_of, site_of
 
 def chosen_site(data: Mapping[str, str], visitor: Visitor) -> Site:
     """Return the lab's site that a form names in ``site``. Raises InvalidInput where it names none."""
-    number = number_of(data.get("site", ""))
+    number = parse_record_number(data.get("site", ""))
     site = None if number is None else site_of(visitor.lab, number)
     if site is None:
         raise InvalidInput("There is no such site in your lab.", field="site", hint="Choose one of the list.")
@@ -36,3 +39,32 @@ def node_if_chosen(data: Mapping[str, str], visitor: Visitor) -> Node | None:
     if node is None:
         raise InvalidInput("There is no such machine in your lab.", field="node", hint="Choose one of the list, or none.")
     return node
+
+
+def always(data: Mapping[str, str]) -> bool:
+    """Return whether a fact was always so, rather than from a date on; the two are never guessed from one another."""
+    when = data.get("when", "")
+    if when not in {"always", "from"}:
+        raise InvalidInput(
+            "Say since when: from a date on, or always.", field="when", hint="Choose one of the two above the date."
+        )
+    return when == "always"
+
+
+def from_us(data: Mapping[str, str], visitor: Visitor) -> int:
+    """Return the begin (µs) of the whole UTC hour that a day, and a time if there is one, name in the lab's zone.
+
+    Midnight in a zone off the hour is the next whole UTC hour, as for days everywhere; any other time the hour it is in.
+    """
+    try:
+        day = date.fromisoformat(data.get("from_day", ""))
+        clock = time.fromisoformat(data.get("from_time", "") or "00:00")
+        if clock == time():
+            hour = midnight_hour(day, visitor.zone)
+        else:
+            hour = int(datetime.combine(day, clock.replace(tzinfo=None), visitor.zone).timestamp()) // 3600
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(
+            "The day is missing or no day.", field="from_day", hint="Choose the first day it holds, and a time as 14:00."
+        ) from error
+    return hour * US_PER_HOUR

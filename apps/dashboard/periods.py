@@ -7,9 +7,10 @@ from datetime import UTC, date, datetime, timedelta
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-from apps.carbon.figures.query import iso_hour
-from apps.core.days import midnight_hour
+from apps.accounts.models import Lab
+from apps.carbon.figures.query import FigureQuery, iso_hour
 from apps.core.errors import InvalidInput
+from apps.core.intervals import midnight_hour
 from apps.core.units import US_PER_HOUR
 
 PRESETS = {"24h": "Last 24 hours", "7d": "Last 7 days", "30d": "Last 30 days", "year": "This year"}
@@ -184,3 +185,10 @@ def from_days(first: str, last: str) -> str:
         raise InvalidInput(
             "A day is missing or no day.", field="first_day", hint="Choose a first and a last day."
         ) from error
+
+
+def lab_query(lab: Lab, period: Period, metric: str = "energy_mj") -> FigureQuery:
+    """Return the whole lab's query over a period."""
+    return FigureQuery(
+        metric=metric, from_hour=period.from_hour, to_hour=period.to_hour, basis=lab.basis, profile=lab.profile
+    )

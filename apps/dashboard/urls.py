@@ -3,16 +3,18 @@
 from django.urls import path
 
 from apps.dashboard.artifacts import cleanup_views, hold_views, views
+from apps.dashboard.artifacts import views as storage
 from apps.dashboard.assets import import_views, replacement_views
 from apps.dashboard.assets import views as assets
 from apps.dashboard.attribution import views as attribution
+from apps.dashboard.attribution import views as idle
 from apps.dashboard.catalog import views as catalog
 from apps.dashboard.explain import scope_views
 from apps.dashboard.explain import views as explain
 from apps.dashboard.nodes import site_views
+from apps.dashboard.nodes import views as devices
 from apps.dashboard.nodes import views as nodes
 from apps.dashboard.overview import views as overview
-from apps.dashboard.pages import devices, idle, storage
 from apps.dashboard.people import views as people
 from apps.dashboard.projects import views as projects
 from apps.dashboard.runs import duplicate_views

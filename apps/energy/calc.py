@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from apps.core.intervals import merged, split_by_hour
+from apps.core.intervals import merge_intervals, split_by_hour
 from apps.core.units import US_PER_HOUR, US_PER_S, largest_remainder
 from apps.ingest.choices import PlacementQuality
 
@@ -73,7 +73,7 @@ def covered_us(intervals: Iterable[tuple[int, int]], hour: int) -> int:
     """Return how many µs of ``hour`` the union of ``intervals`` covers."""
     start_us, end_us = hour * US_PER_HOUR, (hour + 1) * US_PER_HOUR
     clipped = ((max(start, start_us), min(end, end_us)) for start, end in intervals)
-    return sum(end - start for start, end in merged(part for part in clipped if part[0] < part[1]))
+    return sum(end - start for start, end in merge_intervals(part for part in clipped if part[0] < part[1]))
 
 
 def overhead_mj(static_power_mw: int, covered: int, inner_mj: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from apps.core.sql import as_int, rows
+from apps.core.sql import as_int, fetch_rows
 from apps.core.units import US_PER_HOUR
 from apps.energy.calc import EntryKey, ShareRow
 from apps.energy.models import DeviceHour
@@ -21,7 +21,7 @@ _INSIDE = "w.end_us <= (w.start_us / 3600000000 + 1) * 3600000000"
 
 def sums_inside(device_id: int, from_hour: int, to_hour: int) -> dict[EntryKey, int]:
     """Return the sums of shares of windows that lie inside one hour each."""
-    found = rows(
+    found = fetch_rows(
         "SELECT w.start_us / 3600000000 AS hour, w.node_id, s.consumer_id, w.energy_quality, w.share_quality, "
         "w.placement_quality, SUM(s.energy_mj) AS energy_mj FROM ingest_energywindow w "
         "JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
@@ -45,7 +45,7 @@ def sums_inside(device_id: int, from_hour: int, to_hour: int) -> dict[EntryKey, 
 def shares_spanning(device_id: int, from_hour: int, to_hour: int) -> Iterator[ShareRow]:
     """Yield the shares of windows that touch the hours and span more than one."""
     from_us, to_us = from_hour * US_PER_HOUR, to_hour * US_PER_HOUR
-    found = rows(
+    found = fetch_rows(
         "SELECT w.start_us, w.end_us, w.node_id, s.consumer_id, w.energy_quality, w.share_quality, s.energy_mj "
         "FROM ingest_energywindow w JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
         f"WHERE w.device_id = %s AND w.start_us < %s AND w.end_us > %s AND w.start_us >= {_LAST_BEFORE} AND NOT ({_INSIDE})",
@@ -58,7 +58,7 @@ def shares_spanning(device_id: int, from_hour: int, to_hour: int) -> Iterator[Sh
 def shares_touching(device_id: int, from_hour: int, to_hour: int) -> Iterator[ShareRow]:
     """Yield the shares of all windows that touch the hours. One that spans hours is divided, so its place is imputed."""
     from_us, to_us = from_hour * US_PER_HOUR, to_hour * US_PER_HOUR
-    found = rows(
+    found = fetch_rows(
         "SELECT w.start_us, w.end_us, w.node_id, s.consumer_id, w.energy_quality, w.share_quality, s.energy_mj, "
         f"CASE WHEN {_INSIDE} THEN w.placement_quality ELSE {int(PlacementQuality.IMPUTED)} END AS placement_quality "
         "FROM ingest_energywindow w JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
@@ -97,13 +97,13 @@ def intervals(device_ids: list[int], from_hour: int, to_hour: int) -> list[dict[
         f"WHERE device_id = %s AND start_us < %s AND end_us > %s AND start_us >= {_LAST_BEFORE}"
     )
     params = [value for device in device_ids for value in (device, to_us, from_us, device, from_us, from_us)]
-    return list(rows(" UNION ALL ".join([part] * len(device_ids)), params)) if device_ids else []
+    return list(fetch_rows(" UNION ALL ".join([part] * len(device_ids)), params)) if device_ids else []
 
 
 def energy_of_kinds(node_id: int, hour: int, kinds: tuple[str, ...]) -> int:
     """Return the ledger's energy of a node's devices of some kinds in one hour, mJ."""
     marks = ", ".join(["%s"] * len(kinds))
-    found = rows(
+    found = fetch_rows(
         "SELECT SUM(e.energy_mj) AS mj FROM energy_ledgerentry e JOIN fleet_device d ON d.id = e.device_id "
         f"WHERE e.node_id = %s AND e.hour = %s AND d.kind IN ({marks})",
         [node_id, hour, *kinds],

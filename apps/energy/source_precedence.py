@@ -8,7 +8,7 @@ is the collector's. It depends on nothing but the windows, so that either may ar
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from apps.core.intervals import merged, split_by_hour
+from apps.core.intervals import merge_intervals, split_by_hour
 from apps.core.units import US_PER_HOUR
 from apps.energy.calc import EntryKey, ShareRow
 from apps.fleet.choices import DeviceKind
@@ -27,7 +27,7 @@ SUPERSEDING = frozenset(kind for kinds in KINDS_OF.values() for kind in kinds)
 def whole_minutes(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the UTC minutes that ``intervals`` (µs) touch, as disjoint intervals in order."""
     return list(
-        merged(
+        merge_intervals(
             (start // US_PER_MINUTE * US_PER_MINUTE, -(-end // US_PER_MINUTE) * US_PER_MINUTE)
             for start, end in intervals
             if start < end

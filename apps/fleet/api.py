@@ -13,7 +13,7 @@ from apps.accounts.choices import CodePurpose
 from apps.accounts.services.labs import issue_user_token, spend_code
 from apps.core.api import StrictSerializer
 from apps.core.clock import now_us
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.fleet.services import enrol_node
 
 
@@ -36,7 +36,7 @@ class EnrolBody(StrictSerializer):
     def validate_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
         if len(facts) > 64 or any(len(str(key)) > 64 or len(str(value)) > 1024 for key, value in facts.items()):
             raise serializers.ValidationError("At most 64 facts of at most 1024 characters.")
-        if unstorable("".join(f"{key}{value}" for key, value in facts.items())):
+        if is_unstorable("".join(f"{key}{value}" for key, value in facts.items())):
             raise serializers.ValidationError("NUL and half characters cannot be stored.")
         return facts
 

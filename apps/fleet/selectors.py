@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.fleet.calc import Places, holding, stretches
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import STANDING, Device, Node, Placement, Site, SitePrice, SitePue, SiteZone
@@ -27,7 +27,7 @@ def node_of(lab: Lab, uuid: UUID) -> Node | None:
 
 def device_of(lab: Lab, key: str) -> Device | None:
     """Return the lab's device with the node it was last seen in, or None."""
-    if unstorable(key):
+    if is_unstorable(key):
         return None
     return Device.objects.select_related("node").filter(lab=lab, key=key).first()
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX, US_PER_S
 from apps.ingest.choices import (
     COUNTER_MEASUREMENTS,
@@ -53,7 +53,7 @@ class WindowIn:
 
 
 def _bad_text(text: str) -> bool:
-    return not text or unstorable(text)
+    return not text or is_unstorable(text)
 
 
 def problem(window: WindowIn) -> str:

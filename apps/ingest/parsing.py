@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from apps.core.errors import InvalidInput, UpgradeRequired
-from apps.core.text import storable
+from apps.core.text import replace_unstorable
 from apps.core.units import INT64_MAX
 from apps.ingest.calc import WindowIn, problem
 
@@ -116,9 +116,9 @@ def parse_batch(body: bytes) -> BatchIn:
         raise _bad("The batch is nested too deep.") from error
     if not _shallow(header.health, MAX_NESTING) or not _shallow(header.device_facts, MAX_NESTING):
         raise _bad(f"health and device_facts are nested at most {MAX_NESTING} deep.")
-    header.health, header.device_facts = storable(header.health), storable(header.device_facts)
+    header.health, header.device_facts = replace_unstorable(header.health), replace_unstorable(header.device_facts)
     for gap in header.gaps:
-        gap.epoch, gap.reason = storable(gap.epoch), storable(gap.reason)
+        gap.epoch, gap.reason = replace_unstorable(gap.epoch), replace_unstorable(gap.reason)
     major = header.schema.split(".", 1)[0]
     if not major.isdecimal():
         raise _bad(f"{header.schema!r} is not a schema version.", "schema")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from apps.accounts.models import Lab
-from apps.core.sql import rows, uuid_param
+from apps.core.sql import fetch_rows, uuid_param
 from apps.core.units import US_PER_HOUR
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
 
@@ -13,7 +13,7 @@ def digests(ranges: dict[int, tuple[int, int]]) -> dict[tuple[int, int], int]:
     """Return {(epoch id, sequence): digest} of the windows in the given ranges of sequence (ends included)."""
     clause = " OR ".join(["(epoch_id = %s AND sequence BETWEEN %s AND %s)"] * len(ranges))
     params = [value for epoch, (low, high) in ranges.items() for value in (epoch, low, high)]
-    found = rows(f"SELECT epoch_id, sequence, digest FROM ingest_energywindow WHERE {clause}", params)
+    found = fetch_rows(f"SELECT epoch_id, sequence, digest FROM ingest_energywindow WHERE {clause}", params)
     return {(row["epoch_id"], row["sequence"]): row["digest"] for row in found}
 
 
@@ -28,7 +28,7 @@ def taken(ranges: dict[int, tuple[int, int]]) -> dict[int, list[tuple[int, int]]
     )
     params = [value for device, (low, high) in ranges.items() for value in (device, high, device, low, low)]
     result: dict[int, list[tuple[int, int]]] = {}
-    for row in rows(" UNION ALL ".join([part] * len(ranges)) + " ORDER BY 1, 2", params):
+    for row in fetch_rows(" UNION ALL ".join([part] * len(ranges)) + " ORDER BY 1, 2", params):
         result.setdefault(row["device_id"], []).append((row["start_us"], row["end_us"]))
     return result
 
@@ -52,7 +52,7 @@ def last_clock_shift(epoch_id: int) -> int | None:
 def windows_of_hour(lab: Lab, device_key: str, hour: int) -> Iterator[dict[str, Any]]:
     """Yield the windows of one device that touch one UTC hour, with batch and epoch, oldest first."""
     start_us, end_us = hour * US_PER_HOUR, (hour + 1) * US_PER_HOUR
-    yield from rows(
+    yield from fetch_rows(
         "SELECT w.epoch_id, w.sequence, ep.key AS epoch, w.start_us, w.end_us, w.energy_mj, w.counter_start, w.counter_end, "
         "w.measurement, w.energy_quality, w.share_quality, w.placement_quality, w.flags, w.clock_shift_us, "
         "w.util_mean_pm, w.util_max_pm, w.mem_mean_mib, w.mem_max_mib, w.processes, "
@@ -75,7 +75,7 @@ def shares_of(windows: list[dict[str, Any]]) -> dict[tuple[int, int], list[dict[
         by_epoch.setdefault(window["epoch_id"], []).append(window["sequence"])
     clause = " OR ".join(["(s.epoch_id = %s AND s.sequence BETWEEN %s AND %s)"] * len(by_epoch))
     params = [value for epoch, seqs in by_epoch.items() for value in (epoch, min(seqs), max(seqs))]
-    found = rows(
+    found = fetch_rows(
         "SELECT s.epoch_id, s.sequence, c.key AS consumer, s.energy_mj FROM ingest_windowshare s "
         f"JOIN ingest_consumer c ON c.id = s.consumer_id WHERE {clause} ORDER BY s.energy_mj DESC, c.key",
         params,
@@ -87,7 +87,7 @@ def shares_of(windows: list[dict[str, Any]]) -> dict[tuple[int, int], list[dict[
 
 def run_windows(lab: Lab, run_uuid: Any) -> Iterator[dict[str, Any]]:
     """Yield the windows a run had a share of: device key and name, start, end, the run's mJ, the window's utilisation."""
-    yield from rows(
+    yield from fetch_rows(
         "SELECT d.key AS device, d.name AS device_name, w.start_us, w.end_us, s.energy_mj, w.energy_mj AS window_mj, "
         "w.util_mean_pm, w.mem_max_mib, w.energy_quality FROM ingest_windowshare s "
         "JOIN ingest_consumer c ON c.id = s.consumer_id "

@@ -17,7 +17,7 @@ from apps.carbon.figures.visibility import sight_of
 from apps.core.api import StrictSerializer
 from apps.core.clock import now_us
 from apps.core.errors import Forbidden, InvalidInput
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.preflight.choices import Certainty, Level, Outcome, Verdict
 from apps.preflight.presenters import Asker
 from apps.preflight.services.preflight import Asked, ask, record_outcome
@@ -67,7 +67,7 @@ class Question(StrictSerializer):
         told = attrs.get("external") or {}
         texts = {name: attrs.get(name) or "" for name in ("project", "name", "job")}
         for name, text in {**texts, "external": f"{told.get('tool', '')}{told.get('value', '')}"}.items():
-            if unstorable(text):
+            if is_unstorable(text):
                 raise InvalidInput("NUL and half characters cannot be stored.", field=name)
         return attrs
 
@@ -183,7 +183,7 @@ class PreflightView(APIView):
 
     @extend_schema(request=Question, responses=Answer, operation_id="preflight")
     def post(self, request: Request) -> Response:
-        """Ask whether a run was done already, runs now, or will fail (docs/repeats.md)."""
+        """Ask whether a run was done already, runs now, or will fail (docs/duplicates.md)."""
         body = Question(data=request.data)
         body.is_valid(raise_exception=True)
         data, who = body.validated_data, caller(request)

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from apps.accounts.models import Lab
-from apps.core.sql import rows
+from apps.core.sql import fetch_rows
 from apps.preflight.similarity import Part, Past, Work, without
 from apps.runs.choices import Tier
 from apps.runs.match_keys import Parts, tier_keys
@@ -99,7 +99,7 @@ def candidates(lab: Lab, keys: Sequence[tuple[Tier, int]]) -> set[int]:
     one += "ORDER BY run_id DESC LIMIT {}) AS t{}"
     parts = [one.format(_FEW.get(tier, NEWEST), i) for i, (tier, _) in enumerate(keys)]
     params = [value for tier, key in keys for value in (lab.pk, int(tier), key)]
-    return {row["run_id"] for row in rows(" UNION ".join(parts), params)}
+    return {row["run_id"] for row in fetch_rows(" UNION ".join(parts), params)}
 
 
 def pasts(lab: Lab, run_ids: Iterable[int], ignored: Collection[str]) -> list[Past]:

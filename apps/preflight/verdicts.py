@@ -1,4 +1,4 @@
-"""What is said of a question, given past runs: the design's order and tables (docs/repeats.md). Pure.
+"""What is said of a question, given past runs: the design's order and tables (docs/duplicates.md). Pure.
 
 A false alarm costs more trust than a missed one: what is not known is no reason to speak.
 """

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from apps.accounts.models import Lab
 from apps.assets.models import Asset, AssetMeter
-from apps.core.sql import as_int, rows
+from apps.core.sql import as_int, fetch_rows
 from apps.fleet.calc import stretches
 from apps.fleet.models import STANDING, Device, Node
 
@@ -75,7 +75,7 @@ def measured(lab: Lab, meter: Meter, from_hour: int, to_hour: int) -> Measured |
     start = max(from_hour, meter.from_hour)
     column, of, clock = ("device_id", meter.device, "SUM") if meter.device else ("node_id", meter.node, "MAX")
     assert of is not None
-    found = rows(
+    found = fetch_rows(
         "SELECT e.used, MIN(e.hour) AS first, SUM(e.energy_mj) AS energy_mj, SUM(h.covered_us) AS covered_us, "
         "MAX(e.quality) AS quality FROM (SELECT l.hour, SUM(l.energy_mj) AS energy_mj, MAX(l.energy_quality) AS quality, "
         "MAX(CASE WHEN c.kind NOT IN ('idle', 'overhead') AND l.energy_mj > 0 THEN 1 ELSE 0 END) AS used "

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from apps.core.errors import InvalidInput
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.replacement.performance import MEASURES
 
 DAYS = (90, 365)
@@ -110,4 +110,4 @@ def _own(params: Mapping[str, str], name: str, own: Own) -> int | None:
 
 
 def _told(text: str) -> str:
-    return "This" if unstorable(text) else repr(text[:40])
+    return "This" if is_unstorable(text) else repr(text[:40])

@@ -17,14 +17,13 @@ from apps.accounts.permissions import caller, require
 from apps.accounts.selectors import may_see_person, role_in
 from apps.core.clock import now_us
 from apps.core.errors import NotFound
-from apps.core.intervals import us_of
+from apps.core.intervals import datetime_to_us
 from apps.ingest.api import RawParser, bounded_body
 from apps.runs.bulk_parsing import parse_job, parse_job_end, parse_rows
 from apps.runs.choices import RunState, Teller
 from apps.runs.filters import FILTERS, PAGING, ByCursor, listed
-from apps.runs.replies import RunDetail, RunReply, Sees
 from apps.runs.selectors import run_of, siblings_of
-from apps.runs.serializers import RunBody, RunChange
+from apps.runs.serializers import RunBody, RunChange, RunDetail, RunReply, Sees
 from apps.runs.services.bulk_import import import_runs
 from apps.runs.services.runs import RunFacts, change_run, put_run
 
@@ -74,7 +73,7 @@ class RunView(APIView):
         data, who = body.validated_data, caller(request)
         facts = RunFacts(
             name=data["name"],
-            started_us=us_of(data["started_at"]),
+            started_us=datetime_to_us(data["started_at"]),
             project=data.get("project"),
             command=data.get("command", []),
             params=data.get("params", {}),
@@ -101,7 +100,7 @@ class RunView(APIView):
             lab=who.lab,
             uuid=uuid,
             state=RunState(data["state"]) if data.get("state") else None,
-            ended_us=us_of(ended_at) if ended_at else None,
+            ended_us=datetime_to_us(ended_at) if ended_at else None,
             exit_code=data.get("exit_code"),
             reported_energy_mj=data.get("energy_mj"),
             bound_node=who.node_uuid,

@@ -17,11 +17,11 @@ from apps.accounts.permissions import caller, require
 from apps.core.clock import now_us, utc
 from apps.core.errors import InvalidInput, NotFound
 from apps.ingest.api import RawParser
-from apps.runs.curves import MOST_POINTS, thinned
 from apps.runs.metric_parsing import Point, parse_points
+from apps.runs.metric_summary import MOST_POINTS, thinned
 from apps.runs.models import Metric, Run
-from apps.runs.replies import metric_summary
 from apps.runs.selectors import run_of
+from apps.runs.serializers import metric_summary
 from apps.runs.services.metrics import add_points, curve
 
 _PARAMS = [

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import msgspec
 
 from apps.core.errors import InvalidInput
-from apps.core.intervals import us_of
-from apps.core.text import unstorable
+from apps.core.intervals import datetime_to_us
+from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX
 from apps.runs.choices import RunState, Scheduler
 from apps.runs.scheduler_jobs import JobIn
@@ -160,7 +160,7 @@ def _storable(value: Any) -> bool:
         return all(_storable(name) and _storable(part) for name, part in value.items())
     if isinstance(value, list):
         return all(_storable(part) for part in value)
-    return not (isinstance(value, str) and unstorable(value))
+    return not (isinstance(value, str) and is_unstorable(value))
 
 
 def moment_us(text: str, field: str) -> int:
@@ -169,7 +169,7 @@ def moment_us(text: str, field: str) -> int:
         moment = msgspec.convert(text, type=Moment)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"{field} {text!r} is no moment like 2026-11-02T08:00:00Z.", field=field) from error
-    told_us = us_of(moment)
+    told_us = datetime_to_us(moment)
     if not EARLIEST_US <= told_us <= LATEST_US:
         raise InvalidInput(f"{field} {text!r} is out of range.", field=field)
     return told_us

@@ -71,6 +71,6 @@ class Tier(IntegerChoices):
     F3_WEAK = 31, "the same recipe, other code, as far as names, sizes and times tell"
     F4 = 40, "the same family"
     F4_WEAK = 41, "the same family, as far as names, sizes and times tell"
-    # 50 and 51 had other keys: docs/adr/0012-left-out-keys-lie-side-by-side.md
+    # 50 and 51 had other keys: docs/adr/0012-store-leave-one-out-keys-contiguously.md
     LEFT_OUT = 55, "differs in one parameter at most"
     LEFT_OUT_WEAK = 56, "differs in one parameter at most, as far as names, sizes and times tell"

@@ -13,7 +13,7 @@ from itertools import combinations
 from rensa import RMinHash
 
 from apps.accounts.models import Lab
-from apps.core.sql import bulk_insert, rows
+from apps.core.sql import bulk_insert, fetch_rows
 from apps.runs.models import CodeBand, CodeText
 
 PERMUTATIONS, BANDS, ROWS = 128, 16, 8
@@ -26,7 +26,7 @@ def keep_code_text(*, lab: Lab, normal: str, shingles: Iterable[str]) -> None:
     lines = sorted({int(each, 16) for each in shingles})
     if not normal or not lines:
         return
-    made = list(rows(
+    made = list(fetch_rows(
         "INSERT INTO runs_codetext (lab_id, normal, shingles) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING RETURNING id",
         [lab.pk, normal, packed(lines)],
     ))  # fmt: skip

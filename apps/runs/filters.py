@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from apps.accounts.authentication import Caller
 from apps.accounts.selectors import may_see_person, role_in
 from apps.core.errors import Forbidden, InvalidInput
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX
 from apps.runs.bulk_parsing import moment_us
 from apps.runs.choices import Intent, RunState
@@ -77,7 +77,7 @@ def _check(params: QueryDict) -> None:
     if len(by_param) > _MAX_PARAMS:
         raise InvalidInput(f"At most {_MAX_PARAMS} parameters can be asked for.", field=by_param[_MAX_PARAMS])
     for name, value in params.items():
-        if unstorable(f"{name}{value}"):
+        if is_unstorable(f"{name}{value}"):
             raise InvalidInput("A filter holds a character that no run can.", field=name)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from apps.core.errors import InvalidInput
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX
 from apps.runs.choices import Intent
 
@@ -140,11 +140,11 @@ def unstorable_part(value: Any, depth: int = 0) -> str:
         return f"Values are nested more than {MAX_DEPTH} deep."
     if isinstance(value, dict | list):
         parts: list[Any] = [*value, *value.values()] if isinstance(value, dict) else value
-        if unstorable("".join(part for part in parts if isinstance(part, str))):  # at once: lines of code are many
+        if is_unstorable("".join(part for part in parts if isinstance(part, str))):  # at once: lines of code are many
             return "NUL and half characters cannot be stored."
         rest = (part for part in parts if not isinstance(part, str))
         return next((problem for part in rest if (problem := unstorable_part(part, depth + 1))), "")
-    if isinstance(value, str) and unstorable(value):
+    if isinstance(value, str) and is_unstorable(value):
         return "NUL and half characters cannot be stored."
     if isinstance(value, float) and not math.isfinite(value):
         return "A number is beyond what can be stored."

@@ -79,7 +79,7 @@ def left_out_keys(family: Collection[str], recipes: Iterable[str]) -> Iterator[i
     """Return the keys of recipes with a parameter left out: 31 bits of the family's key, then 32 of the recipe's in it.
 
     So the keys of a run, which has one for each parameter, lie side by side in an index, and registering it touches a page
-    or two instead of one for each (docs/adr/0012-left-out-keys-lie-side-by-side.md).
+    or two instead of one for each (docs/adr/0012-store-leave-one-out-keys-contiguously.md).
     """
     own = (1 << _OWN_BITS) - 1
     shared = tier_key(Tier.LEFT_OUT, family) & ~own

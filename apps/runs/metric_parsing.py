@@ -9,8 +9,8 @@ from typing import Annotated
 import msgspec
 
 from apps.core.errors import InvalidInput
-from apps.core.intervals import us_of
-from apps.core.text import unstorable
+from apps.core.intervals import datetime_to_us
+from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX
 from apps.runs.bulk_parsing import EARLIEST_US, LATEST_US
 
@@ -56,10 +56,10 @@ def parse_points(body: bytes, *, now: int) -> dict[str, list[Point]]:
         raise InvalidInput("The body must be JSON.", code="parse_error", hint=_SHAPE) from error
     found: dict[str, dict[int, Point]] = {}
     for number, (name, step, value, at) in enumerate(rows.points):
-        point = _point(number, step, value, now if at is None else us_of(at))
+        point = _point(number, step, value, now if at is None else datetime_to_us(at))
         found.setdefault(name, {})[step] = point
     for name in found:
-        if unstorable(name):
+        if is_unstorable(name):
             raise InvalidInput(f"The metric {name[:50]!r} holds a character that cannot be stored.", field="points")
     return {name: list(points.values()) for name, points in found.items()}
 

@@ -1,7 +1,9 @@
 """Which of a run's metrics says best how it went, and which way it is better. Pure."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from apps.runs.metric_parsing import Point
 
 _VALIDATION = re.compile(r"(^|[/_.\- ])(val|valid|validation|eval|dev|test)", re.IGNORECASE)
 _LOSS = re.compile(r"loss|error|perplexity|ppl|nll", re.IGNORECASE)
@@ -26,3 +28,31 @@ def metric_shown(names: Iterable[str]) -> str | None:
 def less_is_better(name: str) -> bool:
     """Return whether a metric of this name is the better the less it is: losses, errors, distances, times."""
     return _LESS.search(name) is not None
+
+
+MOST_POINTS = 2000
+_KEPT = 5  # of a stretch: its first and last point, its least and greatest value, its first that is no number
+
+
+def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
+    """Return at most ``most`` points in the order given, with the least and greatest of every stretch, and its first that
+    is not finite. Few enough points are returned as they are."""
+    if len(points) <= most:
+        return list(points)
+    stretches = most // _KEPT
+    kept: list[Point] = []
+    for number in range(stretches):
+        low, high = len(points) * number // stretches, len(points) * (number + 1) // stretches
+        kept += _marked(points, low, high)
+    return kept
+
+
+def _marked(points: Sequence[Point], low: int, high: int) -> list[Point]:
+    wanted = {low, high - 1}
+    finite = [place for place in range(low, high) if points[place].value is not None]
+    if finite:
+        wanted |= {min(finite, key=lambda place: points[place].value or 0.0),
+                   max(finite, key=lambda place: points[place].value or 0.0)}  # fmt: skip
+    if len(finite) < high - low:
+        wanted.add(next(place for place in range(low, high) if points[place].value is None))
+    return [points[place] for place in sorted(wanted)]

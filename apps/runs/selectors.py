@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.fields.json import KeyTransform
 
 from apps.accounts.models import Lab
-from apps.core.sql import rows
+from apps.core.sql import fetch_rows
 from apps.runs.choices import Tier
 from apps.runs.code_similarity import near_texts
 from apps.runs.metric_summary import metric_shown
@@ -86,7 +86,7 @@ def siblings_of(run: Run) -> Siblings:
         f"WHERE k.run_id = %s AND k.tier = %s AND k.lab_id = %s LIMIT {MAX_SIBLINGS}) t"
     )
     params = [value for tier in tiers for value in (tier.value, run.pk, tier.value, run.lab_id)]
-    found = {row["tier"]: row["found"] for row in rows(" UNION ALL ".join([one] * len(tiers)), params)}
+    found = {row["tier"]: row["found"] for row in fetch_rows(" UNION ALL ".join([one] * len(tiers)), params)}
     return Siblings({tier.name.lower(): found.get(tier.value, 0) for tier in tiers})
 
 

@@ -1,6 +1,6 @@
 """Jobs of trackers."""
 
-from apps.core.jobs import handles, request_job
+from apps.core.jobs import enqueue, job
 from apps.trackers.codecarbon.services.process import QUIET, end_quiet_run_now, work_on_run
 from apps.trackers.codecarbon.services.receive import JOB
 from apps.trackers.mlflow.services.polling import poll_source
@@ -11,35 +11,35 @@ from apps.trackers.models import MlflowSource
 POLL_AGAIN = "trackers.mlflow_again"
 
 
-@handles(JOB)
+@job(JOB)
 def codecarbon_job(key: str) -> None:
     """Work on what CodeCarbon told of run ``key``."""
     work_on_run(pk=int(key))
 
 
-@handles(QUIET)
+@job(QUIET)
 def quiet_job(key: str) -> None:
     """Take run ``key`` for over if nothing is heard of it any more."""
     end_quiet_run_now(pk=int(key))
 
 
-@handles(POLL)
+@job(POLL)
 def poll_job(key: str) -> None:
     """Read a slice of MLflow server ``key``, and see to the next one. A server that is off or removed is asked no more."""
     source = MlflowSource.objects.select_related("lab", "node", "project").filter(pk=int(key), on=True).first()
     if source is None or source.removed_us is not None:
         return
     poll_source(source=source)
-    request_job(kind=POLL_AGAIN, key=key, due_us=source.due_us)
+    enqueue(kind=POLL_AGAIN, key=key, due_us=source.due_us)
 
 
-@handles(POLL_AGAIN)
+@job(POLL_AGAIN)
 def poll_again_job(key: str) -> None:
     """Ask for the next slice. A kind of its own, since it waits: what is asked for now does not wait with it."""
-    request_job(kind=POLL, key=key)
+    enqueue(kind=POLL, key=key)
 
 
-@handles(TELL)
+@job(TELL)
 def tell_job(key: str) -> None:
     """Write the verdicts that wait to MLflow server ``key``; what fails is tried again with the polls that follow."""
     source = MlflowSource.objects.filter(pk=int(key), on=True, removed_us=None).first()

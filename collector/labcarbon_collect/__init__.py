@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 STARTED_S = time.monotonic()  # what a command may wait is counted from here
 
 
-def track(**told: Any) -> Any:
+def track(**options: Any) -> Any:
     """``with labcarbon_collect.track(project="vision", params=vars(args)) as run``: a script that tells of itself.
 
     ``project``, ``name``, ``params`` (nested or flat), ``data`` (a path, or role → path), ``start`` (a checkpoint),
@@ -19,7 +19,7 @@ def track(**told: Any) -> Any:
     """
     from labcarbon_collect.tracking import TrackedRun
 
-    return TrackedRun(**told)
+    return TrackedRun(**options)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -41,7 +41,7 @@ On a new machine: labcarbon-collect doctor
 """
 
 
-def build_parser(chosen: str = "") -> argparse.ArgumentParser:
+def build_parser(selected: str = "") -> argparse.ArgumentParser:
     """The command line: every command with its purpose, the arguments of the one that was chosen.
 
     The others are not even imported: a wrapped command waits for nothing that it does not need.
@@ -55,27 +55,27 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"labcarbon-collect {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, purpose in COMMANDS:
-        if name != chosen:
+        if name != selected:
             commands.add_parser(name, help=purpose)
             continue
         module = importlib.import_module(f"labcarbon_collect.commands.{name.replace('-', '_')}")
         command = commands.add_parser(
             name, help=purpose, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        module.arguments(command)
-        command.set_defaults(carry_out=module.carry_out)
+        module.add_arguments(command)
+        command.set_defaults(handler=module.run)
     return parser
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Run one command; returns its exit code. Anticipated errors are one line on stderr, exit code 1."""
-    given: List[str] = list(sys.argv[1:] if arguments is None else arguments)
-    parsed = build_parser(*given[:1]).parse_args(given)
-    from labcarbon_collect.commands import Failed
+    words: List[str] = list(sys.argv[1:] if arguments is None else arguments)
+    parsed = build_parser(*words[:1]).parse_args(words)
+    from labcarbon_collect.errors import CommandError
 
     try:
-        return int(parsed.carry_out(parsed))
-    except Failed as failed:
+        return int(parsed.handler(parsed))
+    except CommandError as failed:
         print(f"labcarbon-collect: {failed}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -7,23 +7,23 @@ import re
 from dataclasses import dataclass
 from typing import List, Optional, Sequence
 
-from labcarbon_collect.redaction import masked_arguments, secret_value
+from labcarbon_collect.redaction import is_secret_value, mask_arguments
 
 # What the server takes: 64 parts of 256 characters, none of them empty.
 MAX_PARTS, MAX_PART = 64, 256
 # Options of interpreters that take the next word as their value.
-_VALUED = {
+_OPTIONS_WITH_VALUE = {
     "python": ("-W", "-X", "-Q", "--check-hash-based-pycs"), "shell": ("-o", "-O", "+o", "+O", "--rcfile", "--init-file"),
     "perl": ("-I", "-M"), "ruby": ("-I", "-r", "-C", "-E"), "node": ("-r", "--require", "--import", "--loader"),
     "julia": ("-J", "-H", "-t", "-p", "-L", "--project", "--threads"), "Rscript": (),
 }  # fmt: skip
-_FAMILY = (
+_INTERPRETERS = (
     (re.compile(r"^(python[\d.]*|pypy[\d.]*)$"), "python"), (re.compile(r"^(ba|z|da|k)?sh$"), "shell"),
     (re.compile(r"^perl[\d.]*$"), "perl"), (re.compile(r"^ruby[\d.]*$"), "ruby"), (re.compile(r"^node(js)?$"), "node"),
     (re.compile(r"^julia$"), "julia"), (re.compile(r"^Rscript$"), "Rscript"),
 )  # fmt: skip
 # Words that are the program itself follow, or that there is none in a file: nothing after them is told.
-_INLINE = {
+_INLINE_OPTIONS = {
     "python": re.compile(r"^-[A-Za-z]*c"), "shell": re.compile(r"^-[A-Za-z]*[cs]"), "perl": re.compile(r"^-[A-Za-z]*[eE]"),
     "ruby": re.compile(r"^-[A-Za-z]*e"), "node": re.compile(r"^(-[A-Za-z]*[ep]|--eval|--print)"),
     "julia": re.compile(r"^(-[A-Za-z]*[eE]|--eval|--print)"), "Rscript": re.compile(r"^-e"),
@@ -34,18 +34,18 @@ _NAME = re.compile(r"^[\w.+-]+$")
 _MODULE = re.compile(r"^\w+(\.\w+)*$")
 
 
-def reduced_command(command: Sequence[str]) -> List[str]:
+def reduce_command(command: Sequence[str]) -> List[str]:
     """Executable and script name only: paths and arguments stay on this machine.
 
     ``/opt/py/bin/python -u train.py --key k`` → ``python train.py``; ``python -m pkg.train x`` → ``python -m pkg.train``;
     ``python -c "…"`` → ``python -c``; ``bash -lc "…"`` → ``bash -c``.
     """
-    executable = _named(command[0])
+    executable = _executable_name(command[0])
     if executable in LAUNCHERS:
-        script = next((_base(word) for word in command[1:] if SCRIPT.match(_base(word))), "")
-        return [executable, script] if script and not secret_value(script) else [executable]
-    family = family_of(executable)
-    return [executable, *_script(family, command[1:])] if family else [executable]
+        script = next((_basename(word) for word in command[1:] if SCRIPT.match(_basename(word))), "")
+        return [executable, script] if script and not is_secret_value(script) else [executable]
+    interpreter = identify_interpreter(executable)
+    return [executable, *_program_words(interpreter, command[1:])] if interpreter else [executable]
 
 
 @dataclass(frozen=True)
@@ -54,76 +54,76 @@ class Program:
 
     kind: str
     text: str
-    rest: Sequence[str]
+    arguments: Sequence[str]
 
 
-def family_of(executable: str) -> Optional[str]:
+def identify_interpreter(executable: str) -> Optional[str]:
     """The kind of interpreter that an executable's name tells: python, shell, perl …; None for any other program."""
-    return next((name for pattern, name in _FAMILY if pattern.match(executable)), None)
+    return next((name for pattern, name in _INTERPRETERS if pattern.match(executable)), None)
 
 
-def program_of(family: str, words: Sequence[str]) -> Program:
+def parse_program(interpreter: str, words: Sequence[str]) -> Program:
     """The script, module or inline text among the words that follow an interpreter."""
-    skip = False
-    for at, word in enumerate(words):
-        if skip:
-            skip = False
-        elif family == "python" and re.match(r"^-[A-Za-z]*m", word):
-            return _joined("module", word.partition("m")[2], words[at + 1 :])
-        elif _INLINE[family].match(word):
-            joined = word.partition("c")[2] if family == "python" else ""
-            return _joined("inline", joined, words[at + 1 :])
-        elif word in _VALUED[family]:
-            skip = True
+    is_option_value = False
+    for index, word in enumerate(words):
+        if is_option_value:
+            is_option_value = False
+        elif interpreter == "python" and re.match(r"^-[A-Za-z]*m", word):
+            return _program_of_option("module", word.partition("m")[2], words[index + 1 :])
+        elif _INLINE_OPTIONS[interpreter].match(word):
+            attached = word.partition("c")[2] if interpreter == "python" else ""
+            return _program_of_option("inline", attached, words[index + 1 :])
+        elif word in _OPTIONS_WITH_VALUE[interpreter]:
+            is_option_value = True
         elif word == "-":
             break
         elif not word.startswith(("-", "+")):
-            return Program("script", word, words[at + 1 :])
+            return Program("script", word, words[index + 1 :])
     return Program("", "", ())
 
 
-def _joined(kind: str, joined: str, following: Sequence[str]) -> Program:
+def _program_of_option(kind: str, attached: str, following: Sequence[str]) -> Program:
     """An option's value, which stands in the same word or in the next."""
-    return Program(kind, joined, following) if joined else Program(kind, "".join(following[:1]), following[1:])
+    return Program(kind, attached, following) if attached else Program(kind, "".join(following[:1]), following[1:])
 
 
-def whole_command(command: Sequence[str]) -> List[str]:
+def mask_command(command: Sequence[str]) -> List[str]:
     """All of a command line, with what looks like a secret masked, cut to what the server takes."""
-    parts = [shortened(part, MAX_PART) or "''" for part in masked_arguments([str(word) for word in command])]
+    parts = [truncate_line(part, MAX_PART) or "''" for part in mask_arguments([str(word) for word in command])]
     if len(parts) > MAX_PARTS:
         return [*parts[: MAX_PARTS - 1], f"… and {len(parts) - MAX_PARTS + 1} more"]
     return parts
 
 
-def shortened(text: str, length: int) -> str:
+def truncate_line(text: str, length: int) -> str:
     """One printable line of at most ``length`` characters."""
     line = "".join(letter if letter.isprintable() else " " for letter in text).strip()
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
-def _script(family: str, words: Sequence[str]) -> List[str]:
+def _program_words(interpreter: str, words: Sequence[str]) -> List[str]:
     """The script or module that an interpreter was given, as far as it is a plain name."""
-    program = program_of(family, words)
+    program = parse_program(interpreter, words)
     if program.kind == "module":
-        return _module(program.text)
+        return _module_words(program.text)
     if program.kind == "inline":
-        return ["-e" if family in ("perl", "ruby", "node", "julia", "Rscript") else "-c"]
-    return _plain(_base(program.text)) if program.kind == "script" else []
+        return ["-e" if interpreter in ("perl", "ruby", "node", "julia", "Rscript") else "-c"]
+    return _script_words(_basename(program.text)) if program.kind == "script" else []
 
 
-def _module(name: str) -> List[str]:
-    return ["-m", name[:MAX_PART]] if _MODULE.match(name) and not secret_value(name) else ["-m"]
+def _module_words(name: str) -> List[str]:
+    return ["-m", name[:MAX_PART]] if _MODULE.match(name) and not is_secret_value(name) else ["-m"]
 
 
-def _plain(name: str) -> List[str]:
-    return [name[:MAX_PART]] if _NAME.match(name) and not secret_value(name) else []
+def _script_words(name: str) -> List[str]:
+    return [name[:MAX_PART]] if _NAME.match(name) and not is_secret_value(name) else []
 
 
-def _named(executable: str) -> str:
+def _executable_name(executable: str) -> str:
     """The executable's name; ``command`` where that is no plain name or looks like a secret."""
-    name = shortened(_base(executable), MAX_PART)
-    return name if name and "=" not in name and not secret_value(name) else "command"
+    name = truncate_line(_basename(executable), MAX_PART)
+    return name if name and "=" not in name and not is_secret_value(name) else "command"
 
 
-def _base(path: str) -> str:
+def _basename(path: str) -> str:
     return os.path.basename(path.rstrip("/"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import List, Mapping, Optional
 
-from labcarbon_collect.identity import Refused, private_dir, read_secret, write_private
+from labcarbon_collect.identity import ConfigurationError, ensure_private_dir, read_secret, write_private_file
 
 MIN_INTERVAL_S, MAX_INTERVAL_S, DEFAULT_INTERVAL_S = 10, 300, 60
 SYSTEM_SOCKET = Path("/run/labcarbon/collect.sock")
@@ -27,27 +27,27 @@ class Login:
     url: str
     token: str
     lab: str = ""
-    who: str = ""
+    name: str = ""
 
 
 def data_dir(environ: Mapping[str, str]) -> Path:
     """``LABCARBON_DATA``, systemd's state folder, /var/lib/labcarbon for root, else the user's state folder."""
-    given = environ.get("LABCARBON_DATA") or environ.get("STATE_DIRECTORY", "").split(":")[0]
-    if given:
-        return Path(given).absolute()
+    configured = environ.get("LABCARBON_DATA") or environ.get("STATE_DIRECTORY", "").split(":")[0]
+    if configured:
+        return Path(configured).absolute()
     if os.geteuid() == 0:
         return Path("/var/lib/labcarbon")
     state = environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(state) / "labcarbon"
 
 
-def collector_home(environ: Mapping[str, str]) -> Path:
+def collector_dir(environ: Mapping[str, str]) -> Path:
     """The private folder of the collector inside the data folder, made if need be. Raises Refused."""
     folder = data_dir(environ)
     try:
-        return private_dir(folder / "collector")
+        return ensure_private_dir(folder / "collector")
     except OSError as error:
-        raise Refused(
+        raise ConfigurationError(
             f"the data folder {folder} cannot be used ({error.strerror}): name another one with LABCARBON_DATA=FOLDER"
         ) from error
 
@@ -72,16 +72,16 @@ def client_sockets(environ: Mapping[str, str]) -> List[Path]:
     """
     if environ.get("LABCARBON_SOCKET"):
         return [Path(environ["LABCARBON_SOCKET"])]
-    places = [SYSTEM_SOCKET]
+    paths = [SYSTEM_SOCKET]
     if environ.get("XDG_RUNTIME_DIR"):
-        places.append(Path(environ["XDG_RUNTIME_DIR"]) / "labcarbon" / _SOCKET_NAME)
-    places.append(data_dir(environ) / _SOCKET_NAME)
+        paths.append(Path(environ["XDG_RUNTIME_DIR"]) / "labcarbon" / _SOCKET_NAME)
+    paths.append(data_dir(environ) / _SOCKET_NAME)
     if not environ.get("LABCARBON_DATA"):
-        places.extend(path for path in _listed_sockets() if path not in places)
-    return places
+        paths.extend(path for path in _bound_sockets() if path not in paths)
+    return paths
 
 
-def _listed_sockets() -> List[Path]:
+def _bound_sockets() -> List[Path]:
     try:
         lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()
     except OSError:
@@ -100,46 +100,50 @@ def interval_s(text: str) -> int:
 
 def save_enrolment(home: Path, login: Login, node: str) -> None:
     """Keep a node token (0600) and what it is for."""
-    write_private(home / _NODE_TOKEN, login.token + "\n")
-    write_private(home / _ENROLMENT, json.dumps({"url": login.url, "lab": login.lab, "node": node}) + "\n")
+    write_private_file(home / _NODE_TOKEN, login.token + "\n")
+    write_private_file(home / _ENROLMENT, json.dumps({"url": login.url, "lab": login.lab, "node": node}) + "\n")
 
 
-def enrolment(home: Path, environ: Mapping[str, str], node: str) -> Optional[Login]:
+def read_enrolment(home: Path, environ: Mapping[str, str], node: str) -> Optional[Login]:
     """The node's login, or None while it is not enrolled. Raises Refused when the token is not private."""
     token = read_secret(home / _NODE_TOKEN)
-    kept = _read_json(home / _ENROLMENT)
-    url = environ.get("LABCARBON_URL") or kept.get("url", "")
+    saved = _read_json(home / _ENROLMENT)
+    url = environ.get("LABCARBON_URL") or saved.get("url", "")
     if not token or not url:
         return None
-    if kept.get("node") and kept["node"] != node:
-        raise Refused(f"the token in {home} is for node {kept['node']}, this is {node}: labcarbon-collect enrol {url}")
-    return Login(url, token, kept.get("lab", ""), node)
+    if saved.get("node") and saved["node"] != node:
+        raise ConfigurationError(
+            f"the token in {home} is for node {saved['node']}, this is {node}: labcarbon-collect enrol {url}"
+        )
+    return Login(url, token, saved.get("lab", ""), node)
 
 
-def user_dir(environ: Mapping[str, str]) -> Path:
+def config_dir(environ: Mapping[str, str]) -> Path:
     """``~/.config/labcarbon``."""
     config = environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(config) / "labcarbon"
 
 
-def save_user(environ: Mapping[str, str], login: Login) -> Path:
+def save_login(environ: Mapping[str, str], login: Login) -> Path:
     """Keep a user token in ~/.config/labcarbon/login.json (0600)."""
-    path = private_dir(user_dir(environ)) / _LOGIN
-    write_private(path, json.dumps({"url": login.url, "token": login.token, "lab": login.lab, "user": login.who}) + "\n")
+    path = ensure_private_dir(config_dir(environ)) / _LOGIN
+    write_private_file(
+        path, json.dumps({"url": login.url, "token": login.token, "lab": login.lab, "user": login.name}) + "\n"
+    )
     return path
 
 
-def user_login(environ: Mapping[str, str]) -> Optional[Login]:
+def read_login(environ: Mapping[str, str]) -> Optional[Login]:
     """The user's login: ``LABCARBON_TOKEN`` first, then the user file. None when there is none. Raises Refused."""
-    path = user_dir(environ) / _LOGIN
+    path = config_dir(environ) / _LOGIN
     text = read_secret(path)
     try:
-        kept = json.loads(text) if text else {}
+        saved = json.loads(text) if text else {}
     except ValueError as error:
-        raise Refused(f"{path} is damaged ({error}): labcarbon-collect login URL") from error
-    url = environ.get("LABCARBON_URL") or kept.get("url", "")
-    token = environ.get("LABCARBON_TOKEN") or kept.get("token", "")
-    return Login(url, token, kept.get("lab", ""), kept.get("user", "")) if url and token else None
+        raise ConfigurationError(f"{path} is damaged ({error}): labcarbon-collect login URL") from error
+    url = environ.get("LABCARBON_URL") or saved.get("url", "")
+    token = environ.get("LABCARBON_TOKEN") or saved.get("token", "")
+    return Login(url, token, saved.get("lab", ""), saved.get("user", "")) if url and token else None
 
 
 def is_uuid(text: object) -> bool:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import List, Mapping, Optional, Tuple
 
-from labcarbon_collect.sources.base import Clock
+from labcarbon_collect.clock import Clock
 
 _NODE_FILE = "node.json"
 _MACHINE_ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
 
-class Refused(Exception):
+class ConfigurationError(Exception):
     """The collector will not work with this folder or file; the text says what to do."""
 
 
@@ -28,7 +28,7 @@ class Node:
     """This node's identity. ``set_aside``: names of files of another machine found here (a cloned disk)."""
 
     uuid: str
-    set_aside: Tuple[str, ...] = ()
+    foreign_files: Tuple[str, ...] = ()
 
 
 def read_clock() -> Clock:
@@ -46,21 +46,25 @@ def boot_id() -> str:
         return f"started-{started_s:.0f}"
 
 
-def private_dir(path: Path) -> Path:
+def ensure_private_dir(path: Path) -> Path:
     """Make or check a folder that only we may write. Raises Refused with the command that mends it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     parent = path.parent.stat()
     if parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX:
-        raise Refused(f"{path.parent} can be written by everybody, so {path} could be swapped: chmod o-w {path.parent}")
+        raise ConfigurationError(
+            f"{path.parent} can be written by everybody, so {path} could be swapped: chmod o-w {path.parent}"
+        )
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
-    found = path.lstat()
-    if stat.S_ISLNK(found.st_mode):
-        raise Refused(f"{path} is a symbolic link: put a real folder there, or set LABCARBON_DATA to one")
-    if found.st_uid != os.geteuid():
-        raise Refused(f"{path} belongs to uid {found.st_uid}, we are uid {os.geteuid()}: chown -R {os.geteuid()} {path}")
-    if found.st_mode & 0o022:
-        raise Refused(f"{path} can be written by others: chmod 700 {path}")
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        raise ConfigurationError(f"{path} is a symbolic link: put a real folder there, or set LABCARBON_DATA to one")
+    if status.st_uid != os.geteuid():
+        raise ConfigurationError(
+            f"{path} belongs to uid {status.st_uid}, we are uid {os.geteuid()}: chown -R {os.geteuid()} {path}"
+        )
+    if status.st_mode & 0o022:
+        raise ConfigurationError(f"{path} can be written by others: chmod 700 {path}")
     return path
 
 
@@ -71,17 +75,21 @@ def read_secret(path: Path) -> Optional[str]:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Refused(f"{path} cannot be read ({error.strerror}): it must be a plain file of uid {os.geteuid()}") from error
+        raise ConfigurationError(
+            f"{path} cannot be read ({error.strerror}): it must be a plain file of uid {os.geteuid()}"
+        ) from error
     with os.fdopen(descriptor, encoding="utf-8") as file:
-        found = os.fstat(file.fileno())
-        if found.st_mode & 0o077:
-            raise Refused(f"{path} can be read by others, so its token is no secret: chmod 600 {path}, then enrol again")
-        if found.st_uid not in (os.geteuid(), 0):
-            raise Refused(f"{path} belongs to uid {found.st_uid}: chown {os.geteuid()} {path}")
+        status = os.fstat(file.fileno())
+        if status.st_mode & 0o077:
+            raise ConfigurationError(
+                f"{path} can be read by others, so its token is no secret: chmod 600 {path}, then enrol again"
+            )
+        if status.st_uid not in (os.geteuid(), 0):
+            raise ConfigurationError(f"{path} belongs to uid {status.st_uid}: chown {os.geteuid()} {path}")
         return file.read().strip() or None
 
 
-def write_private(path: Path, text: str) -> None:
+def write_private_file(path: Path, text: str) -> None:
     """Replace a file atomically, readable by us alone, and on disk when we return."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
@@ -104,30 +112,32 @@ def node_identity(home: Path, environ: Mapping[str, str], *, machine: Optional[s
     belongs to the other machine, is set aside, and a new node begins (which must be enrolled).
     """
     machine = _machine_hash() if machine is None else machine
-    given = environ.get("LABCARBON_NODE_ID", "")
-    kept = _kept(home)
-    set_aside: Tuple[str, ...] = ()
-    if kept and not given and machine and kept.get("machine") and kept["machine"] != machine:
-        set_aside = _set_aside(home, kept["node"])
-        kept = {}
+    configured = environ.get("LABCARBON_NODE_ID", "")
+    saved = _read_node_file(home)
+    foreign_files: Tuple[str, ...] = ()
+    if saved and not configured and machine and saved.get("machine") and saved["machine"] != machine:
+        foreign_files = _move_foreign_files(home, saved["node"])
+        saved = {}
     try:
-        node = str(uuid.UUID(given or kept.get("node") or str(uuid.uuid4())))
+        node = str(uuid.UUID(configured or saved.get("node") or str(uuid.uuid4())))
     except ValueError as error:
-        raise Refused(f"the node id {given or kept.get('node')!r} is not a UUID: mend LABCARBON_NODE_ID") from error
-    if not given and kept.get("node") != node:
-        write_private(home / _NODE_FILE, json.dumps({"node": node, "machine": machine}) + "\n")
-    return Node(node, set_aside)
+        raise ConfigurationError(
+            f"the node id {configured or saved.get('node')!r} is not a UUID: mend LABCARBON_NODE_ID"
+        ) from error
+    if not configured and saved.get("node") != node:
+        write_private_file(home / _NODE_FILE, json.dumps({"node": node, "machine": machine}) + "\n")
+    return Node(node, foreign_files)
 
 
-def _kept(home: Path) -> Mapping[str, str]:
+def _read_node_file(home: Path) -> Mapping[str, str]:
     path = home / _NODE_FILE
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        saved = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise Refused(f"{path} is damaged ({error}): remove it and enrol this node again") from error
-    return kept if isinstance(kept, dict) else {}
+        raise ConfigurationError(f"{path} is damaged ({error}): remove it and enrol this node again") from error
+    return saved if isinstance(saved, dict) else {}
 
 
 def _machine_hash() -> str:
@@ -141,7 +151,7 @@ def _machine_hash() -> str:
     return ""
 
 
-def _set_aside(home: Path, node: str) -> Tuple[str, ...]:
+def _move_foreign_files(home: Path, node: str) -> Tuple[str, ...]:
     folder = home / f"of-{node}"
     folder.mkdir(mode=0o700, exist_ok=True)
     moved: List[str] = []

@@ -11,45 +11,47 @@ class AlreadyRunning(Exception):
     """Another process of ours does this already."""
 
 
-def take(node: str) -> socket.socket:
+def lock_node(node: str) -> socket.socket:
     """Hold a node's lock for as long as the returned socket lives. Raises AlreadyRunning."""
-    return _hold(
+    return _bind(
         f"labcarbon-collect-{node}",
         f"another labcarbon-collect daemon measures node {node} already; see it with: labcarbon-collect status",
     )
 
 
-def take_machine() -> socket.socket:
+def lock_machine() -> socket.socket:
     """Hold this machine's lock: with another data folder it would be another node, and its energy would count twice.
 
     A node that is not this machine (``LABCARBON_NODE_ID``: simulated nodes) does without. Raises AlreadyRunning.
     """
-    return _hold(
+    return _bind(
         "labcarbon-collect-machine",
         "another labcarbon-collect daemon measures this machine already, from another data folder; see it with: "
         "labcarbon-collect status (a node that only simulates: set LABCARBON_NODE_ID to a UUID of its own)",
     )
 
 
-def take_scan(home: Path) -> socket.socket:
+def lock_scan(home: Path) -> socket.socket:
     """Hold the lock of the scans of one data folder. Raises AlreadyRunning."""
-    mark = hashlib.sha256(str(home.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:32]
-    return _hold(f"labcarbon-collect-scan-{mark}", f"another scan with the data folder {home} goes on: wait for its end")
+    folder_hash = hashlib.sha256(str(home.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return _bind(
+        f"labcarbon-collect-scan-{folder_hash}", f"another scan with the data folder {home} goes on: wait for its end"
+    )
 
 
-def take_plans(node: str) -> socket.socket:
+def lock_cleanup(node: str) -> socket.socket:
     """Hold the lock on carrying out plans on a node. Raises AlreadyRunning."""
-    return _hold(
+    return _bind(
         f"labcarbon-collect-plans-{node}",
         f"another labcarbon-collect apply-plan is at work on node {node}: wait for its end",
     )
 
 
-def _hold(name: str, refusal: str) -> socket.socket:
+def _bind(name: str, message: str) -> socket.socket:
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         lock.bind(f"\0{name}")
     except OSError as error:
         lock.close()
-        raise AlreadyRunning(refusal) from error
+        raise AlreadyRunning(message) from error
     return lock

@@ -10,10 +10,168 @@ import atexit
 import os
 import shlex
 import sys
-from typing import Any, Callable, Optional
+import time
+import uuid
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Dict, Mapping, Optional
 
-from labcarbon_collect.notebook_run import NotebookRun, Settings
-from labcarbon_collect.timeouts import WRONG
+from labcarbon_collect.api.run_client import RunReporter
+from labcarbon_collect.config import Login, client_sockets, is_uuid, read_login
+from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
+from labcarbon_collect.pseudonyms import current_user_name, safe_user_names
+from labcarbon_collect.runs import current, facts
+from labcarbon_collect.timeouts import PART_TIMEOUT_S, SETTING_ERROR, STARTUP_TIMEOUT_S
+from labcarbon_collect.totals import summary_line
+
+_PREFIX = "labcarbon: "
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Whose run it is. ``program``: what is told as its command."""
+
+    name: str
+    program: str
+    project: Optional[str] = None
+
+
+class NotebookRun:
+    """One kernel's run. Every method returns a line to show; none raises for an absent daemon or server."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.is_registered = False
+        self._options = settings
+        self._run = str(uuid.uuid4())
+        self._started_us = time.time_ns() // 1000
+        self._node: Optional[str] = None
+        self._user: Optional[str] = None
+        self._server = ""
+        self._login: Optional[Login] = None
+        self._reporter: Optional[RunReporter] = None
+        self._last_warning = ""
+
+    def apply_settings(self, settings: Mapping[str, str]) -> None:
+        """Take over new settings."""
+        project = settings.get("project", self._options.project)
+        self._options = replace(self._options, project=project or None, name=settings.get("name") or self._options.name)
+
+    def start(self) -> str:
+        """Register this process."""
+        login_error = ""
+        try:
+            self._login = read_login(os.environ)
+        except ConfigurationError as refused:
+            login_error = f" ({refused})"
+        request: Dict[str, Any] = {"op": "register", "run": self._run, "pid": os.getpid()}
+        if self._login is None:
+            request["facts"] = self._facts()
+        response = self._call(request)
+        if "why" in response:
+            return f"this notebook is not measured: {response['why']}"
+        self.is_registered = True
+        current.activate(self._run, current.NOTEBOOK)
+        node, user = response.get("node"), response.get("user")
+        self._node, self._user = node if is_uuid(node) else None, user if isinstance(user, str) else None
+        self._server = self._login.url if self._login else str(response.get("url") or "")
+        self._start_report()
+        return self._with_warning(f"this notebook is measured as the run {self._options.name}{self._link()}{login_error}")
+
+    def update(self, settings: Mapping[str, str]) -> str:
+        """Tell the server new settings."""
+        self.apply_settings(settings)
+        if self._login is None:
+            response = self._call({"op": "tell", "run": self._run, "facts": self._facts(), "closing": None})
+            if "why" in response:
+                return f"not told: {response['why']}"
+        self._start_report()
+        project = f"project {self._options.project}" if self._options.project else "no project"
+        return self._with_warning(f"{self._options.name}, {project}")
+
+    def format_usage(self) -> str:
+        """kWh and kg up to the last poll."""
+        response = self._call({"op": "so_far", "run": self._run})
+        if "why" in response:
+            return f"what this notebook took is not known now: {response['why']}"
+        return summary_line(response, link=self._link().strip(), server=self._server).removeprefix(_PREFIX)
+
+    def end(self, *, process_continues: bool) -> str:
+        """End the run; ``goes_on``: this process stays and is no longer it. "" where there was none."""
+        if not self.is_registered:
+            return ""
+        self.is_registered = False
+        current.deactivate(self._run)
+        request: Dict[str, Any] = {"op": "end", "run": self._run, "children_cpu_us": 0, "goes_on": process_continues}
+        if self._reporter is None:
+            request["closing"] = self._closing(None)
+        response = self._call(request)
+        if "why" in response:
+            return f"what this notebook took is not known: {response['why']}"
+        closing = self._closing(int(response["energy_mj"]))
+        if self._reporter is not None and not self._report_end(self._reporter, closing):
+            self._call({"op": "tell", "run": self._run, "facts": self._facts(), "closing": closing})
+        return summary_line(response, link=self._link().strip(), server=self._server).removeprefix(_PREFIX)
+
+    def _report_end(self, reporter: RunReporter, closing: Mapping[str, Any]) -> bool:
+        """Whether the server took the end from us; what it did not take, the daemon tells it later."""
+        try:
+            return reporter.finish(self._facts(), closing)
+        except RuntimeError:  # since Python 3.12 an interpreter that ends starts no thread
+            return False
+
+    def _facts(self) -> Dict[str, Any]:
+        user = safe_user_names(os.environ).public_name(current_user_name()) if self._user is None else self._user
+        return facts.start_facts(
+            command=[self._options.program], project=self._options.project, name=self._options.name, params={},
+            node=self._node, started_us=self._started_us, user=user,
+        )  # fmt: skip
+
+    def _closing(self, energy_mj: Optional[int]) -> Dict[str, Any]:
+        return facts.closing_facts(exit_code=0, killed=False, ended_us=time.time_ns() // 1000, energy_mj=energy_mj)
+
+    def _start_report(self) -> None:
+        """Tell the server with the person's own token, in the background."""
+        if self._login is not None:
+            self._reporter = RunReporter(self._login, self._run, notify=self._store_warning, timeout_s=STARTUP_TIMEOUT_S)
+            self._reporter.start(self._facts())
+
+    def _store_warning(self, warning: str) -> None:
+        self._last_warning = warning
+
+    def _with_warning(self, text: str) -> str:
+        """``text``, and what the server said of the run if it says it soon: a project that it does not know."""
+        warning = self._warning()
+        return f"{text}. {warning}" if warning else text
+
+    def _warning(self) -> str:
+        if self._reporter is not None:
+            self._reporter.wait(PART_TIMEOUT_S)
+            warning, self._last_warning = self._last_warning, ""
+            return warning
+        deadline_s = time.monotonic() + PART_TIMEOUT_S
+        while self._options.project and self._server and time.monotonic() < deadline_s:
+            response = self._call({"op": "heard", "run": self._run})
+            if not response.get("wait"):
+                return str(response.get("warning") or "")
+            time.sleep(0.05)
+        return ""
+
+    def _link(self) -> str:
+        return f" {self._server}/runs/{self._run}/" if self._server else ""
+
+    def _call(self, request: Mapping[str, Any]) -> Dict[str, Any]:
+        """The daemon's answer, or ``{"why": …}``. A connection each: a kernel asks seldom, and daemons are restarted."""
+        try:
+            client = Client(client_sockets(os.environ), timeout_s=PART_TIMEOUT_S)
+            try:
+                response = client.call(request, timeout_s=PART_TIMEOUT_S)
+            finally:
+                client.close()
+        except DaemonUnavailable as error:
+            return {"why": str(error)}
+        error_message = response_error(response)
+        return {"why": error_message} if error_message else response
+
 
 MAGIC = "labcarbon"
 _USAGE = "write %labcarbon, or %labcarbon project=NAME name=NAME"
@@ -23,35 +181,35 @@ _active: Optional[_Notebook] = None
 class _Notebook:
     """The run of this kernel and how it says something."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self.say = say
+    def __init__(self, notify: Callable[[str], None]) -> None:
+        self.notify = notify
         self.run = NotebookRun(Settings(name=_file_name(), program=_program()))
         self.pid = os.getpid()
 
-    def begin(self) -> None:
-        self.say(self.run.begin())
+    def start(self) -> None:
+        self.notify(self.run.start())
 
-    def magic(self, line: str) -> None:
+    def run_magic(self, line: str) -> None:
         """``%labcarbon``: what it took so far; with settings: whose run it is."""
         try:
-            settings = _parsed(line)
+            settings = _parse_settings(line)
         except ValueError as error:
-            self.say(f"{error}; {_USAGE}")
+            self.notify(f"{error}; {_USAGE}")
             return
-        if not self.run.registered:
-            self.run.change(settings)
-            self.begin()
+        if not self.run.is_registered:
+            self.run.apply_settings(settings)
+            self.start()
         elif settings:
-            self.say(self.run.tell(settings))
+            self.notify(self.run.update(settings))
         else:
-            self.say(self.run.so_far())
+            self.notify(self.run.format_usage())
 
-    def end(self, *, goes_on: bool) -> None:
+    def end(self, *, process_continues: bool) -> None:
         if os.getpid() != self.pid:
             return  # a fork of the kernel ends, not the kernel
-        said = self.run.end(goes_on=goes_on)
-        if said:
-            self.say(said)
+        message = self.run.end(process_continues=process_continues)
+        if message:
+            self.notify(message)
 
 
 def load(shell: Any) -> None:
@@ -60,14 +218,14 @@ def load(shell: Any) -> None:
     try:
         if _active is not None:
             return
-        _active = _Notebook(_say)
-        atexit.register(_at_exit)
+        _active = _Notebook(_notify)
+        atexit.register(_end_at_exit)
         shell.register_magic_function(_magic, "line", MAGIC)
-        if WRONG:
-            _say(WRONG)
-        _active.begin()
+        if SETTING_ERROR:
+            _notify(SETTING_ERROR)
+        _active.start()
     except Exception as error:  # noqa: BLE001 - whatever is wrong with us, the notebook goes on
-        _say(f"this notebook is not measured: {type(error).__name__}: {error}")
+        _notify(f"this notebook is not measured: {type(error).__name__}: {error}")
 
 
 def unload(shell: Any) -> None:
@@ -75,44 +233,44 @@ def unload(shell: Any) -> None:
     global _active
     notebook, _active = _active, None
     try:
-        atexit.unregister(_at_exit)
+        atexit.unregister(_end_at_exit)
         shell.magics_manager.magics["line"].pop(MAGIC, None)
         if notebook is not None:
-            notebook.end(goes_on=True)
+            notebook.end(process_continues=True)
     except Exception as error:  # noqa: BLE001 - see load
-        _say(f"this run could not be closed: {type(error).__name__}: {error}")
+        _notify(f"this run could not be closed: {type(error).__name__}: {error}")
 
 
 def _magic(line: str) -> None:
     """Show what this notebook took so far; ``%labcarbon project=NAME name=NAME`` says whose run it is."""
     try:
         if _active is not None:
-            _active.magic(line)
+            _active.run_magic(line)
     except Exception as error:  # noqa: BLE001 - see load
-        _say(f"{type(error).__name__}: {error}")
+        _notify(f"{type(error).__name__}: {error}")
 
 
-def _at_exit() -> None:
+def _end_at_exit() -> None:
     global _active
     notebook, _active = _active, None
     try:
         if notebook is not None:
-            notebook.end(goes_on=False)
+            notebook.end(process_continues=False)
     except Exception as error:  # noqa: BLE001 - the kernel ends as it ends
-        _say(f"this run could not be closed: {type(error).__name__}: {error}")
+        _notify(f"this run could not be closed: {type(error).__name__}: {error}")
 
 
-def _parsed(line: str) -> dict[str, str]:
+def _parse_settings(line: str) -> dict[str, str]:
     """``project=… name=…``. Raises ValueError."""
     try:
-        words = shlex.split(line)
+        arguments = shlex.split(line)
     except ValueError as error:
         raise ValueError(f"{line.strip()!r} cannot be read ({error})") from error
     settings = {}
-    for word in words:
-        key, equals, value = word.partition("=")
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
         if not equals or key not in ("project", "name"):
-            raise ValueError(f"{word!r} is not a setting")
+            raise ValueError(f"{argument!r} is not a setting")
         settings[key] = value
     return settings
 
@@ -126,5 +284,5 @@ def _program() -> str:
     return "ipykernel" if "ipykernel" in sys.modules else "ipython"
 
 
-def _say(text: str) -> None:
+def _notify(text: str) -> None:
     print(f"labcarbon: {text}", flush=True)

@@ -7,8 +7,8 @@ import time
 from contextlib import suppress
 from typing import Callable, Optional, TextIO, Tuple
 
-_BAR = 30
-_TERMINAL_EVERY_S, _PLAIN_EVERY_S = 0.2, 10.0
+_BAR_WIDTH = 30
+_TERMINAL_INTERVAL_S, _PLAIN_INTERVAL_S = 0.2, 10.0
 
 
 class Progress:
@@ -17,37 +17,37 @@ class Progress:
 
     def __init__(
         self,
-        what: str,
+        unit: str,
         *,
-        are_bytes: bool = False,
+        counts_bytes: bool = False,
         out: Optional[TextIO] = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """``what`` is counted: rows, or bytes that are so."""
-        self._what, self._are_bytes, self._out, self._now = what, are_bytes, out or sys.stderr, now
+        self._unit, self._counts_bytes, self._out, self._now = unit, counts_bytes, out or sys.stderr, now
         self._terminal = self._out.isatty()
-        self._begun_s = now()
-        self._shown_s = self._begun_s if not self._terminal else -_PLAIN_EVERY_S
-        self._wide = 0
-        self._from: Optional[Tuple[float, float]] = None  # when a fraction was known first, and which
+        self._started_s = now()
+        self._updated_s = self._started_s if not self._terminal else -_PLAIN_INTERVAL_S
+        self._line_width = 0
+        self._first_estimate: Optional[Tuple[float, float]] = None  # when a fraction was known first, and which
 
-    def show(self, rows: int, fraction: float, *, last: bool = False, read_bytes: Optional[int] = None) -> None:
+    def update(self, count: int, fraction: float, *, is_final: bool = False, read_bytes: Optional[int] = None) -> None:
         """Show ``rows`` done, bytes read where they count, and the ``fraction`` (0 to 1) of the whole; 0: not known."""
         now_s = self._now()
-        if self._from is None and fraction > 0:
-            self._from = now_s, fraction
-        every_s = _TERMINAL_EVERY_S if self._terminal else _PLAIN_EVERY_S
-        if not last and now_s - self._shown_s < every_s:
+        if self._first_estimate is None and fraction > 0:
+            self._first_estimate = now_s, fraction
+        interval_s = _TERMINAL_INTERVAL_S if self._terminal else _PLAIN_INTERVAL_S
+        if not is_final and now_s - self._updated_s < interval_s:
             return
-        self._shown_s = now_s
-        text = self._text(rows, fraction, now_s, done=last, read_bytes=read_bytes)
+        self._updated_s = now_s
+        text = self._text(count, fraction, now_s, is_final=is_final, read_bytes=read_bytes)
         if not self._terminal:
             self._write(text + "\n")
             return
-        filled = round(_BAR * min(1.0, fraction))
-        line = f"[{'#' * filled}{'.' * (_BAR - filled)}] {text}"
-        self._write("\r" + line.ljust(self._wide) + ("\n" if last else ""))
-        self._wide = len(line)
+        filled = round(_BAR_WIDTH * min(1.0, fraction))
+        line = f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {text}"
+        self._write("\r" + line.ljust(self._line_width) + ("\n" if is_final else ""))
+        self._line_width = len(line)
 
     def _write(self, text: str) -> None:
         """The work goes on where nobody can be told of it: a log on a full disk, a terminal that is gone."""
@@ -55,30 +55,30 @@ class Progress:
             self._out.write(text)
             self._out.flush()
 
-    def _text(self, rows: int, fraction: float, now_s: float, *, done: bool, read_bytes: Optional[int]) -> str:
-        elapsed_s = now_s - self._begun_s
+    def _text(self, count: int, fraction: float, now_s: float, *, is_final: bool, read_bytes: Optional[int]) -> str:
+        elapsed_s = now_s - self._started_s
         rate = 1 / elapsed_s if elapsed_s > 0 else 0.0
-        if self._are_bytes:
-            parts = [f"{amount(rows)} {self._what}", f"{amount(rows * rate)}/s"]
+        if self._counts_bytes:
+            parts = [f"{format_bytes(count)} {self._unit}", f"{format_bytes(count * rate)}/s"]
         elif read_bytes is None:
-            parts = [f"{rows:,} {self._what}", f"{rows * rate:,.0f}/s"]
+            parts = [f"{count:,} {self._unit}", f"{count * rate:,.0f}/s"]
         else:
-            parts = [f"{rows:,} {self._what}", f"{amount(read_bytes)} read", f"{amount(read_bytes * rate)}/s"]
-        if done:
+            parts = [f"{count:,} {self._unit}", f"{format_bytes(read_bytes)} read", f"{format_bytes(read_bytes * rate)}/s"]
+        if is_final:
             parts.append(f"{elapsed_s:.0f} s")
         elif fraction > 0:
             parts.append(f"{fraction * 100:.0f} %")
-            left_s = self._left_s(fraction, now_s)
-            if left_s is not None:
-                parts.append(f"{_duration(left_s)} left")
+            remaining_s = self._remaining_s(fraction, now_s)
+            if remaining_s is not None:
+                parts.append(f"{format_duration(remaining_s)} left")
         return ", ".join(parts)
 
-    def _left_s(self, fraction: float, now_s: float) -> Optional[float]:
-        since_s, known = self._from or (now_s, fraction)
-        return (1 - fraction) * (now_s - since_s) / (fraction - known) if fraction > known else None
+    def _remaining_s(self, fraction: float, now_s: float) -> Optional[float]:
+        start_s, start_fraction = self._first_estimate or (now_s, fraction)
+        return (1 - fraction) * (now_s - start_s) / (fraction - start_fraction) if fraction > start_fraction else None
 
 
-def amount(size: float) -> str:
+def format_bytes(size: float) -> str:
     """Bytes in decimal units, three digits: ``3.21 GB``."""
     for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if size >= 0.9995 * unit:
@@ -86,6 +86,6 @@ def amount(size: float) -> str:
     return f"{size:.0f} B"
 
 
-def _duration(seconds: float) -> str:
-    whole = max(0, round(seconds))
-    return f"{whole} s" if whole < 100 else f"{whole // 60} min" if whole < 6000 else f"{whole // 3600} h"
+def format_duration(seconds: float) -> str:
+    rounded = max(0, round(seconds))
+    return f"{rounded} s" if rounded < 100 else f"{rounded // 60} min" if rounded < 6000 else f"{rounded // 3600} h"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
-from labcarbon_collect.identity import Refused, read_secret
+from labcarbon_collect.identity import ConfigurationError, read_secret
 
 KEEP, HASH, DROP = "keep", "hash", "drop"
 DROPPED = "-"
@@ -35,7 +35,7 @@ class UserNames:
     mode: str = KEEP
     key: bytes = field(default=b"", repr=False)
 
-    def told(self, name: str) -> str:
+    def public_name(self, name: str) -> str:
         """The name as it may leave this machine: itself, ``u-`` and 12 hex digits (HMAC-SHA-256), or ``-``."""
         if self.mode == KEEP or name == DROPPED:
             return name
@@ -55,54 +55,56 @@ class UserNames:
         """The mode and its key, to notice a change."""
         return f"{self.mode} {self.fingerprint}".strip()
 
-    def without(self, value: Any, name: str) -> Any:
+    def mask(self, value: Any, name: str) -> Any:
         """``value`` (texts in lists and mappings) without ``name`` as a whole word and without names of home folders."""
-        return value if self.mode == KEEP else replaced(value, name, self.told(name))
+        return value if self.mode == KEEP else replace_name(value, name, self.public_name(name))
 
-    def of_run(self, facts: Mapping[str, Any], name: str) -> Dict[str, Any]:
+    def mask_run(self, facts: Mapping[str, Any], name: str) -> Dict[str, Any]:
         """Facts of a run or job of the user ``name`` as they may be told; the project, which people chose, stays."""
-        told = self.without({key: value for key, value in facts.items() if key not in ("project", "user")}, name)
-        return {**told, "project": facts.get("project"), "user": self.told(name)[:100]}
+        masked = self.mask({key: value for key, value in facts.items() if key not in ("project", "user")}, name)
+        return {**masked, "project": facts.get("project"), "user": self.public_name(name)[:100]}
 
-    def of_job(self, body: Mapping[str, Any], name: str) -> Dict[str, Any]:
+    def mask_job(self, body: Mapping[str, Any], name: str) -> Dict[str, Any]:
         """What a scheduler says of a job of the user ``name``, as it may be told: nothing is added to it."""
-        told = body if self.mode == KEEP else self.of_run(body, name)
-        return {key: told[key] for key in body}
+        masked = body if self.mode == KEEP else self.mask_run(body, name)
+        return {key: masked[key] for key in body}
 
 
-NAMES_KEPT = UserNames()
+KEEP_NAMES = UserNames()
 
 
-def replaced(value: Any, name: str, told: str) -> Any:
+def replace_name(value: Any, name: str, replacement: str) -> Any:
     """``value`` with the whole word ``name`` as ``told`` in every text, and other people's home folders as ``-``."""
     if isinstance(value, str):
-        word = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])")
-        hidden = _HOME.sub(lambda found: found.group(1) + (told if found.group(2) == name else DROPPED), value)
-        return word.sub(lambda _: told, hidden)
+        pattern = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])")
+        without_homes = _HOME.sub(lambda match: match.group(1) + (replacement if match.group(2) == name else DROPPED), value)
+        return pattern.sub(lambda _: replacement, without_homes)
     if isinstance(value, Mapping):
-        return {replaced(key, name, told): replaced(each, name, told) for key, each in value.items()}
+        return {replace_name(key, name, replacement): replace_name(item, name, replacement) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [replaced(each, name, told) for each in value]
+        return [replace_name(item, name, replacement) for item in value]
     return value
 
 
 def user_names(environ: Mapping[str, str]) -> UserNames:
     """The setting of this machine. Raises Refused: an unknown word, or ``hash`` without a key that may be used."""
-    mode = users_mode(environ)
+    mode = read_mode(environ)
     return UserNames(mode, _key(environ)) if mode == HASH else UserNames(mode)
 
 
-def users_mode(environ: Mapping[str, str]) -> str:
+def read_mode(environ: Mapping[str, str]) -> str:
     """``keep``, ``hash`` or ``drop``. Raises Refused for any other word."""
-    word, where = environ.get("LABCARBON_USERS", "").strip(), "LABCARBON_USERS"
-    if not word:
-        word, where = _machine_word(), str(MACHINE_SETTING)
-    if word not in (KEEP, HASH, DROP):
-        raise Refused(f"{where} is {word!r}: write keep (names as they are), hash (pseudonyms) or drop (no names)")
-    return word
+    mode, origin = environ.get("LABCARBON_USERS", "").strip(), "LABCARBON_USERS"
+    if not mode:
+        mode, origin = _machine_mode(), str(MACHINE_SETTING)
+    if mode not in (KEEP, HASH, DROP):
+        raise ConfigurationError(
+            f"{origin} is {mode!r}: write keep (names as they are), hash (pseudonyms) or drop (no names)"
+        )
+    return mode
 
 
-def name_of(uid: int) -> str:
+def user_name_of(uid: int) -> str:
     """The system's name for ``uid``; the number itself where it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
@@ -110,40 +112,42 @@ def name_of(uid: int) -> str:
         return str(uid)
 
 
-def _machine_word() -> str:
+def _machine_mode() -> str:
     try:
         return MACHINE_SETTING.read_text(encoding="utf-8", errors="replace").strip() or KEEP
     except FileNotFoundError:
         return KEEP
     except OSError as error:
-        raise Refused(f"{MACHINE_SETTING} cannot be read ({error.strerror}): chmod 644 {MACHINE_SETTING}") from error
+        raise ConfigurationError(
+            f"{MACHINE_SETTING} cannot be read ({error.strerror}): chmod 644 {MACHINE_SETTING}"
+        ) from error
 
 
 def _key(environ: Mapping[str, str]) -> bytes:
     """The secret that all nodes of a lab share, so that one person has one pseudonym on all of them."""
     path = Path(environ.get("LABCARBON_USERS_KEY_FILE") or MACHINE_KEY)
-    given: Optional[str] = environ.get("LABCARBON_USERS_KEY", "").strip() or read_secret(path)
-    if not given:
-        raise Refused(
+    key: Optional[str] = environ.get("LABCARBON_USERS_KEY", "").strip() or read_secret(path)
+    if not key:
+        raise ConfigurationError(
             "user names are to be hashed, but there is no key: make one, once for the whole lab, and copy it to every node: "
             f"(umask 077; python3 -c 'import secrets; print(secrets.token_hex(32))' > {path})  or set LABCARBON_USERS_KEY"
         )
-    if len(given) < _KEY_CHARACTERS:
-        raise Refused(
-            f"the key for user names has {len(given)} characters, {_KEY_CHARACTERS} are needed: "
+    if len(key) < _KEY_CHARACTERS:
+        raise ConfigurationError(
+            f"the key for user names has {len(key)} characters, {_KEY_CHARACTERS} are needed: "
             "python3 -c 'import secrets; print(secrets.token_hex(32))'"
         )
-    return given.encode()
+    return key.encode()
 
 
-def own_names(environ: Mapping[str, str]) -> UserNames:
+def safe_user_names(environ: Mapping[str, str]) -> UserNames:
     """As :func:`user_names`, for a person's own command, which must not fail: what cannot be told rightly is dropped."""
     try:
         return user_names(environ)
-    except Refused:
+    except ConfigurationError:
         return UserNames(DROP)
 
 
-def own_name() -> str:
+def current_user_name() -> str:
     """The login name of who runs this."""
-    return name_of(os.getuid())
+    return user_name_of(os.getuid())

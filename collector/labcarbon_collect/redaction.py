@@ -9,20 +9,20 @@ import re
 from typing import List, Match, Sequence
 
 MASK = "(masked)"
-_LONGEST_TEXT = 4096
+_MAX_TEXT = 4096
 # Names of options, variables and JSON fields. "token" alone is a secret, "max_tokens" and "pad_token" are not.
 _SECRET_WORDS = frozenset(
     ("password", "passwd", "passphrase", "passcode", "pwd", "secret", "secrets", "token", "credential", "credentials",
      "creds", "apikey", "accesskey", "secretkey", "privatekey", "auth", "authorization", "authentication", "bearer",
      "cookie", "dsn", "netrc")
 )  # fmt: skip
-_SECRET_ENDS = ("token", "secret", "apikey", "password", "passwd", "passphrase", "credentials")
-_KEYS = frozenset(("api", "access", "private", "secret", "account", "ssh", "encryption", "signing", "license"))
-_TOKENS_OF_TEXT = frozenset(
+_SECRET_SUFFIXES = ("token", "secret", "apikey", "password", "passwd", "passphrase", "credentials")
+_KEY_PREFIXES = frozenset(("api", "access", "private", "secret", "account", "ssh", "encryption", "signing", "license"))
+_TEXT_TOKEN_WORDS = frozenset(
     ("pad", "eos", "bos", "unk", "mask", "cls", "sep", "special", "image", "start", "stop", "begin", "end", "id", "ids",
      "type", "types", "per", "max", "min", "num", "n", "count", "level")
 )  # fmt: skip
-_KNOWN = re.compile(
+_TOKEN_FORMATS = re.compile(
     r"(?<![A-Za-z0-9])("
     r"lc_[a-z]+_[A-Za-z0-9]{6,}_\w{16,}|gh[pousr]_\w{6,}|github_pat_\w+|glpat-[\w-]{6,}|sk-[\w-]{6,}|[sr]k_(?:live|test)_\w+"
     r"|hf_[A-Za-z0-9]{6,}(?![\w.])"
@@ -44,120 +44,125 @@ _BASE64 = re.compile(
     r"(?<![\w+/=-])(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])(?=[\w+/-]*[0-9])[A-Za-z0-9+/_-]{18,}={1,2}(?![\w=\"'])"
 )
 # Programs whose short options hold a password: curl -u name:password, mysql -ppassword, sshpass -p password.
-_CLIENTS = frozenset(
+_CLIENT_PROGRAMS = frozenset(
     ("curl", "wget", "http", "https", "mysql", "mysqldump", "mysqladmin", "mariadb", "sshpass", "redis-cli", "mongosh",
      "ldapsearch")
 )  # fmt: skip
 _CLIENT_OPTION = re.compile(r"^-[upPwa](?P<joined>.*)$")
 
 
-def secret_name(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     """Whether a value under this name is a secret by its name: ``--hf-token``, ``DB_PASSWORD``, ``apiKey``."""
     words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
-    if any(after == "key" and word in _KEYS for word, after in zip(words, words[1:])) or words == ["connection", "string"]:  # noqa: RUF007 - Python 3.9
+    pairs = list(zip(words, words[1:]))  # noqa: RUF007 - Python 3.9
+    if words == ["connection", "string"] or any(word in _KEY_PREFIXES for word, following in pairs if following == "key"):
         return True
-    found = _SECRET_WORDS.intersection(words)
-    if found <= {"token"} and words and _TOKENS_OF_TEXT.intersection(words):
+    matches = _SECRET_WORDS.intersection(words)
+    if matches <= {"token"} and words and _TEXT_TOKEN_WORDS.intersection(words):
         return False
-    return bool(found) or name.strip("-") == "pass" or any(word.endswith(_SECRET_ENDS) for word in words)
+    return bool(matches) or name.strip("-") == "pass" or any(word.endswith(_SECRET_SUFFIXES) for word in words)
 
 
-def secret_value(text: str) -> bool:
+def is_secret_value(text: str) -> bool:
     """Whether a text is, or holds, what looks like a secret whatever its name."""
-    return masked_line(text) != _cut(text)
+    return mask_argument(text) != _truncate(text)
 
 
-def masked_text(text: str) -> str:
+def mask_text(text: str) -> str:
     """``text`` with what looks like a secret masked; at most 4096 characters are looked at and given back."""
-    text = _cut(text)
+    text = _truncate(text)
     if _PEM.search(text):
         return MASK
     text = _USERINFO.sub(rf"\1{MASK}@", text)
     text = _SCHEME.sub(_mask_scheme, text)
-    text = _without_secret_pairs(text)
-    for looks in (_KNOWN, _HEX, _BASE64):
-        text = looks.sub(MASK, text)
-    return _WORD.sub(lambda found: MASK if _random(found.group()) else found.group(), text)
+    text = _mask_secret_pairs(text)
+    for pattern in (_TOKEN_FORMATS, _HEX, _BASE64):
+        text = pattern.sub(MASK, text)
+    return _WORD.sub(lambda match: MASK if _is_random(match.group()) else match.group(), text)
 
 
-def masked_arguments(arguments: Sequence[str]) -> List[str]:
+def mask_arguments(arguments: Sequence[str]) -> List[str]:
     """A command line with secrets masked, also those that follow the option that names them: ``--password x``."""
     masked: List[str] = []
-    client = hide_next = False
+    is_client = is_next_secret = False
     for argument in arguments:
-        option = _CLIENT_OPTION.match(argument) if client else None
-        hidden = hide_next and not argument.startswith("--")
-        if hidden:
+        option = _CLIENT_OPTION.match(argument) if is_client else None
+        is_secret = is_next_secret and not argument.startswith("--")
+        if is_secret:
             masked.append(MASK)
         elif option and option.group("joined"):
             masked.append(argument[:2] + MASK)
         else:
-            masked.append(masked_line(argument))
-        hide_next = not hidden and (bool(option and not option.group("joined")) or _asks_for_secret(argument, client))
-        client = argument.rpartition("/")[2] in _CLIENTS or (client and not argument.endswith((";", "|", "&")))
+            masked.append(mask_argument(argument))
+        is_next_secret = not is_secret and (
+            bool(option and not option.group("joined")) or _expects_secret(argument, is_client)
+        )
+        is_client = argument.rpartition("/")[2] in _CLIENT_PROGRAMS or (is_client and not argument.endswith((";", "|", "&")))
     return masked
 
 
-def masked_line(argument: str) -> str:
+def mask_argument(argument: str) -> str:
     """One argument, name or value, which may hold a command line itself: ``sh -c "train --token x"``."""
     name, equals, _ = argument.partition("=")
-    if equals and " " not in name and secret_name(name):
+    if equals and " " not in name and is_secret_name(name):
         return f"{name}={MASK}"  # a value may hold blanks
-    words = _cut(argument).split(" ")
+    words = _truncate(argument).split(" ")
     if len(words) == 1:
-        return masked_text(argument)
-    return masked_text(" ".join(masked_arguments(words)))  # a script given as one argument: sh -c "…"
+        return mask_text(argument)
+    return mask_text(" ".join(mask_arguments(words)))  # a script given as one argument: sh -c "…"
 
 
-def _asks_for_secret(argument: str, client: bool) -> bool:
+def _expects_secret(argument: str, is_client: bool) -> bool:
     """Whether the next argument is the value of this option and a secret."""
     if not argument.startswith("-") or "=" in argument:
         return False
-    return secret_name(argument.lstrip("-")) or (client and argument in ("--user", "--proxy-user"))
+    return is_secret_name(argument.lstrip("-")) or (is_client and argument in ("--user", "--proxy-user"))
 
 
-def _mask_scheme(found: Match[str]) -> str:
+def _mask_scheme(match: Match[str]) -> str:
     # "basic training" is no credential: what follows must look like one.
-    value = found.group(3)
-    looks = len(value) >= 8 and (value.rstrip("=").isalnum() or any(not each.isalpha() for each in value))
-    natural = value.isalpha() and value.islower()
-    return f"{found.group(1)}{found.group(2)}{MASK}" if looks and not natural else found.group()
+    value = match.group(3)
+    is_credential = len(value) >= 8 and (value.rstrip("=").isalnum() or any(not letter.isalpha() for letter in value))
+    is_word = value.isalpha() and value.islower()
+    return f"{match.group(1)}{match.group(2)}{MASK}" if is_credential and not is_word else match.group()
 
 
-def _without_secret_pairs(text: str) -> str:
+def _mask_secret_pairs(text: str) -> str:
     """Values masked whose name is a secret's; in the value of another name pairs are looked for as well."""
-    done, at = "", 0
+    result, position = "", 0
     while True:
-        found = _PAIR.search(text, at)
-        if found is None:
-            return done + text[at:]
-        secret = secret_name(found.group("name")) and not found.group("value").startswith("(masked")
-        done += text[at : found.start("value")] + (MASK if secret else "")
-        at = found.end() if secret else found.start("value")
+        match = _PAIR.search(text, position)
+        if match is None:
+            return result + text[position:]
+        is_secret = is_secret_name(match.group("name")) and not match.group("value").startswith("(masked")
+        result += text[position : match.start("value")] + (MASK if is_secret else "")
+        position = match.end() if is_secret else match.start("value")
 
 
-def _random(word: str) -> bool:
+def _is_random(word: str) -> bool:
     """Whether a word is a random string by its look: letters, digits and cases that change as they do in no name."""
     if _BASE64_KEY.match(word):
         return True
-    return any(_changes(part) >= max(4, len(part) * (0.3 if len(part) < 20 else 0.2)) for part in _SEGMENT.findall(word))
+    return any(
+        _count_transitions(part) >= max(4, len(part) * (0.3 if len(part) < 20 else 0.2)) for part in _SEGMENT.findall(word)
+    )
 
 
-def _changes(part: str) -> int:
+def _count_transitions(part: str) -> int:
     """How often a letter meets a digit, or the case changes otherwise than at the beginning of a word."""
     count = 0
-    for at in range(1, len(part)):
-        before, here = part[at - 1], part[at]
-        following = part[at + 1] if at + 1 < len(part) else ""
-        meets_digit = before.isdigit() != here.isdigit()
-        jumps = before.islower() and here.isupper() and not following.islower()
-        falls = before.isupper() and here.islower() and at >= 2 and part[at - 2].isupper()
-        count += meets_digit or jumps or falls
+    for index in range(1, len(part)):
+        previous, current = part[index - 1], part[index]
+        following = part[index + 1] if index + 1 < len(part) else ""
+        meets_digit = previous.isdigit() != current.isdigit()
+        is_hump = previous.islower() and current.isupper() and not following.islower()
+        ends_acronym = previous.isupper() and current.islower() and index >= 2 and part[index - 2].isupper()
+        count += meets_digit or is_hump or ends_acronym
     return count
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     """The beginning of a very long text, without the word that was cut through: half a secret looks like none."""
-    if len(text) <= _LONGEST_TEXT:
+    if len(text) <= _MAX_TEXT:
         return text
-    return text[:_LONGEST_TEXT].rpartition(" ")[0] + " …"
+    return text[:_MAX_TEXT].rpartition(" ")[0] + " …"

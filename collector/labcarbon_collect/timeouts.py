@@ -8,21 +8,21 @@ from __future__ import annotations
 import os
 from typing import Mapping, Tuple
 
-LEAST_S, DEFAULT_S, MOST_S = 0.5, 2.0, 60.0
+MIN_S, DEFAULT_S, MAX_S = 0.5, 2.0, 60.0
 
 
-def patience_of(environ: Mapping[str, str]) -> Tuple[float, str]:
+def read_startup_timeout(environ: Mapping[str, str]) -> Tuple[float, str]:
     """(seconds, what is wrong with the setting: "" if nothing is)."""
     text = environ.get("LABCARBON_PATIENCE_S", "")
     try:
         seconds = float(text) if text else DEFAULT_S
     except ValueError:
         seconds = 0.0
-    if LEAST_S <= seconds <= MOST_S:
+    if MIN_S <= seconds <= MAX_S:
         return seconds, ""
-    return DEFAULT_S, f"LABCARBON_PATIENCE_S={text[:40]} is not {LEAST_S} to {MOST_S:g} seconds: {DEFAULT_S:g} is meant"
+    return DEFAULT_S, f"LABCARBON_PATIENCE_S={text[:40]} is not {MIN_S} to {MAX_S:g} seconds: {DEFAULT_S:g} is meant"
 
 
-PATIENCE_S, WRONG = patience_of(os.environ)
-A_WHILE_S = PATIENCE_S / 2  # for a part of it: to look at the work, to hear an answer
-A_MOMENT_S = PATIENCE_S / 4
+STARTUP_TIMEOUT_S, SETTING_ERROR = read_startup_timeout(os.environ)
+PART_TIMEOUT_S = STARTUP_TIMEOUT_S / 2  # for a part of it: to look at the work, to hear an answer
+SHORT_TIMEOUT_S = STARTUP_TIMEOUT_S / 4

@@ -46,7 +46,7 @@ def by_quality(by_device: Mapping[str, int], measurement: Mapping[str, str]) -> 
     return totals
 
 
-def three_digits(value: float) -> str:
+def format_significant(value: float) -> str:
     """A positive figure with three significant digits and no exponent: 0.0123, 4.21, 137, 0.0000456."""
     if value == 0:
         return "0"
@@ -58,42 +58,42 @@ def three_digits(value: float) -> str:
     return f"{value:.{decimals}f}"
 
 
-def per_cent(part: int, whole: int) -> str:
+def percent(part: int, total: int) -> str:
     """A whole-number share; "<1" for a small one that is not nought."""
-    if whole <= 0:
+    if total <= 0:
         return "0"
-    if 0 < part * 100 < whole:
+    if 0 < part * 100 < total:
         return "<1"
-    return str((part * 200 + whole) // (2 * whole))
+    return str((part * 200 + total) // (2 * total))
 
 
-def closing_line(reply: Mapping[str, Any], *, link: str, server: str) -> str:
+def summary_line(figures: Mapping[str, Any], *, link: str, server: str) -> str:
     """The one line that ends a run, from the daemon's answer to ``end``.
 
     ``server``: its address, or "" when none is known; ``link``: the run's page, or "".
     """
-    energy_mj = int(reply.get("energy_mj", 0))
-    qualities = reply.get("by_quality") or {}
-    shares = ", ".join(
-        f"{name} {per_cent(int(qualities.get(name, 0)), energy_mj)} %"
+    energy_mj = int(figures.get("energy_mj", 0))
+    qualities = figures.get("by_quality") or {}
+    quality_shares = ", ".join(
+        f"{name} {percent(int(qualities.get(name, 0)), energy_mj)} %"
         for name in QUALITIES
         if name in ("counter", "modelled") or qualities.get(name)
     )
     if not energy_mj:
-        shares = "less than the meters resolve"
-    parts = [f"labcarbon: {three_digits(energy_mj / MJ_PER_KWH)} kWh ({shares})"]
-    grams = reply.get("grams")
+        quality_shares = "less than the meters resolve"
+    parts = [f"labcarbon: {format_significant(energy_mj / MJ_PER_KWH)} kWh ({quality_shares})"]
+    grams = figures.get("grams")
     if grams is not None:
-        parts.append(f"{three_digits(float(grams) / 1000)} kg CO2e")
+        parts.append(f"{format_significant(float(grams) / 1000)} kg CO2e")
     elif server:
         parts.append(f"no kg yet: choose the grid zone of this node's site at {server}/nodes/")
     else:
         parts.append("no kg yet: enrol this node with: labcarbon-collect enrol URL")
-    idle_mj = reply.get("idle_mj", 0)
+    idle_mj = figures.get("idle_mj", 0)
     idle = (
         "idle share unknown (the collector was restarted)"
         if idle_mj is None
-        else f"idle {per_cent(idle_mj, idle_mj + energy_mj)} %"
+        else f"idle {percent(idle_mj, idle_mj + energy_mj)} %"
     )
     parts.append(idle)
     if link:

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import figure
 from apps.carbon.figures.query import FigureQuery, hours_of_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import emission_ug, facility_mj, largest_remainder
 from apps.energy.models import LedgerEntry
 from tests.builders import small_lab
@@ -37,7 +37,7 @@ def load(tmp_path: Path, *rows: str) -> str:
     path.write_text(HEADER + "\n".join(rows) + "\n", encoding="utf-8")
     out = StringIO()
     call_command("import_declared", path, stdout=out)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     return out.getvalue()
 
 

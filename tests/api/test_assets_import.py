@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from apps.assets.models import Asset, RegisterImport
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from tests.api.conftest import Labs
 from tests.assets.gpus import NETBOX, own_csv
 
@@ -47,10 +47,10 @@ def test_a_long_file_is_answered_with_202(labs: Labs, monkeypatch: pytest.Monkey
     told = labs.admin("POST", "assets/import/?confirm=yes", own_csv().encode(), **CSV)
     assert (told.status_code, told.json()["state"]) == (202, "reading")
     uuid = told.json()["uuid"]
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert labs.admin("GET", f"assets/import/{uuid}/").json()["state"] == "read"
     assert labs.admin("POST", f"assets/import/{uuid}/").status_code == 202
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert labs.admin("GET", f"assets/import/{uuid}/").json()["state"] == "done"
     assert Asset.objects.count() == 41
 

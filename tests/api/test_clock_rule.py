@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.energy.models import LedgerEntry
 from apps.ingest.calc import SKEW_TRUSTED_US, ClockFacts, WindowIn, place
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
@@ -60,7 +60,7 @@ def test_the_table(name: str) -> None:
     stored = EnergyWindow.objects.get()
     assert (stored.start_us, stored.clock_shift_us) == (start + case.shift_us, case.shift_us)
     assert stored.placement_quality == case.quality
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert sum(LedgerEntry.objects.values_list("energy_mj", flat=True)) == 77
     small.node.refresh_from_db()
     assert small.node.skew_us == -case.wrong_us
@@ -91,7 +91,7 @@ def test_a_step_of_the_clock_in_the_middle_loses_no_energy() -> None:
         assert push(small.node, [_window(small, i, wrong)], sent_at=sent, received_us=sent - wrong + 5_000)[0] == [
             "accepted"
         ]
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert sum(LedgerEntry.objects.values_list("energy_mj", flat=True)) == 60
 
 

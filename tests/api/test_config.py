@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.fleet.services import correct_pue, correct_zone
 from tests.api.conftest import Labs
 from tests.builders import T0
@@ -15,7 +15,7 @@ Refused = Callable[..., dict[str, Any]]
 
 def test_it_works(labs: Labs) -> None:
     correct_pue(site=labs.ours.site, pue_ppm=1_500_000, by=labs.ours.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     told = labs.node("GET", "config/").json()
     assert told["interval_s"] == 60
     assert told["site"] == {"name": "Room 1", "zone": "DE", "pue_ppm": 1_500_000}
@@ -26,7 +26,7 @@ def test_it_works(labs: Labs) -> None:
 
 def test_without_a_zone_there_is_no_factor_and_not_zero(labs: Labs) -> None:
     correct_zone(site=labs.ours.site, zone="", by=labs.ours.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     told = labs.node("GET", "config/").json()
     assert told["factor"] is None
     assert told["site"]["zone"] is None

@@ -12,7 +12,7 @@ import time_machine
 from apps.accounts.choices import CodePurpose
 from apps.accounts.services.labs import issue_code, issue_node_token
 from apps.core.clock import now_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.fleet.services import correct_zone, register_node
 from tests.api.conftest import Caller, Labs
 
@@ -38,7 +38,7 @@ def node(labs: Labs) -> Caller:
     """The node that the recordings speak of."""
     uuid = UUID(recorded("ingest_request")["node"])
     register_node(lab=labs.ours.lab, uuid=uuid, hostname="gpu-3", facts={}, site=labs.ours.site, now=1)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     return Caller(issue_node_token(lab=labs.ours.lab, node_uuid=uuid, now=now_us()))
 
 
@@ -65,7 +65,7 @@ def test_codes(labs: Labs, endpoint: str, purpose: CodePurpose) -> None:
 def test_config(node: Caller, labs: Labs) -> None:
     assert shape(node("GET", "config/").json()) == shape(recorded("config_reply"))
     correct_zone(site=labs.ours.site, zone="", by=None, now=now_us())
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     told, expected = node("GET", "config/").json(), recorded("config_reply_no_zone")
     assert set(told) == set(expected)
     assert told["factor"] is None

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import time_machine
 
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.energy.models import LedgerEntry
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
 from tests.api.conftest import Labs
@@ -32,7 +32,7 @@ def test_it_works_packed_and_plain(labs: Labs) -> None:
     reply = packed.json()
     assert reply == {"server_time": T0 + MINUTE, "results": [["accepted"]]}
     assert labs.node("POST", "ingest/", body).json()["results"] == [["duplicate"]]
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert list(LedgerEntry.objects.values_list("energy_mj", flat=True)) == [900]
 
 
@@ -75,7 +75,7 @@ def test_a_collector_declares_nothing(labs: Labs, measurement: str) -> None:
 def test_two_labs_may_see_the_same_gpu_and_stay_apart(labs: Labs) -> None:
     for caller, node in ((labs.node, labs.ours.node), (labs.their_node, labs.theirs.node)):
         assert caller("POST", "ingest/", batch_body(node, [W(GPU, 7)])).json()["results"] == [["accepted"]]
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert sorted(LedgerEntry.objects.values_list("lab_id", "energy_mj")) == sorted(
         [(labs.ours.lab.pk, 7), (labs.theirs.lab.pk, 7)]
     )
@@ -212,7 +212,7 @@ def test_impossible_power_overlap_and_conflict_are_set_aside_and_said(labs: Labs
     assert answers == [
         ["accepted"], ["quarantined", "conflict"], ["quarantined", "overlap"], ["quarantined", "impossible"],
     ]  # fmt: skip
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert list(LedgerEntry.objects.values_list("energy_mj", flat=True)) == [60_000]
     assert sum(QuarantinedWindow.objects.values_list("energy_mj", flat=True)) == 60_001 + 5 + 10**12
 

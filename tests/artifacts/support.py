@@ -12,7 +12,7 @@ from apps.artifacts.models import Artifact
 from apps.artifacts.parsing import ArtifactRow, parse_artifacts
 from apps.artifacts.services.register import Answer, register
 from apps.core.clock import now_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.runs.metric_parsing import Point
 from apps.runs.models import Run
@@ -82,7 +82,7 @@ def of_data(name: str, **more: Any) -> Any:
 def settle() -> None:
     """Do all that waits for a worker, whenever it is due."""
     Job.objects.update(due_us=0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
 
 
 def on(*paths: str, medium: str = "hdd") -> list[dict[str, str]]:

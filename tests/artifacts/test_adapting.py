@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from labcarbon_collect.lc1 import param_hash, sort_params
 
 from apps.artifacts.choices import Adaptation
-from apps.artifacts.reuse.fine_tuning import adapting
+from apps.artifacts.reuse.fine_tuning import ASKED, NAMES, UNTOLD, adapting, way_of
 from apps.artifacts.storage_model import Saving, Spread, saving, spread
-from apps.artifacts.ways import ASKED, NAMES, UNTOLD, way_of
 from apps.runs.models import Fingerprint
 from apps.runs.services.fingerprints import values_known
 from tests.builders import SmallLab

@@ -48,10 +48,10 @@ def test_parts_are_within_half_a_millijoule_of_the_whole(sizes: list[int], hours
 def test_a_collectors_fingerprint_names_the_same_content() -> None:
     content = bytes.fromhex(digest("weights"))
     file = Manifest("", "/m/best.pt", [File(b"", b"/m/best.pt", 7, 1, 1, 1, 1)])
-    told = start_part([file], [("", file.verified([content]))])
+    told = start_part([file], [("", file.verified_hash([content]))])
     assert told["verified"] == start_key("file", digest("weights"), 7)
     folder = Manifest("data", "/d", [File(b"a", b"/d/a", 7, 1, 1, 1, 1), File(b"b", b"/d/b", 0, 1, 1, 2, 1)])
-    whole = folder.verified([content, bytes.fromhex(digest(""))])
+    whole = folder.verified_hash([content, bytes.fromhex(digest(""))])
     assert data_part([folder], [("data", whole)])["verified"] == data_key("folder", whole, 7)
     assert content_hash("folder", whole, 7) == whole
 

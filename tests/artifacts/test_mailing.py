@@ -9,11 +9,11 @@ from django.core import mail
 from django.core.mail.backends.locmem import EmailBackend
 
 from apps.accounts.models import Membership, User
+from apps.artifacts.cleanup.notifications import MOST_NAMED, mail_notice, message_of
 from apps.artifacts.cleanup.plans import object_to, tell_owners, withdraw
 from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Artifact, Notice, Plan
-from apps.artifacts.services.mailing import MOST_NAMED, mail_notice, message_of
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.fleet.models import Node
 from apps.runs.models import Run
@@ -66,7 +66,7 @@ def test_it_says_what_goes_when_and_where_to_object(plan: Plan) -> None:
 def test_the_job_sends_it_once(plan: Plan) -> None:
     with time_machine.travel((LATER + 5) / 1e6, tick=False):
         for _ in range(3):
-            work_until_empty(worker="test")
+            run_until_idle(worker="test")
             assert Notice.objects.get().mail == "sent"
             assert len(mail.outbox) == 1
             assert Job.objects.filter(kind="artifacts.notice").update(done=0) == 1

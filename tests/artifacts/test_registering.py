@@ -15,7 +15,7 @@ from apps.artifacts.parsing import parse_gone
 from apps.artifacts.services.copies import note_found
 from apps.artifacts.storage_model import data_key, start_key
 from apps.core.clock import now_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.runs.services.fingerprints import put_fingerprint
 from tests.artifacts.support import a_run, artifact, digest, edge, row, told
@@ -131,9 +131,9 @@ def test_runs_are_joined_by_content_whichever_comes_first(lab: SmallLab) -> None
     put_fingerprint(run=early, told=fingerprint(**part))
     told(lab, row("w", kind="checkpoint"), row("d", kind="dataset", form="folder", files=3), row("other"))
     Job.objects.update(due_us=0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     put_fingerprint(run=late, told=fingerprint(**part))
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     found = LineageEdge.objects.values_list("run", "artifact__name", "role", "way")
     assert set(found) == {
         (run.pk, name, role, "fingerprint")

@@ -12,7 +12,7 @@ from apps.artifacts.models import Artifact, Copy, ReuseTerm
 from apps.artifacts.reuse.index import reusable, terms_of_run
 from apps.artifacts.reuse.similarity import MOST_TERMS, TermKind, offers, terms_of_model, terms_of_work, words
 from apps.artifacts.services.curation import lay_aside, make_candidate
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.runs.models import Run
 from apps.runs.services.fingerprints import put_fingerprint
@@ -96,7 +96,7 @@ def _work(lab: SmallLab, data: str) -> Run:
 
 def _settle() -> None:
     Job.objects.update(due_us=0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
 
 
 def test_models_of_like_data_are_found_the_likeliest_first(lab: SmallLab) -> None:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from apps.artifacts.choices import CopyState
 from apps.artifacts.models import Artifact, Copy
-from apps.artifacts.search import FIELDS, Search, search_of
-from apps.artifacts.searching import by_metric, found_of, metric_values
+from apps.artifacts.search import FIELDS, Search, by_metric, found_of, metric_values, search_of
 from apps.artifacts.selectors import Wanted
 from apps.core.errors import InvalidInput
 from apps.core.units import INT64_MAX

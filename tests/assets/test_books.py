@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from apps.accounts.models import Project
 from apps.accounts.services.labs import create_project
 from apps.assets import amortisation
+from apps.assets.balances import COLUMNS, YEAR_HOURS
 from apps.assets.choices import ChargeKind
 from apps.assets.models import EmbodiedCharge
 from apps.assets.selectors import Book, Books, Filters, Sums, accounts_of, assets_of, books_of, charged_by, matching
 from apps.assets.services import Draft, Embodied, Entry, Facts, record, register, store
 from apps.assets.services.charges import as_charge, events_of, recharge_lab
 from apps.assets.services.recompute import differing
-from apps.assets.sums import COLUMNS, YEAR_HOURS
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.core.units import US_PER_HOUR
 from tests.assets.histories import Clock, lived, planned_end, steps

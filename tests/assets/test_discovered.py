@@ -7,7 +7,7 @@ from apps.assets.models import Asset, AssetMeter, DismissedProposal, EmbodiedCha
 from apps.assets.services import set_meter
 from apps.assets.services.confirm_discovered import Chosen, Confirmed, confirm_discovered, dismiss, propose_again
 from apps.core.errors import InvalidInput
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from tests.assets.support import YEAR, bought
 from tests.builders import T0, SmallLab, W, push, small_lab
@@ -35,7 +35,7 @@ def chosen(found: list[Proposal], **more: object) -> list[Chosen]:
 
 def confirmed(lab: SmallLab, what: list[Chosen]) -> Confirmed:
     done = confirm_discovered(lab=lab.lab, chosen=what, by=lab.owner, now=NOW)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     return done
 
 

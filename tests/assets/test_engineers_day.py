@@ -17,7 +17,7 @@ from apps.carbon.figures.embodied import embodied, embodied_by
 from apps.carbon.figures.query import FigureQuery
 from apps.catalog.selectors import match
 from apps.core.clock import now_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.fleet.models import Device
@@ -55,7 +55,7 @@ def used(lab: SmallLab, card: Asset, project: Project, hours: int) -> None:
     device = Device.objects.get(lab=lab.lab, key="gpu:GPU-1")
     set_meter(asset=card, device=device, from_us=T0, by=lab.owner, now=now_us())
     Job.objects.filter(kind__startswith="assets.").update(due_us=0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
 
 
 def rig(lab: SmallLab, now: int) -> Asset:
@@ -80,7 +80,7 @@ def test_every_page_is_consistent_after_a_day_of_changes(lab: SmallLab) -> None:
     vision = create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
     cards = imported(lab, client)
     assert len(cards) == 40
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     old = Asset.objects.get(lab=lab.lab, kind="server")
     second = register(
         lab=lab.lab, by=lab.owner, now=now,

@@ -1,18 +1,13 @@
 """What is kept of a life with its asset: told where it differs, mended, and right at any hour."""
 
-from importlib import import_module
-from types import SimpleNamespace
-
 import pytest
-from django.apps import apps
 from django.core.management import CommandError, call_command
-from django.db import connection
 
 from apps.accounts.services.labs import create_project
 from apps.assets.lifecycle_summary import KEPT
 from apps.assets.models import Asset, EmbodiedCharge
 from apps.assets.selectors import Books, assets_of, books_of
-from apps.assets.services import Draft, Embodied, Entry, Facts, record, register_many, reverse
+from apps.assets.services import Draft, Embodied, Entry, Facts, record, register_many
 from apps.assets.services.charges import recharge_lab
 from apps.assets.services.recompute import differing
 from apps.core.units import US_PER_HOUR
@@ -45,20 +40,6 @@ def test_what_differs_is_told_and_mended(lab: SmallLab, clock: Clock, capsys: py
         assert {name: getattr(asset, name) for name in right} == right
     fine.refresh_from_db()
     assert fine.brought_ug == 120 * KG
-
-
-def test_assets_that_were_there_before_get_their_books(lab: SmallLab) -> None:
-    vision = create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
-    asset = bought(lab, opening={"project": vision})
-    undone = record(asset=asset, entry=Entry("life_change", T0, life_end_us=NOW), by=None, now=NOW)
-    reverse(event=undone, by=None, now=NOW)
-    record(asset=asset, entry=Entry("repair", T0, embodied=Embodied(KG)), by=None, now=NOW)
-    right = Asset.objects.values(*KEPT).get(pk=asset.pk)
-    Asset.objects.update(**{name: Asset._meta.get_field(name).get_default() for name in KEPT}, settled_hour=0)
-    assert differing(lab=lab.lab, mend=False) == [asset.pk]
-    import_module("apps.assets.migrations.0003_kept_books").keep(apps, SimpleNamespace(connection=connection))
-    assert Asset.objects.values(*KEPT).get(pk=asset.pk) == right
-    assert (right["brought_ug"], right["life_end_hour"]) == (121 * KG, H0 + 4 * YEAR)
 
 
 def test_an_entry_of_the_coming_hour_is_in_no_book_yet(lab: SmallLab) -> None:

@@ -21,7 +21,7 @@ from apps.assets.services import (
     store,
 )
 from apps.core.errors import Conflict, InvalidInput
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from tests.assets.support import H0, KG, YEAR, borne, bought
 from tests.builders import T0, SmallLab, small_lab
@@ -188,7 +188,7 @@ def test_many_are_written_all_or_none_and_charged_by_a_job(lab: SmallLab) -> Non
         register_many(lab=lab.lab, drafts=[draft(1, "a"), draft(2, "a")], by=None, now=NOW)
     assert not Asset.objects.exists()
     found = register_many(lab=lab.lab, drafts=[draft(i, f"t{i}") for i in range(250)], by=None, now=NOW)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert len(found) == 250
     assert sum(amount for amount in EmbodiedCharge.objects.values_list("amount_ug", flat=True)) == 250 * KG
     with pytest.raises(Conflict, match="'t7' is taken"):

@@ -12,7 +12,7 @@ from apps.assets.spreadsheets.export import OWN, rows
 from apps.assets.spreadsheets.rows import Options
 from apps.catalog.models import EmbodiedFigure
 from apps.core.errors import Conflict, InvalidInput, TooLarge
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.dashboard.csv_response import cell
 from tests.assets.gpus import NETBOX, SNIPE_IT, own_csv
 from tests.assets.support import KG
@@ -36,7 +36,7 @@ def brought(lab: SmallLab, text: str, options: Options = NONE) -> RegisterImport
 def written(lab: SmallLab, text: str, options: Options = NONE) -> RegisterImport:
     row = brought(lab, text, options)
     confirm(row=row, by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     row.refresh_from_db()
     return row
 
@@ -64,7 +64,7 @@ def test_forty_gpus_of_a_spreadsheet_find_their_models_and_figures(lab: SmallLab
     assert "Did you mean" in bare["why"]
     assert "Tesla V100" in bare["why"], "which of them it is only its owner knows"
     confirm(row=row, by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert Asset.objects.filter(parent__tag="INV-0", owner__slug="demo", state="use").count() == 40
     charged = sum(EmbodiedCharge.objects.values_list("amount_ug", flat=True))
     assert charged == row.told["total_ug"] == sum(filter(None, LifecycleEvent.objects.values_list("total_ug", flat=True)))
@@ -246,12 +246,12 @@ def test_a_long_file_is_a_job_with_progress(lab: SmallLab, monkeypatch: pytest.M
     assert (row.state, row.lines, row.lines_done) == ("reading", 41, 0)
     with pytest.raises(Conflict, match="being read"):
         confirm(row=row, by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     row.refresh_from_db()
     assert (row.state, row.lines_done) == ("read", 41)
     confirm(row=row, by=lab.owner, now=T0)
     assert not Asset.objects.exists()
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     row.refresh_from_db()
     assert (row.state, row.content) == ("done", "")
     assert Asset.objects.count() == 41

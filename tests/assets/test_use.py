@@ -15,8 +15,8 @@ from apps.assets.tasks import charge_job, use_all_job, use_job
 from apps.attribution.calc import Stretch
 from apps.attribution.services.rules import claim, undo_claim
 from apps.core.clock import now_us
-from apps.core.days import day_edges
-from apps.core.jobs import work_until_empty
+from apps.core.intervals import day_edges
+from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.core.units import US_PER_HOUR
 from apps.energy.services.idle import set_idle_policy, withdraw_idle_policy
@@ -162,7 +162,7 @@ def test_day_by_day_in_any_order_is_as_from_nothing(lab: SmallLab, amortisation:
         energy = sum(part for _, part in shares)
         push(lab.node, [W(GPU, energy, start, start + HOUR, 100 + number, shares, None, "nvml_power")])
         Job.objects.filter(kind="assets.use").update(due_us=0)
-        work_until_empty(worker="test")
+        run_until_idle(worker="test")
     kept = set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug"))
     assert sum(row[4] for row in kept) == 2000 * KG
     charge_job(str(lab.lab.pk))
@@ -173,14 +173,14 @@ def test_a_day_that_goes_on_does_not_put_off_what_is_asked_for_now(lab: SmallLab
     """The day is charged once more when it is over: that job waits, and an import is charged at once all the same."""
     day(lab, {0: (("proc:ada/x", 1000),)})
     card(lab)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     use_job(f"{lab.lab.pk}:{now_us() // HOUR // 24}")
     assert Job.objects.filter(kind__startswith="assets.", due_us__gt=now_us()).exists()
     opening = Entry("purchase", T0, embodied=Embodied(KG), life_hours=10)
     [found] = register_many(
         lab=lab.lab, drafts=[Draft(Facts("Switch", "network"), opening, deployed_us=T0)], by=None, now=now_us()
     )
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert borne(found) == {(None, "held"): KG}
 
 
@@ -188,10 +188,10 @@ def test_without_a_meter_nothing_is_asked_for_and_late_energy_is_charged(lab: Sm
     day(lab, {0: (("proc:ada/x", 1000),)})
     assert not Job.objects.filter(kind__startswith="assets.").exists()
     asset, _ = card(lab)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     push(lab.node, [W(GPU, 5, D0 + 5 * HOUR, D0 + 6 * HOUR, 50, (("proc:ben/y", 5),), None, "nvml_power")])
     Job.objects.filter(kind="assets.use", key=f"{lab.lab.pk}:{(D0 // HOUR + 5) // 24}").update(due_us=0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     first = D0 // HOUR
     assert borne(asset, first, first + 24)[None, "used"] == 2 * KG
 
@@ -199,9 +199,9 @@ def test_without_a_meter_nothing_is_asked_for_and_late_energy_is_charged(lab: Sm
 def test_claiming_charges_assets_anew_without_being_asked(lab: SmallLab) -> None:
     day(lab, dict.fromkeys(range(24), (("proc:ada/x", 1000),)))
     asset, vision = card(lab)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     claimed(lab, "proc:ada/x", vision)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     first = D0 // HOUR
     assert borne(asset, first, first + 24) == {("vision", "used"): 24 * KG}
 

@@ -23,7 +23,7 @@ from apps.catalog.models import HardwareModel
 from apps.catalog.services import add_figure, add_model
 from apps.catalog.services.custom_models import Document
 from apps.core.clock import now_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.fleet.models import Device
 from apps.fleet.services import register_node
@@ -110,7 +110,7 @@ def _attribute(small: SmallLab, name: str) -> None:
     make_rule(rule=rule, by=small.owner, now=T0)
     stretches = [Stretch(row.pk, None, 0, 1) for row in Consumer.objects.filter(lab=small.lab, kind="proc")]
     claim(lab=small.lab, stretches=stretches, project=project, by=small.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
 
 
 def _catalogue(small: SmallLab, name: str) -> None:
@@ -130,7 +130,7 @@ def _register(small: SmallLab, name: str) -> None:
     quoted = name.replace('"', '""')
     content = f'name,kind,model,bought_on\n"{quoted}",gpu,"{quoted}",2024-03-01\n'.encode()
     bring(lab=small.lab, file_name=name, content=content, options=Options(), by=small.owner, now=now_us())
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
 
 
 def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:
@@ -141,7 +141,7 @@ def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:
     Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0 + MINUTE)
     again = a_run(small.lab, name=name[:200], host=name[:255], started_us=T0 + 5 * MINUTE, user=small.owner)
     put_fingerprint(run=again, told=parsed(**wire, hardware={"gpus": name[:255]}))
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     repeat = Repeat.objects.get(lab=small.lab)
     assert repeat.run == again
     decide(

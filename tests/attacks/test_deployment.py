@@ -71,7 +71,7 @@ def test_no_password_is_made_by_default(tmp_path: Path) -> None:
     assert "people: 0" in told.stdout, told.stderr
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements/dev.txt"])
 def test_every_dependency_is_pinned_and_hashed(name: str) -> None:
     text = re.sub(r"\\\n\s*", " ", (ROOT / name).read_text(encoding="utf-8"))
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
@@ -83,7 +83,7 @@ def test_every_dependency_is_pinned_and_hashed(name: str) -> None:
 
 
 def test_every_wanted_dependency_is_locked() -> None:
-    for wanted, locked in (("requirements.in", "requirements.txt"), ("requirements-dev.in", "requirements-dev.txt")):
+    for wanted, locked in (("requirements.in", "requirements.txt"), ("requirements/dev.in", "requirements/dev.txt")):
         names = {
             re.split(r"[\[<>=~! ]", line.split("#")[0].strip())[0].lower().replace("_", "-")
             for line in (ROOT / wanted).read_text(encoding="utf-8").splitlines()

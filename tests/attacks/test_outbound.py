@@ -7,11 +7,11 @@ import pytest
 
 from apps.core import http_client
 from apps.core.errors import InvalidInput
-from apps.core.http_client import OutboundProblem, ask
-from apps.core.url_allowlist import Inside, ip_of, parse_address, why_not
+from apps.core.http_client import OutboundError, send_request
+from apps.core.url_allowlist import Allowlist, parse_address, parse_ip, refusal_reason
 from labcarbon.env import EnvironmentProblem, read_environment
 
-NOTHING = Inside()
+NOTHING = Allowlist()
 
 
 @pytest.mark.parametrize(
@@ -45,19 +45,19 @@ NEVER = ("169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1", "240.0.0.1", "255
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_the_inside_is_closed_until_it_is_named(ip: str, scheme: str) -> None:
     address = parse_address(f"{scheme}://mlflow.lab:5000")
-    assert "LABCARBON_TRACKER_HOSTS=mlflow.lab:5000" in why_not(address, ip_of(ip), NOTHING)
-    for inside in (Inside(frozenset({"mlflow.lab"})), Inside(frozenset({"mlflow.lab:5000"}))):
-        assert why_not(address, ip_of(ip), inside) == ""
-    for inside in (Inside(frozenset({"mlflow.lab:6000"})), Inside(frozenset({"other.lab"}))):
-        assert why_not(address, ip_of(ip), inside)
+    assert "LABCARBON_TRACKER_HOSTS=mlflow.lab:5000" in refusal_reason(address, parse_ip(ip), NOTHING)
+    for inside in (Allowlist(frozenset({"mlflow.lab"})), Allowlist(frozenset({"mlflow.lab:5000"}))):
+        assert refusal_reason(address, parse_ip(ip), inside) == ""
+    for inside in (Allowlist(frozenset({"mlflow.lab:6000"})), Allowlist(frozenset({"other.lab"}))):
+        assert refusal_reason(address, parse_ip(ip), inside)
 
 
 def test_a_network_opens_what_is_in_it() -> None:
-    inside = Inside(networks=(ip_network("10.2.0.0/16"),))
+    inside = Allowlist(networks=(ip_network("10.2.0.0/16"),))
     address = parse_address("http://mlflow.lab:5000")
-    assert why_not(address, ip_of("10.2.3.4"), inside) == ""
-    assert why_not(address, ip_of("::ffff:10.2.3.4"), inside) == ""
-    assert why_not(address, ip_of("10.3.0.1"), inside)
+    assert refusal_reason(address, parse_ip("10.2.3.4"), inside) == ""
+    assert refusal_reason(address, parse_ip("::ffff:10.2.3.4"), inside) == ""
+    assert refusal_reason(address, parse_ip("10.3.0.1"), inside)
 
 
 def test_what_is_named_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,19 +70,19 @@ def test_what_is_named_is_read_from_the_environment(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("ip", NEVER)
 def test_what_is_no_servers_address_is_never_asked(ip: str) -> None:
-    named = Inside(frozenset({"h"}), (ip_network("0.0.0.0/0"), ip_network("::/0")), loopback=True)
-    assert "no server's address" in why_not(parse_address("http://h"), ip_of(ip), named)
+    named = Allowlist(frozenset({"h"}), (ip_network("0.0.0.0/0"), ip_network("::/0")), loopback=True)
+    assert "no server's address" in refusal_reason(parse_address("http://h"), parse_ip(ip), named)
 
 
 def test_the_outside_is_asked_over_tls_only() -> None:
-    assert why_not(parse_address("https://h"), ip_of("93.184.216.34"), NOTHING) == ""
-    assert "use https://" in why_not(parse_address("http://h"), ip_of("93.184.216.34"), NOTHING)
+    assert refusal_reason(parse_address("https://h"), parse_ip("93.184.216.34"), NOTHING) == ""
+    assert "use https://" in refusal_reason(parse_address("http://h"), parse_ip("93.184.216.34"), NOTHING)
 
 
 @pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "127.1", "0177.0.0.1", "localhost"])
 def test_other_spellings_of_loopback_are_loopback(host: str) -> None:
-    with pytest.raises(OutboundProblem, match=r"inner network|not known"):
-        ask(parse_address(f"http://{host}:9"), "GET", "/", inside=NOTHING, headers={}, seconds=2, most_bytes=10)
+    with pytest.raises(OutboundError, match=r"inner network|not known"):
+        send_request(parse_address(f"http://{host}:9"), "GET", "/", allowlist=NOTHING, headers={}, timeout_s=2, max_bytes=10)
 
 
 def test_a_name_with_one_inner_address_among_others_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +94,10 @@ def test_a_name_with_one_inner_address_among_others_is_refused(monkeypatch: pyte
 
     monkeypatch.setattr(http_client.socket, "getaddrinfo", two)
     monkeypatch.setattr(http_client.socket, "socket", never)
-    with pytest.raises(OutboundProblem, match="inner network"):
-        ask(parse_address("https://rebind.example"), "GET", "/", inside=NOTHING, headers={}, seconds=2, most_bytes=10)
+    with pytest.raises(OutboundError, match="inner network"):
+        send_request(
+            parse_address("https://rebind.example"), "GET", "/", allowlist=NOTHING, headers={}, timeout_s=2, max_bytes=10
+        )
 
 
 def test_the_name_is_asked_for_once_and_the_checked_address_is_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,6 +108,14 @@ def test_the_name_is_asked_for_once_and_the_checked_address_is_connected_to(monk
         return [(2, 1, 6, "", ("127.0.0.1", 1))]
 
     monkeypatch.setattr(http_client.socket, "getaddrinfo", first)
-    with pytest.raises(OutboundProblem, match="refuses the connection"):
-        ask(parse_address("http://h:1"), "GET", "/", inside=Inside(loopback=True), headers={}, seconds=2, most_bytes=10)
+    with pytest.raises(OutboundError, match="refuses the connection"):
+        send_request(
+            parse_address("http://h:1"),
+            "GET",
+            "/",
+            allowlist=Allowlist(loopback=True),
+            headers={},
+            timeout_s=2,
+            max_bytes=10,
+        )
     assert asked == ["h"]

@@ -26,7 +26,7 @@ from apps.attribution.services.rules import (
 )
 from apps.carbon.figures.energy import Figure, figure, figures_by
 from apps.carbon.figures.query import FigureQuery
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.dashboard.figures import total
 from apps.ingest.models import Consumer
@@ -68,7 +68,7 @@ class History:
 
     def do(self, step: tuple[Any, ...]) -> None:
         getattr(self, step[0])(*step[1:])
-        work_until_empty(worker="test")
+        run_until_idle(worker="test")
 
     def push(self, offset: int, consumer: str, energy_mj: int) -> None:
         start = T0 + offset * US_PER_HOUR + self.sequence * MINUTE // 10

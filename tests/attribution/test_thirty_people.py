@@ -11,10 +11,9 @@ from apps.accounts.choices import Role
 from apps.accounts.models import Membership, User
 from apps.accounts.services.labs import create_project
 from apps.carbon.figures.energy import figures_by
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.overview.page import lab_query
-from apps.dashboard.periods import Period
+from apps.dashboard.periods import Period, lab_query
 from apps.fleet.services import register_node
 from apps.ingest.calc import job_run
 from apps.runs.models import Run
@@ -87,11 +86,11 @@ def test_ninety_per_cent_is_attributed_without_a_wrapped_command_and_the_rest_cl
     lines += [f",{person},,{PROJECTS[i % 5]},2026-11-01" for i, person in enumerate(PEOPLE)]
     lines += [",person03,ws-vision,vision,2026-11-01"]
     _a_day(lab)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert set(_shares(lab)) == {"~unattributed"}
     answer = client.post("/rules/import/", {"lines": "\n".join(lines), "do": "make"})
     assert answer.status_code == 302, text_of(answer)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     shares = _shares(lab)
     whole = sum(shares.values())
     assert 100 * (whole - shares["~unattributed"]) >= 90 * whole

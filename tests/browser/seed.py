@@ -14,7 +14,7 @@ def main() -> None:
 
     from apps.accounts.services.labs import create_project
     from apps.core.clock import now_us
-    from apps.core.jobs import work_until_empty
+    from apps.core.jobs import run_until_idle
     from apps.core.units import US_PER_HOUR
     from apps.fleet.services import create_site, register_node, set_pue, set_static_power
     from apps.runs.metric_parsing import Point
@@ -69,7 +69,7 @@ def main() -> None:
         curve = [Point(step, begin, best / (step + 1)) for step in range(40)]
         add_points(lab=small.lab, uuid=run.uuid, points={"val_loss": curve}, bound_node=None, now=None)
     asset = _assets(small, begin)
-    work_until_empty(worker="seed")
+    run_until_idle(worker="seed")
     session = SessionStore()
     session["_auth_user_id"] = str(small.owner.pk)
     session["_auth_user_backend"] = "django.contrib.auth.backends.ModelBackend"

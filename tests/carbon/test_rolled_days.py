@@ -31,8 +31,8 @@ from apps.carbon.models import EmbodiedDay, MeterDay, RolledDay, StaleSpan, UseD
 from apps.carbon.rollups import build, reads
 from apps.carbon.services import apply_factors, declare_factor
 from apps.core.clock import now_us
-from apps.core.days import day_edges
-from apps.core.jobs import work_until_empty
+from apps.core.intervals import day_edges
+from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.dashboard.coverage import covered_by_day, covered_by_hour, device_times
@@ -99,7 +99,7 @@ class History:
 
     def do(self, step: tuple[Any, ...]) -> None:
         getattr(self, step[0])(*step[1:])
-        work_until_empty(worker="test")
+        run_until_idle(worker="test")
 
     def push(self, offset: int, consumer: str, energy_mj: int, idle_mj: int) -> None:
         start = (H0 + offset) * US_PER_HOUR + self.sequence * MINUTE // 10
@@ -284,7 +284,7 @@ def test_what_is_derived_again_and_stays_the_same_marks_nothing(small: SmallLab)
     apply_factors(lab=small.lab)
     declare_factor(lab=small.lab, zone="our-cloud", name="Our cloud", ug_per_kwh=10**8, source="the provider", now=T0)
     put_run(lab=small.lab, uuid=RUN, facts=RunFacts(name="r", started_us=T0), by=None, bound_node=None)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert counted(small.lab) == {H0, H0 + 24, H0 + 48, H0 + 72}
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.collector.collector_process import Collector
 from tests.collector.mlflow_scripts import Scripts
-from tests.collector.nvml_support import Bench
-from tests.collector.processes import Collector
+from tests.collector.nvml_bench import Bench
 from tests.fakes import labcarbon_server as fakes
 from tests.fakes.nvml_driver import FakeDriver
 
@@ -31,11 +31,11 @@ def bench(tmp_path: Path, nvml_libraries: Path) -> Iterator[Callable[..., Bench]
         def make(*profiles: str, opened: bool = True, with_v3: bool = True, **options: Any) -> Bench:
             driver = FakeDriver(tmp_path, profiles or ("hopper",), with_v3=with_v3, libraries=nvml_libraries)
             stack.enter_context(driver.in_process())
-            made = Bench(driver, tmp_path / "sys", **options)
-            stack.callback(lambda: made.source.close())
+            collector = Bench(driver, tmp_path / "sys", **options)
+            stack.callback(lambda: collector.source.close())
             if opened:
-                made.source.open()
-            return made
+                collector.source.open()
+            return collector
 
         yield make
 
@@ -50,18 +50,18 @@ def server() -> Iterator[fakes.FakeServer]:
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Collector]:
     """A simulated node, its daemon not started; ended if a test leaves it running."""
-    made = Collector(tmp_path)
-    yield made
-    if made.daemon is not None and made.daemon.poll() is None:
-        made.stop(signal.SIGKILL)
+    collector = Collector(tmp_path)
+    yield collector
+    if collector.daemon is not None and collector.daemon.poll() is None:
+        collector.stop(signal.SIGKILL)
 
 
 @pytest.fixture
 def person(tmp_path: Path, server: fakes.FakeServer) -> Collector:
     """Somebody logged in, on a machine without a daemon."""
-    made = Collector(tmp_path)
-    made.log_in(server.url)
-    return made
+    collector = Collector(tmp_path)
+    collector.log_in(server.url)
+    return collector
 
 
 @pytest.fixture

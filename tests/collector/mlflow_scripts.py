@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.collector.mlflow_lookalike import write
-from tests.collector.processes import Collector
+from tests.collector.collector_process import Collector
+from tests.collector.fake_mlflow import write
 from tests.fakes import labcarbon_server as fakes
 
 RUN, PART = "labcarbon.run_uuid", "labcarbon.part_of"
-UNASKED = "nobody was asked whether this was run before"
+SKIPPED_CHECK = "nobody was asked whether this was run before"
 ONE_RUN = "with mlflow.start_run():\n    print('trained')"
 DATA = ("--data", "cats")
 WORDS = ("--lr", "0.1", "--seed", "1")
@@ -27,7 +27,7 @@ class Done:
     code: int
     created: list[dict[str, str]]
     output: str
-    said: str
+    message: str
 
     @property
     def ours(self) -> list[str]:

@@ -47,19 +47,19 @@ def minute(seq: int, energy_mj: int = 600, **changes: Any) -> Window:
 
 def check(windows: Sequence[Window]) -> None:
     """What holds for every window: exact shares, exact counters, a length, no overlap, its own identity."""
-    for each in windows:
-        assert sum(mj for _, mj in each.shares) == each.energy_mj
-        assert each.counter_end_mj - each.counter_start_mj == each.energy_mj >= 0
-        assert each.end_us > each.start_us
-        assert each.mono_end_us >= each.mono_start_us
-        assert len({consumer for consumer, _ in each.shares}) == len(each.shares)
-    identities = [(each.device, each.epoch, each.seq) for each in windows]
+    for window in windows:
+        assert sum(mj for _, mj in window.shares) == window.energy_mj
+        assert window.counter_end_mj - window.counter_start_mj == window.energy_mj >= 0
+        assert window.end_us > window.start_us
+        assert window.mono_end_us >= window.mono_start_us
+        assert len({consumer for consumer, _ in window.shares}) == len(window.shares)
+    identities = [(window.device, window.epoch, window.seq) for window in windows]
     assert len(set(identities)) == len(identities)
 
 
 def total_mj(windows: Iterable[Window]) -> int:
     """Σ energy."""
-    return sum(each.energy_mj for each in windows)
+    return sum(window.energy_mj for window in windows)
 
 
 def write_trace(path: Path, *, seconds: int, seed: int) -> list[int]:

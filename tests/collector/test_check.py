@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.api.preflight import NotAsked, read_answer
+from labcarbon_collect.api.preflight import PreflightUnavailable, parse_response
 
-from tests.collector.asking import DUPLICATE, POSSIBLE, ask, outcomes
-from tests.collector.processes import Collector
+from tests.collector.collector_process import Collector
+from tests.collector.preflight_responses import DUPLICATE, POSSIBLE, outcomes, run_script
 from tests.fakes import labcarbon_server as fakes
 
 
 def test_check_answers_and_starts_nothing(person: Collector, script: Path, server: fakes.FakeServer) -> None:
     server.preflight = POSSIBLE
-    done = ask(person, script, "check", "--project", "demo")
+    done = run_script(person, script, "check", "--project", "demo")
     assert done.returncode == 0
     assert "Ben did exactly this" in done.stdout
     assert "not certain: data known by names, sizes and times only" in done.stdout
@@ -33,37 +33,35 @@ def test_check_answers_and_starts_nothing(person: Collector, script: Path, serve
         (DUPLICATE, ["--enforce"], 3),
         (DUPLICATE, [], 0),
         (POSSIBLE, ["--enforce"], 0),
-        (fakes.NOTHING_LIKE_IT, ["--enforce"], 0),
+        (fakes.NO_MATCH, ["--enforce"], 0),
     ],
 )
-def test_check_ends_with_3_only_when_asked_to_enforce_and_certain(
+def test_check_exits_with_3_only_for_a_certain_duplicate_with_enforce(
     person: Collector, script: Path, server: fakes.FakeServer, answer: dict[str, Any], options: list[str], code: int
 ) -> None:
     server.preflight = answer
-    assert ask(person, script, "check", *options).returncode == code
+    assert run_script(person, script, "check", *options).returncode == code
 
 
-def test_check_says_that_nothing_like_it_was_run(person: Collector, script: Path) -> None:
-    done = ask(person, script, "check")
+def test_check_reports_that_no_similar_run_exists(person: Collector, script: Path) -> None:
+    done = run_script(person, script, "check")
     assert done.stdout.startswith("Nothing like it was run before.\n")
 
 
-def test_check_without_a_server_or_a_login_says_so_and_is_no_error(
-    person: Collector, script: Path, server: fakes.FakeServer
-) -> None:
-    server.faults = [fakes.says(500)]
-    done = ask(person, script, "check", "--enforce")
+def test_check_without_a_server_or_a_login_is_no_error(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+    server.faults = [fakes.error_response(500)]
+    done = run_script(person, script, "check", "--enforce")
     assert done.returncode == 0
     assert "nobody was asked whether this was run before" in done.stderr
     stranger = Collector(person.root, {"XDG_CONFIG_HOME": str(person.root / "nobody")})
-    done = ask(stranger, script, "check")
+    done = run_script(stranger, script, "check")
     assert done.returncode == 0
     assert "labcarbon-collect login URL" in done.stderr
 
 
 def test_check_as_json(person: Collector, script: Path, server: fakes.FakeServer) -> None:
     server.preflight = DUPLICATE
-    told = json.loads(ask(person, script, "check", "--json").stdout)
+    told = json.loads(run_script(person, script, "check", "--json").stdout)
     assert told["answer"] == DUPLICATE
     assert told["fingerprint"]["version"] == "lc1"
     assert told["why"] == ""
@@ -96,5 +94,5 @@ def test_check_needs_a_command(person: Collector) -> None:
      {**DUPLICATE, "level": {}}],
 )  # fmt: skip
 def test_what_is_no_answer_is_none(body: Any) -> None:
-    with pytest.raises(NotAsked):
-        read_answer("http://server", body)
+    with pytest.raises(PreflightUnavailable):
+        parse_response("http://server", body)

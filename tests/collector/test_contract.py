@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.api.transport import Reply, Transport
+from labcarbon_collect.api.transport import Response, Transport
 from labcarbon_collect.api.uploader import forward_runs
-from labcarbon_collect.api.wire import BadReply, decode_results, encode_batch, server_time
+from labcarbon_collect.api.wire import InvalidResponse, decode_results, encode_batch, server_time
 from labcarbon_collect.runs import facts
 from labcarbon_collect.sources.base import Gap
 from labcarbon_collect.spool.store import Spool
@@ -66,19 +66,19 @@ def test_a_batch_is_as_recorded() -> None:
     assert batch() == recorded("ingest_request.json")
 
 
-def test_the_reply_to_a_batch_is_understood() -> None:
+def test_response_to_a_batch_is_decoded() -> None:
     reply = recorded("ingest_reply.json")
     assert decode_results(reply, expected=5) == [
         ("accepted", ""), ("duplicate", ""), ("quarantined", "overlap"), ("rejected", "energy_mj below zero"), ("retry", ""),
     ]  # fmt: skip
     assert server_time(reply) == T0 + 30 * MINUTE
-    with pytest.raises(BadReply):
+    with pytest.raises(InvalidResponse):
         decode_results(reply, expected=4)
 
 
-def test_the_error_shape_is_understood() -> None:
+def test_error_shape_is_decoded() -> None:
     body = recorded("error_reply.json")
-    assert Reply(401, body).message == f"{body['error']['message']} {body['error']['hint']}"
+    assert Response(401, body).message == f"{body['error']['message']} {body['error']['hint']}"
 
 
 def test_enrolment_is_as_recorded(
@@ -90,34 +90,34 @@ def test_enrolment_is_as_recorded(
     expected = recorded("enrol_request.json")
     monkeypatch.setenv("LABCARBON_DATA", str(tmp_path))
     monkeypatch.setenv("LABCARBON_NODE_ID", NODE)
-    monkeypatch.setattr(enrol, "machine_facts", lambda: expected["facts"])
-    server.faults = [fakes.answers(201, recorded("enrol_reply.json"))]
+    monkeypatch.setattr(enrol, "node_facts", lambda: expected["facts"])
+    server.faults = [fakes.respond_with(201, recorded("enrol_reply.json"))]
     (tmp_path / "code").write_text(expected["code"] + "\n")
     arguments = ["enrol", server.url, "--code-file", str(tmp_path / "code"), "--hostname", expected["hostname"]]
     assert main(arguments) == 0
     assert server.requests[0].body == expected
-    kept = tmp_path / "collector" / "node-token"
-    assert kept.read_text().strip() == recorded("enrol_reply.json")["token"]
-    assert kept.stat().st_mode & 0o777 == 0o600
+    stored = tmp_path / "collector" / "node-token"
+    assert stored.read_text().strip() == recorded("enrol_reply.json")["token"]
+    assert stored.stat().st_mode & 0o777 == 0o600
     assert recorded("enrol_reply.json")["token"] not in capsys.readouterr().err
 
 
 def test_login_is_as_recorded(server: fakes.FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from labcarbon_collect.cli import main
-    from labcarbon_collect.config import user_login
+    from labcarbon_collect.config import read_login
 
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("LABCARBON_TOKEN", raising=False)
     (tmp_path / "code").write_text(recorded("login_request.json")["code"])
-    server.faults = [fakes.answers(201, recorded("login_reply.json"))]
+    server.faults = [fakes.respond_with(201, recorded("login_reply.json"))]
     assert main(["login", server.url, "--code-file", str(tmp_path / "code")]) == 0
     assert server.requests[0].body == recorded("login_request.json")
-    login = user_login({"XDG_CONFIG_HOME": str(tmp_path)})
+    login = read_login({"XDG_CONFIG_HOME": str(tmp_path)})
     assert login is not None
     assert (login.url, login.token) == (server.url, recorded("login_reply.json")["token"])
 
 
-def test_config_gives_the_figures_of_the_closing_line() -> None:
+def test_config_gives_the_figures_of_the_summary_line() -> None:
     config = recorded("config_reply.json")
     # 1 kWh × PUE 1.5 × 329.65 g/kWh
     assert emission_ug(3_600_000_000, config) == 494_475_000
@@ -131,18 +131,18 @@ def test_a_run_is_as_recorded(server: fakes.FakeServer, tmp_path: Path, monkeypa
     monkeypatch.setattr(facts.socket, "gethostname", lambda: "gpu-3")
     command = ["/home/ana/.venv/bin/python", "-u", "/home/ana/secret/train.py", "--api-key", "hunter2"]
     params = facts.parse_params(["lr=0.1", "epochs=3", "amp=true", "optimizer=adam", "wandb_token=abc"])
-    made = facts.facts(command=command, project="demo", name=None, params=params, node=NODE, started_us=T0 + 123_456)
-    assert made == put
-    assert facts.closing(exit_code=0, killed=False, ended_us=T0 + MINUTE, energy_mj=18_000_000) == patch
+    body = facts.start_facts(command=command, project="demo", name=None, params=params, node=NODE, started_us=T0 + 123_456)
+    assert body == put
+    assert facts.closing_facts(exit_code=0, killed=False, ended_us=T0 + MINUTE, energy_mj=18_000_000) == patch
     spool = Spool(tmp_path)
-    spool.runs.post(RUN, "PUT", made)
-    spool.runs.post(RUN, "PATCH", patch)
-    server.faults = [fakes.answers(200, recorded("run_put_reply.json"))]
+    spool.runs.add_message(RUN, "PUT", body)
+    spool.runs.add_message(RUN, "PATCH", patch)
+    server.faults = [fakes.respond_with(200, recorded("run_put_reply.json"))]
     transport = Transport(server.url, "t")
     assert forward_runs(spool, transport) is None
     transport.close()
     assert [(request.method, request.path, request.body) for request in server.requests] == [
         ("PUT", f"/api/v1/runs/{RUN}/", put), ("PATCH", f"/api/v1/runs/{RUN}/", patch),
     ]  # fmt: skip
-    assert spool.recall(f"warning:{RUN}") == recorded("run_put_reply.json")["warning"]
+    assert spool.get_value(f"warning:{RUN}") == recorded("run_put_reply.json")["warning"]
     spool.close()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import labcarbon_collect
 import pytest
-from labcarbon_collect.sources.base import Clock, SourceAbsent, SourceFailed
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.sources.base import SourceAbsent, SourceFailed
 from labcarbon_collect.sources.cpu_model import CpuModel, modelled_idle_mw
 from labcarbon_collect.sources.cpu_power import identify, thread_power
 
@@ -51,7 +52,7 @@ def test_processors_are_named_by_family_and_model(cpuinfo: dict[str, str], name:
     assert identify(cpuinfo).microarchitecture == name
 
 
-def test_an_unknown_processor_gets_its_vendors_median_with_the_range_and_says_so() -> None:
+def test_unknown_processor_gets_the_median_and_range_of_its_vendor() -> None:
     power = thread_power(identify({"vendor_id": "AuthenticAMD", "cpu family": "99", "model": "1"}))
     assert power.basis == "median of amd"
     assert (power.idle_mw, power.max_mw) == (739, 2239)
@@ -74,7 +75,7 @@ def test_energy_is_idle_time_and_busy_time_per_thread(tmp_path: Path) -> None:
     assert after.processes is None
 
 
-def test_a_restart_finds_the_same_counter_and_epoch(tmp_path: Path) -> None:
+def test_restart_yields_the_same_counter_and_epoch(tmp_path: Path) -> None:
     readings = []
     for _ in range(2):
         source = CpuModel(NODE, proc=machine(tmp_path, ticks=77), awake=lambda: 10_000_000)
@@ -83,7 +84,7 @@ def test_a_restart_finds_the_same_counter_and_epoch(tmp_path: Path) -> None:
     assert readings[0] == readings[1]
 
 
-def test_each_package_is_a_device_and_a_guest_is_told(tmp_path: Path) -> None:
+def test_each_package_is_a_device_and_a_guest_is_marked(tmp_path: Path) -> None:
     source = CpuModel(NODE, proc=machine(tmp_path, packages=2, flags="fpu hypervisor"))
     infos = source.open()
     assert [info.key for info in infos] == [f"cpu:{NODE}/0", f"cpu:{NODE}/1"]
@@ -102,7 +103,7 @@ def test_a_tick_backwards_never_lowers_the_counter_and_a_lost_processor_fails(tm
         source.poll(now, with_processes=False)
 
 
-def test_without_proc_there_is_no_model(tmp_path: Path) -> None:
+def test_no_model_without_proc(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsent):
         CpuModel(NODE, proc=tmp_path).open()
 

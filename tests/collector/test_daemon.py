@@ -11,14 +11,14 @@ import uuid
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from labcarbon_collect.locks import AlreadyRunning, take_machine
+from labcarbon_collect.locks import AlreadyRunning, lock_machine
 from labcarbon_collect.spool.store import Spool
 
-from tests.collector.processes import Collector, wait_for
+from tests.collector.collector_process import Collector, wait_for
 from tests.fakes import labcarbon_server as fakes
 
 
-def test_a_second_daemon_on_the_node_refuses_to_start(node: Collector, tmp_path: Path) -> None:
+def test_second_daemon_on_node_is_refused(node: Collector, tmp_path: Path) -> None:
     node.start()
     second = Collector(node.root, {"LABCARBON_SOCKET": str(tmp_path / "other.sock")}, node_id=node.node_id)
     done = second.call("daemon")
@@ -27,17 +27,17 @@ def test_a_second_daemon_on_the_node_refuses_to_start(node: Collector, tmp_path:
     assert "labcarbon-collect status" in done.stderr
 
 
-def test_a_second_daemon_on_the_machine_refuses_whatever_its_folder(node: Collector) -> None:
-    with ExitStack() as held:
+def test_second_daemon_on_machine_is_refused_for_any_folder(node: Collector) -> None:
+    with ExitStack() as lock:
         with suppress(AlreadyRunning):  # a daemon of this very machine may hold it: as good
-            held.enter_context(take_machine())
+            lock.enter_context(lock_machine())
         done = Collector(node.root, {"LABCARBON_NODE_ID": ""}).call("daemon")
     assert done.returncode == 1
     assert "measures this machine already, from another data folder" in done.stderr
     assert "labcarbon-collect status" in done.stderr
 
 
-def test_a_socket_in_use_is_not_taken(node: Collector, tmp_path: Path) -> None:
+def test_socket_in_use_is_not_replaced(node: Collector, tmp_path: Path) -> None:
     node.start()
     other = Collector(node.root, {"LABCARBON_NODE_ID": str(uuid.uuid4()), "LABCARBON_DATA": str(tmp_path / "d2")})
     done = other.call("daemon")
@@ -46,7 +46,7 @@ def test_a_socket_in_use_is_not_taken(node: Collector, tmp_path: Path) -> None:
     assert node.status()
 
 
-def test_it_starts_unenrolled_and_pushes_once_the_token_is_there(node: Collector, server: fakes.FakeServer) -> None:
+def test_unenrolled_daemon_uploads_after_enrolment(node: Collector, server: fakes.FakeServer) -> None:
     process = node.start()
     status = node.status()
     assert status is not None
@@ -59,7 +59,7 @@ def test_it_starts_unenrolled_and_pushes_once_the_token_is_there(node: Collector
     assert process.returncode == 0
     spool = Spool(node.home)
     assert spool.depth().rows == 0
-    assert server.stored_mj == sum(mj for _, mj in spool.tally().values()) > 0
+    assert server.stored_mj == sum(mj for _, mj in spool.result_totals().values()) > 0
     spool.close()
     batch = server.sent("POST", "ingest/")[0].body
     assert batch["node"] == status["node"]
@@ -67,25 +67,25 @@ def test_it_starts_unenrolled_and_pushes_once_the_token_is_there(node: Collector
     assert {"source", "spool"} <= set(batch["health"])
 
 
-def test_status_and_doctor_read_well_and_as_json(node: Collector) -> None:
+def test_status_and_doctor_print_text_and_json(node: Collector) -> None:
     node.start()
     assert "not enrolled" in node.call("status").stdout
     status = json.loads(node.call("status", "--json").stdout)
     assert status["sources"]["cpu_model"]["state"] == "measuring"
-    answers = json.loads(node.call("doctor", "--json").stdout)
-    assert len(answers) >= 6
-    assert all(answer["mend"] for answer in answers if answer["state"] in ("bad", "warn")), answers
+    outputs = json.loads(node.call("doctor", "--json").stdout)
+    assert len(outputs) >= 6
+    assert all(output["mend"] for output in outputs if output["state"] in ("bad", "warn")), outputs
     node.stop()
     done = node.call("status")
     assert done.returncode == 1
     assert "labcarbon-collect daemon" in done.stderr
 
 
-def test_likely_mistakes_are_mended_by_their_message(node: Collector, server: fakes.FakeServer) -> None:
+def test_error_messages_name_the_fix(node: Collector, server: fakes.FakeServer) -> None:
     assert "https://labs.example" in node.call("enrol", "http://labs.example", input="c\n").stderr
     assert "is the server running" in node.call("enrol", "http://127.0.0.1:1", input="c\n").stderr
     assert f"copy it from {server.url}/nodes/enrol/" in node.call("enrol", server.url, input="\n").stderr
-    server.faults = [fakes.says(400, "This code is not valid.")]
+    server.faults = [fakes.error_response(400, "This code is not valid.")]
     done = node.call("enrol", server.url, input="wrong\n")
     assert done.returncode == 1
     assert "This code is not valid." in done.stderr
@@ -95,7 +95,7 @@ def test_likely_mistakes_are_mended_by_their_message(node: Collector, server: fa
     assert "labcarbon-collect enrol URL" in node.call("push").stderr
 
 
-def test_what_a_daemon_left_is_pushed_by_hand(node: Collector, server: fakes.FakeServer) -> None:
+def test_upload_command_sends_the_rest_of_a_spool(node: Collector, server: fakes.FakeServer) -> None:
     node.start()
     time.sleep(0.3)
     node.stop()
@@ -106,12 +106,12 @@ def test_what_a_daemon_left_is_pushed_by_hand(node: Collector, server: fakes.Fak
     assert server.stored_mj > 0
 
 
-def test_the_watchdog_is_fed(node: Collector, tmp_path: Path) -> None:
+def test_systemd_watchdog_is_notified(node: Collector, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(10)
         node.settings["NOTIFY_SOCKET"] = str(tmp_path / "notify")
         node.start()
-        heard = {systemd.recv(100) for _ in range(3)}
-    assert {b"READY=1", b"WATCHDOG=1"} <= heard
+        events = {systemd.recv(100) for _ in range(3)}
+    assert {b"READY=1", b"WATCHDOG=1"} <= events
     assert struct.calcsize("3i") == 12

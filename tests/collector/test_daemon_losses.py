@@ -12,14 +12,12 @@ from pathlib import Path
 import pytest
 from labcarbon_collect.spool.store import Spool
 
-from tests.collector.processes import Collector, wait_for
+from tests.collector.collector_process import Collector, wait_for
 from tests.collector.readings import GPU, check, write_trace
 from tests.fakes import labcarbon_server as fakes
 
 
-def test_fifteen_kills_lose_nothing_and_count_nothing_twice(
-    node: Collector, server: fakes.FakeServer, tmp_path: Path
-) -> None:
+def test_fifteen_kills_lose_and_duplicate_nothing(node: Collector, server: fakes.FakeServer, tmp_path: Path) -> None:
     seed = 20261121
     dice = random.Random(seed)
     counters = write_trace(tmp_path / "trace.jsonl", seconds=600, seed=seed)
@@ -30,11 +28,13 @@ def test_fifteen_kills_lose_nothing_and_count_nothing_twice(
     node.start()
     node.stop(signal.SIGKILL)
     spool = Spool(node.home)
-    begun = min([spool.anchors()[GPU].counter_mj, *(window.counter_start_mj for window in spool.windows())])
+    started = min([spool.anchors()[GPU].counter_mj, *(window.counter_start_mj for window in spool.windows())])
     spool.close()
     node.enrol(server.url)
     for _ in range(15):
-        server.faults = dice.sample([fakes.hangs_up, fakes.stores_then_hangs_up, fakes.cuts_the_reply, fakes.says(503)], 2)
+        server.faults = dice.sample(
+            [fakes.drop_connection, fakes.store_and_drop_connection, fakes.truncate_response, fakes.error_response(503)], 2
+        )
         node.start(until_ready=False)
         time.sleep(dice.uniform(0.05, 0.9))
         node.stop(signal.SIGKILL)
@@ -45,17 +45,17 @@ def test_fifteen_kills_lose_nothing_and_count_nothing_twice(
     last = spool.anchors()[GPU].counter_mj
     waiting = list(spool.windows())
     check(waiting)
-    answered_mj = sum(mj for _, mj in spool.tally().values())
+    answered_mj = sum(mj for _, mj in spool.result_totals().values())
     spool.close()
-    assert answered_mj + sum(w.energy_mj for w in waiting) == last - begun > 0, f"seed {seed}"
+    assert answered_mj + sum(w.energy_mj for w in waiting) == last - started > 0, f"seed {seed}"
     # What the server holds, plus what still waits and it does not hold, is the counter's difference as well.
-    held = set(server.windows)
-    missing = sum(w.energy_mj for w in waiting if (w.device, w.epoch, w.seq) not in held)
-    assert server.stored_mj + missing == last - begun, f"seed {seed}"
-    assert {begun, last} <= set(counters)
+    lock = set(server.windows)
+    missing = sum(w.energy_mj for w in waiting if (w.device, w.epoch, w.seq) not in lock)
+    assert server.stored_mj + missing == last - started, f"seed {seed}"
+    assert {started, last} <= set(counters)
 
 
-def test_a_damaged_spool_is_set_aside_and_measuring_goes_on(node: Collector) -> None:
+def test_damaged_spool_is_renamed_and_measuring_continues(node: Collector) -> None:
     node.start()
     node.stop()
     path = node.home / "spool.db"
@@ -71,7 +71,7 @@ def test_a_damaged_spool_is_set_aside_and_measuring_goes_on(node: Collector) -> 
 
 
 @pytest.mark.parametrize("lost", ["deleted", "of nought bytes"])
-def test_a_spool_that_is_gone_costs_no_energy(node: Collector, lost: str) -> None:
+def test_deleted_spool_loses_no_energy(node: Collector, lost: str) -> None:
     node.start()
     node.stop()
     spool = Spool(node.home)
@@ -83,17 +83,15 @@ def test_a_spool_that_is_gone_costs_no_energy(node: Collector, lost: str) -> Non
     assert "go on from their counters" in " ".join((node.status() or {})["notes"])
     node.stop()
     spool = Spool(node.home)
-    again = list(spool.windows())
+    second = list(spool.windows())
     spool.close()
-    check(again)
-    assert again[0].counter_start_mj == windows[0].counter_start_mj
-    assert {w.epoch for w in again}.isdisjoint({w.epoch for w in windows})
+    check(second)
+    assert second[0].counter_start_mj == windows[0].counter_start_mj
+    assert {w.epoch for w in second}.isdisjoint({w.epoch for w in windows})
 
 
 @pytest.mark.parametrize("unsafe", ["writable", "link", "token"])
-def test_unsafe_folders_and_tokens_are_refused_with_the_command_that_mends_them(
-    node: Collector, server: fakes.FakeServer, unsafe: str
-) -> None:
+def test_unsafe_folders_and_tokens_are_refused_with_the_fix(node: Collector, server: fakes.FakeServer, unsafe: str) -> None:
     node.enrol(server.url)
     if unsafe == "writable":
         node.home.chmod(0o777)
@@ -116,7 +114,7 @@ def test_unsafe_folders_and_tokens_are_refused_with_the_command_that_mends_them(
     assert expected in node.call("doctor").stdout
 
 
-def test_a_cloned_disk_is_a_new_node(tmp_path: Path) -> None:
+def test_cloned_disk_is_a_new_node(tmp_path: Path) -> None:
     from labcarbon_collect.identity import node_identity
 
     first = node_identity(tmp_path, {}, machine="aaa")
@@ -124,6 +122,6 @@ def test_a_cloned_disk_is_a_new_node(tmp_path: Path) -> None:
     assert node_identity(tmp_path, {}, machine="aaa") == first
     clone = node_identity(tmp_path, {}, machine="bbb")
     assert clone.uuid != first.uuid
-    assert "node-token" in clone.set_aside
+    assert "node-token" in clone.foreign_files
     assert not (tmp_path / "node-token").exists()
     assert (tmp_path / f"of-{first.uuid}" / "node-token").exists()

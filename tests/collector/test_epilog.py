@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.commands.epilog import LONGEST_S, line
-from labcarbon_collect.daemon.job_registry import Jobs
-from labcarbon_collect.daemon.run_registry import Denied
+from labcarbon_collect.commands.epilog import MAX_RUNTIME_S, job_summary
+from labcarbon_collect.daemon.job_registry import JobRegistry
+from labcarbon_collect.errors import RequestError
 from labcarbon_collect.slurm.jobs import job_uuid
 
-from tests.collector.bench import FakeWho, Machine, station
+from tests.collector.simulated_node import FakeConsumers, Machine, node_monitor
 from tests.faults.installation import ROOT
 
 JOB = {"SLURM_JOB_ID": "981", "SLURM_CLUSTER_NAME": "HPC"}
 
 
 @contextmanager
-def answering(path: Path, answer: Callable[[bytes], bytes]) -> Iterator[None]:
+def answering(path: Path, response: Callable[[bytes], bytes]) -> Iterator[None]:
     """A daemon's socket that answers each line."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
@@ -37,7 +37,7 @@ def answering(path: Path, answer: Callable[[bytes], bytes]) -> Iterator[None]:
         with listener:
             connection, _ = listener.accept()
             with connection, suppress(BrokenPipeError):  # who asked may have gone
-                connection.sendall(answer(connection.recv(4096)))
+                connection.sendall(response(connection.recv(4096)))
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -50,102 +50,102 @@ def hanging(path: Path) -> Iterator[None]:
     """A daemon's socket that answers nothing for as long as somebody asks, or half a minute."""
     over = threading.Event()
 
-    def answer(request: bytes) -> bytes:
+    def response(request: bytes) -> bytes:
         over.wait(30)
         return b""
 
-    with answering(path, answer):
+    with answering(path, response):
         yield
         over.set()
 
 
 def epilog(**environ: str) -> tuple[int, str, str, float]:
-    begun = time.monotonic()
-    kept = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}/collector"}
+    started_s = time.monotonic()
+    allowed = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}/collector"}
     done = subprocess.run(
-        [sys.executable, "-m", "labcarbon_collect", "epilog"], env={**kept, **environ}, capture_output=True, text=True
+        [sys.executable, "-m", "labcarbon_collect", "epilog"], env={**allowed, **environ}, capture_output=True, text=True
     )
-    return done.returncode, done.stdout, done.stderr, time.monotonic() - begun
+    return done.returncode, done.stdout, done.stderr, time.monotonic() - started_s
 
 
-def test_the_line(tmp_path: Path) -> None:
-    asked: list[Any] = []
+def test_summary_line(tmp_path: Path) -> None:
+    requests: list[Any] = []
     figures = {
         "ok": True, "energy_mj": 1_483_200_000, "by_quality": {"counter": 1_483_200_000}, "idle_mj": 0, "grams": 98.1,
         "url": "https://lab.example",
     }  # fmt: skip
 
-    def answer(request: bytes) -> bytes:
-        asked.append(json.loads(request))
+    def response(request: bytes) -> bytes:
+        requests.append(json.loads(request))
         return json.dumps(figures).encode() + b"\n"
 
-    with answering(tmp_path / "s", answer):
-        code, out, said, _ = epilog(**JOB, LABCARBON_SOCKET=str(tmp_path / "s"))
+    with answering(tmp_path / "s", response):
+        code, out, output, _ = epilog(**JOB, LABCARBON_SOCKET=str(tmp_path / "s"))
     assert (code, out) == (0, "")
-    assert asked == [{"op": "job", "job": "hpc/981"}]
-    assert said == (
+    assert requests == [{"op": "job", "job": "hpc/981"}]
+    assert output == (
         "labcarbon: 0.412 kWh (counter 100 %, modelled 0 %) · 0.0981 kg CO2e · idle 0 % · "
         f"https://lab.example/runs/{job_uuid('hpc', '981')}/\n"
     )
 
 
-def test_a_daemon_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
+def test_hanging_daemon_does_not_delay_the_job(tmp_path: Path) -> None:
     with hanging(tmp_path / "s"):
-        code, _, said, took_s = epilog(**JOB, LABCARBON_SOCKET=str(tmp_path / "s"))
+        code, _, output, took_s = epilog(**JOB, LABCARBON_SOCKET=str(tmp_path / "s"))
     assert code == 0
     assert took_s < 15, "two seconds, and a slow start of Python"
-    assert LONGEST_S < 2
-    assert not said or "not measured here" in said, "a process that was stopped meanwhile may end before it says so"
+    assert MAX_RUNTIME_S < 2
+    assert not output or "not measured here" in output, "a process that was stopped meanwhile may end before it says so"
 
 
-def test_of_a_daemon_that_hangs_it_says_so(tmp_path: Path) -> None:
+def test_hanging_daemon_is_reported(tmp_path: Path) -> None:
     with hanging(tmp_path / "s"):
-        assert "was not measured here" in line({**JOB, "LABCARBON_SOCKET": str(tmp_path / "s")})
+        assert "was not measured here" in job_summary({**JOB, "LABCARBON_SOCKET": str(tmp_path / "s")})
 
 
 @pytest.mark.parametrize(
-    "answer", [b"", b"\xff\n", b"[]\n", b"{}\n", b'{"energy_mj": "x"}\n', b'{"error": {"message": "no"}}\n']
+    "response", [b"", b"\xff\n", b"[]\n", b"{}\n", b'{"energy_mj": "x"}\n', b'{"error": {"message": "no"}}\n']
 )
-def test_whatever_the_daemon_says_it_ends_well(tmp_path: Path, answer: bytes) -> None:
-    with answering(tmp_path / "s", lambda request: answer):
-        code, _, said, _ = epilog(**JOB, LABCARBON_SOCKET=str(tmp_path / "s"))
+def test_any_response_ends_with_exit_code_zero(tmp_path: Path, response: bytes) -> None:
+    with answering(tmp_path / "s", lambda request: response):
+        code, _, output, _ = epilog(**JOB, LABCARBON_SOCKET=str(tmp_path / "s"))
     assert code == 0
-    assert said.startswith("labcarbon: ")
-    assert "Traceback" not in said
+    assert output.startswith("labcarbon: ")
+    assert "Traceback" not in output
 
 
-def test_without_a_daemon_or_a_job_it_says_so(tmp_path: Path) -> None:
+def test_missing_daemon_or_job_is_reported(tmp_path: Path) -> None:
     nowhere = {"LABCARBON_SOCKET": str(tmp_path / "none")}
-    assert "no daemon answers" in line({**JOB, **nowhere})
-    assert "no Slurm job" in line({**nowhere, "SLURM_JOB_ID": "x; rm", "SLURM_CLUSTER_NAME": "hpc"})
+    assert "no daemon answers" in job_summary({**JOB, **nowhere})
+    assert "no Slurm job" in job_summary({**nowhere, "SLURM_JOB_ID": "x; rm", "SLURM_CLUSTER_NAME": "hpc"})
     assert epilog(**nowhere)[0] == 0
 
 
 def test_a_task_of_srun_is_silent() -> None:
-    code, out, said, _ = epilog(**JOB, SLURM_SCRIPT_CONTEXT="epilog_task", SLURM_STEP_ID="0")
-    assert (code, out, said) == (0, "", "")
+    code, out, output, _ = epilog(**JOB, SLURM_SCRIPT_CONTEXT="epilog_task", SLURM_STEP_ID="0")
+    assert (code, out, output) == (0, "", "")
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Jobs:
+def jobs(tmp_path: Path) -> JobRegistry:
     machine = Machine()
-    who = FakeWho(machine, {7: "job:hpc/981"})
-    return Jobs(station(tmp_path, machine, who=who), now=machine.now, config=lambda: None)
+    consumers = FakeConsumers(machine, {7: "job:hpc/981"})
+    return JobRegistry(node_monitor(tmp_path, machine, consumers=consumers), now=machine.now, config=lambda: None)
 
 
-def test_a_jobs_figures_are_for_its_user_and_root(jobs: Jobs) -> None:
-    jobs.look()
-    assert jobs.figures(uid=1000, job="hpc/981")["ok"]
-    assert jobs.figures(uid=0, job="hpc/981")["ok"]
+def test_a_jobs_figures_are_for_its_user_and_root(jobs: JobRegistry) -> None:
+    jobs.update()
+    assert jobs.job_figures(uid=1000, job="hpc/981")["ok"]
+    assert jobs.job_figures(uid=0, job="hpc/981")["ok"]
     for uid, job in ((1001, "hpc/981"), (1000, "hpc/982"), (0, "hpc/982"), (1000, None), (1000, {"a": 1})):
-        with pytest.raises(Denied):
-            jobs.figures(uid=uid, job=job)
+        with pytest.raises(RequestError):
+            jobs.job_figures(uid=uid, job=job)
 
 
-def test_the_daemon_tells_of_a_run_only_the_job_the_kernel_knows(jobs: Jobs) -> None:
+def test_job_of_a_run_is_the_one_of_the_kernel(jobs: JobRegistry) -> None:
     claimed = {"scheduler": "slurm", "cluster": "hpc", "id": "5", "account": "rich"}
-    assert jobs.of_run({"name": "x", "job": claimed}, "") == {"name": "x"}
-    told = jobs.of_run({"name": "x", "job": claimed}, "job:hpc/981")
-    assert told["job"] == {"scheduler": "slurm", "cluster": "hpc", "id": "981"}
+    assert jobs.with_job({"name": "x", "job": claimed}, "") == {"name": "x"}
+    with_job = jobs.with_job({"name": "x", "job": claimed}, "job:hpc/981")
+    assert with_job["job"] == {"scheduler": "slurm", "cluster": "hpc", "id": "981"}
     own = {**claimed, "id": "981"}
-    assert jobs.of_run({"job": own}, "job:hpc/981")["job"]["account"] == "rich"
+    assert jobs.with_job({"job": own}, "job:hpc/981")["job"]["account"] == "rich"

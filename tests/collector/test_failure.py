@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.runs.failure import OomKills, failure_class
+from labcarbon_collect.runs.failure import OomKillCounter, classify_exit
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ def cgroup(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def kills(cgroup: Path) -> OomKills:
-    return OomKills(cgroup / "cgroup", cgroup)
+def kills(cgroup: Path) -> OomKillCounter:
+    return OomKillCounter(cgroup / "cgroup", cgroup)
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,14 @@ def test_the_kernels_counter_and_the_end_must_both_say_so(
     before = kills(cgroup)
     if rises:
         (cgroup / "jobs/1/memory.events").write_text("low 0\noom 5\noom_kill 3\n")
-    assert failure_class(killed_by, exit_code, before) == found
+    assert classify_exit(killed_by, exit_code, before) == found
 
 
 @pytest.mark.parametrize("content", ["", "oom_kill x\n", "oom_kill\n", "oom 1\n"])
-def test_a_counter_that_cannot_be_read_tells_nothing(cgroup: Path, content: str) -> None:
+def test_an_unreadable_counter_gives_no_failure_class(cgroup: Path, content: str) -> None:
     (cgroup / "jobs/1/memory.events").write_text(content)
     before = kills(cgroup)
     (cgroup / "jobs/1/memory.events").write_text("oom_kill 9\n")
-    assert failure_class(signal.SIGKILL, 137, before) == ""
+    assert classify_exit(signal.SIGKILL, 137, before) == ""
     (cgroup / "cgroup").unlink()
-    assert failure_class(signal.SIGKILL, 137, kills(cgroup)) == ""
+    assert classify_exit(signal.SIGKILL, 137, kills(cgroup)) == ""

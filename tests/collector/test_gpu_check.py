@@ -72,12 +72,12 @@ def test_a_good_measurement_is_judged_good(gpu_check):
         ([replace(GOOD[0], shares=(("run:a", 100),)), *GOOD[1:]], AT, "a time before it began"),
     ],
 )
-def test_what_does_not_hold_is_told(gpu_check, windows, at, wrong):
+def test_a_failed_check_is_reported(gpu_check, windows, at, wrong):
     with pytest.raises(gpu_check.Wrong, match=wrong):
         judged(gpu_check, windows, at)
 
 
-def test_without_a_gpu_it_says_so_and_how_to_go_on():
+def test_without_a_gpu_it_names_the_replay():
     program = (
         "import ctypes, runpy, sys, pynvml\n"
         "def missing(name, *rest, **more): raise OSError(name)\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from labcarbon_collect.api import bulk_uploader
-from labcarbon_collect.api.transport import Transport, Unreachable
+from labcarbon_collect.api.transport import ServerUnavailable, Transport
 from labcarbon_collect.cli import main
 from labcarbon_collect.commands import import_sacct
 from labcarbon_collect.slurm.parsers import SACCT
@@ -67,7 +67,7 @@ def test_a_file_of_every_kind_of_job(bring: Import) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_interruption_is_gone_on_from(bring: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_import_resumes(bring: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = history(tmp_path / "sacct.txt", 50)
     monkeypatch.setattr(import_sacct, "MAX_ROWS", 10)
     monkeypatch.setattr(bulk_uploader, "full_jitter", lambda failures: 0.0)
@@ -76,7 +76,7 @@ def test_an_interruption_is_gone_on_from(bring: Import, tmp_path: Path, monkeypa
     def failing(transport: Transport, method: str, path: str, body: object = None) -> object:
         sent[0] += 1
         if sent[0] > 2:
-            raise Unreachable("the cable is out", sent=False)
+            raise ServerUnavailable("the cable is out", sent=False)
         return call(transport, method, path, body)  # type: ignore[arg-type]
 
     with monkeypatch.context() as cut:
@@ -107,7 +107,7 @@ def test_rows_that_are_refused_are_listed(bring: Import, tmp_path: Path) -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_sacct_is_asked_day_by_day(bring: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sacct_is_queried_day_by_day(bring: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bin" / "sacct"
     program.parent.mkdir()
     program.write_text(

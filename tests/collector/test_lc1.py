@@ -27,7 +27,7 @@ NAMES = st.from_regex(r"[a-z]{1,6}(\.[a-z]{1,6}){0,2}", fullmatch=True)
     ],
 )  # fmt: skip
 def test_text_gets_its_type(text: str, value: Any) -> None:
-    found = lc1.typed(text)
+    found = lc1.parse_value(text)
     assert (found, type(found)) == (value, type(value))
 
 
@@ -42,7 +42,7 @@ def test_a_whole_float_is_its_integer(value: int) -> None:
     assert lc1.param_hash("x", value) == lc1.param_hash("x", float(value))
 
 
-def test_what_json_cannot_hold_is_told_apart() -> None:
+def test_values_outside_json_stay_distinct() -> None:
     odd = [math.inf, -math.inf, math.nan, 2**60, 2**60 + 1, "2", 2, True, 1.5, None, "None", ""]
     assert len({lc1.param_hash("x", each) for each in odd}) == len(odd)
 
@@ -69,7 +69,7 @@ def test_runs_that_differ_in_one_parameter_share_a_sum(params: dict[str, int], d
     mine = {each: lc1.param_hash(each, value) for each, value in params.items()}
     theirs = {each: lc1.param_hash(each, value) for each, value in other.items()}
     assert lc1.recipe(mine.values()) != lc1.recipe(theirs.values())
-    shared = [each for each in mine if lc1.left_out(mine)[each] == lc1.left_out(theirs)[each]]
+    shared = [each for each in mine if lc1.leave_one_out(mine)[each] == lc1.leave_one_out(theirs)[each]]
     assert shared == [name]
 
 
@@ -100,7 +100,7 @@ def test_what_may_change_a_result_counts(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["seed", "--seed", "random_state", "data.seed", "split_seed", "seed_everything", "rng-seed"]
 )
-def test_seeds_are_told_apart(name: str) -> None:
+def test_seeds_are_separated(name: str) -> None:
     found = lc1.sort_params({name: "3"})
     assert (found.params, list(found.seeds.values())) == ({}, [3])
 

@@ -19,9 +19,8 @@ from typing import Any
 import pytest
 from django.test import Client
 from labcarbon_collect.api.transport import Transport
-from labcarbon_collect.lineage.forwarded import forwarded
-from labcarbon_collect.lineage.messages import declared, title
-from labcarbon_collect.lineage.reporters import Teller
+from labcarbon_collect.lineage.messages import declaration, forwardable_rows, title
+from labcarbon_collect.lineage.reporters import ServerReporter
 
 from apps.accounts.services.labs import issue_user_token
 from apps.artifacts.models import Artifact, LineageEdge
@@ -30,10 +29,10 @@ from apps.runs.models import Run
 from tests.alone import answer_one_at_a_time
 from tests.builders import small_lab
 from tests.collector.apply_plan.world import digest_of
-from tests.collector.processes import AS_PEOPLE, Collector, wait_for
+from tests.collector.collector_process import DEFAULT_TIMEOUT, Collector, wait_for
 from tests.collector.scan.support import safetensors, torch
+from tests.collector.test_sent_data import VARYING, documented, keys
 from tests.collector.test_tracking import track
-from tests.collector.test_what_leaves import VARYING, documented, keys
 from tests.fakes import labcarbon_server as fakes
 
 
@@ -141,13 +140,13 @@ def test_a_script_that_is_killed_has_told_what_it_made(person: Collector, server
 def test_a_server_that_hangs_delays_no_call_and_the_end_by_seconds(
     person: Collector, server: fakes.FakeServer, work: Path
 ) -> None:
-    server.faults = [fakes.trickles] * 50
+    server.faults = [fakes.trickle_response] * 50
     body = (
         "import time\nfor name in ('a.pt', 'b.pt', 'c.pt'):\n    open(name, 'wb').truncate(1 << 28)\n"
         "    begun = time.monotonic()\n    run.produced(name)\n    print(time.monotonic() - begun)"
     )
     begun = time.monotonic()
-    done = track(person, body, **AS_PEOPLE)
+    done = track(person, body, **DEFAULT_TIMEOUT)
     took_s = [float(line) for line in done.stdout.split()]
     assert max(took_s) < 8, "ten seconds if it waited for the server"
     assert min(took_s) < 1, "more, each time, if it read the file at the pace of who reads beside the work"
@@ -157,9 +156,9 @@ def test_a_server_that_hangs_delays_no_call_and_the_end_by_seconds(
 
 
 @contextmanager
-def teller(server: fakes.FakeServer, node: str = "") -> Iterator[Teller]:
+def teller(server: fakes.FakeServer, node: str = "") -> Iterator[ServerReporter]:
     transport = Transport(server.url, "t")
-    made = Teller(transport, "r", node)
+    made = ServerReporter(transport, "r", node)
     edge = {"run": "r", "role": "used"}
     made.add({"digest": digest(b"1"), "name": "a.pt", "bytes": 1, "copies": [{"path": "/a.pt"}], "runs": [edge]})
     yield made
@@ -168,26 +167,26 @@ def teller(server: fakes.FakeServer, node: str = "") -> Iterator[Teller]:
 
 def test_what_is_told_before_its_run_waits_for_it(server: fakes.FakeServer) -> None:
     with teller(server) as made:
-        assert (made.tell(5), made.left, made.why) == (False, 1, "the server does not know of this run")
+        assert (made.send(5), made.pending_count, made.why) == (False, 1, "the server does not know of this run")
         server.runs["r"] = {}
-        assert (made.tell(5), made.left, made.told) == (True, 0, 1)
+        assert (made.send(5), made.pending_count, made.told) == (True, 0, 1)
     assert server.edges == {("r", "used", digest(b"1"))}
 
 
 def test_a_node_that_the_lab_does_not_know_costs_only_the_places(server: fakes.FakeServer) -> None:
     server.runs["r"], server.nodes = {}, ()
     with teller(server, "node-1") as made:
-        assert made.tell(5)
+        assert made.send(5)
     assert (made.told, made.failed) == (1, [])
     assert "There is no such node in this lab." in made.notes[0]
     assert "copies" not in server.artifacts[digest(b"1")]
 
 
 def test_a_server_that_is_away_is_given_up_in_time(server: fakes.FakeServer) -> None:
-    server.faults = [fakes.says(503)] * 20
+    server.faults = [fakes.error_response(503)] * 20
     begun = time.monotonic()
     with teller(server) as made:
-        assert not made.tell(0.0)
+        assert not made.send(0.0)
     assert time.monotonic() - begun < 10
     assert len(server.requests) == 1
     made.give_up()
@@ -240,13 +239,13 @@ def test_without_a_login_the_daemon_tells_it_and_not_where_it_lies(
 @pytest.mark.parametrize("artifacts", [7, {}, [7], [{}] * 101])
 def test_a_daemon_refuses_what_are_no_artifacts(artifacts: Any) -> None:
     with pytest.raises(ValueError, match="artifact"):
-        forwarded(artifacts, "r")
+        forwardable_rows(artifacts, "r")
 
 
 def test_a_daemon_forwards_of_ones_own_run_alone_and_no_place() -> None:
     row = {"digest": "d", "copies": [{"path": "/x"}], "project": "p", "user": "u", "tags": {}, "name": "n",
            "runs": [{"run": "other", "role": "used"}, {"run": "r", "role": "magic"}, {"role": []}, 7]}  # fmt: skip
-    assert forwarded([row, {"runs": 7}], "r") == [
+    assert forwardable_rows([row, {"runs": 7}], "r") == [
         {"digest": "d", "name": "n", "runs": [{"run": "r", "role": "used"}]}, {"runs": []},
     ]  # fmt: skip
 
@@ -328,8 +327,8 @@ def test_what_leaves_is_what_the_page_lists(
 
 
 def test_what_is_declared_is_plain() -> None:
-    assert declared("used", "0" * 64) == {"role": "used", "name": "", "digest": "0" * 64}
-    found = declared(
+    assert declaration("used", "0" * 64) == {"role": "used", "name": "", "digest": "0" * 64}
+    found = declaration(
         "produced", "a/b.pt", name="n\nx\x1b[2J", facts={"a": float("nan"), "b": "x" * 400, "token": "t", "c": [1]}
     )
     assert found["path"] == str(Path.cwd() / "a/b.pt")

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.fingerprint.shown import shown
+from labcarbon_collect.fingerprint.builder import shown
 
-from tests.collector.asking import ASKED, DUPLICATE, POSSIBLE, outcomes
 from tests.collector.mlflow_scripts import DATA, ONE_RUN, RUN, WORDS, Scripts, questions
+from tests.collector.preflight_responses import DUPLICATE, POSSIBLE, PREFLIGHT_ID, outcomes
 from tests.fakes import labcarbon_server as fakes
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_what_mlflow_loads_is_there_and_loads_nothing_more() -> None:
+def test_the_entry_point_exists_and_imports_nothing_else() -> None:
     told = tomllib.loads((ROOT / "collector" / "pyproject.toml").read_text())
     module, _, name = told["project"]["entry-points"]["mlflow.run_context_provider"]["labcarbon"].partition(":")
     assert callable(getattr(importlib.import_module(module), name))
@@ -32,14 +32,14 @@ def test_importing_mlflow_loads_two_small_files_of_ours(scripts: Scripts) -> Non
     assert done.output == "['labcarbon_collect', 'labcarbon_collect.mlflow', 'labcarbon_collect.mlflow.context']"
 
 
-def test_the_answer_is_said_before_the_run_is_created(scripts: Scripts, server: fakes.FakeServer) -> None:
+def test_the_response_is_printed_before_the_run_is_created(scripts: Scripts, server: fakes.FakeServer) -> None:
     server.preflight = DUPLICATE
     done = scripts.run("with mlflow.start_run(run_name='mine'):\n    print('trained')")
     assert (done.code, done.output) == (0, "trained")
     assert "Ben did exactly this" in done.said
     assert "Parameters that MLflow is told of later are not known yet" in done.said
     (tags,) = done.created
-    assert (tags["labcarbon.verdict_at_start"], tags["labcarbon.asked"]) == ("duplicate", ASKED)
+    assert (tags["labcarbon.verdict_at_start"], tags["labcarbon.asked"]) == ("duplicate", PREFLIGHT_ID)
     (asked,) = questions(server)
     assert asked["run"] == tags[RUN]
     assert asked["fingerprint"]["params"].keys() == {"lr"}
@@ -49,12 +49,10 @@ def test_the_answer_is_said_before_the_run_is_created(scripts: Scripts, server: 
     assert outcomes(server) == [{"outcome": "went_on"}]
 
 
-def test_what_came_of_it_is_told_to_the_end_though_the_script_is_over_sooner(
-    scripts: Scripts, server: fakes.FakeServer
-) -> None:
+def test_the_outcome_is_reported_although_the_script_ends_sooner(scripts: Scripts, server: fakes.FakeServer) -> None:
     hung_up: list[bool] = []
     server.preflight = DUPLICATE
-    server.faults = [fakes.keeps_waiting("/outcome/", 0.3, hung_up)] * 10
+    server.faults = [fakes.delay_response("/outcome/", 0.3, hung_up)] * 10
     assert scripts.run().code == 0
     assert hung_up == [False]
 
@@ -78,7 +76,7 @@ def test_its_fingerprint_is_that_of_the_same_command(scripts: Scripts, server: f
     assert here["data"]["weak"] == there["data"]["weak"]
 
 
-def test_nothing_is_said_where_there_is_nothing_to_say(scripts: Scripts) -> None:
+def test_an_empty_response_prints_nothing(scripts: Scripts) -> None:
     done = scripts.run()
     assert (done.code, done.said) == (0, "")
     assert done.created[0]["labcarbon.verdict_at_start"] == "none"
@@ -121,7 +119,7 @@ def test_enforce_stops_before_the_run_is_created(scripts: Scripts, server: fakes
 
 @pytest.mark.parametrize(
     ("answer", "enforce"),
-    [(POSSIBLE, "1"), ({**DUPLICATE, "verdict": "near"}, "1"), (fakes.NOTHING_LIKE_IT, "1"), (DUPLICATE, "0")],
+    [(POSSIBLE, "1"), ({**DUPLICATE, "verdict": "near"}, "1"), (fakes.NO_MATCH, "1"), (DUPLICATE, "0")],
 )
 def test_enforce_stops_nothing_less(
     scripts: Scripts, server: fakes.FakeServer, answer: dict[str, Any], enforce: str
@@ -131,7 +129,7 @@ def test_enforce_stops_nothing_less(
     assert (done.code, done.output) == (0, "trained")
 
 
-def test_what_was_said_beside_the_script(scripts: Scripts, server: fakes.FakeServer) -> None:
+def test_settings_from_the_environment(scripts: Scripts, server: fakes.FakeServer) -> None:
     said = {"LABCARBON_PROJECT": "demo", "LABCARBON_INTENT": "replicate", "LABCARBON_SWEEP": "grid-1"}
     facts = server.runs[scripts.run(environ=said).created[0][RUN]]
     assert (facts["project"], facts["intent"], facts["sweep"]) == ("demo", "replicate", "grid-1")
@@ -147,7 +145,7 @@ def test_it_can_be_turned_off(scripts: Scripts, server: fakes.FakeServer) -> Non
     assert (done.created, done.said, server.requests) == ([{}], "", [])
 
 
-def test_a_script_that_goes_elsewhere_is_still_found(scripts: Scripts, server: fakes.FakeServer) -> None:
+def test_a_script_that_changes_its_folder_is_still_located(scripts: Scripts, server: fakes.FakeServer) -> None:
     stays = fingerprint(scripts, server)
     goes, again = (fingerprint(scripts, server, f"import os\nos.chdir('/')\n{ONE_RUN}") for _ in range(2))
     assert stays["entry"] == goes["entry"]
@@ -157,7 +155,7 @@ def test_a_script_that_goes_elsewhere_is_still_found(scripts: Scripts, server: f
 
 def test_the_code_of_an_installed_command_is_unknown(scripts: Scripts, server: fakes.FakeServer) -> None:
     """Its file only imports what it runs: two versions of that would be told as the same work."""
-    from labcarbon_collect import this_process
+    from labcarbon_collect.runs import distributed
 
     scripts.folder.mkdir()
     environment = scripts.person.root / "environment"
@@ -166,7 +164,7 @@ def test_the_code_of_an_installed_command_is_unknown(scripts: Scripts, server: f
     command = environment / "bin" / "train"
     command.write_text(f"#!{environment}/bin/python\nimport mlflow\nmlflow.start_run()\n")
     command.chmod(0o755)
-    site = Path(this_process.__file__).parents[1]
+    site = Path(distributed.__file__).parents[1]
     packages = ":".join(
         [str(scripts.person.root / "libraries"), str(site), *(path for path in sys.path if "site-packages" in path)]
     )

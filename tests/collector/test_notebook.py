@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect import notebook_run
-from labcarbon_collect.notebook_run import NotebookRun, Settings
+from labcarbon_collect import notebook
+from labcarbon_collect.notebook import NotebookRun, Settings
 from labcarbon_collect.spool.store import Spool
 
-from tests.collector.processes import AS_PEOPLE, Collector, wait_for
+from tests.collector.collector_process import DEFAULT_TIMEOUT, Collector, wait_for
 from tests.collector.test_run import FACTOR
 from tests.fakes import labcarbon_server as fakes
 
@@ -108,7 +108,7 @@ def test_with_a_login_the_run_is_the_persons(node: Collector, server: fakes.Fake
 
 
 @pytest.mark.parametrize("logged_in", [True, False])
-def test_an_unknown_project_is_said_and_the_notebook_goes_on(
+def test_an_unknown_project_is_reported_and_the_notebook_continues(
     node: Collector, server: fakes.FakeServer, logged_in: bool
 ) -> None:
     if logged_in:
@@ -148,7 +148,7 @@ def test_a_fork_that_ends_does_not_end_the_notebook(node: Collector, server: fak
     assert all("kWh" in line for line in lines[1:])
 
 
-def test_without_a_daemon_one_line_says_so_and_the_magic_tries_again(lone: Collector) -> None:
+def test_without_a_daemon_one_line_is_printed_and_the_magic_retries(lone: Collector) -> None:
     lines = said(ipython(lone, LOAD, "%labcarbon", "x = 1", UNLOAD))
     assert len(lines) == 2
     for line in lines:
@@ -157,12 +157,12 @@ def test_without_a_daemon_one_line_says_so_and_the_magic_tries_again(lone: Colle
 
 
 @pytest.mark.parametrize("line", ["projct=x", "project", "'", "nonsense"])
-def test_what_is_mistyped_is_said_with_what_to_write(lone: Collector, line: str) -> None:
+def test_invalid_arguments_print_the_usage(lone: Collector, line: str) -> None:
     _, told = said(ipython(lone, LOAD, f"%labcarbon {line}"))
     assert told.endswith("write %labcarbon, or %labcarbon project=NAME name=NAME")
 
 
-def test_a_daemon_that_goes_away_never_raises_into_the_notebook(node: Collector) -> None:
+def test_a_stopped_daemon_never_raises_into_the_notebook(node: Collector) -> None:
     assert node.daemon is not None
     kill = (
         f"import os, time; os.kill({node.daemon.pid}, 15)\n"
@@ -181,16 +181,18 @@ def test_a_setting_that_cannot_be_read_never_raises(lone: Collector) -> None:
     assert "this notebook is not measured" in line
 
 
-def test_a_server_that_is_away_delays_little_and_the_daemon_tells_it(node: Collector, server: fakes.FakeServer) -> None:
+def test_an_unreachable_server_delays_little_and_the_daemon_reports_the_run(
+    node: Collector, server: fakes.FakeServer
+) -> None:
     with fakes.running() as hanging:
-        hanging.faults = [fakes.trickles] * 9
+        hanging.faults = [fakes.trickle_response] * 9
         begun = time.monotonic()
-        said(ipython(node, LOAD, LABCARBON_URL=hanging.url, LABCARBON_TOKEN="lc_user_fake", **AS_PEOPLE))
+        said(ipython(node, LOAD, LABCARBON_URL=hanging.url, LABCARBON_TOKEN="lc_user_fake", **DEFAULT_TIMEOUT))
         assert time.monotonic() - begun < 25
     wait_for(lambda: any(run.get("state") == "finished" for run in server.runs.values()))
 
 
-def test_where_no_thread_starts_any_more_the_daemon_tells_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_thread_can_start_the_daemon_reports_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """As at the end of an interpreter since Python 3.12."""
     asked: list[dict[str, Any]] = []
 
@@ -206,13 +208,13 @@ def test_where_no_thread_starts_any_more_the_daemon_tells_the_end(monkeypatch: p
     def refused(thread: threading.Thread) -> None:
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
-    monkeypatch.setattr(notebook_run, "Client", Daemon)
+    monkeypatch.setattr(notebook, "Client", Daemon)
     monkeypatch.setenv("LABCARBON_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("LABCARBON_TOKEN", "lc_user_fake")
     run = NotebookRun(Settings("n", "ipython"))
     run.begin()
     monkeypatch.setattr(threading.Thread, "start", refused)
-    assert "kWh" in run.end(goes_on=False)
+    assert "kWh" in run.end(process_continues=False)
     assert [request["op"] for request in asked] == ["register", "end", "tell"]
     assert asked[-1]["closing"]["energy_mj"] == 7
 

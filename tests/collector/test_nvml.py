@@ -10,20 +10,20 @@ from labcarbon_collect.sources.base import SourceAbsent
 from tests.fakes.nvml_driver import LIB_RM_VERSION_MISMATCH, NO_PERMISSION, process
 
 
-def test_the_energy_is_the_drivers_own_counter(bench):
+def test_energy_is_the_counter_of_the_driver(bench):
     machine = bench("hopper")
     gpu = machine.driver.gpus[0]
     gpu.set_power(432_100, util_percent=87)
-    first = machine.one()
+    first = machine.poll_one()
     machine.clock.step(61.0)
-    last = machine.one()
+    last = machine.poll_one()
     assert last.counter_mj - first.counter_mj == 432_100 * 61
     assert (last.counter_mj, last.epoch, last.device) == (gpu.counter_mj, first.epoch, gpu.key)
     assert (last.power_mw, last.util_pm, last.measurement) == (432_100, 870, "nvml_counter")
     assert last.monotonic_us - first.monotonic_us == last.wall_us - first.wall_us == 61_000_000
 
 
-def test_a_device_says_what_it_is(bench):
+def test_device_facts(bench):
     machine = bench("hopper", "ampere", opened=False)
     hopper, ampere = machine.source.open()
     assert hopper.key == machine.driver.gpus[0].key
@@ -42,12 +42,12 @@ def test_processes_with_their_memory_and_use(bench, with_v3):
         process(4242, sm_percent=70, memory_mib=1500),
         process(77, sm_percent=5, memory_mib=20, graphics=True),
     )
-    reading = machine.one()
+    reading = machine.poll_one()
     assert [(use.pid, use.sm_util_pm, use.memory_mib) for use in reading.processes] == [(77, 50, 20), (4242, 700, 1500)]
     assert reading.memory_mib == 1520
 
 
-def test_a_binding_that_knows_no_mismatch_error(bench, monkeypatch):
+def test_binding_without_mismatch_error(bench, monkeypatch):
     """nvidia-ml-py 12.535 has no such class: a refused question must still be a refusal."""
     monkeypatch.delattr(pynvml, "NVMLLibraryMismatchError", raising=False)
     machine = bench("pascal", opened=False)
@@ -55,22 +55,22 @@ def test_a_binding_that_knows_no_mismatch_error(bench, monkeypatch):
     assert device.measurement == "nvml_power"
 
 
-def test_nobody_there_is_not_unknown(bench):
+def test_empty_process_list_is_not_unknown(bench):
     machine = bench("hopper")
-    assert machine.one().processes == ()
+    assert machine.poll_one().processes == ()
 
 
-def test_a_cheap_poll_repeats_the_last_list(bench):
+def test_poll_without_processes_repeats_the_last_list(bench):
     machine = bench("hopper")
     machine.driver.gpus[0].set_processes(process(9, sm_percent=10))
-    machine.one()
+    machine.poll_one()
     (cheap,) = machine.poll(with_processes=False)
     assert [use.pid for use in cheap.processes] == [9]
 
 
-def test_a_change_of_memory_is_looked_into_at_once(bench):
+def test_memory_change_updates_the_process_list(bench):
     machine = bench("hopper")
-    machine.one()
+    machine.poll_one()
     machine.driver.gpus[0].set_processes(process(9, memory_mib=500))
     (cheap,) = machine.poll(with_processes=False)
     assert [use.pid for use in cheap.processes] == [9]
@@ -83,31 +83,31 @@ def test_an_empty_list_on_a_busy_gpu_is_unknown(bench):
     """In a container with its own PID namespace the driver lists nobody, however hard the GPU works."""
     machine = bench("hopper")
     machine.driver.gpus[0].set_power(500_000, util_percent=98)
-    assert machine.one().processes == (), "one look may only have met the end of a job"
+    assert machine.poll_one().processes == (), "one look may only have met the end of a job"
     machine.clock.step(5)
-    assert machine.one().processes is None
+    assert machine.poll_one().processes is None
     machine.driver.gpus[0].set_power(70_000, util_percent=0)
-    assert machine.one().processes == ()
+    assert machine.poll_one().processes == ()
 
 
 def test_use_per_process_is_unknown_without_root_where_the_driver_guards_it(bench):
     machine = bench("guarded")
     machine.driver.gpus[0].set_processes(process(5, sm_percent=40, memory_mib=3))
     machine.driver.set(privilege=2)
-    (use,) = machine.one().processes
+    (use,) = machine.poll_one().processes
     assert (use.pid, use.sm_util_pm, use.memory_mib) == (5, None, 3)
     machine.driver.set(privilege=1)
-    (use,) = machine.one().processes
+    (use,) = machine.poll_one().processes
     assert use.sm_util_pm == 400
 
 
-def test_utilisation_samples_are_counted_once(bench):
+def test_each_utilisation_sample_counts_one_time(bench):
     machine = bench("hopper")
     machine.driver.gpus[0].set_processes(process(5, sm_percent=40, at_us=1_000))
-    assert machine.one().processes[0].sm_util_pm == 400
-    assert machine.one().processes[0].sm_util_pm is None, "no sample since the last look: not said, not nought"
+    assert machine.poll_one().processes[0].sm_util_pm == 400
+    assert machine.poll_one().processes[0].sm_util_pm is None, "no sample since the last look: not said, not nought"
     machine.driver.gpus[0].set_processes(process(5, sm_percent=90, at_us=2_000))
-    assert machine.one().processes[0].sm_util_pm == 900
+    assert machine.poll_one().processes[0].sm_util_pm == 900
 
 
 def test_mig_reads_each_instances_own_list_without_privileges(bench):
@@ -118,30 +118,30 @@ def test_mig_reads_each_instances_own_list_without_privileges(bench):
     gpu.set_processes(process(31, instance=0), process(11, instance=1), process(12, instance=1))
     (device,) = machine.source.open()
     assert device.facts["mig"].count("MIG-") == 3
-    reading = machine.one()
+    reading = machine.poll_one()
     assert reading.device == gpu.key, "the parent holds the meter"
     assert reading.util_pm is None
     shares = {use.pid: use.slice_share_pm for use in reading.processes}
     assert shares == {31: 750, 11: 125, 12: 125}, "3 and 1 of the 4 slices in use"
     gpu.set_mig()
     gpu.set_processes(process(8, sm_percent=20))
-    assert [(use.pid, use.slice_share_pm) for use in machine.one().processes] == [(8, None)]
+    assert [(use.pid, use.slice_share_pm) for use in machine.poll_one().processes] == [(8, None)]
 
 
-def test_mig_with_nobody_in_it_is_idle(bench):
+def test_mig_without_processes_is_idle(bench):
     machine = bench("hopper")
     machine.driver.set(privilege=2)
     machine.driver.gpus[0].set_mig(7)
-    assert machine.one().processes == ()
+    assert machine.poll_one().processes == ()
 
 
 @pytest.mark.parametrize("profile", ["hopper", "ampere", "volta", "guarded"])
 def test_generations_with_a_counter(bench, profile):
     machine = bench(profile)
     machine.driver.gpus[0].set_power(123_000)
-    first = machine.one()
+    first = machine.poll_one()
     machine.clock.step(10)
-    assert machine.one().counter_mj - first.counter_mj == 1_230_000
+    assert machine.poll_one().counter_mj - first.counter_mj == 1_230_000
 
 
 def test_a_vgpu_without_energy_or_power_is_absent_not_zero(bench):
@@ -149,30 +149,30 @@ def test_a_vgpu_without_energy_or_power_is_absent_not_zero(bench):
     with pytest.raises(SourceAbsent) as absent:
         machine.source.open()
     assert "neither energy nor power" in str(absent.value)
-    assert "host that owns the physical GPU" in absent.value.mend
+    assert "host that owns the physical GPU" in absent.value.fix
 
 
 def test_an_unmeasurable_gpu_beside_a_good_one_is_named(bench):
     machine = bench("vgpu", "hopper")
     assert machine.source.unmeasured == ["GRID A100-10C"]
-    assert machine.one().device == machine.driver.gpus[1].key
+    assert machine.poll_one().device == machine.driver.gpus[1].key
 
 
 @pytest.mark.parametrize(
-    ("code", "why", "mend"),
+    ("code", "reason", "fix"),
     [
         (LIB_RM_VERSION_MISMATCH, "kernel module is still the old one", "reboot"),
         (NO_PERMISSION, "no permission on /dev/nvidiactl", "usermod -aG"),
         (9, "kernel module is not loaded", "modprobe nvidia"),
     ],
 )
-def test_why_the_driver_cannot_be_opened_and_what_mends_it(bench, code, why, mend):
+def test_open_errors_have_reason_and_fix(bench, code, reason, fix):
     machine = bench("hopper", opened=False)
     machine.driver.set(init_error=code)
     with pytest.raises(SourceAbsent) as absent:
         machine.source.open()
-    assert why in absent.value.why
-    assert mend in absent.value.mend
+    assert reason in absent.value.reason
+    assert fix in absent.value.fix
 
 
 def test_mig_energy_is_shared_by_the_slices_in_use(bench):
@@ -180,5 +180,5 @@ def test_mig_energy_is_shared_by_the_slices_in_use(bench):
     gpu = machine.driver.gpus[0]
     gpu.set_mig(3, 1)
     gpu.set_processes(process(31, instance=0), process(11, instance=1))
-    weights = device_weights(machine.one().processes, lambda pid: f"pid:{pid}", energy_mj=1000, idle_mj=0)
+    weights = device_weights(machine.poll_one().processes, lambda pid: f"pid:{pid}", energy_mj=1000, idle_mj=0)
     assert weights["pid:31"] == 3 * weights["pid:11"] > 0

@@ -11,7 +11,7 @@ from labcarbon_collect.doctor import meters
 from labcarbon_collect.sources.base import SourceFailed
 
 
-def test_no_driver_says_so_and_what_to_install():
+def test_missing_driver_names_the_package_to_install():
     """In a process of its own: here, another test's library may have been loaded before."""
     program = (
         "from labcarbon_collect.sources.nvidia.source import NvmlSource\n"
@@ -23,7 +23,7 @@ def test_no_driver_says_so_and_what_to_install():
         "    return real(name, *rest, **more)\n"
         "pynvml.CDLL = missing\n"
         "try: NvmlSource('node', {}).open()\n"
-        "except SourceAbsent as absent: print(absent.why, '|', absent.mend)\n"
+        "except SourceAbsent as absent: print(absent.reason, '|', absent.fix)\n"
     )
     printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     assert "libnvidia-ml.so.1 was not found | if there is an NVIDIA GPU, install its driver" in printed
@@ -39,13 +39,13 @@ def _pci(sys_root: Path, slot: str, status: str) -> Path:
     return folder
 
 
-def test_a_sleeping_gpu_is_never_asked(bench, tmp_path):
+def test_sleeping_gpu_is_never_queried(bench, tmp_path):
     machine = bench("hopper", opened=False)
     folder = _pci(tmp_path / "sys", "0000:01:00.0", "suspended")
     assert machine.source.open() == ()
     assert machine.poll() == []
-    answer = meters.nvml_check(str(tmp_path / "sys"))
-    assert (answer.state, "0000:01:00.0" in answer.what, "not woken" in answer.what) == ("ok", True, True)
+    output = meters.nvml_check(str(tmp_path / "sys"))
+    assert (output.state, "0000:01:00.0" in output.what, "not woken" in output.what) == ("ok", True, True)
     assert machine.driver.gpus[0].state.calls == 0
 
     (folder / "power/runtime_status").write_text("active\n")
@@ -53,7 +53,7 @@ def test_a_sleeping_gpu_is_never_asked(bench, tmp_path):
         machine.poll()
     (device,) = machine.source.open()
     assert device.facts["runtime_power_management"] == "on"
-    before = machine.one()
+    before = machine.poll_one()
     calls = machine.driver.gpus[0].state.calls
     (folder / "power/runtime_status").write_text("suspended\n")
     machine.clock.pass_by(600)
@@ -61,17 +61,17 @@ def test_a_sleeping_gpu_is_never_asked(bench, tmp_path):
     assert machine.driver.gpus[0].state.calls == calls
     (folder / "power/runtime_status").write_text("active\n")
     machine.clock.step(1)
-    after = machine.one()
+    after = machine.poll_one()
     assert (after.epoch, after.counter_mj - before.counter_mj) == (before.epoch, 70_000)
 
 
-def test_only_the_sleeping_one_of_two_is_left_alone(bench, tmp_path):
+def test_one_sleeping_gpu_of_two_is_skipped(bench, tmp_path):
     machine = bench("hopper", "ampere", opened=False)
     first = _pci(tmp_path / "sys", "0000:01:00.0", "suspended")
     _pci(tmp_path / "sys", "0000:02:00.0", "active")
     (device,) = machine.source.open()
     assert device.key == machine.driver.gpus[1].key
-    before = machine.one()
+    before = machine.poll_one()
     assert machine.driver.gpus[0].state.calls == 0
     (first / "power/runtime_status").write_text("active\n")
     machine.clock.step(1)

@@ -8,11 +8,19 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.energy.windows import WindowBuilder
-from labcarbon_collect.sources.base import FLAG_BRIDGED, Clock, SourceFailed
-from labcarbon_collect.sources.epochs import Last, advance, driver_load, possible_mj, since_restart_us, verdict
+from labcarbon_collect.sources.base import FLAG_BRIDGED, SourceFailed
+from labcarbon_collect.sources.epochs import (
+    CounterReading,
+    classify_reading,
+    driver_load,
+    max_energy_mj,
+    place_reading,
+    since_restart_us,
+)
 
-from tests.collector.nvml_support import BOOT
+from tests.collector.nvml_bench import BOOT
 
 
 @dataclass(frozen=True)
@@ -25,24 +33,24 @@ class Stored:
 
 
 def test_the_bound_is_one_and_a_half_times_the_limit_over_gap_and_refresh():
-    assert possible_mj(9_000_000, 400_000) == 400_000 * 10 * 3 // 2
-    assert verdict(100, 100 + 6_000_000, 9_000_000, 400_000) == "continues"
-    assert verdict(100, 101 + 6_000_000, 9_000_000, 400_000) == "jumped"
-    assert verdict(7_000_000, 6_000_000, 9_000_000, 400_000) == "restarted"
-    assert verdict(7_000_000, 6_000_001, 9_000_000, 400_000) == "jumped"
+    assert max_energy_mj(9_000_000, 400_000) == 400_000 * 10 * 3 // 2
+    assert classify_reading(100, 100 + 6_000_000, 9_000_000, 400_000) == "continues"
+    assert classify_reading(100, 101 + 6_000_000, 9_000_000, 400_000) == "jumped"
+    assert classify_reading(7_000_000, 6_000_000, 9_000_000, 400_000) == "restarted"
+    assert classify_reading(7_000_000, 6_000_001, 9_000_000, 400_000) == "jumped"
 
 
-def test_when_a_restart_was_follows_from_energy_and_power():
+def test_restart_time_is_derived_from_energy_and_power():
     assert since_restart_us(600_000, 60_000_000, 300_000) == 2_000_000
     assert since_restart_us(600_000, 1_000_000, 300_000) == 1_000_000
     assert since_restart_us(600_000, 1_000_000, 0) == 1_000_000, "no power told: anywhere in the gap"
 
 
-def test_a_fall_begins_an_epoch_and_bridges_the_piece_since(bench):
+def test_counter_fall_opens_an_epoch_and_is_bridged(bench):
     machine = bench("ampere")
     gpu = machine.driver.gpus[0]
     gpu.set_power(200_000)
-    before = machine.one()
+    before = machine.poll_one()
     machine.clock.step(3)
     gpu.set_counter_mj(0)
     machine.clock.step(2)
@@ -55,16 +63,16 @@ def test_a_fall_begins_an_epoch_and_bridges_the_piece_since(bench):
     assert (gap.epoch, gap.from_us, gap.to_us, gap.reason) == (before.epoch, before.wall_us, began.wall_us, "driver")
     assert machine.source.gaps() == []
     machine.clock.step(1)
-    assert machine.one().epoch == after.epoch
+    assert machine.poll_one().epoch == after.epoch
 
 
-def test_a_fall_that_cannot_be_placed_is_all_gap(bench):
+def test_counter_fall_without_a_time_is_a_gap(bench):
     machine = bench("ampere")
     gpu = machine.driver.gpus[0]
-    before = machine.one()
+    before = machine.poll_one()
     machine.clock.pass_by(1)
     gpu.set_counter_mj(900_000_000)  # below before, yet more than a restart from nought could have gathered
-    after = machine.one()
+    after = machine.poll_one()
     assert (after.flags, after.epoch != before.epoch) == (0, True)
     (gap,) = machine.source.gaps()
     assert (gap.from_us, gap.to_us) == (before.wall_us, after.wall_us)
@@ -72,10 +80,10 @@ def test_a_fall_that_cannot_be_placed_is_all_gap(bench):
 
 def test_an_impossible_jump_is_a_gap_not_energy(bench):
     machine = bench("ampere")
-    before = machine.one()
+    before = machine.poll_one()
     machine.clock.step(1)
     machine.driver.gpus[0].add_mj(50_000_000)
-    after = machine.one()
+    after = machine.poll_one()
     assert after.epoch != before.epoch
     assert [gap.reason for gap in machine.source.gaps()] == ["driver"]
 
@@ -97,10 +105,10 @@ def test_one_lost_gpu_does_not_silence_the_other_and_its_energy_is_not_lost(benc
     assert machine.source.gaps() == []
 
 
-def test_every_gpu_lost_is_a_failure_and_the_source_finds_its_way_back(bench):
+def test_loss_of_all_gpus_is_a_failure_and_the_source_recovers(bench):
     machine = bench("hopper")
     gpu = machine.driver.gpus[0]
-    before = machine.one()
+    before = machine.poll_one()
     gpu.set(lost=1)
     machine.clock.step(1)
     for _ in range(3):
@@ -108,16 +116,16 @@ def test_every_gpu_lost_is_a_failure_and_the_source_finds_its_way_back(bench):
             machine.poll()
     gpu.set(lost=0)
     machine.clock.step(1)
-    after = machine.one()
+    after = machine.poll_one()
     assert (after.epoch, after.counter_mj - before.counter_mj) == (before.epoch, 140_000)
 
 
-def test_a_driver_loaded_anew_is_a_new_epoch_even_if_its_counter_has_passed_the_old(bench):
+def test_reloaded_driver_is_a_new_epoch_even_with_a_higher_counter(bench):
     machine = bench("hopper")
     gpu = machine.driver.gpus[0]
     gpu.set_counter_mj(10)
-    before = machine.one()
-    machine.load_driver_anew()
+    before = machine.poll_one()
+    machine.reload_driver()
     machine.clock.step(30)
     with pytest.raises(SourceFailed):
         machine.poll()
@@ -128,9 +136,9 @@ def test_a_driver_loaded_anew_is_a_new_epoch_even_if_its_counter_has_passed_the_
     assert [gap.reason for gap in machine.source.gaps()] == ["driver"]
 
 
-def test_an_epoch_lives_on_over_a_restart_of_the_collector(bench):
+def test_epoch_continues_over_a_restart_of_the_collector(bench):
     machine = bench("hopper")
-    machine.one()
+    machine.poll_one()
     machine.driver.gpus[0].set_counter_mj(5)
     machine.clock.step(1)
     last = machine.poll()[-1]
@@ -139,14 +147,14 @@ def test_an_epoch_lives_on_over_a_restart_of_the_collector(bench):
     machine.source = machine.new_source()
     machine.source.resume({last.device: Stored(last.epoch, last.counter_mj, last.monotonic_us, last.wall_us)})
     machine.source.open()
-    again = machine.one()
-    assert (again.epoch, again.counter_mj - last.counter_mj) == (last.epoch, 3600 * 70_000)
+    second = machine.poll_one()
+    assert (second.epoch, second.counter_mj - last.counter_mj) == (last.epoch, 3600 * 70_000)
 
 
 @pytest.mark.parametrize("case", ["fell", "jumped", "other boot"])
-def test_over_a_restart_an_epoch_is_not_believed_blindly(bench, case):
+def test_epoch_is_checked_after_a_restart(bench, case):
     machine = bench("hopper")
-    last = machine.one()
+    last = machine.poll_one()
     machine.source.close()
     machine.clock.step(100)
     gpu = machine.driver.gpus[0]
@@ -181,25 +189,27 @@ counters = st.integers(0, 10**9)
 )
 def test_any_history_of_counters_gives_rising_epochs_within_what_is_possible(history, limit_mw):
     """Whatever the counter does: within an epoch time and energy rise, and never faster than the bound allows."""
-    before, seen, mono_us = None, {}, 0
+    before, last_by_epoch, mono_us = None, {}, 0
     for counter_mj, gap_us, power_mw in history:
         mono_us += gap_us
-        step = advance(before, counter_mj, Clock(mono_us, mono_us), load="boot.1", limit_mw=limit_mw, power_mw=power_mw)
+        step = place_reading(
+            before, counter_mj, Clock(mono_us, mono_us), load="boot.1", limit_mw=limit_mw, power_mw=power_mw
+        )
         for last, flags in step.readings:
-            previous = seen.get(last.epoch)
+            previous = last_by_epoch.get(last.epoch)
             if previous is not None:
                 assert last.counter_mj >= previous.counter_mj
                 assert last.monotonic_us > previous.monotonic_us
             if flags & FLAG_BRIDGED:
                 assert previous is not None
                 assert previous.counter_mj == 0
-            seen[last.epoch] = last
+            last_by_epoch[last.epoch] = last
         new_epoch = before is not None and step.readings[-1][0].epoch != before.epoch
         assert (step.gap_until_us is not None) == new_epoch
         if new_epoch:
             assert before.wall_us <= step.gap_until_us <= mono_us
         before = step.readings[-1][0]
-    assert before == Last(before.epoch, history[-1][0], mono_us, mono_us)
+    assert before == CounterReading(before.epoch, history[-1][0], mono_us, mono_us)
 
 
 SECONDS, WATTS = st.integers(1, 20), st.integers(0, 700)
@@ -211,7 +221,7 @@ EVENTS = st.one_of(
 )
 
 
-def _live(machine, event) -> tuple[int, int]:
+def _replay_events(machine, event) -> tuple[int, int]:
     """Let the event happen between two readings; return (mJ that must be known, gaps that must be declared)."""
     kind, before_s, before_watts, after_s, after_watts = event
     gpu = machine.driver.gpus[0]
@@ -231,7 +241,7 @@ def _live(machine, event) -> tuple[int, int]:
     elif kind == "fall":
         gpu.set_counter_mj(0)
     else:
-        machine.load_driver_anew()
+        machine.reload_driver()
         with pytest.raises(SourceFailed):
             machine.poll()
     gpu.set_power(after_watts * 1000)
@@ -240,45 +250,47 @@ def _live(machine, event) -> tuple[int, int]:
     return (gathered_mj + since_mj, 0) if kind == "lost" else (since_mj, 1)
 
 
-def test_any_life_of_a_gpu_is_known_but_for_the_declared_gaps(bench):
+def test_any_history_of_a_gpu_is_complete_except_for_declared_gaps(bench):
     """Through the driver: Σ differences within epochs = what the counter gathered outside declared gaps, exactly."""
     machine = bench("hopper")
 
     @settings(max_examples=60, deadline=None)
     @given(st.lists(EVENTS, min_size=1, max_size=20))
-    def lives(events):
+    def check_history(events):
         machine.source.close()
         machine.source = machine.new_source()
         machine.driver.gpus[0].set_counter_mj(10**9)
         machine.source.open()
-        readings, known_mj, gaps = machine.poll(), 0, 0
+        readings, counted_mj, gaps = machine.poll(), 0, 0
         reasons = []
         for event in events:
-            must_know_mj, must_declare = _live(machine, event)
+            must_know_mj, must_declare = _replay_events(machine, event)
             readings += machine.poll()
             declared = machine.source.gaps()
             assert len(declared) == must_declare
             assert all(gap.from_us < gap.to_us for gap in declared)
             reasons += [gap.reason for gap in declared]
-            known_mj, gaps = known_mj + must_know_mj, gaps + must_declare
-        steps = [later.counter_mj - earlier.counter_mj for earlier, later in _within_epochs(readings)]
+            counted_mj, gaps = counted_mj + must_know_mj, gaps + must_declare
+        steps = [following.counter_mj - earlier.counter_mj for earlier, following in _within_epochs(readings)]
         assert min(steps, default=0) >= 0
-        assert sum(steps) == known_mj
+        assert sum(steps) == counted_mj
         assert len({reading.epoch for reading in readings}) == gaps + 1
         assert reasons == ["driver"] * gaps
         windows, declared = _windows(readings)
-        assert sum(window.energy_mj for window in windows) == known_mj
+        assert sum(window.energy_mj for window in windows) == counted_mj
         assert len(declared) == gaps
         assert all(dict(window.shares).get("idle", 0) == window.energy_mj for window in windows)
 
-    lives()
+    check_history()
 
 
 def _windows(readings):
     """What the collector makes of the readings: windows and gaps."""
     builder = WindowBuilder(device=readings[0].device, boot=BOOT, grid_us=60_000_000, tolerance_us=1_500_000)
     settled = [builder.add(reading, {"idle": 1}) for reading in readings] + [builder.flush()]
-    return [window for each in settled for window in each.windows], [gap for each in settled for gap in each.gaps]
+    return [window for reading in settled for window in reading.windows], [
+        gap for reading in settled for gap in reading.gaps
+    ]
 
 
 def _within_epochs(readings):

@@ -19,9 +19,9 @@ def test_progress_on_a_terminal_and_elsewhere() -> None:
     for step in range(1, 61):
         seconds[0] = step / 2
         for bar in bars:
-            bar.show(step * 1000, step / 120)
+            bar.update(step * 1000, step / 120)
     for bar in bars:
-        bar.show(60_000, 1.0, last=True)
+        bar.update(60_000, 1.0, is_final=True)
     assert "[########......................] 30,000 jobs, 2,000/s, 25 %, 45 s left" in screen.getvalue().split("\r")[30]
     assert screen.getvalue().rstrip().endswith("60,000 jobs, 2,000/s, 30 s")
     assert plain.getvalue().splitlines() == [
@@ -32,22 +32,22 @@ def test_progress_on_a_terminal_and_elsewhere() -> None:
     ]
 
 
-def test_what_was_done_before_is_no_pace() -> None:
+def test_earlier_work_does_not_change_the_rate() -> None:
     """A scan that went on after an interruption said four minutes of nine hours: nine tenths were known at once."""
     seconds, out = [0.0], io.StringIO()
     bar = Progress("files", out=out, now=lambda: seconds[0])
     for at_s, fraction in ((3, 0.0), (4, 0.9), (10, 0.9), (24, 0.92), (44, 0.94)):
         seconds[0] = at_s
-        bar.show(7, fraction, read_bytes=0)
+        bar.update(7, fraction, read_bytes=0)
     ends = [line.split("/s")[1] for line in out.getvalue().splitlines()]
     assert ends == [", 90 %", ", 92 %, 80 s left", ", 94 %, 60 s left"]
 
 
 def test_bytes_have_units() -> None:
     seconds, out = [0.0], io.StringIO()
-    bar = Progress("read", are_bytes=True, out=out, now=lambda: seconds[0])
+    bar = Progress("read", counts_bytes=True, out=out, now=lambda: seconds[0])
     seconds[0] = 20
-    bar.show(2_500_000_000_000, 0.25)
+    bar.update(2_500_000_000_000, 0.25)
     seconds[0] = 40
-    bar.show(10**13, 1.0, last=True)
+    bar.update(10**13, 1.0, is_final=True)
     assert out.getvalue().splitlines() == ["2.5 TB read, 125 GB/s, 25 %", "10 TB read, 250 GB/s, 40 s"]

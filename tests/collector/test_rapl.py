@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labcarbon_collect.sources.base import Clock, SourceAbsent, SourceFailed
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.sources.base import SourceAbsent, SourceFailed
 from labcarbon_collect.sources.rapl import RaplSource
 
 from tests.fakes.powercap import RANGE_UJ, FakePowercap
@@ -63,15 +64,15 @@ def machine(tmp_path):
     return Machine(tmp_path / "powercap")
 
 
-def test_package_and_memory_are_devices_and_what_is_inside_or_around_them_is_not(machine):
+def test_package_and_memory_are_devices_and_other_domains_are_not(machine):
     machine.tree.add(PACKAGE, "package-0")
     machine.tree.add("intel-rapl:0:0", "core")
     machine.tree.add(DRAM, "dram", raw_uj=7)
     machine.tree.add("intel-rapl:1", "psys")
-    found = {info.key: info for info in machine.source.open()}
-    assert set(found) == {"cpu:n1/0", "dram:n1/0"}
-    assert "not summed" in found["cpu:n1/0"].facts["psys"]
-    assert found["cpu:n1/0"].measurement == "rapl"
+    devices = {info.key: info for info in machine.source.open()}
+    assert set(devices) == {"cpu:n1/0", "dram:n1/0"}
+    assert "not summed" in devices["cpu:n1/0"].facts["psys"]
+    assert devices["cpu:n1/0"].measurement == "rapl"
 
 
 @pytest.mark.parametrize(
@@ -82,14 +83,14 @@ def test_package_and_memory_are_devices_and_what_is_inside_or_around_them_is_not
         (("AuthenticAMD", 25, 17, "AMD EPYC 9354 32-Core Processor"), "rapl_model"),
     ],
 )
-def test_what_the_processor_only_estimates_is_not_called_measured(machine, cpu, measurement):
+def test_estimated_rapl_is_not_called_measured(machine, cpu, measurement):
     machine.cpu(*cpu)
     machine.tree.add(PACKAGE, "package-0")
     (info,) = machine.source.open()
     assert (info.measurement, machine.one().measurement, info.name) == (measurement, measurement, cpu[3])
 
 
-def test_microjoules_are_floored_once_on_the_running_total(machine):
+def test_microjoules_are_floored_on_the_running_total(machine):
     machine.tree.add(PACKAGE, "package-0", raw_uj=0)
     machine.source.open()
     first = machine.one()
@@ -110,7 +111,7 @@ def test_a_wrap_is_counted_through(machine):
     assert last.power_mw == 100_000
 
 
-def test_a_gap_longer_than_a_wrap_is_unknown_not_guessed(machine):
+def test_gap_longer_than_a_wrap_is_unknown(machine):
     machine.tree.add(PACKAGE, "package-0")
     machine.source.open()
     first = machine.one()
@@ -122,7 +123,7 @@ def test_a_gap_longer_than_a_wrap_is_unknown_not_guessed(machine):
     assert machine.source.gaps() == []
 
 
-def test_a_counter_that_fell_is_not_taken_for_a_wrap(machine):
+def test_counter_fall_is_no_wrap(machine):
     """Some machines lose the counter while they sleep: read as a wrap, a fall would be 262 kJ in a second."""
     machine.tree.add(PACKAGE, "package-0", raw_uj=9_000_000_000)
     machine.source.open()
@@ -133,7 +134,7 @@ def test_a_counter_that_fell_is_not_taken_for_a_wrap(machine):
     assert [gap.reason for gap in machine.source.gaps()] == ["lost"]
 
 
-def test_an_unreadable_range_drops_the_domain_and_says_so(machine):
+def test_unreadable_range_excludes_the_domain_with_a_note(machine):
     machine.tree.add(PACKAGE, "package-0")
     machine.tree.add(DRAM, "dram", range_uj=None)
     (info,) = machine.source.open()
@@ -153,7 +154,7 @@ def test_two_dies_are_one_package(machine):
     assert machine.one(1).counter_mj - first.counter_mj == 3_000
 
 
-def test_half_a_package_is_none(machine):
+def test_incomplete_package_is_excluded(machine):
     machine.tree.add(PACKAGE, "package-0-die-0")
     machine.tree.add("intel-rapl:1", "package-0-die-1", range_uj=None)
     with pytest.raises(SourceAbsent, match="no usable RAPL domain: cpu:n1/0 is left out"):
@@ -161,7 +162,7 @@ def test_half_a_package_is_none(machine):
 
 
 @pytest.mark.parametrize("names", [("package-0", "package-1"), ("package-0-die-0", "package-0-die-1")])
-def test_a_mirrored_counter_is_found_and_counted_once(machine, names):
+def test_mirrored_counter_counts_one_time(machine, names):
     machine.tree.add(PACKAGE, names[0], raw_uj=77)
     machine.tree.add("intel-rapl:1", names[1], raw_uj=77)
 
@@ -185,26 +186,26 @@ def test_two_packages_that_merely_begin_alike_are_two(machine):
     assert [info.key for info in machine.source.open()] == ["cpu:n1/0", "cpu:n1/1"]
 
 
-def test_the_same_package_through_two_drivers_is_counted_once(machine):
+def test_package_of_two_drivers_counts_one_time(machine):
     machine.tree.add(PACKAGE, "package-0", raw_uj=1)
     machine.tree.add("intel-rapl-mmio:0", "package-0", raw_uj=900)
     (info,) = machine.source.open()
     assert "through another driver" in info.facts["left_out"]
 
 
-def test_no_tree_and_no_permission_are_told_apart_with_their_mends(machine):
+def test_missing_tree_and_missing_permission_have_their_own_fixes(machine):
     with pytest.raises(SourceAbsent, match="no RAPL domain") as absent:
         machine.source.open()
-    assert "modprobe intel_rapl_msr" in absent.value.mend
+    assert "modprobe intel_rapl_msr" in absent.value.fix
     machine.tree.add(PACKAGE, "package-0")
     machine.tree.forbid(PACKAGE)
     with pytest.raises(SourceAbsent, match="no permission to read") as absent:
         machine.source.open()
-    assert "m /sys/class/powercap/*/energy_uj 0440 root labcarbon" in absent.value.mend
-    assert "systemd-tmpfiles --create" in absent.value.mend
+    assert "m /sys/class/powercap/*/energy_uj 0440 root labcarbon" in absent.value.fix
+    assert "systemd-tmpfiles --create" in absent.value.fix
 
 
-def test_a_counter_that_is_taken_away_is_a_failure_and_comes_back_whole(machine):
+def test_removed_counter_is_a_failure_and_returns_complete(machine):
     machine.tree.add(PACKAGE, "package-0")
     machine.source.open()
     first = machine.one()
@@ -217,8 +218,10 @@ def test_a_counter_that_is_taken_away_is_a_failure_and_comes_back_whole(machine)
     assert (last.counter_mj - first.counter_mj, last.epoch) == (44_000, first.epoch)
 
 
-@pytest.mark.parametrize(("away_s", "boot", "kept"), [(30, BOOT, True), (2000, BOOT, False), (30, "another", False)])
-def test_an_epoch_lives_on_over_a_short_restart_and_a_wrap_in_it(machine, away_s, boot, kept):
+@pytest.mark.parametrize(
+    ("away_s", "boot", "is_same_epoch"), [(30, BOOT, True), (2000, BOOT, False), (30, "another", False)]
+)
+def test_epoch_continues_over_a_short_restart_with_a_wrap(machine, away_s, boot, is_same_epoch):
     machine.tree.add(PACKAGE, "package-0", raw_uj=RANGE_UJ - 1_234_567)
     machine.source.open()
     first = machine.one()
@@ -227,8 +230,8 @@ def test_an_epoch_lives_on_over_a_short_restart_and_a_wrap_in_it(machine, away_s
     machine.source.resume({"cpu:n1/0": Stored(first.epoch, first.counter_mj, first.monotonic_us, boot=boot)})
     machine.source.open()
     last = machine.one(away_s)
-    assert (last.epoch == first.epoch) is kept
-    if kept:
+    assert (last.epoch == first.epoch) is is_same_epoch
+    if is_same_epoch:
         start_uj = RANGE_UJ - 1_234_567
         assert last.counter_mj - first.counter_mj == (start_uj + 3_000_000_999) // 1000 - start_uj // 1000
 

@@ -16,9 +16,9 @@ from labcarbon_collect.ipc.server import SocketServer
 from labcarbon_collect.runs import facts as run_facts
 from labcarbon_collect.runs import process as job
 from labcarbon_collect.spool.store import Spool
-from labcarbon_collect.totals import closing_line, per_cent, three_digits
+from labcarbon_collect.totals import format_significant, percent, summary_line
 
-from tests.collector.processes import AS_PEOPLE, Collector, shell, wait_for
+from tests.collector.collector_process import DEFAULT_TIMEOUT, Collector, shell, wait_for
 from tests.fakes import labcarbon_server as fakes
 
 FACTOR = {
@@ -52,7 +52,7 @@ def lone(tmp_path: Path) -> Collector:
     return Collector(tmp_path)
 
 
-def test_a_run_ends_with_kwh_kg_and_a_link_and_the_server_knows_it(node: Collector, server: fakes.FakeServer) -> None:
+def test_a_run_ends_with_kwh_kg_and_a_link_and_is_reported(node: Collector, server: fakes.FakeServer) -> None:
     busy = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.6: pass"
     done = node.call("run", "--project", "demo", "--param", "lr=0.1", "--", "python3", "-c", busy)
     assert done.returncode == 0
@@ -108,7 +108,7 @@ def test_the_work_may_be_ended_by_a_closed_pipe(lone: Collector) -> None:
     assert done.stdout == "y\n"
 
 
-def test_a_command_that_is_not_there_is_127_and_one_that_may_not_run_126(lone: Collector, tmp_path: Path) -> None:
+def test_a_missing_command_is_127_and_one_without_permission_126(lone: Collector, tmp_path: Path) -> None:
     done = lone.call("run", "--", "no-such-command-here")
     assert done.returncode == 127
     assert "no-such-command-here: command not found" in done.stderr
@@ -141,7 +141,7 @@ def test_a_daemon_that_talks_nonsense_disturbs_nothing(lone: Collector) -> None:
     assert "could not be closed" in done.stderr
 
 
-def test_without_a_daemon_the_work_runs_at_once_and_the_line_says_what_to_do(lone: Collector) -> None:
+def test_without_a_daemon_the_command_starts_at_once_and_the_line_names_the_fix(lone: Collector) -> None:
     begun = time.monotonic()
     done = lone.call("run", "--", "true")
     assert time.monotonic() - begun < 15  # its patience is longer
@@ -150,10 +150,10 @@ def test_without_a_daemon_the_work_runs_at_once_and_the_line_says_what_to_do(lon
     assert "run --local" in done.stderr
 
 
-def test_a_server_that_hangs_delays_nothing_and_the_daemon_tells_it_later(node: Collector, server: fakes.FakeServer) -> None:
+def test_a_hanging_server_delays_nothing_and_the_daemon_reports_later(node: Collector, server: fakes.FakeServer) -> None:
     with fakes.running() as hanging:
-        hanging.faults = [fakes.trickles] * 9
-        other = Collector(node.root, {"LABCARBON_URL": hanging.url, "LABCARBON_TOKEN": "lc_user_fake", **AS_PEOPLE})
+        hanging.faults = [fakes.trickle_response] * 9
+        other = Collector(node.root, {"LABCARBON_URL": hanging.url, "LABCARBON_TOKEN": "lc_user_fake", **DEFAULT_TIMEOUT})
         begun = time.monotonic()
         done = other.call("run", "--name", "told-later", "--", "true")
         assert time.monotonic() - begun < 15  # a request may take 30
@@ -163,7 +163,7 @@ def test_a_server_that_hangs_delays_nothing_and_the_daemon_tells_it_later(node: 
     assert facts["state"] == "finished"
 
 
-def test_without_a_login_the_daemon_tells_the_server_with_its_own_token(node: Collector, server: fakes.FakeServer) -> None:
+def test_without_a_login_the_daemon_reports_with_its_own_token(node: Collector, server: fakes.FakeServer) -> None:
     stranger = Collector(node.root, {"XDG_CONFIG_HOME": str(node.root / "nobody")})
     done = stranger.call("run", "--name", "by-daemon", "--", *shell("exit 4"))
     assert done.returncode == 4
@@ -173,32 +173,32 @@ def test_without_a_login_the_daemon_tells_the_server_with_its_own_token(node: Co
     assert {request.token for request in server.requests if run in request.path} == {"lc_node_fake"}
 
 
-def test_an_unknown_project_goes_on_unattributed_and_says_so(node: Collector) -> None:
+def test_a_run_with_an_unknown_project_is_unattributed_with_a_warning(node: Collector) -> None:
     done = node.call("run", "--project", "nosuch", "--", "true")
     assert done.returncode == 0
     assert "There is no project 'nosuch'" in done.stderr
 
 
-def test_without_a_login_an_unknown_project_is_told_however_short_the_run(node: Collector) -> None:
+def test_without_a_login_an_unknown_project_is_reported_for_the_shortest_run(node: Collector) -> None:
     stranger = Collector(node.root, {"XDG_CONFIG_HOME": str(node.root / "nobody")})
     done = stranger.call("run", "--project", "nosuch", "--", "true")
     assert done.returncode == 0
     assert "There is no project 'nosuch'" in done.stderr
 
 
-def test_local_measures_without_anything_and_keeps_it(lone: Collector) -> None:
+def test_standalone_measures_without_daemon_and_server_and_stores_the_result(lone: Collector) -> None:
     busy = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.4: pass"
     done = lone.call("run", "--local", "--", "python3", "-c", busy)
     assert done.returncode == 0
     assert "modelled 100 %" in done.stderr
 
-    def kept_runs() -> list[str]:
+    def stored_runs() -> list[str]:
         spool = Spool(lone.home)
         consumers = [consumer for window in spool.windows() for consumer, _ in window.shares]
         spool.close()
         return [consumer for consumer in consumers if consumer.startswith("run:")]
 
-    assert wait_for(kept_runs)  # when its daemon has ended
+    assert wait_for(stored_runs)  # when its daemon has ended
 
 
 def test_run_needs_a_command(lone: Collector) -> None:
@@ -220,7 +220,7 @@ def test_run_needs_a_command(lone: Collector) -> None:
     ],
 )
 def test_only_executable_and_script_name_leave_the_machine(command: list[str], reduced: list[str]) -> None:
-    assert run_facts.reduced_command(command) == reduced
+    assert run_facts.reduce_command(command) == reduced
 
 
 def test_params_are_typed_and_secrets_masked() -> None:
@@ -230,19 +230,19 @@ def test_params_are_typed_and_secrets_masked() -> None:
     }  # fmt: skip
 
 
-def test_the_closing_line_says_what_to_do_to_get_kg() -> None:
+def test_the_closing_line_names_the_missing_step_for_kg() -> None:
     reply = {"energy_mj": 44_280_000, "by_quality": {"modelled": 44_280_000}, "idle_mj": 6_038_182, "grams": 4.054695}
-    assert closing_line(reply, link="https://a/runs/1/", server="https://a") == (
+    assert summary_line(reply, link="https://a/runs/1/", server="https://a") == (
         "labcarbon: 0.0123 kWh (counter 0 %, modelled 100 %) · 0.00405 kg CO2e · idle 12 % · https://a/runs/1/"
     )
-    assert "choose the grid zone of this node's site at https://a/" in closing_line(
+    assert "choose the grid zone of this node's site at https://a/" in summary_line(
         {**reply, "grams": None}, link="", server="https://a"
     )
-    assert "labcarbon-collect enrol URL" in closing_line({**reply, "grams": None}, link="", server="")
+    assert "labcarbon-collect enrol URL" in summary_line({**reply, "grams": None}, link="", server="")
 
 
 def test_figures_are_readable() -> None:
-    assert [three_digits(value) for value in (0, 0.0000456, 0.0123, 4.214, 137.4, 12345.6)] == [
+    assert [format_significant(value) for value in (0, 0.0000456, 0.0123, 4.214, 137.4, 12345.6)] == [
         "0", "0.0000456", "0.0123", "4.21", "137", "12346",
     ]  # fmt: skip
-    assert [per_cent(part, 1000) for part in (0, 1, 5, 10, 495, 1000)] == ["0", "<1", "<1", "1", "50", "100"]
+    assert [percent(part, 1000) for part in (0, 1, 5, 10, 495, 1000)] == ["0", "<1", "<1", "1", "50", "100"]

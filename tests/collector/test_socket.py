@@ -14,25 +14,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.daemon.run_registry import Denied
-from labcarbon_collect.ipc.client import Client, NoDaemon
+from labcarbon_collect.errors import RequestError
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 from labcarbon_collect.ipc.server import MAX_LINE_BYTES, SocketServer
-from labcarbon_collect.pseudonyms import own_name
+from labcarbon_collect.pseudonyms import current_user_name
 
-from tests.collector.processes import Collector
+from tests.collector.collector_process import Collector
 
 
 def echo(request: Any, uid: int) -> dict[str, Any]:
     if request.get("op") == "deny":
-        raise Denied("no", "not so", "like this")
+        raise RequestError("no", "not so", "like this")
     return {"got": request.get("op"), "uid": uid}
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[SocketServer]:
-    made = SocketServer(tmp_path / "c.sock", echo)
-    yield made
-    made.close()
+    server = SocketServer(tmp_path / "c.sock", echo)
+    yield server
+    server.close()
     assert not (tmp_path / "c.sock").exists()
 
 
@@ -53,9 +53,9 @@ def talk(served: SocketServer, content: bytes) -> bytes:
             return b""
 
 
-def test_lines_are_answered_in_order_with_the_kernels_word_for_who_asks(served: SocketServer) -> None:
-    answers = [json.loads(line) for line in talk(served, b'{"op":"a"}\n{"op":"b"}\n').splitlines()]
-    assert answers == [{"got": "a", "uid": os.geteuid()}, {"got": "b", "uid": os.geteuid()}]
+def test_requests_are_answered_in_order_with_the_uid_of_the_kernel(served: SocketServer) -> None:
+    responses = [json.loads(line) for line in talk(served, b'{"op":"a"}\n{"op":"b"}\n').splitlines()]
+    assert responses == [{"got": "a", "uid": os.geteuid()}, {"got": "b", "uid": os.geteuid()}]
     assert served.path.stat().st_mode & 0o777 == 0o666
 
 
@@ -63,7 +63,7 @@ NONSENSE = [b"nonsense\n", b"[1]\n", b'{"op":\n', b"\xff\xfe\n", b"[" * 50_000 +
 
 
 @pytest.mark.parametrize("line", NONSENSE)
-def test_nonsense_gets_the_one_error_shape(served: SocketServer, line: bytes) -> None:
+def test_invalid_request_gets_the_error_shape(served: SocketServer, line: bytes) -> None:
     error = json.loads(talk(served, line))["error"]
     assert set(error) == {"code", "message", "field", "hint"}
 
@@ -74,29 +74,29 @@ def test_an_endless_line_is_cut_off(served: SocketServer) -> None:
 
 
 def test_a_file_in_the_way_is_not_removed(tmp_path: Path) -> None:
-    from labcarbon_collect.identity import Refused
+    from labcarbon_collect.identity import ConfigurationError
 
     (tmp_path / "c.sock").write_text("mine")
-    with pytest.raises(Refused, match="is no socket"):
+    with pytest.raises(ConfigurationError, match="is no socket"):
         SocketServer(tmp_path / "c.sock", echo)
     assert (tmp_path / "c.sock").read_text() == "mine"
 
 
-def test_registering_is_for_ones_own_living_processes(node: Collector) -> None:
+def test_registration_is_for_own_running_processes(node: Collector) -> None:
     node.start()
     run, child = str(uuid.uuid4()), subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        registered = node.ask({"op": "register", "run": run, "pid": child.pid})
-        assert registered == {"ok": True, "node": (node.status() or {})["node"], "url": "", "user": own_name()}
-        answer = node.ask({"op": "end", "run": run, "children_cpu_us": 0})
-        assert answer is not None
-        assert {"energy_mj", "provisional", "by_device", "idle_mj", "grams", "factor"} <= set(answer)
+        registered = node.request({"op": "register", "run": run, "pid": child.pid})
+        assert registered == {"ok": True, "node": (node.status() or {})["node"], "url": "", "user": current_user_name()}
+        response = node.request({"op": "end", "run": run, "children_cpu_us": 0})
+        assert response is not None
+        assert {"energy_mj", "provisional", "by_device", "idle_mj", "grams", "factor"} <= set(response)
         for bad in (
             {"op": "register", "run": "x", "pid": child.pid}, {"op": "register", "run": run, "pid": 2**22 + 5},
             {"op": "register", "run": run, "pid": True}, {"op": "register", "run": run}, {"op": "end", "run": run},
             {"op": "end", "run": str(uuid.uuid4())}, {"op": "fly"}, {},
         ):  # fmt: skip
-            assert "error" in (node.ask(bad) or {}), bad
+            assert "error" in (node.request(bad) or {}), bad
     finally:
         child.communicate(b"\n")
 
@@ -126,9 +126,9 @@ def test_a_client_does_not_wait_for_a_daemon_that_does_not_answer(tmp_path: Path
     listener.bind(str(tmp_path / "s"))
     listener.listen(1)
     client = Client([tmp_path / "absent", tmp_path / "s"], timeout_s=0.2)
-    begun = time.monotonic()
-    with pytest.raises(NoDaemon):
+    started_s = time.monotonic()
+    with pytest.raises(DaemonUnavailable):
         client.call({"op": "status"}, timeout_s=0.2)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - started_s < 10
     client.close()
     listener.close()

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from labcarbon_collect.energy.windows import Anchor
 from labcarbon_collect.sources.base import FLAG_MERGED, Gap
-from labcarbon_collect.spool.capacity import Room, keep_acknowledged, recover_acknowledged
-from labcarbon_collect.spool.compaction import LEVELS_US, merged
+from labcarbon_collect.spool.capacity import SpoolCapacity, recover_acknowledged, save_acknowledged
+from labcarbon_collect.spool.compaction import BUCKETS_US, merge_windows
 from labcarbon_collect.spool.schema import FILE, SpoolFull
 from labcarbon_collect.spool.store import Batch, Spool
 
@@ -42,8 +42,8 @@ class SpoolMachine(RuleBasedStateMachine):
         self.seq = 0
 
     @initialize()
-    def begin(self) -> None:
-        self.incarnation = self.spool.recall("incarnation")
+    def begin_batch(self) -> None:
+        self.incarnation = self.spool.get_value("incarnation")
 
     @rule(energies=st.lists(st.integers(0, 10**9), min_size=1, max_size=8))
     def append(self, energies: list[int]) -> None:
@@ -57,7 +57,7 @@ class SpoolMachine(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 6), live=st.integers(0, 10))
     def take(self, limit: int, live: int) -> None:
-        self.batch = self.spool.begin(live_from_us=T0 + (self.seq - live) * MINUTE, limit=limit)
+        self.batch = self.spool.begin_batch(live_from_us=T0 + (self.seq - live) * MINUTE, limit=limit)
         if self.batch:
             assert 0 < len(self.batch.ids) <= limit
 
@@ -67,7 +67,7 @@ class SpoolMachine(RuleBasedStateMachine):
         assert self.batch is not None
         count = len(self.batch.ids)
         results = data.draw(st.lists(st.tuples(RESULTS, st.just("why")), min_size=count, max_size=count))
-        self.spool.end(self.batch, results, now_us=T0)
+        self.spool.end_batch(self.batch, results, now_us=T0)
         self.batch = None
 
     @rule()
@@ -75,11 +75,11 @@ class SpoolMachine(RuleBasedStateMachine):
         self.spool.close()
         self.spool = Spool(self.home, check=True)
         self.batch = None
-        assert self.spool.set_aside is None
-        assert self.spool.recall("incarnation") == self.incarnation
+        assert self.spool.damaged_file is None
+        assert self.spool.get_value("incarnation") == self.incarnation
 
     @precondition(lambda self: self.batch is None)
-    @rule(level=st.sampled_from(LEVELS_US))
+    @rule(level=st.sampled_from(BUCKETS_US))
     def merge(self, level: int) -> None:
         before = self.spool.depth().rows
         freed = self.spool.merge(bucket_us=level, before_us=T0 + self.seq * MINUTE)
@@ -87,7 +87,7 @@ class SpoolMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost(self) -> None:
-        tally = self.spool.tally()
+        tally = self.spool.result_totals()
         assert sum(mj for _, mj in tally.values()) + self.spool.spooled_mj() == self.appended_mj
         waiting = list(self.spool.windows())
         check(waiting)
@@ -116,20 +116,20 @@ def filled(home: Path, count: int = 20) -> Spool:
     return spool
 
 
-def test_live_windows_go_first_then_the_oldest(home: Path) -> None:
-    batch = filled(home).begin(live_from_us=T0 + 19 * MINUTE, limit=5)
+def test_live_windows_are_sent_before_the_oldest(home: Path) -> None:
+    batch = filled(home).begin_batch(live_from_us=T0 + 19 * MINUTE, limit=5)
     assert batch is not None
     assert [window.seq for window in batch.windows] == [19, 18, 0, 1, 2]
 
 
-def test_an_epoch_on_the_wire_tells_boot_and_spool(home: Path) -> None:
-    batch = filled(home, 1).begin(live_from_us=0)
+def test_epoch_on_the_wire_contains_boot_and_spool(home: Path) -> None:
+    batch = filled(home, 1).begin_batch(live_from_us=0)
     assert batch is not None
     assert batch.windows[0].epoch.startswith(f"{BOOT}/e1#")
     (home / FILE).unlink()
-    other = filled(home, 1).begin(live_from_us=0)
-    assert other is not None
-    assert other.windows[0].epoch != batch.windows[0].epoch
+    second = filled(home, 1).begin_batch(live_from_us=0)
+    assert second is not None
+    assert second.windows[0].epoch != batch.windows[0].epoch
 
 
 def test_ten_minutes_become_one_window_and_keep_their_energy(home: Path) -> None:
@@ -144,31 +144,31 @@ def test_ten_minutes_become_one_window_and_keep_their_energy(home: Path) -> None
 
 def test_a_window_that_was_sent_is_never_merged(home: Path) -> None:
     spool = filled(home, 20)
-    batch = spool.begin(live_from_us=T0 + 99 * MINUTE, limit=3)
+    batch = spool.begin_batch(live_from_us=T0 + 99 * MINUTE, limit=3)
     assert batch is not None
     spool.merge(bucket_us=10 * MINUTE, before_us=T0 + 20 * MINUTE)
     assert [w.seq for w in spool.windows()] == [0, 1, 2, 3, 10]
-    spool.never_left(batch)
+    spool.mark_unsent(batch)
     spool.merge(bucket_us=10 * MINUTE, before_us=T0 + 20 * MINUTE)
     assert [w.seq for w in spool.windows()] == [0, 10]
 
 
 def test_merging_weighs_means_by_time() -> None:
-    made = merged([minute(0, util_mean_pm=100), minute(1, util_mean_pm=None), minute(2, util_mean_pm=300)])
-    assert (made.util_mean_pm, made.util_max_pm, made.seq, made.energy_mj) == (200, 900, 0, 1800)
+    merged = merge_windows([minute(0, util_mean_pm=100), minute(1, util_mean_pm=None), minute(2, util_mean_pm=300)])
+    assert (merged.util_mean_pm, merged.util_max_pm, merged.seq, merged.energy_mj) == (200, 900, 0, 1800)
 
 
-def test_a_spool_over_its_limit_merges_and_then_says_it_is_full(home: Path) -> None:
+def test_spool_over_its_limit_merges_and_then_is_full(home: Path) -> None:
     spool = filled(home, 2000)
     size = spool.used_bytes()
-    room = Room(spool, max_bytes=size // 2)
-    assert room.tight()
-    assert room.make(now_us=T0 + 2000 * MINUTE)
+    room = SpoolCapacity(spool, max_bytes=size // 2)
+    assert room.is_over_limit()
+    assert room.free_space(now_us=T0 + 2000 * MINUTE)
     assert total_mj(spool.windows()) == 2000 * 600
-    assert not Room(spool, max_bytes=8192).make(now_us=T0 + 2000 * MINUTE)
+    assert not SpoolCapacity(spool, max_bytes=8192).free_space(now_us=T0 + 2000 * MINUTE)
 
 
-def test_a_full_disk_is_told_apart_from_damage(home: Path) -> None:
+def test_full_disk_is_not_damage(home: Path) -> None:
     spool = filled(home, 1)
     spool._database.execute("PRAGMA max_page_count = 1")
     with pytest.raises(SpoolFull, match="full"):
@@ -177,12 +177,12 @@ def test_a_full_disk_is_told_apart_from_damage(home: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "empty-header", "zeros"])
-def test_a_damaged_spool_is_set_aside_and_the_counters_bring_the_energy_back(home: Path, damage: str) -> None:
+def test_damaged_spool_is_renamed_and_counters_recover_the_energy(home: Path, damage: str) -> None:
     spool = filled(home, 300)
-    batch = spool.begin(live_from_us=T0 + 999 * MINUTE, limit=100)
+    batch = spool.begin_batch(live_from_us=T0 + 999 * MINUTE, limit=100)
     assert batch is not None
-    spool.end(batch, [("accepted", "")] * 100, now_us=T0)
-    keep_acknowledged(spool)
+    spool.end_batch(batch, [("accepted", "")] * 100, now_us=T0)
+    save_acknowledged(spool)
     spool.close()
     content = bytearray((home / FILE).read_bytes())
     if damage == "truncated":
@@ -196,14 +196,14 @@ def test_a_damaged_spool_is_set_aside_and_the_counters_bring_the_energy_back(hom
         content = bytearray(len(content))
     (home / FILE).write_bytes(bytes(content))
     fresh = Spool(home, check=True)
-    assert fresh.set_aside is not None
-    assert (home / fresh.set_aside).exists()
+    assert fresh.damaged_file is not None
+    assert (home / fresh.damaged_file).exists()
     assert recover_acknowledged(fresh, boot=BOOT) == 1
-    kept = fresh.anchors()[GPU]
-    assert (kept.counter_mj, kept.wall_us, kept.seq) == (10_000 + 100 * 600, T0 + 100 * MINUTE, 0)
+    recovered = fresh.anchors()[GPU]
+    assert (recovered.counter_mj, recovered.wall_us, recovered.seq) == (10_000 + 100 * 600, T0 + 100 * MINUTE, 0)
 
 
-def test_a_file_of_nought_bytes_is_a_new_spool(home: Path) -> None:
+def test_empty_file_is_a_new_spool(home: Path) -> None:
     filled(home, 3).close()
     for path in home.iterdir():
         path.write_bytes(b"")
@@ -224,31 +224,31 @@ def test_every_truncation_of_the_journal_opens(home: Path, tmp_path: Path) -> No
     spool.close()
 
 
-def test_gaps_leave_with_the_batch_that_carried_them(home: Path) -> None:
+def test_gaps_are_deleted_with_their_batch(home: Path) -> None:
     spool = filled(home, 2)
     spool.append(boot=BOOT, gaps=[Gap(GPU, "e1", T0, T0 + 5, "driver")])
-    batch = spool.begin(live_from_us=0, limit=1)
+    batch = spool.begin_batch(live_from_us=0, limit=1)
     assert batch is not None
     assert [gap.reason for gap in batch.gaps] == ["driver"]
-    spool.end(batch, [("retry", "")], now_us=T0)
-    assert spool.begin(live_from_us=0) is not None
+    spool.end_batch(batch, [("retry", "")], now_us=T0)
+    assert spool.begin_batch(live_from_us=0) is not None
     assert spool._database.execute("SELECT COUNT(*) FROM gap").fetchone() == (0,)
 
 
-def test_another_process_that_looks_in_does_not_take_the_journal_away(home: Path) -> None:
+def test_second_reader_does_not_remove_the_journal(home: Path) -> None:
     """As a daemon: two connections in one process; then somebody else opens and closes the spool."""
     spool, second = filled(home, 1), Spool(home)
     imports = "import sys; from pathlib import Path; from labcarbon_collect.spool.store import Spool"
     script = f"{imports}; s = Spool(Path(sys.argv[1])); "
-    look = [sys.executable, "-c", script + "print(s.depth().rows); s.close()", str(home)]
+    command = [sys.executable, "-c", script + "print(s.depth().rows); s.close()", str(home)]
     for expected in (1, 2, 3):
-        assert int(subprocess.run(look, capture_output=True, text=True, check=True).stdout) == expected
+        assert int(subprocess.run(command, capture_output=True, text=True, check=True).stdout) == expected
         spool.append(boot=BOOT, windows=[minute(expected)])
     spool.close()
     second.close()
 
 
-def test_a_failing_transaction_leaves_nothing_behind(home: Path) -> None:
+def test_failed_transaction_is_rolled_back(home: Path) -> None:
     spool = filled(home, 1)
     with pytest.raises(sqlite3.IntegrityError):
         spool.append(boot=BOOT, windows=[minute(1), minute(0)])

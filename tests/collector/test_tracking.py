@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from labcarbon_collect.config import Login
 from labcarbon_collect.runs import failure
-from labcarbon_collect.runs.metrics import MOST_POINTS, MetricSender, points_of
-from labcarbon_collect.tracking import exit_code, told_params
+from labcarbon_collect.runs.metrics import MAX_POINTS, MetricSender, parse_points
+from labcarbon_collect.tracking import exit_code, mask_params
 
-from tests.collector.asking import DUPLICATE
-from tests.collector.processes import AS_PEOPLE, Collector, wait_for
+from tests.collector.collector_process import DEFAULT_TIMEOUT, Collector, wait_for
+from tests.collector.preflight_responses import DUPLICATE
 from tests.fakes import labcarbon_server as fakes
 
 LOGGING = "for step in range(20000):\n    run.log(step, loss=1)"
@@ -41,7 +41,7 @@ def points(server: fakes.FakeServer) -> list[list[Any]]:
     return [point for request in server.sent("POST", "/metrics/") for point in request.body["points"]]
 
 
-def test_a_script_tells_of_itself_its_metrics_and_its_end(person: Collector, server: fakes.FakeServer) -> None:
+def test_a_script_reports_itself_its_metrics_and_its_end(person: Collector, server: fakes.FakeServer) -> None:
     body = "for step in range(3):\n    run.log(step, loss=1 / (step + 1), val_acc=step)\nprint('done')"
     settings = "project='demo', name='mine', params={'optim': {'lr': 0.1}, 'api_key': 'x'}, intent='debug', sweep='s'"
     done = track(person, body, settings=settings)
@@ -92,7 +92,7 @@ def test_the_point_of_a_failure_is_the_same_whatever_its_text_and_line(person: C
     assert first == second != other
 
 
-def test_under_run_it_is_the_run_that_is_there(person: Collector, server: fakes.FakeServer) -> None:
+def test_below_run_the_wrapped_run_is_reused(person: Collector, server: fakes.FakeServer) -> None:
     before = (sys.executable, "-m", "labcarbon_collect", "run", "--name", "outer", "--")
     done = track(person, "run.log(1, loss=2)\nraise ValueError('x')", before=before)
     assert done.returncode == 1
@@ -103,12 +103,12 @@ def test_under_run_it_is_the_run_that_is_there(person: Collector, server: fakes.
 
 
 @pytest.mark.parametrize("rank", ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"])
-def test_other_ranks_tell_nothing(person: Collector, server: fakes.FakeServer, rank: str) -> None:
+def test_other_ranks_send_nothing(person: Collector, server: fakes.FakeServer, rank: str) -> None:
     done = track(person, "run.log(1, loss=2); print(run.check())", **{rank: "3"})
     assert (done.returncode, done.stdout, server.requests) == (0, "None\n", [])
 
 
-def test_check_says_what_was_done_before_and_returns_it(person: Collector, server: fakes.FakeServer) -> None:
+def test_check_prints_and_returns_the_response(person: Collector, server: fakes.FakeServer) -> None:
     server.preflight = DUPLICATE
     done = track(person, "answer = run.check(); print(answer.verdict, answer.in_vain)")
     assert done.stdout == "duplicate True\n"
@@ -117,7 +117,7 @@ def test_check_says_what_was_done_before_and_returns_it(person: Collector, serve
     assert asked.body["run"] in server.runs
 
 
-def test_without_anything_the_script_goes_on(tmp_path: Path) -> None:
+def test_without_login_and_daemon_the_script_runs(tmp_path: Path) -> None:
     alone = Collector(tmp_path)
     done = track(alone, "run.log(1, loss=2); run.log(2, loss='x'); run.check(); print('done')")
     assert (done.returncode, done.stdout) == (0, "done\n")
@@ -125,7 +125,7 @@ def test_without_anything_the_script_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_server_that_hangs_delays_neither_beginning_nor_logging(person: Collector, server: fakes.FakeServer) -> None:
-    server.faults = [fakes.trickles] * 50
+    server.faults = [fakes.trickle_response] * 50
     told = "print(time.monotonic(), flush=True)"
     begun = time.monotonic()
     done = track(person, f"import os, time\n{told}\n{LOGGING}\n{told}\nos._exit(0)", LABCARBON_PATIENCE_S="60")
@@ -136,9 +136,9 @@ def test_a_server_that_hangs_delays_neither_beginning_nor_logging(person: Collec
 
 
 def test_a_server_that_hangs_delays_the_end_by_seconds(person: Collector, server: fakes.FakeServer) -> None:
-    server.faults = [fakes.trickles] * 50
+    server.faults = [fakes.trickle_response] * 50
     begun = time.monotonic()
-    done = track(person, LOGGING, **AS_PEOPLE)
+    done = track(person, LOGGING, **DEFAULT_TIMEOUT)
     assert done.returncode == 0
     assert time.monotonic() - begun < 15
     assert "were not sent" in done.stderr or "does not know of this run" in done.stderr
@@ -152,7 +152,7 @@ def test_a_fork_of_the_script_ends_nothing(person: Collector, server: fakes.Fake
     assert (facts["state"], len(server.sent("PATCH", "runs/"))) == ("finished", 1)
 
 
-def test_with_a_daemon_the_energy_is_measured_and_said(person: Collector, server: fakes.FakeServer) -> None:
+def test_with_a_daemon_the_energy_is_measured_and_printed(person: Collector, server: fakes.FakeServer) -> None:
     person.enrol(server.url)
     person.start()
     try:
@@ -179,7 +179,7 @@ class Awkward:
 
 
 def test_what_is_logged_is_a_number_or_nothing() -> None:
-    found, wrong = points_of(7, {"a": 1, "b": True, "c": "0.5", "d": None, "e": Awkward(), "f": math.inf}, 5)
+    found, wrong = parse_points(7, {"a": 1, "b": True, "c": "0.5", "d": None, "e": Awkward(), "f": math.inf}, 5)
     assert found == [("a", 7, 1.0, 5), ("b", 7, 1.0, 5), ("f", 7, math.inf, 5)]
     assert wrong == ["c", "d", "e"]
 
@@ -187,18 +187,18 @@ def test_what_is_logged_is_a_number_or_nothing() -> None:
 def sender(url: str) -> tuple[MetricSender, list[str]]:
     ready, said = threading.Event(), list[str]()
     ready.set()
-    return MetricSender(Login(url, "lc_user_fake"), "r", ready=ready, say=said.append), said
+    return MetricSender(Login(url, "lc_user_fake"), "r", is_registered=ready, notify=said.append), said
 
 
-def test_values_that_are_not_finite_are_told_in_words(server: fakes.FakeServer) -> None:
+def test_non_finite_values_are_sent_as_text(server: fakes.FakeServer) -> None:
     made, _ = sender(server.url)
     made.add([("a", 1, math.nan, 10**15), ("a", 2, math.inf, 10**15), ("a", 3, -math.inf, 10**15)])
     assert made.close(10) == 0
     assert [point[2] for point in points(server)] == ["NaN", "Infinity", "-Infinity"]
 
 
-def test_points_are_sent_again_in_order_once_the_server_answers(server: fakes.FakeServer) -> None:
-    server.faults = [fakes.says(503)]
+def test_points_are_resent_in_order_when_the_server_recovers(server: fakes.FakeServer) -> None:
+    server.faults = [fakes.error_response(503)]
     made, said = sender(server.url)
     made.add([("a", step, 1.0, 10**15) for step in range(6000)])
     wait_for(lambda: len(server.requests) >= 1)
@@ -207,7 +207,7 @@ def test_points_are_sent_again_in_order_once_the_server_answers(server: fakes.Fa
 
 
 def test_what_is_refused_for_good_is_given_up_and_counted(server: fakes.FakeServer) -> None:
-    server.faults = [fakes.says(400, "The metric is wrong.")]
+    server.faults = [fakes.error_response(400, "The metric is wrong.")]
     made, said = sender(server.url)
     made.add([("a", 1, 1.0, 10**15)])
     assert made.close(10) == 1
@@ -216,9 +216,9 @@ def test_what_is_refused_for_good_is_given_up_and_counted(server: fakes.FakeServ
 
 def test_memory_is_bounded_and_the_oldest_give_way() -> None:
     made, _ = sender("http://127.0.0.1:1")
-    made.add([("a", step, 1.0, 10**15) for step in range(MOST_POINTS + 10)])
+    made.add([("a", step, 1.0, 10**15) for step in range(MAX_POINTS + 10)])
     assert made.dropped == 10
-    assert made.close(5) == MOST_POINTS + 10
+    assert made.close(5) == MAX_POINTS + 10
 
 
 @pytest.mark.parametrize(
@@ -232,12 +232,12 @@ def test_memory_is_bounded_and_the_oldest_give_way() -> None:
         (KeyError("x"), "user_error"), (ConnectionError(), ""), (RuntimeError("size mismatch"), ""), (OSError(28, "x"), ""),
     ],
 )  # fmt: skip
-def test_what_an_exception_tells_of_why(error: BaseException, kind: str) -> None:
-    assert failure.class_of(error) == kind
+def test_failure_classes_of_exceptions(error: BaseException, kind: str) -> None:
+    assert failure.classify_error(error) == kind
 
 
-def test_parameters_are_told_flat_and_without_secrets() -> None:
-    told = told_params({"a": {"b": [1, 2]}, "password": "x", "t": "hf_abcdef", "n": None, "s": "x" * 2000})
+def test_parameters_are_flattened_and_masked() -> None:
+    told = mask_params({"a": {"b": [1, 2]}, "password": "x", "t": "hf_abcdef", "n": None, "s": "x" * 2000})
     assert told == {"a.b": "[1, 2]", "password": "(masked)", "t": "(masked)", "n": None, "s": "x" * 1024}
 
 

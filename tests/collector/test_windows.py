@@ -6,7 +6,15 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from labcarbon_collect.energy.windows import HOUR_US, Anchor, Settled, Window, WindowBuilder, last_cut, next_cut
+from labcarbon_collect.energy.windows import (
+    HOUR_US,
+    Anchor,
+    ClosedWindows,
+    Window,
+    WindowBuilder,
+    last_boundary,
+    next_boundary,
+)
 from labcarbon_collect.sources.base import FLAG_RECOVERED, Gap, Reading
 
 from tests.collector.readings import GPU, MINUTE, SECOND, T0, check, reading, total_mj
@@ -26,17 +34,17 @@ class Disk:
     gaps: list[Gap] = field(default_factory=list)
     anchor: Anchor | None = None
 
-    def store(self, settled: Settled) -> None:
+    def store(self, settled: ClosedWindows) -> None:
         self.windows.extend(settled.windows)
         self.gaps.extend(settled.gaps)
         self.anchor = settled.anchor or self.anchor
 
 
 def play(readings: list[Reading], weights: dict[str, int] | None = None) -> Disk:
-    disk, made = Disk(), builder()
-    for each in readings:
-        disk.store(made.add(each, weights or RUN))
-    disk.store(made.flush())
+    disk, window_builder = Disk(), builder()
+    for sample in readings:
+        disk.store(window_builder.add(sample, weights or RUN))
+    disk.store(window_builder.flush())
     return disk
 
 
@@ -50,9 +58,9 @@ def test_a_steady_minute_is_one_window_on_the_grid() -> None:
 
 def test_windows_are_cut_at_the_hour_whatever_the_grid() -> None:
     readings = [reading(second, second) for second in range(3590, 3620)]
-    made, disk = builder(grid_us=70 * SECOND), Disk()
-    for each in readings:
-        disk.store(made.add(each, RUN))
+    window_builder, disk = builder(grid_us=70 * SECOND), Disk()
+    for sample in readings:
+        disk.store(window_builder.add(sample, RUN))
     assert disk.windows[0].end_us == T0 + HOUR_US
 
 
@@ -63,11 +71,11 @@ def test_a_late_reading_ends_the_window_where_it_was_read() -> None:
 
 
 def test_shares_follow_the_weights_poll_by_poll() -> None:
-    made = builder()
-    made.add(reading(0, 0), {"idle": 1})
-    made.add(reading(10, 100), {"idle": 1})
-    made.add(reading(20, 400), {"run:a": 2, "run:b": 1})
-    assert made.peek() == {"idle": 100, "run:a": 200, "run:b": 100}
+    window_builder = builder()
+    window_builder.add(reading(0, 0), {"idle": 1})
+    window_builder.add(reading(10, 100), {"idle": 1})
+    window_builder.add(reading(20, 400), {"run:a": 2, "run:b": 1})
+    assert window_builder.open_shares() == {"idle": 100, "run:a": 200, "run:b": 100}
 
 
 def test_a_counter_that_falls_is_a_gap_never_negative_energy() -> None:
@@ -77,21 +85,21 @@ def test_a_counter_that_falls_is_a_gap_never_negative_energy() -> None:
     assert [(g.from_us, g.to_us, g.reason) for g in disk.gaps] == [(T0 + SECOND, T0 + 2 * SECOND, "lost")]
 
 
-def test_a_new_epoch_closes_the_window_and_takes_the_sources_reason() -> None:
-    made, disk = builder(), Disk()
-    for each in (reading(0, 1000), reading(1, 1100)):
-        disk.store(made.add(each, RUN))
-    disk.store(made.add(reading(5, 2000, epoch="e2"), RUN, gap_reason="driver"))
+def test_new_epoch_closes_the_window_with_the_reason_of_the_source() -> None:
+    window_builder, disk = builder(), Disk()
+    for sample in (reading(0, 1000), reading(1, 1100)):
+        disk.store(window_builder.add(sample, RUN))
+    disk.store(window_builder.add(reading(5, 2000, epoch="e2"), RUN, gap_reason="driver"))
     assert [w.energy_mj for w in disk.windows] == [100]
     assert [g.reason for g in disk.gaps] == ["driver"]
     assert disk.anchor is not None
     assert (disk.anchor.epoch, disk.anchor.counter_mj, disk.anchor.seq) == ("e2", 2000, 1)
 
 
-def test_after_a_kill_one_window_recovers_the_energy_and_nobody_is_blamed() -> None:
+def test_recovered_window_after_a_kill_is_unattributed() -> None:
     before = play([reading(second, 100 * second) for second in range(61)])
-    made = builder(before.anchor)
-    settled = made.add(reading(600, 90_000), RUN)
+    window_builder = builder(before.anchor)
+    settled = window_builder.add(reading(600, 90_000), RUN)
     (recovered,) = settled.windows
     check([*before.windows, recovered])
     assert recovered.flags == FLAG_RECOVERED
@@ -102,7 +110,7 @@ def test_after_a_kill_one_window_recovers_the_energy_and_nobody_is_blamed() -> N
     assert dict(idle.windows[0].shares) == {"unknown": recovered.energy_mj}
 
 
-def test_after_a_reboot_the_gap_says_so() -> None:
+def test_gap_after_a_reboot_has_that_reason() -> None:
     before = play([reading(0, 0), reading(1, 10)])
     settled = builder(before.anchor, boot="boot-2").add(reading(100, 3, epoch="e2", monotonic_us=5), RUN)
     assert [g.reason for g in settled.gaps] == ["reboot"]
@@ -118,7 +126,7 @@ def test_a_wall_clock_stepped_back_a_little_never_overlaps() -> None:
     assert all(a.end_us <= b.start_us for a, b in zip(disk.windows, disk.windows[1:]))
 
 
-def test_a_wall_clock_stepped_by_a_day_keeps_the_energy() -> None:
+def test_wall_clock_step_of_a_day_preserves_the_energy() -> None:
     for day in (-1, 1):
         step = day * 24 * HOUR_US
         readings = [reading(second, 10 * second) for second in range(90)]
@@ -129,22 +137,22 @@ def test_a_wall_clock_stepped_by_a_day_keeps_the_energy() -> None:
         assert max(w.end_us - w.start_us for w in disk.windows) <= 2 * MINUTE
 
 
-def test_who_was_there_while_nobody_looked_is_unknown_unless_alone() -> None:
-    made = builder()
-    made.add(reading(0, 0), RUN)
-    made.add(reading(50, 500), {"run:b": 1})
-    assert made.peek() == {"unknown": 500}
-    made = builder()
-    made.add(reading(0, 0), RUN)
-    made.add(reading(50, 500), RUN)
-    assert made.peek() == dict.fromkeys(RUN, 500)
+def test_consumer_of_unwatched_time_is_unknown_unless_sole() -> None:
+    window_builder = builder()
+    window_builder.add(reading(0, 0), RUN)
+    window_builder.add(reading(50, 500), {"run:b": 1})
+    assert window_builder.open_shares() == {"unknown": 500}
+    window_builder = builder()
+    window_builder.add(reading(0, 0), RUN)
+    window_builder.add(reading(50, 500), RUN)
+    assert window_builder.open_shares() == dict.fromkeys(RUN, 500)
 
 
 @given(st.integers(0, 10**16), st.integers(10, 300))
-def test_cuts_are_on_the_grid_or_the_hour(wall_us: int, grid_s: int) -> None:
+def test_boundaries_are_on_the_grid_or_the_hour(wall_us: int, grid_s: int) -> None:
     grid_us = grid_s * SECOND
-    cut = next_cut(wall_us, grid_us)
-    assert cut > wall_us >= last_cut(wall_us, grid_us)
+    cut = next_boundary(wall_us, grid_us)
+    assert cut > wall_us >= last_boundary(wall_us, grid_us)
     assert cut % grid_us == 0 or cut % HOUR_US == 0
     assert cut - wall_us <= grid_us
 
@@ -176,38 +184,38 @@ STEPS = st.builds(
 @given(st.lists(STEPS, max_size=80), st.sampled_from([10, 60, 70, 300]))
 def test_any_history_conserves_energy(steps: list[Step], grid_s: int) -> None:
     """Σ shares = window; Σ windows + what the declared gaps hide = everything the device used."""
-    disk, made = Disk(), builder(grid_us=grid_s * SECOND)
+    disk, window_builder = Disk(), builder(grid_us=grid_s * SECOND)
     mono, wall, counter, epoch = 1000 * SECOND, T0, 12_345, 0
     used_mj = hidden_mj = 0
 
     def read() -> Reading:
         return reading(0, counter, monotonic_us=mono, wall_us=wall, epoch=f"e{epoch}")
 
-    disk.store(made.add(read(), RUN))
-    last_seen = 0  # energy used up to the last reading the builder took
+    disk.store(window_builder.add(read(), RUN))
+    last_reading = 0  # energy used up to the last reading the builder took
     for step in steps:
         mono += round(step.seconds * SECOND)
         wall += round(step.seconds * SECOND) + step.wall_step_us
         used_mj += step.energy_mj
         counter += step.energy_mj
         if step.killed:
-            made = builder(disk.anchor, grid_us=grid_s * SECOND)
-            seen_at_anchor = total_mj(disk.windows) + hidden_mj
-            last_seen = seen_at_anchor
+            window_builder = builder(disk.anchor, grid_us=grid_s * SECOND)
+            counter_at_anchor = total_mj(disk.windows) + hidden_mj
+            last_reading = counter_at_anchor
         if step.reset:
             epoch, counter = epoch + 1, 7
-            hidden_mj += used_mj - last_seen
+            hidden_mj += used_mj - last_reading
         gaps_before = len(disk.gaps)
-        disk.store(made.add(read(), step.weights))
+        disk.store(window_builder.add(read(), step.weights))
         assert len(disk.gaps) == gaps_before + step.reset
-        last_seen = used_mj
-    disk.store(made.flush())
+        last_reading = used_mj
+    disk.store(window_builder.flush())
     check(disk.windows)
     assert total_mj(disk.windows) + hidden_mj == used_mj
     assert all(gap.to_us > gap.from_us for gap in disk.gaps)
 
 
-def test_after_a_kill_a_fallen_counter_is_a_gap_even_if_its_source_did_not_notice() -> None:
+def test_counter_fall_during_a_restart_is_a_gap() -> None:
     before = play([reading(0, 1000), reading(1, 1100)])
     settled = builder(before.anchor).add(reading(9, 40), RUN)
     assert not settled.windows

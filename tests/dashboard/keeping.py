@@ -7,7 +7,7 @@ from apps.assets.tasks import use_all_job
 from apps.catalog.matching import match_key
 from apps.catalog.models import HardwareModel
 from apps.core.clock import now_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
 from tests.assets.support import bought
@@ -50,5 +50,5 @@ def worked(
     device = Device.objects.get(lab=lab.lab, key=gpu)
     asset = bought(lab, at_us=first * US_PER_HOUR, device=device, name=name, kg=kg, model=model(old), now=now_us())
     use_all_job(str(lab.lab.pk))
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     return Worked(asset, first)

@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import Project
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.runs.services.runs import RunFacts, put_run
 from tests.builders import MINUTE, T0, SmallLab, W, push
@@ -82,7 +82,7 @@ def many_projects(lab: SmallLab, number: int, first: int = 1) -> None:
     for i in range(first, first + number):
         Project.objects.create(lab=lab.lab, slug=f"p-{i}", name=f"Project {i}", created_us=T0)
         use(lab, project=f"p-{i}", first=i, settle=False)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
 
 
 def text_of(response: Any) -> str:

@@ -6,7 +6,7 @@ from django.test import Client
 
 from apps.accounts.models import AuditEntry
 from apps.assets.models import Asset, RegisterImport
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from tests.assets.gpus import SNIPE_IT, own_csv
 from tests.builders import SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
@@ -87,11 +87,11 @@ def test_a_long_file_tells_its_progress(lab: SmallLab, owner: Client, monkeypatc
     page = text_of(owner.get(address))
     assert "is being read" in page
     assert 'hx-trigger="every 2s"' in page
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert "41 assets would be registered" in text_of(owner.get(address))
     owner.post(address, {"do": "make"})
     assert "is being written" in text_of(owner.get(address))
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert "41 registered" in text_of(owner.get(address))
 
 

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device, Node
 from apps.fleet.services import register_node, set_static_power
@@ -81,7 +81,7 @@ def test_keys_with_slashes_and_colons(lab: SmallLab, owner: Client) -> None:
 def test_the_rest_of_a_node_and_a_device_without_energy(lab: SmallLab, owner: Client) -> None:
     set_static_power(node=lab.node, static_power_mw=50_000)
     use(lab)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert "It is computed, and does not move" in text_of(owner.get(_address(f"host:{lab.node.uuid}")))
     Device.objects.create(lab=lab.lab, key="gpu:GPU-silent", kind="gpu", node=lab.node)
     page = text_of(owner.get(_address("gpu:GPU-silent")))

@@ -9,7 +9,7 @@ from django.test import Client
 
 from apps.accounts.choices import Role
 from apps.accounts.models import AuditEntry, Membership, Project, User
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.preflight.choices import RepeatState
 from apps.preflight.models import Avoided, Preflight, Repeat
@@ -237,7 +237,7 @@ def test_a_parameter_is_no_longer_counted_and_counted_again(lab: SmallLab, owner
     page = text_of(owner.post(address, {"do": "ignore", "name": "epochs"}, follow=True))
     assert "epochs no longer counts" in page
     assert IgnoredParameter.objects.get().name == "epochs"
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert "Count it again" in text_of(owner.get(address))
     owner.post(address, {"do": "count", "name": "epochs"})
     assert not IgnoredParameter.objects.exists()

@@ -72,9 +72,9 @@ def test_the_headline_is_the_sum_of_its_ledger_csv(lab: SmallLab, owner: Client,
 def test_several_factors_are_a_table_whose_parts_add_up(lab: SmallLab, owner: Client) -> None:
     push(lab.node, [W(gpu(), 1_000_003), W(gpu(), 2_000_005, start_us=T0 + 60 * MINUTE, end_us=T0 + 61 * MINUTE, seq=1)])
     set_pue(site=lab.site, pue_ppm=1_400_000, from_us=T0 + 60 * MINUTE)
-    from apps.core.jobs import work_until_empty
+    from apps.core.jobs import run_until_idle
 
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     page = text_of(owner.get(address(query())))
     parts = re.findall(r"<tr data-part>(.*?)</tr>", page, re.DOTALL)
     cells = [re.findall(r'<td class="num">([^<]*)</td>', part) for part in parts]

@@ -61,7 +61,7 @@ def test_a_password_is_sealed_and_never_shown(lab: SmallLab, owner: Client, fake
     source = MlflowSource.objects.get()
     for text in (page, text_of(owner.get(PAGE)), source.secret, str(list(AuditEntry.objects.values()))):
         assert "hunter2" not in text
-    assert fake.seen[-1]["Authorization"].startswith("Basic ")
+    assert fake.received_headers[-1]["Authorization"].startswith("Basic ")
     # an error shows what was typed, but not the password
     wrong = text_of(owner.post(PAGE, {**told, "name": ""}))
     assert "hunter2" not in wrong
@@ -129,7 +129,7 @@ def test_what_was_read_and_what_was_not(lab: SmallLab, owner: Client, fake: Fake
     assert "1 run taken" in page
     assert "1 read, of 1" in page
     assert "tells no start of it" in page
-    fake.wrong["*"] = (401, {}, b"")
+    fake.faults["*"] = (401, {}, b"")
     poll(source)
     page = text_of(owner.get(f"{PAGE}{source.pk}/"))
     assert "wants a user and password or a token" in page
@@ -226,10 +226,10 @@ def test_a_runs_page_says_what_mlflow_told(lab: SmallLab, owner: Client, fake: F
 
 def test_a_server_that_stays_away_stands_on_the_overview(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
     source = source_at(fake, lab)
-    fake.wrong["*"] = (500, {}, b"")
+    fake.faults["*"] = (500, {}, b"")
     for failures in (1, 2, 3):
         poll(source)
         assert ("MLflow does not answer" in text_of(owner.get("/"))) == (failures == 3)
-    fake.wrong.clear()
+    fake.faults.clear()
     poll(source)
     assert "MLflow does not answer" not in text_of(owner.get("/"))

@@ -10,7 +10,7 @@ from apps.accounts.models import OneTimeCode
 from apps.carbon.figures.energy import figure
 from apps.carbon.figures.query import FigureQuery
 from apps.core.clock import now_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import STANDING, Placement, Site
@@ -70,7 +70,7 @@ def test_a_look_a_move_and_its_undoing(lab: SmallLab, owner: Client, paris: Site
     assert _stays(lab) == [(0, "Room 1")]
     response = owner.post(_address(lab), form)
     assert response["Location"] == f"/nodes/{lab.node.uuid}/#place"
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     moved = figure(lab.lab, since_noon).emission_ug
     assert _told(page) == moved != before
     shown = text_of(owner.get(f"/nodes/{lab.node.uuid}/"))
@@ -82,7 +82,7 @@ def test_a_look_a_move_and_its_undoing(lab: SmallLab, owner: Client, paris: Site
     latest = Placement.objects.get(STANDING, node=lab.node, site=paris)
     undo = {"do": "undo", "placement": str(latest.pk)}
     assert owner.post(_address(lab), undo).status_code == 302
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert figure(lab.lab, since_noon).emission_ug == before
     assert owner.post(_address(lab), undo).status_code == 409
 
@@ -94,7 +94,7 @@ def test_always_there_is_a_correction(lab: SmallLab, owner: Client, paris: Site)
     assert "from <time" in page, "since its first energy, not since 1970"
     assert "1970" not in re.sub(r"<[^>]+>", "", page)
     assert owner.post(_address(lab), form).status_code == 302
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert _stays(lab) == [(0, "Paris")]
     assert _told(page) == figure(lab.lab, FigureQuery(metric="emission_ug", from_hour=0, to_hour=HOUR + 9)).emission_ug
 
@@ -105,7 +105,7 @@ def test_the_rest_of_a_node_is_in_the_preview(lab: SmallLab, owner: Client, pari
     form = {**NOON, "site": str(paris.pk)}
     page = text_of(owner.get(_address(lab), form))
     owner.post(_address(lab), form)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert (
         _told(page) == figure(lab.lab, FigureQuery(metric="emission_ug", from_hour=NOON_HOUR, to_hour=HOUR + 9)).emission_ug
     )
@@ -195,12 +195,12 @@ def test_queries_do_not_grow_with_moves(lab: SmallLab, owner: Client, paris: Sit
     _use(lab)
     form = f"?do=move&when=always&site={paris.pk}"
     move_node(node=lab.node, site=paris, from_us=T0 + US_PER_HOUR, by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     one = [queries(owner, f"{_address(lab)}{asked}") for asked in ("", form)]
     for i in range(2, 20):
         site = lab.site if i % 2 else paris
         move_node(node=lab.node, site=site, from_us=T0 + i * US_PER_HOUR, by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert [queries(owner, f"{_address(lab)}{asked}") for asked in ("", form)] == one
 
 

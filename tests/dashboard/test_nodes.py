@@ -10,7 +10,7 @@ from apps.accounts.choices import CodePurpose
 from apps.accounts.models import OneTimeCode
 from apps.accounts.services.labs import spend_code
 from apps.core.clock import now_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import Node
 from apps.fleet.services import create_site, register_node
@@ -93,7 +93,7 @@ def test_the_rest_of_a_node(lab: SmallLab, owner: Client, form: dict[str, str], 
     assert response["Location"] == f"/nodes/{lab.node.uuid}/#rest"
     lab.node.refresh_from_db()
     assert lab.node.static_power_mw == milliwatts
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     page = text_of(owner.get(f"/?{PERIOD}"))
     assert ("Rest of the node</a>" in page) == (milliwatts is not None)
 
@@ -169,7 +169,7 @@ def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:
     one = queries(owner, LIST)
     for i in range(2, 51):
         _node(lab, i, settle=False)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert queries(owner, LIST) == one
     single = queries(owner, f"/nodes/{lab.node.uuid}/?{PERIOD}")
     push(lab.node, [W(gpu(100 + i), 50) for i in range(50)])

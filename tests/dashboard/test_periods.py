@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.core.days import midnight_hour
 from apps.core.errors import InvalidInput
+from apps.core.intervals import midnight_hour
 from apps.dashboard.periods import Period, default_preset, from_days, parse_period
 
 BERLIN, KOLKATA, UTC_ZONE = ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Kolkata"), ZoneInfo("UTC")

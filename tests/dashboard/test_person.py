@@ -5,7 +5,7 @@ from django.test import Client
 from apps.accounts.choices import Role
 from apps.accounts.models import Membership, User
 from apps.attribution.services.rules import Criteria, drafted_rule, make_rule
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from tests.builders import T0, SmallLab
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import PERIOD, assert_each_figure_explains_itself, assert_needs_sign_in, assert_only, text_of
@@ -18,7 +18,7 @@ def _ada(lab: SmallLab) -> tuple[User, Client]:
     for project, os_user in ((None, "ada"), (lab.lab.projects.get(), "ada2")):
         rule = drafted_rule(lab=lab.lab, criteria=Criteria(os_user=os_user), project=project, person=ada, from_us=0)
         make_rule(rule=rule, by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     return ada, client_of(ada)
 
 

@@ -17,7 +17,7 @@ from apps.artifacts.cleanup.proposals import days_of
 from apps.artifacts.cleanup.retention import DAY_US, DEFAULT_DAYS
 from apps.artifacts.models import Artifact, Copy, Notice, Plan, RetentionDays
 from apps.core.clock import now_us, utc
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.dashboard.artifacts import cleanup as shown_plans
 from apps.runs.models import Run
 from tests.artifacts.support import a_run, edge, row, told
@@ -248,7 +248,7 @@ def test_what_became_of_mails_is_told(plan: Plan, owner: Client, lab: SmallLab, 
     assert "Mail waits to be sent" in page
     Notice.objects.update(word="the mail server answered 451")
     assert "the mail server answered 451" in text_of(owner.get(_address(plan)))
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     page = text_of(owner.get(_address(plan)))
     assert "1 was mailed" in page
     assert [sent.to for sent in mail.outbox] == [["pi@example.org"]]

@@ -19,7 +19,7 @@ from apps.carbon.figures.energy import figure
 from apps.carbon.figures.query import FigureQuery
 from apps.carbon.ranking import ranking
 from apps.core.clock import now_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.energy.models import IdleShare
 from apps.energy.services.idle import set_idle_policy
@@ -134,7 +134,7 @@ def test_a_machine_is_ranked_by_its_node(lab: SmallLab, owner: Client) -> None:
     worked(lab, days=2, used=10, idle=14, gpu="gpu:GPU-0000-0001", name="Card")
     server = bought(lab, kind="server", name="Server", kg=1000, now=now_us())
     set_meter(asset=server, node=lab.node, from_us=0, by=lab.owner, now=now_us())
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     rows = {row["name"]: row for row in _rows(owner)}
     assert rows["Server"]["use_emission_ug_co2e"] == rows["Card"]["use_emission_ug_co2e"]
     assert rows["Server"]["used_hours"] == rows["Card"]["used_hours"] == "20.000"
@@ -149,7 +149,7 @@ def test_idle_energy_that_is_spread_over_projects_stays_with_the_card(lab: Small
     whole = [Stretch(used.pk, None, 0, 3_000_000)]
     claim(lab=lab.lab, stretches=whole, project=Project.objects.get(slug="a"), by=None, now=now_us())
     set_idle_policy(lab=lab.lab, policy="by_energy", from_us=T0 - 40 * 24 * US_PER_HOUR, by=None, now=now_us())
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert IdleShare.objects.exists(), "nothing was spread: the test looks at nothing"
     assert [row["energy_mj"] for row in _rows(owner)] == [row["energy_mj"] for row in before]
     assert [row["idle_energy_mj"] for row in _rows(owner)] == [row["idle_energy_mj"] for row in before]

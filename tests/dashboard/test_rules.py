@@ -9,7 +9,7 @@ from apps.accounts.choices import PersonView
 from apps.accounts.models import AuditEntry, Lab
 from apps.accounts.services.labs import create_project
 from apps.attribution.models import AttributionRule
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.dashboard.support import HOUR, assert_needs_sign_in, assert_only, gpu, queries, text_of, without_secrets
 from tests.dashboard.test_unattributed import by_charge, used
@@ -31,7 +31,7 @@ def test_the_preview_tells_what_moves_and_writes_nothing(lab: SmallLab, owner: C
 def test_making_it_moves_just_that(lab: SmallLab, owner: Client) -> None:
     used(lab, ["proc:ada/python3", "proc:ada/x", "proc:ben/x"])
     assert owner.post("/rules/", {**FORM, "do": "make"}).status_code == 302
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert by_charge(lab)["demo", HOUR].energy_mj == 6_000_000
     assert by_charge(lab)["~unattributed", HOUR].energy_mj == 3_000_000
     assert "user ada" in text_of(owner.get("/rules/"))
@@ -43,29 +43,29 @@ def test_withdrawing_goes_back_exactly_and_restoring_forth(lab: SmallLab, owner:
     used(lab, ["proc:ada/python3"])
     before = by_charge(lab)
     owner.post("/rules/", {**FORM, "do": "make"})
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     after = by_charge(lab)
     rule = AttributionRule.objects.get()
     page = text_of(owner.get(f"/rules/{rule.pk}/"))
     assert "Withdrawing it would move" in page
     assert "<strong>Demo</strong> to <strong>nobody</strong>" in page
     owner.post(f"/rules/{rule.pk}/", {"do": "withdraw"})
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert by_charge(lab) == before
     assert "Restoring it would move" in text_of(owner.get(f"/rules/{rule.pk}/"))
     owner.post(f"/rules/{rule.pk}/", {"do": "restore"})
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert by_charge(lab) == after
 
 
 def test_ending_changes_no_past(lab: SmallLab, owner: Client) -> None:
     used(lab, ["proc:ada/python3"])
     owner.post("/rules/", {**FORM, "do": "make"})
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     after = by_charge(lab)
     rule = AttributionRule.objects.get()
     owner.post(f"/rules/{rule.pk}/", {"do": "end"})
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     rule.refresh_from_db()
     assert rule.to_hour is not None
     assert by_charge(lab) == after
@@ -116,7 +116,7 @@ def test_the_same_rule_twice_is_a_conflict(lab: SmallLab, owner: Client) -> None
 def test_viewers_read_outsiders_see_nothing(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
     used(lab, ["proc:ada/python3"])
     owner.post("/rules/", {**FORM, "do": "make"})
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     rule = AttributionRule.objects.get()
     assert "user ada" in text_of(viewer.get("/rules/"))
     assert viewer.post("/rules/", FORM).status_code == 403
@@ -160,7 +160,7 @@ def test_each_act_is_in_the_audit_log(lab: SmallLab, owner: Client) -> None:
     rule = AttributionRule.objects.get()
     for do in ("withdraw", "restore", "end"):
         owner.post(f"/rules/{rule.pk}/", {"do": do})
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     acts = list(AuditEntry.objects.filter(lab=lab.lab, action__startswith="rule.").values_list("action", "user"))
     assert acts == [(act, lab.owner.pk) for act in ("rule.made", "rule.withdrawn", "rule.restored", "rule.ended")]
     assert AuditEntry.objects.get(action="rule.made").details["os_user"] == "ada"

@@ -5,7 +5,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from apps.attribution.models import AttributionRule
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from tests.builders import SmallLab
 from tests.dashboard.support import HOUR, assert_needs_sign_in, assert_only, text_of
 from tests.dashboard.test_unattributed import by_charge, used
@@ -22,7 +22,7 @@ def test_reading_previews_and_making_writes_all(lab: SmallLab, owner: Client) ->
     assert "everything on ws-1" in page
     assert not AttributionRule.objects.exists()
     assert owner.post("/rules/import/", {"lines": GOOD, "do": "make"}).status_code == 302
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert by_charge(lab)["demo", HOUR].energy_mj == 9_000_000
     assert AttributionRule.objects.count() == 2
 

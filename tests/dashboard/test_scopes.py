@@ -15,7 +15,7 @@ from apps.carbon.figures.combined import answer
 from apps.carbon.figures.query import FigureQuery
 from apps.carbon.figures.scopes import CONTROLS, LESSON, PROFILES, ROLES, SCOPES, scope_of, within
 from apps.carbon.services import apply_factors
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.fleet.choices import Control
 from apps.fleet.models import Site
@@ -59,7 +59,7 @@ def _filled() -> SmallLab:
     LifecycleEvent.objects.filter(asset=gone, kind="purchase").update(includes_end_of_life=False)
     end = Entry("dispose", T0 + 5 * US_PER_HOUR, embodied=Embodied(3 * KG, source="the disposer's certificate"))
     record(asset=gone, entry=end, by=lab.owner, now=NOW)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     return lab
 
 

@@ -9,7 +9,7 @@ from django.test import Client
 
 from apps.carbon.figures.energy import figure
 from apps.carbon.figures.query import FigureQuery
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import STANDING, Site, SitePrice, SitePue, SiteZone
@@ -49,7 +49,7 @@ def test_choosing_the_first_zone_prices_the_past(db: None, typed: str) -> None:
     assert "no grid zone is chosen" in text_of(client.get(f"/sites/{lab.site.pk}/"))
     response = client.post(f"/sites/{lab.site.pk}/", {**ALWAYS, "zone": typed})
     assert response["Location"] == f"/sites/{lab.site.pk}/"
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert "draws from the grid of France (FR)" in text_of(client.get(f"/sites/{lab.site.pk}/"))
     found = figure(lab.lab, FigureQuery(metric="emission_ug", from_hour=HOUR, to_hour=HOUR + 1))
     assert found.emission_ug > 0
@@ -88,7 +88,7 @@ def test_a_change_of_zone_shows_what_it_changes_before_it_is_recorded(lab: Small
     assert {name: hidden[name] for name in asked} == asked
     assert_each_figure_explains_itself(owner, page)
     assert owner.post(address, asked).status_code == 302
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert facts(lab) == [(0, "DE"), (NOON_HOUR, "FR")]
     query = FigureQuery(metric="emission_ug", from_hour=NOON_HOUR, to_hour=HOUR + 100)
     after = figure(lab.lab, query).emission_ug
@@ -132,7 +132,7 @@ def test_a_pue_holds_from_its_day_on(lab: SmallLab, owner: Client) -> None:
 def test_the_latest_pue_is_withdrawn_after_a_look(lab: SmallLab, owner: Client) -> None:
     _used_before_and_after_noon(lab)
     fact = set_pue(site=lab.site, pue_ppm=1_400_000, from_us=NOON_HOUR * US_PER_HOUR, by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     address = f"/sites/{lab.site.pk}/"
     page = text_of(owner.get(address))
     [link] = re.findall(r'href="(\?do=withdraw[^"#]*)', page)
@@ -271,7 +271,7 @@ def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:
         push(node, [W(gpu(i + 10), 50_000)], settle=False)
         set_pue(site=lab.site, pue_ppm=1_200_000, from_us=T0 + i * US_PER_HOUR, by=lab.owner, now=T0)
         create_site(lab=lab.lab, name=f"Room {i + 2}", kind=SiteKind.WORKSTATION, zone="FR")
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert [queries(owner, page) for page in ("/sites/", address, preview)] == first
 
 

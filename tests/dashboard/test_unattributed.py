@@ -14,9 +14,8 @@ from apps.accounts.services.labs import create_project
 from apps.attribution.models import Claim
 from apps.attribution.services.rules import Criteria, drafted_rule, make_rule
 from apps.carbon.figures.energy import figures_by
-from apps.core.jobs import work_until_empty
-from apps.dashboard.overview.page import lab_query
-from apps.dashboard.periods import Period
+from apps.core.jobs import run_until_idle
+from apps.dashboard.periods import Period, lab_query
 from apps.fleet.services import register_node
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.dashboard.conftest import client_of
@@ -101,7 +100,7 @@ def test_a_claim_takes_only_what_nobody_had(lab: SmallLab, owner: Client) -> Non
     vision = Project.objects.get(lab=lab.lab, slug="vision")
     rule = drafted_rule(lab=lab.lab, criteria=criteria, project=vision, person=None, from_us=T0)
     make_rule(rule=rule, by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert owner.post(ADDRESS, {"line": ["ada\tpython3"], "project": "demo"}).status_code == 302
     after = by_charge(lab)
     assert after["vision", HOUR].energy_mj == 3_000_000
@@ -143,7 +142,7 @@ def test_a_member_sees_and_claims_only_their_own(lab: SmallLab, owner: Client) -
     used(lab, ["proc:ada/python3", "proc:ben/secret"])
     rule = drafted_rule(lab=lab.lab, criteria=Criteria(os_user="ada"), project=None, person=ada, from_us=0)
     make_rule(rule=rule, by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     page = without_secrets(text_of(client.get(ADDRESS)))
     assert "ada" in page
     assert "ben" not in page

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from django.core.mail import EmailMessage
 
-from labcarbon.env import EnvironmentProblem, read_environment
-from labcarbon.mail import Mail, mail_of
+from labcarbon.env import EnvironmentProblem, Mail, mail_of, read_environment
 
 FROM = "LabCarbon <labcarbon@example.org>"
 

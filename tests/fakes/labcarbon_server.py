@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Fault = Callable[["_Handler"], None]
-NOTHING_LIKE_IT = {
+NO_MATCH = {
     "verdict": "none", "certainty": "possible", "level": "silent", "message": "Nothing like it was run before.",
     "asked": "11111111-1111-4111-8111-111111111111", "matches": [], "estimate": None,
 }  # fmt: skip
@@ -43,14 +43,14 @@ class FakeServer:
     windows: dict[tuple[str, str, int], int] = field(default_factory=dict)  # identity → mJ
     shares: dict[str, int] = field(default_factory=dict)  # consumer → mJ
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    answer: Callable[[int, int], list[str]] | None = None  # (row, energy) → result, instead of storing
+    response: Callable[[int, int], list[str]] | None = None  # (row, energy) → result, instead of storing
     config: dict[str, Any] = field(default_factory=dict)
     projects: tuple[str, ...] = ("demo",)
     artifacts: dict[str, dict[str, Any]] = field(default_factory=dict)  # digest → as it was told last
     edges: set[tuple[str, str, str]] = field(default_factory=set)  # (run, role, digest)
     nodes: tuple[str, ...] | None = None  # that artifacts may lie on; None: any
     copies: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)  # (node, path) → (digest, state)
-    preflight: dict[str, Any] = field(default_factory=lambda: dict(NOTHING_LIKE_IT))
+    preflight: dict[str, Any] = field(default_factory=lambda: dict(NO_MATCH))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -70,32 +70,32 @@ class FakeServer:
         """Artifacts and where they lie; each row is answered."""
         results = []
         for row in body["artifacts"]:
-            known = self.artifacts.get(row["digest"])
-            if known is not None and known["bytes"] != row["bytes"]:
-                results.append(["refused", f"This digest is known as a file of {known['bytes']} bytes."])
+            registered = self.artifacts.get(row["digest"])
+            if registered is not None and registered["bytes"] != row["bytes"]:
+                results.append(["refused", f"This digest is known as a file of {registered['bytes']} bytes."])
                 continue
             copies = row.get("copies", [])
-            places = {("" if "://" in copy["path"] else body.get("node", ""), copy["path"]) for copy in copies}
-            moved = any(self.copies.get(place) != (row["digest"], "present") for place in places)
-            self.copies.update(dict.fromkeys(places, (row["digest"], "present")))
+            locations = {("" if "://" in copy["path"] else body.get("node", ""), copy["path"]) for copy in copies}
+            moved = any(self.copies.get(location) != (row["digest"], "present") for location in locations)
+            self.copies.update(dict.fromkeys(locations, (row["digest"], "present")))
             self.artifacts[row["digest"]] = row
             project = row.get("project")
-            word = [] if project is None or project in self.projects else [f"There is no project {project!r}."]
+            notes = [] if project is None or project in self.projects else [f"There is no project {project!r}."]
             for edge in row.get("runs", []):
                 if edge["run"] in self.runs:
                     self.edges.add((edge["run"], edge["role"], row["digest"]))
                 else:
-                    word.append(f"There is no run {edge['run']} in this lab: tell of the run first, then of this again.")
-            results.append(["created" if known is None else "changed" if moved else "unchanged", *word])
+                    notes.append(f"There is no run {edge['run']} in this lab: tell of the run first, then of this again.")
+            results.append(["created" if registered is None else "changed" if moved else "unchanged", *notes])
         return {"results": results}
 
-    def note_found(self, body: dict[str, Any]) -> dict[str, Any]:
+    def note_copies(self, body: dict[str, Any]) -> dict[str, Any]:
         """What a scan found of places it knew; others are passed over."""
         changed = 0
         for row in body["copies"]:
-            place = ("" if "://" in row["path"] else body.get("node", ""), row["path"])
-            if place in self.copies and self.copies[place][1] != row["state"]:
-                self.copies[place] = (self.copies[place][0], row["state"])
+            location = ("" if "://" in row["path"] else body.get("node", ""), row["path"])
+            if location in self.copies and self.copies[location][1] != row["state"]:
+                self.copies[location] = (self.copies[location][0], row["state"])
                 changed += 1
         return {"changed": changed}
 
@@ -103,8 +103,8 @@ class FakeServer:
         columns, shares = body["windows"], body["shares"]
         results = []
         for row, energy_mj in enumerate(columns["energy_mj"]):
-            if self.answer is not None:
-                results.append(self.answer(row, energy_mj))
+            if self.window_result is not None:
+                results.append(self.window_result(row, energy_mj))
                 if results[-1][0] not in ("accepted", "quarantined"):
                     continue
             identity = (body["devices"][columns["device"][row]], columns["epoch"][row], columns["seq"][row])
@@ -113,7 +113,7 @@ class FakeServer:
                 results.append(["duplicate"] if same else ["quarantined", "conflict"])
                 continue
             self.windows[identity] = energy_mj
-            if self.answer is None:
+            if self.window_result is None:
                 results.append(["accepted"])
             for window, consumer, part in zip(shares["window"], shares["consumer"], shares["energy_mj"]):
                 if window == row:
@@ -143,12 +143,12 @@ class _Handler(BaseHTTPRequestHandler):
             fault(self)
         else:
             with fake.lock:
-                status, answer = self._answer()
-            self.reply(status, answer)
+                status, response = self._respond()
+            self.send_json(status, response)
 
     do_GET = do_POST = do_PUT = do_PATCH = _serve  # noqa: N815 - the names that http.server calls
 
-    def _answer(self) -> tuple[int, Any]:
+    def _respond(self) -> tuple[int, Any]:
         fake, path = self.server.fake, self.path.removeprefix("/api/v1/")
         if path == "ingest/":
             return 200, fake.ingest(self.body)
@@ -169,11 +169,11 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "artifacts/":
             return 200, fake.register(self.body)
         if path == "artifacts/copies/":
-            return 200, fake.note_found(self.body)
+            return 200, fake.note_copies(self.body)
         if path.startswith("artifacts/"):
-            known = fake.artifacts.get(path.split("/")[1])
+            registered = fake.artifacts.get(path.split("/")[1])
             error = {"error": {"code": "not_found", "message": "There is no such artifact.", "field": None, "hint": ""}}
-            return (200, {"form": "file", "files": 1, **known}) if known else (404, error)
+            return (200, {"form": "file", "files": 1, **registered}) if registered else (404, error)
         if path.endswith("/metrics/"):
             return 200, {"points": len(self.body["points"])}
         run = path.removeprefix("runs/").rstrip("/")
@@ -182,8 +182,8 @@ class _Handler(BaseHTTPRequestHandler):
         unknown = project is not None and project not in fake.projects
         return 200, {"uuid": run, "warning": f"There is no project {project!r}." if unknown else ""}
 
-    def reply(self, status: int, answer: Any, **headers: str) -> None:
-        content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+    def send_json(self, status: int, response: Any, **headers: str) -> None:
+        content = response if isinstance(response, bytes) else json.dumps(response).encode()
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
@@ -200,35 +200,35 @@ class _Server(ThreadingHTTPServer):
         """A client that hangs up is part of the tests."""
 
 
-def says(status: int, message: str = "no", **headers: str) -> Fault:
+def error_response(status: int, message: str = "no", **headers: str) -> Fault:
     """Answer with an error in the one shape of the API."""
     body = {"error": {"code": "x", "message": message, "field": None, "hint": ""}}
-    return lambda handler: handler.reply(status, body, **headers)
+    return lambda handler: handler.send_json(status, body, **headers)
 
 
-def answers(status: int, content: Any, **headers: str) -> Fault:
+def respond_with(status: int, content: Any, **headers: str) -> Fault:
     """Answer with anything."""
-    return lambda handler: handler.reply(status, content, **headers)
+    return lambda handler: handler.send_json(status, content, **headers)
 
 
-def hangs_up(handler: _Handler) -> None:
+def drop_connection(handler: _Handler) -> None:
     """Close without a word."""
     handler.close_connection = True
     handler.connection.close()
 
 
-def stores_then_hangs_up(handler: _Handler) -> None:
+def store_and_drop_connection(handler: _Handler) -> None:
     """Commit, but let the reply be lost."""
     with handler.server.fake.lock:
-        handler._answer()
-    hangs_up(handler)
+        handler._respond()
+    drop_connection(handler)
 
 
-def cuts_the_reply(handler: _Handler) -> None:
+def truncate_response(handler: _Handler) -> None:
     """Commit, then send half the reply."""
     with handler.server.fake.lock:
-        _, answer = handler._answer()
-    content = json.dumps(answer).encode()
+        _, response = handler._respond()
+    content = json.dumps(response).encode()
     handler.send_response(200)
     handler.send_header("Content-Length", str(len(content)))
     handler.end_headers()
@@ -237,7 +237,7 @@ def cuts_the_reply(handler: _Handler) -> None:
     handler.close_connection = True
 
 
-def keeps_waiting(path: str, seconds: float, hung_up: list[bool]) -> Fault:
+def delay_response(path: str, seconds: float, hung_up: list[bool]) -> Fault:
     """Answer as ever; with ``path`` in the address only after ``seconds``, noting whether the client was gone by then."""
 
     def fault(handler: _Handler) -> None:
@@ -246,13 +246,13 @@ def keeps_waiting(path: str, seconds: float, hung_up: list[bool]) -> Fault:
             readable, _, _ = select.select([handler.connection], [], [], 0)
             hung_up.append(bool(readable) and not handler.connection.recv(1, socket.MSG_PEEK))
         with handler.server.fake.lock:
-            status, answer = handler._answer()
-        handler.reply(status, answer)
+            status, response = handler._respond()
+        handler.send_json(status, response)
 
     return fault
 
 
-def trickles(handler: _Handler) -> None:
+def trickle_response(handler: _Handler) -> None:
     """One byte at a time, for ever."""
     handler.close_connection = True
     try:

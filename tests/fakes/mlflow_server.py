@@ -33,11 +33,11 @@ class FakeRun:
     metrics: dict[str, list[tuple[int, int, Any]]] = field(default_factory=dict)
     datasets: list[tuple[str, str, str]] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
-    made: list[str] = field(default_factory=list)  # ids of logged models
+    logged_models: list[str] = field(default_factory=list)  # ids of logged models
     read: list[str] = field(default_factory=list)
     root: str = ""
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         info = {
             "run_id": self.run_id, "run_uuid": self.run_id, "run_name": self.name, "experiment_id": self.experiment_id,
             "status": self.status, "start_time": self.start_ms, "lifecycle_stage": "active", "user_id": "",
@@ -51,12 +51,17 @@ class FakeRun:
                 "params": [{"key": k, "value": v} for k, v in self.params.items()],
                 "tags": [{"key": k, "value": v} for k, v in self.tags.items()],
             },
-            "inputs": {"dataset_inputs": [
-                {"dataset": {"name": name, "digest": digest}, "tags": [{"key": "mlflow.data.context", "value": role}]}
-                for role, name, digest in self.datasets
-            ], "model_inputs": [{"model_id": model} for model in self.read]},
-            "outputs": {"model_outputs": [{"model_id": model, "step": str(step)} for step, model in enumerate(self.made)]},
-        }  # fmt: skip
+            "inputs": {
+                "dataset_inputs": [
+                    {"dataset": {"name": name, "digest": digest}, "tags": [{"key": "mlflow.data.context", "value": role}]}
+                    for role, name, digest in self.datasets
+                ],
+                "model_inputs": [{"model_id": model} for model in self.read],
+            },
+            "outputs": {
+                "model_outputs": [{"model_id": model, "step": str(step)} for step, model in enumerate(self.logged_models)]
+            },
+        }
 
 
 @dataclass
@@ -69,28 +74,28 @@ class FakeMlflow:
     password: str = ""
     version: str = "3.4.0"
     page: int = 1000
-    wrong: dict[str, Any] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-    seen: list[dict[str, str]] = field(default_factory=list)
+    faults: dict[str, Any] = field(default_factory=dict)
+    requested_paths: list[str] = field(default_factory=list)
+    received_headers: list[dict[str, str]] = field(default_factory=list)
     address: str = ""
 
     def add(self, run_id: str, **facts: Any) -> FakeRun:
         self.runs[run_id] = FakeRun(run_id, **facts)
         return self.runs[run_id]
 
-    def answer(self, path: str, body: dict[str, Any], query: dict[str, str]) -> Any:
+    def respond(self, path: str, body: dict[str, Any], query: dict[str, str]) -> Any:
         if path == "/experiments/search":
             return {"experiments": [{"experiment_id": i, "name": name} for i, name in self.experiments.items()]}
         if path == "/runs/search":
-            found = [run.told() for run in sorted(self.runs.values(), key=lambda run: (run.start_ms, run.run_id))
+            matches = [run.to_json() for run in sorted(self.runs.values(), key=lambda run: (run.start_ms, run.run_id))
                      if run.experiment_id in body["experiment_ids"] and _fits(run, body["filter"])]  # fmt: skip
-            return self._paged("runs", found, body.get("page_token", ""), min(self.page, int(body["max_results"])))
+            return self._paged("runs", matches, body.get("page_token", ""), min(self.page, int(body["max_results"])))
         if path == "/metrics/get-history":
             points = sorted(self.runs[query["run_id"]].metrics[query["metric_key"]])
             rows = [{"key": query["metric_key"], "value": v, "timestamp": t, "step": s} for t, s, v in points]
             return self._paged("metrics", rows, query.get("page_token", ""), min(self.page, int(query["max_results"])))
         if path == "/runs/get":
-            return {"run": self.runs[query["run_id"]].told()}
+            return {"run": self.runs[query["run_id"]].to_json()}
         if path == "/artifacts/list":
             run = self.runs[query["run_id"]]
             return {"root_uri": run.root or f"mlflow-artifacts:/1/{run.run_id}/artifacts",
@@ -106,11 +111,11 @@ class FakeMlflow:
 
     def content(self, path: str) -> bytes | None:
         """Return a file that is handed out, by its path below the proxy."""
-        found = re.fullmatch(r"1/(?:models/(?P<model>[^/]+)|(?P<run>[^/]+))/artifacts/(?P<path>.+)", path)
-        if found is None:
+        matches = re.fullmatch(r"1/(?:models/(?P<model>[^/]+)|(?P<run>[^/]+))/artifacts/(?P<path>.+)", path)
+        if matches is None:
             return None
-        files = self.models.get(found["model"], {}) if found["model"] else self.runs[found["run"]].files
-        return files.get(found["path"])
+        files = self.models.get(matches["model"], {}) if matches["model"] else self.runs[matches["run"]].files
+        return files.get(matches["path"])
 
     def _paged(self, name: str, rows: list[Any], token: str, size: int) -> dict[str, Any]:
         start = int(token or 0)
@@ -131,11 +136,11 @@ def _in_folder(files: dict[str, bytes], folder: str) -> list[dict[str, Any]]:
 
 
 def _fits(run: FakeRun, condition: str) -> bool:
-    name, _, rest = condition.partition(" ")
+    name, _, remainder = condition.partition(" ")
     if name == "attributes.start_time":
-        return run.start_ms >= int(rest.removeprefix(">= "))
+        return run.start_ms >= int(remainder.removeprefix(">= "))
     assert name == "attributes.run_id", condition
-    return f"'{run.run_id}'" in rest
+    return f"'{run.run_id}'" in remainder
 
 
 class _Door(BaseHTTPRequestHandler):
@@ -143,17 +148,17 @@ class _Door(BaseHTTPRequestHandler):
     fake: FakeMlflow
 
     def do_GET(self) -> None:
-        self._take({})
+        self._read_body({})
 
     def do_POST(self) -> None:
-        self._take(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self._read_body(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
-    def _take(self, body: dict[str, Any]) -> None:
+    def _read_body(self, body: dict[str, Any]) -> None:
         address = urlsplit(self.path)
         path = address.path.removeprefix(API) if address.path.startswith(f"{API}/") else address.path
-        self.fake.asked.append(path)
-        self.fake.seen.append(dict(self.headers))
-        wrong = self.fake.wrong.get(path, self.fake.wrong.get("*"))
+        self.fake.requested_paths.append(path)
+        self.fake.received_headers.append(dict(self.headers))
+        wrong = self.fake.faults.get(path, self.fake.faults.get("*"))
         if isinstance(wrong, str):
             getattr(self, wrong)()
         elif wrong is not None:
@@ -167,9 +172,9 @@ class _Door(BaseHTTPRequestHandler):
             self._send(200, {"Content-Type": "text/plain"}, self.fake.version.encode())
         else:
             query = {name: values[0] for name, values in parse_qs(address.query).items()}
-            found = self.fake.answer(path, body, query)
-            gone = {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "Not found"}
-            self._send(200 if found is not None else 404, {}, json.dumps(gone if found is None else found).encode())
+            matches = self.fake.respond(path, body, query)
+            missing = {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "Not found"}
+            self._send(200 if matches is not None else 404, {}, json.dumps(missing if matches is None else matches).encode())
 
     def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.send_response(status)
@@ -209,7 +214,7 @@ class _Door(BaseHTTPRequestHandler):
     def huge_pages(self) -> None:
         """Too large while more than ten runs are asked for at once."""
         self.fake.page = min(self.fake.page, 10)
-        del self.fake.wrong["/runs/search"]
+        del self.fake.faults["/runs/search"]
         self.huge()
 
     def log_message(self, *args: object) -> None:

@@ -98,10 +98,10 @@ class FakeGpu:
     def set_processes(self, *processes: ProcessState) -> None:
         """Who is on the GPU. See :func:`process`."""
         with self._driver.writing():
-            for slot, each in enumerate(processes):
-                self.state.processes[slot] = each
+            for slot, gpu in enumerate(processes):
+                self.state.processes[slot] = gpu
             self.state.process_count = len(processes)
-            self.state.memory_used_bytes = sum(each.memory_bytes for each in processes)
+            self.state.memory_used_bytes = sum(gpu.memory_bytes for gpu in processes)
 
     def set_mig(self, *slices: int) -> None:
         """Cut the GPU into instances of so many slices each; none given: MIG off."""
@@ -179,8 +179,8 @@ class FakeDriver:
         """Let every GPU draw its power for so long, exactly: mW × µs = nJ."""
         duration_us = round(seconds * 1_000_000)
         for gpu in self.gpus:
-            energy_uj, rest = divmod(int(gpu.state.power_mw) * duration_us, 1000)
-            assert rest == 0, "a step that is no whole number of µJ would blur the oracle"
+            energy_uj, arguments = divmod(int(gpu.state.power_mw) * duration_us, 1000)
+            assert arguments == 0, "a step that is no whole number of µJ would blur the oracle"
             with self.writing():
                 gpu.state.counter_uj += energy_uj
 

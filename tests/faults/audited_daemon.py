@@ -13,7 +13,7 @@ def _note(event, given):
 
 sys.addaudithook(_note)
 
-from labcarbon_collect.daemon.daemon import Daemon, Settings  # noqa: E402 - what it imports is listed too
-from labcarbon_collect.processes.consumers import Who  # noqa: E402
+from labcarbon_collect.daemon.daemon import Daemon, DaemonSettings  # noqa: E402 - what it imports is listed too
+from labcarbon_collect.processes.consumers import ConsumerResolver  # noqa: E402
 
-Daemon(os.environ, Settings(interval_s=int(sys.argv[2])), who=Who()).run()
+Daemon(os.environ, DaemonSettings(interval_s=int(sys.argv[2])), consumers=ConsumerResolver()).run()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labcarbon.launch import children, make_data_dir
-from tests.collector.processes import PATIENT
+from tests.collector.collector_process import LONG_TIMEOUT
 from tests.services.prepared import COMMANDS, prepared, static_files
 from tests.services.process import free_port
 
@@ -117,7 +117,7 @@ class Machine:
             "LABCARBON_SOCKET": str(self.socket),
             "LABCARBON_NODE_ID": self.node,
             "XDG_CONFIG_HOME": str(self.data_dir / "config"),
-            **PATIENT,
+            **LONG_TIMEOUT,
         }
         return {**plain_environ(), **own, **self.settings, "PYTHONPATH": str(ROOT)}
 

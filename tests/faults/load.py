@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 from labcarbon_collect.api.transport import Transport
-from labcarbon_collect.api.uploader import Pusher
-from labcarbon_collect.config import enrolment
+from labcarbon_collect.api.uploader import Uploader
+from labcarbon_collect.config import read_enrolment
 from labcarbon_collect.energy.windows import Window
-from labcarbon_collect.identity import boot_id, private_dir, read_clock
+from labcarbon_collect.identity import boot_id, ensure_private_dir, read_clock
 from labcarbon_collect.spool.store import Spool
 
 from tests.faults.installation import Machine
@@ -59,12 +59,12 @@ class Load:
             self._failed = error
 
     def _push_all(self) -> None:
-        home = private_dir(self._machine.home)
-        login = enrolment(home, self._machine.environ, self._machine.node)
+        home = ensure_private_dir(self._machine.home)
+        login = read_enrolment(home, self._machine.environ, self._machine.node)
         assert login is not None
         spool = Spool(home)
         transport = Transport(login.url, login.token, deadline_s=20.0)
-        pusher = Pusher(spool, transport, node=self._machine.node, boot=self._boot, interval_us=SECOND_US, now=read_clock)
+        pusher = Uploader(spool, transport, node=self._machine.node, boot=self._boot, interval_us=SECOND_US, now=read_clock)
         while not self._given_up.is_set() and (not self._stop.is_set() or spool.depth().rows):
             if not self._stop.is_set() and spool.depth().rows < 5 * BATCH:
                 spool.append(boot=self._boot, windows=[self._window() for _ in range(BATCH)])

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from labcarbon_collect.energy.windows import Window
-from labcarbon_collect.spool.schema import unpack
+from labcarbon_collect.spool.schema import unpack_window
 
 from tests.faults.books import Books, Counted
 from tests.faults.feeder import Record
@@ -42,7 +42,7 @@ def read_spool(path: Path) -> Spooled:
         dead = file.execute("SELECT window, reason FROM dead").fetchall()
         gaps = file.execute("SELECT device, epoch, from_us, to_us FROM gap").fetchall()
     return Spooled(
-        [_counted(unpack(names[row[0]], names[row[1]], row[2:])) for row in rows],
+        [_counted(unpack_window(names[row[0]], names[row[1]], row[2:])) for row in rows],
         [(_counted(Window(**json.loads(body))), reason) for body, reason in dead],
         gaps,
     )

@@ -3,8 +3,8 @@
 import os
 import sys
 
-from labcarbon_collect.daemon.daemon import Daemon, Settings
-from labcarbon_collect.processes.consumers import Who
+from labcarbon_collect.daemon.daemon import Daemon, DaemonSettings
+from labcarbon_collect.processes.consumers import ConsumerResolver
 
 if __name__ == "__main__":
-    Daemon(os.environ, Settings(interval_s=int(sys.argv[1])), who=Who()).run()
+    Daemon(os.environ, DaemonSettings(interval_s=int(sys.argv[1])), consumers=ConsumerResolver()).run()

@@ -13,24 +13,24 @@ from pathlib import Path
 import pytest
 from django.db.models import Sum
 from labcarbon_collect.api.transport import Transport
-from labcarbon_collect.api.uploader import Pusher, PushState
+from labcarbon_collect.api.uploader import Uploader, UploadState
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.energy.windows import Window
 from labcarbon_collect.identity import boot_id
-from labcarbon_collect.monitor.monitor import Station
-from labcarbon_collect.sources.base import Clock
-from labcarbon_collect.sources.poller import Meters
-from labcarbon_collect.spool.capacity import Room
+from labcarbon_collect.monitor.monitor import NodeMonitor
+from labcarbon_collect.sources.poller import SourcePoller
+from labcarbon_collect.spool.capacity import SpoolCapacity
 from labcarbon_collect.spool.store import MAX_BATCH, Spool
 
 from apps.accounts.services.labs import issue_node_token
 from apps.core.clock import now_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.energy.models import LedgerEntry
 from apps.fleet.models import Node
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
 from tests.builders import small_lab
-from tests.collector.bench import FakeWho, Machine, MachineSource
 from tests.collector.readings import GPU
+from tests.collector.simulated_node import FakeConsumers, Machine, MachineSource
 from tests.faults.gate import (
     BUSY_429,
     BUSY_503,
@@ -69,23 +69,28 @@ class Collector:
     node: Node
     machine: Machine
     rng: random.Random
-    state: PushState = field(default_factory=lambda: PushState(ok=True, at_us=0))
+    state: UploadState = field(default_factory=lambda: UploadState(ok=True, at_us=0))
     push_at_s: float = 0.0
-    states: list[PushState] = field(default_factory=list)
+    states: list[UploadState] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.spool = Spool(self.home, check=True)
-        self.station = Station(
-            spool=self.spool, room=Room(self.spool), meters=Meters([("machine", MachineSource(self.machine, cpu=False))],
-            now=self.machine.now), who=FakeWho(self.machine), boot=boot_id(), grid_us=GRID_S * SECOND_US,
-            now=self.machine.now, busy_us=lambda: 0,
-        )  # fmt: skip
+        self.monitor = NodeMonitor(
+            spool=self.spool,
+            capacity=SpoolCapacity(self.spool),
+            sources=SourcePoller([("machine", MachineSource(self.machine, cpu=False))], now=self.machine.now),
+            consumers=FakeConsumers(self.machine),
+            boot=boot_id(),
+            grid_us=GRID_S * SECOND_US,
+            now=self.machine.now,
+            busy_us=lambda: 0,
+        )
         self.transport = Transport(self.url, self.token, deadline_s=20.0)
-        self.pusher = Pusher(
+        self.pusher = Uploader(
             self.spool, self.transport, node=str(self.node.uuid), boot=boot_id(), interval_us=GRID_S * SECOND_US,
             now=self.machine.now, random_unit=lambda: self.rng.random() * SHARE_OF_JITTER,
         )  # fmt: skip
-        self.station.poll(with_processes=True)
+        self.monitor.poll(with_processes=True)
 
     def close(self) -> None:
         self.transport.close()
@@ -97,12 +102,12 @@ class Collector:
     def second(self) -> None:
         """A second passes; energy is used."""
         self.machine.step(gpu_mj=self.rng.randint(60_000, 600_000))
-        closed = self.station.poll(with_processes=self.now_s() % 5 == 0)
+        closed = self.monitor.poll(with_processes=self.now_s() % 5 == 0)
         if self.now_s() >= self.push_at_s or (self.state.ok and closed):
-            self.push()
+            self.upload_batch()
 
-    def push(self) -> None:
-        self.state = self.pusher.push()
+    def upload_batch(self) -> None:
+        self.state = self.pusher.upload_batch()
         self.states.append(self.state)
         self.push_at_s = self.now_s() + (0 if self.state.more else self.state.wait_s or GRID_S)
 
@@ -158,16 +163,16 @@ def test_an_hour_away_loses_nothing_and_doubles_nothing(collector: Collector, li
         while collector.spool.depth().rows or not collector.state.ok:
             collector.second()
             assert collector.now_s() - back_s < 150, f"{SEED}: not drained, {collector.state}"
-        collector.station.flush()
-        collector.push()
+        collector.monitor.flush()
+        collector.upload_batch()
         collector.transport.close()
     assert collector.spool.depth().rows == collector.spool.depth().dead == 0
     drawn_mj = collector.machine.gpu_mj - begun_mj
     assert EnergyWindow.objects.aggregate(sum=Sum("energy_mj"))["sum"] == drawn_mj, SEED
     assert not QuarantinedWindow.objects.exists()
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert LedgerEntry.objects.aggregate(sum=Sum("energy_mj"))["sum"] == drawn_mj, SEED
-    tally = collector.spool.tally()
+    tally = collector.spool.result_totals()
     assert sum(energy_mj for _, energy_mj in tally.values()) == drawn_mj, (SEED, tally)
     assert tally["duplicate"][0] > 0, "the reply that was cut after the commit came to nothing"
 
@@ -175,14 +180,14 @@ def test_an_hour_away_loses_nothing_and_doubles_nothing(collector: Collector, li
 def test_what_is_live_goes_first(collector: Collector, live_server: object) -> None:
     gate = Gate(str(getattr(live_server, "url")), now_s=collector.now_s)  # noqa: B009
     collector.push_at_s = float("inf")
-    collector.state = PushState(ok=False, at_us=0)
+    collector.state = UploadState(ok=False, at_us=0)
     while collector.spool.depth().rows <= MAX_BATCH + 50:
         collector.machine.step(GRID_S, gpu_mj=1_000_000)
-        collector.station.poll(with_processes=True)
+        collector.monitor.poll(with_processes=True)
     live_us = collector.machine.clock.wall_us - 3 * GRID_S * SECOND_US
     with standing(gate, int(collector.url.rpartition(":")[2])):
         while collector.spool.depth().rows:
-            collector.push()
+            collector.upload_batch()
         collector.transport.close()
     first, second = (arrival.ends_us for arrival in gate.arrivals[:2])
     assert len(first) == MAX_BATCH
@@ -214,7 +219,7 @@ def test_requests_delivered_one_to_five_times_in_any_order(
     devices, spool = [GPU, f"gpu:GPU-{uuid.UUID(int=seed)}"], Spool(tmp_path)
     transport = Transport(f"http://127.0.0.1:{port}", token, deadline_s=20)
     clock = Clock(10**12, now_us())
-    pusher = Pusher(spool, transport, node=str(node.uuid), boot=boot_id(), interval_us=SECOND_US, now=lambda: clock)
+    pusher = Uploader(spool, transport, node=str(node.uuid), boot=boot_id(), interval_us=SECOND_US, now=lambda: clock)
     begun_us, sent_mj, windows = clock.wall_us - 7200 * SECOND_US, defaultdict(int), 0
     with standing(gate, port):
         for seq in itertools.count():
@@ -225,13 +230,13 @@ def test_requests_delivered_one_to_five_times_in_any_order(
                 for window in fresh:
                     sent_mj[window.device] += window.energy_mj
             if rng.random() < 0.1 or seq >= 300:
-                pusher.push()
+                pusher.upload_batch()
             if seq >= 300 and not spool.depth().rows:
                 break
             assert seq < 600, "the spool does not empty"
         gate.send_kept_back()
         transport.close()
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     stored = EnergyWindow.objects.values_list("device__key").annotate(Sum("energy_mj"))
     ledger = LedgerEntry.objects.values_list("device__key").annotate(Sum("energy_mj"))
     assert dict(stored) == dict(ledger) == sent_mj

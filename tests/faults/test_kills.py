@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from labcarbon_collect.ipc.client import Client, NoDaemon
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 
 from tests.fakes.nvml_driver import FakeDriver
 from tests.faults.books import Books, integrity
@@ -67,11 +67,11 @@ def _measures(machine: Machine) -> Callable[[int], bool]:
     def ready(pid: int) -> bool:
         try:
             client = Client([machine.socket], timeout_s=1.0)
-        except NoDaemon:
+        except DaemonUnavailable:
             return False
         try:
             status = client.call({"op": "status"}, timeout_s=1.0)
-        except NoDaemon:
+        except DaemonUnavailable:
             return False
         finally:
             client.close()

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.db import OperationalError
 
 from apps.core.clock import now_us
-from apps.core.jobs import lease_one, request_job, take_back_from_the_dead, work_until_empty
+from apps.core.jobs import acquire_next, enqueue, release_dead_leases, run_until_idle
 from apps.core.models import Job
 from tests.builders import small_lab
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.django_db
 
 
 def _leased_by(worker: str) -> Job:
-    request_job(kind="energy.settle", key="1")
-    job = lease_one(worker=worker, now=now_us())
+    enqueue(kind="energy.settle", key="1")
+    job = acquire_next(worker=worker, now=now_us())
     assert job is not None
     return job
 
@@ -31,20 +31,20 @@ def _leased_by(worker: str) -> Job:
 )
 def test_only_the_leases_of_this_hosts_dead_end(worker: str, taken: int) -> None:
     _leased_by(worker)
-    assert take_back_from_the_dead(host="here", alive=lambda pid: pid == 42) == taken
-    again = lease_one(worker="here:43", now=now_us())
+    assert release_dead_leases(host="here", alive=lambda pid: pid == 42) == taken
+    again = acquire_next(worker="here:43", now=now_us())
     assert (again is not None) == bool(taken)
 
 
 def test_a_worker_that_starts_finishes_what_a_killed_one_began() -> None:
     small = small_lab()
     Job.objects.all().delete()
-    request_job(kind="energy.settle", key=str(small.node.pk))
+    enqueue(kind="energy.settle", key=str(small.node.pk))
     dead = os.fork()
     if dead == 0:
         os._exit(0)
     os.waitpid(dead, 0)
-    assert lease_one(worker=f"{socket.gethostname()[:48]}:{dead}", now=now_us()) is not None
+    assert acquire_next(worker=f"{socket.gethostname()[:48]}:{dead}", now=now_us()) is not None
     call_command("worker", "--once")
     (job,) = Job.objects.filter(kind="energy.settle")
     assert job.done == job.requested
@@ -72,7 +72,7 @@ def test_a_worker_outlives_its_databases_absence(monkeypatch: pytest.MonkeyPatch
         os.kill(os.getpid(), signal.SIGTERM)
         return 0
 
-    monkeypatch.setattr("apps.core.management.commands.worker.work_until_empty", work)
+    monkeypatch.setattr("apps.core.management.commands.worker.run_until_idle", work)
     with caplog.at_level(logging.WARNING):
         _run_until_told(monkeypatch)
     assert len(calls) == 2
@@ -84,18 +84,18 @@ def test_a_worker_takes_up_at_once_what_it_could_not_give_back(monkeypatch: pyte
     """The connection ends under a job: the lease stays in the database, and its holder lives."""
     small = small_lab()
     Job.objects.all().delete()
-    request_job(kind="energy.settle", key=str(small.node.pk))
+    enqueue(kind="energy.settle", key=str(small.node.pk))
     calls = []
 
     def work(*, worker: str, limit: int) -> int:
         calls.append(worker)
         if len(calls) == 1:
-            assert lease_one(worker=worker, now=now_us()) is not None
+            assert acquire_next(worker=worker, now=now_us()) is not None
             raise OperationalError("server closed the connection unexpectedly")
         os.kill(os.getpid(), signal.SIGTERM)
-        return work_until_empty(worker=worker, limit=limit)
+        return run_until_idle(worker=worker, limit=limit)
 
-    monkeypatch.setattr("apps.core.management.commands.worker.work_until_empty", work)
+    monkeypatch.setattr("apps.core.management.commands.worker.run_until_idle", work)
     _run_until_told(monkeypatch)
     (job,) = Job.objects.filter(kind="energy.settle")
     assert job.done == job.requested

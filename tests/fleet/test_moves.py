@@ -9,7 +9,7 @@ from django.db.models import ProtectedError
 from apps.carbon.figures.energy import entries
 from apps.carbon.figures.query import FigureQuery
 from apps.core.errors import Conflict, InvalidInput, NotFound
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.core.units import US_PER_HOUR, emission_ug
 from apps.fleet.choices import SiteKind
@@ -65,7 +65,7 @@ def test_energy_before_a_move_keeps_its_zone_and_pue_and_energy_after_has_the_ne
     use(lab, 4)
     before = rows(lab)
     move(lab, paris, HOUR + 2)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     after = rows(lab)
     assert after[:2] == before[:2]
     assert [row[:2] for row in after] == [row[:2] for row in before], "energy is never touched"
@@ -108,7 +108,7 @@ def test_undo_gives_the_same_integers_as_if_it_had_never_moved(lab: SmallLab, pa
         undo_move(placement=placement, by=lab.owner, now=T0)
         with pytest.raises(Conflict):
             undo_move(placement=placement, by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert rows(lab) == before
     first.refresh_from_db()
     assert (first.withdrawn_by, first.withdrawn_us) == (lab.owner, T0), "what was recorded stays told"
@@ -123,7 +123,7 @@ def test_the_first_place_is_not_undone_but_corrected(lab: SmallLab, paris: Site)
         undo_move(placement=first, by=lab.owner, now=T0)
     move(lab, lab.site, HOUR + 1)
     correct_place(node=lab.node, site=paris, by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert where(lab) == [(0, None, "Paris")]
     assert {row[2] for row in rows(lab)} == {1_250_000}
 

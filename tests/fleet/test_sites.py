@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 
 from apps.accounts.models import OneTimeCode
 from apps.core.errors import Conflict, InvalidInput
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import STANDING, Site, SitePrice, SitePue, SiteZone
@@ -46,14 +46,14 @@ def test_a_change_of_zone_leaves_the_past_and_a_correction_does_not(lab: SmallLa
     use(lab, 4)
     germany = rows(lab)
     set_zone(site=lab.site, zone="FR", from_us=at(HOUR + 2), by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     changed = rows(lab)
     assert changed[:2] == germany[:2]
     assert all(new[3] < old[3] for new, old in zip(changed[2:], germany[2:], strict=True) if new[3] and old[3])
     assert [zone_at(lab.site, hour) for hour in (0, HOUR + 1, HOUR + 2, HOUR + 9)] == ["DE", "DE", "FR", "FR"]
     assert zones_at(lab.lab, HOUR + 1) == {lab.site.pk: "DE"}
     correct_zone(site=lab.site, zone="FR", by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     corrected = rows(lab)
     assert corrected[2:] == changed[2:]
     assert corrected[0][3] != changed[0][3]
@@ -67,7 +67,7 @@ def test_the_first_zone_of_a_site_holds_from_the_beginning() -> None:
     assert list(sites_without_zone(lab.lab)) == [lab.site]
     assert zone_at(lab.site, HOUR) == ""
     set_zone(site=lab.site, zone="DE", from_us=at(HOUR + 1), by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert all(row[3] for row in rows(lab))
     assert zone_at(lab.site, 0) == "DE"
     assert not sites_without_zone(lab.lab).exists()
@@ -78,11 +78,11 @@ def test_withdrawing_the_latest_gives_the_same_integers_as_before(lab: SmallLab)
     before = rows(lab)
     zone = set_zone(site=lab.site, zone="FR", from_us=at(HOUR + 1), by=lab.owner, now=T0)
     pue = set_pue(site=lab.site, pue_ppm=1_700_000, from_us=at(HOUR + 2), by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert rows(lab) != before
     for fact in (pue, zone):
         withdraw_site_fact(fact=fact, by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert rows(lab) == before
 
 
@@ -116,7 +116,7 @@ def test_a_pue_that_was_always_so(lab: SmallLab) -> None:
     use(lab, 3)
     set_pue(site=lab.site, pue_ppm=1_700_000, from_us=at(HOUR + 1), by=lab.owner, now=T0)
     correct_pue(site=lab.site, pue_ppm=1_300_000, note="meter of the room", by=lab.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert {row[2] for row in rows(lab)} == {1_300_000}
     for wrong in (999_999, 0):
         with pytest.raises(InvalidInput):

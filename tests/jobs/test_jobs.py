@@ -19,11 +19,11 @@ from apps.core.jobs import (
     LEASE_US,
     RETRY_MAX_US,
     RETRY_US,
-    asking_together,
-    lease_one,
-    request_job,
-    run_leased,
-    work_until_empty,
+    acquire_next,
+    enqueue,
+    enqueue_batch,
+    run_job,
+    run_until_idle,
 )
 from apps.core.models import Job
 from tests.builders import T0
@@ -44,10 +44,10 @@ def handle(monkeypatch: pytest.MonkeyPatch) -> Iterator[Handle]:
 def test_asked_once_runs_once(handle: Handle) -> None:
     done: list[str] = []
     handle(done.append)
-    request_job(kind="test", key="a")
-    request_job(kind="test", key="b")
-    assert work_until_empty(worker="w") == 2
-    assert work_until_empty(worker="w") == 0
+    enqueue(kind="test", key="a")
+    enqueue(kind="test", key="b")
+    assert run_until_idle(worker="w") == 2
+    assert run_until_idle(worker="w") == 0
     assert sorted(done) == ["a", "b"]
 
 
@@ -56,8 +56,8 @@ def test_asked_many_times_while_waiting_runs_once(handle: Handle) -> None:
     done: list[str] = []
     handle(done.append)
     for _ in range(5):
-        request_job(kind="test", key="a")
-    work_until_empty(worker="w")
+        enqueue(kind="test", key="a")
+    run_until_idle(worker="w")
     assert done == ["a"]
 
 
@@ -65,29 +65,29 @@ def test_asked_many_times_while_waiting_runs_once(handle: Handle) -> None:
 def test_what_is_asked_for_together_is_asked_for_once_and_in_one_statement(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
-    request_job(kind="test", key="a", due_us=3)
+    enqueue(kind="test", key="a", due_us=3)
     with django_assert_num_queries(1):
-        with asking_together():
-            request_job(kind="test", key="b", due_us=7)
-            request_job(kind="test", key="a")
-            request_job(kind="test", key="b", due_us=5)
+        with enqueue_batch():
+            enqueue(kind="test", key="b", due_us=7)
+            enqueue(kind="test", key="a")
+            enqueue(kind="test", key="b", due_us=5)
     rows = Job.objects.order_by("key").values_list("key", "requested", "due_us")
     assert list(rows) == [("a", 2, 3), ("b", 1, 5)]
-    with django_assert_num_queries(0), asking_together():
+    with django_assert_num_queries(0), enqueue_batch():
         pass
 
 
 @pytest.mark.django_db
 def test_what_fails_asks_for_nothing_and_nothing_later_waits_for_it() -> None:
-    @asking_together()
+    @enqueue_batch()
     def fails() -> None:
-        request_job(kind="test", key="a")
+        enqueue(kind="test", key="a")
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fails()
     assert not Job.objects.exists()
-    request_job(kind="test", key="b")
+    enqueue(kind="test", key="b")
     assert Job.objects.get().key == "b"
 
 
@@ -98,11 +98,11 @@ def test_asked_again_while_it_runs_runs_again(handle: Handle) -> None:
     def work(key: str) -> None:
         done.append(key)
         if len(done) < 3:
-            request_job(kind="test", key=key)
+            enqueue(kind="test", key=key)
 
     handle(work)
-    request_job(kind="test", key="a")
-    assert work_until_empty(worker="w") == 3
+    enqueue(kind="test", key="a")
+    assert run_until_idle(worker="w") == 3
     assert done == ["a"] * 3
 
 
@@ -112,16 +112,16 @@ def test_a_job_that_asks_for_itself_for_later_waits_until_then(handle: Handle) -
 
     def work(key: str) -> None:
         done.append(now_us())
-        request_job(kind="test", key=key, due_us=now_us() + 6 * SECOND)
-        with asking_together():
-            request_job(kind="test", key=key, due_us=now_us() + 5 * SECOND)
-            request_job(kind="test", key="other", due_us=T0 + 99 * SECOND)
+        enqueue(kind="test", key=key, due_us=now_us() + 6 * SECOND)
+        with enqueue_batch():
+            enqueue(kind="test", key=key, due_us=now_us() + 5 * SECOND)
+            enqueue(kind="test", key="other", due_us=T0 + 99 * SECOND)
 
     handle(work)
-    request_job(kind="test", key="a")
+    enqueue(kind="test", key="a")
     for later in (0, 4, 5, 9, 10):
         with time_machine.travel((T0 + later * SECOND) / 1e6, tick=False):
-            work_until_empty(worker="w")
+            run_until_idle(worker="w")
     assert done == [T0, T0 + 5 * SECOND, T0 + 10 * SECOND]
     assert dict(Job.objects.values_list("key", "due_us")) == {"a": T0 + 15 * SECOND, "other": T0 + 99 * SECOND}
 
@@ -134,24 +134,24 @@ def test_what_others_asked_for_meanwhile_does_not_wait_with_it(handle: Handle) -
         done.append(key)
         if len(done) < 2:
             Job.objects.filter(key=key).update(requested=F("requested") + 1)  # as another process asks
-            request_job(kind="test", key=key, due_us=now_us() + 10**9)
+            enqueue(kind="test", key=key, due_us=now_us() + 10**9)
 
     handle(work)
-    request_job(kind="test", key="a")
-    work_until_empty(worker="w")
+    enqueue(kind="test", key="a")
+    run_until_idle(worker="w")
     assert done == ["a", "a"]
 
 
 @pytest.mark.django_db
 def test_a_job_that_failed_waits_for_its_next_try_whatever_it_asked_for(handle: Handle) -> None:
     def work(key: str) -> None:
-        request_job(kind="test", key=key)
+        enqueue(kind="test", key=key)
         raise ValueError(key)
 
     handle(work)
-    request_job(kind="test", key="a")
+    enqueue(kind="test", key="a")
     with time_machine.travel(T0 / 1e6, tick=False):
-        assert work_until_empty(worker="w") == 0
+        assert run_until_idle(worker="w") == 0
     assert Job.objects.get().due_us == T0 + RETRY_US
 
 
@@ -160,7 +160,7 @@ def test_a_job_is_asked_for_only_if_its_cause_is_committed(handle: Handle) -> No
     handle(lambda key: None)
 
     with transaction.atomic():
-        request_job(kind="test", key="a")
+        enqueue(kind="test", key="a")
         transaction.set_rollback(True)
     assert not Job.objects.exists()
 
@@ -171,22 +171,22 @@ def test_a_failing_job_is_tried_again_later_each_time_later(handle: Handle) -> N
         raise ValueError(f"no {key}")
 
     handle(fail)
-    request_job(kind="test", key="a")
+    enqueue(kind="test", key="a")
     now, waits = T0, []
     for attempt in range(1, 13):
         with time_machine.travel(now / 1e6, tick=False):
-            assert work_until_empty(worker="w") == 0
+            assert run_until_idle(worker="w") == 0
             job = Job.objects.get()
             assert (job.attempts, job.last_error, job.leased_until_us) == (attempt, "ValueError: no a", 0)
             waits.append(job.due_us - now)
-            assert lease_one(worker="w", now=job.due_us - 1) is None
+            assert acquire_next(worker="w", now=job.due_us - 1) is None
             now = job.due_us
     assert waits[0] == RETRY_US
     assert all(one <= other <= RETRY_MAX_US for one, other in itertools.pairwise(waits))
     assert waits[-1] == RETRY_MAX_US
     handle(lambda key: None)
     with time_machine.travel(now / 1e6, tick=False):
-        assert work_until_empty(worker="w") == 1
+        assert run_until_idle(worker="w") == 1
     job = Job.objects.get()
     assert (job.attempts, job.last_error, job.done) == (0, "", job.requested)
 
@@ -202,29 +202,29 @@ def test_one_failing_job_does_not_hold_up_the_others(handle: Handle) -> None:
 
     handle(work)
     for key in ("bad", "one", "two"):
-        request_job(kind="test", key=key)
-    assert work_until_empty(worker="w") == 2
+        enqueue(kind="test", key=key)
+    assert run_until_idle(worker="w") == 2
     assert done == ["one", "two"]
 
 
 @pytest.mark.django_db
 def test_a_kind_that_nobody_handles_fails_and_says_so() -> None:
-    request_job(kind="no-such-kind", key="a")
-    assert work_until_empty(worker="w") == 0
+    enqueue(kind="no-such-kind", key="a")
+    assert run_until_idle(worker="w") == 0
     assert "no-such-kind" in Job.objects.get().last_error
 
 
 @pytest.mark.django_db
 def test_a_lease_keeps_others_away_until_it_runs_out(handle: Handle) -> None:
     handle(lambda key: None)
-    request_job(kind="test", key="a")
-    first = lease_one(worker="dead", now=T0)
+    enqueue(kind="test", key="a")
+    first = acquire_next(worker="dead", now=T0)
     assert first is not None
-    assert lease_one(worker="w", now=T0 + LEASE_US - 1) is None
-    second = lease_one(worker="w", now=T0 + LEASE_US)
+    assert acquire_next(worker="w", now=T0 + LEASE_US - 1) is None
+    second = acquire_next(worker="w", now=T0 + LEASE_US)
     assert second is not None
     assert second.leased_by == "w"
-    assert run_leased(second)
+    assert run_job(second)
     assert Job.objects.get().done == 1
 
 
@@ -232,9 +232,9 @@ def test_a_lease_keeps_others_away_until_it_runs_out(handle: Handle) -> None:
 def test_a_worker_that_comes_back_late_does_not_free_anothers_lease(handle: Handle) -> None:
     """The slow worker's failure must not make the job of the one that took over look free."""
     handle(lambda key: None)
-    request_job(kind="test", key="a")
-    slow = lease_one(worker="slow", now=T0)
-    other = lease_one(worker="other", now=T0 + LEASE_US)
+    enqueue(kind="test", key="a")
+    slow = acquire_next(worker="slow", now=T0)
+    other = acquire_next(worker="other", now=T0 + LEASE_US)
     assert slow is not None
     assert other is not None
 
@@ -242,16 +242,16 @@ def test_a_worker_that_comes_back_late_does_not_free_anothers_lease(handle: Hand
         raise ValueError(key)
 
     handle(fail)
-    assert not run_leased(slow)
+    assert not run_job(slow)
     assert Job.objects.get().leased_until_us == T0 + 2 * LEASE_US
     handle(lambda key: None)
-    assert run_leased(slow)
+    assert run_job(slow)
     assert Job.objects.get().leased_until_us == T0 + 2 * LEASE_US, "the other one is still at work"
 
 
 @pytest.mark.django_db
 def test_the_database_keeps_done_at_most_requested() -> None:
-    request_job(kind="test", key="a")
+    enqueue(kind="test", key="a")
     with pytest.raises(IntegrityError), transaction.atomic():
         Job.objects.update(done=2)
 
@@ -276,13 +276,13 @@ def test_any_order_of_asking_working_and_failing_does_what_was_asked_last(handle
                 now += RETRY_MAX_US + LEASE_US
                 if step == "ask":
                     state += 1
-                    request_job(kind="test", key="a")
+                    enqueue(kind="test", key="a")
                 elif step == "die":
-                    lease_one(worker="dead", now=now)
+                    acquire_next(worker="dead", now=now)
                 else:
                     handle(work if step == "work" else fail)
                     with time_machine.travel(now / 1e6, tick=False):
-                        work_until_empty(worker="w")
+                        run_until_idle(worker="w")
             assert seen == state
 
     check()
@@ -300,11 +300,11 @@ def test_two_workers_share_the_jobs_and_do_each_once(handle: Handle) -> None:
 
     handle(work)
     for i in range(60):
-        request_job(kind="test", key=str(i))
+        enqueue(kind="test", key=str(i))
 
     def worker(name: str) -> None:
         try:
-            work_until_empty(worker=name)
+            run_until_idle(worker=name)
         finally:
             close_old_connections()
             connection.close()

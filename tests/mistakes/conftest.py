@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.ipc.client import Client, NoDaemon
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 
 from tests.faults.installation import ROOT, Installation, Machine
 from tests.services.process import dies_with_us, end, wait_until
@@ -55,7 +55,7 @@ def measuring(machine: Machine, *, window_s: int = 1) -> Iterator[None]:
         assert daemon.poll() is None, (machine.data_dir / "daemon.log").read_text()
         try:
             Client([machine.socket], timeout_s=1.0).close()
-        except NoDaemon:
+        except DaemonUnavailable:
             return False
         return True
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from django.test import override_settings
 
+from apps.core.migration_history import LAST_COMMIT_WITH_STEPS
 from labcarbon import checks
 from tests.faults.installation import ROOT, plain_environ
 from tests.services.prepared import prepared
@@ -78,6 +81,18 @@ def test_settings_that_would_expose_the_lab(tmp_path: Path, settings: dict[str, 
         done = _launch(tmp_path / "data", **settings)
     assert done.returncode == 1
     assert mend in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_database_from_before_version_1(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    prepared(data_dir)
+    with closing(sqlite3.connect(data_dir / "labcarbon.sqlite3")) as database, database:
+        database.execute("DELETE FROM django_migrations WHERE name IN ('0001_v1', '0007_left_out_keys_side_by_side')")
+    done = _launch(data_dir)
+    assert done.returncode == 1
+    assert "runs: 0007_left_out_keys_side_by_side" in done.stderr
+    assert f"git checkout {LAST_COMMIT_WITH_STEPS}" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from labcarbon_collect.lc1 import param_hash
 
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.preflight.models import Repeat
 from apps.preflight.services.findings import judge_run
 from apps.runs.choices import RunState
@@ -59,7 +59,7 @@ def body(*, run: UUID | None = None, project: str | None = None, **wire: Any) ->
 
 def judged(run: Run, now: int = T0) -> Repeat | None:
     """Judge a run as its job does."""
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     return judge_run(run=Run.objects.select_related("lab", "parent").get(pk=run.pk), now=now)
 
 

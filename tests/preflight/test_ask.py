@@ -231,14 +231,14 @@ def test_unknown_uuid_of_run_is_fine(labs: Labs) -> None:
 
 
 def test_the_collector_asks_so_and_understands_the_answer(labs: Labs) -> None:
-    from labcarbon_collect.api.preflight import Question, read_answer
+    from labcarbon_collect.api.preflight import Question, parse_response
 
     from tests.runs.fingerprints import told
 
     stored(labs.ours)
     question = Question(fingerprint=told(), name="train.py", project="demo", run=str(uuid.uuid4()))
-    answer = read_answer("http://here", asked(labs.member, question.body()))
-    assert (answer.verdict, answer.in_vain, answer.worth_saying) == ("duplicate", True, True)
+    answer = parse_response("http://here", asked(labs.member, question.body()))
+    assert (answer.verdict, answer.is_blocking, answer.is_notable) == ("duplicate", True, True)
     assert labs.member("POST", f"preflight/{answer.asked}/outcome/", {"outcome": "stopped"}).status_code == 200
-    silent = read_answer("http://here", asked(labs.member, Question(fingerprint=told(seeds=seeds(5)), name="").body()))
-    assert (silent.verdict, silent.worth_saying) == ("replicate", False)
+    silent = parse_response("http://here", asked(labs.member, Question(fingerprint=told(seeds=seeds(5)), name="").body()))
+    assert (silent.verdict, silent.is_notable) == ("replicate", False)

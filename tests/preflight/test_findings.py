@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 
 from apps.accounts.models import AuditEntry
 from apps.core.errors import Conflict, InvalidInput, NotFound
-from apps.core.jobs import request_job, work_until_empty
+from apps.core.jobs import enqueue, run_until_idle
 from apps.preflight.choices import RepeatState
 from apps.preflight.models import Repeat
 from apps.preflight.services.findings import decide, reopen
@@ -121,24 +121,24 @@ def test_another_labs_runs_are_no_repeats(lab: SmallLab) -> None:
 def test_the_job_judges_and_a_run_that_is_gone_is_nothing_to_it(lab: SmallLab) -> None:
     stored(lab)
     second = stored(lab, minutes=5)
-    request_job(kind="preflight.judge", key=str(second.pk))
-    request_job(kind="preflight.judge", key="987654321")
-    assert work_until_empty(worker="test") >= 2
+    enqueue(kind="preflight.judge", key=str(second.pk))
+    enqueue(kind="preflight.judge", key="987654321")
+    assert run_until_idle(worker="test") >= 2
     assert Repeat.objects.get().run == second
 
 
 def test_what_is_told_of_runs_judges_them_and_those_that_repeat_them(lab: SmallLab) -> None:
     first = stored(lab, state=RunState.RUNNING)
     stored(lab, minutes=5, state=RunState.RUNNING)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert Repeat.objects.get().verdict == "concurrent"
     first.refresh_from_db()
     first.state, first.ended_us = RunState.FINISHED, first.started_us + 1
     first.save()
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert Repeat.objects.get().verdict == "duplicate"
     put_fingerprint(run=first, told=parsed(data={"weak": hex64("other"), "verified": hex64("other")}))
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert not Repeat.objects.exists()
 
 

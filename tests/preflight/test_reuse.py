@@ -6,12 +6,12 @@ from uuid import uuid4
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from labcarbon_collect.api.preflight import read_answer
+from labcarbon_collect.api.preflight import parse_response
 from labcarbon_collect.lc1 import param_hash
 from labcarbon_collect.runs.preflight_text import lines
 
 from apps.artifacts.models import Artifact
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.fleet.choices import SiteKind
 from apps.fleet.services import create_site, register_node
@@ -47,7 +47,7 @@ def classifier(labs: Labs) -> Run:
         bytes=98_000_000,
     )  # fmt: skip
     Job.objects.update(due_us=0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     return run
 
 
@@ -82,7 +82,7 @@ def test_who_may_not_read_is_told_nothing(labs: Labs, classifier: Run) -> None:
 def test_unknown_is_null(labs: Labs) -> None:
     artifact(labs.ours, "found.pt", kind="model", tags={"task": "cat"}, copies=[{"path": "/f"}])
     Job.objects.update(due_us=0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     (offer,) = asked(labs.member, _detector())["reuse"]
     assert (offer["who"], offer["metric"], offer["energy_mj"], offer["licence"]) == (None,) * 4
 
@@ -113,7 +113,7 @@ def _told(small: SmallLab, name: str, **more: Any) -> None:
 
 def _settled(labs: Labs, **more: Any) -> dict[str, Any]:
     Job.objects.update(due_us=0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     (offer,) = [each for each in asked(labs.admin, _detector(**more))["reuse"] if each["name"] == CATS]
     return dict(offer)
 
@@ -138,10 +138,10 @@ def test_what_adapting_saves_is_told_by_runs_that_did(labs: Labs, classifier: Ru
 
 def test_the_collector_says_so(labs: Labs, classifier: Run) -> None:
     Job.objects.update(due_us=0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
 
     def said() -> str:
-        return " ".join(" ".join(lines(read_answer("http://here", asked(labs.admin, _detector())))).split())
+        return " ".join(" ".join(lines(parse_response("http://here", asked(labs.admin, _detector())))).split())
 
     assert "saves at most 1.00 Wh: no run here is known to have adapted one yet (a new head on its frozen body, or" in said()
     _adapted(labs.ours, 60_000, minute=10, freeze_backbone=True)
@@ -251,7 +251,7 @@ def test_names_of_who_adapted_it_are_not_told(labs: Labs, classifier: Run) -> No
 def test_tags_of_the_question_find_what_is_for_the_same(labs: Labs) -> None:
     artifact(labs.ours, "found.pt", kind="model", tags={"task": "weather"}, copies=[{"path": "/f"}])
     Job.objects.update(due_us=0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert asked(labs.admin, _detector())["reuse"] == []
     (offer,) = asked(labs.admin, {**_detector(), "tags": {"task": "weather maps"}})["reuse"]
     assert offer["why"] == "a like purpose (weather)"

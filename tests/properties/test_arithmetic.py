@@ -10,7 +10,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from apps.carbon.figures.query import Span, YearFactor, changes, factor_for_year, spans
-from apps.core.intervals import merged, split_by_hour
+from apps.core.intervals import merge_intervals, split_by_hour
 from apps.core.sql import emission_sql, facility_sql
 from apps.core.units import US_PER_HOUR, emission_ug, facility_mj, kwh_to_mj, largest_remainder
 from apps.energy.calc import covered_us, overhead_mj, runs_of_hours
@@ -113,7 +113,7 @@ def test_coverage_is_the_length_of_the_union(raw: list[tuple[int, int]]) -> None
     by_minute = {at for start, length in raw for at in range(start, start + length)}
     for hour in (0, 1):
         assert covered_us(intervals, hour) == minute * len(by_minute & set(range(hour * 60, hour * 60 + 60)))
-    union = list(merged(intervals))
+    union = list(merge_intervals(intervals))
     assert all(one[1] < other[0] for one, other in itertools.pairwise(union))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from apps.carbon.figures.energy import GROUPS, entries, factors_used, figure, figures_by
 from apps.carbon.figures.query import FigureQuery
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import emission_ug, facility_mj
 from apps.fleet.services import correct_zone, set_pue, set_static_power
 from apps.runs.services.runs import RunFacts, put_run
@@ -34,7 +34,7 @@ def test_parts_and_entries_sum_to_the_figure(zone: str) -> None:
     set_static_power(node=small.node, static_power_mw=80_001)
     set_pue(site=small.site, pue_ppm=1_234_567, from_us=T0 + 2 * HOUR_US)
     correct_zone(site=small.site, zone=zone, by=None, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
 
     @settings(max_examples=examples(20))
     @given(histories(), PERIODS)

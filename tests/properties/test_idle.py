@@ -14,7 +14,7 @@ from apps.attribution.calc import Stretch
 from apps.attribution.services.rules import claim
 from apps.carbon.figures.energy import Figure, entries, figure, figures_by
 from apps.carbon.figures.query import FigureQuery
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.dashboard.figures import total
 from apps.energy.calc import SHARES, cumulative, idle_spans, month_edges
@@ -102,7 +102,7 @@ def test_every_sum_stays_and_withdrawing_gives_back(
     assert sorted(IdleShare.objects.filter(lab=lab).values_list("from_hour", "project_id", "low", "high")) == rows
     withdraw_idle_policy(lab=lab, from_hour=H0 + start, by=None, now=T0)
     assert figures_by(lab, query, ["charge", "hour"]) == by_hour
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
 
 
 def _metrics(part: Figure) -> tuple[int, int, int]:
@@ -146,7 +146,7 @@ def test_a_claim_changes_what_is_borne_of_idle_energy() -> None:
     for key, project in (("proc:ada/x", vision), ("proc:ben/x", nlp)):
         consumer = Consumer.objects.get(lab=small.lab, key=key)
         claim(lab=small.lab, stretches=[Stretch(consumer.pk, None, H0, H0 + 1)], project=project, by=None, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     query = FigureQuery(metric="energy_mj", from_hour=H0, to_hour=H0 + 1)
     found = {charge: part.energy_mj for (charge,), part in figures_by(small.lab, query, ["charge"]).items()}
     assert found == {"vision": 1500, "nlp": 500}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.energy.models import DeviceHour, LedgerEntry
 from apps.energy.services.settle import rebuild_ledger, settle_node
 from apps.fleet.models import Node
@@ -37,7 +37,7 @@ def _deliver(nodes: list[Node], batches: list[tuple[int, list[object]]], settle:
     answers: list[list[str]] = []
     for i, (node, windows) in enumerate(batches):
         answers += push(nodes[node], windows, sent_at=SENT, settle=settle[i % len(settle)])  # type: ignore[arg-type]
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     return answers
 
 
@@ -89,7 +89,7 @@ def test_replay_and_rebuild_change_nothing(static_power_mw: int | None) -> None:
     nodes = [small.node, _second_node(small)]
     for node in nodes:
         set_static_power(node=node, static_power_mw=static_power_mw)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
 
     @settings(max_examples=examples(25))
     @given(_delivered(2))
@@ -104,7 +104,7 @@ def test_replay_and_rebuild_change_nothing(static_power_mw: int | None) -> None:
                 settle_node(node=node)
             assert all_rows() == before
             rebuild_ledger(lab=small.lab)
-            work_until_empty(worker="test")
+            run_until_idle(worker="test")
             assert all_rows() == before
 
     check()
@@ -115,7 +115,7 @@ def test_the_order_of_arrival_does_not_matter() -> None:
     nodes = [small.node, _second_node(small)]
     for node in nodes:
         set_static_power(node=node, static_power_mw=90_000)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     fields = ("device__key", "hour", "node_id", "consumer__key", "energy_quality", "share_quality", "placement_quality")
 
     def outcome(batches: list[tuple[int, list[object]]], settle: list[bool]) -> list[tuple[object, ...]]:

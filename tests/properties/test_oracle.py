@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
 from apps.ingest.parsing import parse_batch
 from apps.ingest.services import accept_batch
@@ -128,7 +128,7 @@ def test_one_poison_window_among_500_costs_one_window() -> None:
     answers = accept_batch(
         node=small.node, batch=parse_batch(msgspec.json.encode(body)), received_us=int(str(body["sent_at"]))
     )
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert answers.count(["accepted"]) == 499
     assert answers[250] == ["rejected", "energy_mj is not an integer of 64 bits"]
     assert conserved()

@@ -14,7 +14,7 @@ from apps.carbon.figures.query import FigureQuery
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.services import apply_factors
 from apps.core.errors import Conflict
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import emission_ug, facility_mj
 from apps.energy.services.settle import rebuild_ledger
 from apps.fleet.choices import SiteKind
@@ -73,7 +73,7 @@ def world() -> World:
     room = create_site(lab=small.lab, name="Room 2", kind=SiteKind.MACHINE_ROOM, zone="FR", pue_ppm=1_333_333)
     nowhere = create_site(lab=small.lab, name="Nowhere", kind=SiteKind.MACHINE_ROOM, zone="")
     set_static_power(node=small.node, static_power_mw=77_777)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     return World(small, [small.node, other], [small.site, room, nowhere])
 
 
@@ -141,7 +141,7 @@ def test_every_entry_is_priced_by_what_held_at_its_node_in_its_hour() -> None:
             deliver(there, sent)
             for fact in facts:
                 record(there, fact)
-            work_until_empty(worker="test")
+            run_until_idle(worker="test")
             for row in priced(there):
                 assert row[7:] == expected(there, facts, row), row
             for node in there.nodes:
@@ -162,13 +162,13 @@ def test_a_dated_fact_changes_no_figure_of_an_hour_before_it() -> None:
             deliver(there, sent)
             for fact in facts:
                 record(there, fact)
-            work_until_empty(worker="test")
+            run_until_idle(worker="test")
             before = priced(there)
             try:
                 made = record(there, last)
             except Conflict:
                 return
-            work_until_empty(worker="test")
+            run_until_idle(worker="test")
             after = priced(there)
             assert [row[:7] for row in after] == [row[:7] for row in before], "energy is never touched"
             assert [row for row in after if row[0] < last.hour] == [row for row in before if row[0] < last.hour]
@@ -180,7 +180,7 @@ def test_a_dated_fact_changes_no_figure_of_an_hour_before_it() -> None:
                     undo_move(placement=made, by=there.small.owner, now=T0)
                 else:
                     withdraw_site_fact(fact=made, by=there.small.owner, now=T0)
-                work_until_empty(worker="test")
+                run_until_idle(worker="test")
                 assert priced(there) == before
 
     check()
@@ -196,11 +196,11 @@ def test_the_order_of_entering_does_not_matter_and_a_rebuild_changes_nothing() -
                     record(there, step)
                 else:
                     push(there.nodes[step.node], [step.window], sent_at=SENT, settle=settle[i % len(settle)])
-            work_until_empty(worker="test")
+            run_until_idle(worker="test")
             found, kept = priced(there), all_rows()
             derived = sorted(AppliedFactor.objects.values_list("node_id", "from_hour", "to_hour", "pue_ppm", "factor_id"))
             rebuild_ledger(lab=there.small.lab)
-            work_until_empty(worker="test")
+            run_until_idle(worker="test")
             apply_factors(lab=there.small.lab)
             assert (priced(there), all_rows()) == (found, kept)
             again = AppliedFactor.objects.values_list("node_id", "from_hour", "to_hour", "pue_ppm", "factor_id")
@@ -233,7 +233,7 @@ def test_what_would_be_is_what_comes_out() -> None:
             deliver(there, sent)
             for fact in facts:
                 record(there, fact)
-            work_until_empty(worker="test")
+            run_until_idle(worker="test")
             before = priced(there)
             try:
                 places = places_if(lab, lambda: record(there, last))
@@ -243,7 +243,7 @@ def test_what_would_be_is_what_comes_out() -> None:
             spans = spans_by_node(places, year_factors(lab, places), [node.pk for node in there.nodes], END_HOUR)
             told = priced_with(lab, spans, HOUR, HOUR + 500)
             record(there, last)
-            work_until_empty(worker="test")
+            run_until_idle(worker="test")
             query = FigureQuery(metric="emission_ug", from_hour=HOUR, to_hour=HOUR + 500)
             found = {key: part for (key,), part in figures_by(lab, query, ["node"]).items()}
             assert {str(node.uuid): told[node.pk] for node in there.nodes if node.pk in told} == found

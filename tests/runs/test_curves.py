@@ -5,8 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.runs.curves import thinned
 from apps.runs.metric_parsing import Point, as_points
+from apps.runs.metric_summary import thinned
 
 curves = st.lists(st.floats(), max_size=400).map(lambda values: as_points((i, 0, each) for i, each in enumerate(values)))
 

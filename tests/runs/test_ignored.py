@@ -4,7 +4,7 @@ import pytest
 
 from apps.accounts.services.labs import create_project
 from apps.core.errors import InvalidInput, NotFound
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.runs.models import Fingerprint, IgnoredParameter, Run, TierKey
 from apps.runs.services.fingerprints import told_by_params
 from apps.runs.services.ignored_params import count_parameter, ignore_parameter, recount
@@ -35,12 +35,12 @@ def test_runs_that_differ_in_what_is_ignored_become_the_same() -> None:
     before = keys(elsewhere), keys(one)
     assert keys(one) != keys(other)
     ignore_parameter(project=project, name="--note-style", by=small.owner, now=T0)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert keys(one) == keys(other)
     assert Fingerprint.objects.get(run=one).recipe == Fingerprint.objects.get(run=other).recipe
     assert keys(elsewhere) == before[0]
     count_parameter(project=project, name="note_style")
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert keys(one) == before[1] != keys(other)
     assert recount(project=project) == 0, "nothing is left to do"
 

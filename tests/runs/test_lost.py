@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.core.clock import now_us
-from apps.core.jobs import lease_one, run_leased, work_until_empty
+from apps.core.jobs import acquire_next, run_job, run_until_idle
 from apps.core.models import Job
 from apps.runs.choices import RunState
 from apps.runs.metric_parsing import as_points
@@ -161,13 +161,13 @@ def test_a_record_of_the_past_is_not_watched() -> None:
 def test_the_job_looks_again_and_again_and_not_at_once() -> None:
     begun = now_us()
     running(small_lab(), now=begun)
-    assert work_until_empty(worker="test") >= 1
-    assert lease_one(worker="test", now=now_us()) is None
+    assert run_until_idle(worker="test") >= 1
+    assert acquire_next(worker="test", now=now_us()) is None
     waiting = Job.objects.get(kind="runs.watch_again")
     assert waiting.due_us >= begun + LOOK_EVERY_US
-    job = lease_one(worker="test", now=waiting.due_us)
+    job = acquire_next(worker="test", now=waiting.due_us)
     assert job is not None
-    assert run_leased(job)
+    assert run_job(job)
     looked = Job.objects.get(kind="runs.watch")
     assert (looked.requested, looked.done) == (2, 1)
 

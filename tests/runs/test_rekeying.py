@@ -3,11 +3,11 @@
 import pytest
 from pytest_django.fixtures import DjangoAssertNumQueries
 
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.models import Job
-from apps.runs import rekeying
 from apps.runs.choices import Tier
 from apps.runs.models import Run, TierKey
+from apps.runs.services import ignored_params
 from apps.runs.services.fingerprints import put_fingerprint
 from apps.runs.services.ignored_params import ignore_parameter
 from tests.builders import SmallLab, small_lab
@@ -37,8 +37,8 @@ def made_old() -> None:
 
 
 def rekeyed(small: SmallLab) -> None:
-    Job.objects.create(kind=rekeying.REKEY, key=str(small.lab.pk), requested=1)
-    work_until_empty(worker="test")
+    Job.objects.create(kind=ignored_params.REKEY, key=str(small.lab.pk), requested=1)
+    run_until_idle(worker="test")
 
 
 def test_every_run_has_the_keys_of_today() -> None:
@@ -46,7 +46,7 @@ def test_every_run_has_the_keys_of_today() -> None:
     filled(small, 3)
     ignore_parameter(project=small.lab.projects.get(slug="demo"), name="lr", by=small.owner, now=T0)
     filled(small, 1)
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     before = keys()
     made_old()
     assert keys() != before
@@ -55,15 +55,15 @@ def test_every_run_has_the_keys_of_today() -> None:
 
 
 def test_a_job_that_has_not_done_all_asks_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rekeying, "CHUNK", 2)
-    monkeypatch.setattr(rekeying, "MOST", 2)
+    monkeypatch.setattr(ignored_params, "CHUNK", 2)
+    monkeypatch.setattr(ignored_params, "MOST", 2)
     small = small_lab()
     filled(small, 5)
     before = keys()
     made_old()
-    assert rekeying.rekey(lab=small.lab)
+    assert ignored_params.rekey(lab=small.lab)
     assert TierKey.objects.filter(tier__in=LEFT_OUT).exists()
-    assert TierKey.objects.filter(tier__in=rekeying._OLD).exists()
+    assert TierKey.objects.filter(tier__in=ignored_params._OLD).exists()
     rekeyed(small)
     assert keys() == before
 
@@ -72,16 +72,16 @@ def test_what_has_no_fingerprint_any_more_only_loses_its_old_keys() -> None:
     small = small_lab()
     run = a_run(small.lab)
     TierKey.objects.create(lab=small.lab, run=run, tier=50, key=7)
-    assert rekeying.rekey(lab=small.lab)
+    assert ignored_params.rekey(lab=small.lab)
     assert keys() == set()
-    assert not rekeying.rekey(lab=small.lab)
+    assert not ignored_params.rekey(lab=small.lab)
 
 
 def test_where_nothing_is_old_two_queries_say_so(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     small = small_lab()
     filled(small, 2)
     with django_assert_num_queries(2):
-        assert not rekeying.rekey(lab=small.lab)
+        assert not ignored_params.rekey(lab=small.lab)
 
 
 def test_no_other_lab_is_touched() -> None:
@@ -89,5 +89,5 @@ def test_no_other_lab_is_touched() -> None:
     filled(small, 1)
     filled(other, 1)
     made_old()
-    rekeying.rekey(lab=small.lab)
-    assert set(TierKey.objects.filter(tier__in=rekeying._OLD).values_list("lab_id", flat=True)) == {other.lab.pk}
+    ignored_params.rekey(lab=small.lab)
+    assert set(TierKey.objects.filter(tier__in=ignored_params._OLD).values_list("lab_id", flat=True)) == {other.lab.pk}

@@ -6,7 +6,7 @@ from django.db.models import Sum
 
 from apps.accounts.models import Project
 from apps.core.clock import now_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.energy.models import LedgerEntry
 from apps.fleet.models import Node
 from apps.trackers.mlflow.services.polling import Slice, poll_source
@@ -45,7 +45,7 @@ def settle() -> None:
     from apps.core.models import Job
 
     Job.objects.filter(kind__in=("trackers.mlflow", "trackers.mlflow_again")).delete()
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
 
 
 def ledger_mj() -> int:

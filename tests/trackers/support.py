@@ -11,7 +11,7 @@ from django.test import Client
 
 from apps.accounts.models import Project
 from apps.core.clock import now_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.units import PPM
 from apps.fleet.models import Node
 from apps.ingest.models import Batch, EnergyWindow
@@ -83,7 +83,7 @@ def emission(run: str, *, at_us: int, duration: int = 120, gpu: float = 0, cpu: 
 
 def work() -> None:
     """Do all jobs that are due now."""
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
 
 
 def stored(source: CodeCarbonSource) -> list[tuple[str, int, int, int]]:

@@ -3,7 +3,7 @@
 import pytest
 import time_machine
 
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.runs.models import Run
 from tests.builders import MINUTE, T0, SmallLab
 from tests.trackers.support import Tracker, tracker
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 def _worked(minute: int) -> int:
     """Have the worker do what is due ``minute`` minutes in; return how many jobs that were."""
     with time_machine.travel((T0 + minute * MINUTE) / 1e6, tick=False):
-        return work_until_empty(worker="test")
+        return run_until_idle(worker="test")
 
 
 def _told(cc: Tracker, run: str, minute: int, length: int) -> None:

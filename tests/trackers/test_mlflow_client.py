@@ -23,7 +23,7 @@ from apps.preflight.models import Preflight
 from apps.runs.models import Run
 from tests.alone import answer_one_at_a_time
 from tests.builders import SmallLab, small_lab
-from tests.collector.processes import AS_PEOPLE, PATIENT
+from tests.collector.collector_process import DEFAULT_TIMEOUT, LONG_TIMEOUT
 from tests.fakes import labcarbon_server as fakes
 from tests.services import mlflow
 from tests.services.process import free_port
@@ -103,7 +103,7 @@ class Person:
 
 
 def person(home: Path, tracking: mlflow.Server, experiment: str, wheel: Path, url: str, token: str) -> Person:
-    ours = {"PYTHONPATH": str(wheel), "LABCARBON_URL": url, "LABCARBON_TOKEN": token, **PATIENT}
+    ours = {"PYTHONPATH": str(wheel), "LABCARBON_URL": url, "LABCARBON_TOKEN": token, **LONG_TIMEOUT}
     return Person(home, tracking, experiment, ours)
 
 
@@ -232,9 +232,9 @@ def test_with_labcarbon_away_slow_or_silly_the_run_goes_on(ana: Person, server: 
     server.faults = [fakes.answers(200, b"<html>no</html>")] * 20
     with socket.create_server(("127.0.0.1", 0)) as silent:
         ways = (
-            (f"http://127.0.0.1:{silent.getsockname()[1]}", AS_PEOPLE, "did not answer within"),
-            (f"http://127.0.0.1:{free_port()}", PATIENT, "nothing answers there"),
-            (server.url, PATIENT, "gave no answer that this collector understands"),
+            (f"http://127.0.0.1:{silent.getsockname()[1]}", DEFAULT_TIMEOUT, "did not answer within"),
+            (f"http://127.0.0.1:{free_port()}", LONG_TIMEOUT, "nothing answers there"),
+            (server.url, LONG_TIMEOUT, "gave no answer that this collector understands"),
         )
         for url, patience, why in ways:
             done = best_of_three(ana, LATE_S + max(1.0, 2 * bare_s), LABCARBON_URL=url, LABCARBON_ENFORCE="1", **patience)

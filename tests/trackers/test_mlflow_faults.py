@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apps.core.clock import now_us
-from apps.core.jobs import work_until_empty
+from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.runs.models import MetricPoint, Run
 from apps.trackers.choices import SignIn
@@ -42,13 +42,13 @@ HTML = b"<!DOCTYPE html><html><body>Sign in</body></html>"
 )  # fmt: skip
 def test_what_goes_wrong_is_told_and_mends_itself(fake: FakeMlflow, source: MlflowSource, wrong: Any, words: str) -> None:
     training(fake, "a1")
-    fake.wrong["/runs/search"] = wrong
+    fake.faults["/runs/search"] = wrong
     assert words in poll(source).problem
     source.refresh_from_db()
     assert words in source.problem
     assert (source.failures, source.answered_us, Run.objects.count()) == (1, None, 0)
     assert source.due_us - (source.asked_us or 0) == 120_000_000
-    fake.wrong.clear()
+    fake.faults.clear()
     assert poll(source).problem == ""
     source.refresh_from_db()
     assert (source.failures, source.problem, Run.objects.count()) == (0, "", 1)
@@ -63,13 +63,13 @@ def test_a_server_that_is_away(fake: FakeMlflow, source: MlflowSource) -> None:
 
 def test_patience_doubles_up_to_an_hour_and_retry_after_holds(fake: FakeMlflow, source: MlflowSource) -> None:
     waits = []
-    fake.wrong["*"] = (500, {}, b"")
+    fake.faults["*"] = (500, {}, b"")
     for _ in range(8):
         poll(source)
         source.refresh_from_db()
         waits.append((source.due_us - (source.asked_us or 0)) // 60_000_000)
     assert waits == [2, 4, 8, 16, 32, 60, 60, 60]
-    fake.wrong["*"] = (429, {"Retry-After": "7200"}, b"")
+    fake.faults["*"] = (429, {"Retry-After": "7200"}, b"")
     assert "asks for patience (429)" in poll(source).problem
     source.refresh_from_db()
     assert source.due_us - (source.asked_us or 0) == 7200 * 1_000_000
@@ -79,7 +79,7 @@ def test_a_server_that_drips_is_given_up_in_time(
     fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "SECONDS", 0.5)
-    fake.wrong["*"] = "drips"
+    fake.faults["*"] = "drips"
     begun = time.monotonic()
     assert "did not answer within 0.5 s" in poll(source).problem
     assert time.monotonic() - begun < 60  # it would drip for ever
@@ -88,17 +88,17 @@ def test_a_server_that_drips_is_given_up_in_time(
 def test_pages_that_are_too_large_are_asked_for_in_smaller_ones(fake: FakeMlflow, source: MlflowSource) -> None:
     for i in range(25):
         training(fake, f"r{i:02}", start_ms=MS + i)
-    fake.wrong["/runs/search"] = "huge_pages"
+    fake.faults["/runs/search"] = "huge_pages"
     assert poll(source).problem == ""
     assert Run.objects.count() == 25
 
 
 def test_half_a_history_is_gone_on_with(fake: FakeMlflow, source: MlflowSource) -> None:
     training(fake, "a1")
-    fake.wrong["/metrics/get-history"] = "half"
+    fake.faults["/metrics/get-history"] = "half"
     assert "broke off" in poll(source).problem
     assert (Run.objects.count(), MetricPoint.objects.count()) == (1, 0)
-    fake.wrong.clear()
+    fake.faults.clear()
     poll(source)
     assert (Run.objects.count(), MetricPoint.objects.count()) == (1, 5)
 
@@ -108,7 +108,7 @@ def test_one_run_that_cannot_be_read_holds_up_nobody(
 ) -> None:
     for i in range(3):
         training(fake, f"r{i}", start_ms=MS + i, over=False)
-    answer = fake.answer
+    answer = fake.respond
     bad = {"r0"}
     monkeypatch.setattr(
         fake, "answer", lambda path, body, query: None if query.get("run_id") in bad else answer(path, body, query)
@@ -131,7 +131,7 @@ def test_pages_that_go_round_in_circles(fake: FakeMlflow, source: MlflowSource, 
 
 def test_what_is_no_run_is_passed_over(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
     training(fake, "a1")
-    answer = fake.answer
+    answer = fake.respond
 
     def odd(path: str, body: dict[str, Any], query: dict[str, str]) -> Any:
         found = answer(path, body, query)
@@ -187,34 +187,34 @@ def test_a_password_whose_pepper_is_gone_is_told(fake: FakeMlflow, lab: SmallLab
     source = source_at(fake, lab, sign_in=SignIn.TOKEN, secret="tok")
     settings.TOKEN_PEPPERS = {2: b"another pepper of 32 bytes, at least"}
     assert "Write it anew" in poll(source).problem
-    assert fake.asked == []
+    assert fake.requested_paths == []
 
 
 def test_it_is_asked_every_minute_until_it_is_switched_off_or_removed(
     fake: FakeMlflow, source: MlflowSource, lab: SmallLab
 ) -> None:
     training(fake, "a1")
-    work_until_empty(worker="test")
+    run_until_idle(worker="test")
     assert Run.objects.count() == 1
     waiting = Job.objects.get(kind="trackers.mlflow_again")
     source.refresh_from_db()
     assert waiting.due_us == source.due_us
     switch_source(source=source, on=False, by=lab.owner, now=now_us())
     Job.objects.update(due_us=0)
-    fake.asked.clear()
-    work_until_empty(worker="test")
-    assert fake.asked == []
+    fake.requested_paths.clear()
+    run_until_idle(worker="test")
+    assert fake.requested_paths == []
     assert (
         not Job.objects.filter(kind__startswith="trackers.mlflow", requested__gt=0).exclude(done=1).exclude(done=2).exists()
     )
     switch_source(source=source, on=True, by=lab.owner, now=now_us())
-    work_until_empty(worker="test")
-    assert "/runs/search" in fake.asked
+    run_until_idle(worker="test")
+    assert "/runs/search" in fake.requested_paths
     remove_source(source=source, by=lab.owner, now=now_us())
     Job.objects.update(due_us=0)
-    fake.asked.clear()
-    work_until_empty(worker="test")
-    assert (fake.asked, Run.objects.count()) == ([], 1)
+    fake.requested_paths.clear()
+    run_until_idle(worker="test")
+    assert (fake.requested_paths, Run.objects.count()) == ([], 1)
 
 
 def test_a_removed_server_that_is_added_again_counts_nothing_twice(

@@ -33,7 +33,7 @@ def digest(content: bytes) -> str:
 
 
 def fetched(fake: FakeMlflow) -> list[str]:
-    return [path.removeprefix(PROXY) for path in fake.asked if path.startswith(PROXY)]
+    return [path.removeprefix(PROXY) for path in fake.requested_paths if path.startswith(PROXY)]
 
 
 def outcomes() -> dict[str, str]:
@@ -76,18 +76,18 @@ def test_each_file_is_read_once_and_a_run_that_goes_on_not_at_all(fake: FakeMlfl
     run = training(fake, "a1", over=False)
     run.files = {"last.pt": b"1"}
     poll(source)
-    assert (fetched(fake), "/artifacts/list" in fake.asked) == ([], False)
+    assert (fetched(fake), "/artifacts/list" in fake.requested_paths) == ([], False)
     run.status, run.end_ms = "FINISHED", run.start_ms + 1000
     poll(source)
     assert len(fetched(fake)) == 1
-    fake.asked.clear()
+    fake.requested_paths.clear()
     poll(source)
-    assert [path for path in fake.asked if "artifacts" in path or path == "/runs/get"] == []
+    assert [path for path in fake.requested_paths if "artifacts" in path or path == "/runs/get"] == []
 
 
 def test_a_logged_model_and_the_run_that_read_it(fake: FakeMlflow, source: MlflowSource) -> None:
     fake.models = {"m-1": {"data/model.pth": b"one", "MLmodel": b"x"}, "m-2": {"model.pkl": b"two"}}
-    training(fake, "a1").made = ["m-1", "m-2"]
+    training(fake, "a1").logged_models = ["m-1", "m-2"]
     training(fake, "a2", start_ms=T0 // 1000 + 1).read = ["m-2", "m-unknown"]
     assert poll(source).problem == ""
     assert edges() == {("a1", "model.pth", "produced"), ("a1", "model.pkl", "produced"), ("a2", "model.pkl", "used")}
@@ -147,7 +147,7 @@ def test_a_file_of_no_known_size_is_not_read(
     fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training(fake, "a1").files = {"a.pt": b"weights"}
-    answer = fake.answer
+    answer = fake.respond
 
     def sizeless(path: str, body: dict[str, Any], query: dict[str, str]) -> Any:
         found = answer(path, body, query)
@@ -163,7 +163,7 @@ def test_a_file_of_no_known_size_is_not_read(
 
 def test_a_list_without_end_is_left(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
     training(fake, "a1")
-    answer = fake.answer
+    answer = fake.respond
 
     def endless(path: str, body: dict[str, Any], query: dict[str, str]) -> Any:
         if path != "/artifacts/list":
@@ -174,7 +174,7 @@ def test_a_list_without_end_is_left(fake: FakeMlflow, source: MlflowSource, monk
 
     monkeypatch.setattr(fake, "answer", endless)
     assert poll(source).problem == ""
-    assert fake.asked.count("/artifacts/list") == reading.MOST_FOLDERS
+    assert fake.requested_paths.count("/artifacts/list") == reading.MOST_FOLDERS
     row = MlflowRun.objects.get()
     assert (row.files_read, row.files_left > 0) == (True, True)
 
@@ -226,7 +226,7 @@ def test_a_file_that_comes_wrong_is_tried_again_then_told_and_holds_up_nobody(
     monkeypatch.setattr(reading, "MOST_TRIES", 2)
     training(fake, "a1").files = {"a.pt": b"x" * 200_000, "b.pt": b"fine"}
     training(fake, "a2", start_ms=T0 // 1000 + 1).files = {"c.pt": b"too"}
-    fake.wrong[f"{PROXY}1/a1/artifacts/a.pt"] = wrong
+    fake.faults[f"{PROXY}1/a1/artifacts/a.pt"] = wrong
     for _ in range(2):
         assert poll(source).problem == ""
         assert set(Artifact.objects.values_list("name", flat=True)) == {"b.pt", "c.pt"}
@@ -238,23 +238,23 @@ def test_a_file_that_comes_wrong_is_tried_again_then_told_and_holds_up_nobody(
     client = Client()
     client.force_login(lab.owner)
     assert words in unescape(text_of(client.get(f"/trackers/mlflow/{source.pk}/")))
-    fake.asked.clear()
+    fake.requested_paths.clear()
     poll(source)
     assert fetched(fake) == []
 
 
 def test_a_file_that_is_well_again_is_taken(fake: FakeMlflow, source: MlflowSource) -> None:
     training(fake, "a1").files = {"a.pt": b"weights"}
-    fake.wrong[f"{PROXY}1/a1/artifacts/a.pt"] = (503, {"Retry-After": "3600"}, b"")
+    fake.faults[f"{PROXY}1/a1/artifacts/a.pt"] = (503, {"Retry-After": "3600"}, b"")
     poll(source)
     row = MlflowRun.objects.get()
     assert (row.files_read, "Its files: a.pt: " in row.files_problem) == (False, True)
     assert "asks for patience" in row.files_problem
     assert row.files_due_us - T0 > 3_600_000_000
-    fake.wrong.clear()
-    fake.asked.clear()
+    fake.faults.clear()
+    fake.requested_paths.clear()
     poll(source)
-    assert "/runs/get" not in fake.asked  # not before it is due
+    assert "/runs/get" not in fake.requested_paths  # not before it is due
     MlflowRun.objects.update(files_due_us=0)
     poll(source)
     row.refresh_from_db()
@@ -263,22 +263,22 @@ def test_a_file_that_is_well_again_is_taken(fake: FakeMlflow, source: MlflowSour
 
 def test_a_list_that_cannot_be_had_is_given_up_in_the_end(fake: FakeMlflow, source: MlflowSource) -> None:
     training(fake, "a1").files = {"a.pt": b"weights"}
-    fake.wrong["/artifacts/list"] = (500, {}, b'{"message": "boom"}')
+    fake.faults["/artifacts/list"] = (500, {}, b'{"message": "boom"}')
     for _ in range(reading.MOST_TRIES):
         assert poll(source).problem == ""
         MlflowRun.objects.update(files_due_us=0)
     row = MlflowRun.objects.get()
     assert (row.files_read, row.files_problem) == (True, row.files_problem)
     assert "boom" in row.files_problem
-    fake.asked.clear()
+    fake.requested_paths.clear()
     poll(source)
-    assert "/artifacts/list" not in fake.asked
+    assert "/artifacts/list" not in fake.requested_paths
 
 
 def test_a_slow_file_is_given_up_in_time(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "FETCH_S", 0.5)
     training(fake, "a1").files = {"a.pt": b"x" * 100_000}
-    fake.wrong[f"{PROXY}1/a1/artifacts/a.pt"] = "drips"
+    fake.faults[f"{PROXY}1/a1/artifacts/a.pt"] = "drips"
     begun = time.monotonic()
     poll(source)
     assert time.monotonic() - begun < 60  # it would drip for ever
@@ -303,7 +303,7 @@ def test_switched_off_nothing_is_asked(fake: FakeMlflow, lab: SmallLab) -> None:
     source = source_at(fake, lab, reads_files=False)
     training(fake, "a1").files = {"a.pt": b"weights"}
     poll(source)
-    assert {"/artifacts/list", "/runs/get"}.isdisjoint(fake.asked)
+    assert {"/artifacts/list", "/runs/get"}.isdisjoint(fake.requested_paths)
     assert MlflowRun.objects.get().files_read is False
 
 

@@ -65,10 +65,10 @@ def test_reading_again_changes_nothing_and_asks_for_no_history(fake: FakeMlflow,
         ]
 
     before = all_of_it()
-    fake.asked.clear()
+    fake.requested_paths.clear()
     assert poll(source).runs == 0
     assert all_of_it() == before
-    assert "/metrics/get-history" not in fake.asked
+    assert "/metrics/get-history" not in fake.requested_paths
 
 
 def test_watts_become_energy_to_the_millijoule(fake: FakeMlflow, source: MlflowSource) -> None:

@@ -67,18 +67,18 @@ def test_with_the_collector_beside_the_client_it_is_certain(
 
 def test_what_is_new_is_not_told(fake: FakeMlflow, source: MlflowSource) -> None:
     _two(fake, source, lr="0.2")
-    assert "/runs/set-tag" not in fake.asked
+    assert "/runs/set-tag" not in fake.requested_paths
     poll(source)
-    assert "/runs/set-tag" not in fake.asked
+    assert "/runs/set-tag" not in fake.requested_paths
 
 
 def test_it_is_told_while_the_run_goes_on_and_once(fake: FakeMlflow, source: MlflowSource) -> None:
     _two(fake, source, over=False)
     assert fake.runs["a2"].tags["labcarbon.verdict"].startswith("possible duplicate")
-    fake.asked.clear()
+    fake.requested_paths.clear()
     fake.runs["a2"].metrics["loss"].append((MS + 30_000, 9, 0.01))
     poll(source)
-    assert "/runs/set-tag" not in fake.asked
+    assert "/runs/set-tag" not in fake.requested_paths
 
 
 def test_parameters_that_come_later_change_it(fake: FakeMlflow, source: MlflowSource) -> None:
@@ -104,30 +104,30 @@ def test_nested_runs_and_parts_are_quiet(fake: FakeMlflow, source: MlflowSource)
     ):
         training(fake, name, start_ms=MS + i * 120_000).tags[tag] = value
     poll(source)
-    assert "/runs/set-tag" not in fake.asked
+    assert "/runs/set-tag" not in fake.requested_paths
 
 
 def test_not_told_where_it_is_not_wanted(fake: FakeMlflow, lab: SmallLab) -> None:
     source = source_at(fake, lab, tells_verdicts=False)
     _two(fake, source)
-    assert "/runs/set-tag" not in fake.asked
+    assert "/runs/set-tag" not in fake.requested_paths
     assert Repeat.objects.count() == 1
 
 
 def test_a_server_that_lets_nobody_write_is_read_all_the_same_and_asked_again(
     fake: FakeMlflow, source: MlflowSource
 ) -> None:
-    fake.wrong["/runs/set-tag"] = (403, {}, b'{"message": "read only"}')
+    fake.faults["/runs/set-tag"] = (403, {}, b'{"message": "read only"}')
     _two(fake, source)
     assert poll(source).problem == ""
     row = MlflowRun.objects.get(mlflow_id="a2")
     assert "read only" in row.tell_problem
     assert (row.tries, row.told_verdict) == (1, "")
     assert row.due_us > now_us()
-    asked = fake.asked.count("/runs/set-tag")
+    asked = fake.requested_paths.count("/runs/set-tag")
     poll(source)
-    assert fake.asked.count("/runs/set-tag") == asked  # not before its time
-    fake.wrong.clear()
+    assert fake.requested_paths.count("/runs/set-tag") == asked  # not before its time
+    fake.faults.clear()
     MlflowRun.objects.update(due_us=0)
     poll(source)
     row.refresh_from_db()
@@ -139,9 +139,9 @@ def test_a_lost_verdict_waits_for_a_server_that_is_away(fake: FakeMlflow, source
     _two(fake, source)
     MlflowRun.objects.update(told_verdict="")
     fake.runs["a2"].tags.pop("labcarbon.verdict")
-    fake.wrong["*"] = "half"
+    fake.faults["*"] = "half"
     assert poll(source).problem
-    fake.wrong.clear()
+    fake.faults.clear()
     MlflowRun.objects.update(due_us=0)
     poll(source)
     assert fake.runs["a2"].tags["labcarbon.verdict"].startswith("possible duplicate")

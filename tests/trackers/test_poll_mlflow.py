@@ -28,7 +28,7 @@ def test_it_reads_and_says_how_it_went(fake: FakeMlflow, lab: SmallLab) -> None:
 
 def test_a_failure_is_the_exit_code(fake: FakeMlflow, lab: SmallLab) -> None:
     source_at(fake, lab)
-    fake.wrong["*"] = (401, {}, b"")
+    fake.faults["*"] = (401, {}, b"")
     with pytest.raises(CommandError, match=r"1 could not be read\."):
         _said()
 

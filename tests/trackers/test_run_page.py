@@ -2,8 +2,8 @@
 
 from django.test import Client
 
-from apps.dashboard.contexts.run_codecarbon import codecarbon_told
 from apps.dashboard.formatting import exact
+from apps.dashboard.runs.detail import codecarbon_told
 from apps.runs.models import Run
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.dashboard.support import assert_each_figure_explains_itself, queries, text_of

@@ -23,7 +23,7 @@ from apps.accounts.oidc.provider import CarefulSession, StrictProvider, configur
 from apps.accounts.services.invitations import accept_by_email
 from apps.core.clock import now_us
 from apps.core.errors import Conflict
-from apps.core.text import storable
+from apps.core.text import replace_unstorable
 
 log = logging.getLogger(__name__)
 
@@ -119,9 +119,12 @@ def _verified_mail(request: HttpRequest, sociallogin: SocialLogin) -> str:
 def _new_person(sociallogin: SocialLogin, mail: str) -> User:
     """Create the account of somebody who is invited: without a password, named as the provider names them."""
     suggested = sociallogin.user
-    username = account_adapter().generate_unique_username([storable(suggested.username), mail, "person"])
+    username = account_adapter().generate_unique_username([replace_unstorable(suggested.username), mail, "person"])
     person = User(username=username, email=mail)
-    person.first_name, person.last_name = storable(suggested.first_name)[:150], storable(suggested.last_name)[:150]
+    person.first_name, person.last_name = (
+        replace_unstorable(suggested.first_name)[:150],
+        replace_unstorable(suggested.last_name)[:150],
+    )
     person.set_unusable_password()
     person.save()
     vouch_for_mail(user=person, mail=mail)

@@ -11,7 +11,7 @@ from typing import Any
 import jwt
 from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 
 # Public keys only: never "none", never a secret that both sides know. By algorithm: the kind of key it takes.
 SIGNED_WITH = {
@@ -93,6 +93,6 @@ def verified_claims(token: object, keys: Mapping[str, Any], expected: Expected) 
     if not expected.nonce or not hmac.compare_digest(str(claims.get("nonce", "")).encode(), expected.nonce.encode()):
         raise NotBelieved("The provider's identity token belongs to another sign-in than this one.")
     subject = claims["sub"]
-    if not isinstance(subject, str) or not 0 < len(subject) <= SUBJECT_LENGTH or unstorable(subject):
+    if not isinstance(subject, str) or not 0 < len(subject) <= SUBJECT_LENGTH or is_unstorable(subject):
         raise NotBelieved("The provider's identity token names nobody (its claim sub is empty or too long).")
     return claims

@@ -35,7 +35,7 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.models import User
 from apps.accounts.oidc.id_token import Expected, NotBelieved, verified_claims
-from apps.core.text import storable
+from apps.core.text import replace_unstorable
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ class StrictProvider(OpenIDConnectProvider):
         return str(data["sub"])
 
     def extract_extra_data(self, data: Mapping[str, Any]) -> dict[str, str]:
-        return {name: storable(data[name])[:200] for name in _KEPT if isinstance(data.get(name), str)}
+        return {name: replace_unstorable(data[name])[:200] for name in _KEPT if isinstance(data.get(name), str)}
 
     def extract_common_fields(self, data: Mapping[str, Any]) -> dict[str, Any]:
         fields: dict[str, Any] = super().extract_common_fields(data)

@@ -11,7 +11,7 @@ from apps.accounts.choices import MAY_GRANT, Act, Role
 from apps.accounts.models import Invitation, Lab, Membership, User
 from apps.accounts.services.labs import MINUTE_US, digests_of_code, new_code
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
-from apps.core.text import storable, unstorable
+from apps.core.text import is_unstorable, replace_unstorable
 
 LIFE_US = 14 * 24 * 60 * MINUTE_US
 
@@ -22,7 +22,7 @@ def normal_email(text: str) -> str:
 
 
 def _checked_email(text: str) -> str:
-    email = normal_email(storable(text))
+    email = normal_email(replace_unstorable(text))
     if email and (len(email) > 254 or email.count("@") != 1 or email[0] == "@" or email[-1] == "@" or " " in email):
         raise InvalidInput(f"{text[:60]!r} is no e-mail address.", field="email", hint="Write ada@example.org, or nothing.")
     return email
@@ -44,7 +44,7 @@ def invite(*, lab: Lab, role: str, by: User, now: int, email: str = "", note: st
         lab=lab,
         email=_checked_email(email),
         role=role,
-        note=storable(note).strip()[:200],
+        note=replace_unstorable(note).strip()[:200],
         digest=digest,
         by=by,
         created_us=now,
@@ -122,7 +122,7 @@ def accept_invitation(*, code: str, user: User, now: int) -> Membership:
 def invitations_for_email(email: str, *, now: int) -> list[Invitation]:
     """Return the open invitations to an address, in any spelling of its letters; none for ''."""
     wanted = normal_email(email)
-    if not wanted or unstorable(wanted):
+    if not wanted or is_unstorable(wanted):
         return []
     found = open_invitations(now).select_related("lab", "by").filter(email=wanted).order_by("id")
     return [invitation for invitation in found if _holds(invitation)]

@@ -15,7 +15,7 @@ from apps.accounts import audit, credentials
 from apps.accounts.choices import SCOPES_OF_NODE, SCOPES_OF_ROLE, Act, CodePurpose, PersonView, Profile, Role, TokenKind
 from apps.accounts.models import Lab, Membership, OneTimeCode, Project, Token, User
 from apps.core.errors import Conflict, Forbidden, InvalidInput
-from apps.core.text import storable
+from apps.core.text import replace_unstorable
 
 MINUTE_US = 60_000_000
 CODE_LIFE_US = {
@@ -44,7 +44,7 @@ def checked_time_zone(text: str) -> str:
 
 def checked_lab_name(text: str) -> str:
     """Return the name of a lab as it is kept."""
-    name = str(storable(text)).strip()
+    name = str(replace_unstorable(text)).strip()
     if not name:
         raise InvalidInput("The lab needs a name.", field="lab", hint="For example Cell Atlas Lab.")
     if len(name) > 200:

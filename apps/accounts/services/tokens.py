@@ -11,7 +11,7 @@ from apps.accounts.models import Lab, Membership, Token, User
 from apps.accounts.selectors import tokens_of
 from apps.accounts.services.labs import new_token
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
-from apps.core.text import storable
+from apps.core.text import replace_unstorable
 
 
 def _role(lab: Lab, user: User) -> str:
@@ -50,7 +50,7 @@ def create_token(
         raise Forbidden("Only an admin of the lab makes tokens for services.", hint="Ask an admin of your lab.")
     if kind not in {TokenKind.USER, TokenKind.SERVICE}:
         raise InvalidInput("A node gets its token by enrolment.", field="kind", hint="Open /nodes/enrol/.")
-    called = storable(name).strip()
+    called = replace_unstorable(name).strip()
     if not called or len(called) > 100:
         raise InvalidInput(
             "A token needs a name of at most 100 characters.", field="name", hint="Say where it is used, as: sweep server."

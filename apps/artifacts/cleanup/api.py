@@ -27,7 +27,7 @@ from apps.artifacts.serializers import hold_row
 from apps.artifacts.storage_model import in_ppm
 from apps.core.clock import now_us, utc
 from apps.core.errors import InvalidInput, NotFound
-from apps.core.text import storable
+from apps.core.text import replace_unstorable
 from apps.core.units import INT64_MAX
 from apps.ingest.api import RawParser
 
@@ -96,7 +96,7 @@ class OutcomesView(APIView):
             raise InvalidInput(f"{text}.", field=where.strip("`") or "lines", hint=_SHAPE) from error
         except (msgspec.DecodeError, RecursionError) as error:
             raise InvalidInput("The body must be JSON.", code="parse_error", hint=_SHAPE) from error
-        outcomes = [Outcome(row.line, row.outcome, storable(row.word)) for row in told.lines]
+        outcomes = [Outcome(row.line, row.outcome, replace_unstorable(row.word)) for row in told.lines]
         changed = note_outcomes(plan=_found(who, uuid), outcomes=outcomes, by=who.user, now=now_us())
         return Response({"changed": changed})
 

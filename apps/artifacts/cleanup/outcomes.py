@@ -7,8 +7,8 @@ from django.db import transaction
 
 from apps.accounts.models import User
 from apps.artifacts.choices import Act, ArtifactState, CopyState, Form, LineOutcome, PlanState
+from apps.artifacts.cleanup.plans import ended, give_back, held_plan, record
 from apps.artifacts.models import Artifact, Copy, Plan, PlanLine
-from apps.artifacts.services.sparing import ended, give_back, held_plan, record
 from apps.core.errors import InvalidInput
 
 _AT_ONCE = 500

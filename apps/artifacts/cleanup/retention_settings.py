@@ -10,7 +10,7 @@ from apps.artifacts.choices import Act
 from apps.artifacts.cleanup.retention import DEFAULT_DAYS, Retention
 from apps.artifacts.models import RetentionDays
 from apps.core.errors import InvalidInput
-from apps.core.text import number_of
+from apps.core.text import parse_record_number
 
 MOST_DAYS = 36_500
 NEVER = "never"
@@ -43,7 +43,7 @@ def _days(name: str, text: str) -> tuple[int | None] | None:
         return None
     if text == NEVER:
         return (None,)
-    days = number_of(text)
+    days = parse_record_number(text)
     if days is None or not 1 <= days <= MOST_DAYS:
         hint = "Leave it empty for what holds else."
         raise InvalidInput(f"{text[:40]!r} is neither a number of days nor never.", field=f"days:{name}", hint=hint)

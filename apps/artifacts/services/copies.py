@@ -9,7 +9,7 @@ from apps.accounts.models import Lab
 from apps.artifacts.choices import CopyState, Medium
 from apps.artifacts.models import Artifact, Copy
 from apps.artifacts.parsing import ArtifactRow, CopyRow, GoneRow
-from apps.core.intervals import us_of
+from apps.core.intervals import datetime_to_us
 from apps.fleet.models import Node
 
 # What a plan took away stays so, whatever a scan says of the place.
@@ -68,7 +68,7 @@ class Copies:
         place = place_of(node, row.path)
         return Copy(
             lab=self._lab, artifact=artifact, node=node, path=row.path, place=place, medium=medium,
-            state=CopyState.PRESENT, modified_us=us_of(row.modified_at) if row.modified_at else None,
+            state=CopyState.PRESENT, modified_us=datetime_to_us(row.modified_at) if row.modified_at else None,
             first_us=self._first.get((place, artifact.digest), self._now), seen_us=self._now, hashed_us=self._now,
         )  # fmt: skip
 

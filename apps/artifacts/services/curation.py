@@ -11,10 +11,10 @@ from django.db.models import Q
 from apps.accounts import audit
 from apps.accounts.models import AuditEntry, Project, User
 from apps.artifacts.choices import MODELS, Act, ArtifactState, CopyState, Kind, Role
+from apps.artifacts.cleanup.plans import spare_lines
 from apps.artifacts.models import Artifact, Copy, LineageEdge, Pin
-from apps.artifacts.services.sparing import spare_lines
 from apps.core.errors import Conflict, Forbidden, InvalidInput
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 
 MOST_TAGS = 64
 _LONGEST = {"licence": 100, "note": 1000, "reason": 300, "tag": 100, "value": 300}
@@ -256,7 +256,7 @@ def _said(told: Description) -> dict[str, Any]:
 
 
 def _checked(text: str, what: str, field: str = "") -> str:
-    if unstorable(text):
+    if is_unstorable(text):
         raise InvalidInput(f"The {what} holds NUL or half a character.", field=field or what, hint="Leave it out.")
     if len(text) > _LONGEST[what]:
         hint = f"At most {_LONGEST[what]} characters."

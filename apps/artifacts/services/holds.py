@@ -6,10 +6,10 @@ from django.db.models import Q
 from apps.accounts import audit
 from apps.accounts.models import Project, User
 from apps.artifacts.choices import Act, ArtifactState
+from apps.artifacts.cleanup.plans import spare_lines
 from apps.artifacts.models import Artifact, Hold
-from apps.artifacts.services.sparing import spare_lines
 from apps.core.errors import Conflict, Forbidden, InvalidInput
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.core.units import END_HOUR, hour_of
 from apps.runs.models import Run
 
@@ -64,7 +64,7 @@ def _reason(text: str) -> str:
     reason = text.strip()
     if not reason:
         raise InvalidInput("Why is it held?", field="reason", hint="Say it in a few words, such as: paper under review.")
-    if unstorable(reason):
+    if is_unstorable(reason):
         raise InvalidInput("The reason holds NUL or half a character.", field="reason", hint="Leave it out.")
     if len(reason) > LONGEST_REASON:
         hint = f"At most {LONGEST_REASON} characters."

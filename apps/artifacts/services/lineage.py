@@ -10,7 +10,7 @@ from apps.artifacts.choices import Role, Way
 from apps.artifacts.models import Artifact
 from apps.artifacts.reuse.index import keep_terms
 from apps.artifacts.services.register import keep_edges
-from apps.core.sql import rows
+from apps.core.sql import fetch_rows
 from apps.runs.models import Fingerprint, Run
 
 _AT_ONCE = 1000
@@ -42,7 +42,7 @@ def join_run(*, run: Run, now: int) -> None:
         return
     one = "SELECT id, start_key, data_key FROM artifacts_artifact WHERE lab_id = %s AND {0} = %s AND {0} <> ''"
     params = [run.lab_id, fingerprint.start, run.lab_id, fingerprint.data]
-    found = list(rows(f"{one.format('start_key')} UNION {one.format('data_key')}", params))
+    found = list(fetch_rows(f"{one.format('start_key')} UNION {one.format('data_key')}", params))
     if found:
         starts, data = {row["start_key"]: row["id"] for row in found}, {row["data_key"]: row["id"] for row in found}
         edges = _edges([(run.pk, fingerprint.start, fingerprint.data)], starts, data)

@@ -13,7 +13,7 @@ from apps.artifacts.parsing import ArtifactRow
 from apps.artifacts.services.copies import Copies, is_address
 from apps.artifacts.storage_model import data_key, start_key
 from apps.core.errors import Forbidden, InvalidInput
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.fleet.models import Node
 from apps.fleet.selectors import node_of
 from apps.runs.models import Run
@@ -165,7 +165,7 @@ class _Registering:
         keep_edges(lab=self._lab, edges=edges, now=self._now)
         if self._news:
             Artifact.objects.filter(pk__in=[each.pk for each in self._news], joined=True).update(joined=False)
-            request_job(kind=JOIN, key=str(self._lab.pk), due_us=self._now + JOIN_AFTER_US)
+            enqueue(kind=JOIN, key=str(self._lab.pk), due_us=self._now + JOIN_AFTER_US)
 
 
 def _describe(artifact: Artifact, row: ArtifactRow) -> None:

@@ -12,7 +12,7 @@ from apps.assets.amortisation import Charge
 from apps.assets.choices import ChargeKind
 from apps.assets.models import Asset
 from apps.core.clock import now_us
-from apps.core.sql import as_int, rows
+from apps.core.sql import as_int, fetch_rows
 from apps.core.units import hour_of
 
 EVERY_HOURS = 24  # the hour moves on once a day: what ended since is little to add
@@ -69,7 +69,7 @@ def _sums(asset_ids: Collection[int], which: str) -> list[tuple[int, int, int]]:
     if not asset_ids:
         return []
     ids = ", ".join(str(int(pk)) for pk in asset_ids)
-    found = rows(
+    found = fetch_rows(
         "SELECT c.asset_id, SUM(CASE WHEN c.kind = 'written_off' THEN 0 ELSE c.amount_ug END) AS charged_ug, "
         "SUM(CASE WHEN c.kind = 'written_off' THEN c.amount_ug ELSE 0 END) AS off_ug "
         "FROM assets_embodiedcharge c JOIN assets_asset a ON a.id = c.asset_id "

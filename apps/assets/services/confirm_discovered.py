@@ -16,7 +16,7 @@ from apps.assets.services.register import write_drafts
 from apps.assets.services.validation import Draft, Entry, Facts
 from apps.assets.spreadsheets.catalog_match import Matcher
 from apps.core.errors import InvalidInput
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.fleet.models import STANDING
 
 
@@ -63,8 +63,8 @@ def confirm_discovered(*, lab: Lab, chosen: Sequence[Chosen], by: User | None, n
         details = {"assets": made, "from": "discovery"}
         subject = f"{made} asset{'' if made == 1 else 's'}"
         audit.record(lab=lab, by=by, action=Act.ASSETS_IMPORTED, subject=subject, details=details, now=now)
-        request_job(kind="assets.use_all", key=str(lab.pk))
-        request_job(kind="assets.charge", key=str(lab.pk))
+        enqueue(kind="assets.use_all", key=str(lab.pk))
+        enqueue(kind="assets.charge", key=str(lab.pk))
     return Confirmed(made, linked, len({each.key for each in chosen}) - len(wanted))
 
 

@@ -17,13 +17,12 @@ from apps.assets.choices import ImportState
 from apps.assets.models import Asset, RegisterImport
 from apps.assets.services.register import write_drafts
 from apps.assets.services.validation import Draft
-from apps.assets.sheets.order import generations, settled
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.csv_reader import decoded, read_lines
-from apps.assets.spreadsheets.preview import KNOWN, NEW, WRONG, Reading, Row
+from apps.assets.spreadsheets.preview import KNOWN, NEW, WRONG, Reading, Row, generations, settled
 from apps.assets.spreadsheets.rows import Options
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError, NotFound
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.fleet.choices import CURRENCIES
 
 AT_ONCE = 500  # lines that are read and written while somebody waits; more are a job
@@ -74,7 +73,7 @@ def bring(
     if lines <= AT_ONCE:
         read(row=row, now=now)
     else:
-        request_job(kind="assets.import_read", key=str(row.uuid))
+        enqueue(kind="assets.import_read", key=str(row.uuid))
     return row
 
 
@@ -154,7 +153,7 @@ def confirm(*, row: RegisterImport, by: User | None, now: int) -> None:
         return
     with transaction.atomic():
         if RegisterImport.objects.filter(pk=row.pk, state=ImportState.READ).update(state=ImportState.WRITING, lines_done=0):
-            request_job(kind="assets.import_write", key=f"{row.uuid}:{by.pk if by else ''}")
+            enqueue(kind="assets.import_write", key=f"{row.uuid}:{by.pk if by else ''}")
     row.state = ImportState.WRITING
 
 
@@ -176,7 +175,7 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
         details = {"assets": number, "file": row.file_name, "sha256": digest, "origin": told["origin"]}
         subject = f"{number} asset{'' if number == 1 else 's'}"
         audit.record(lab=row.lab, by=by, action=Act.ASSETS_IMPORTED, subject=subject, details=details, now=now)
-        request_job(kind="assets.charge", key=str(row.lab_id))
+        enqueue(kind="assets.charge", key=str(row.lab_id))
         row.state, row.told, row.content = ImportState.DONE, told, ""
         row.save(update_fields=["state", "told", "content"])
     return number

@@ -9,7 +9,7 @@ from apps.assets.models import Asset, AssetMeter, StoredVolume
 from apps.assets.services.charges import recharge
 from apps.assets.services.events import held, note_act
 from apps.core.errors import InvalidInput
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.core.units import hour_of
 from apps.fleet.models import STANDING, Device, Node
 
@@ -30,7 +30,7 @@ def set_meter(
     row = AssetMeter.objects.create(asset=asset, device=device, node=node, from_hour=hour, recorded_us=now, recorded_by=by)
     told: Model | None = device or node
     note_act(asset, by, Act.ASSET_METER, {"from_hour": hour, "meter": str(told) if told else ""}, now)
-    request_job(kind="assets.use_all", key=str(asset.lab_id))
+    enqueue(kind="assets.use_all", key=str(asset.lab_id))
     recharge(lab=asset.lab, asset_ids=[asset.pk])
     return row
 

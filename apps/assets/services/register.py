@@ -15,7 +15,7 @@ from apps.assets.services.charges import as_event, recharge
 from apps.assets.services.events import note_act, refresh
 from apps.assets.services.validation import Draft, Entry, Facts, checked_entry, checked_facts, event_row
 from apps.core.errors import Conflict, InvalidInput
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 
 
 def drafted_rows(lab: Lab, draft: Draft, by: User | None, now: int) -> tuple[Asset, list[LifecycleEvent], AssetMeter | None]:
@@ -71,7 +71,7 @@ def register_many(*, lab: Lab, drafts: Sequence[Draft], by: User | None, now: in
     audit.record(
         lab=lab, by=by, action=Act.ASSETS_IMPORTED, subject=f"{len(found)} assets", details={"assets": len(found)}, now=now
     )
-    request_job(kind="assets.charge", key=str(lab.pk))
+    enqueue(kind="assets.charge", key=str(lab.pk))
     return found
 
 
@@ -85,7 +85,7 @@ def write_drafts(lab: Lab, drafts: Sequence[Draft], by: User | None, now: int) -
     meters = [meter for _, _, meter in rows if meter is not None]
     AssetMeter.objects.bulk_create(meters, batch_size=500)
     if meters and first_meter:
-        request_job(kind="assets.use_all", key=str(lab.pk))
+        enqueue(kind="assets.use_all", key=str(lab.pk))
     return list(assets)
 
 

@@ -9,7 +9,7 @@ from apps.assets.models import Asset, LifecycleEvent
 from apps.catalog.choices import HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.core.errors import InvalidInput
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.core.units import END_HOUR, INT64_MAX, US_PER_HOUR, hour_of
 from apps.fleet.models import Device, Node, Site
 
@@ -125,7 +125,7 @@ def checked_facts(lab: Lab, facts: Facts) -> Facts:
     facts = replace(facts, **{name: getattr(facts, name).strip() for name in limits})
     for name, limit in limits.items():
         text = getattr(facts, name)
-        if len(text) > limit or unstorable(text):
+        if len(text) > limit or is_unstorable(text):
             raise InvalidInput(f"{text[:40]!r} cannot be kept.", field=name, hint=f"At most {limit} letters, no NUL.")
     if not facts.name:
         raise InvalidInput("An asset needs a name.", field="name", hint="For example its model and a number.")
@@ -155,7 +155,7 @@ def checked_entry(lab: Lab, entry: Entry, now: int) -> Entry:
         raise InvalidInput("What did not happen yet is not recorded.", field="at", hint="Choose a day up to today.")
     for name, limit in (("counterpart", 200), ("evidence", 300), ("note", 500)):
         text = getattr(entry, name)
-        if len(text) > limit or unstorable(text):
+        if len(text) > limit or is_unstorable(text):
             raise InvalidInput(f"{text[:40]!r} cannot be kept.", field=name, hint=f"At most {limit} letters, no NUL.")
     for name in ("project", "parent", "site"):
         thing = getattr(entry, name)

@@ -8,7 +8,7 @@ from io import StringIO
 from apps.assets.spreadsheets.cells import unescaped
 from apps.assets.spreadsheets.formats import Header, recognise
 from apps.core.errors import InvalidInput, TooLarge
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 
 MAX_BYTES = 8 << 20
 MAX_ROWS = 20_000
@@ -33,7 +33,7 @@ def decoded(content: bytes) -> str:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
         raise InvalidInput("The file is no UTF-8 text.", field="file", hint="Save it as CSV, UTF-8.") from error
-    if unstorable(text):
+    if is_unstorable(text):
         raise InvalidInput("The file holds a character that cannot be kept.", field="file", hint="Save it as CSV, UTF-8.")
     if not text.strip():
         raise InvalidInput("The file is empty.", field="file", hint="Its first line names the columns.")

@@ -11,9 +11,9 @@ from apps.attribution import selectors
 from apps.attribution.calc import Rule, Span, Use, differences, spans
 from apps.attribution.models import Attribution, AttributionRule
 from apps.attribution.signals import charged_anew
-from apps.core.intervals import differing, hull
-from apps.core.jobs import request_job
-from apps.core.sql import ATTRIBUTION, lock_alone, lock_shared
+from apps.core.intervals import changed_span, hull
+from apps.core.jobs import enqueue
+from apps.core.sql import ATTRIBUTION, lock_exclusive, lock_shared
 from apps.core.units import hour_of
 from apps.ingest.models import Consumer
 from apps.runs.models import Run
@@ -121,7 +121,7 @@ def reattribute(*, lab: Lab, pairs: list[Pair]) -> int:
 
     Alone with itself: a settling that began before a rule was written has ended, with what it knew, when we read.
     """
-    lock_alone(ATTRIBUTION, lab.pk)
+    lock_exclusive(ATTRIBUTION, lab.pk)
     found, runs = selectors.uses(lab, pairs)
     derived = _derive(found, rules_now(lab))
     kept = _as_spans(lab, list(derived))
@@ -131,14 +131,14 @@ def reattribute(*, lab: Lab, pairs: list[Pair]) -> int:
     _write(changed)
     _charge_runs(runs, derived)
     if changed:  # what projects bear of idle energy goes by what they used
-        request_job(kind="energy.spread_idle", key=str(lab.pk))
+        enqueue(kind="energy.spread_idle", key=str(lab.pk))
         _tell(lab, kept, changed)
     return len(changed)
 
 
 def _tell(lab: Lab, before: dict[Pair, list[Span]], after: dict[Pair, list[Span]]) -> None:
     """Tell who listens for whom, and when, others are charged or named now."""
-    span = hull(differing(_charged_history(before[pair]), _charged_history(found)) for pair, found in after.items())
+    span = hull(changed_span(_charged_history(before[pair]), _charged_history(found)) for pair, found in after.items())
     if span is not None:
         consumer_ids = {consumer_id for consumer_id, _ in after}
         charged_anew.send(sender=Attribution, lab=lab, consumer_ids=consumer_ids, from_hour=span[0], to_hour=span[1])

@@ -14,8 +14,8 @@ from apps.attribution.calc import Stretch
 from apps.attribution.models import AttributionRule, Claim
 from apps.attribution.services.derive import reattribute_consumers
 from apps.core.errors import Conflict, InvalidInput
-from apps.core.jobs import request_job
-from apps.core.text import unstorable
+from apps.core.jobs import enqueue
+from apps.core.text import is_unstorable
 from apps.core.units import END_HOUR, hour_of
 from apps.fleet.models import Node, Site
 from apps.ingest.models import Consumer
@@ -48,7 +48,7 @@ def drafted_rule(
     texts = {name: text.strip() for name, text in criteria.texts().items()}
     for name, text in texts.items():
         limit = 256 if name == "path_prefix" else 100
-        if len(text) > limit or unstorable(text):
+        if len(text) > limit or is_unstorable(text):
             raise InvalidInput(f"{text[:40]!r} cannot be asked for.", field=name, hint=f"At most {limit} letters, no NUL.")
     if criteria.node is None and criteria.site is None and not any(texts.values()):
         raise InvalidInput(
@@ -93,7 +93,7 @@ def make_rule(*, rule: AttributionRule, by: User | None, now: int) -> Attributio
     rule.made_by, rule.made_us = by, now
     rule.save(force_insert=True)
     _note(rule, by, Act.RULE_MADE, now)
-    request_job(kind="attribution.rule", key=str(rule.pk))
+    enqueue(kind="attribution.rule", key=str(rule.pk))
     return rule
 
 
@@ -125,7 +125,7 @@ def end_rule(*, rule: AttributionRule, at_us: int, by: User | None, now: int) ->
     rule.to_hour = hour
     rule.save(update_fields=["to_hour"])
     _note(rule, by, Act.RULE_ENDED, now)
-    request_job(kind="attribution.rule", key=str(rule.pk))
+    enqueue(kind="attribution.rule", key=str(rule.pk))
     return rule
 
 
@@ -136,7 +136,7 @@ def withdraw_rule(*, rule: AttributionRule, by: User | None, now: int) -> Attrib
         rule.withdrawn_us = now
         rule.save(update_fields=["withdrawn_us"])
         _note(rule, by, Act.RULE_WITHDRAWN, now)
-        request_job(kind="attribution.rule", key=str(rule.pk))
+        enqueue(kind="attribution.rule", key=str(rule.pk))
     return rule
 
 
@@ -147,7 +147,7 @@ def restore_rule(*, rule: AttributionRule, by: User | None, now: int) -> Attribu
         rule.withdrawn_us = None
         rule.save(update_fields=["withdrawn_us"])
         _note(rule, by, Act.RULE_RESTORED, now)
-        request_job(kind="attribution.rule", key=str(rule.pk))
+        enqueue(kind="attribution.rule", key=str(rule.pk))
     return rule
 
 

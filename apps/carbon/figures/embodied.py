@@ -15,7 +15,7 @@ from apps.carbon.figures.embodied_placements import Standing, standing_by
 from apps.carbon.figures.query import INVENTORY, NOT_TOLD, FigureQuery
 from apps.carbon.figures.scopes import EMBODIED, WASTE, roles_within
 from apps.carbon.rollups.reads import embodied_source
-from apps.core.sql import prorated_inline_sql, rows
+from apps.core.sql import fetch_rows, prorated_inline_sql
 from apps.core.units import hour_of
 
 _OPENINGS = ", ".join(f"'{kind.value}'" for kind in OPENING)
@@ -153,7 +153,9 @@ def _embodied(row: dict[str, Any]) -> Embodied:
 def embodied(lab: Lab, query: FigureQuery, now: int) -> Embodied:
     """Return the sum of ``query``, of the ledger that its metric names."""
     before, source, params = _from(lab, query, now)
-    return _embodied(next(rows(f"{before} SELECT SUM(x.part_ug) AS embodied_ug, COUNT(*) AS entries {source}", params)))
+    return _embodied(
+        next(fetch_rows(f"{before} SELECT SUM(x.part_ug) AS embodied_ug, COUNT(*) AS entries {source}", params))
+    )
 
 
 def embodied_by(lab: Lab, query: FigureQuery, group_by: Sequence[str], now: int) -> dict[tuple[Any, ...], Embodied]:
@@ -164,7 +166,7 @@ def embodied_by(lab: Lab, query: FigureQuery, group_by: Sequence[str], now: int)
     columns = ", ".join(GROUPS[name] for name in group_by)
     names = ", ".join(f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by))
     before, source, params = _from(lab, query, now)
-    found = rows(
+    found = fetch_rows(
         f"{before} SELECT {names}, SUM(x.part_ug) AS embodied_ug, COUNT(*) AS entries {source} "
         f"GROUP BY {columns} ORDER BY {columns}",
         params,
@@ -184,7 +186,7 @@ def embodied_in(
     ended.append(min(edges[-1], hour_of(now) + 1))
     before, source, params = embodied_source(lab, sorted(set(ended)))
     where, more = _where(query)
-    found = rows(
+    found = fetch_rows(
         f"{before} SELECT x.from_hour, {GROUPS[by]} AS told, SUM(x.part_ug) AS embodied_ug, SUM(x.entries) AS entries "
         f"FROM ({source}) x LEFT JOIN accounts_project p ON p.id = x.project_id "
         f"WHERE {where} GROUP BY x.from_hour, {GROUPS[by]}",
@@ -199,7 +201,7 @@ def charge_rows(
     """Yield the charges (or entries of the inventory) behind a figure, newest first; their ``part_ug`` sum to it."""
     before, source, params = _from(lab, query, now)
     page = f" LIMIT {int(limit)} OFFSET {int(offset)}" if limit is not None else ""
-    yield from rows(
+    yield from fetch_rows(
         f"{before} SELECT x.id, x.asset_id, a.name AS asset, a.kind AS asset_kind, x.kind, p.slug AS project, x.from_hour, "
         f"x.to_hour, x.amount_ug, x.part_ug {source} "
         f"ORDER BY x.from_hour DESC, a.name, x.asset_id, x.kind, p.id, x.id, x.part_ug{page}",
@@ -219,7 +221,7 @@ def coverage(lab: Lab, query: FigureQuery, now: int) -> Coverage:
         ids = sorted({s.asset_id for s in stood if s.within(start, end) is not None})
         only = f"AND v.id IN ({', '.join(str(int(pk)) for pk in ids) or '0'})"
     row = next(
-        rows(
+        fetch_rows(
             "SELECT COUNT(*) AS assets, "
             "SUM(CASE WHEN v.brought_ug IS NULL OR v.brought_at_least THEN 0 ELSE 1 END) AS known "
             f"FROM assets_asset v WHERE v.lab_id = %s AND v.bought_hour < {end} {only} "

@@ -7,14 +7,14 @@ from uuid import UUID
 
 from apps.accounts.models import Lab
 from apps.accounts.selectors import project_by_slug
-from apps.carbon.control import controlled_sql
 from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.scopes import controlled_sql
 from apps.carbon.figures.sql import CHARGED, KIND, PROJECT, charge_sql, metrics_sql, narrowed_sql, sums_sql
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.rollups import reads
 from apps.core.errors import NotFound
-from apps.core.sql import as_int, rows, uuid_param
-from apps.core.text import unstorable
+from apps.core.sql import as_int, fetch_rows, uuid_param
+from apps.core.text import is_unstorable
 from apps.fleet.models import Device, Node
 from apps.fleet.selectors import node_of
 from apps.ingest.models import Consumer
@@ -113,7 +113,7 @@ def require_subject(lab: Lab, query: FigureQuery) -> None:
         "device": lambda: Device.objects.filter(lab=lab, key=key).exists(),
         "asset": lambda: lab.assets.filter(pk=int(key)).exists(),
     }
-    if unstorable(f"{key}{query.project}{query.os_user}{query.program}{query.use}") or not there[query.subject_kind]():
+    if is_unstorable(f"{key}{query.project}{query.os_user}{query.program}{query.use}") or not there[query.subject_kind]():
         raise NotFound(
             f"There is no such {query.subject_kind} in this lab.", field="subject", hint="Ask for subject=lab with group_by."
         )
@@ -139,7 +139,7 @@ def figures_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> dict[tu
         told = [*(f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)), sums_sql()]
         where, params = _where(lab, query, within)
         ordered = f"GROUP BY {columns} ORDER BY {columns}" if columns else ""
-        found = rows(f"SELECT {', '.join(told)} {_FROM} WHERE {where} {ordered}", params)
+        found = fetch_rows(f"SELECT {', '.join(told)} {_FROM} WHERE {where} {ordered}", params)
     return {tuple(normal(row[f"g{i}"], name) for i, name in enumerate(group_by)): figure_of(row) for row in found}
 
 
@@ -147,7 +147,7 @@ def hours_of_consumers(lab: Lab, basis: str, consumer_ids: Sequence[int]) -> Ite
     """Yield (consumer id, node id, hour, figure) of all that some consumers ever used."""
     for start in range(0, len(consumer_ids), 500):
         part = consumer_ids[start : start + 500]
-        found = rows(
+        found = fetch_rows(
             f"SELECT e.consumer_id, e.node_id, e.hour, {sums_sql()} {_FROM} WHERE e.lab_id = %s AND e.consumer_id IN "
             f"({', '.join(['%s'] * len(part))}) GROUP BY e.consumer_id, e.node_id, e.hour",
             [basis, lab.pk, *part],
@@ -214,7 +214,7 @@ def entries(lab: Lab, query: FigureQuery, *, limit: int | None = None, offset: i
 def _entries(lab: Lab, query: FigureQuery, limit: int | None, offset: int) -> Iterator[dict[str, Any]]:
     where, params = _where(lab, query)
     page = f" LIMIT {int(limit)} OFFSET {int(offset)}" if limit is not None else ""
-    yield from rows(
+    yield from fetch_rows(
         "SELECT e.id, e.hour, e.device_id, d.key AS device, d.name AS device_name, n.uuid AS node, n.hostname, "
         "c.key AS consumer, r.uuid AS run, r.name AS run_name, p.slug AS project, e.energy_quality, e.share_quality, "
         "e.placement_quality, a.pue_ppm, f.id AS factor_id, f.ug_per_kwh AS factor_ug_per_kwh, "

@@ -19,7 +19,7 @@ from apps.carbon.figures.query import (
 )
 from apps.carbon.figures.scopes import PROFILES, SCOPES
 from apps.core.errors import InvalidInput
-from apps.core.text import number_of
+from apps.core.text import parse_record_number
 
 
 def _hour(text: str, field: str, *, up: bool) -> int:
@@ -57,7 +57,7 @@ def parse_query(params: Mapping[str, str], *, basis: str, profile: str = "ghg_pr
     _one_of(kind, SUBJECTS, "subject")
     if (kind == "lab") == bool(key):
         raise InvalidInput("A subject is lab, or kind:key.", field="subject", hint="For example project:demo.")
-    if kind in {"person", "asset"} and number_of(key) is None:
+    if kind in {"person", "asset"} and parse_record_number(key) is None:
         raise InvalidInput(f"{key[:40]!r} is not the number of a {kind}.", field="subject", hint=f"Write {kind}:<number>.")
     if kind in {"run", "node"}:
         try:

@@ -20,10 +20,10 @@ from apps.carbon.figures.sql import PRICED
 from apps.carbon.models import RolledDay, StaleSpan
 from apps.carbon.rollups.reads import KEYS, SUMS, cover_sql, embodied_sql, meter_sums, use_sql
 from apps.core.clock import now_us
-from apps.core.days import day_edges
-from apps.core.jobs import request_job
+from apps.core.intervals import day_edges
+from apps.core.jobs import enqueue
 from apps.core.models import Job
-from apps.core.sql import ROLLED, lock_shared, try_lock_alone
+from apps.core.sql import ROLLUPS, lock_shared, try_lock_exclusive
 from apps.core.units import US_PER_HOUR, US_PER_S, hour_of
 from apps.energy.models import DeviceHour, IdleShare, LedgerEntry
 
@@ -44,20 +44,20 @@ def mark_stale(*, lab: Lab, what: Rolled, from_hour: int, to_hour: int) -> None:
     """
     if to_hour <= from_hour:
         return
-    lock_shared(ROLLED, lab.pk)
+    lock_shared(ROLLUPS, lab.pk)
     now = now_us()
     touched = RolledDay.objects.filter(lab=lab, what=what, from_hour__lt=to_hour, to_hour__gt=from_hour).exists()
     if touched:
         StaleSpan.objects.create(lab=lab, what=what, from_hour=from_hour, to_hour=to_hour)
     if touched or from_hour < _today(lab, now)[0]:
-        request_job(kind=ROLL_UP, key=str(lab.pk), due_us=now + DELAY_US)
+        enqueue(kind=ROLL_UP, key=str(lab.pk), due_us=now + DELAY_US)
     elif not Job.objects.filter(kind=DAY_OVER, key=str(lab.pk)).exists():
         ask_for_tomorrow(lab=lab, now=now)
 
 
 def ask_for_tomorrow(*, lab: Lab, now: int) -> None:
     """Ask for this day of the lab to be summed when it is over."""
-    request_job(kind=DAY_OVER, key=str(lab.pk), due_us=_today(lab, now)[1] * US_PER_HOUR + AFTER_MIDNIGHT_US)
+    enqueue(kind=DAY_OVER, key=str(lab.pk), due_us=_today(lab, now)[1] * US_PER_HOUR + AFTER_MIDNIGHT_US)
 
 
 def _today(lab: Lab, now: int) -> tuple[int, int]:
@@ -94,7 +94,7 @@ def _alone(lab: Lab, work: Any) -> None:
     """Do ``work`` in a transaction of its own while nobody changes what it reads. Waits holding nothing. Raises Busy."""
     for _ in range(_TRIES):
         with transaction.atomic():
-            if try_lock_alone(ROLLED, lab.pk):
+            if try_lock_exclusive(ROLLUPS, lab.pk):
                 work()
                 return
         time.sleep(_PAUSE_S)

@@ -15,10 +15,10 @@ from apps.carbon.figures.sql import CHARGED, KIND, PRICED, PROJECT, charge_sql, 
 from apps.core.sql import (
     emission_sql,
     facility_sql,
+    fetch_rows,
     greatest_sql,
     least_sql,
     prorated_inline_sql,
-    rows,
     uuid_param,
 )
 
@@ -110,7 +110,7 @@ def use_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> Iterator[di
     columns = ", ".join(GROUPS[name] for name in group_by)
     told = [f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)] + [f"SUM(x.{name}) AS {name}" for name in SUMS]
     where, more = _where(lab, query)
-    yield from rows(
+    yield from fetch_rows(
         f"{spans} SELECT {', '.join(told)} FROM ("
         f"SELECT b.from_hour, {KEYS}, {', '.join(SUMS)} FROM b CROSS JOIN carbon_useday u WHERE u.day_id = b.id "
         f"UNION ALL {use_sql('g', 'e.hour AS from_hour')}) x "
@@ -165,7 +165,7 @@ def meters_by_place(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, 
     values = ", ".join(f"({int(a)}, {int(b)}, {int(c)}, {int(d)})" for a, b, c, d in spans)
     sums = ", ".join(f"SUM(x.{name}) AS {name}" for name in (*SUMS, "idle_mj"))
     names = ", ".join(f"u.{name}" for name in (*SUMS, "idle_mj"))
-    yield from rows(
+    yield from fetch_rows(
         f"{wanted[0]}, m(place, of_id, from_hour, to_hour) AS (VALUES {values}), l AS ("
         f"SELECT m.place, m.of_id, {greatest_sql('m.from_hour', 's.from_hour')} AS from_hour, "
         f"{least_sql('m.to_hour', 's.to_hour')} AS to_hour FROM m CROSS JOIN ("

@@ -14,7 +14,7 @@ from apps.catalog.matching import Draft, completed, match_key
 from apps.catalog.models import CURRENT, EmbodiedFigure, Evidence, HardwareAlias, HardwareModel
 from apps.catalog.selectors import model_of
 from apps.core.errors import Conflict, InvalidInput, NotFound, TooLarge
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 
 MOST_EVIDENCE_BYTES = 5 * 1024 * 1024
 MOST_ALIASES = 20
@@ -32,7 +32,7 @@ class Document:
 
 def _text(value: str, field: str, most: int, *, needed: str = "") -> str:
     text = " ".join(value.split())
-    if unstorable(text) or len(text) > most:
+    if is_unstorable(text) or len(text) > most:
         raise InvalidInput(f"{field} is too long, or holds a NUL.", field=field, hint=f"At most {most} characters.")
     if needed and not text:
         raise InvalidInput(f"There is no {field}.", field=field, hint=needed)

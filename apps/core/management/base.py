@@ -2,11 +2,11 @@
 
 from django.core.management.base import BaseCommand
 
-MISTAKES = "labcarbon"  # the tag of our own system checks, labcarbon/checks.py
+CHECK_TAG = "labcarbon"  # the tag of our own system checks, labcarbon/checks.py
 
 
-class PlainCommand(BaseCommand):
+class MinimalCommand(BaseCommand):
     """A command that looks for mistakes in the environment before it begins, and does not load what only the web server
     needs: it starts in half the time, and a worker takes less memory."""
 
-    requires_system_checks = [MISTAKES]
+    requires_system_checks = [CHECK_TAG]

@@ -9,21 +9,64 @@ from django.conf import settings
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
 
 from apps.accounts.models import Lab, Project, User
-from apps.artifacts.choices import LineOutcome, PlanState
+from apps.artifacts.choices import LineOutcome, MailState, PlanState
 from apps.artifacts.cleanup.eligibility import going_of
-from apps.artifacts.cleanup.notifications import lines_told
+from apps.artifacts.cleanup.notifications import Absent, ToTell, absent, by_owner, lines_told, untold
 from apps.artifacts.cleanup.other_copies import all_going
 from apps.artifacts.cleanup.proposals import own_days
 from apps.artifacts.cleanup.retention import DEFAULT_DAYS, REVIEWED, Retention
 from apps.artifacts.cleanup.retention_settings import NEVER
 from apps.artifacts.cleanup.totals import PlanSums, break_even_of, kept_with, sums_of
-from apps.artifacts.models import Copy, Plan, PlanLine
+from apps.artifacts.models import Copy, Notice, Plan, PlanLine
 from apps.artifacts.storage_model import in_ppm
 from apps.core.errors import InvalidInput
 from apps.dashboard.artifacts.storage_cost import reuse_short, reuse_words
-from apps.dashboard.contexts.plan_parts import Cost, ToldPart, cost, told_part
+from apps.dashboard.figures import WouldBe, estimated
 from apps.dashboard.formatting import size
 from apps.fleet.models import Node
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Energy and what it emits, location-based. None: not known. ``is_factorless``: some of it has no factor."""
+
+    energy: WouldBe | None
+    emission: WouldBe | None
+    is_factorless: bool
+
+
+@dataclass(frozen=True)
+class ToldPart:
+    """Who was told of a plan; ``missing``: who never was; ``absent``: lines whose owner is not in the lab. ``mails``:
+    whether mails are sent now; ``unmailed``: how many were told while none were."""
+
+    notices: list[Notice]
+    missing: list[ToTell]
+    absent: Absent
+    mails: bool
+    mailed: int
+    unmailed: int
+
+
+def cost(energy_mj: int | None, emission_ug: int | None, *, at_least: bool = False, factorless: bool = False) -> Cost:
+    """Return energy and emissions as a page shows them. ``at_least``: some energy is in neither sum."""
+    return Cost(
+        None if energy_mj is None else estimated(energy_mj, at_least=at_least),
+        None if emission_ug is None else estimated(emission_ug, "emission_ug", at_least=at_least or factorless),
+        factorless or (energy_mj is not None and emission_ug is None),
+    )
+
+
+def told_part(plan: Plan) -> ToldPart:
+    """Return who was told. A draft's are those who will be."""
+    notices = list(plan.notices.order_by("name", "pk"))
+    is_open = plan.state in (PlanState.DRAFT, PlanState.TOLD)
+    mailed = sum(notice.mail == MailState.SENT for notice in notices)
+    off = sum(notice.mail == MailState.OFF for notice in notices)
+    lines = by_owner(plan) if is_open else {}
+    missing = untold(plan, lines) if is_open else []
+    return ToldPart(notices, missing, absent(plan, lines) if is_open else Absent([], 0, 0), settings.MAIL_ON, mailed, off)
+
 
 PAGE_ROWS = 50
 CSV_HEAD = (

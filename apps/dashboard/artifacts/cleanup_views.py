@@ -14,7 +14,7 @@ from apps.artifacts.cleanup import plans as acts
 from apps.artifacts.cleanup.retention_settings import set_days
 from apps.artifacts.models import Plan
 from apps.core.errors import InvalidInput, LabCarbonError
-from apps.core.text import number_of, unstorable
+from apps.core.text import is_unstorable, parse_record_number
 from apps.dashboard.artifacts.cleanup import CSV_HEAD, plan_lines, plan_page, plans_page
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import KEEPERS, WRITERS, Visitor, found, page
@@ -61,7 +61,7 @@ def _project(data: QueryDict, visitor: Visitor) -> Project | None:
     slug = str(data.get("project", ""))
     if not slug:
         return None
-    project = None if unstorable(slug) else project_by_slug(visitor.lab, slug)
+    project = None if is_unstorable(slug) else project_by_slug(visitor.lab, slug)
     if project is None:
         raise InvalidInput("There is no such project in your lab.", field="project", hint="Choose one of the list.")
     return project
@@ -170,14 +170,14 @@ _ACTS: dict[str, tuple[frozenset[Any], Act]] = {
 
 def _lines(data: QueryDict, name: str) -> list[int]:
     texts = data.getlist(name)
-    numbers = [number for text in texts if (number := number_of(str(text))) is not None]
+    numbers = [number for text in texts if (number := parse_record_number(str(text))) is not None]
     if len(numbers) < len(texts):
         raise InvalidInput("There is no such line.", field=name, hint="Load the page again.")
     return numbers
 
 
 def _days(data: QueryDict, name: str) -> int:
-    days = number_of(str(data.get(name, "")))
+    days = parse_record_number(str(data.get(name, "")))
     if days is None:
         raise InvalidInput("Write a number of days.", field=name)
     return days

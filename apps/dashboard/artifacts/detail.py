@@ -9,6 +9,7 @@ from apps.artifacts.choices import MODELS, Act, CopyState, Kind, Role
 from apps.artifacts.costs import making_again
 from apps.artifacts.holds import holds_of
 from apps.artifacts.models import Artifact, Copy, Hold, LineageEdge, Pin
+from apps.artifacts.reuse.candidates import Candidate, candidates_of
 from apps.artifacts.selectors import MOST_LINEAGE, lineage
 from apps.artifacts.storage import lying_each
 from apps.artifacts.storage_model import keeping, kept
@@ -17,10 +18,48 @@ from apps.dashboard.artifacts.footprint import Life, life_of, run_query, spans_o
 from apps.dashboard.artifacts.lineage import Graph, graph_of
 from apps.dashboard.artifacts.runs import RunLines, edges_of, run_lines
 from apps.dashboard.artifacts.storage_cost import KeepingShown, MediumShown, keeping_shown, media, not_kept, reuse_told
-from apps.dashboard.contexts.artifact_candidates import CandidateLines, candidate_lines
-from apps.dashboard.figures import Fig, WouldBe, estimated, fig
+from apps.dashboard.figures import Fig, Units, WouldBe, column_units, estimated, fig
 from apps.dashboard.formatting import grouped, pue, size
 from apps.runs.models import Run
+
+MOST_SHOWN = 5
+_KINDS = (Kind.MODEL, Kind.CHECKPOINT, Kind.DATASET)
+
+
+@dataclass(frozen=True)
+class CandidateLine:
+    """A candidate; ``energy`` of the run that made it, None: not measured."""
+
+    each: Candidate
+    size: str
+    energy: Fig | None
+
+
+@dataclass(frozen=True)
+class CandidateLines:
+    """The likeliest few. ``is_known``: whether anything is known of the artifact that another could share."""
+
+    rows: list[CandidateLine]
+    units: Units
+    is_known: bool
+    is_of_data: bool
+
+
+def candidate_lines(artifact: Artifact) -> CandidateLines | None:
+    """Return what could be adapted; None for what nobody adapts."""
+    if artifact.kind not in _KINDS:
+        return None
+    found = candidates_of(artifact, most=MOST_SHOWN)
+    units = column_units(each.span[0] for each in found.listed if each.span)
+    rows = [CandidateLine(each, size(each.found.artifact.bytes), _energy(artifact, each, units)) for each in found.listed]
+    return CandidateLines(rows, units, found.is_known, artifact.kind == Kind.DATASET)
+
+
+def _energy(artifact: Artifact, each: Candidate, units: Units) -> Fig | None:
+    if each.span is None or each.found.maker is None:
+        return None
+    return fig(run_query(artifact.lab, each.found.maker.uuid, each.span), each.span[0], units.energy)
+
 
 MOST_COPIES = 100
 

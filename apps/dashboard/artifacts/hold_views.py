@@ -12,9 +12,9 @@ from apps.accounts.selectors import project_by_slug
 from apps.artifacts.holds import hold_of
 from apps.artifacts.selectors import artifact_of
 from apps.artifacts.services.holds import Holdable, lift_hold, place_hold
-from apps.core.days import midnight_hour
 from apps.core.errors import InvalidInput, LabCarbonError
-from apps.core.text import number_of, unstorable
+from apps.core.intervals import midnight_hour
+from apps.core.text import is_unstorable, parse_record_number
 from apps.dashboard.artifacts.holds import holds_page, thing_of
 from apps.dashboard.decorators import WRITERS, Visitor, found, page
 from apps.runs.selectors import run_of
@@ -46,7 +46,7 @@ def _done(request: HttpRequest, visitor: Visitor) -> str:
     """Do what a form asks; return the page to show."""
     data = request.POST
     if data.get("do") == "lift":
-        hold = found(hold_of(visitor.lab, number_of(data.get("hold", ""))), "hold", LIST)
+        hold = found(hold_of(visitor.lab, parse_record_number(data.get("hold", ""))), "hold", LIST)
         lift_hold(hold=hold, by=visitor.user, keeper=visitor.may_keep, now=visitor.now)
         messages.success(request, "The hold is lifted. Plans that it took lines out of stay as they are.")
         return LIST
@@ -71,7 +71,7 @@ def _named(data: QueryDict, visitor: Visitor) -> Holdable | None:
     name, value = named[0]
     ways: dict[str, Callable[[], Holdable | None]] = {
         "artifact": lambda: artifact_of(visitor.lab, value),
-        "project": lambda: None if unstorable(value) else project_by_slug(visitor.lab, value),
+        "project": lambda: None if is_unstorable(value) else project_by_slug(visitor.lab, value),
         "run": lambda: _run(value, visitor),
     }
     on: Holdable = found(ways[name](), name, LIST)

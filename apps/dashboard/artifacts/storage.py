@@ -1,6 +1,7 @@
 """What keeping costs in a year: bytes, copies, energy and carbon by project, by medium and by place."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -9,7 +10,10 @@ from apps.accounts.models import Lab, Project
 from apps.artifacts.choices import Medium
 from apps.artifacts.storage import lots_of
 from apps.artifacts.storage_model import Cost, Lot, cost, costs
+from apps.carbon.figures.energy import applied_factors
+from apps.carbon.models import EmissionFactor
 from apps.core.units import hour_of
+from apps.dashboard.artifacts.charts import BytesOf, kept_bars
 from apps.dashboard.artifacts.storage_cost import (
     KeepingShown,
     MediumShown,
@@ -20,10 +24,109 @@ from apps.dashboard.artifacts.storage_cost import (
 )
 from apps.dashboard.artifacts.summary import NO_PROJECT
 from apps.dashboard.charts import Chart
-from apps.dashboard.contexts.storage_chart import storage_chart
-from apps.dashboard.contexts.storage_places import Place, places_shown
 from apps.dashboard.figures import WouldBe
-from apps.dashboard.formatting import Unit, shown, size, unit_for
+from apps.dashboard.formatting import Unit, grams_per_kwh, pue, shown, size, size_unit, unit_for
+from apps.fleet.models import Site
+from apps.fleet.selectors import placements_at
+
+MOST_BARS = 8
+_COLOURS = {Medium.HDD: "s1", Medium.SSD: "s2", Medium.OBJECT: "s3", Medium.TAPE: "s4", Medium.UNKNOWN: "s-off"}
+
+
+def storage_chart(projects: Sequence[tuple[str, int | None]], lots: Sequence[Lot]) -> Chart:
+    """Return a bar of bytes for each of the largest projects (names with numbers, the largest first), and one for the
+    rest, stacked by medium; what lies on an unknown one is hatched."""
+    first = dict.fromkeys(pk for _, pk in projects[:MOST_BARS])
+    rest = len(projects) - len(first)
+    names = [name for name, _ in projects[:MOST_BARS]] + ([f"{rest} more projects"] if rest else [])
+    place = {pk: row for row, pk in enumerate(first)}
+    sums: Counter[tuple[str, int]] = Counter()
+    for lot in lots:
+        sums[lot.medium, place.get(lot.project_id, len(place))] += lot.bytes
+    unit = size_unit([sum(each for (_, row), each in sums.items() if row == wanted) for wanted in range(len(names))])
+    media = [medium for medium in Medium if any(key[0] == medium for key in sums)]
+    summary = f"Bytes of all copies by project, stacked by medium, {unit.name}: most of it of {names[0]}."
+    return kept_bars(
+        name="storage", summary=summary, kinds=names, projects=[_bar(each, sums, len(names), unit) for each in media],
+        unit=unit.name,
+    )  # fmt: skip
+
+
+def _bar(medium: Medium, sums: Counter[tuple[str, int]], rows: int, unit: Unit) -> BytesOf:
+    href = "/artifacts/?" + urlencode({"medium": medium.value})
+    values = [sums[medium, row] / unit.divisor for row in range(rows)]
+    return BytesOf(str(medium.label), _COLOURS[medium], href, values, is_hatched=medium == Medium.UNKNOWN)
+
+
+ADDRESS, NOWHERE = "At addresses", "On machines that stand at no site"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A site, or what lies at none. ``factor`` and ``pue`` are '' where nobody knows them; ``mend`` says what to do then,
+    at ``mend_href``."""
+
+    name: str
+    href: str
+    size: str
+    pue: str
+    factor: str
+    source: str
+    energy: WouldBe | None
+    emission: WouldBe | None
+    mend: str
+    mend_href: str
+
+
+def places_shown(lab: Lab, lots: Sequence[Lot], hour: int, energy: Unit, emission: Unit) -> list[Place]:
+    """Return the places where lots lie in a UTC hour, the largest first, in the units of the page. Two queries."""
+    stood = placements_at(lab, hour)
+    applied = applied_factors(lab, lab.basis, hour)
+    sites: dict[int | str, Site] = {}
+    sums: dict[int | str, Cost] = {}
+    factors: dict[int | str, EmissionFactor | None] = {}
+    pues: dict[int | str, int | None] = {}
+    for lot in lots:
+        placement = stood.get(lot.node_id) if lot.node_id is not None else None
+        key: int | str = placement.site_id if placement else ADDRESS if lot.node_id is None else NOWHERE
+        if placement:
+            sites[key] = placement.site
+        held = applied.get(lot.node_id) if lot.node_id is not None else None
+        factors[key] = factors.get(key) or (held.factor if held else None)
+        pues[key] = lot.pue_ppm
+        sums[key] = sums.get(key, Cost()) + cost(lot)
+    ordered = sorted(sums, key=lambda key: (-sums[key].bytes, str(key)))
+    return [_place(key, sites.get(key), sums[key], factors[key], pues[key], energy, emission) for key in ordered]
+
+
+def _place(
+    key: int | str, site: Site | None, it: Cost, factor: EmissionFactor | None, pue_ppm: int | None, energy: Unit,
+    emission: Unit,
+) -> Place:  # fmt: skip
+    mend, mend_href = _mend(key, site, factor, pue_ppm)
+    return Place(
+        name=site.name if site else str(key),
+        href=f"/sites/{site.pk}/" if site else "",
+        size=size(it.bytes),
+        pue=pue(pue_ppm) if pue_ppm is not None else "",
+        factor=f"{grams_per_kwh(factor.ug_per_kwh)} g/kWh" if factor else "",
+        source=f"{factor.zone_name} {factor.year}, edition {factor.edition}: {factor.source}" if factor else "",
+        energy=energy_shown(it, energy),
+        emission=emission_shown(it, emission),
+        mend=mend,
+        mend_href=mend_href,
+    )
+
+
+def _mend(key: int | str, site: Site | None, factor: EmissionFactor | None, pue_ppm: int | None) -> tuple[str, str]:
+    if site is None:
+        if key == ADDRESS:
+            return "an address lies at no site: neither its grid nor its PUE is known", ""
+        return "say where the machines stand", "/nodes/"
+    if factor is None:
+        return "no factor: choose its grid zone", f"/sites/{site.pk}/"
+    return ("record its PUE", f"/sites/{site.pk}/") if pue_ppm is None else ("", "")
+
 
 K = TypeVar("K", bound=Hashable)
 

@@ -14,12 +14,12 @@ from apps.artifacts.models import Artifact
 from apps.artifacts.selectors import artifact_of
 from apps.artifacts.services import curation
 from apps.core.errors import InvalidInput, LabCarbonError, NotFound
-from apps.core.text import number_of, unstorable
+from apps.core.text import is_unstorable, parse_record_number
 from apps.dashboard.artifacts.detail import artifact_page
-from apps.dashboard.artifacts.list import CSV_HEAD, artifact_lines, artifacts_page
+from apps.dashboard.artifacts.lineage import LINEAGE_HEAD, lineage_lines
+from apps.dashboard.artifacts.list import CSV_HEAD, artifact_lines, artifacts_filtered, artifacts_page
 from apps.dashboard.artifacts.model_card import card_of
-from apps.dashboard.contexts.artifact_filters import artifacts_filtered
-from apps.dashboard.contexts.artifact_lines import LINEAGE_HEAD, lineage_lines
+from apps.dashboard.artifacts.storage import STORAGE_HEAD, storage_lines, storage_page
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import WRITERS, Visitor, found, page
 
@@ -55,7 +55,7 @@ def artifact(request: HttpRequest, visitor: Visitor, digest: str) -> HttpRespons
         except LabCarbonError as wrong:
             error = wrong
             asked = _asked(visitor, digest)
-    done = number_of(request.GET.get("done", ""))
+    done = parse_record_number(request.GET.get("done", ""))
     shown = artifact_page(lab=visitor.lab, artifact=asked, done=done, now=visitor.now)
     context = {"page": shown, "error": error, "typed": request.POST}
     return render(request, "pages/artifact.html", context, status=error.status if error else 200)
@@ -119,14 +119,14 @@ def tags_of(text: str) -> dict[str, str]:
 
 def _project(data: QueryDict, visitor: Visitor) -> Project | None:
     slug = data.get("project", "")
-    project = None if unstorable(slug) or not slug else project_by_slug(visitor.lab, slug)
+    project = None if is_unstorable(slug) or not slug else project_by_slug(visitor.lab, slug)
     if slug and project is None:
         raise InvalidInput("There is no such project in your lab.", field="project", hint="Choose one of the list, or none.")
     return project
 
 
 def _entry(data: QueryDict, visitor: Visitor) -> AuditEntry:
-    number = number_of(data.get("entry", ""))
+    number = parse_record_number(data.get("entry", ""))
     entry = AuditEntry.objects.filter(lab=visitor.lab, pk=number).first() if number is not None else None
     if entry is None:
         raise NotFound("There is no such entry in the audit log.", hint="Load the page again.")
@@ -152,3 +152,15 @@ def card(request: HttpRequest, visitor: Visitor, digest: str) -> HttpResponseBas
     name = re.sub(r"[^A-Za-z0-9.\-]+", "-", asked.name).strip("-.")[:80] or "artifact"
     response["Content-Disposition"] = f'attachment; filename="{name}-card.md"'
     return response
+
+
+@page()
+def storage(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Show what keeping costs in a year."""
+    return render(request, "pages/storage.html", {"page": storage_page(lab=visitor.lab, now=visitor.now)})
+
+
+@page()
+def storage_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Download it by project and medium."""
+    return csv_response(f"{visitor.lab.slug}-storage", STORAGE_HEAD, storage_lines(visitor.lab, visitor.now))

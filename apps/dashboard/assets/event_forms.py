@@ -21,14 +21,13 @@ from apps.assets.services import (
     store,
     upgrade,
 )
-from apps.core.days import midnight_hour
 from apps.core.errors import Conflict, InvalidInput
-from apps.core.text import number_of
+from apps.core.intervals import midnight_hour
+from apps.core.text import parse_record_number
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.assets.forms import facts, kilograms, meter, number, opening, own_value, owner, part_draft, thing
 from apps.dashboard.decorators import Visitor
-from apps.dashboard.form_fields import site_if_chosen
-from apps.dashboard.pages.dated import from_us
+from apps.dashboard.form_fields import from_us, site_if_chosen
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def _upgrade(data: QueryDict, visitor: Visitor, asset: Asset, who: dict[str, Any
 
 
 def _reverse(data: QueryDict, visitor: Visitor, asset: Asset, who: dict[str, Any]) -> Change:
-    event = LifecycleEvent.objects.filter(asset=asset, pk=number_of(data.get("entry", "")) or 0).first()
+    event = LifecycleEvent.objects.filter(asset=asset, pk=parse_record_number(data.get("entry", "")) or 0).first()
     if event is None:
         raise Conflict("This entry is not there.", hint="Load the page again to see the entries as they are now.")
     again = event.reverses_id is not None

@@ -6,12 +6,12 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from apps.accounts.models import Lab
+from apps.assets.balances import YEAR_HOURS
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset
 from apps.assets.selectors import Book, Books, Sums, assets_of, books_of, through
-from apps.assets.sums import YEAR_HOURS
 from apps.catalog.choices import HardwareKind
-from apps.core.intervals import us_of
+from apps.core.intervals import datetime_to_us
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.assets.charts import fleet
 from apps.dashboard.charts import Chart
@@ -113,7 +113,7 @@ def _years(lab: Lab, every: Books) -> tuple[list[str], list[int]]:
     if bounds is None:
         return [], []
     first, last = (local(hour, zone).year for hour in bounds)
-    starts = [-(-us_of(datetime(year, 1, 1, tzinfo=zone)) // US_PER_HOUR) for year in range(first + 1, last + 1)]
+    starts = [-(-datetime_to_us(datetime(year, 1, 1, tzinfo=zone)) // US_PER_HOUR) for year in range(first + 1, last + 1)]
     return [str(year) for year in range(first, last + 1)], starts
 
 

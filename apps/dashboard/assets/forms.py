@@ -19,10 +19,9 @@ from apps.catalog.matching import kg_to_ug
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import best_figure, match, model_of, models_of, suggest
 from apps.core.errors import InvalidInput
-from apps.core.text import number_of, unstorable
+from apps.core.text import is_unstorable, parse_record_number
 from apps.dashboard.decorators import Visitor
-from apps.dashboard.form_fields import site_if_chosen
-from apps.dashboard.pages.dated import from_us
+from apps.dashboard.form_fields import from_us, site_if_chosen
 from apps.fleet.models import Device, Node
 
 MOST_KG = 1_000_000
@@ -75,7 +74,7 @@ def thing(data: Mapping[str, str], visitor: Visitor, name: str) -> Asset | None:
     text = data.get(name, "")
     if not text:
         return None
-    number_ = number_of(text)
+    number_ = parse_record_number(text)
     found = None if number_ is None else asset_of(visitor.lab, number_)
     if found is None:
         raise InvalidInput("There is no such asset in your lab.", field=name, hint="Choose one of the list.")
@@ -99,7 +98,7 @@ def meter(data: Mapping[str, str], visitor: Visitor, asset: Asset | None = None)
 def model_of_form(data: Mapping[str, str], visitor: Visitor, kind: str) -> HardwareModel | None:
     """Return the catalogue's model that a form names (``model`` by number, ``model_name`` as typed), None for none."""
     name = data.get("model_name", "").strip()
-    if name and not unstorable(name):
+    if name and not is_unstorable(name):
         named = model_of(kind, name, visitor.lab)
         if named is None:
             near = ", ".join(model.name for model in suggest(kind, name, 3, visitor.lab))
@@ -109,7 +108,7 @@ def model_of_form(data: Mapping[str, str], visitor: Visitor, kind: str) -> Hardw
     text = data.get("model", "")
     if not text:
         return None
-    model = models_of(visitor.lab).filter(pk=number_of(text) or 0).first()
+    model = models_of(visitor.lab).filter(pk=parse_record_number(text) or 0).first()
     if model is None:
         raise InvalidInput("There is no such model.", field="model", hint="Search again, or give a value of your own.")
     return model

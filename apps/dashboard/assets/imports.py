@@ -18,7 +18,7 @@ from apps.assets.spreadsheets.formats import OWN
 from apps.catalog.choices import HardwareKind
 from apps.catalog.packs import loaded_packs
 from apps.core.errors import InvalidInput
-from apps.core.text import number_of
+from apps.core.text import parse_record_number
 from apps.dashboard.figures import WouldBe
 from apps.dashboard.formatting import Unit, exact, grouped, shown, unit_for
 
@@ -191,7 +191,7 @@ def chosen_of(*, lab: Lab, typed: Mapping[str, str], keys: list[str], zone: Zone
     """Return what a form confirms. Raises InvalidInput naming the field."""
     projects = {project.slug: project for project in lab.projects.all()}
     asked = {key: typed.get(f"as:{key}", "new") for key in keys}
-    numbers = [number for text in asked.values() if (number := number_of(text)) is not None]
+    numbers = [number for text in asked.values() if (number := parse_record_number(text)) is not None]
     assets = {str(asset.pk): asset for asset in Asset.objects.filter(lab=lab, pk__in=numbers)}
     found = []
     for key, which in asked.items():

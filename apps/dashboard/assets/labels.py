@@ -13,7 +13,7 @@ from apps.assets.choices import AssetState
 from apps.assets.models import Asset
 from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
-from apps.core.text import number_of
+from apps.core.text import parse_record_number
 
 MOST = 200
 QUIET = 4  # modules of white around a code, as ISO/IEC 18004 asks
@@ -48,7 +48,7 @@ def labels_page(*, lab: Lab, ids: Sequence[str], kind: str = "", state: str = ""
             raise InvalidInput(f"{text[:40]!r} is no {field}.", field=field, hint=f"Use one of {', '.join(known)}.")
     found = Asset.objects.filter(lab=lab).order_by("name", "pk")
     if ids:
-        numbers = [number for text in ids if (number := number_of(text)) is not None]
+        numbers = [number for text in ids if (number := parse_record_number(text)) is not None]
         if len(numbers) < len(ids):
             raise InvalidInput("There is no such asset.", field="id", hint="Tick assets at /assets/.")
         found = found.filter(pk__in=numbers[:1000])

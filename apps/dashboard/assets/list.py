@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
+from apps.assets.balances import COLUMNS
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset
 from apps.assets.selectors import LAB_ITSELF, NOWHERE, Book, Books, Filters, Sums, assets_of, books_of, matching, through
-from apps.assets.sums import COLUMNS
 from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
 from apps.dashboard.embodied_format import Amount, amount, column_unit, us, years

@@ -10,7 +10,7 @@ from apps.assets.services.validation import LIFE_YEARS
 from apps.catalog.choices import FigureUnit, HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.catalog.selectors import best_figures, models_of, suggest
-from apps.core.text import number_of
+from apps.core.text import parse_record_number
 from apps.dashboard.embodied_format import Amount, amount
 from apps.fleet.models import Device, Node, Site
 from apps.fleet.selectors import sites_of
@@ -68,7 +68,7 @@ def offers(*, lab: Lab, kind: str, name: str, chosen: str = "") -> Offers:
     queries."""
     kind = kind if kind in HardwareKind.values else ""
     models = suggest(kind, name, 10, lab) if name.strip() and "\x00" not in name else []
-    number = number_of(chosen)
+    number = parse_record_number(chosen)
     if number is not None and number not in {model.pk for model in models}:
         models = [*models_of(lab).filter(pk=number), *models]
     figures = best_figures([model.pk for model in models], lab)

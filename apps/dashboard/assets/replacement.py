@@ -11,7 +11,7 @@ from apps.carbon.figures.energy import figure
 from apps.catalog.models import HardwareModel
 from apps.catalog.packs import Pack, notices
 from apps.catalog.selectors import search, suggest
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.dashboard.charts import Chart, lines
 from apps.dashboard.decorators import Visitor
 from apps.dashboard.figures import Fig, WouldBe, fig
@@ -161,7 +161,7 @@ def _row(param: str, own: Own, found: Answer, params: Mapping[str, str]) -> Inpu
 
 def _choices(lab: Lab, asset: Asset, words: str, kept: list[tuple[str, str]]) -> list[Choice]:
     """Return models to choose: those that words name, else the newest of the asset's kind. At most three queries."""
-    if words and not unstorable(words):
+    if words and not is_unstorable(words):
         models = suggest(asset.kind, words, SUGGESTED, lab)
     else:
         models = list(

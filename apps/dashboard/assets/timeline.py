@@ -12,7 +12,7 @@ from apps.accounts.models import Project
 from apps.assets.amortisation import Charge, brought_ug
 from apps.assets.choices import ChargeKind
 from apps.assets.lifecycle import Event
-from apps.core.days import midnight_hour
+from apps.core.intervals import midnight_hour
 from apps.dashboard.formatting import Unit
 from apps.dashboard.periods import local
 

@@ -13,19 +13,18 @@ from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.selectors import asset_of, assets_of, entries_of, through
 from apps.assets.services import Entry, record, register, reverse
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError
-from apps.core.text import number_of
+from apps.core.text import parse_record_number
 from apps.dashboard.assets.detail import asset_page, told_life
 from apps.dashboard.assets.event_forms import change_of, described
+from apps.dashboard.assets.events import LifeEffect, effect_of
 from apps.dashboard.assets.fleet import fleet_page
 from apps.dashboard.assets.forms import WAYS, draft, owner, thing
 from apps.dashboard.assets.list import PAGE_ROWS, assets_page
 from apps.dashboard.assets.new import AMORTISATIONS, choices, offers
 from apps.dashboard.assets.timeline_table import month_lines
-from apps.dashboard.contexts.asset_effects import LifeEffect, effect_of
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import KEEPERS, Visitor, found, page
-from apps.dashboard.form_fields import site_if_chosen
-from apps.dashboard.pages.dated import from_us
+from apps.dashboard.form_fields import from_us, site_if_chosen
 from apps.dashboard.period_menu import chosen_period, period_menu
 from apps.dashboard.periods import local, preset_period
 
@@ -54,7 +53,7 @@ def _today(visitor: Visitor) -> dict[str, str]:
 
 def _ticked(data: QueryDict, visitor: Visitor) -> list[Asset]:
     texts = data.getlist("line")
-    numbers = [number for text in texts if (number := number_of(text)) is not None]
+    numbers = [number for text in texts if (number := parse_record_number(text)) is not None]
     if not texts or len(numbers) < len(texts):
         raise InvalidInput("Nothing was ticked.", field="line", hint="Tick at least one asset.")
     if len(texts) > PAGE_ROWS:
@@ -110,7 +109,7 @@ def _recorded(data: QueryDict, visitor: Visitor, listed: list[Asset]) -> list[Li
 
 @transaction.atomic
 def _undone(data: QueryDict, visitor: Visitor) -> int:
-    numbers = [number for text in data.get("entries", "").split(".") if (number := number_of(text)) is not None]
+    numbers = [number for text in data.get("entries", "").split(".") if (number := parse_record_number(text)) is not None]
     events = LifecycleEvent.objects.filter(asset__lab=visitor.lab, pk__in=numbers[:PAGE_ROWS]).select_related("asset__lab")
     for event in events.order_by("pk"):
         reverse(event=event, by=visitor.user, now=visitor.now)

@@ -17,8 +17,8 @@ from apps.attribution.services.rules import Criteria, drafted_rule
 from apps.carbon.figures.energy import Figure, hours_of_consumers
 from apps.carbon.figures.visibility import Sight
 from apps.core.errors import InvalidInput
-from apps.core.intervals import us_of
-from apps.core.text import number_of
+from apps.core.intervals import datetime_to_us
+from apps.core.text import parse_record_number
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.figures import total
 from apps.dashboard.formatting import shown, unit_for
@@ -149,7 +149,7 @@ def _chosen(rows: Any, field: str, value: str, name: str) -> Any:
     if not value:
         return None
     try:
-        found = rows.filter(**{field: value}).first() if field != "pk" or number_of(value) is not None else None
+        found = rows.filter(**{field: value}).first() if field != "pk" or parse_record_number(value) is not None else None
     except ValidationError:  # not a UUID
         found = None
     if found is None:
@@ -166,7 +166,7 @@ def _day(text: str, field: str, zone: ZoneInfo) -> int | None:
         moment = datetime(day.year, day.month, day.day, tzinfo=zone)
     except ValueError as error:
         raise InvalidInput(f"{text[:20]!r} is not a day.", field=field, hint="Write 2026-11-01.") from error
-    return max(0, us_of(moment))
+    return max(0, datetime_to_us(moment))
 
 
 def preview(*, rule: AttributionRule, sight: Sight, without: bool = False) -> Preview:

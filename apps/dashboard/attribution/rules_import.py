@@ -10,7 +10,7 @@ from apps.accounts.models import Lab
 from apps.attribution.models import AttributionRule
 from apps.carbon.figures.visibility import Sight
 from apps.core.errors import InvalidInput, LabCarbonError
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.dashboard.attribution.rules import Moved, draft, moved_by, speaks_of
 
 COLUMNS = (
@@ -63,7 +63,7 @@ def read(*, lab: Lab, text: str, zone: ZoneInfo, now: int, sight: Sight) -> Impo
 
 
 def _lines(text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    if len(text) > MAX_LENGTH or unstorable(text):
+    if len(text) > MAX_LENGTH or is_unstorable(text):
         raise InvalidInput(f"At most {MAX_LENGTH:,} letters, without NUL.", field="lines", hint="Split the file.")
     reader = csv.DictReader(StringIO(text.strip("\ufeff\n ")))
     header = [name.strip().lower() for name in reader.fieldnames or []]

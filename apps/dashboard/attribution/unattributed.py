@@ -14,8 +14,7 @@ from apps.carbon.figures.query import NOT_TOLD, FigureQuery
 from apps.carbon.figures.visibility import Sight
 from apps.core.errors import InvalidInput
 from apps.dashboard.figures import Fig, Pair, Units, column_units, pair, percent_fig, total
-from apps.dashboard.overview.page import lab_query
-from apps.dashboard.periods import Period
+from apps.dashboard.periods import Period, lab_query
 
 MOST_ACTS = 8
 

@@ -1,5 +1,6 @@
 """Whose energy is it: what nobody claimed, claims and their undoing, rules and their preview."""
 
+from datetime import date, datetime
 from uuid import UUID
 
 from django.contrib import messages
@@ -20,12 +21,16 @@ from apps.attribution.services.rules import (
 )
 from apps.carbon.figures.visibility import sight_of
 from apps.core.errors import InvalidInput, LabCarbonError
+from apps.core.intervals import datetime_to_us
+from apps.core.text import parse_record_number
 from apps.core.units import hour_of
+from apps.dashboard.attribution.idle import idle_page
 from apps.dashboard.attribution.rules import TYPED, draft, preview, rule_row, rules_page
 from apps.dashboard.attribution.rules_import import COLUMNS, MAX_LENGTH, read
 from apps.dashboard.attribution.unattributed import stretches_of, unattributed_page
 from apps.dashboard.decorators import KEEPERS, WRITERS, Visitor, found, page
 from apps.dashboard.period_menu import chosen_period, period_menu
+from apps.energy.services.idle import set_idle_policy, withdraw_idle_policy
 
 
 @page("GET", "POST")
@@ -170,3 +175,40 @@ def _change(do: str, asked: AttributionRule, visitor: Visitor) -> str:
         restore_rule(rule=asked, by=visitor.user, now=visitor.now)
         return "The rule holds again. Figures follow within seconds."
     raise InvalidInput("Nothing was chosen to do.", field="do", hint="Use one of the buttons.")
+
+
+@page("GET", "POST")
+def idle(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
+    """Show the policies and what they spread; POST records one, or withdraws one."""
+    error: LabCarbonError | None = None
+    if request.method == "POST":
+        visitor.needs(KEEPERS)
+        try:
+            messages.success(request, _change_idle_policy(request, visitor))
+            return HttpResponseRedirect("/idle/")
+        except LabCarbonError as wrong:
+            error = wrong
+    shown = idle_page(lab=visitor.lab, hour=hour_of(visitor.now))
+    typed = {name: request.POST.get(name, "") for name in ("policy", "from_day")}
+    context = {"page": shown, "error": error, "typed": typed}
+    return render(request, "pages/idle.html", context, status=error.status if error else 200)
+
+
+def _change_idle_policy(request: HttpRequest, visitor: Visitor) -> str:
+    withdrawn = request.POST.get("withdraw", "")
+    if withdrawn:
+        from_hour = parse_record_number(withdrawn)
+        if from_hour is None:
+            raise InvalidInput("There is no such policy.", field="withdraw", hint="Use one of the buttons.")
+        withdraw_idle_policy(lab=visitor.lab, from_hour=from_hour, by=visitor.user, now=visitor.now)
+        return "The policy is withdrawn; the one before it holds on."
+    text = request.POST.get("from_day", "")
+    try:
+        day = date.fromisoformat(text)
+        from_us = datetime_to_us(datetime(day.year, day.month, day.day, tzinfo=visitor.zone))
+    except (ValueError, OverflowError) as wrong:
+        raise InvalidInput(f"{text[:20]!r} is not a day.", field="from_day", hint="Write 2026-11-01.") from wrong
+    set_idle_policy(
+        lab=visitor.lab, policy=request.POST.get("policy", ""), from_us=from_us, by=visitor.user, now=visitor.now
+    )
+    return "The policy is recorded; figures follow at once."

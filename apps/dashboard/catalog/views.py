@@ -17,7 +17,7 @@ from apps.catalog.selectors import evidence_of, figure_of, model_by_id, parse_se
 from apps.catalog.services import add_figure, add_model, retire_model, withdraw_figure
 from apps.catalog.services.custom_models import MOST_EVIDENCE_BYTES, Document
 from apps.core.errors import InvalidInput, LabCarbonError, TooLarge
-from apps.core.text import number_of
+from apps.core.text import parse_record_number
 from apps.core.units import UG_PER_KG
 from apps.dashboard.catalog.pages import ModelRow, catalog_page, model_page, model_rows
 from apps.dashboard.csv_response import csv_response
@@ -91,7 +91,7 @@ def _change(request: HttpRequest, visitor: Visitor, asked: HardwareModel) -> str
         add_figure(lab=visitor.lab, model=asked, draft=draft, document=document, **who)  # type: ignore[arg-type]
         return "The figure is recorded. Your lab alone sees it."
     if do == "withdraw":
-        number = number_of(request.POST.get("figure", ""))
+        number = parse_record_number(request.POST.get("figure", ""))
         figure = None if number is None else figure_of(visitor.lab, number)
         withdraw_figure(lab=visitor.lab, figure=found(figure, "figure", "the model's page"), **who)  # type: ignore[arg-type]
         return "The figure is withdrawn. What was charged with it stays as it is."

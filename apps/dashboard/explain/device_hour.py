@@ -12,7 +12,7 @@ from apps.carbon.figures.energy import normal
 from apps.carbon.figures.query import iso_hour
 from apps.carbon.figures.visibility import Sight
 from apps.core.errors import NotFound
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.dashboard.formatting import grouped
 from apps.fleet.choices import DeviceKind
@@ -186,7 +186,7 @@ def _run_names(lab: Lab, consumers: Iterable[str]) -> dict[str, str]:
 def hour_view(lab: Lab, device_key: str, hour: int, sight: Sight) -> HourView:
     """Return the windows behind an hour of a device. Four queries."""
     known = Device.objects.filter(lab=lab, key=device_key).select_related("node")
-    device = None if unstorable(device_key) else known.first()
+    device = None if is_unstorable(device_key) else known.first()
     if device is None:
         raise NotFound("There is no such device in your lab.", hint="See /nodes/ for those there are.")
     windows = list(windows_of_hour(lab, device_key, hour))

@@ -11,7 +11,7 @@ from apps.carbon.figures.embodied import charge_rows, embodied_by, end_hour
 from apps.carbon.figures.query import ALLOCATION, INVENTORY, FigureQuery
 from apps.catalog.packs import Pack, notices
 from apps.core.errors import InvalidInput
-from apps.core.text import number_of
+from apps.core.text import parse_record_number
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.explain.charge import PieceView, SourceView, piece_view, range_of, sources_of
 from apps.dashboard.explain.energy import page_number
@@ -82,7 +82,7 @@ def _chosen(params: Mapping[str, str], rows: list[dict[str, Any]]) -> tuple[int,
     """Return the asset and charge to look into: those asked for, else the first listed."""
     asset, row = params.get("asset", ""), params.get("row", "")
     if asset or row:
-        number = number_of(asset)
+        number = parse_record_number(asset)
         if number is None or len(row) > 60:
             raise InvalidInput("A charge is asked for with asset and row.", field="asset", hint="&asset=<number>&row=…")
         return number, row

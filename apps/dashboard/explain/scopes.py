@@ -21,8 +21,7 @@ from apps.carbon.figures.scopes import (
 )
 from apps.dashboard.figures import Fig, carbon_fig, entered_fig, fig
 from apps.dashboard.formatting import Unit, unit_for
-from apps.dashboard.overview.page import lab_query
-from apps.dashboard.periods import Period
+from apps.dashboard.periods import Period, lab_query
 from apps.fleet.choices import Control
 from apps.fleet.models import Site
 

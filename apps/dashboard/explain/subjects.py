@@ -4,7 +4,7 @@ from apps.accounts.models import Lab
 from apps.carbon.figures.query import NOT_TOLD, USE_METRICS, FigureQuery
 from apps.carbon.figures.scopes import PROFILE_NAMES, SCOPE_NAMES
 from apps.core.errors import NotFound
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.fleet.models import Device, Node
 from apps.runs.models import Run
 
@@ -30,7 +30,7 @@ _OF_HARDWARE = {
 def subject_of(lab: Lab, query: FigureQuery) -> tuple[str, str, Node | None]:
     """Return the subject's name, page and (for a node or device) node; one answer for unknown and not yours."""
     key, kind = query.subject_key, query.subject_kind
-    if unstorable(key):
+    if is_unstorable(key):
         kind = "unknown"
     if kind == "lab":
         return lab.name, "/", None

@@ -9,8 +9,7 @@ from apps.core.units import US_PER_HOUR
 from apps.dashboard.coverage import device_stays, device_times, time_shares
 from apps.dashboard.figures import Fig, Pair, Units, column_units, fig, pair, total
 from apps.dashboard.nodes.nodes import Covered, covered
-from apps.dashboard.overview.page import lab_query
-from apps.dashboard.periods import Period
+from apps.dashboard.periods import Period, lab_query
 from apps.fleet.models import Device, Node
 from apps.ingest.choices import EnergyQuality
 

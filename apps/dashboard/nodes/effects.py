@@ -11,7 +11,7 @@ from apps.carbon.factors import first_hour_of, priced_with, year_factors
 from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.query import FigureQuery, Span, changes, clipped, spans_by_node
 from apps.carbon.models import EmissionFactor
-from apps.core.intervals import merged
+from apps.core.intervals import merge_intervals
 from apps.core.units import END_HOUR, US_PER_HOUR, hour_of
 from apps.dashboard.figures import Fig, Units, WouldBe, column_units, fig, total, would_be
 from apps.dashboard.formatting import grams_per_kwh, pue
@@ -104,7 +104,7 @@ def _prices(pairs: Iterable[tuple[Sequence[Span], Sequence[Span]]], from_hour: i
     for old, new in pairs:
         for change in changes(clipped(old, from_hour, END_HOUR), clipped(new, from_hour, END_HOUR)):
             hours[change.before.priced, change.after.priced].append((change.from_hour, change.to_hour))
-    found = [(start, end, *sides) for sides, listed in hours.items() for start, end in merged(listed)]
+    found = [(start, end, *sides) for sides, listed in hours.items() for start, end in merge_intervals(listed)]
     factors = EmissionFactor.objects.in_bulk({side[1] for sides in hours for side in sides if side[1] is not None})
     return [
         PriceChange(

@@ -13,8 +13,7 @@ from apps.dashboard.figures import Fig, Pair, Units, column_units, fig, pair, pe
 from apps.dashboard.formatting import duration, percent, shares
 from apps.dashboard.nodes.placements import StayRow, stay_rows
 from apps.dashboard.overview.alerts import REASONS
-from apps.dashboard.overview.page import lab_query
-from apps.dashboard.periods import Period
+from apps.dashboard.periods import Period, lab_query
 from apps.fleet.choices import DeviceKind, SiteKind
 from apps.fleet.models import Device, Node, Site
 from apps.fleet.selectors import SILENT_AFTER_US, TRACKER, placements_at, sites_of, zone_at, zones_at

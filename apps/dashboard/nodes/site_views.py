@@ -11,12 +11,12 @@ from django.shortcuts import render
 
 from apps.carbon.figures.energy import zones
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError
-from apps.core.text import number_of
+from apps.core.text import parse_record_number
 from apps.core.units import PPM
 from apps.dashboard.decorators import KEEPERS, Visitor, found, page
+from apps.dashboard.form_fields import always, from_us
 from apps.dashboard.nodes.effects import Effect, effect_of, places_if
 from apps.dashboard.nodes.sites import site_page, sites_page
-from apps.dashboard.pages.dated import always, from_us
 from apps.dashboard.setup.services import SITE_KINDS, zone_code, zone_label
 from apps.fleet.choices import Control, SiteKind
 from apps.fleet.models import Site
@@ -173,7 +173,7 @@ def _price(data: QueryDict, visitor: Visitor, asked: Site, who: dict[str, Any]) 
 def _withdrawn(data: QueryDict, asked: Site, who: dict[str, Any]) -> Change:
     """Return the withdrawal of one of the site's own facts."""
     kind, text = data.get("kind", ""), data.get("fact", "")
-    number = number_of(text)
+    number = parse_record_number(text)
     if kind not in FACTS or number is None:
         raise InvalidInput("There is no such entry.", field="fact", hint="Choose one of the histories below.")
     name = FACTS[kind]

@@ -15,14 +15,14 @@ from django.views.decorators.cache import never_cache
 from apps.catalog.selectors import host_powers
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError
 from apps.dashboard.decorators import KEEPERS, Visitor, found, page
-from apps.dashboard.form_fields import chosen_site
+from apps.dashboard.form_fields import always, chosen_site, from_us
+from apps.dashboard.nodes.devices import device_page
 from apps.dashboard.nodes.effects import Effect, effect_of, places_if
 from apps.dashboard.nodes.nodes import node_page, nodes_page
 from apps.dashboard.nodes.placements import move_page
-from apps.dashboard.pages.dated import always, from_us
 from apps.dashboard.period_menu import chosen_period, period_menu
 from apps.fleet.models import Node
-from apps.fleet.selectors import node_of, sites_of, stays_of
+from apps.fleet.selectors import device_of, node_of, sites_of, stays_of
 from apps.fleet.services import correct_place, issue_enrolment_code, move_node, set_static_power, undo_move
 
 MOST_WATTS = 100_000
@@ -144,3 +144,14 @@ def enrol(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "daemon": "labcarbon-collect daemon",
     }
     return render(request, "pages/enrol.html", context, status=error.status if error else 200)
+
+
+@page()
+def device(request: HttpRequest, visitor: Visitor, key: str) -> HttpResponseBase:
+    """Show one device."""
+    asked = found(device_of(visitor.lab, key), "device", "/nodes/")
+    period = chosen_period(request, visitor)
+    if isinstance(period, HttpResponseRedirect):
+        return period
+    shown = device_page(lab=visitor.lab, device=asked, period=period, now=visitor.now)
+    return render(request, "pages/device.html", {"page": shown, "menu": period_menu(request, period)})

@@ -33,7 +33,7 @@ from apps.dashboard.overview.hardware import (
     hardware_of,
     hardware_twin,
 )
-from apps.dashboard.periods import Period, day_text
+from apps.dashboard.periods import Period, day_text, lab_query
 from apps.fleet.selectors import measured_nodes, silent_nodes
 
 COMPARABLE_IF_UNKNOWN_BELOW = 20  # a twentieth of the device time
@@ -103,13 +103,6 @@ class OverviewPage:
     hardware: Hardware | None
     hardware_chart: Chart | None
     heading: str = field(default="")
-
-
-def lab_query(lab: Lab, period: Period, metric: str = "energy_mj") -> FigureQuery:
-    """Return the whole lab's query over a period."""
-    return FigureQuery(
-        metric=metric, from_hour=period.from_hour, to_hour=period.to_hour, basis=lab.basis, profile=lab.profile
-    )
 
 
 def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> OverviewPage:

@@ -18,9 +18,8 @@ from apps.accounts.services.members import change_role, remove_member
 from apps.carbon.figures.visibility import sight_of
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
-from apps.dashboard.contexts.person import person_page
 from apps.dashboard.decorators import ADMINS, KEEPERS, Visitor, found, page, public
-from apps.dashboard.people.pages import people_page
+from apps.dashboard.people.pages import people_page, person_page
 from apps.dashboard.period_menu import chosen_period, period_menu
 from apps.dashboard.setup.services import accept_as_new_person
 from apps.dashboard.setup.views import BACKEND

@@ -24,8 +24,7 @@ from apps.dashboard.overview.energy_use import (
     use_twin,
 )
 from apps.dashboard.overview.hardware import Caused, Hardware, all_charges, by_kind, caused, hardware_of
-from apps.dashboard.overview.page import lab_query
-from apps.dashboard.periods import Period
+from apps.dashboard.periods import Period, lab_query
 from apps.runs.models import Run
 
 MOST_RUNS = 50

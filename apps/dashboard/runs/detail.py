@@ -4,18 +4,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.accounts.models import Lab
+from apps.artifacts.choices import Role
+from apps.artifacts.models import Artifact, LineageEdge
 from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.query import FigureQuery
 from apps.carbon.figures.visibility import Sight
 from apps.core.clock import utc
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.dashboard.charts import Chart, power
-from apps.dashboard.contexts.run_artifacts import RunArtifacts, run_artifacts
-from apps.dashboard.contexts.run_codecarbon import CodeCarbonTold, codecarbon_told
-from apps.dashboard.contexts.run_mlflow import MlflowTold, mlflow_told
 from apps.dashboard.explain.pricing import Pricing
-from apps.dashboard.figures import Fig, Pair, pair, percent_fig
-from apps.dashboard.formatting import duration
+from apps.dashboard.figures import Fig, Pair, WouldBe, pair, percent_fig
+from apps.dashboard.formatting import duration, exact, shown, size, unit_for
 from apps.dashboard.overview.energy_use import Charge, Twin, merged, priced_use, use_twin
 from apps.dashboard.periods import Period
 from apps.dashboard.runs.facts import RunFacts, run_facts
@@ -25,6 +24,122 @@ from apps.ingest.selectors import run_windows
 from apps.preflight.finding_selectors import finding_of
 from apps.preflight.models import Repeat
 from apps.runs.models import Run
+from apps.trackers.codecarbon.selectors import same_machine_of, told_of_run
+from apps.trackers.mlflow.selectors import told_by_mlflow
+from apps.trackers.models import MlflowRun
+
+MOST = 20
+
+
+@dataclass(frozen=True)
+class RunArtifact:
+    """An artifact of a run: what it was to it, and how that is known ('' where the run told)."""
+
+    artifact: Artifact
+    role: str
+    known: str
+    size: str
+
+
+@dataclass(frozen=True)
+class RunArtifacts:
+    """The latest MOST of ``number``, what it made first."""
+
+    rows: list[RunArtifact]
+    number: int
+
+
+def run_artifacts(run: Run) -> RunArtifacts:
+    """Return what a run made and read. At most three queries."""
+    edges = LineageEdge.objects.filter(run=run).select_related("artifact").order_by("-artifact__registered_us", "-pk")
+    listed = list(edges.filter(role=Role.PRODUCED)[:MOST])
+    listed += edges.exclude(role=Role.PRODUCED)[: MOST - len(listed)] if len(listed) < MOST else []
+    number = edges.count() if len(listed) == MOST else len(listed)
+    return RunArtifacts([_shown(edge) for edge in listed], number)
+
+
+def _shown(edge: LineageEdge) -> RunArtifact:
+    known = "" if edge.way == "told" else edge.get_way_display()
+    return RunArtifact(edge.artifact, edge.get_role_display(), known, size(edge.artifact.bytes))
+
+
+@dataclass(frozen=True)
+class Twice:
+    """Another run that most likely measured the same machine at the same time."""
+
+    run: Run
+    energy: WouldBe
+
+
+@dataclass(frozen=True)
+class CodeCarbonTold:
+    """As it was told, PUE divided out: not the ledger's figures, so without explanation. ``superseded`` None: nothing gave
+    way to a collector; ``carbon`` None: it told none. ``bound``: its token names the machine."""
+
+    energy: WouldBe
+    carbon: WouldBe | None
+    superseded: WouldBe | None
+    not_counted: int
+    waiting: int
+    bound: bool
+    twice: list[Twice]
+
+
+def codecarbon_told(run: Run) -> CodeCarbonTold | None:
+    """Return what CodeCarbon told of a run, or None. A fixed number of queries."""
+    told = told_of_run(run)
+    if told is None:
+        return None
+    return CodeCarbonTold(
+        energy=_codecarbon_rows("energy_mj", told.energy_mj),
+        carbon=None if told.client_ug is None else _codecarbon_rows("emission_ug", told.client_ug),
+        superseded=_codecarbon_rows("energy_mj", told.superseded_mj) if told.superseded_mj else None,
+        not_counted=told.not_counted,
+        waiting=told.waiting,
+        bound=told.bound,
+        twice=[
+            Twice(other, _codecarbon_rows("energy_mj", pair.energy_mj))
+            for pair in same_machine_of(run)
+            if (other := pair.again.run if pair.first.run_id == run.pk else pair.first.run) is not None
+        ],
+    )
+
+
+def _codecarbon_rows(metric: str, value: int) -> WouldBe:
+    unit = unit_for(metric, [value])
+    return WouldBe(shown(value, unit), unit.name, exact(value, metric), "", False)
+
+
+@dataclass(frozen=True)
+class MlflowTold:
+    """``energy`` as MLflow's watts make it, None where it told none; ``superseded`` None: nothing gave way to a collector.
+    ``bound``: the machine is known."""
+
+    told: MlflowRun
+    energy: WouldBe | None
+    superseded: WouldBe | None
+    cards: int
+    bound: bool
+
+
+def mlflow_told(run: Run) -> MlflowTold | None:
+    """Return what MLflow told of a run, or None. A fixed number of queries."""
+    found = told_by_mlflow(run)
+    if found is None:
+        return None
+    return MlflowTold(
+        told=found.told,
+        energy=_mlflow_rows(found.energy_mj) if found.cards else None,
+        superseded=_mlflow_rows(found.superseded_mj) if found.superseded_mj else None,
+        cards=found.cards,
+        bound=found.told.source.bound or found.told.node_uuid is not None or found.told.joined,
+    )
+
+
+def _mlflow_rows(energy_mj: int) -> WouldBe:
+    unit = unit_for("energy_mj", [energy_mj])
+    return WouldBe(shown(energy_mj, unit), unit.name, exact(energy_mj, "energy_mj"), "", False)
+
 
 MOST_POINTS = 500
 GAP_US = 150 * US_PER_S  # more than two missed windows of a minute

@@ -9,11 +9,10 @@ from django.shortcuts import render
 
 from apps.carbon.figures.visibility import sight_of
 from apps.core.errors import InvalidInput, LabCarbonError
-from apps.core.text import number_of, unstorable
-from apps.dashboard.contexts.finding import finding_page
+from apps.core.text import is_unstorable, parse_record_number
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import KEEPERS, WRITERS, Visitor, found, page
-from apps.dashboard.runs.duplicates import CSV_HEAD, duplicates_page, line_of, repeat_rows, repeats_filtered
+from apps.dashboard.runs.duplicates import CSV_HEAD, duplicates_page, finding_page, line_of, repeat_rows, repeats_filtered
 from apps.preflight.choices import RepeatState
 from apps.preflight.finding_selectors import repeat_of
 from apps.preflight.models import Repeat
@@ -45,7 +44,7 @@ def duplicates(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 
 def _chosen(lines: list[str]) -> list[int]:
-    numbers = [number for line in lines if (number := number_of(line)) is not None]
+    numbers = [number for line in lines if (number := parse_record_number(line)) is not None]
     if len(numbers) < len(lines):
         raise InvalidInput("There is no such line.", field="line", hint="Open /duplicates/ again.")
     return numbers
@@ -102,7 +101,7 @@ def _acted(request: HttpRequest, visitor: Visitor, asked: Repeat) -> str:
     if do not in ("ignore", "count"):
         return _decided(request, visitor, [asked.pk])
     visitor.needs(KEEPERS)  # it changes what is compared for everybody's runs of the project
-    if unstorable(name):
+    if is_unstorable(name):
         raise InvalidInput("The run has no such parameter.", field="name", hint="Choose one of the list.")
     act = ignore if do == "ignore" else count_again
     project = act(repeat=asked, name=name, by=visitor.user, now=visitor.now)

@@ -6,8 +6,8 @@ from typing import Any
 
 from apps.dashboard.charts import Chart, metric_curve
 from apps.dashboard.formatting import size
-from apps.runs.curves import thinned
 from apps.runs.fingerprint_diff import code_text, hidden, said, value_text
+from apps.runs.metric_summary import thinned
 from apps.runs.models import ExternalId, Fingerprint, Metric, Run
 from apps.runs.selectors import NearCode, fingerprints_of, near_code_of, siblings_of
 from apps.runs.services.metrics import curve

@@ -11,13 +11,11 @@ from apps.artifacts.holds import holds_on
 from apps.carbon.figures.visibility import sight_of
 from apps.core.clock import utc
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
-from apps.dashboard.contexts.run_columns import asked_columns
-from apps.dashboard.contexts.run_filters import runs_filtered
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, found, page
 from apps.dashboard.runs.compare import asked_runs, compare_page, compare_rows
 from apps.dashboard.runs.detail import run_page
-from apps.dashboard.runs.list import RunRow, run_rows, runs_page
+from apps.dashboard.runs.list import RunRow, asked_columns, run_rows, runs_filtered, runs_page
 from apps.runs.selectors import run_of
 
 CHUNK = 500

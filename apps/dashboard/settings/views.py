@@ -17,7 +17,7 @@ from apps.accounts.services.tokens import create_token, revoke_token
 from apps.carbon.figures.scopes import PROFILE_NAMES
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput, LabCarbonError
-from apps.core.text import number_of, unstorable
+from apps.core.text import is_unstorable, parse_record_number
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import ADMINS, KEEPERS, Visitor, page
 from apps.dashboard.people.pages import POLICY_WORDS
@@ -110,7 +110,7 @@ def lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 def _action(request: HttpRequest) -> str:
     action = request.GET.get("action", "")
-    if unstorable(action) or len(action) > 64:
+    if is_unstorable(action) or len(action) > 64:
         raise InvalidInput("There is no such act in the log.", field="action", hint="Choose one of the list.")
     return action
 
@@ -118,7 +118,7 @@ def _action(request: HttpRequest) -> str:
 def _number(text: str) -> int:
     if not text:
         return 0
-    number = number_of(text)
+    number = parse_record_number(text)
     if number is None:
         raise InvalidInput(f"{text[:40]!r} is no number of a row.", field="before", hint="Leave it out for the newest.")
     return number

@@ -17,6 +17,7 @@ from apps.accounts.services.labs import issue_code, spend_code
 from apps.carbon.figures.energy import zones
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput, LabCarbonError
+from apps.core.migration_history import explain_refusal, read_histories
 from apps.dashboard.decorators import Visitor, page, public
 from apps.dashboard.setup.services import SITE_KINDS, set_up, zone_label
 
@@ -122,12 +123,16 @@ def readyz(request: HttpRequest) -> HttpResponse:
     """Answer 200 when the database answers and no migration waits, else 503 with what to do."""
     try:
         executor = MigrationExecutor(connection)
+        refused = explain_refusal(read_histories(connection, executor.loader))
         waiting = [
             f"{step[0].app_label}.{step[0].name}" for step in executor.migration_plan(executor.loader.graph.leaf_nodes())
         ]
     except DatabaseError as error:
         message = "The database does not answer."
         return JsonResponse({"status": "down", "message": message, "detail": type(error).__name__}, status=503)
+    if refused:
+        message = "This version cannot migrate the database: `manage.py migrate` prints why and what to do."
+        return JsonResponse({"status": "down", "message": message}, status=503)
     if waiting:
         message = "Migrations wait: run `manage.py migrate`."
         return JsonResponse({"status": "down", "message": message, "waiting": waiting}, status=503)

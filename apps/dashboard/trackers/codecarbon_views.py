@@ -9,7 +9,7 @@ from django.views.decorators.cache import never_cache
 from apps.accounts.models import Project
 from apps.accounts.selectors import project_by_slug
 from apps.core.errors import InvalidInput, LabCarbonError
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.core.units import PPM
 from apps.dashboard.decorators import WRITERS, Visitor, page
 from apps.dashboard.form_fields import chosen_site, node_if_chosen
@@ -59,7 +59,7 @@ def _made(request: HttpRequest, visitor: Visitor) -> str:
 
 def _project(request: HttpRequest, visitor: Visitor) -> Project:
     slug = request.POST.get("project", "")
-    found = None if unstorable(slug) else project_by_slug(visitor.lab, slug)
+    found = None if is_unstorable(slug) else project_by_slug(visitor.lab, slug)
     if found is None:
         raise InvalidInput("Choose the project that its energy is charged to.", field="project", hint="One of the list.")
     return found

@@ -8,8 +8,8 @@ from django.views.decorators.cache import never_cache
 from apps.accounts.models import Project
 from apps.accounts.selectors import project_by_slug
 from apps.core.errors import InvalidInput, LabCarbonError
-from apps.core.jobs import request_job
-from apps.core.text import unstorable
+from apps.core.jobs import enqueue
+from apps.core.text import is_unstorable
 from apps.dashboard.decorators import KEEPERS, Visitor, found, page
 from apps.dashboard.form_fields import node_if_chosen, site_if_chosen
 from apps.dashboard.trackers.mlflow import choices, client_lines, server_page, server_rows
@@ -78,7 +78,7 @@ def _done(request: HttpRequest, visitor: Visitor, asked: MlflowSource) -> str:
     elif do == "test":
         _tried(request, asked)
     elif do == "read":
-        request_job(kind=POLL, key=str(asked.pk))
+        enqueue(kind=POLL, key=str(asked.pk))
         messages.success(request, "It is read in a moment. Open this page again to see how it went.")
     elif do in ("on", "off"):
         switch_source(source=asked, on=do == "on", by=visitor.user, now=visitor.now)
@@ -101,7 +101,7 @@ def _told(data: QueryDict, visitor: Visitor, *, address: str = "") -> SourceIn:
     sign_in = data.get("sign_in", "")
     if sign_in not in SignIn.values:
         raise InvalidInput(f"{sign_in[:40]!r} is no way to sign in.", field="sign_in", hint="Choose one of the list.")
-    if unstorable("".join(data.get(name, "") for name in ("name", "address", "user", "secret", "patterns", "project"))):
+    if is_unstorable("".join(data.get(name, "") for name in ("name", "address", "user", "secret", "patterns", "project"))):
         raise InvalidInput("NUL and half characters cannot be stored.")
     node = node_if_chosen(data, visitor)
     return SourceIn(

@@ -11,9 +11,9 @@ from apps.accounts import audit
 from apps.accounts.choices import Act
 from apps.accounts.models import Lab, User
 from apps.core.errors import InvalidInput
-from apps.core.intervals import differing
-from apps.core.jobs import request_job
-from apps.core.sql import as_int, json_int_sql, rows
+from apps.core.intervals import changed_span
+from apps.core.jobs import enqueue
+from apps.core.sql import as_int, fetch_rows, json_int_sql
 from apps.core.units import END_HOUR, US_PER_HOUR, hour_of
 from apps.energy import signals
 from apps.energy.calc import SHARES, IdleSpan, cumulative, idle_spans, month_edges
@@ -28,7 +28,7 @@ DELAY_US = 60_000_000  # the shares of a month follow what was settled in it wit
 def ask_to_spread(*, lab: Lab, now: int) -> None:
     """Ask for the parts of idle energy to be derived again, soon, where the lab spreads it."""
     if IdlePolicy.objects.filter(lab=lab).exists():
-        request_job(kind="energy.spread_idle", key=str(lab.pk), due_us=now + DELAY_US)
+        enqueue(kind="energy.spread_idle", key=str(lab.pk), due_us=now + DELAY_US)
 
 
 @transaction.atomic
@@ -87,7 +87,7 @@ def spread_idle(*, lab: Lab) -> int:
 
 def _tell(lab: Lab, before: list[Part], after: list[Part]) -> None:
     """Tell who listens within which hours the parts are others now."""
-    span = differing(*(_history(parts) for parts in (before, after)))
+    span = changed_span(*(_history(parts) for parts in (before, after)))
     if span is not None:
         signals.idle_spread.send(sender=IdleShare, lab=lab, from_hour=span[0], to_hour=span[1])
 
@@ -133,7 +133,7 @@ def _weights(lab: Lab, span: IdleSpan) -> dict[int, int]:
 
 
 def _used(lab: Lab, span: IdleSpan, weight: str, reserved: str) -> dict[int, int]:
-    found = rows(
+    found = fetch_rows(
         f"SELECT t.project_id, {weight} AS weight FROM energy_ledgerentry e "
         "JOIN ingest_consumer c ON c.id = e.consumer_id "
         "JOIN attribution_attribution t ON t.consumer_id = e.consumer_id AND t.node_id = e.node_id "

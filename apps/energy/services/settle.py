@@ -9,7 +9,7 @@ from apps.accounts.models import Lab
 from apps.attribution.services.derive import attribute_new
 from apps.attribution.signals import charged_anew
 from apps.core.clock import now_us
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.core.sql import bulk_insert
 from apps.core.units import END_HOUR, US_PER_HOUR
 from apps.energy import calc, selectors, signals, source_precedence
@@ -96,7 +96,7 @@ def _ask_others(touched: set[tuple[int, int]]) -> None:
         ignore_conflicts=True,
     )
     for node_id in sorted(hosts):
-        request_job(kind="energy.settle", key=str(node_id))
+        enqueue(kind="energy.settle", key=str(node_id))
 
 
 def _ask_told(measured: set[tuple[int, int]]) -> None:
@@ -108,7 +108,7 @@ def _ask_told(measured: set[tuple[int, int]]) -> None:
         marks = [DirtyHour(device_id=row[0], hour=row[1]) for row in settled.values_list("device_id", "hour")]
         if marks:
             DirtyHour.objects.bulk_create(marks, ignore_conflicts=True, batch_size=500)
-            request_job(kind="energy.settle", key=str(node_id))
+            enqueue(kind="energy.settle", key=str(node_id))
 
 
 def _host(node: Node) -> Device | None:
@@ -241,7 +241,7 @@ def resettle_node(*, node: Node) -> None:
     # A device that has moved since is settled by the node it is at now, which asks this one for the rest.
     holders = Device.objects.filter(pk__in={device_id for device_id, _ in marks}).values_list("node_id", flat=True)
     for node_id in sorted({node.pk, *holders}):
-        request_job(kind="energy.settle", key=str(node_id))
+        enqueue(kind="energy.settle", key=str(node_id))
 
 
 @transaction.atomic

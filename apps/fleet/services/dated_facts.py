@@ -10,7 +10,7 @@ from apps.accounts.choices import Act
 from apps.accounts.models import Lab, User
 from apps.core.clock import now_us
 from apps.core.errors import Conflict, InvalidInput
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.core.units import END_HOUR, hour_of
 from apps.fleet.models import DatedFact
 
@@ -19,8 +19,8 @@ Fact = TypeVar("Fact", bound=DatedFact)
 
 def places_changed(lab: Lab) -> None:
     """Ask for what follows from a lab's places to be derived again: applied factors, and rules that name a site."""
-    request_job(kind="carbon.apply_factors", key=str(lab.pk))
-    request_job(kind="attribution.lab", key=str(lab.pk))
+    enqueue(kind="carbon.apply_factors", key=str(lab.pk))
+    enqueue(kind="attribution.lab", key=str(lab.pk))
 
 
 def recorded(lab: Lab, by: User | None, action: Act, subject: str, details: dict[str, Any], now: int | None) -> None:

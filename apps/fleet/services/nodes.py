@@ -12,7 +12,7 @@ from apps.accounts.credentials import keyed_digest, normalised_code
 from apps.accounts.models import Lab, OneTimeCode, User
 from apps.accounts.services.labs import issue_code, issue_node_token, spend_code
 from apps.core.errors import Conflict, InvalidInput, NotFound
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import STANDING, EnrolmentPlace, Node, Placement, Site
 from apps.fleet.selectors import sites_of
@@ -94,7 +94,7 @@ def set_static_power(*, node: Node, static_power_mw: int | None, by: User | None
     details = {"power_mw": {"from": node.static_power_mw, "to": static_power_mw}, "node": str(node.uuid)}
     node.static_power_mw = static_power_mw
     node.save(update_fields=["static_power_mw"])
-    request_job(kind="energy.resettle_node", key=str(node.pk))
+    enqueue(kind="energy.resettle_node", key=str(node.pk))
     recorded(node.lab, by, Act.NODE_STATIC_POWER, node.hostname, details, now)
 
 

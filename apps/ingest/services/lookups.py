@@ -3,7 +3,7 @@
 from typing import Any
 
 from apps.accounts.models import Lab
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.fleet.calc import device_kind
 from apps.fleet.models import Device, Node
 from apps.ingest.calc import consumer_kind, run_of
@@ -23,7 +23,7 @@ def known_devices(node: Node, keys: list[str], facts: dict[str, dict[str, Any]])
         name = str(told.get("name", ""))[:200] or device.name
         rest = {str(k)[:64]: str(v)[:256] for k, v in list(told.items())[:32] if k != "name"} or device.facts
         if device.node_id != node.pk:  # what the old node left to settle is the new one's from now on
-            request_job(kind="energy.settle", key=str(node.pk))
+            enqueue(kind="energy.settle", key=str(node.pk))
         if (device.node_id, device.name, device.facts) != (node.pk, name, rest):
             device.node, device.name, device.facts = node, name, rest
             device.save(update_fields=["node", "name", "facts"])

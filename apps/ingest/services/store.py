@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from apps.core.intervals import hours_touched
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.core.sql import bulk_insert
 from apps.fleet.models import Device, Node
 from apps.ingest import calc
@@ -78,7 +78,7 @@ def mark_dirty(node: Node, hours: Iterable[tuple[int, int]]) -> None:
         {"device_id": ("bigint", [device for device, _ in ordered]), "hour": ("bigint", [hour for _, hour in ordered])},
         on_conflict="ON CONFLICT DO NOTHING",
     )
-    request_job(kind="energy.settle", key=str(node.pk))
+    enqueue(kind="energy.settle", key=str(node.pk))
 
 
 def write_set_aside(context: BatchContext, batch: Batch) -> None:

@@ -7,21 +7,44 @@ from django.db import transaction
 
 from apps.accounts import audit
 from apps.accounts.models import Lab, Project, User
+from apps.carbon.figures.visibility import Sight
 from apps.core.errors import Conflict, InvalidInput, NotFound
-from apps.core.jobs import request_job
-from apps.core.text import unstorable
+from apps.core.jobs import enqueue
+from apps.core.text import is_unstorable
 from apps.core.units import US_PER_S
-from apps.preflight.choices import KEPT, Act, RepeatState, Verdict
+from apps.preflight.choices import KEPT, Act, Certainty, Level, RepeatState, Verdict
 from apps.preflight.models import Repeat
+from apps.preflight.presenters import Asker, sentence, told
 from apps.preflight.selectors import candidates, job_of, keys_asked, past_of, pasts, series_of, work_of
 from apps.preflight.services.preflight import withdraw_avoided
 from apps.preflight.similarity import Past, Question
-from apps.preflight.trackers import tell_trackers
 from apps.preflight.verdicts import SERIES_US, Found, judge
 from apps.runs.choices import RunState
 from apps.runs.models import Fingerprint, Run
 from apps.runs.services.fingerprints import ignored_of, parts_of
 from apps.runs.services.ignored_params import count_parameter, ignore_parameter
+from apps.trackers.mlflow.services.verdict_tags import tells_of, want_verdict
+
+_NOBODY = Asker(None, Sight(False, None, frozenset()), reads=False)
+# What a person decided is said instead of what was found.
+_DECIDED = {RepeatState.INTENTIONAL: "on purpose", RepeatState.DISMISSED: "no repeat"}
+
+
+def tell_trackers(*, run: Run, question: Question, found: Found, repeat: Repeat | None) -> None:
+    """Have trackers say what was found of a run, where they tell of it and it is worth saying."""
+    if tells_of(run):
+        want_verdict(run=run, text=_text(run.lab, question, found, repeat))
+
+
+def _text(lab: Lab, question: Question, found: Found, repeat: Repeat | None) -> str:
+    if repeat is not None and repeat.state in _DECIDED:
+        return _DECIDED[RepeatState(repeat.state)]
+    if found.level == Level.SILENT:
+        return ""
+    listed, _ = told(lab, question, found, _NOBODY)
+    sure = "" if found.certainty == Certainty.VERIFIED else "possible "
+    return f"{sure}{found.verdict.value}: {sentence(found, listed, lab.time_zone)}"
+
 
 MAX_REASON = 400
 _AFTER_RECOUNT_US = 5 * US_PER_S  # keys are written anew first
@@ -105,7 +128,7 @@ def decide(
     """
     if state not in DECISIONS:
         raise InvalidInput("Nothing was chosen to do.", field="do", hint="Use one of the buttons.")
-    if len(reason) > MAX_REASON or unstorable(reason):
+    if len(reason) > MAX_REASON or is_unstorable(reason):
         raise InvalidInput(f"A reason is text of at most {MAX_REASON} characters.", field="reason")
     if state == RepeatState.DISMISSED and not reason:
         raise InvalidInput("Say why it is no repeat.", field="reason", hint="One sentence helps who reads it later.")
@@ -116,7 +139,7 @@ def decide(
     for repeat in found:
         repeat.state, repeat.reason, repeat.by, repeat.decided_us = state, reason, by, now
         repeat.save(update_fields=["state", "reason", "by", "decided_us"])
-        request_job(kind="preflight.judge", key=str(repeat.run_id))  # trackers say what was decided
+        enqueue(kind="preflight.judge", key=str(repeat.run_id))  # trackers say what was decided
     details = {"state": state.value, "reason": reason, "runs": [str(repeat.run.uuid) for repeat in found]}
     audit.record(lab=lab, by=by, action=Act.DECIDED, subject=_subject(found), details=details, now=now)
     return found
@@ -167,7 +190,7 @@ def _project_of(repeat: Repeat, name: str) -> Project:
 
 def _recorded(repeat: Repeat, act: Act, project: Project, name: str, by: User, now: int) -> None:
     audit.record(lab=repeat.lab, by=by, action=act, subject=project.slug, details={"parameter": name}, now=now)
-    request_job(kind="preflight.judge", key=str(repeat.run_id), due_us=now + _AFTER_RECOUNT_US)
+    enqueue(kind="preflight.judge", key=str(repeat.run_id), due_us=now + _AFTER_RECOUNT_US)
 
 
 def _locked(lab: Lab, repeats: Iterable[int], by: User, keeper: bool) -> list[Repeat]:

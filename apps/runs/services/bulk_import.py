@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.accounts.models import Lab
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.runs.bulk_parsing import PastRun
 from apps.runs.choices import RunState, Teller
 from apps.runs.models import Run
@@ -48,7 +48,7 @@ def import_runs(*, lab: Lab, rows: list[PastRun | str], bound_node: UUID | None,
         changed, update_conflicts=True, unique_fields=["lab", "uuid"], update_fields=list(_WRITTEN), batch_size=500
     )
     if changed:
-        request_job(kind="attribution.lab", key=str(lab.pk), due_us=now + _CHARGE_AFTER_US)
+        enqueue(kind="attribution.lab", key=str(lab.pk), due_us=now + _CHARGE_AFTER_US)
     return answers
 
 

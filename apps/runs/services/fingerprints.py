@@ -12,7 +12,7 @@ from django.db import transaction
 from labcarbon_collect.lc1 import left_out, param_hash, part_hash, recipe, seeds_hash, sort_params, typed
 
 from apps.core.errors import InvalidInput
-from apps.core.sql import bulk_insert, rows
+from apps.core.sql import bulk_insert, fetch_rows
 from apps.runs.code_similarity import keep_code_text
 from apps.runs.fingerprint_parsing import VERSION, CodeIn, DataIn, FingerprintIn, ItemIn, StartIn, unstorable_part
 from apps.runs.match_keys import Parts, tier_keys
@@ -126,7 +126,7 @@ def row_told(told: FingerprintIn) -> Fingerprint:
 def _known_beside(run: Run, told: FingerprintIn) -> tuple[frozenset[str], bool]:
     """Return the names of the parameters that do not count for a run, and whether its lab has the lines of its code. One
     read: each run that is registered comes by here."""
-    found = list(rows(
+    found = list(fetch_rows(
         "SELECT name, 0 AS is_text FROM runs_ignoredparameter WHERE project_id = %s"
         " UNION ALL SELECT '', 1 FROM runs_codetext WHERE lab_id = %s AND normal = %s",
         [run.charged_project_id or run.project_id, run.lab_id, told.code.normal if told.code is not None else ""],

@@ -1,15 +1,15 @@
 """Parameters that a project does not count when runs are compared, and the recipes that change with them."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from django.db import transaction
 from django.db.models import Q
 
-from apps.accounts.models import Project, User
+from apps.accounts.models import Lab, Project, User
 from apps.core.errors import NotFound
-from apps.core.jobs import request_job
-from apps.runs.models import Fingerprint, IgnoredParameter, Run
+from apps.core.jobs import enqueue
+from apps.runs.models import Fingerprint, IgnoredParameter, Run, TierKey
 from apps.runs.services.fingerprints import compared_name, ignored_in, recipe_of, write_keys
 
 RECOUNT = "runs.recount"
@@ -26,7 +26,7 @@ def ignore_parameter(*, project: Project, name: str, by: User | None, now: int) 
         project=project, name=compared_name(name), defaults={"by": by, "since_us": now}
     )
     if made:
-        request_job(kind=RECOUNT, key=str(project.pk))
+        enqueue(kind=RECOUNT, key=str(project.pk))
     return row
 
 
@@ -36,7 +36,7 @@ def count_parameter(*, project: Project, name: str) -> None:
     gone, _ = IgnoredParameter.objects.filter(project=project, name=name).delete()
     if not gone:
         raise NotFound(f"{name!r} is not ignored in this project.")
-    request_job(kind=RECOUNT, key=str(project.pk))
+    enqueue(kind=RECOUNT, key=str(project.pk))
 
 
 def recount(*, project: Project) -> int:
@@ -78,3 +78,32 @@ def recount_runs(runs: Sequence[Run], *, anew: bool = False) -> int:
             write_keys(stale, ignored=ignored)
         changed += len(stale)
     return changed
+
+
+REKEY = "runs.rekey"
+MOST = 1000  # runs a job: others have their turn
+_OLD = (50, 51)  # docs/adr/0012-store-leave-one-out-keys-contiguously.md
+
+
+def rekey(*, lab: Lab) -> bool:
+    """Make the old keys of some runs of a lab anew; return whether there were any. Can be begun again at any time."""
+    waiting = _waiting(lab)
+    for start in range(0, len(waiting), CHUNK):
+        _rekey(waiting[start : start + CHUNK])
+    return bool(waiting)
+
+
+def _waiting(lab: Lab) -> list[int]:
+    """Return some runs that have old keys. Each tier for itself, in its order: the first of it are the index's next."""
+    for tier in _OLD:
+        rows = TierKey.objects.filter(lab=lab, tier=tier).order_by("key", "run").values_list("run_id", flat=True)
+        if found := list(dict.fromkeys(rows[:MOST])):
+            return found
+    return []
+
+
+@transaction.atomic
+def _rekey(run_ids: Collection[int]) -> None:
+    runs = list(Run.objects.select_for_update().filter(pk__in=run_ids).order_by("pk"))
+    TierKey.objects.filter(run__in=runs, tier__in=_OLD).delete()  # also of a run that has no fingerprint any more
+    recount_runs(runs, anew=True)

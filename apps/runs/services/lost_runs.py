@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from apps.accounts.models import Lab
-from apps.core.sql import rows
+from apps.core.sql import fetch_rows
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.fleet.models import Node
 from apps.ingest.models import Consumer
@@ -76,7 +76,7 @@ def _look_from(run: Run, now: int) -> int:
 
 def _reached_us(node: Node) -> int:
     """Return the end of a node's newest window; 0 if it has none."""
-    found = rows(
+    found = fetch_rows(
         "SELECT MAX((SELECT w.end_us FROM ingest_energywindow w WHERE w.device_id = d.id ORDER BY w.start_us DESC LIMIT 1)) "
         "AS reached_us FROM fleet_device d WHERE d.node_id = %s",
         [node.pk],
@@ -88,7 +88,7 @@ def _shown_us(node: Node, consumers: dict[UUID, int], since_us: int) -> dict[UUI
     """Return when runs last showed in a node's windows from ``since_us`` on, by run."""
     if not consumers:
         return {}
-    found = rows(
+    found = fetch_rows(
         "SELECT s.consumer_id, MAX(w.end_us) AS shown_us FROM fleet_device d "
         "JOIN ingest_energywindow w ON w.device_id = d.id AND w.start_us >= %s "
         "JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
@@ -103,7 +103,7 @@ def _shown_anywhere_us(consumer_id: int | None, since_us: int) -> int:
     """Return when a consumer last showed in any node's windows from ``since_us`` on; 0: it did not."""
     if consumer_id is None:
         return 0
-    found = rows(
+    found = fetch_rows(
         "SELECT MAX(w.end_us) AS shown_us FROM ingest_windowshare s "
         "JOIN ingest_energywindow w ON w.epoch_id = s.epoch_id AND w.sequence = s.sequence AND w.start_us >= %s "
         "WHERE s.consumer_id = %s",

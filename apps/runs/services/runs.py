@@ -11,8 +11,8 @@ from django.db import IntegrityError, transaction
 from apps.accounts.models import Lab, User
 from apps.accounts.selectors import project_by_slug
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
-from apps.core.jobs import asking_together, request_job
-from apps.core.sql import for_update, rows, uuid_param
+from apps.core.jobs import enqueue, enqueue_batch
+from apps.core.sql import fetch_rows, for_update, uuid_param
 from apps.fleet.models import Node
 from apps.ingest.calc import job_run
 from apps.runs.choices import RunState, Way
@@ -75,7 +75,7 @@ def put_run(
 
 
 @transaction.atomic
-@asking_together()
+@enqueue_batch()
 def _put(
     *, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_node: UUID | None, now: int | None, teller: str
 ) -> tuple[Run, str]:
@@ -135,7 +135,7 @@ def _put(
         if before is not None and before[0] != run.project_id:
             recount_charged([run])
     if before != (run.project_id, run.os_user, run.account, run.user_id):
-        request_job(kind="attribution.run", key=f"{lab.pk}:{uuid}")
+        enqueue(kind="attribution.run", key=f"{lab.pk}:{uuid}")
     return run, warning
 
 
@@ -153,7 +153,9 @@ def _told_before(lab: Lab, uuid: UUID, external: External, bound_node: UUID | No
 
 def _locked(lab: Lab, uuid: UUID, facts: RunFacts) -> tuple[Run, bool]:
     """Return the run's row, locked, or one that is new and not stored yet; and whether it is new."""
-    held = list(rows(f"SELECT id FROM runs_run WHERE lab_id = %s AND uuid = %s{for_update()}", [lab.pk, uuid_param(uuid)]))
+    held = list(
+        fetch_rows(f"SELECT id FROM runs_run WHERE lab_id = %s AND uuid = %s{for_update()}", [lab.pk, uuid_param(uuid)])
+    )
     if not held:  # most often: nothing of the row is asked for that is not there
         return Run(lab=lab, uuid=uuid, name=facts.name, started_us=facts.started_us), True
     return Run.objects.select_related("node").get(pk=held[0]["id"]), False

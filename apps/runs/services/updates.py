@@ -9,9 +9,9 @@ from msgspec import structs
 
 from apps.accounts.models import Lab
 from apps.core.errors import Conflict, InvalidInput
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.core.models import Job
-from apps.core.sql import rows, uuid_param
+from apps.core.sql import fetch_rows, uuid_param
 from apps.runs.choices import RunState
 from apps.runs.fingerprint_parsing import FingerprintIn
 from apps.runs.models import ExternalId, Fingerprint, Run
@@ -69,7 +69,7 @@ def watch(run: Run, now: int | None) -> None:
     key = str(run.lab_id)
     if now is None or run.state != RunState.RUNNING or Job.objects.filter(kind=WATCH, key=key).exists():
         return
-    request_job(kind=WATCH, key=key, due_us=now)
+    enqueue(kind=WATCH, key=key, due_us=now)
 
 
 def note_known(run: Run, known: Known) -> None:
@@ -105,7 +105,7 @@ def keep_known(run: Run, known: Known, *, params: Mapping[str, Any] | None = Non
 def welcome(run: Run, now: int | None) -> None:
     """Make a run that is new the parent of those that named it before it came, and :func:`watch` it. One read, as a rule."""
     asked = [WATCH, str(run.lab_id), run.lab_id, uuid_param(run.uuid)]
-    (found,) = rows(
+    (found,) = fetch_rows(
         "SELECT EXISTS (SELECT 1 FROM core_job WHERE kind = %s AND key = %s) AS watched,"
         " EXISTS (SELECT 1 FROM runs_run WHERE lab_id = %s AND parent_asked = %s) AS named",
         asked,

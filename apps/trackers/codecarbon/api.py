@@ -11,8 +11,8 @@ from django.views.decorators.csrf import csrf_exempt
 
 from apps.accounts.authentication import BadToken, tracker_token
 from apps.core.clock import now_us
-from apps.core.errors import Forbidden, LabCarbonError, NotFound, NotSignedIn, TooLarge
-from apps.core.locks import in_turn
+from apps.core.errors import Forbidden, LabCarbonError, NotAuthenticated, NotFound, TooLarge
+from apps.core.locks import write_lock
 from apps.trackers.choices import Door
 from apps.trackers.codecarbon.parsing import parsed
 from apps.trackers.codecarbon.services.receive import begin_run, take
@@ -61,7 +61,7 @@ def _answer(request: HttpRequest, words: list[str]) -> HttpResponse:
     source = _source(words[0] if len(words) == 2 else request.headers.get("x-api-token", ""))
     body = _body(request)
     content = parsed(body)
-    with in_turn():
+    with write_lock():
         if door in RUNS:
             return JsonResponse({"id": str(begin_run(source=source, content=content, now=now_us()))}, status=201)
         take(source=source, door=DOORS[door], content=content, body=body, now=now_us())
@@ -80,7 +80,7 @@ def _source(text: str) -> CodeCarbonSource:
     try:
         return source_of(tracker_token(text, now_us()))
     except BadToken as problem:
-        raise NotSignedIn(
+        raise NotAuthenticated(
             str(problem),
             hint=f"Make a CodeCarbon token at {settings.SITE_URL}/tokens/codecarbon/ and copy its api_endpoint.",
             code="bad_token",

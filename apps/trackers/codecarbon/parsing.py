@@ -14,8 +14,8 @@ from fractions import Fraction
 from typing import Any
 
 from apps.core.errors import InvalidInput
-from apps.core.intervals import us_of
-from apps.core.text import storable
+from apps.core.intervals import datetime_to_us
+from apps.core.text import replace_unstorable
 from apps.core.units import PPM, UG_PER_KG, US_PER_S, kwh_to_mj
 
 COMPONENTS = ("gpu", "cpu", "ram")
@@ -126,7 +126,7 @@ def _moment(content: Mapping[str, Any], zone: tzinfo | None) -> int | None:
         moment = moment.replace(tzinfo=zone)
     if not datetime(2010, 1, 1, tzinfo=UTC) <= moment < datetime(2200, 1, 1, tzinfo=UTC):
         raise InvalidInput(f"timestamp {str(text)[:40]!r} is out of range.", field="timestamp")
-    return us_of(moment)
+    return datetime_to_us(moment)
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def short_facts(content: Mapping[str, Any]) -> dict[str, Any]:
             value = value[:256]
         if value is None or isinstance(value, str | int | float | bool):
             kept[str(name)[:64]] = value
-    result: dict[str, Any] = storable(kept)
+    result: dict[str, Any] = replace_unstorable(kept)
     return result
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.db.models import Count, F, Q, QuerySet, Sum
 
 from apps.accounts.models import Lab
-from apps.core.sql import as_int, rows, uuid_param
+from apps.core.sql import as_int, fetch_rows, uuid_param
 from apps.runs.models import Run
 from apps.trackers.models import CodeCarbonPost, CodeCarbonRun, CodeCarbonSource, SameMachine
 
@@ -56,7 +56,7 @@ def superseded_of_run(run: Run) -> int:
     )
     ledger = part.format("energy_ledgerentry t JOIN fleet_device d ON d.id = t.device_id")
     params = [run.lab_id, uuid_param(run.uuid)]
-    return as_int(next(rows(f"SELECT ({windows}) - ({ledger}) AS mj", [*params, *params]))["mj"])
+    return as_int(next(fetch_rows(f"SELECT ({windows}) - ({ledger}) AS mj", [*params, *params]))["mj"])
 
 
 def not_counted(run: Run) -> QuerySet[CodeCarbonPost]:

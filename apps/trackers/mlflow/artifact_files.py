@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from apps.artifacts.choices import Kind
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.core.url_allowlist import Address
 from apps.trackers.mlflow.parsing import whole
 
@@ -59,7 +59,7 @@ def entries(rows: list[dict[str, Any]], folder: str) -> tuple[list[Listed], int]
 def _lies_in(path: str, folder: str) -> bool:
     above, _, name = path.rpartition("/")
     fits = above == folder and name not in ("", ".", "..") and len(path) <= MOST_PATH
-    return fits and not unstorable(path) and path.isprintable() and "\\" not in path
+    return fits and not is_unstorable(path) and path.isprintable() and "\\" not in path
 
 
 def kind_of(path: str) -> Kind | None:
@@ -102,7 +102,7 @@ def handed_out(root: str, address: Address) -> str | None:
     else:
         return None
     path = path.strip("/")
-    return None if {"..", "."} & set(path.split("/")) or unstorable(path) or "\\" in path else path
+    return None if {"..", "."} & set(path.split("/")) or is_unstorable(path) or "\\" in path else path
 
 
 def models_of(run: dict[str, Any], part: str, name: str) -> dict[str, int | None]:

@@ -10,10 +10,10 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from apps.core.http_client import OutboundProblem, Reply, ask
-from apps.core.intervals import us_of
+from apps.core.http_client import HttpResponse, OutboundError, send_request
+from apps.core.intervals import datetime_to_us
 from apps.core.units import US_PER_S
-from apps.core.url_allowlist import Address, Inside
+from apps.core.url_allowlist import Address, Allowlist
 from apps.trackers.choices import SignIn
 from apps.trackers.mlflow.artifact_files import PROXY
 
@@ -52,7 +52,7 @@ class Server:
     sign_in: SignIn
     user: str
     secret: str = field(repr=False)
-    inside: Inside
+    inside: Allowlist
     until: float
     skew_us: int | None = None
 
@@ -149,7 +149,7 @@ class Server:
     def _ask(
         self, method: str, path: str, body: bytes | None = None, *, seconds: float | None = None,
         most_bytes: int = MOST_BYTES, take: Callable[[bytes], None] | None = None,
-    ) -> Reply:  # fmt: skip
+    ) -> HttpResponse:  # fmt: skip
         if time.monotonic() >= self.until:
             raise OutOfTime
         headers = {"Accept": "application/json", "User-Agent": "LabCarbon"}
@@ -159,25 +159,25 @@ class Server:
             headers["Authorization"] = "Basic " + base64.b64encode(f"{self.user}:{self.secret}".encode()).decode()
         elif self.sign_in == SignIn.TOKEN:
             headers["Authorization"] = f"Bearer {self.secret}"
-        told: dict[str, Any] = {"inside": self.inside, "headers": headers, "body": body, "take": take}
+        told: dict[str, Any] = {"allowlist": self.inside, "headers": headers, "body": body, "on_chunk": take}
         try:
-            return ask(self.address, method, path, seconds=seconds or SECONDS, most_bytes=most_bytes, **told)
-        except OutboundProblem as problem:
-            raise MlflowProblem(problem.words, too_large=problem.too_large) from problem
+            return send_request(self.address, method, path, timeout_s=seconds or SECONDS, max_bytes=most_bytes, **told)
+        except OutboundError as problem:
+            raise MlflowProblem(problem.message, too_large=problem.too_large) from problem
 
     @property
     def where(self) -> str:
         return f"{self.address.host}:{self.address.port}"
 
-    def _note_clock(self, reply: Reply) -> None:
+    def _note_clock(self, reply: HttpResponse) -> None:
         """Note by how much the server's clock is behind ours, as its answers tell (to a second)."""
         try:
-            told = us_of(parsedate_to_datetime(reply.headers["date"]))
+            told = datetime_to_us(parsedate_to_datetime(reply.headers["date"]))
         except (KeyError, TypeError, ValueError):
             return
         self.skew_us = time.time_ns() // 1000 // US_PER_S * US_PER_S - told
 
-    def _no_json(self, reply: Reply) -> MlflowProblem:
+    def _no_json(self, reply: HttpResponse) -> MlflowProblem:
         start = reply.body[:200].lstrip().lower()
         if start.startswith((b"<!doctype", b"<html")):
             return MlflowProblem(
@@ -185,7 +185,7 @@ class Server:
             )
         return MlflowProblem(f"{self.where} answers with something that is not JSON: is this the address of MLflow?")
 
-    def _refused(self, reply: Reply) -> MlflowProblem:
+    def _refused(self, reply: HttpResponse) -> MlflowProblem:
         status, said = reply.status, _message(reply.body)
         if 300 <= status < 400:
             to = urlsplit(reply.headers.get("location", ""))
@@ -238,7 +238,7 @@ def _wait_s(text: str) -> int:
     if text.isascii() and text.isdigit():
         return min(int(text), MAX_WAIT_S)
     try:
-        ahead = us_of(parsedate_to_datetime(text)) - time.time_ns() // 1000
+        ahead = datetime_to_us(parsedate_to_datetime(text)) - time.time_ns() // 1000
     except (TypeError, ValueError):
         return 0
     return min(max(ahead // US_PER_S, 0), MAX_WAIT_S)

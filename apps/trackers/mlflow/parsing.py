@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from apps.core.errors import InvalidInput
-from apps.core.text import storable
+from apps.core.text import replace_unstorable
 from apps.runs.choices import RunState
 
 US_PER_MS = 1_000
@@ -120,7 +120,7 @@ class ToldRun:
 
 def read_run(content: Any) -> ToldRun:
     """Return a run of ``runs/search``. Raises InvalidInput for what is none."""
-    content = storable(content)
+    content = replace_unstorable(content)
     info, data = _part(content, "info"), _part(content, "data", needed=False)
     run_id = str(info.get("run_id") or info.get("run_uuid") or "")
     if not _RUN_ID.fullmatch(run_id):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.db.models import Count, F, Q, QuerySet, Sum
 
 from apps.accounts.models import Lab
-from apps.core.sql import as_int, rows, uuid_param
+from apps.core.sql import as_int, fetch_rows, uuid_param
 from apps.runs.models import Run
 from apps.trackers.choices import FileOutcome
 from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
@@ -58,7 +58,7 @@ def told_by_mlflow(run: Run) -> ToldByMlflow | None:
     windows = _sum("ingest_windowshare t JOIN ingest_epoch p ON p.id = t.epoch_id JOIN fleet_device d ON d.id = p.device_id")
     ledger = _sum("energy_ledgerentry t JOIN fleet_device d ON d.id = t.device_id")
     params = [run.lab_id, uuid_param(run.uuid)]
-    found = next(rows(f"SELECT ({windows}) AS told, ({ledger}) AS counted", [*params, *params]))
+    found = next(fetch_rows(f"SELECT ({windows}) AS told, ({ledger}) AS counted", [*params, *params]))
     energy_mj = as_int(found["told"])
     return ToldByMlflow(
         told=told,

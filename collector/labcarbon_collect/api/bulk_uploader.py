@@ -6,31 +6,31 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from labcarbon_collect.api.transport import MAX_RETRY_AFTER_S, Transport, Unreachable
-from labcarbon_collect.api.uploader import full_jitter
+from labcarbon_collect.api.backoff import full_jitter
+from labcarbon_collect.api.transport import MAX_RETRY_AFTER_S, ServerUnavailable, Transport
 
 MAX_ROWS = 1000
-MAX_TRIES = 8
-MAX_ERRORS_KEPT = 1000
+MAX_ATTEMPTS = 8
+MAX_STORED_ERRORS = 1000
 RESULTS = ("created", "changed", "unchanged", "refused")
 
 
-MAX_NOTES_KEPT = 20
+MAX_STORED_NOTES = 20
 
 
-class PushEnded(Exception):
+class UploadError(Exception):
     """The server did not take a batch; the text says why. What was answered before is stored.
 
     ``refused``: it said no, so that the same again will not do; else it was away or busy for too long.
     """
 
-    def __init__(self, why: str, *, refused: bool = False) -> None:
-        super().__init__(why)
-        self.refused = refused
+    def __init__(self, message: str, *, is_rejected: bool = False) -> None:
+        super().__init__(message)
+        self.is_rejected = is_rejected
 
 
 @dataclass
-class Outcome:
+class UploadOutcome:
     """What became of the rows so far."""
 
     counts: Dict[str, int] = field(default_factory=lambda: dict.fromkeys(RESULTS, 0))
@@ -41,19 +41,19 @@ class Outcome:
     def rows(self) -> int:
         return sum(self.counts.values())
 
-    def refuse(self, where: str, why: str) -> None:
+    def add_error(self, source: str, reason: str) -> None:
         """Note a row that is not stored."""
         self.counts["refused"] += 1
-        if len(self.errors) < MAX_ERRORS_KEPT:
-            self.errors.append((where, why))
+        if len(self.errors) < MAX_STORED_ERRORS:
+            self.errors.append((source, reason))
 
-    def note(self, text: str) -> None:
+    def add_note(self, text: str) -> None:
         """Count what was said of a row that is stored."""
-        if text in self.notes or len(self.notes) < MAX_NOTES_KEPT:
+        if text in self.notes or len(self.notes) < MAX_STORED_NOTES:
             self.notes[text] = self.notes.get(text, 0) + 1
 
 
-class BulkPush:
+class BulkUploader:
     """Sends batches to one endpoint that answers ``{"results": [[result, why?], …]}`` row by row.
 
     The rows stand under ``key``, with ``beside`` (the node they are told of) in each request.
@@ -64,60 +64,60 @@ class BulkPush:
         transport: Transport,
         path: str,
         *,
-        say: Callable[[str], None],
+        notify: Callable[[str], None],
         key: str = "runs",
-        beside: Optional[Mapping[str, Any]] = None,
+        common_fields: Optional[Mapping[str, Any]] = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._transport, self._path, self._say, self._sleep = transport, path, say, sleep
-        self._key, self._beside = key, dict(beside or {})
-        self.outcome = Outcome()
+        self._transport, self._path, self._notify, self._sleep = transport, path, notify, sleep
+        self._key, self._common_fields = key, dict(common_fields or {})
+        self.outcome = UploadOutcome()
 
     def send(self, rows: Sequence[Tuple[str, Mapping[str, Any]]]) -> List[str]:
         """Send (where from, row)s; returns each one's result once all are answered. Raises PushEnded."""
         if not rows:
             return []
-        answers = self._rows({**self._beside, self._key: [row for _, row in rows]})
-        if len(answers) != len(rows):
-            raise PushEnded(f"{self._transport.url} answered {len(answers)} of {len(rows)} rows")
-        return [self._took(where, answer) for (where, _), answer in zip(rows, answers)]
+        results = self._post_rows({**self._common_fields, self._key: [row for _, row in rows]})
+        if len(results) != len(rows):
+            raise UploadError(f"{self._transport.url} answered {len(results)} of {len(rows)} rows")
+        return [self._count_row(source, result) for (source, _), result in zip(rows, results)]
 
-    def tell(self, body: Mapping[str, Any]) -> Dict[str, Any]:
+    def post(self, body: Mapping[str, Any]) -> Dict[str, Any]:
         """Send what is answered as a whole; returns the answer. Raises PushEnded."""
-        return self._answer({**self._beside, **body}, bool)
+        return self._post({**self._common_fields, **body}, bool)
 
-    def _took(self, where: str, answer: Any) -> str:
-        words = [str(word) for word in answer] if isinstance(answer, list) and answer else [""]
-        result = words[0]
+    def _count_row(self, source: str, row_result: Any) -> str:
+        parts = [str(part) for part in row_result] if isinstance(row_result, list) and row_result else [""]
+        result = parts[0]
         if result == "refused" or result not in RESULTS:
-            self.outcome.refuse(where, words[1] if len(words) > 1 else f"not understood: {answer!r:.100}")
+            self.outcome.add_error(source, parts[1] if len(parts) > 1 else f"not understood: {row_result!r:.100}")
             return "refused"
         self.outcome.counts[result] += 1
-        for word in words[1:]:
-            self.outcome.note(word)
+        for part in parts[1:]:
+            self.outcome.add_note(part)
         return result
 
-    def _rows(self, body: Dict[str, Any]) -> List[Any]:
-        answer = self._answer(body, lambda answer: isinstance(answer.get("results"), list))
-        return list(answer["results"])
+    def _post_rows(self, body: Dict[str, Any]) -> List[Any]:
+        payload = self._post(body, lambda payload: isinstance(payload.get("results"), list))
+        return list(payload["results"])
 
-    def _answer(self, body: Dict[str, Any], is_good: Callable[[Dict[str, Any]], bool]) -> Dict[str, Any]:
-        why = ""
-        for failures in range(1, MAX_TRIES + 1):
-            wait_s = full_jitter(failures)
+    def _post(self, body: Dict[str, Any], is_valid: Callable[[Dict[str, Any]], bool]) -> Dict[str, Any]:
+        reason = ""
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            wait_s = full_jitter(attempt)
             try:
                 reply = self._transport.call("POST", self._path, body)
-            except Unreachable as error:
-                why = str(error)
+            except ServerUnavailable as error:
+                reason = str(error)
             else:
-                if reply.status == 200 and isinstance(reply.body, dict) and is_good(reply.body):
+                if reply.status == 200 and isinstance(reply.body, dict) and is_valid(reply.body):
                     return reply.body
-                why = f"{self._transport.url} answered {reply.status}: {reply.message}"
+                reason = f"{self._transport.url} answered {reply.status}: {reply.message}"
                 if reply.status not in (429, 500, 502, 503, 504):
-                    raise PushEnded(why, refused=True)
+                    raise UploadError(reason, is_rejected=True)
                 if reply.retry_after_s is not None:
                     wait_s = max(wait_s, min(reply.retry_after_s, MAX_RETRY_AFTER_S))
-            if failures < MAX_TRIES:
-                self._say(f"{why}; again in {wait_s:.0f} s")
+            if attempt < MAX_ATTEMPTS:
+                self._notify(f"{reason}; again in {wait_s:.0f} s")
                 self._sleep(wait_s)
-        raise PushEnded(why)
+        raise UploadError(reason)

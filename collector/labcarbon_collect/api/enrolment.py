@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
-from labcarbon_collect.api.transport import BadAddress, Transport, Unreachable
-from labcarbon_collect.commands import Failed
+from labcarbon_collect.api.transport import InvalidUrlError, ServerUnavailable, Transport
+from labcarbon_collect.errors import CommandError
 
-PAGES = {"enrol/": "nodes/enrol/", "login/": "login-code/"}  # endpoint → page that makes its codes
+CODE_PAGES = {"enrol/": "nodes/enrol/", "login/": "login-code/"}  # endpoint → page that makes its codes
 
 
-def code_page(url: str, path: str) -> str:
+def code_url(url: str, path: str) -> str:
     """The address where the server makes codes for an endpoint."""
-    return f"{url.rstrip('/')}/{PAGES[path]}"
+    return f"{url.rstrip('/')}/{CODE_PAGES[path]}"
 
 
 def read_code(code_file: Optional[str], *, page: str) -> str:
@@ -31,26 +31,26 @@ def read_code(code_file: Optional[str], *, page: str) -> str:
         else:
             code = getpass.getpass("Code shown by the server (not echoed): ")
     except (OSError, UnicodeDecodeError) as error:
-        raise Failed(f"the code could not be read from {code_file or 'standard input'}: {error}") from error
+        raise CommandError(f"the code could not be read from {code_file or 'standard input'}: {error}") from error
     if not code.strip():
-        raise Failed(f"no code was given: copy it from {page}, it is shown there once")
+        raise CommandError(f"no code was given: copy it from {page}, it is shown there once")
     return code.strip()
 
 
-def trade(url: str, path: str, code: str, body: Mapping[str, Any]) -> Dict[str, Any]:
+def redeem_code(url: str, path: str, code: str, body: Mapping[str, Any]) -> Dict[str, Any]:
     """Send the code; returns the answer with its ``token``. Raises Failed with what the server said."""
     try:
         transport = Transport(url)
         reply = transport.call("POST", path, {"code": code, **body})
         transport.close()
-    except BadAddress as error:
-        raise Failed(str(error)) from error
-    except Unreachable as error:
-        raise Failed(f"the server did not answer. {error}. The code is not lost: try again") from error
+    except InvalidUrlError as error:
+        raise CommandError(str(error)) from error
+    except ServerUnavailable as error:
+        raise CommandError(f"the server did not answer. {error}. The code is not lost: try again") from error
     if 300 <= reply.status < 400:
-        raise Failed(f"{url} redirects to {reply.location[:200]}: give that address instead, if it is your server")
+        raise CommandError(f"{url} redirects to {reply.location[:200]}: give that address instead, if it is your server")
     if reply.status not in (200, 201):
-        raise Failed(f"{url} refused the code: {reply.message} A new code is made at {code_page(url, path)}")
+        raise CommandError(f"{url} refused the code: {reply.message} A new code is made at {code_url(url, path)}")
     if not isinstance(reply.body, dict) or not isinstance(reply.body.get("token"), str):
-        raise Failed(f"{url} answered, but not as a LabCarbon server does: is the address right?")
+        raise CommandError(f"{url} answered, but not as a LabCarbon server does: is the address right?")
     return reply.body

@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional
 
-from labcarbon_collect.api.transport import BadAddress, Reply, Transport, Unreachable
+from labcarbon_collect.api.transport import InvalidUrlError, Response, ServerUnavailable, Transport
 from labcarbon_collect.config import Login, is_uuid
 
 VERDICTS = frozenset((
     "duplicate", "concurrent", "will_fail", "resume", "near", "sweep", "replicate", "same_run", "declared", "none",
 ))  # fmt: skip
 LEVELS = ("silent", "inform", "warn", "loud")
-STOPPED, WENT_ON = "stopped", "went_on"
+STOPPED, PROCEEDED = "stopped", "went_on"
 # What --enforce stops: all of it is certain to be in vain.
-_IN_VAIN = frozenset(("duplicate", "concurrent", "will_fail"))
-_MOST_MATCHES, _MOST_OFFERS = 50, 3
+_BLOCKING_VERDICTS = frozenset(("duplicate", "concurrent", "will_fail"))
+_MAX_MATCHES, _MAX_OFFERS = 50, 3
 
 
-class NotAsked(Exception):
+class PreflightUnavailable(Exception):
     """Nobody answered whether this was done before; the text says why, and what mends it."""
 
 
 @dataclass(frozen=True)
-class Question:
+class PreflightRequest:
     """What is asked about."""
 
     fingerprint: Mapping[str, Any]
@@ -42,66 +42,68 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class PreflightResponse:
     """The server's answer. ``body``: as it came, of which only what is read was checked."""
 
     verdict: str
     certainty: str
     level: str
     message: str
-    asked: str
+    preflight_id: str
     matches: List[Mapping[str, Any]]
     estimate: Optional[Mapping[str, Any]]
     body: Mapping[str, Any]
 
     @property
-    def in_vain(self) -> bool:
+    def is_blocking(self) -> bool:
         """Whether a run that is started now is certain to bring nothing new: ``--enforce`` stops it."""
-        return self.verdict in _IN_VAIN and self.certainty == "verified"
+        return self.verdict in _BLOCKING_VERDICTS and self.certainty == "verified"
 
     @property
-    def worth_saying(self) -> bool:
+    def is_notable(self) -> bool:
         """Whether a person should read it."""
-        return bool(self.reuse) or (self.verdict != "none" and self.level != "silent")
+        return bool(self.offers) or (self.verdict != "none" and self.level != "silent")
 
     @property
-    def reuse(self) -> List[Mapping[str, Any]]:
+    def offers(self) -> List[Mapping[str, Any]]:
         """Models that could be adapted instead of training anew."""
-        told = self.body.get("reuse")
-        found: List[Mapping[str, Any]] = [each for each in told if isinstance(each, dict)] if isinstance(told, list) else []
-        return found[:_MOST_OFFERS]
+        offers = self.body.get("reuse")
+        valid_offers: List[Mapping[str, Any]] = (
+            [offer for offer in offers if isinstance(offer, dict)] if isinstance(offers, list) else []
+        )
+        return valid_offers[:_MAX_OFFERS]
 
 
-def ask(login: Login, question: Question, *, deadline_s: float) -> Answer:
+def check_duplicates(login: Login, request: PreflightRequest, *, deadline_s: float) -> PreflightResponse:
     """Ask. Raises NotAsked when no answer comes that can be understood."""
-    return read_answer(login.url, _post(login, "preflight/", question.body(), deadline_s))
+    return parse_response(login.url, _post(login, "preflight/", request.body(), deadline_s))
 
 
-def tell_outcome(login: Login, answer: Answer, outcome: str, *, deadline_s: float) -> bool:
+def report_outcome(login: Login, response: PreflightResponse, outcome: str, *, deadline_s: float) -> bool:
     """Tell the server that the command was ``stopped`` or ``went_on``. Returns whether it knows."""
-    if not answer.asked:
+    if not response.preflight_id:
         return False
     try:
-        _post(login, f"preflight/{answer.asked}/outcome/", {"outcome": outcome}, deadline_s)
-    except NotAsked:
+        _post(login, f"preflight/{response.preflight_id}/outcome/", {"outcome": outcome}, deadline_s)
+    except PreflightUnavailable:
         return False
     return True
 
 
-def read_answer(url: str, body: Any) -> Answer:
+def parse_response(url: str, body: Any) -> PreflightResponse:
     """The answer of a server. Raises NotAsked for anything that is none."""
-    told = body if isinstance(body, dict) else {}
-    verdict, level, message, asked = (told.get(name) for name in ("verdict", "level", "message", "asked"))
+    payload = body if isinstance(body, dict) else {}
+    verdict, level, message, preflight_id = (payload.get(name) for name in ("verdict", "level", "message", "asked"))
     if not isinstance(message, str) or str(verdict) not in VERDICTS or str(level) not in LEVELS:
-        raise NotAsked(f"{url} gave no answer that this collector understands: is one of the two too old?")
-    matches, estimate = told.get("matches"), told.get("estimate")
-    found: List[Mapping[str, Any]] = (
-        [each for each in matches if isinstance(each, dict)] if isinstance(matches, list) else []
+        raise PreflightUnavailable(f"{url} gave no answer that this collector understands: is one of the two too old?")
+    matches, estimate = payload.get("matches"), payload.get("estimate")
+    valid_matches: List[Mapping[str, Any]] = (
+        [match for match in matches if isinstance(match, dict)] if isinstance(matches, list) else []
     )
-    return Answer(
-        verdict=str(verdict), certainty=str(told.get("certainty") or ""), level=str(level), message=message,
-        asked=str(asked) if is_uuid(asked) or isinstance(asked, int) else "",
-        matches=found[:_MOST_MATCHES], estimate=estimate if isinstance(estimate, dict) else None, body=told,
+    return PreflightResponse(
+        verdict=str(verdict), certainty=str(payload.get("certainty") or ""), level=str(level), message=message,
+        preflight_id=str(preflight_id) if is_uuid(preflight_id) or isinstance(preflight_id, int) else "",
+        matches=valid_matches[:_MAX_MATCHES], estimate=estimate if isinstance(estimate, dict) else None, body=payload,
     )  # fmt: skip
 
 
@@ -110,14 +112,14 @@ def _post(login: Login, path: str, body: Mapping[str, Any], deadline_s: float) -
         transport = Transport(login.url, login.token, deadline_s=max(0.05, deadline_s))
         reply = transport.call("POST", path, body)
         transport.close()
-    except (BadAddress, Unreachable) as error:
-        raise NotAsked(str(error)) from error
+    except (InvalidUrlError, ServerUnavailable) as error:
+        raise PreflightUnavailable(str(error)) from error
     if not 200 <= reply.status < 300:
-        raise NotAsked(_refusal(login, reply))
+        raise PreflightUnavailable(_error_message(login, reply))
     return reply.body
 
 
-def _refusal(login: Login, reply: Reply) -> str:
+def _error_message(login: Login, reply: Response) -> str:
     if reply.status in (401, 403):
         return f"{login.url} refuses this token ({reply.message}): labcarbon-collect login {login.url}"
     if reply.status in (404, 405):

@@ -5,18 +5,18 @@ from __future__ import annotations
 import threading
 from typing import Any, Callable, Mapping, Optional
 
-from labcarbon_collect.api.transport import BadAddress, Reply, Transport, Unreachable
+from labcarbon_collect.api.transport import InvalidUrlError, Response, ServerUnavailable, Transport
 from labcarbon_collect.config import Login
-from labcarbon_collect.files.budget import Budget, Looking
+from labcarbon_collect.files.budget import Budget, Deadline
 
 
-class Reporter:
+class RunReporter:
     """PUT at the start in the background, PATCH at the end within a deadline, with a person's token."""
 
-    def __init__(self, login: Login, run: str, *, say: Callable[[str], None], patience_s: float) -> None:
-        self._login, self._run, self._say, self._patience_s = login, run, say, patience_s
-        self.put_done = False
-        self.why = ""  # why the server does not know
+    def __init__(self, login: Login, run: str, *, notify: Callable[[str], None], timeout_s: float) -> None:
+        self._login, self._run, self._notify, self._timeout_s = login, run, notify, timeout_s
+        self.is_registered = False
+        self.error = ""  # why the server does not know
         self._thread: Optional[threading.Thread] = None
 
     def start(self, facts: Mapping[str, Any]) -> None:
@@ -29,11 +29,11 @@ class Reporter:
         if self._thread is not None:
             self._thread.join(wait_s)
 
-    def better(self, fingerprint: Mapping[str, Any]) -> bool:
+    def update_fingerprint(self, fingerprint: Mapping[str, Any]) -> bool:
         """Tell what became better known of the run's fingerprint, once the server knows the run. Returns whether it does."""
         if self._thread is not None:
             self._thread.join()
-        return self.put_done and self._send("PATCH", {"fingerprint": fingerprint}) is not None
+        return self.is_registered and self._send("PATCH", {"fingerprint": fingerprint}) is not None
 
     def patch(self, body: Mapping[str, Any]) -> bool:
         """Tell something of a run that the server knows from elsewhere. Returns whether it took it."""
@@ -44,39 +44,39 @@ class Reporter:
 
         ``budget``: to wait for it, if not our whole patience.
         """
-        budget = budget or Budget(self._patience_s)
-        delivered = Looking("end", lambda: self._close(facts, closing)).wait(budget)
+        budget = budget or Budget(self._timeout_s)
+        delivered = Deadline("end", lambda: self._send_end(facts, closing)).wait(budget)
         if delivered is None:
-            self.why = f"{self._login.url} did not answer within {round(budget.seconds, 1):g} s"
+            self.error = f"{self._login.url} did not answer within {round(budget.seconds, 1):g} s"
         return bool(delivered)
 
-    def _close(self, facts: Mapping[str, Any], closing: Mapping[str, Any]) -> bool:
+    def _send_end(self, facts: Mapping[str, Any], closing: Mapping[str, Any]) -> bool:
         if self._thread is not None:
             self._thread.join()
-        if not self.put_done:
+        if not self.is_registered:
             self._put(facts)
-        return self.put_done and self._send("PATCH", closing) is not None
+        return self.is_registered and self._send("PATCH", closing) is not None
 
     def _put(self, facts: Mapping[str, Any]) -> None:
         reply = self._send("PUT", facts)
         if reply is None:
             return
-        self.put_done = True
+        self.is_registered = True
         warning = reply.body.get("warning") if isinstance(reply.body, dict) else None
         if warning:
-            self._say(str(warning)[:500])
+            self._notify(str(warning)[:500])
 
-    def _send(self, verb: str, body: Mapping[str, Any]) -> Optional[Reply]:
+    def _send(self, verb: str, body: Mapping[str, Any]) -> Optional[Response]:
         try:
             transport = Transport(self._login.url, self._login.token)
             reply = transport.call(verb, f"runs/{self._run}/", body)
             transport.close()
-        except (BadAddress, Unreachable) as error:
-            self.why = str(error)
+        except (InvalidUrlError, ServerUnavailable) as error:
+            self.error = str(error)
             return None
         if 200 <= reply.status < 300:
             return reply
-        self.why = f"{self._login.url} answered {reply.status}: {reply.message}"
+        self.error = f"{self._login.url} answered {reply.status}: {reply.message}"
         if reply.status in (401, 403):
-            self.why += f" Log in again: labcarbon-collect login {self._login.url}"
+            self.error += f" Log in again: labcarbon-collect login {self._login.url}"
         return None

@@ -17,26 +17,26 @@ from urllib.parse import urlsplit
 
 from labcarbon_collect import __version__
 
-MAX_REPLY_BYTES = 1 << 20
+MAX_RESPONSE_BYTES = 1 << 20
 MAX_RETRY_AFTER_S = 3600
 CONNECT_TIMEOUT_S = 10.0
 DEADLINE_S = 30.0
 
 
-class BadAddress(Exception):
+class InvalidUrlError(Exception):
     """The server's address cannot be used; the text says why and what would do."""
 
 
-class Unreachable(Exception):
+class ServerUnavailable(Exception):
     """No answer came. ``sent`` tells whether any byte of the request can have reached the server."""
 
-    def __init__(self, why: str, *, sent: bool) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, *, sent: bool) -> None:
+        super().__init__(reason)
         self.sent = sent
 
 
 @dataclass(frozen=True)
-class Reply:
+class Response:
     """An answer: status, the JSON body (None when it was none), seconds to wait if it said so."""
 
     status: int
@@ -61,10 +61,10 @@ def retry_after(header: Optional[str], *, now_s: float) -> Optional[int]:
     if text.isdigit():
         return min(int(text[:9]), MAX_RETRY_AFTER_S)
     try:
-        moment = email.utils.parsedate_to_datetime(text)
+        date = email.utils.parsedate_to_datetime(text)
     except (TypeError, ValueError, IndexError):
         return None
-    return max(0, min(int(moment.timestamp() - now_s), MAX_RETRY_AFTER_S))
+    return max(0, min(int(date.timestamp() - now_s), MAX_RETRY_AFTER_S))
 
 
 def is_loopback(host: str) -> bool:
@@ -86,7 +86,7 @@ class Transport:
         token: Optional[str] = None,
         *,
         deadline_s: float = DEADLINE_S,
-        most_bytes: int = MAX_REPLY_BYTES,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         """``deadline_s`` bounds a whole request, however slowly the answer trickles; ``most_bytes`` a reply.
 
@@ -94,13 +94,13 @@ class Transport:
         """
         parts = urlsplit(url.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadAddress(f"{url!r} is no server address: give one like https://labcarbon.example.org")
+            raise InvalidUrlError(f"{url!r} is no server address: give one like https://labcarbon.example.org")
         if parts.username or parts.query or parts.fragment:
-            raise BadAddress(
+            raise InvalidUrlError(
                 "the server address must not hold a user name, a query or a fragment: scheme, host and path only"
             )
         if parts.scheme == "http" and not is_loopback(parts.hostname):
-            raise BadAddress(
+            raise InvalidUrlError(
                 f"{parts.hostname} would be reached by http, where anyone on the way can read the token: use "
                 f"https://{parts.netloc}{parts.path}"
             )
@@ -108,7 +108,7 @@ class Transport:
         self._scheme, self._host, self._port = parts.scheme, parts.hostname, parts.port
         self._path = parts.path.rstrip("/")
         self._token = token
-        self._deadline_s, self._most_bytes = deadline_s, most_bytes
+        self._deadline_s, self._max_response_bytes = deadline_s, max_response_bytes
         self._connection: Optional[http.client.HTTPConnection] = None
 
     def close(self) -> None:
@@ -117,16 +117,16 @@ class Transport:
             self._connection.close()
             self._connection = None
 
-    def call(self, method: str, path: str, body: Optional[Mapping[str, Any]] = None) -> Reply:
+    def call(self, method: str, path: str, body: Optional[Mapping[str, Any]] = None) -> Response:
         """One request to ``/api/v1/<path>``. Redirects are not followed. Raises Unreachable."""
         payload, headers = self._prepare(body)
-        fresh = self._connection is None
+        is_new = self._connection is None
         try:
             return self._attempt(method, path, payload, headers)
-        except Unreachable as error:
+        except ServerUnavailable as error:
             # A kept connection that the server closed meanwhile: one new attempt, if nothing was processed twice by it.
             # Every request of ours may be repeated (PUT, PATCH, GET, and ingest by window identity); codes may not.
-            if fresh or "code" in (body or {}) or isinstance(error.__cause__, (TimeoutError, socket.timeout)):
+            if is_new or "code" in (body or {}) or isinstance(error.__cause__, (TimeoutError, socket.timeout)):
                 raise
             return self._attempt(method, path, payload, headers)
 
@@ -143,22 +143,22 @@ class Transport:
             headers["Content-Encoding"] = "gzip"
         return payload, headers
 
-    def _attempt(self, method: str, path: str, payload: Optional[bytes], headers: Mapping[str, str]) -> Reply:
+    def _attempt(self, method: str, path: str, payload: Optional[bytes], headers: Mapping[str, str]) -> Response:
         connection = self._connect()
-        alarm = threading.Timer(self._deadline_s, _cut, (connection.sock,))
+        alarm = threading.Timer(self._deadline_s, _shut_down, (connection.sock,))
         alarm.daemon = True
         try:
             alarm.start()
         except RuntimeError as error:  # in a thread that is still at it when the interpreter ends
             self.close()
-            raise Unreachable("this Python starts no thread when it ends", sent=False) from error
+            raise ServerUnavailable("this Python starts no thread when it ends", sent=False) from error
         try:
             connection.request(method, f"{self._path}/api/v1/{path}", payload, dict(headers))
             return self._receive(connection.getresponse())
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.close()
-            why = str(error) or type(error).__name__
-            raise Unreachable(f"{self.url}: {why}", sent=True) from error
+            reason = str(error) or type(error).__name__
+            raise ServerUnavailable(f"{self.url}: {reason}", sent=True) from error
         finally:
             alarm.cancel()
 
@@ -176,36 +176,36 @@ class Transport:
                 connection.connect()
             except OSError as error:
                 connection.close()
-                raise Unreachable(f"{self.url}: {_explain(error)}", sent=False) from error
+                raise ServerUnavailable(f"{self.url}: {_describe(error)}", sent=False) from error
             self._connection = connection
         return self._connection
 
-    def _receive(self, response: http.client.HTTPResponse) -> Reply:
+    def _receive(self, response: http.client.HTTPResponse) -> Response:
         """Read at most ``most_bytes``; a longer reply is no reply of ours."""
-        content = response.read(self._most_bytes + 1)
-        if len(content) > self._most_bytes:
-            raise ValueError(f"the reply is larger than {self._most_bytes} bytes")
+        content = response.read(self._max_response_bytes + 1)
+        if len(content) > self._max_response_bytes:
+            raise ValueError(f"the reply is larger than {self._max_response_bytes} bytes")
         expected = response.getheader("Content-Length")
         if expected is not None and expected.isdigit() and len(content) < int(expected):
             raise ValueError("the reply was cut off")
         if response.will_close:
             self.close()
-        return Reply(
+        return Response(
             status=response.status,
-            body=_json(content),
+            body=_parse_json(content),
             retry_after_s=retry_after(response.getheader("Retry-After"), now_s=time.time()),
             location=response.getheader("Location") or "",
         )
 
 
-def _json(content: bytes) -> Any:
+def _parse_json(content: bytes) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
         return None
 
 
-def _explain(error: OSError) -> str:
+def _describe(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"its certificate is not trusted ({error.verify_message}); if your lab has its own authority: "
@@ -216,7 +216,7 @@ def _explain(error: OSError) -> str:
     return str(error) or type(error).__name__
 
 
-def _cut(connection: Optional[socket.socket]) -> None:
+def _shut_down(connection: Optional[socket.socket]) -> None:
     """End a request that takes too long, from outside."""
     try:
         if connection is not None:

@@ -9,22 +9,22 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional
 
-from labcarbon_collect.api.transport import BadAddress, Transport
-from labcarbon_collect.api.uploader import Pusher, PushState, fetch_config, forward_runs
-from labcarbon_collect.config import Login, enrolment
-from labcarbon_collect.identity import Refused
-from labcarbon_collect.sources.base import Clock
-from labcarbon_collect.spool.capacity import give_up_ballast
-from labcarbon_collect.spool.schema import SpoolFull, is_damage
+from labcarbon_collect.api.transport import InvalidUrlError, Transport
+from labcarbon_collect.api.uploader import Uploader, UploadState, fetch_config, forward_runs
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.config import Login, read_enrolment
+from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.spool.capacity import release_ballast
+from labcarbon_collect.spool.schema import SpoolFull, is_corrupt
 from labcarbon_collect.spool.store import Spool
 
 _TOKEN_WAIT_S = 5.0
-_CONFIG_EVERY_US = 600_000_000
-_NO_FACTOR_EVERY_US = 30_000_000  # somebody is about to choose the zone
+_CONFIG_INTERVAL_US = 600_000_000
+_NO_FACTOR_INTERVAL_US = 30_000_000  # somebody is about to choose the zone
 NOT_ENROLLED = "not enrolled: measuring and keeping; push begins after: labcarbon-collect enrol URL"
 
 
-class PushThread:
+class UploadThread:
     """Runs :class:`Pusher` beside the measuring loop, with its own connection to the spool."""
 
     def __init__(
@@ -42,12 +42,12 @@ class PushThread:
         self._home, self._environ, self._node, self._boot = home, environ, node, boot
         self._interval_us, self._now, self._health = interval_us, now, health
         self._device_facts = device_facts
-        self.state = PushState(ok=False, at_us=0, error=NOT_ENROLLED)
+        self.state = UploadState(ok=False, at_us=0, error=NOT_ENROLLED)
         self.login: Optional[Login] = None
         self.config: Optional[Dict[str, Any]] = None
         self.skew_us: Optional[int] = None
         self.last_success_us: Optional[int] = None
-        self.complaint = ""  # what config/ or runs/ could not do
+        self.problem = ""  # what config/ or runs/ could not do
         self.damaged = False
         self.rounds = 0  # completed, of errands and push
         self._wake = threading.Event()
@@ -59,7 +59,7 @@ class PushThread:
         """Begin."""
         self._thread.start()
 
-    def kick(self) -> None:
+    def wake(self) -> None:
         """There is something new to send."""
         self._wake.set()
 
@@ -67,7 +67,7 @@ class PushThread:
         """Let a push that works send what is new; do not wait for one that does not."""
         deadline_s = time.monotonic() + wait_s
         before = self.rounds
-        self.kick()
+        self.wake()
         while self.state.ok and self.rounds < before + 1 and time.monotonic() < deadline_s:
             time.sleep(0.01)
 
@@ -80,46 +80,46 @@ class PushThread:
     def _run(self) -> None:
         try:
             spool = Spool(self._home)
-            kept = spool.recall("config")
-            self.config = json.loads(kept) if kept else None
+            saved = spool.get_value("config")
+            self.config = json.loads(saved) if saved else None
             while not self._stop.is_set():
-                self._rest(self._session(spool))
+                self._wait(self._session(spool))
             spool.close()
         except sqlite3.DatabaseError as error:
-            self.damaged = is_damage(error)
-            self.state = PushState(ok=False, at_us=self._now().wall_us, error=f"the spool cannot be read: {error}")
+            self.damaged = is_corrupt(error)
+            self.state = UploadState(ok=False, at_us=self._now().wall_us, error=f"the spool cannot be read: {error}")
 
     def _session(self, spool: Spool) -> float:
         """Push with the token there is now until something is wrong; returns the seconds to wait."""
         try:
-            login = enrolment(self._home, self._environ, self._node)
+            login = read_enrolment(self._home, self._environ, self._node)
             transport = Transport(login.url, login.token) if login else None
-        except (Refused, BadAddress) as error:
-            return self._without(str(error))
+        except (ConfigurationError, InvalidUrlError) as error:
+            return self._pause(str(error))
         if transport is None:
-            return self._without(NOT_ENROLLED)
+            return self._pause(NOT_ENROLLED)
         self.login = login
-        pusher = Pusher(
+        uploader = Uploader(
             spool, transport, node=self._node, boot=self._boot, interval_us=self._interval_us,
             now=self._now, health=self._health, device_facts=self._device_facts,
         )  # fmt: skip
         try:
             while not self._stop.is_set():
-                wait_s = self._round(spool, transport, pusher)
-                if self.state.ok and not self._changed(login):
-                    self._rest(wait_s)
+                wait_s = self._round(spool, transport, uploader)
+                if self.state.ok and not self._has_login_changed(login):
+                    self._wait(wait_s)
                     continue
                 return wait_s
         finally:
             transport.close()
         return 0.0
 
-    def _round(self, spool: Spool, transport: Transport, pusher: Pusher) -> float:
+    def _round(self, spool: Spool, transport: Transport, uploader: Uploader) -> float:
         try:
-            self.complaint = self._errands(spool, transport) or ""
-            self.state = pusher.push()
+            self.problem = self._sync(spool, transport) or ""
+            self.state = uploader.upload_batch()
         except SpoolFull as error:
-            self.state = PushState(ok=False, at_us=self._now().wall_us, error=str(error), wait_s=self._make_way(spool))
+            self.state = UploadState(ok=False, at_us=self._now().wall_us, error=str(error), wait_s=self._free_space(spool))
         self.rounds += 1
         if self.state.skew_us is not None:
             self.skew_us = self.state.skew_us
@@ -129,38 +129,38 @@ class PushThread:
             return 0.0
         return self.state.wait_s or self._interval_us / 1_000_000
 
-    def _make_way(self, spool: Spool) -> float:
+    def _free_space(self, spool: Spool) -> float:
         """A full disk must not keep us from emptying it; returns the seconds to wait."""
         try:
-            give_up_ballast(spool)
+            release_ballast(spool)
         except SpoolFull:
             return 30.0
         return 1.0
 
-    def _errands(self, spool: Spool, transport: Transport) -> Optional[str]:
+    def _sync(self, spool: Spool, transport: Transport) -> Optional[str]:
         """Configuration and the runs' messages; what fails here holds up no window."""
         now_us = self._now().monotonic_us
-        complaint = None
+        problem = None
         if now_us >= self._config_due_us:
-            complaint = fetch_config(spool, transport)
-            if complaint is None:
-                self.config = json.loads(spool.recall("config") or "null")
-                every_us = _CONFIG_EVERY_US if (self.config or {}).get("factor") else _NO_FACTOR_EVERY_US
-                self._config_due_us = now_us + every_us
-        return forward_runs(spool, transport) or complaint
+            problem = fetch_config(spool, transport)
+            if problem is None:
+                self.config = json.loads(spool.get_value("config") or "null")
+                interval_us = _CONFIG_INTERVAL_US if (self.config or {}).get("factor") else _NO_FACTOR_INTERVAL_US
+                self._config_due_us = now_us + interval_us
+        return forward_runs(spool, transport) or problem
 
-    def _changed(self, login: Optional[Login]) -> bool:
+    def _has_login_changed(self, login: Optional[Login]) -> bool:
         try:
-            return enrolment(self._home, self._environ, self._node) != login
-        except Refused:
+            return read_enrolment(self._home, self._environ, self._node) != login
+        except ConfigurationError:
             return True
 
-    def _without(self, why: str) -> float:
+    def _pause(self, reason: str) -> float:
         self.login = None
-        self.state = PushState(ok=False, at_us=self._now().wall_us, error=why)
+        self.state = UploadState(ok=False, at_us=self._now().wall_us, error=reason)
         return _TOKEN_WAIT_S
 
-    def _rest(self, wait_s: float) -> None:
+    def _wait(self, wait_s: float) -> None:
         """Wait for ``wait_s``. After a success new windows end the wait; after a failure nothing but stopping does."""
         if wait_s <= 0:
             return

@@ -8,20 +8,19 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Mapping, Optional
 
-from labcarbon_collect.api.transport import MAX_RETRY_AFTER_S, Reply, Transport, Unreachable
-from labcarbon_collect.api.wire import BadReply, decode_results, encode_batch, server_time
-from labcarbon_collect.sources.base import Clock
+from labcarbon_collect.api.backoff import full_jitter
+from labcarbon_collect.api.transport import MAX_RETRY_AFTER_S, Response, ServerUnavailable, Transport
+from labcarbon_collect.api.wire import InvalidResponse, decode_results, encode_batch, server_time
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.spool.runs import LINEAGE
 from labcarbon_collect.spool.store import MAX_BATCH, Spool
 
-BASE_DELAY_S = 1.0
-MAX_DELAY_S = 300.0
 LIVE_INTERVALS = 3
 SKEW_US = 5_000_000
 
 
 @dataclass(frozen=True)
-class PushState:
+class UploadState:
     """What the last attempt came to. ``error`` is empty after a success."""
 
     ok: bool
@@ -33,13 +32,7 @@ class PushState:
     skew_us: Optional[int] = None  # our wall clock minus the server's, to within the round trip
 
 
-def full_jitter(failures: int, *, random_unit: Callable[[], float] = random.random) -> float:
-    """Seconds to wait after ``failures`` failures in a row: uniform in [1, min(300, 2^failures) + 1)."""
-    ceiling_s = min(MAX_DELAY_S, BASE_DELAY_S * 2.0 ** min(failures, 30))
-    return BASE_DELAY_S + random_unit() * ceiling_s
-
-
-class Pusher:
+class Uploader:
     """Pushes one node's spool. Lives in the push thread."""
 
     def __init__(
@@ -62,77 +55,79 @@ class Pusher:
         self._failures = 0
         self._limit = MAX_BATCH
 
-    def push(self) -> PushState:
+    def upload_batch(self) -> UploadState:
         """Send one batch and carry out the answers. Never raises for what a network or a server can do."""
         clock = self._now()
         live_from_us = clock.wall_us - LIVE_INTERVALS * self._interval_us
-        batch = self._spool.begin(live_from_us=live_from_us, limit=self._limit)
+        batch = self._spool.begin_batch(live_from_us=live_from_us, limit=self._limit)
         if batch is None:
-            return PushState(ok=True, at_us=clock.wall_us)
+            return UploadState(ok=True, at_us=clock.wall_us)
         body = encode_batch(
             batch=str(uuid.uuid4()), sent_at_us=clock.wall_us, node=self._node, boot=self._boot,
             monotonic_us=clock.monotonic_us,
-            windows=batch.windows, gaps=batch.gaps, health=self._healthy(), device_facts=self._device_facts(),
+            windows=batch.windows, gaps=batch.gaps, health=self._health_with_spool(), device_facts=self._device_facts(),
         )  # fmt: skip
         try:
-            reply = self._transport.call("POST", "ingest/", body)
-        except Unreachable as error:
+            response = self._transport.call("POST", "ingest/", body)
+        except ServerUnavailable as error:
             if not error.sent:
-                self._spool.never_left(batch)
-            return self._failed(str(error), None)
-        if reply.status != 200:
-            return self._refused(reply)
+                self._spool.mark_unsent(batch)
+            return self._fail(str(error), None)
+        if response.status != 200:
+            return self._reject(response)
         try:
-            results = decode_results(reply.body, expected=len(batch.ids))
-        except BadReply as error:
-            return self._failed(f"{self._transport.url}: {error}; all kept", None)
-        self._spool.end(batch, results, now_us=self._now().wall_us)
-        return self._succeeded(reply, results, clock)
+            results = decode_results(response.body, expected=len(batch.ids))
+        except InvalidResponse as error:
+            return self._fail(f"{self._transport.url}: {error}; all kept", None)
+        self._spool.end_batch(batch, results, now_us=self._now().wall_us)
+        return self._succeed(response, results, clock)
 
-    def _healthy(self) -> Dict[str, Any]:
+    def _health_with_spool(self) -> Dict[str, Any]:
         depth = self._spool.depth()
         return {**self._health(), "spool": {"rows": depth.rows, "bytes": depth.bytes, "dead": depth.dead}}
 
-    def _succeeded(self, reply: Reply, results: Any, sent: Clock) -> PushState:
-        done = self._now()
-        kept = sum(1 for result, _ in results if result == "retry")
-        stored = len(results) - kept
+    def _succeed(self, response: Response, results: Any, started: Clock) -> UploadState:
+        finished = self._now()
+        retained = sum(1 for result, _ in results if result == "retry")
+        stored = len(results) - retained
         self._failures = 0 if stored else self._failures + 1
         self._limit = min(MAX_BATCH, self._limit * 2)
-        theirs = server_time(reply.body)
-        return PushState(
+        server_us = server_time(response.body)
+        return UploadState(
             ok=True,
-            at_us=done.wall_us,
+            at_us=finished.wall_us,
             windows=stored,
-            error=f"the server asked to keep {kept} windows and send them again" if kept else "",
+            error=f"the server asked to keep {retained} windows and send them again" if retained else "",
             wait_s=0.0 if stored else self._delay_s(),
-            more=bool(stored) and self._spool.depth().rows > kept,
+            more=bool(stored) and self._spool.depth().rows > retained,
             # The middle of the round trip is when the server looked at its clock.
-            skew_us=None if theirs is None else (sent.wall_us + done.wall_us) // 2 - theirs,
+            skew_us=None if server_us is None else (started.wall_us + finished.wall_us) // 2 - server_us,
         )
 
-    def _refused(self, reply: Reply) -> PushState:
+    def _reject(self, response: Response) -> UploadState:
         """A whole-batch answer: everything is kept."""
         url = self._transport.url
-        if 300 <= reply.status < 400:
-            why = f"{url} redirects to {reply.location[:200]}; we do not follow: set LABCARBON_URL to the right address"
-        elif reply.status in (401, 403):
-            why = f"{url} refuses this node's token ({reply.message}): labcarbon-collect enrol {url}"
-        elif reply.status == 426:
-            why = f"{url} needs a newer collector ({reply.message}): pip install --upgrade labcarbon-collect"
+        if 300 <= response.status < 400:
+            reason = (
+                f"{url} redirects to {response.location[:200]}; we do not follow: set LABCARBON_URL to the right address"
+            )
+        elif response.status in (401, 403):
+            reason = f"{url} refuses this node's token ({response.message}): labcarbon-collect enrol {url}"
+        elif response.status == 426:
+            reason = f"{url} needs a newer collector ({response.message}): pip install --upgrade labcarbon-collect"
         else:
-            why = f"{url} answered {reply.status} ({reply.message})"
-        if reply.status in (400, 413):
+            reason = f"{url} answered {response.status} ({response.message})"
+        if response.status in (400, 413):
             # Nothing was stored. A smaller batch isolates what the server cannot read, so that the rest is not held up.
             self._limit = max(1, self._limit // 2)
-        return self._failed(f"{why}; all kept", reply.retry_after_s)
+        return self._fail(f"{reason}; all kept", response.retry_after_s)
 
-    def _failed(self, why: str, retry_after_s: Optional[int]) -> PushState:
+    def _fail(self, reason: str, retry_after_s: Optional[int]) -> UploadState:
         self._failures += 1
         wait_s = self._delay_s()
         if retry_after_s is not None:
             wait_s = max(wait_s, min(retry_after_s, MAX_RETRY_AFTER_S))
-        return PushState(ok=False, at_us=self._now().wall_us, error=why, wait_s=wait_s)
+        return UploadState(ok=False, at_us=self._now().wall_us, error=reason, wait_s=wait_s)
 
     def _delay_s(self) -> float:
         return full_jitter(self._failures, random_unit=self._random_unit)
@@ -141,12 +136,12 @@ class Pusher:
 def fetch_config(spool: Spool, transport: Transport) -> Optional[str]:
     """Fetch ``GET config/`` and keep it in the spool; returns what went wrong, or None."""
     try:
-        reply = transport.call("GET", "config/")
-    except Unreachable as error:
+        response = transport.call("GET", "config/")
+    except ServerUnavailable as error:
         return str(error)
-    if reply.status != 200 or not isinstance(reply.body, dict):
-        return f"{transport.url} answered {reply.status} to GET config/ ({reply.message})"
-    spool.remember("config", json.dumps(reply.body))
+    if response.status != 200 or not isinstance(response.body, dict):
+        return f"{transport.url} answered {response.status} to GET config/ ({response.message})"
+    spool.set_value("config", json.dumps(response.body))
     return None
 
 
@@ -155,19 +150,19 @@ def forward_runs(spool: Spool, transport: Transport) -> Optional[str]:
 
     A message that the server refuses for good (4xx other than 401, 403, 408, 429) is dropped: it would block the rest.
     """
-    for message, run, verb, body in spool.runs.outbox():
+    for message, run, verb, body in spool.runs.pending_messages():
         try:
-            reply = transport.call(verb, "artifacts/" if verb == LINEAGE else f"runs/{run}/", body)
-        except Unreachable as error:
+            response = transport.call(verb, "artifacts/" if verb == LINEAGE else f"runs/{run}/", body)
+        except ServerUnavailable as error:
             return str(error)
-        if 200 <= reply.status < 300:
-            warning = reply.body.get("warning") if isinstance(reply.body, dict) else None
+        if 200 <= response.status < 300:
+            warning = response.body.get("warning") if isinstance(response.body, dict) else None
             if warning:
-                spool.remember(f"warning:{run}", str(warning)[:500])
-            spool.runs.forwarded(message)
-        elif reply.status in (401, 403, 408, 426, 429) or not 400 <= reply.status < 500:
-            return f"{transport.url} answered {reply.status} to {verb} runs/ ({reply.message})"
+                spool.set_value(f"warning:{run}", str(warning)[:500])
+            spool.runs.remove_message(message)
+        elif response.status in (401, 403, 408, 426, 429) or not 400 <= response.status < 500:
+            return f"{transport.url} answered {response.status} to {verb} runs/ ({response.message})"
         else:
-            spool.runs.forwarded(message)
-            return f"{transport.url} refused the facts of run {run}: {reply.message}"
+            spool.runs.remove_message(message)
+            return f"{transport.url} refused the facts of run {run}: {response.message}"
     return None

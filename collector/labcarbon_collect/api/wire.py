@@ -11,7 +11,7 @@ SCHEMA = "1.0"
 _RESULTS = ("accepted", "duplicate", "quarantined", "rejected", "retry")
 
 
-class BadReply(Exception):
+class InvalidResponse(Exception):
     """The server's answer is not what the contract says."""
 
 
@@ -77,23 +77,23 @@ def _columns(windows: Sequence[Window], device_at: Mapping[str, int]) -> Dict[st
     }
 
 
-def decode_results(reply: Any, *, expected: int) -> List[Tuple[str, str]]:
+def decode_results(response: Any, *, expected: int) -> List[Tuple[str, str]]:
     """``(result, reason)`` per window. An unknown result counts as retry: what we do not understand, we keep.
 
     Raises BadReply when the list is missing or does not answer every window.
     """
-    results = reply.get("results") if isinstance(reply, dict) else None
+    results = response.get("results") if isinstance(response, dict) else None
     if not isinstance(results, list) or len(results) != expected:
-        raise BadReply(f"the reply does not answer each of the {expected} windows sent")
-    answers = []
+        raise InvalidResponse(f"the reply does not answer each of the {expected} windows sent")
+    outcomes = []
     for item in results:
         parts = item if isinstance(item, list) else []
         result = parts[0] if parts and parts[0] in _RESULTS else "retry"
-        answers.append((result, str(parts[1])[:500] if len(parts) > 1 else ""))
-    return answers
+        outcomes.append((result, str(parts[1])[:500] if len(parts) > 1 else ""))
+    return outcomes
 
 
-def server_time(reply: Any) -> Optional[int]:
+def server_time(response: Any) -> Optional[int]:
     """The server's clock in UTC µs, if the reply tells it."""
-    value = reply.get("server_time") if isinstance(reply, dict) else None
+    value = response.get("server_time") if isinstance(response, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None

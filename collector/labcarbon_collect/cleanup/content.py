@@ -7,47 +7,172 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from contextlib import closing, contextmanager
-from typing import Callable, Generator, Iterator, Tuple
+from dataclasses import dataclass, field
+from typing import Callable, Generator, Iterator, List, Tuple
 
-from labcarbon_collect.cleanup.open_files import nobody_writes
-from labcarbon_collect.cleanup.safe_paths import Stays, lies, mount_of, on_disk, open_file, open_folder
-from labcarbon_collect.files.sequential_reader import Once
+from labcarbon_collect.cleanup.open_files import read_lease
+from labcarbon_collect.cleanup.safe_paths import (
+    ItemBlocked,
+    describe_type,
+    exists,
+    mount_id,
+    open_file,
+    open_folder,
+    sync_folder,
+)
+from labcarbon_collect.files.sequential_reader import SequentialReader
 from labcarbon_collect.lc1 import manifest_hash
-from labcarbon_collect.plan.listing import FILE, File, Listing, file_of, listed
+
+FILE, FOLDER = "file", "folder"
+_MAX_FILES, _MAX_DEPTH = 2_000_000, 64
+_UNREGISTERED_MESSAGE = "it holds what was not registered"
+
+
+@dataclass(frozen=True)
+class File:
+    """A plain file. ``name``: its path below the folder, empty for a file by itself."""
+
+    __slots__ = ("ctime_ns", "inode", "mtime_ns", "name", "size")  # there may be millions of them
+
+    name: bytes
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+@dataclass
+class Listing:
+    """What lies at a place. ``folders``: path below and inode of each, the deepest last; of a file none."""
+
+    form: str
+    device: int
+    files: List[File] = field(default_factory=list)
+    folders: List[Tuple[bytes, int]] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        """The sum of the files' sizes."""
+        return sum(file.size for file in self.files)
+
+    def is_same_after_move(self, other: Listing) -> bool:
+        """Whether ``other`` is the very same thing under another name. Moving changes the ctime of what is moved, not of
+        what lies in it."""
+        if self.form == FILE:
+            own, other_files = ([(file.inode, file.size, file.mtime_ns) for file in side.files] for side in (self, other))
+            return own == other_files and (self.form, self.device) == (other.form, other.device)
+        return self == other
+
+
+def list_content(folder: int, name: str) -> Listing:
+    """List what lies at a place. Raises Stays for what is no plain file or folder of plain, visible files of its own."""
+    try:
+        status = os.lstat(name, dir_fd=folder)
+    except FileNotFoundError as error:
+        raise ItemBlocked("nothing lies there") from error
+    except OSError as error:
+        raise ItemBlocked(f"it cannot be looked at: {error.strerror}") from error
+    if status.st_dev != os.fstat(folder).st_dev:
+        raise ItemBlocked("a file system is mounted there")
+    if stat.S_ISREG(status.st_mode):
+        listing = Listing(FILE, status.st_dev)
+        listing.files.append(file_entry(b"", status))
+        return listing
+    if not stat.S_ISDIR(status.st_mode):
+        raise ItemBlocked(f"it is {describe_type(folder, name)}")
+    listing = Listing(FOLDER, status.st_dev)
+    top = open_folder(folder, name)
+    try:
+        _list_folder(top, b"", 0, mount_id(folder), listing)
+    finally:
+        os.close(top)
+    listing.files.sort(key=lambda file: file.name)
+    return listing
+
+
+def file_entry(name: bytes, status: os.stat_result) -> File:
+    """A plain file as it is. Raises Stays for one of several names."""
+    if status.st_nlink > 1:
+        subject = f"{os.fsdecode(name)} in it has" if name else "it has"
+        raise ItemBlocked(f"{subject} {status.st_nlink} names (hard links): taking one away would free nothing")
+    return File(name, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _list_folder(folder: int, path: bytes, depth: int, mount: str, listing: Listing) -> None:
+    if mount_id(folder) != mount:
+        raise ItemBlocked(f"a file system is mounted in it, at {os.fsdecode(path) or 'its top'}")
+    listing.folders.append((path, os.fstat(folder).st_ino))
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(os.fsencode(entry.name) for entry in entries)
+    except OSError as error:
+        raise ItemBlocked(f"{os.fsdecode(path)} in it cannot be read: {error.strerror}") from error
+    for name in names:
+        below, text_name = (path + b"/" + name if path else name), os.fsdecode(name)
+        if name.startswith(b".") or name == b"__pycache__":
+            raise ItemBlocked(f"{_UNREGISTERED_MESSAGE}: {os.fsdecode(below)}")
+        try:
+            status = os.lstat(text_name, dir_fd=folder)
+        except OSError as error:
+            raise ItemBlocked(f"{os.fsdecode(below)} in it cannot be looked at: {error.strerror}") from error
+        if status.st_dev != listing.device:
+            raise ItemBlocked(f"a file system is mounted in it, at {os.fsdecode(below)}")
+        if stat.S_ISREG(status.st_mode):
+            listing.files.append(file_entry(below, status))
+        elif stat.S_ISDIR(status.st_mode):
+            _list_subfolder(folder, text_name, below, depth, mount, listing)
+        else:
+            raise ItemBlocked(f"{_UNREGISTERED_MESSAGE}: {os.fsdecode(below)} is {describe_type(folder, text_name)}")
+        if len(listing.files) > _MAX_FILES:
+            raise ItemBlocked(f"it holds more than {_MAX_FILES:,} files")
+
+
+def _list_subfolder(folder: int, name: str, path: bytes, depth: int, mount: str, listing: Listing) -> None:
+    if depth >= _MAX_DEPTH:
+        raise ItemBlocked(f"it is more than {_MAX_DEPTH} folders deep")
+    inner = open_folder(folder, name)
+    try:
+        _list_folder(inner, path, depth + 1, mount, listing)
+    finally:
+        os.close(inner)
+
 
 _BLOCK = 1 << 20
-_OTHER = "{} is not what was to be deleted, it was changed since: move it away if it is wanted, else delete it by hand"
-Hashed = Callable[[int], None]  # told of each block read, in bytes
-_Files = Generator[Tuple[File, str, int], None, None]
+_CHANGED_MESSAGE = (
+    "{} is not what was to be deleted, it was changed since: move it away if it is wanted, else delete it by hand"
+)
+BlockCallback = Callable[[int], None]  # told of each block read, in bytes
+_OpenFiles = Generator[Tuple[File, str, int], None, None]
 
 
-def digest_of(folder: int, name: str, listing: Listing, hashed: Hashed, may_be_busy: bool = True) -> str:
+def read_digest(folder: int, name: str, listing: Listing, on_block: BlockCallback, may_be_busy: bool = True) -> str:
     """Read all that was listed and return its digest. Raises Stays where anything is not as it was listed, and Busy where it
     may not be, for a file that a program has open for writing when it is to be read."""
-    mount, rows = mount_of(folder), []
-    with closing(_opened(folder, name, listing)) as files:
-        for file, last, opened in files:
-            if mount_of(opened) != mount:
-                raise Stays(f"a file system is mounted at {last}")
+    mount, rows = mount_id(folder), []
+    with closing(_open_files(folder, name, listing)) as files:
+        for file, last_part, descriptor in files:
+            if mount_id(descriptor) != mount:
+                raise ItemBlocked(f"a file system is mounted at {last_part}")
             if not may_be_busy:
-                with nobody_writes(opened, _shown(file)):
+                with read_lease(descriptor, _label(file)):
                     pass
-            rows.append((file.name, file.size, _digest(opened, last, file, hashed)))
-    if listed(folder, name) != listing:
-        raise Stays("it changed while it was read")
+            rows.append((file.name, file.size, _digest(descriptor, last_part, file, on_block)))
+    if list_content(folder, name) != listing:
+        raise ItemBlocked("it changed while it was read")
     return rows[0][2].hex() if listing.form == FILE else manifest_hash(rows)
 
 
 @contextmanager
-def idle(folder: int, name: str, listing: Listing) -> Iterator[None]:
+def no_writers(folder: int, name: str, listing: Listing) -> Iterator[None]:
     """No program has open for writing what was listed. Of a file, none opens it so until this ends, which is to be soon; of
     a folder, that is asked file by file and can change behind us. Raises Stays, Busy."""
-    with closing(_opened(folder, name, listing)) as files:
-        for file, _, opened in files:
-            with nobody_writes(opened, _shown(file)):
-                if os.fstat(opened).st_ino != file.inode:
-                    raise Stays("it changed after it was read")
+    with closing(_open_files(folder, name, listing)) as files:
+        for file, _, descriptor in files:
+            with read_lease(descriptor, _label(file)):
+                if os.fstat(descriptor).st_ino != file.inode:
+                    raise ItemBlocked("it changed after it was read")
                 if listing.form == FILE:
                     yield
     if listing.form != FILE:
@@ -58,149 +183,149 @@ def delete(folder: int, name: str, listing: Listing) -> None:
     """Delete exactly what was listed, through no link; what is gone already is no mistake. Raises Stays for what is left."""
     if listing.form == FILE:
         _unlink(folder, name, listing.files[0])
-        on_disk(folder)
+        sync_folder(folder)
         return
-    if not lies(folder, name):
+    if not exists(folder, name):
         return
-    top, mount = open_folder(folder, name), mount_of(folder)
+    top, mount = open_folder(folder, name), mount_id(folder)
     try:
-        if mount_of(top) != mount:
-            raise Stays("a file system is mounted there")
-        with closing(_Below(top)) as below:
+        if mount_id(top) != mount:
+            raise ItemBlocked("a file system is mounted there")
+        with closing(_FolderCursor(top)) as below:
             for file in listing.files:
-                within, last = below.folder_of(file.name)
-                if within >= 0 and mount_of(within) != mount:
-                    raise Stays("a file system is mounted in it")
-                if within >= 0:
-                    _unlink(within, last, file)
-        with closing(_Below(top)) as below:
+                parent_descriptor, last_part = below.open_parent(file.name)
+                if parent_descriptor >= 0 and mount_id(parent_descriptor) != mount:
+                    raise ItemBlocked("a file system is mounted in it")
+                if parent_descriptor >= 0:
+                    _unlink(parent_descriptor, last_part, file)
+        with closing(_FolderCursor(top)) as below:
             for path, _ in reversed(listing.folders[1:]):
-                within, last = below.folder_of(path)
-                if within >= 0:
-                    _rmdir(within, last)
+                parent_descriptor, last_part = below.open_parent(path)
+                if parent_descriptor >= 0:
+                    _rmdir(parent_descriptor, last_part)
     finally:
         os.close(top)
     _rmdir(folder, name)
-    on_disk(folder)
+    sync_folder(folder)
 
 
-class _Below:
+class _FolderCursor:
     """Opens folders below one, part by part; the last one opened is kept, as files come sorted."""
 
     def __init__(self, top: int) -> None:
-        self._top, self._path, self._open = top, b"", -1
+        self._top, self._path, self._descriptor = top, b"", -1
 
     def close(self) -> None:
         """Let go of the last one."""
-        if self._open >= 0:
-            os.close(self._open)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
 
-    def folder_of(self, path: bytes) -> Tuple[int, str]:
+    def open_parent(self, path: bytes) -> Tuple[int, str]:
         """The folder that a path below lies in (-1: it is gone), and its last part. Raises Stays."""
-        above, _, last = path.rpartition(b"/")
-        if not above:
-            return self._top, os.fsdecode(last)
-        if self._open < 0 or above != self._path:
-            fresh = self._opened(above)
-            if self._open >= 0:
-                os.close(self._open)
-            self._path, self._open = above, fresh
-        return self._open, os.fsdecode(last)
+        parent, _, last_part = path.rpartition(b"/")
+        if not parent:
+            return self._top, os.fsdecode(last_part)
+        if self._descriptor < 0 or parent != self._path:
+            new_descriptor = self._open_folder(parent)
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+            self._path, self._descriptor = parent, new_descriptor
+        return self._descriptor, os.fsdecode(last_part)
 
-    def _opened(self, path: bytes) -> int:
-        here = os.dup(self._top)
+    def _open_folder(self, path: bytes) -> int:
+        descriptor = os.dup(self._top)
         for part in path.split(b"/"):
             try:
-                if not lies(here, os.fsdecode(part)):
+                if not exists(descriptor, os.fsdecode(part)):
                     return -1
-                fresh = open_folder(here, os.fsdecode(part))
+                new_descriptor = open_folder(descriptor, os.fsdecode(part))
             finally:
-                os.close(here)
-            here = fresh
-        return here
+                os.close(descriptor)
+            descriptor = new_descriptor
+        return descriptor
 
 
-def _opened(folder: int, name: str, listing: Listing) -> _Files:
+def _open_files(folder: int, name: str, listing: Listing) -> _OpenFiles:
     """Open each file that was listed, one after the other: it, the last part of its name, its descriptor. Raises Stays."""
     if listing.form == FILE:
-        yield from _each(folder, name, listing.files[0])
+        yield from _open_one(folder, name, listing.files[0])
         return
     top = open_folder(folder, name)
     try:
-        with closing(_Below(top)) as below:
+        with closing(_FolderCursor(top)) as below:
             for file in listing.files:
-                within, last = below.folder_of(file.name)
-                if within < 0:
-                    raise Stays("it changed while it was read")
-                yield from _each(within, last, file)
+                parent_descriptor, last_part = below.open_parent(file.name)
+                if parent_descriptor < 0:
+                    raise ItemBlocked("it changed while it was read")
+                yield from _open_one(parent_descriptor, last_part, file)
     finally:
         os.close(top)
 
 
-def _each(folder: int, name: str, file: File) -> _Files:
-    opened = open_file(folder, name)
+def _open_one(folder: int, name: str, file: File) -> _OpenFiles:
+    descriptor = open_file(folder, name)
     try:
-        yield file, name, opened
+        yield file, name, descriptor
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
-def _shown(file: File) -> str:
+def _label(file: File) -> str:
     return f"{os.fsdecode(file.name)} in it" if file.name else "it"
 
 
-def _digest(opened: int, name: str, file: File, hashed: Hashed) -> bytes:
+def _digest(descriptor: int, name: str, file: File, on_block: BlockCallback) -> bytes:
     digest = hashlib.sha256()
-    for block in _blocks(opened, name, _as_listed(opened, name, file)):
+    for block in _blocks(descriptor, name, _check_unchanged(descriptor, name, file)):
         digest.update(block)
-        hashed(len(block))
-    _as_listed(opened, name, file)
+        on_block(len(block))
+    _check_unchanged(descriptor, name, file)
     return digest.digest()
 
 
-def _as_listed(opened: int, name: str, file: File) -> os.stat_result:
+def _check_unchanged(descriptor: int, name: str, file: File) -> os.stat_result:
     try:
-        about = os.fstat(opened)
+        status = os.fstat(descriptor)
     except OSError as error:
-        raise Stays(f"{name} cannot be looked at: {error.strerror}") from error
-    if file_of(file.name, about) != file:
-        raise Stays("it changed while it was read")
-    return about
+        raise ItemBlocked(f"{name} cannot be looked at: {error.strerror}") from error
+    if file_entry(file.name, status) != file:
+        raise ItemBlocked("it changed while it was read")
+    return status
 
 
-def _blocks(opened: int, name: str, about: os.stat_result) -> Iterator[memoryview]:
+def _blocks(descriptor: int, name: str, status: os.stat_result) -> Iterator[memoryview]:
     """What an open file holds, block by block, up to its size in ``about``; of one that grew, a bit more. Raises Stays."""
-    once, view = Once(opened, about), memoryview(bytearray(min(_BLOCK, about.st_size + 1)))
-    left = about.st_size
+    reader, view = SequentialReader(descriptor, status), memoryview(bytearray(min(_BLOCK, status.st_size + 1)))
+    remaining = status.st_size
     try:
-        while left >= 0 and (count := once.read_into(view)):
+        while remaining >= 0 and (count := reader.read_into(view)):
             yield view[:count]
-            left -= count
-        once.done()
+            remaining -= count
+        reader.finish()
     except OSError as error:
-        raise Stays(f"{name} cannot be read: {error.strerror}") from error
+        raise ItemBlocked(f"{name} cannot be read: {error.strerror}") from error
 
 
 def _unlink(folder: int, name: str, file: File) -> None:
     """Delete a file if it is the one that was listed: nothing of ours changes even its ctime, as it has no other name."""
     try:
-        if not lies(folder, name):
+        if not exists(folder, name):
             return
-        if file_of(file.name, os.lstat(name, dir_fd=folder)) != file:
-            raise Stays(_OTHER.format(name))
-        opened = open_file(folder, name)
+        if file_entry(file.name, os.lstat(name, dir_fd=folder)) != file:
+            raise ItemBlocked(_CHANGED_MESSAGE.format(name))
+        descriptor = open_file(folder, name)
         try:
-            with nobody_writes(opened, name):
-                about = os.lstat(name, dir_fd=folder)
-                if file_of(file.name, about) != file or not os.path.samestat(about, os.fstat(opened)):
-                    raise Stays(_OTHER.format(name))
+            with read_lease(descriptor, name):
+                status = os.lstat(name, dir_fd=folder)
+                if file_entry(file.name, status) != file or not os.path.samestat(status, os.fstat(descriptor)):
+                    raise ItemBlocked(_CHANGED_MESSAGE.format(name))
                 os.unlink(name, dir_fd=folder)
         finally:
-            os.close(opened)
+            os.close(descriptor)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise Stays(f"{name} cannot be deleted: {error.strerror}") from error
+        raise ItemBlocked(f"{name} cannot be deleted: {error.strerror}") from error
 
 
 def _rmdir(folder: int, name: str) -> None:
@@ -209,4 +334,4 @@ def _rmdir(folder: int, name: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise Stays(f"the folder {name} cannot be deleted: {error.strerror}") from error
+        raise ItemBlocked(f"the folder {name} cannot be deleted: {error.strerror}") from error

@@ -14,53 +14,53 @@ import signal
 from contextlib import contextmanager, suppress
 from typing import Iterator
 
-from labcarbon_collect.cleanup.safe_paths import Stays, mount_of
+from labcarbon_collect.cleanup.safe_paths import ItemBlocked, mount_id
 
-_IS_KNOWN = all(hasattr(fcntl, name) for name in ("F_SETLEASE", "F_SETSIG"))
+_HAS_LEASES = all(hasattr(fcntl, name) for name in ("F_SETLEASE", "F_SETSIG"))
 # No leases on this file system, none for us (the file is another's, and we lack CAP_LEASE), or no such call.
-_CANNOT_TELL = (errno.EINVAL, errno.EACCES, errno.EPERM, errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS)
+_LEASE_UNSUPPORTED = (errno.EINVAL, errno.EACCES, errno.EPERM, errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS)
 # Their EAGAIN also means that the server lent no delegation or oplock (Linux: nfs4_add_lease, cifs_setlease).
-_OVER_A_NETWORK = ("nfs", "nfs4", "cifs", "smb3")
+_NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3")
 
 
-class Busy(Stays):
+class FileBusy(ItemBlocked):
     """A program has a file open for writing: for now it is left as it is."""
 
 
 @contextmanager
-def nobody_writes(opened: int, what: str) -> Iterator[None]:
+def read_lease(descriptor: int, label: str) -> Iterator[None]:
     """Hold a lease on a file that is open for reading: nobody has it open for writing, nor does until this ends, which is to
     be soon. Where the kernel cannot tell, nothing is held. ``what``: the file, in words. Raises Busy where somebody has."""
-    is_held = _take(opened, what)
+    has_lease = _take_lease(descriptor, label)
     try:
         yield
     finally:
-        if is_held:
+        if has_lease:
             with suppress(OSError):
-                fcntl.fcntl(opened, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+                fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
 
 
-def _take(opened: int, what: str) -> bool:
-    if not _IS_KNOWN:
+def _take_lease(descriptor: int, label: str) -> bool:
+    if not _HAS_LEASES:
         return False
     try:
-        fcntl.fcntl(opened, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(opened, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
-        if error.errno == errno.EAGAIN and _file_system(opened) not in _OVER_A_NETWORK:
-            why = f"{what} is open for writing by a program: end it (fuser shows which), then the same command goes on"
-            raise Busy(why) from error
-        if error.errno not in (*_CANNOT_TELL, errno.EAGAIN):
-            raise Stays(f"it cannot be told whether {what} is open for writing: {error.strerror}") from error
+        if error.errno == errno.EAGAIN and _file_system(descriptor) not in _NETWORK_FILE_SYSTEMS:
+            reason = f"{label} is open for writing by a program: end it (fuser shows which), then the same command goes on"
+            raise FileBusy(reason) from error
+        if error.errno not in (*_LEASE_UNSUPPORTED, errno.EAGAIN):
+            raise ItemBlocked(f"it cannot be told whether {label} is open for writing: {error.strerror}") from error
         return False
     return True
 
 
-def _file_system(opened: int) -> str:
+def _file_system(descriptor: int) -> str:
     """The type of the file system that an open file lies on, '' where that is not known: proc_pid_mountinfo(5)."""
-    mount = mount_of(opened)
-    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as told:
-        for line in told:
+    mount = mount_id(descriptor)
+    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+        for line in mounts:
             fields, _, about = line.partition(" - ")
             if fields.split(" ", 1)[0] == mount:
                 return about.split(" ", 1)[0]

@@ -4,92 +4,97 @@ from __future__ import annotations
 
 from typing import List
 
-from labcarbon_collect.cleanup.client import Line
-from labcarbon_collect.cleanup.content import delete
-from labcarbon_collect.cleanup.journal import DELETED, DELETING, TRASHED, NotNoted
-from labcarbon_collect.cleanup.safe_paths import Stays, folder_of, lies
-from labcarbon_collect.cleanup.session import Work, verified
-from labcarbon_collect.cleanup.trash import clear_away, forget, trash_in
-from labcarbon_collect.plan.listing import FOLDER
-from labcarbon_collect.plan.lists import forget_list, keep_list, kept_list
-from labcarbon_collect.plan.tombstones import put, tombstone
+from labcarbon_collect.cleanup.client import CleanupItem
+from labcarbon_collect.cleanup.content import FOLDER, delete
+from labcarbon_collect.cleanup.journal import (
+    DELETED,
+    DELETING,
+    TRASHED,
+    JournalError,
+    load_listing,
+    remove_listing,
+    save_listing,
+)
+from labcarbon_collect.cleanup.safe_paths import ItemBlocked, exists, open_parent
+from labcarbon_collect.cleanup.session import Session, verify_content
+from labcarbon_collect.cleanup.trash import open_trash, remove_if_empty, remove_sidecars, tombstone_content, write_tombstone
 
 DAY_US = 86_400_000_000
 
 
-def to_empty(work: Work) -> List[Line]:
+def items_to_purge(work: Session) -> List[CleanupItem]:
     """The lines that lay in the trash for long enough or whose deletion was begun; others that lie there wait."""
-    found, now = [], work.now()
-    for line in work.plan.lines:
-        state, at_us = work.journal.state(line.number), work.journal.at_us(line.number)
+    ready, now = [], work.now()
+    for item in work.plan.items:
+        state, at_us = work.journal.state(item.number), work.journal.at_us(item.number)
         if state == DELETING or (state == TRASHED and now >= at_us + work.plan.trash_days * DAY_US):
-            found.append(line)
+            ready.append(item)
         elif state == TRASHED:
-            work.told.waiting.append(line)
-    return found
+            work.results.waiting.append(item)
+    return ready
 
 
-def empty_all(work: Work, lines: List[Line]) -> None:
+def purge(work: Session, items: List[CleanupItem]) -> None:
     """Delete lines that still go. Raises NotAnswered, OSError for the journal."""
-    for line in lines:
-        _empty(work, line)
-        if not work.is_dry:
-            work.tell_now_and_then()
+    for item in items:
+        _purge_item(work, item)
+        if not work.dry_run:
+            work.report_if_due()
 
 
-def gone(work: Work, line: Line, folder: int, trash: int, since_us: int) -> str:
+def record_purged(work: Session, item: CleanupItem, folder: int, trash: int, since_us: int) -> str:
     """All of it is deleted: its tombstone says so, and that is noted. Returns why there is no tombstone. Raises OSError."""
-    now, word = work.now(), ""
+    now, problem = work.now(), ""
     try:
-        said = tombstone(work.plan, line, by=work.by, page=work.server.page, moved_us=since_us, deleted_us=now)
-        put(folder, trash, said)
-    except (Stays, OSError) as error:
-        word = f"no tombstone could be put in its place ({error})"
-    forget(trash, line.number)
-    forget_list(work.journal, line.number)
-    work.journal.note(line.number, DELETED, at_us=now, path=line.path, word=word, by=work.by)
-    return word
+        content = tombstone_content(work.plan, item, by=work.by, page=work.server.page, moved_us=since_us, deleted_us=now)
+        write_tombstone(folder, trash, content)
+    except (ItemBlocked, OSError) as error:
+        problem = f"no tombstone could be put in its place ({error})"
+    remove_sidecars(trash, item.number)
+    remove_listing(work.journal, item.number)
+    work.journal.append(item.number, DELETED, at_us=now, path=item.path, word=problem, by=work.by)
+    return problem
 
 
-def _empty(work: Work, line: Line) -> None:
+def _purge_item(work: Session, item: CleanupItem) -> None:
     try:
-        stays = work.stays(line)
-        if stays:
-            work.told.stays.append((line, stays))
+        blocked_reason = work.blocked_reason(item)
+        if blocked_reason:
+            work.results.blocked.append((item, blocked_reason))
             return
-        with folder_of(line.path) as folder:
-            with trash_in(folder, work.plan.uuid) as trash:
-                _delete(work, line, folder, trash)
-            if not work.is_dry:
-                clear_away(folder, work.plan.uuid)
-    except Stays as why:
-        work.told.refused.append((line, f"{why}; it is left in the trash"))
-    except NotNoted:
+        with open_parent(item.path) as folder:
+            with open_trash(folder, work.plan.uuid) as trash:
+                _purge_verified(work, item, folder, trash)
+            if not work.dry_run:
+                remove_if_empty(folder, work.plan.uuid)
+    except ItemBlocked as reason:
+        work.results.refused.append((item, f"{reason}; it is left in the trash"))
+    except JournalError:
         raise
     except OSError as error:
-        work.told.refused.append((line, f"{error}; the same command goes on"))
+        work.results.refused.append((item, f"{error}; the same command goes on"))
 
 
-def _delete(work: Work, line: Line, folder: int, trash: int) -> None:
-    slot, is_begun = str(line.number), work.journal.state(line.number) == DELETING
-    if trash < 0 or not lies(trash, slot):
-        raise Stays("it is not in the trash")
-    if is_begun and line.form == FOLDER:  # a part of it may be gone: nobody can tell its digest any more
-        listing = kept_list(work.journal, trash, line.number)
+def _purge_verified(work: Session, item: CleanupItem, folder: int, trash: int) -> None:
+    slot, is_begun = str(item.number), work.journal.state(item.number) == DELETING
+    if trash < 0 or not exists(trash, slot):
+        raise ItemBlocked("it is not in the trash")
+    if is_begun and item.form == FOLDER:  # a part of it may be gone: nobody can tell its digest any more
+        listing = load_listing(work.journal, trash, item.number)
     else:
-        listing = verified(work.hashed, trash, slot, line)
-        stays = work.stays(line)  # reading may have taken hours
-        if stays:
-            work.told.stays.append((line, stays))
+        listing = verify_content(work.on_block, trash, slot, item)
+        blocked_reason = work.blocked_reason(item)  # reading may have taken hours
+        if blocked_reason:
+            work.results.blocked.append((item, blocked_reason))
             return
-    if work.is_dry:
-        work.told.done.append((line, ""))
+    if work.dry_run:
+        work.results.done.append((item, ""))
         return
-    entry = work.journal.last[line.number]
-    since_us = int(entry.get("since_us", 0)) if is_begun else work.journal.at_us(line.number)
+    entry = work.journal.entries[item.number]
+    since_us = int(entry.get("since_us", 0)) if is_begun else work.journal.at_us(item.number)
     if not is_begun:
-        if line.form == FOLDER:
-            keep_list(work.journal, line.number, listing)
-        work.journal.note(line.number, DELETING, at_us=work.now(), path=line.path, since_us=since_us, by=work.by)
+        if item.form == FOLDER:
+            save_listing(work.journal, item.number, listing)
+        work.journal.append(item.number, DELETING, at_us=work.now(), path=item.path, since_us=since_us, by=work.by)
     delete(trash, slot, listing)
-    work.told.done.append((line, gone(work, line, folder, trash, since_us)))
+    work.results.done.append((item, record_purged(work, item, folder, trash, since_us)))

@@ -6,164 +6,163 @@ import sys
 from dataclasses import dataclass
 from typing import Callable, List, Optional
 
-from labcarbon_collect.cleanup.client import Line, NotAnswered
-from labcarbon_collect.cleanup.purge import empty_all, to_empty
-from labcarbon_collect.cleanup.recover import mend_all
-from labcarbon_collect.cleanup.restore import bring_back, restore_all, to_restore
-from labcarbon_collect.cleanup.session import Work
+from labcarbon_collect.cleanup.client import CleanupItem, PlanServerError
+from labcarbon_collect.cleanup.purge import items_to_purge, purge
+from labcarbon_collect.cleanup.recover import recover
+from labcarbon_collect.cleanup.restore import items_to_restore, restore_item, restore_items
+from labcarbon_collect.cleanup.session import ItemNotes, Session, format_bytes
 from labcarbon_collect.cleanup.trash import TRASH
-from labcarbon_collect.cleanup.trash_items import move_all, to_move
-from labcarbon_collect.commands import Failed
+from labcarbon_collect.cleanup.trash_items import items_to_move, move_items
+from labcarbon_collect.errors import CommandError
 from labcarbon_collect.locks import AlreadyRunning
-from labcarbon_collect.plan.told import Said, amount
 from labcarbon_collect.runs.preflight_text import plain
 
-_SHOWN, _WORD, _WITH_A_COMMAND = 20, 400, 10_000  # a command to be typed is not cut off
+_MAX_PRINTED_ITEMS, _MAX_MESSAGE_CHARS, _MAX_COMMAND_CHARS = 20, 400, 10_000  # a command to be typed is not cut off
 
 
 @dataclass(frozen=True)
-class Asked:
+class Action:
     """What the command is to do: ``restore`` (None: no, []: all that lies in the trash), empty, else move."""
 
     restore: Optional[List[int]] = None
-    is_empty: bool = False
-    is_sure: bool = False
+    is_purge: bool = False
+    is_confirmed: bool = False
 
     @property
     def verb(self) -> str:
         """What is done, for a summary."""
-        return "brought back" if self.restore is not None else "deleted" if self.is_empty else "moved to the trash"
+        return "brought back" if self.restore is not None else "deleted" if self.is_purge else "moved to the trash"
 
 
-def settled(work: Work) -> Work:
+def with_undo(work: Session) -> Session:
     """The same, with what goes meanwhile against somebody's word brought back."""
-    work.undo = bring_back
+    work.undo = restore_item
     return work
 
 
-def carry_out_plan(work: Work, asked: Asked, *, begins: Callable[[int], None], ends: Callable[[], None]) -> int:
+def execute(work: Session, action: Action, *, on_start: Callable[[int], None], on_end: Callable[[], None]) -> int:
     """Do it; returns the exit code. Raises Failed."""
-    away = ""
+    server_error = ""
     try:
-        if not work.is_dry:
-            work.journal.begin()
-        lines = _lines(work, asked)
-        _show(work, asked, lines)
-        if lines or work.journal.last or any(line.outcome == "trashed" for line in work.plan.lines):
-            _confirm(work, asked, lines)
-            begins(sum(line.bytes for line in lines))
-            _carry_out(work, asked, lines, ends)
-        elif not work.is_dry:
-            work.tell()
-    except NotAnswered as error:
-        away = str(error)
+        if not work.dry_run:
+            work.journal.acquire()
+        items = _select_items(work, action)
+        _print_plan(work, action, items)
+        if items or work.journal.entries or any(item.outcome == "trashed" for item in work.plan.items):
+            _require_confirmation(work, action, items)
+            on_start(sum(item.bytes for item in items))
+            _execute(work, action, items, on_end)
+        elif not work.dry_run:
+            work.report()
+    except PlanServerError as error:
+        server_error = str(error)
     except (ValueError, AlreadyRunning) as error:
-        raise Failed(str(error)) from error
+        raise CommandError(str(error)) from error
     except OSError as error:
-        raise Failed(f"{error}; what was done stands in {work.journal.path}, the same command goes on") from error
-    return _sum_up(work, asked, away)
+        raise CommandError(f"{error}; what was done stands in {work.journal.path}, the same command goes on") from error
+    return _print_summary(work, action, server_error)
 
 
-def _carry_out(work: Work, asked: Asked, lines: List[Line], ends: Callable[[], None]) -> None:
+def _execute(work: Session, action: Action, items: List[CleanupItem], on_end: Callable[[], None]) -> None:
     """Whoever stops it is told what was done until then. Raises NotAnswered, ValueError, OSError for the journal."""
     try:
         try:
-            if not work.is_dry:
-                mend_all(work)
-                lines = [line for line in _lines(work, asked) if line.number not in work.unsettled]
-            _do(work, asked, lines)
+            if not work.dry_run:
+                recover(work)
+                items = [item for item in _select_items(work, action) if item.number not in work.in_doubt]
+            _run_action(work, action, items)
         finally:
-            ends()
-        if not work.is_dry:
-            work.tell()
+            on_end()
+        if not work.dry_run:
+            work.report()
     except KeyboardInterrupt:
-        _sum_up(work, asked, "stopped; the same command goes on")
+        _print_summary(work, action, "stopped; the same command goes on")
         raise
 
 
-def _lines(work: Work, asked: Asked) -> List[Line]:
-    work.told.waiting.clear()
-    if asked.restore is not None:
-        return to_restore(work, asked.restore)
-    return to_empty(work) if asked.is_empty else to_move(work.plan, work.journal)
+def _select_items(work: Session, action: Action) -> List[CleanupItem]:
+    work.results.waiting.clear()
+    if action.restore is not None:
+        return items_to_restore(work, action.restore)
+    return items_to_purge(work) if action.is_purge else items_to_move(work.plan, work.journal)
 
 
-def _do(work: Work, asked: Asked, lines: List[Line]) -> None:
-    if asked.restore is not None:
-        restore_all(work, lines)
-    elif asked.is_empty:
-        empty_all(work, lines)
+def _run_action(work: Session, action: Action, items: List[CleanupItem]) -> None:
+    if action.restore is not None:
+        restore_items(work, items)
+    elif action.is_purge:
+        purge(work, items)
     else:
-        move_all(work)
+        move_items(work)
 
 
-def _show(work: Work, asked: Asked, lines: List[Line]) -> None:
+def _print_plan(work: Session, action: Action, items: List[CleanupItem]) -> None:
     plan = work.plan
     approved = f", approved by {plain(plan.approved_by, 80)} on {plain(plan.approved_at, 10)}" if plan.approved_by else ""
     print(f"Plan {plan.uuid} for {plain(plan.hostname, 100)}{approved}")
-    print(f"  to be {asked.verb}: {_count(lines)}")
-    _listed([(line, plain(line.kept, 40)) for line in lines])
-    if asked.restore is None and not asked.is_empty:
-        stay = [(line, plain(line.stays, 200)) for line in plan.lines if line.stays]
-        print(f"  stay: {_count([line for line, _ in stay])}")
-        _listed(stay)
-        print(f"  What goes lies in {TRASH} beside where it was, for at least {_days(plan.trash_days)}.")
-    if work.told.waiting:
-        print(f"  in the trash for less than {_days(plan.trash_days)}: {_count(work.told.waiting)}")
+    print(f"  to be {action.verb}: {_describe_items(items)}")
+    _print_items([(item, plain(item.retention_class, 40)) for item in items])
+    if action.restore is None and not action.is_purge:
+        blocked = [(item, plain(item.blocked_reason, 200)) for item in plan.items if item.blocked_reason]
+        print(f"  stay: {_describe_items([item for item, _ in blocked])}")
+        _print_items(blocked)
+        print(f"  What goes lies in {TRASH} beside where it was, for at least {_format_days(plan.trash_days)}.")
+    if work.results.waiting:
+        print(f"  in the trash for less than {_format_days(plan.trash_days)}: {_describe_items(work.results.waiting)}")
 
 
-def _confirm(work: Work, asked: Asked, lines: List[Line]) -> None:
+def _require_confirmation(work: Session, action: Action, items: List[CleanupItem]) -> None:
     """Raises Failed where nobody says yes."""
-    if work.is_dry or asked.is_sure or not lines:
+    if work.dry_run or action.is_confirmed or not items:
         return
     if not sys.stdin.isatty():
-        raise Failed("nothing was done: there is no terminal to ask on; say --yes to go on without being asked")
+        raise CommandError("nothing was done: there is no terminal to ask on; say --yes to go on without being asked")
     try:
-        said = input("Go on? [y/N] ")
+        answer = input("Go on? [y/N] ")
     except EOFError:
-        said = ""
-    if said.strip().lower() not in ("y", "yes"):
-        raise Failed("nothing was done")
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        raise CommandError("nothing was done")
 
 
-def _sum_up(work: Work, asked: Asked, away: str) -> int:
-    told = work.told
-    would = "would be " if work.is_dry else ""
-    print(f"{would}{asked.verb}: {_count([line for line, _ in told.done])}")
-    _listed([(line, word) for line, word in told.done if word])
-    said = (
-        ("went with their folder", told.along), ("left as it was", told.refused),
-        ("stays since it was approved", told.stays),
+def _print_summary(work: Session, action: Action, server_error: str) -> int:
+    results = work.results
+    prefix = "would be " if work.dry_run else ""
+    print(f"{prefix}{action.verb}: {_describe_items([item for item, _ in results.done])}")
+    _print_items([(item, note) for item, note in results.done if note])
+    notes = (
+        ("went with their folder", results.with_parent), ("left as it was", results.refused),
+        ("stays since it was approved", results.blocked),
     )  # fmt: skip
-    for heading, rows in said:
+    for heading, rows in notes:
         if rows:
-            print(f"{heading}: {_count([line for line, _ in rows])}")
-            _listed(rows, _WITH_A_COMMAND if rows is told.refused else _WORD)
-    if told.not_taken:
-        print(f"the server takes no word of {len(told.not_taken):,} lines; what went of them was brought back:")
-        for number, why in list(told.not_taken.items())[:_SHOWN]:
+            print(f"{heading}: {_describe_items([item for item, _ in rows])}")
+            _print_items(rows, _MAX_COMMAND_CHARS if rows is results.refused else _MAX_MESSAGE_CHARS)
+    if results.rejected:
+        print(f"the server takes no word of {len(results.rejected):,} lines; what went of them was brought back:")
+        for number, why in list(results.rejected.items())[:_MAX_PRINTED_ITEMS]:
             print(f"  #{number}: {plain(why, 300)} ({work.journal.state(number)})")
-    untold = 0 if work.is_dry else len(work.untold())
-    if away:
-        print(f"labcarbon-collect: {away}", file=sys.stderr)
-    if untold:
-        print(f"not told to the server: {untold:,} lines; the same command tells it", file=sys.stderr)
-    return 1 if away or untold or told.refused or told.not_taken else 0
+    unreported = 0 if work.dry_run else len(work.unreported())
+    if server_error:
+        print(f"labcarbon-collect: {server_error}", file=sys.stderr)
+    if unreported:
+        print(f"not told to the server: {unreported:,} lines; the same command tells it", file=sys.stderr)
+    return 1 if server_error or unreported or results.refused or results.rejected else 0
 
 
-def _days(days: int) -> str:
+def _format_days(days: int) -> str:
     return f"{days} day{'' if days == 1 else 's'}"
 
 
-def _count(lines: List[Line]) -> str:
-    return f"{len(lines):,} line{'' if len(lines) == 1 else 's'}, {amount(sum(line.bytes for line in lines))}"
+def _describe_items(items: List[CleanupItem]) -> str:
+    return f"{len(items):,} line{'' if len(items) == 1 else 's'}, {format_bytes(sum(item.bytes for item in items))}"
 
 
-def _listed(rows: Said, longest: int = _WORD) -> None:
-    for line, word in rows[:_SHOWN]:
+def _print_items(rows: ItemNotes, max_chars: int = _MAX_MESSAGE_CHARS) -> None:
+    for item, note in rows[:_MAX_PRINTED_ITEMS]:
         print(
-            f"    #{line.number} {amount(line.bytes)} {plain(line.path, 300)}"
-            + (f": {plain(word, longest)}" if word else "")
+            f"    #{item.number} {format_bytes(item.bytes)} {plain(item.path, 300)}"
+            + (f": {plain(note, max_chars)}" if note else "")
         )
-    if len(rows) > _SHOWN:
-        print(f"    and {len(rows) - _SHOWN:,} more")
+    if len(rows) > _MAX_PRINTED_ITEMS:
+        print(f"    and {len(rows) - _MAX_PRINTED_ITEMS:,} more")

@@ -4,144 +4,180 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Callable, List, Optional, Set
+from typing import Callable, Dict, List, Optional, Set, Tuple
 
-from labcarbon_collect.cleanup.client import MAX_ROWS, Line, NotTaken, Plan, PlanServer, Row
-from labcarbon_collect.cleanup.content import Hashed, digest_of
-from labcarbon_collect.cleanup.journal import DELETED, DELETING, HELD, MOVING, REFUSED, RESTORED, TRASHED, Journal
-from labcarbon_collect.cleanup.safe_paths import Stays
-from labcarbon_collect.plan.listing import Listing, listed
-from labcarbon_collect.plan.told import Told, amount
+from labcarbon_collect.cleanup.client import MAX_ROWS, CleanupItem, CleanupPlan, OutcomeRejected, PlanClient, Row
+from labcarbon_collect.cleanup.content import BlockCallback, Listing, list_content, read_digest
+from labcarbon_collect.cleanup.journal import DELETED, DELETING, MOVING, REFUSED, RESTORED, STRANDED, TRASHED, Journal
+from labcarbon_collect.cleanup.safe_paths import ItemBlocked
 
-FRESH_S = 10.0  # an answer older than this is asked again before anything is moved or deleted
-_TELL_EVERY_S = 60.0
+ItemNotes = List[Tuple[CleanupItem, str]]  # a line, and a word to it
+
+
+@dataclass
+class SessionResults:
+    """Lines by what became of them in this call."""
+
+    done: ItemNotes = field(default_factory=list)  # moved, brought back or deleted
+    with_parent: ItemNotes = field(default_factory=list)  # moved with the folder that it lies in
+    refused: ItemNotes = field(default_factory=list)  # left where it was, and why
+    blocked: ItemNotes = field(default_factory=list)  # kept by the server's word since it was approved
+    waiting: List[CleanupItem] = field(default_factory=list)  # in the trash, and not for long enough
+    rejected: Dict[int, str] = field(default_factory=dict)  # lines that the server takes no word of, and why
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of what was done."""
+        return sum(item.bytes for item, _ in self.done)
+
+
+def format_bytes(size: int) -> str:
+    """Bytes in words, decimal, three digits."""
+    value, unit = float(size), "B"
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
+        if value < 999.5 or unit == "PB":
+            break
+        value /= 1000
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.3g} {unit}"
+
+
+MAX_PLAN_AGE_S = 10.0  # an answer older than this is asked again before anything is moved or deleted
+_REPORT_INTERVAL_S = 60.0
 _OUTCOME = {
-    TRASHED: "trashed", DELETING: "trashed", REFUSED: "refused", HELD: "refused", RESTORED: "restored", DELETED: "deleted",
+    TRASHED: "trashed", DELETING: "trashed", REFUSED: "refused", STRANDED: "refused", RESTORED: "restored", DELETED: "deleted",
 }  # fmt: skip
 
 
 @dataclass
-class Work:
+class Session:
     """One call of the command. ``by``: who carries it out; ``now``: µs UTC; ``hashed``: told of each block that is read;
     ``threads``: how many lines are read at once; ``undo``: brings a line back whose going the server does not take;
     ``unsettled``: lines of which nobody can tell now how they stand; ``half_moved``: those that were about to move."""
 
-    server: PlanServer
-    plan: Plan
+    server: PlanClient
+    plan: CleanupPlan
     journal: Journal
     by: str
     now: Callable[[], int]
-    hashed: Hashed
-    is_dry: bool = False
+    on_block: BlockCallback
+    dry_run: bool = False
     threads: int = 1
-    undo: Optional[Callable[[Work, Line], None]] = None
-    told: Told = field(default_factory=Told)
-    asked_s: float = field(default_factory=time.monotonic)
-    told_s: float = field(default_factory=time.monotonic)
-    unsettled: Set[int] = field(default_factory=set)
-    half_moved: List[Line] = field(default_factory=list)
+    undo: Optional[Callable[[Session, CleanupItem], None]] = None
+    results: SessionResults = field(default_factory=SessionResults)
+    fetched_s: float = field(default_factory=time.monotonic)
+    reported_s: float = field(default_factory=time.monotonic)
+    in_doubt: Set[int] = field(default_factory=set)
+    moves_in_doubt: List[CleanupItem] = field(default_factory=list)
 
-    def ask(self) -> None:
+    def refresh_plan(self) -> None:
         """Ask for the plan again. Raises NotAnswered."""
-        self.plan, self.asked_s = self.server.ask(), time.monotonic()
+        self.plan, self.fetched_s = self.server.fetch_plan(), time.monotonic()
 
-    def stays(self, line: Line) -> str:
+    def blocked_reason(self, item: CleanupItem) -> str:
         """Why a line may not go now, '' where it may; an old answer is asked again. Raises NotAnswered, Stays."""
-        if time.monotonic() - self.asked_s > FRESH_S:
-            self.ask()
-        found = self.plan.line(line.number)
-        if found is None or (found.path, found.digest, found.form) != (line.path, line.digest, line.form):
-            raise Stays("it is not in the plan any more")
-        return found.stays
+        if time.monotonic() - self.fetched_s > MAX_PLAN_AGE_S:
+            self.refresh_plan()
+        current = self.plan.item(item.number)
+        if current is None or (current.path, current.digest, current.form) != (item.path, item.digest, item.form):
+            raise ItemBlocked("it is not in the plan any more")
+        return current.blocked_reason
 
-    def went_with(self, line: Line) -> Optional[Line]:
+    def parent_in_trash(self, item: CleanupItem) -> Optional[CleanupItem]:
         """The line of the folder that lies in the trash with this line in it."""
-        if self.journal.state(line.number) in ("", REFUSED):
-            for other in self.plan.around(line.path):
+        if self.journal.state(item.number) in ("", REFUSED):
+            for other in self.plan.enclosing_items(item.path):
                 if (self.journal.state(other.number) or other.outcome) == TRASHED:
                     return other
         return None
 
-    def refuse(self, line: Line, word: str) -> None:
+    def refuse(self, item: CleanupItem, message: str) -> None:
         """A line is left where it was."""
-        self.told.refused.append((line, word))
-        again = (self.journal.state(line.number), self.journal.word(line.number)) == (REFUSED, word)
-        if not self.is_dry and not again:
-            self.journal.note(line.number, REFUSED, at_us=self.now(), path=line.path, word=word)
+        self.results.refused.append((item, message))
+        is_repeated = (self.journal.state(item.number), self.journal.message(item.number)) == (REFUSED, message)
+        if not self.dry_run and not is_repeated:
+            self.journal.append(item.number, REFUSED, at_us=self.now(), path=item.path, word=message)
 
-    def leave(self, line: Line, word: str) -> None:
+    def defer(self, item: CleanupItem, message: str) -> None:
         """What became of a line cannot be told now: what the journal says of it stands, until a later call can."""
-        self.told.refused.append((line, f"{word}; the next call looks again"))
-        self.unsettled.add(line.number)
-        if self.journal.state(line.number) == MOVING:
-            self.half_moved.append(line)
+        self.results.refused.append((item, f"{message}; the next call looks again"))
+        self.in_doubt.add(item.number)
+        if self.journal.state(item.number) == MOVING:
+            self.moves_in_doubt.append(item)
 
-    def untold(self) -> List[Row]:
+    def unreported(self) -> List[Row]:
         """What the server does not know yet."""
         rows = []
-        for line in self.plan.lines:
-            entry = self.journal.last.get(line.number, {})
+        for item in self.plan.items:
+            entry = self.journal.entries.get(item.number, {})
             outcome = _OUTCOME.get(str(entry.get("state")), "")
-            if outcome and outcome != line.outcome and not (entry.get("not_taken") and not line.outcome):
-                rows.append((line.number, outcome, self.journal.word(line.number)))
+            if outcome and outcome != item.outcome and not (entry.get("not_taken") and not item.outcome):
+                rows.append((item.number, outcome, self.journal.message(item.number)))
         return rows
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Tell the server all that it does not know, or that nothing is left to go: the plan ends with that. Raises
         NotAnswered; what is not told is told by the next call."""
-        rows = self.untold()
-        if not rows and self.plan.state == "approved" and all(line.outcome or line.stays for line in self.plan.lines):
-            self._tell([])
+        rows = self.unreported()
+        if (
+            not rows
+            and self.plan.state == "approved"
+            and all(item.outcome or item.blocked_reason for item in self.plan.items)
+        ):
+            self._report([])
         for start in range(0, len(rows), MAX_ROWS):
-            self._tell(rows[start : start + MAX_ROWS])
-        self.told_s = time.monotonic()
+            self._report(rows[start : start + MAX_ROWS])
+        self.reported_s = time.monotonic()
 
-    def tell_now_and_then(self) -> None:
+    def report_if_due(self) -> None:
         """Tell it in a long call, so that the server does not learn all of it at the end. Raises NotAnswered."""
-        if time.monotonic() - self.told_s > _TELL_EVERY_S:
-            self.tell()
+        if time.monotonic() - self.reported_s > _REPORT_INTERVAL_S:
+            self.report()
 
-    def _tell(self, rows: List[Row]) -> None:
+    def _report(self, rows: List[Row]) -> None:
         try:
-            self.server.tell(rows)
-        except NotTaken as why:
-            if len(rows) > 1 and not why.whole:
-                self._tell(rows[: len(rows) // 2])
-                self._tell(rows[len(rows) // 2 :])
+            self.server.report_outcomes(rows)
+        except OutcomeRejected as reason:
+            if len(rows) > 1 and not reason.is_whole_plan:
+                self._report(rows[: len(rows) // 2])
+                self._report(rows[len(rows) // 2 :])
                 return
             for number, _, _ in rows:
-                self._not_taken(number, str(why))
+                self._on_rejected(number, str(reason))
             return
         for number, outcome, _ in rows:
-            line = self.plan.line(number)
-            if line is not None:
-                line.outcome = outcome
+            item = self.plan.item(number)
+            if item is not None:
+                item.outcome = outcome
 
-    def _not_taken(self, number: int, why: str) -> None:
+    def _on_rejected(self, number: int, reason: str) -> None:
         """Somebody objected, or withdrew the plan, after it was asked: what went meanwhile comes back."""
-        line = self.plan.line(number)
-        self.told.not_taken[number] = why
-        if line is None or self.undo is None:
+        item = self.plan.item(number)
+        self.results.rejected[number] = reason
+        if item is None or self.undo is None:
             return
         if self.journal.state(number) == TRASHED:
-            self.undo(self, line)
-            self.told.done = [(each, word) for each, word in self.told.done if each.number != number]
+            self.undo(self, item)
+            self.results.done = [(each, message) for each, message in self.results.done if each.number != number]
         if self.journal.state(number) in (RESTORED, REFUSED):
-            entry = {**self.journal.last[number], "not_taken": True}
+            entry = {**self.journal.entries[number], "not_taken": True}
             del entry["line"]
-            self.journal.note(number, entry.pop("state"), **entry)
+            self.journal.append(number, entry.pop("state"), **entry)
 
 
-def verified(hashed: Hashed, folder: int, name: str, line: Line, *, may_be_busy: bool = False) -> Listing:
+def verify_content(
+    on_block: BlockCallback, folder: int, name: str, item: CleanupItem, *, may_be_busy: bool = False
+) -> Listing:
     """Read what lies at a place and return its listing, if it is what the line says to the last byte. Raises Stays, and Busy
     where a program has it open for writing: what goes may not be."""
-    found = listed(folder, name)
-    if found.form != line.form:
-        raise Stays(f"it is a {found.form}, a {line.form} was registered")
-    if found.bytes != line.bytes:
-        raise Stays(f"it changed: {amount(found.bytes)} ({found.bytes:,} bytes), {line.bytes:,} bytes were registered")
-    if len(found.files) != line.files:
-        raise Stays(f"it changed: {len(found.files):,} files, {line.files:,} were registered")
-    if digest_of(folder, name, found, hashed, may_be_busy) != line.digest:
-        raise Stays("it changed: its content is not what was registered")
-    return found
+    listing = list_content(folder, name)
+    if listing.form != item.form:
+        raise ItemBlocked(f"it is a {listing.form}, a {item.form} was registered")
+    if listing.bytes != item.bytes:
+        raise ItemBlocked(
+            f"it changed: {format_bytes(listing.bytes)} ({listing.bytes:,} bytes), {item.bytes:,} bytes were registered"
+        )
+    if len(listing.files) != item.files:
+        raise ItemBlocked(f"it changed: {len(listing.files):,} files, {item.files:,} were registered")
+    if read_digest(folder, name, listing, on_block, may_be_busy) != item.digest:
+        raise ItemBlocked("it changed: its content is not what was registered")
+    return listing

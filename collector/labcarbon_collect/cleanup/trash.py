@@ -9,51 +9,53 @@ import json
 import os
 import stat
 from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta, timezone
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
-from labcarbon_collect.cleanup.safe_paths import FOLDER, Stays, lies, on_disk, open_file
+from labcarbon_collect.cleanup.client import CleanupItem, CleanupPlan
+from labcarbon_collect.cleanup.safe_paths import FOLDER_FLAGS, ItemBlocked, exists, open_file, rename_exclusive, sync_folder
 
 TRASH = ".labcarbon-trash"
 
 
-def slot_path(path: str, plan: str, line: int) -> str:
+def slot_path(path: str, plan: str, number: int) -> str:
     """Where a line of a plan lies once it went."""
-    return f"{os.path.dirname(path).rstrip('/')}/{TRASH}/{plan}/{line}"
+    return f"{os.path.dirname(path).rstrip('/')}/{TRASH}/{plan}/{number}"
 
 
 @contextmanager
-def trash_in(folder: int, plan: str, *, make: bool = False) -> Iterator[int]:
+def open_trash(folder: int, plan: str, *, create: bool = False) -> Iterator[int]:
     """Open a plan's trash in a folder; yields its descriptor, -1 where there is none. Raises Stays where it is not ours."""
-    outer = _ours(folder, TRASH, make=make)
+    outer = _open_private(folder, TRASH, create=create)
     inner = -1
     try:
-        inner = outer if outer < 0 else _ours(outer, plan, make=make)
+        inner = outer if outer < 0 else _open_private(outer, plan, create=create)
         yield inner
     finally:
-        for opened in {inner, outer} - {-1}:
-            os.close(opened)
+        for descriptor in {inner, outer} - {-1}:
+            os.close(descriptor)
 
 
-def place_of(folder: int, trash: int) -> List[int]:
+def trash_location(folder: int, trash: int) -> List[int]:
     """What tells a trash from one that lies at the same path while its disk is away: device and inode of its folder, and its
     own inode."""
-    about = os.fstat(folder)
-    return [about.st_dev, about.st_ino, os.fstat(trash).st_ino]
+    status = os.fstat(folder)
+    return [status.st_dev, status.st_ino, os.fstat(trash).st_ino]
 
 
-def is_there(place: Optional[Sequence[int]], folder: int, trash: int) -> bool:
+def is_same_trash(location: Optional[Sequence[int]], folder: int, trash: int) -> bool:
     """Whether this is the place that was noted, so that what does not lie in its trash is gone. A device may have another
     number after a restart: then the trash's inode is enough. ``place`` None: nobody knows, and any trash will do."""
-    if not place or (trash >= 0 and place[2] == os.fstat(trash).st_ino):
+    if not location or (trash >= 0 and location[2] == os.fstat(trash).st_ino):
         return trash >= 0
-    about = os.fstat(folder)
-    return list(place[:2]) == [about.st_dev, about.st_ino]
+    status = os.fstat(folder)
+    return list(location[:2]) == [status.st_dev, status.st_ino]
 
 
-def clear_away(folder: int, plan: str) -> None:
+def remove_if_empty(folder: int, plan: str) -> None:
     """Remove a plan's trash, and the trash, where nothing lies in them any more."""
-    with suppress(OSError, Stays):
-        outer = _ours(folder, TRASH, make=False)
+    with suppress(OSError, ItemBlocked):
+        outer = _open_private(folder, TRASH, create=False)
         if outer >= 0:
             try:
                 with suppress(FileNotFoundError):
@@ -63,58 +65,125 @@ def clear_away(folder: int, plan: str) -> None:
             os.rmdir(TRASH, dir_fd=folder)
 
 
-def write_into(folder: int, name: str, content: Any) -> None:
+def write_json(folder: int, name: str, content: Any) -> None:
     """Write JSON under a name in a folder of ours, on disk when we return. Raises OSError."""
-    opened = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
-    with os.fdopen(opened, "w", encoding="ascii") as file:
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
         json.dump(content, file, indent=1 if isinstance(content, dict) else None)
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())
-    on_disk(folder)
+    sync_folder(folder)
 
 
-def forget(trash: int, line: int) -> None:
+def remove_sidecars(trash: int, number: int) -> None:
     """Remove what was kept beside a line that is not in the trash any more."""
-    for name in (f"{line}.list", f"{line}.tombstone"):  # lists: of earlier versions
+    for name in (f"{number}.list", f"{number}.tombstone"):  # lists: of earlier versions
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=trash)
 
 
-def read_json(folder: int, name: str, most_bytes: int = 1 << 16) -> Dict[str, Any]:
+def read_json(folder: int, name: str, max_bytes: int = 1 << 16) -> Dict[str, Any]:
     """A small JSON object in a folder, {} where there is none or it is something else."""
     try:
         with os.fdopen(open_file(folder, name), encoding="utf-8") as file:
-            found = json.loads(file.read(most_bytes))
-    except (OSError, ValueError, Stays, RecursionError):
+            value = json.loads(file.read(max_bytes))
+    except (OSError, ValueError, ItemBlocked, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
-def _ours(folder: int, name: str, *, make: bool) -> int:
+def _open_private(folder: int, name: str, *, create: bool) -> int:
     """Open a folder of ours that nobody else can look into, made if that is wanted; -1 where there is none."""
-    if make and not lies(folder, name):
+    if create and not exists(folder, name):
         try:
             with suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=folder)
-            on_disk(folder)
+            sync_folder(folder)
         except OSError as error:
-            raise Stays(f"no trash can be made beside it: {error.strerror}") from error
+            raise ItemBlocked(f"no trash can be made beside it: {error.strerror}") from error
     try:
-        opened = os.open(name, FOLDER, dir_fd=folder)
+        descriptor = os.open(name, FOLDER_FLAGS, dir_fd=folder)
     except FileNotFoundError:
         return -1
     except OSError as error:
-        raise Stays(f"the trash beside it ({name}) is no folder that we can open: {error.strerror}") from error
-    about = os.fstat(opened)
-    why = ""
-    if about.st_uid != os.geteuid():
-        why = f"belongs to uid {about.st_uid}, and this is uid {os.geteuid()}"
-    elif stat.S_IMODE(about.st_mode) & 0o077:
-        why = "can be opened by others: chmod 700 it once you know what lies in it"
-    elif about.st_dev != os.fstat(folder).st_dev:
-        why = "is another file system"
-    if why:
-        os.close(opened)
-        raise Stays(f"the trash beside it ({name}) {why}")
-    return opened
+        raise ItemBlocked(f"the trash beside it ({name}) is no folder that we can open: {error.strerror}") from error
+    status = os.fstat(descriptor)
+    reason = ""
+    if status.st_uid != os.geteuid():
+        reason = f"belongs to uid {status.st_uid}, and this is uid {os.geteuid()}"
+    elif stat.S_IMODE(status.st_mode) & 0o077:
+        reason = "can be opened by others: chmod 700 it once you know what lies in it"
+    elif status.st_dev != os.fstat(folder).st_dev:
+        reason = "is another file system"
+    if reason:
+        os.close(descriptor)
+        raise ItemBlocked(f"the trash beside it ({name}) {reason}")
+    return descriptor
+
+
+TOMBSTONE_SUFFIX = ".labcarbon-tombstone.json"
+_MAX_NAME_BYTES = 255
+
+
+def tombstone_content(
+    plan: CleanupPlan, item: CleanupItem, *, by: str, page: str, moved_us: int, deleted_us: int = 0
+) -> Dict[str, Any]:
+    """What a tombstone says. ``deleted_us`` 0: it can still come back."""
+    moved_at = datetime.fromtimestamp(moved_us // 1_000_000, tz=timezone.utc)
+    tombstone: Dict[str, Any] = {
+        "labcarbon": "tombstone", "plan": plan.uuid, "line": item.number, "page": page, "path": item.path,
+        "name": item.name, "form": item.form, "digest": item.digest, "bytes": item.bytes, "files": item.files,
+        "why": item.retention_class, "approved_by": plan.approved_by, "approved_at": plan.approved_at,
+        "moved_by": by, "moved_at": moved_at.isoformat(),
+    }  # fmt: skip
+    if deleted_us:
+        deleted_at = datetime.fromtimestamp(deleted_us // 1_000_000, tz=timezone.utc)
+        return {**tombstone, "state": "deleted", "deleted_at": deleted_at.isoformat()}
+    return {
+        **tombstone, "state": "in the trash", "lies_at": slot_path(item.path, plan.uuid, item.number),
+        "until_at_least": (moved_at + timedelta(days=plan.trash_days)).isoformat(),
+        "bring_back": f"labcarbon-collect apply-plan {plan.uuid} --restore {item.number}",
+    }  # fmt: skip
+
+
+def write_tombstone(folder: int, trash: int, tombstone: Dict[str, Any]) -> str:
+    """Put a tombstone in the place of what went, in place of an earlier one of the same line; return its name.
+
+    Another file's name is never taken: then the plan's number is in it. Raises Stays where none can be put, and OSError.
+    """
+    temporary_name = f"{tombstone['line']}.tombstone"
+    write_json(trash, temporary_name, tombstone)
+    for name in _tombstone_names(tombstone):
+        if _is_tombstone_of(read_json(folder, name), tombstone):
+            os.rename(temporary_name, name, src_dir_fd=trash, dst_dir_fd=folder)
+        else:
+            try:
+                rename_exclusive(trash, temporary_name, folder, name)
+            except FileExistsError:
+                continue
+        sync_folder(folder)
+        return name
+    os.unlink(temporary_name, dir_fd=trash)
+    raise ItemBlocked("its tombstone has no place: other files have both of its names")
+
+
+def remove_tombstone(folder: int, tombstone: Dict[str, Any]) -> None:
+    """Remove the tombstone of what came back. Raises OSError."""
+    for name in _tombstone_names(tombstone):
+        if _is_tombstone_of(read_json(folder, name), tombstone):
+            os.unlink(name, dir_fd=folder)
+    sync_folder(folder)
+
+
+def _tombstone_names(tombstone: Dict[str, Any]) -> tuple[str, str]:
+    name = os.fsencode(os.path.basename(tombstone["path"]))
+    numbered_suffix = f".{tombstone['plan'][:8]}-{tombstone['line']}{TOMBSTONE_SUFFIX}"
+    return (
+        os.fsdecode(name[: _MAX_NAME_BYTES - len(TOMBSTONE_SUFFIX)]) + TOMBSTONE_SUFFIX,
+        os.fsdecode(name[: _MAX_NAME_BYTES - len(numbered_suffix)]) + numbered_suffix,
+    )
+
+
+def _is_tombstone_of(content: Dict[str, Any], tombstone: Dict[str, Any]) -> bool:
+    return all(content.get(key) == tombstone[key] for key in ("labcarbon", "plan", "line", "path"))

@@ -5,10 +5,6 @@ from __future__ import annotations
 import argparse
 
 
-class Failed(Exception):
-    """A command could not do its work; the text says what was wrong and what mends it."""
-
-
 def thread_count(text: str) -> int:
     """How many threads somebody asks for. Raises ArgumentTypeError."""
     if not text.isdecimal() or not 1 <= int(text) <= 256:

@@ -13,25 +13,51 @@ import argparse
 import os
 import sys
 import time
-from typing import List
+from pathlib import Path
+from typing import List, Mapping
 
-from labcarbon_collect.api.transport import BadAddress, Transport
-from labcarbon_collect.cleanup.client import REPLY_BYTES, NotAnswered, Plan, PlanServer, plan_named
+from labcarbon_collect.api.transport import InvalidUrlError, Transport
+from labcarbon_collect.cleanup.client import MAX_RESPONSE_BYTES, CleanupPlan, PlanClient, PlanServerError, parse_plan_id
 from labcarbon_collect.cleanup.journal import Journal
-from labcarbon_collect.cleanup.runner import Asked, carry_out_plan, settled
-from labcarbon_collect.cleanup.session import Work
-from labcarbon_collect.commands import Failed, thread_count
-from labcarbon_collect.config import Login, collector_home, user_login
-from labcarbon_collect.identity import Refused
-from labcarbon_collect.locks import AlreadyRunning, take_plans
-from labcarbon_collect.plan.here import nodes_here
+from labcarbon_collect.cleanup.runner import Action, execute, with_undo
+from labcarbon_collect.cleanup.session import Session
+from labcarbon_collect.commands import thread_count
+from labcarbon_collect.config import Login, client_sockets, collector_dir, is_uuid, read_login
+from labcarbon_collect.errors import CommandError
+from labcarbon_collect.identity import ConfigurationError, node_identity
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable
+from labcarbon_collect.locks import AlreadyRunning, lock_cleanup
 from labcarbon_collect.progress import Progress
 from labcarbon_collect.runs.preflight_text import plain
 
-_DEADLINE_S = 120.0
+_DAEMON_TIMEOUT_S = 2.0
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def local_nodes(home: Path, environ: Mapping[str, str]) -> List[str]:
+    """The UUIDs that this machine goes by. The daemon is root's more often than ours, with a data folder of its own.
+
+    Raises Refused.
+    """
+    nodes = [node_identity(home, environ).uuid]
+    if environ.get("LABCARBON_NODE_ID"):
+        return nodes
+    try:
+        client = Client(client_sockets(environ), timeout_s=_DAEMON_TIMEOUT_S)
+    except DaemonUnavailable:
+        return nodes
+    try:
+        node = client.call({"op": "status"}, timeout_s=_DAEMON_TIMEOUT_S).get("node")
+    except DaemonUnavailable:
+        node = ""
+    finally:
+        client.close()
+    return [*nodes, *({str(node)} - set(nodes))] if is_uuid(node) else nodes
+
+
+_SERVER_TIMEOUT_S = 120.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN", help="the plan's number (a UUID), or the address of its page")
     parser.add_argument("--dry-run", action="store_true", help="read everything, say what would be done, do nothing")
     which = parser.add_mutually_exclusive_group()
@@ -45,54 +71,61 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask before it begins")
 
 
-def carry_out(options: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     try:
         login = _login()
-        home = collector_home(os.environ)
-        nodes = nodes_here(home, os.environ)
-        named = plan_named(options.plan, login.url)
-        transport = Transport(login.url, login.token, deadline_s=_DEADLINE_S, most_bytes=REPLY_BYTES)
-        server = PlanServer(transport, named, say=_say)
-        plan = server.ask()
-        _may(plan, nodes)
-        lock = take_plans(plan.node)
+        home = collector_dir(os.environ)
+        nodes = local_nodes(home, os.environ)
+        plan_id = parse_plan_id(args.plan, login.url)
+        transport = Transport(login.url, login.token, deadline_s=_SERVER_TIMEOUT_S, max_response_bytes=MAX_RESPONSE_BYTES)
+        server = PlanClient(transport, plan_id, notify=_log)
+        plan = server.fetch_plan()
+        _check_applicable(plan, nodes)
+        lock = lock_cleanup(plan.node)
         journal = Journal(home / "plans", plan.uuid)
-    except (Refused, BadAddress, ValueError, NotAnswered, AlreadyRunning, OSError) as error:
-        raise Failed(str(error)) from error
+    except (ConfigurationError, InvalidUrlError, ValueError, PlanServerError, AlreadyRunning, OSError) as error:
+        raise CommandError(str(error)) from error
     try:
-        progress = _Read()
-        threads = options.threads or len(os.sched_getaffinity(0))
-        work = Work(
-            server, plan, journal, by=_who(login), now=_now_us, hashed=progress, is_dry=options.dry_run, threads=threads
+        progress = _ReadProgress()
+        threads = args.threads or len(os.sched_getaffinity(0))
+        work = Session(
+            server,
+            plan,
+            journal,
+            by=_current_user(login),
+            now=_now_us,
+            on_block=progress,
+            dry_run=args.dry_run,
+            threads=threads,
         )
-        asked = Asked(restore=options.restore, is_empty=options.empty, is_sure=options.yes)
-        return carry_out_plan(settled(work), asked, begins=progress.begins, ends=progress.ends)
+        action = Action(restore=args.restore, is_purge=args.empty, is_confirmed=args.yes)
+        return execute(with_undo(work), action, on_start=progress.start, on_end=progress.finish)
     finally:
         transport.close()
         journal.close()
         lock.close()
 
 
-class _Read:
+class _ReadProgress:
     """Bytes read so far, on the terminal."""
 
     def __init__(self) -> None:
-        self._read, self._whole, self._progress = 0, 0, Progress("read", are_bytes=True)
+        self._read_bytes, self._total_bytes, self._progress = 0, 0, Progress("read", counts_bytes=True)
 
-    def begins(self, whole_bytes: int) -> None:
+    def start(self, total_bytes: int) -> None:
         """So much is to be read."""
-        self._whole, self._progress = whole_bytes, Progress("read", are_bytes=True)
+        self._total_bytes, self._progress = total_bytes, Progress("read", counts_bytes=True)
 
     def __call__(self, size: int) -> None:
-        self._read += size
-        self._progress.show(self._read, min(1.0, self._read / max(1, self._whole)))
+        self._read_bytes += size
+        self._progress.update(self._read_bytes, min(1.0, self._read_bytes / max(1, self._total_bytes)))
 
-    def ends(self) -> None:
+    def finish(self) -> None:
         """Nothing more is read."""
-        self._progress.show(self._read, 1.0, last=True)
+        self._progress.update(self._read_bytes, 1.0, is_final=True)
 
 
-def _may(plan: Plan, nodes: List[str]) -> None:
+def _check_applicable(plan: CleanupPlan, nodes: List[str]) -> None:
     if plan.node not in nodes:
         raise ValueError(
             f"this plan is for {plain(plan.hostname, 100)} (node {plain(plan.node, 40)}), this is node "
@@ -103,25 +136,27 @@ def _may(plan: Plan, nodes: List[str]) -> None:
 
 
 def _login() -> Login:
-    login = user_login(os.environ)
+    login = read_login(os.environ)
     if login is None:
-        raise Refused("nobody is logged in here, and a machine's own token carries out no plan: labcarbon-collect login URL")
+        raise ConfigurationError(
+            "nobody is logged in here, and a machine's own token carries out no plan: labcarbon-collect login URL"
+        )
     return login
 
 
-def _who(login: Login) -> str:
+def _current_user(login: Login) -> str:
     try:
         import pwd
 
         local = pwd.getpwuid(os.geteuid()).pw_name
     except (ImportError, KeyError):
         local = f"uid {os.geteuid()}"
-    return f"{login.who} (as {local})" if login.who else local
+    return f"{login.name} (as {local})" if login.name else local
 
 
 def _now_us() -> int:
     return time.time_ns() // 1000
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(f"labcarbon: {text}", file=sys.stderr, flush=True)

@@ -11,103 +11,110 @@ import os
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
-from labcarbon_collect.api.preflight import Answer
-from labcarbon_collect.config import Login, user_login
+from labcarbon_collect.api.preflight import PreflightResponse
+from labcarbon_collect.config import Login, read_login
 from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.fingerprint.builder import Survey
-from labcarbon_collect.identity import Refused
+from labcarbon_collect.identity import ConfigurationError
 from labcarbon_collect.progress import Progress
 from labcarbon_collect.redaction import MASK
 from labcarbon_collect.runs import facts, preflight_text
 from labcarbon_collect.runs import options as work_options
-from labcarbon_collect.runs.background_hash import DigestJob
-from labcarbon_collect.runs.options import Work
-from labcarbon_collect.runs.startup import IN_VAIN, asked, heard, question_of
+from labcarbon_collect.runs.background_hash import BackgroundHash
+from labcarbon_collect.runs.options import RunSpec
+from labcarbon_collect.runs.startup import EXIT_BLOCKED, await_reply, preflight_request, start_preflight
 
-_LOOK_S, _ASK_S = 10.0, 10.0  # nothing waits for us here but a person
+_SURVEY_S, _PREFLIGHT_S = 10.0, 10.0  # nothing waits for us here but a person
 _USAGE = "labcarbon-collect check -- python train.py"
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--digest", action="store_true", help="hash all data first, however long it takes")
     parser.add_argument("--json", action="store_true", help="the fingerprint and the server's answer as JSON")
     work_options.arguments(parser)
 
 
-def carry_out(options: argparse.Namespace) -> int:
-    work = work_options.work_of(options, _USAGE)
-    for name in facts.masked_names(work.params):
-        _say(f"the parameter {name} looks like a secret: it is told as {MASK}")
-    found = work.survey(_LOOK_S)
-    if options.digest:
-        _hash_all(found)
-    answer, why = _ask(work, found)
-    if options.json:
-        told = {"fingerprint": found.wire, "notes": _notes(found), "answer": answer.body if answer else None, "why": why}
-        print(json.dumps(told, indent=2, sort_keys=True))
+def run(args: argparse.Namespace) -> int:
+    spec = work_options.parse_spec(args, _USAGE)
+    for name in facts.masked_params(spec.params):
+        _notify(f"the parameter {name} looks like a secret: it is told as {MASK}")
+    survey = spec.survey(_SURVEY_S)
+    if args.digest:
+        _hash_data(survey)
+    response, error = _check_duplicates(spec, survey)
+    if args.json:
+        report = {
+            "fingerprint": survey.wire,
+            "notes": _notes(survey),
+            "answer": response.body if response else None,
+            "why": error,
+        }
+        print(json.dumps(report, indent=2, sort_keys=True))
     else:
-        _show(answer, why, found)
-    return IN_VAIN if work.enforce and answer is not None and answer.in_vain else 0
+        _print_result(response, error, survey)
+    return EXIT_BLOCKED if spec.enforce and response is not None and response.is_blocking else 0
 
 
-def _ask(work: Work, found: Survey) -> Tuple[Optional[Answer], str]:
+def _check_duplicates(spec: RunSpec, survey: Survey) -> Tuple[Optional[PreflightResponse], str]:
     login: Optional[Login] = None
     try:
-        login = user_login(os.environ)
-    except Refused as refused:
+        login = read_login(os.environ)
+    except ConfigurationError as refused:
         return None, str(refused)
     if login is None:
         return None, "you are not logged in: labcarbon-collect login URL"
-    budget = Budget(_ASK_S)
-    return heard(asked(login, question_of(work, found), budget), login.url, budget)
+    budget = Budget(_PREFLIGHT_S)
+    return await_reply(start_preflight(login, preflight_request(spec, survey), budget), login.url, budget)
 
 
-def _hash_all(found: Survey) -> None:
+def _hash_data(survey: Survey) -> None:
     """Hash what is left, in the foreground."""
-    if not found.data and not found.start:
+    if not survey.data and not survey.start:
         return
-    progress = Progress("hashed", are_bytes=True)
-    better: Dict[str, Any] = {}
-    digest = DigestJob(
-        found, os.environ, better.update,
-        progress=lambda done, total: progress.show(done, done / total), unbounded=True,
+    progress = Progress("hashed", counts_bytes=True)
+    fingerprint_parts: Dict[str, Any] = {}
+    background_hash = BackgroundHash(
+        survey, os.environ, fingerprint_parts.update,
+        on_progress=lambda done, total: progress.update(done, done / total), is_unbounded=True,
     )  # fmt: skip
     try:
-        digest.wait()
+        background_hash.wait()
     finally:
-        digest.end()
-    for part, paths in (("data", found.data), ("start", found.start)):
-        if part in better:
-            found.wire[part] = better[part]
+        background_hash.stop()
+    for part, paths in (("data", survey.data), ("start", survey.start)):
+        if part in fingerprint_parts:
+            survey.wire[part] = fingerprint_parts[part]
             paths.clear()
-    if digest.why:
-        found.notes.append(f"the data are not known by content: {digest.why}")
+    if background_hash.error:
+        survey.notes.append(f"the data are not known by content: {background_hash.error}")
 
 
-def _show(answer: Optional[Answer], why: str, found: Survey) -> None:
-    if answer is None:
-        _say(f"nobody was asked whether this was run before: {why}")
-    elif answer.worth_saying:
+def _print_result(response: Optional[PreflightResponse], error: str, survey: Survey) -> None:
+    if response is None:
+        _notify(f"nobody was asked whether this was run before: {error}")
+    elif response.is_notable:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        print("\n".join(preflight_text.lines(answer, colour=colour, prefix="")))
+        print("\n".join(preflight_text.format_response(response, colour=colour, prefix="")))
     else:
-        known = "Nothing like it was run before." if answer.verdict == "none" else f"Nothing to warn of: {answer.verdict}."
-        print(preflight_text.plain(answer.message) or known)
-    for note in _notes(found):
+        default_message = (
+            "Nothing like it was run before." if response.verdict == "none" else f"Nothing to warn of: {response.verdict}."
+        )
+        print(preflight_text.plain(response.message) or default_message)
+    for note in _notes(survey):
         print(f"  {note}")
 
 
-def _notes(found: Survey) -> List[str]:
+def _notes(survey: Survey) -> List[str]:
     """What is not known, and what would mend it."""
-    notes = list(found.notes)
-    if "data" not in found.wire and not found.data:
+    notes = list(survey.notes)
+    if "data" not in survey.wire and not survey.data:
         notes.append("the data are unknown: no argument is a path that exists; name them with --data PATH")
-    if found.data:
+    if survey.data:
         notes.append("the data are known by names, sizes and times only; with --digest by content")
-    if found.start:
+    if survey.start:
         notes.append("the checkpoint is known by names, sizes and times only; with --digest by content")
     return notes
 
 
-def _say(text: str) -> None:
+def _notify(text: str) -> None:
     print(f"labcarbon: {text}", file=sys.stderr, flush=True)

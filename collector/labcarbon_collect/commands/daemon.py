@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Callable
 
 from labcarbon_collect import config
-from labcarbon_collect.commands import Failed
-from labcarbon_collect.daemon.daemon import Daemon, Settings
-from labcarbon_collect.identity import Refused
+from labcarbon_collect.daemon.daemon import Daemon, DaemonSettings
+from labcarbon_collect.errors import CommandError
+from labcarbon_collect.identity import ConfigurationError
 from labcarbon_collect.locks import AlreadyRunning
-from labcarbon_collect.processes.consumers import Who
+from labcarbon_collect.processes.consumers import ConsumerResolver
 from labcarbon_collect.pseudonyms import user_names
 from labcarbon_collect.sources.base import Reading
 from labcarbon_collect.sources.replay import TraceWriter
 from labcarbon_collect.spool.schema import SpoolFull
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", type=_interval, metavar="S",
         default=os.environ.get("LABCARBON_INTERVAL_S") or str(config.DEFAULT_INTERVAL_S),
@@ -38,16 +38,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", metavar="FILE", help="also write every reading to FILE, as a trace for replay")
 
 
-def carry_out(options: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
-        record = _recorder(options.record, stack) if options.record else None
+        on_reading = _recorder(args.record, stack) if args.record else None
         try:
             users = user_names(os.environ)
-            settings = Settings(options.interval, not options.no_push, options.until_idle, record, users)
-            daemon = Daemon(os.environ, settings, who=Who(users=users))
-        except (Refused, AlreadyRunning, SpoolFull, ValueError, OSError, sqlite3.Error) as error:
-            raise Failed(str(error)) from error
-        devices = daemon.station.meters.devices
+            settings = DaemonSettings(args.interval, not args.no_push, args.until_idle, on_reading, users)
+            daemon = Daemon(os.environ, settings, consumers=ConsumerResolver(users=users))
+        except (ConfigurationError, AlreadyRunning, SpoolFull, ValueError, OSError, sqlite3.Error) as error:
+            raise CommandError(str(error)) from error
+        devices = daemon.monitor.sources.devices
         print(f"labcarbon-collect: node {daemon.node.uuid}, socket {daemon.server.path}", file=sys.stderr)
         for key, info in devices.items():
             print(f"labcarbon-collect: measuring {key} ({info.name}, {info.measurement})", file=sys.stderr)
@@ -62,7 +62,7 @@ def _recorder(path: str, stack: ExitStack) -> Callable[[Reading], None]:
     try:
         out = stack.enter_context(Path(path).open("w", encoding="utf-8"))  # noqa: SIM115 - closed by the stack
     except OSError as error:
-        raise Failed(f"cannot write the trace {path}: {error.strerror}") from error
+        raise CommandError(f"cannot write the trace {path}: {error.strerror}") from error
     return TraceWriter(out).write
 
 

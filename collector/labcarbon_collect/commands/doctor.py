@@ -6,37 +6,36 @@ import argparse
 import importlib
 import json
 import os
-from dataclasses import asdict
 from typing import List
 
 from labcarbon_collect import sources
 from labcarbon_collect.doctor.base import Check, run_checks
 
-_MARK = {"ok": "ok    ", "warn": "warn  ", "bad": "BAD   ", "absent": "none  "}
+_LABELS = {"ok": "ok    ", "warn": "warn  ", "bad": "BAD   ", "absent": "none  "}
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
-def carry_out(options: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     sources.load()
-    for module in ("meter_checks", "machine_checks", "server_checks"):
-        importlib.import_module(f"labcarbon_collect.{module}")
-    answers = run_checks()
-    if options.json:
-        print(json.dumps([asdict(check) for check in answers], indent=2))
+    for module in ("meters", "machine", "server"):
+        importlib.import_module(f"labcarbon_collect.doctor.{module}")
+    results = run_checks()
+    if args.json:
+        print(json.dumps([check.to_json() for check in results], indent=2))
     else:
-        print("\n".join(_lines(answers)))
-    return 1 if any(check.state == "bad" for check in answers) else 0
+        print("\n".join(_format_results(results)))
+    return 1 if any(check.state == "bad" for check in results) else 0
 
 
-def _lines(answers: List[Check]) -> List[str]:
+def _format_results(results: List[Check]) -> List[str]:
     lines = []
-    for check in answers:
-        lines.append(f"{_MARK[check.state]}{check.name}: {check.what}")
-        if check.mend:
-            lines.append(f"      → {check.mend}")
-    measured = [check for check in answers if check.state == "ok"]
-    lines.append(f"{len(measured)} of {len(answers)} fine on {os.uname().nodename}")
+    for check in results:
+        lines.append(f"{_LABELS[check.state]}{check.name}: {check.summary}")
+        if check.fix:
+            lines.append(f"      → {check.fix}")
+    passed = [check for check in results if check.state == "ok"]
+    lines.append(f"{len(passed)} of {len(results)} fine on {os.uname().nodename}")
     return lines

@@ -10,30 +10,30 @@ import os
 import socket
 import sys
 
-from labcarbon_collect.api.enrolment import code_page, read_code, trade
-from labcarbon_collect.commands import Failed
-from labcarbon_collect.config import Login, collector_home, save_enrolment
-from labcarbon_collect.identity import Refused, node_identity
-from labcarbon_collect.inventory import machine_facts
+from labcarbon_collect.api.enrolment import code_url, read_code, redeem_code
+from labcarbon_collect.config import Login, collector_dir, save_enrolment
+from labcarbon_collect.errors import CommandError
+from labcarbon_collect.identity import ConfigurationError, node_identity
+from labcarbon_collect.inventory import node_facts
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", help="address of the server, such as https://labcarbon.example.org")
     parser.add_argument("--code-file", metavar="FILE", help="read the code from FILE ('-': standard input)")
     parser.add_argument("--hostname", default=socket.gethostname(), help="name to show for this node")
 
 
-def carry_out(options: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     try:
-        home = collector_home(os.environ)
+        home = collector_dir(os.environ)
         node = node_identity(home, os.environ)
-        body = {"node": node.uuid, "hostname": options.hostname, "facts": machine_facts()}
-        code = read_code(options.code_file, page=code_page(options.url, "enrol/"))
-        answer = trade(options.url, "enrol/", code, body)
-        login = Login(options.url.rstrip("/"), str(answer["token"]), str(answer.get("lab", "")), node.uuid)
+        body = {"node": node.uuid, "hostname": args.hostname, "facts": node_facts()}
+        code = read_code(args.code_file, page=code_url(args.url, "enrol/"))
+        response = redeem_code(args.url, "enrol/", code, body)
+        login = Login(args.url.rstrip("/"), str(response["token"]), str(response.get("lab", "")), node.uuid)
         save_enrolment(home, login, node.uuid)
-    except (Refused, OSError) as error:
-        raise Failed(str(error)) from error
+    except (ConfigurationError, OSError) as error:
+        raise CommandError(str(error)) from error
     print(f"This machine is node {node.uuid} of lab {login.lab}.", file=sys.stderr)
     print("A running daemon begins to push within seconds; to start one: labcarbon-collect daemon", file=sys.stderr)
     return 0

@@ -15,51 +15,51 @@ from contextlib import closing
 from typing import Mapping
 
 from labcarbon_collect.config import client_sockets
-from labcarbon_collect.ipc.client import Client, NoDaemon, error_text
-from labcarbon_collect.processes.cgroups import this_cluster
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
+from labcarbon_collect.processes.cgroups import local_cluster
 from labcarbon_collect.slurm.jobs import job_uuid
-from labcarbon_collect.totals import closing_line
+from labcarbon_collect.totals import summary_line
 
-PATIENCE_S = 1.5
-LONGEST_S = 1.9
+CALL_TIMEOUT_S = 1.5
+MAX_RUNTIME_S = 1.9
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """No options."""
 
 
-def carry_out(options: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     # Whatever hangs (a file system, a daemon that stopped in the middle), slurmd goes on.
-    alarm = threading.Timer(LONGEST_S, os._exit, (0,))
+    alarm = threading.Timer(MAX_RUNTIME_S, os._exit, (0,))
     alarm.daemon = True
     alarm.start()
-    if _of_a_step(os.environ):
+    if _is_step_epilog(os.environ):
         return 0
     try:
-        print(line(os.environ), file=sys.stderr, flush=True)
+        print(job_summary(os.environ), file=sys.stderr, flush=True)
     except Exception as error:  # noqa: BLE001 - an epilog that fails would drain the node
         print(f"labcarbon: what this job took is not known: {error}", file=sys.stderr)
     return 0
 
 
-def _of_a_step(environ: Mapping[str, str]) -> bool:
+def _is_step_epilog(environ: Mapping[str, str]) -> bool:
     """Whether this is the TaskEpilog of one of srun's tasks: the batch script, which started it, goes on."""
     return environ.get("SLURM_SCRIPT_CONTEXT") == "epilog_task" and environ.get("SLURM_STEP_ID", "").isdigit()
 
 
-def line(environ: Mapping[str, str]) -> str:
+def job_summary(environ: Mapping[str, str]) -> str:
     """The closing line of the job of ``environ``, or why there is none."""
     job_id = environ.get("SLURM_JOB_ID", "")
-    cluster = environ.get("SLURM_CLUSTER_NAME", "").lower() or this_cluster(environ)
+    cluster = environ.get("SLURM_CLUSTER_NAME", "").lower() or local_cluster(environ)
     if not job_id.isdigit() or not cluster:
         return "labcarbon: this is no Slurm job (SLURM_JOB_ID, SLURM_CLUSTER_NAME)"
     try:
-        with closing(Client(client_sockets(environ), timeout_s=PATIENCE_S / 3)) as client:
-            answer = client.call({"op": "job", "job": f"{cluster}/{job_id}"}, timeout_s=PATIENCE_S)
-    except NoDaemon as error:
+        with closing(Client(client_sockets(environ), timeout_s=CALL_TIMEOUT_S / 3)) as client:
+            figures = client.call({"op": "job", "job": f"{cluster}/{job_id}"}, timeout_s=CALL_TIMEOUT_S)
+    except DaemonUnavailable as error:
         return f"labcarbon: the energy of job {job_id} was not measured here: {error}"
-    wrong = error_text(answer)
-    if wrong:
-        return f"labcarbon: job {job_id}: {wrong}"
-    server = str(answer.get("url") or "")
-    return closing_line(answer, link=f"{server}/runs/{job_uuid(cluster, job_id)}/" if server else "", server=server)
+    message = response_error(figures)
+    if message:
+        return f"labcarbon: job {job_id}: {message}"
+    server = str(figures.get("url") or "")
+    return summary_line(figures, link=f"{server}/runs/{job_uuid(cluster, job_id)}/" if server else "", server=server)

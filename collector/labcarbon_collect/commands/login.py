@@ -9,25 +9,25 @@ import argparse
 import os
 import sys
 
-from labcarbon_collect.api.enrolment import code_page, read_code, trade
-from labcarbon_collect.commands import Failed
-from labcarbon_collect.config import Login, save_user
-from labcarbon_collect.identity import Refused
+from labcarbon_collect.api.enrolment import code_url, read_code, redeem_code
+from labcarbon_collect.config import Login, save_login
+from labcarbon_collect.errors import CommandError
+from labcarbon_collect.identity import ConfigurationError
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", help="address of the server, such as https://labcarbon.example.org")
     parser.add_argument("--code-file", metavar="FILE", help="read the code from FILE ('-': standard input)")
 
 
-def carry_out(options: argparse.Namespace) -> int:
-    code = read_code(options.code_file, page=code_page(options.url, "login/"))
-    answer = trade(options.url, "login/", code, {})
-    login = Login(options.url.rstrip("/"), str(answer["token"]), str(answer.get("lab", "")), str(answer.get("user", "")))
+def run(args: argparse.Namespace) -> int:
+    code = read_code(args.code_file, page=code_url(args.url, "login/"))
+    response = redeem_code(args.url, "login/", code, {})
+    login = Login(args.url.rstrip("/"), str(response["token"]), str(response.get("lab", "")), str(response.get("user", "")))
     try:
-        path = save_user(os.environ, login)
-    except (Refused, OSError) as error:
-        raise Failed(str(error)) from error
-    print(f"Logged in as {login.who} of lab {login.lab}; the token is in {path}.", file=sys.stderr)
+        path = save_login(os.environ, login)
+    except (ConfigurationError, OSError) as error:
+        raise CommandError(str(error)) from error
+    print(f"Logged in as {login.name} of lab {login.lab}; the token is in {path}.", file=sys.stderr)
     print("Now: labcarbon-collect run --project NAME -- COMMAND", file=sys.stderr)
     return 0

@@ -7,60 +7,60 @@ import os
 import sqlite3
 import sys
 
-from labcarbon_collect.api.transport import BadAddress, Transport
-from labcarbon_collect.api.uploader import Pusher, forward_runs
-from labcarbon_collect.commands import Failed
-from labcarbon_collect.config import collector_home, enrolment
-from labcarbon_collect.identity import Refused, boot_id, node_identity, read_clock
-from labcarbon_collect.locks import AlreadyRunning, take
+from labcarbon_collect.api.transport import InvalidUrlError, Transport
+from labcarbon_collect.api.uploader import Uploader, forward_runs
+from labcarbon_collect.config import collector_dir, read_enrolment
+from labcarbon_collect.errors import CommandError
+from labcarbon_collect.identity import ConfigurationError, boot_id, node_identity, read_clock
+from labcarbon_collect.locks import AlreadyRunning, lock_node
 from labcarbon_collect.pseudonyms import user_names
-from labcarbon_collect.spool.pseudonymise import settle_names
+from labcarbon_collect.spool.pseudonymise import pseudonymise_spool
 from labcarbon_collect.spool.schema import SpoolFull
 from labcarbon_collect.spool.store import Spool
 
 _INTERVAL_US = 60_000_000
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """No options."""
 
 
-def carry_out(options: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     try:
-        home = collector_home(os.environ)
+        home = collector_dir(os.environ)
         node = node_identity(home, os.environ)
-        lock = take(node.uuid)
-        login = enrolment(home, os.environ, node.uuid)
+        lock = lock_node(node.uuid)
+        login = read_enrolment(home, os.environ, node.uuid)
         if login is None:
-            raise Failed("this machine is not enrolled: labcarbon-collect enrol URL")
+            raise CommandError("this machine is not enrolled: labcarbon-collect enrol URL")
         users = user_names(os.environ)
         spool, transport = Spool(home), Transport(login.url, login.token)
-        settle_names(spool, users)
+        pseudonymise_spool(spool, users)
     except AlreadyRunning as error:
-        raise Failed(f"{error}; it pushes by itself") from error
-    except (Refused, BadAddress, SpoolFull, OSError, sqlite3.Error) as error:
-        raise Failed(str(error)) from error
+        raise CommandError(f"{error}; it pushes by itself") from error
+    except (ConfigurationError, InvalidUrlError, SpoolFull, OSError, sqlite3.Error) as error:
+        raise CommandError(str(error)) from error
     try:
-        return _empty(spool, transport, node.uuid)
+        return _upload_all(spool, transport, node.uuid)
     finally:
         transport.close()
         spool.close()
         lock.close()
 
 
-def _empty(spool: Spool, transport: Transport, node: str) -> int:
-    pusher = Pusher(spool, transport, node=node, boot=boot_id(), interval_us=_INTERVAL_US, now=read_clock)
-    complaint = forward_runs(spool, transport)
-    sent = 0
+def _upload_all(spool: Spool, transport: Transport, node: str) -> int:
+    uploader = Uploader(spool, transport, node=node, boot=boot_id(), interval_us=_INTERVAL_US, now=read_clock)
+    problem = forward_runs(spool, transport)
+    uploaded = 0
     while True:
-        state = pusher.push()
-        sent += state.windows
+        state = uploader.upload_batch()
+        uploaded += state.windows
         if not state.ok:
-            raise Failed(f"{sent} windows sent, {spool.depth().rows} kept. {state.error}")
+            raise CommandError(f"{uploaded} windows sent, {spool.depth().rows} kept. {state.error}")
         if not state.more:
             break
-    left = spool.depth().rows
-    print(f"{sent} windows sent, {left} kept." + (f" {state.error}" if left else ""), file=sys.stderr)
-    if complaint:
-        raise Failed(complaint)
-    return 0 if not left else 1
+    remaining = spool.depth().rows
+    print(f"{uploaded} windows sent, {remaining} kept." + (f" {state.error}" if remaining else ""), file=sys.stderr)
+    if problem:
+        raise CommandError(problem)
+    return 0 if not remaining else 1

@@ -15,32 +15,39 @@ import time
 import uuid
 from typing import Any, Mapping, Optional
 
-from labcarbon_collect.api.preflight import STOPPED, WENT_ON
-from labcarbon_collect.api.run_client import Reporter
-from labcarbon_collect.config import RUN_VARIABLE, Login, client_sockets, collector_home, daemon_socket, user_login
+from labcarbon_collect.api.preflight import PROCEEDED, STOPPED
+from labcarbon_collect.api.run_client import RunReporter
+from labcarbon_collect.config import RUN_VARIABLE, Login, client_sockets, collector_dir, daemon_socket, read_login
 from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.fingerprint.builder import Survey
-from labcarbon_collect.identity import Refused
-from labcarbon_collect.ipc.client import Client, NoDaemon
-from labcarbon_collect.lineage.cli import tell_lineage
+from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable
+from labcarbon_collect.lineage.cli import report_lineage
 from labcarbon_collect.redaction import MASK
 from labcarbon_collect.runs import daemon_link, preflight_text
 from labcarbon_collect.runs import facts as run_facts
 from labcarbon_collect.runs import options as work_options
-from labcarbon_collect.runs.daemon_link import Daemon
-from labcarbon_collect.runs.failure import OomKills, failure_class
-from labcarbon_collect.runs.options import Work
-from labcarbon_collect.runs.payload import ToldRun, hash_the_rest
-from labcarbon_collect.runs.process import Ended, Job
-from labcarbon_collect.runs.startup import IN_VAIN, Beginning, begin, patience, tell_outcome, wait_for_outcome
-from labcarbon_collect.timeouts import PATIENCE_S, WRONG
-from labcarbon_collect.totals import closing_line
+from labcarbon_collect.runs.daemon_link import DaemonLink
+from labcarbon_collect.runs.failure import OomKillCounter, classify_exit
+from labcarbon_collect.runs.options import RunSpec
+from labcarbon_collect.runs.payload import RunPayload, start_background_hash
+from labcarbon_collect.runs.process import ExitStatus, GatedProcess
+from labcarbon_collect.runs.startup import (
+    EXIT_BLOCKED,
+    RunStartup,
+    report_outcome_in_background,
+    start_run,
+    startup_budget,
+    wait_for_outcome_report,
+)
+from labcarbon_collect.timeouts import SETTING_ERROR, STARTUP_TIMEOUT_S
+from labcarbon_collect.totals import summary_line
 
-_LOCAL_START_S = 8.0
+_DAEMON_START_S = 8.0
 _USAGE = "labcarbon-collect run --project NAME -- python train.py"
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-check", action="store_true", help="do not ask whether this was run before")
     parser.add_argument(
         "--local", action="store_true", help="measure without a daemon or server; what is kept is pushed later"
@@ -60,184 +67,204 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     work_options.arguments(parser)
 
 
-def carry_out(options: argparse.Namespace) -> int:
-    work = work_options.work_of(options, _USAGE)
-    for name in run_facts.masked_names(work.params):
-        _say(f"the parameter {name} looks like a secret: it is told as {MASK}")
-    if WRONG:
-        _say(WRONG)
+def run(args: argparse.Namespace) -> int:
+    spec = work_options.parse_spec(args, _USAGE)
+    for name in run_facts.masked_params(spec.params):
+        _notify(f"the parameter {name} looks like a secret: it is told as {MASK}")
+    if SETTING_ERROR:
+        _notify(SETTING_ERROR)
     login = _login()
-    budget = patience(PATIENCE_S)
-    if options.local:
-        _start_local_daemon()
-        budget = Budget(PATIENCE_S)
-    told = ToldRun(str(uuid.uuid4()), work, time.time_ns() // 1000)
-    kills = OomKills()
-    os.environ[RUN_VARIABLE] = told.run  # for labcarbon_collect.track in the work
-    job = Job(work.command)
-    job.on_signal = budget.cut  # it ends before it began: nothing is waited for
-    begun = _begin(told, job, login, budget, check=not options.no_check, local=options.local)
-    if begun.answer is not None and begun.answer.in_vain and work.enforce:
-        return _stop(told, job, begun, login)
-    job.release()
-    reporter = Reporter(login, told.run, say=_say, patience_s=PATIENCE_S) if login else None
+    budget = startup_budget(STARTUP_TIMEOUT_S)
+    if args.local:
+        _start_own_daemon()
+        budget = Budget(STARTUP_TIMEOUT_S)
+    payload = RunPayload(str(uuid.uuid4()), spec, time.time_ns() // 1000)
+    oom_kills = OomKillCounter()
+    os.environ[RUN_VARIABLE] = payload.run  # for labcarbon_collect.track in the work
+    process = GatedProcess(spec.command)
+    process.on_signal = budget.expire  # it ends before it began: nothing is waited for
+    startup = _start_run(payload, process, login, budget, check=not args.no_check, is_standalone=args.local)
+    if startup.response is not None and startup.response.is_blocking and spec.enforce:
+        return _block(payload, process, startup, login)
+    process.release()
+    reporter = RunReporter(login, payload.run, notify=_notify, timeout_s=STARTUP_TIMEOUT_S) if login else None
     if reporter:
-        reporter.start(told.facts(begun.daemon, begun.survey.wire))
-    telling = tell_outcome(login, begun.answer, WENT_ON) if login else None
-    digest = hash_the_rest(told, begun, reporter)
-    ended = job.wait()
+        reporter.start(payload.facts(startup.daemon, startup.survey.wire))
+    outcome_report = report_outcome_in_background(login, startup.response, PROCEEDED) if login else None
+    background_hash = start_background_hash(payload, startup, reporter)
+    exit_status = process.wait()
     try:
-        if digest is not None:
-            digest.end()
-        budget = Budget(PATIENCE_S)
-        job.on_signal = budget.cut
-        server = (login.url if login else "") or begun.daemon.url
-        _close(told, begun, reporter, ended, kills, server=server, budget=budget)
-        if options.used or options.produced:
-            _tell_lineage(options, told, begun, reporter)
-        wait_for_outcome(telling)
+        if background_hash is not None:
+            background_hash.stop()
+        budget = Budget(STARTUP_TIMEOUT_S)
+        process.on_signal = budget.expire
+        server = (login.url if login else "") or startup.daemon.url
+        _close(payload, startup, reporter, exit_status, oom_kills, server=server, budget=budget)
+        if args.used or args.produced:
+            _register_lineage(args, payload, startup, reporter)
+        wait_for_outcome_report(outcome_report)
     except Exception as error:  # noqa: BLE001 - and it ends as it ended
-        _say(f"this run could not be closed: {type(error).__name__}: {error}")
-    return ended.exit_code
+        _notify(f"this run could not be closed: {type(error).__name__}: {error}")
+    return exit_status.exit_code
 
 
-def _begin(told: ToldRun, job: Job, login: Optional[Login], budget: Budget, *, check: bool, local: bool) -> Beginning:
+def _start_run(
+    payload: RunPayload, process: GatedProcess, login: Optional[Login], budget: Budget, *, check: bool, is_standalone: bool
+) -> RunStartup:
     """Look, register, ask, and say what the server says. Whatever is wrong with us, the work begins."""
     try:
-        begun = begin(told.work, run=told.run, pid=job.pid, login=login, budget=budget, facts=told.facts, check=check)
-        if local and begun.daemon.client is None:
+        startup = start_run(
+            payload.spec,
+            run=payload.run,
+            pid=process.pid,
+            login=login,
+            budget=budget,
+            build_facts=payload.facts,
+            check=check,
+        )
+        if is_standalone and startup.daemon.client is None:
             # The daemon that answered before was another run's, just ending.
-            _start_local_daemon()
-            facts = told.facts(Daemon(), begun.survey.wire) if login is None else None
-            begun.daemon = daemon_link.register(told.run, job.pid, facts=facts)
-        if begun.why:
-            later = " If it stays so, the daemon tells it later." if login and begun.daemon.client else ""
-            _say(f"nobody was asked whether this was run before: {begun.why}{later}")
-        if begun.answer is not None:
-            _show(preflight_text.lines(begun.answer, colour=_colour()))
+            _start_own_daemon()
+            facts = payload.facts(DaemonLink(), startup.survey.wire) if login is None else None
+            startup.daemon = daemon_link.register(payload.run, process.pid, facts=facts)
+        if startup.error:
+            suffix = " If it stays so, the daemon tells it later." if login and startup.daemon.client else ""
+            _notify(f"nobody was asked whether this was run before: {startup.error}{suffix}")
+        if startup.response is not None:
+            _print_lines(preflight_text.format_response(startup.response, colour=_use_colour()))
     except Exception as error:  # noqa: BLE001
-        return Beginning(Daemon(why=f"{type(error).__name__}: {error}"), Survey({}))
-    return begun
+        return RunStartup(DaemonLink(error=f"{type(error).__name__}: {error}"), Survey({}))
+    return startup
 
 
-def _stop(told: ToldRun, job: Job, begun: Beginning, login: Optional[Login]) -> int:
+def _block(payload: RunPayload, process: GatedProcess, startup: RunStartup, login: Optional[Login]) -> int:
     """Keep the work back; the server counts what was not spent."""
-    job.abandon()
-    _say(f"not started, since it would be in vain (--enforce); to run it anyway: {_anyway(told.work)}")
-    daemon_link.end(begun.daemon, told.run, cpu_us=0, closing=None)
+    process.abandon()
+    _notify(f"not started, since it would be in vain (--enforce); to run it anyway: {_override_hint(payload.spec)}")
+    daemon_link.end_run(startup.daemon, payload.run, cpu_us=0, closing=None)
     if login is not None:
-        wait_for_outcome(tell_outcome(login, begun.answer, STOPPED))
-    return IN_VAIN
+        wait_for_outcome_report(report_outcome_in_background(login, startup.response, STOPPED))
+    return EXIT_BLOCKED
 
 
-def _anyway(work: Work) -> str:
-    return "without --enforce, or with --intent replicate" if work.intent == "train" else "without --enforce"
+def _override_hint(spec: RunSpec) -> str:
+    return "without --enforce, or with --intent replicate" if spec.intent == "train" else "without --enforce"
 
 
 def _close(
-    told: ToldRun,
-    begun: Beginning,
-    reporter: Optional[Reporter],
-    ended: Ended,
-    kills: OomKills,
+    payload: RunPayload,
+    startup: RunStartup,
+    reporter: Optional[RunReporter],
+    exit_status: ExitStatus,
+    oom_kills: OomKillCounter,
     *,
     server: str,
     budget: Budget,
 ) -> None:
     """Ask what it took, tell the server, say it."""
-    daemon = begun.daemon
-    closing = run_facts.closing(exit_code=ended.exit_code, killed=bool(ended.killed_by), ended_us=time.time_ns() // 1000)
-    failed_by = failure_class(ended.killed_by, ended.exit_code, kills)
-    if failed_by:
-        closing["failure"] = {"class": failed_by}
-    figures = daemon_link.end(daemon, told.run, cpu_us=ended.cpu_us, closing=closing if reporter is None else None)
+    daemon = startup.daemon
+    closing = run_facts.closing_facts(
+        exit_code=exit_status.exit_code, killed=bool(exit_status.killed_by), ended_us=time.time_ns() // 1000
+    )
+    failure_class = classify_exit(exit_status.killed_by, exit_status.exit_code, oom_kills)
+    if failure_class:
+        closing["failure"] = {"class": failure_class}
+    figures = daemon_link.end_run(
+        daemon, payload.run, cpu_us=exit_status.cpu_us, closing=closing if reporter is None else None
+    )
     if figures is not None:
         closing["energy_mj"] = int(figures["energy_mj"])
-    _tell_end(reporter, begun, told, closing, budget)
-    if figures is not None and reporter is None and told.work.project and daemon.url:
-        figures["warning"] = figures.get("warning") or daemon_link.heard(daemon, told.run)
-    _say_closing(daemon, server, told.run, figures)
+    _report_end(reporter, startup, payload, closing, budget)
+    if figures is not None and reporter is None and payload.spec.project and daemon.url:
+        figures["warning"] = figures.get("warning") or daemon_link.await_warning(daemon, payload.run)
+    _print_closing(daemon, server, payload.run, figures)
 
 
 def _login() -> Optional[Login]:
     try:
-        return user_login(os.environ)
-    except Refused as refused:
-        _say(str(refused))
+        return read_login(os.environ)
+    except ConfigurationError as refused:
+        _notify(str(refused))
         return None
 
 
-def _tell_end(
-    reporter: Optional[Reporter], begun: Beginning, told: ToldRun, closing: Mapping[str, Any], budget: Budget
+def _report_end(
+    reporter: Optional[RunReporter], startup: RunStartup, payload: RunPayload, closing: Mapping[str, Any], budget: Budget
 ) -> None:
     """Tell the server the end; what it does not take now, the daemon forwards later."""
     if reporter is None:
         return
-    facts = told.facts(begun.daemon, begun.survey.wire)
+    facts = payload.facts(startup.daemon, startup.survey.wire)
     if reporter.finish(facts, closing, budget):
         return
-    if daemon_link.tell_later(begun.daemon, told.run, facts=facts, closing=closing):
-        if not begun.why:  # that the server does not answer was said at the start
-            _say(f"the server does not answer now; the daemon tells it later. ({reporter.why})")
+    if daemon_link.forward_later(startup.daemon, payload.run, facts=facts, closing=closing):
+        if not startup.error:  # that the server does not answer was said at the start
+            _notify(f"the server does not answer now; the daemon tells it later. ({reporter.error})")
     else:
-        _say(f"the server does not know of this run: {reporter.why}")
+        _notify(f"the server does not know of this run: {reporter.error}")
 
 
-def _say_closing(daemon: Daemon, server: str, run: str, figures: Optional[Mapping[str, Any]]) -> None:
+def _print_closing(daemon: DaemonLink, server: str, run: str, figures: Optional[Mapping[str, Any]]) -> None:
     if figures is None:
-        _say(f"the energy of this run was not measured: {daemon.why} (or measure without one: run --local)")
+        _notify(f"the energy of this run was not measured: {daemon.error} (or measure without one: run --local)")
         return
     if figures.get("warning"):
-        _say(str(figures["warning"]))
-    print(closing_line(figures, link=f"{server}/runs/{run}/" if server else "", server=server), file=sys.stderr)
+        _notify(str(figures["warning"]))
+    print(summary_line(figures, link=f"{server}/runs/{run}/" if server else "", server=server), file=sys.stderr)
 
 
-def _tell_lineage(options: argparse.Namespace, told: ToldRun, begun: Beginning, reporter: Optional[Reporter]) -> None:
+def _register_lineage(
+    options: argparse.Namespace, payload: RunPayload, startup: RunStartup, reporter: Optional[RunReporter]
+) -> None:
     """Tell what the command read and wrote, where the server knows of the run, or the daemon will tell it."""
-    nobody = begun.daemon.client is None if reporter is None else not reporter.put_done
-    if nobody:
-        why = f"you are not logged in, and {begun.daemon.why}" if reporter is None else reporter.why
-        _say(f"what this run read and made is not told: {why}")
+    is_unreported = startup.daemon.client is None if reporter is None else not reporter.is_registered
+    if is_unreported:
+        reason = f"you are not logged in, and {startup.daemon.error}" if reporter is None else reporter.error
+        _notify(f"what this run read and made is not told: {reason}")
         return
-    tell_lineage(
-        told.run, used=options.used, produced=options.produced, node=begun.daemon.node or "", started_us=told.started_us,
-        say=_say,
-    )  # fmt: skip
+    report_lineage(
+        payload.run,
+        used=options.used,
+        produced=options.produced,
+        node=startup.daemon.node or "",
+        started_us=payload.started_us,
+        say=_notify,
+    )
 
 
-def _start_local_daemon() -> None:
+def _start_own_daemon() -> None:
     """Start a daemon for the time of this run, unless one answers already; two would measure the same meters."""
     try:
-        Client(client_sockets(os.environ), timeout_s=PATIENCE_S).close()
+        Client(client_sockets(os.environ), timeout_s=STARTUP_TIMEOUT_S).close()
         return
-    except NoDaemon:
+    except DaemonUnavailable:
         pass
     try:
-        log = (collector_home(os.environ) / "local.log").open("ab")
-    except (Refused, OSError) as error:
-        _say(f"cannot measure: {error}")
+        log = (collector_dir(os.environ) / "local.log").open("ab")
+    except (ConfigurationError, OSError) as error:
+        _notify(f"cannot measure: {error}")
         return
     command = [sys.executable, "-m", "labcarbon_collect", "daemon", "--until-idle"]
     with log:
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-    deadline_s = time.monotonic() + _LOCAL_START_S
+    deadline_s = time.monotonic() + _DAEMON_START_S
     while time.monotonic() < deadline_s and child.poll() is None:
         try:
-            Client([daemon_socket(os.environ)], timeout_s=PATIENCE_S).close()
+            Client([daemon_socket(os.environ)], timeout_s=STARTUP_TIMEOUT_S).close()
             return
-        except NoDaemon:
+        except DaemonUnavailable:
             time.sleep(0.02)
-    _say(f"measuring did not begin; see {log.name}")
+    _notify(f"measuring did not begin; see {log.name}")
 
 
-def _colour() -> bool:
+def _use_colour() -> bool:
     return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _show(lines: list[str]) -> None:
+def _print_lines(lines: list[str]) -> None:
     for line in lines:
         print(line, file=sys.stderr, flush=True)
 
 
-def _say(text: str) -> None:
+def _notify(text: str) -> None:
     print(f"labcarbon: {text}", file=sys.stderr, flush=True)

@@ -13,13 +13,13 @@ from __future__ import annotations
 import argparse
 
 from labcarbon_collect.commands import thread_count
-from labcarbon_collect.scan.medium import NAMED
+from labcarbon_collect.scan.medium import MEDIUMS
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dirs", nargs="+", metavar="DIR", help="a folder, or an address as s3://bucket/prefix")
     parser.add_argument("--project", default="", metavar="SLUG", help="charge what is found to this project")
-    parser.add_argument("--medium", choices=NAMED, help="what it lies on, where the kernel cannot tell")
+    parser.add_argument("--medium", choices=MEDIUMS, help="what it lies on, where the kernel cannot tell")
     parser.add_argument(
         "--threads", type=thread_count, metavar="N", help="read so many files at once (default: one per core)"
     )
@@ -27,15 +27,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--limit-mb-s", type=_rate, metavar="N", help="read at most so many MB a second, all threads together"
     )
     parser.add_argument("--verify", action="store_true", help="read everything again: finds what is corrupt")
-    parser.add_argument("--all", action="store_true", dest="take_all", help="tell files of other formats, too")
+    parser.add_argument("--all", action="store_true", dest="include_unknown", help="tell files of other formats, too")
     parser.add_argument("--dry-run", action="store_true", help="say what is new, hash nothing, tell nothing")
     parser.add_argument("--tell-again", action="store_true", help="tell the server also what it was told already")
 
 
-def carry_out(options: argparse.Namespace) -> int:
-    from labcarbon_collect.scan.command import scan  # what it needs, no other command does
+def run(args: argparse.Namespace) -> int:
+    from labcarbon_collect.scan.runner import run_scan  # what it needs, no other command does
 
-    return scan(options)
+    return run_scan(args)
 
 
 def _rate(text: str) -> float:

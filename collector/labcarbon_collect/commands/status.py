@@ -8,64 +8,66 @@ import os
 import time
 from typing import Any, Dict, Iterator, Mapping
 
-from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import client_sockets
-from labcarbon_collect.ipc.client import Client, NoDaemon, error_text
-from labcarbon_collect.totals import MJ_PER_KWH, three_digits
+from labcarbon_collect.errors import CommandError
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
+from labcarbon_collect.totals import MJ_PER_KWH, format_significant
 
 _TIMEOUT_S = 5.0
-_SKEW_SHOWN_US = 5_000_000
+_MAX_SKEW_US = 5_000_000
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
-def carry_out(options: argparse.Namespace) -> int:
-    status = daemon_status()
-    if options.json:
+def run(args: argparse.Namespace) -> int:
+    status = query_status()
+    if args.json:
         print(json.dumps(status, indent=2, sort_keys=True))
     else:
-        print("\n".join(lines(status, now_us=time.time_ns() // 1000)))
+        print("\n".join(format_lines(status, now_us=time.time_ns() // 1000)))
     return 0 if not status["full"] else 1
 
 
-def daemon_status() -> Dict[str, Any]:
+def query_status() -> Dict[str, Any]:
     """Ask the daemon. Raises Failed."""
     try:
         client = Client(client_sockets(os.environ), timeout_s=_TIMEOUT_S)
-        answer = client.call({"op": "status"}, timeout_s=_TIMEOUT_S)
+        response = client.call({"op": "status"}, timeout_s=_TIMEOUT_S)
         client.close()
-    except NoDaemon as error:
-        raise Failed(str(error)) from error
-    wrong = error_text(answer)
-    if wrong:
-        raise Failed(wrong)
-    return {**answer, "socket": str(client.path)}
+    except DaemonUnavailable as error:
+        raise CommandError(str(error)) from error
+    message = response_error(response)
+    if message:
+        raise CommandError(message)
+    return {**response, "socket": str(client.path)}
 
 
-def lines(status: Mapping[str, Any], *, now_us: int) -> Iterator[str]:
+def format_lines(status: Mapping[str, Any], *, now_us: int) -> Iterator[str]:
     """The status in words."""
     yield f"node      {status['node']}  (collector {status['version']}, pid {status['pid']}, {status['socket']})"
-    where = f"{status['url']} (lab {status['lab']})" if status["enrolled"] else "not enrolled"
-    yield f"server    {where}"
+    server = f"{status['url']} (lab {status['lab']})" if status["enrolled"] else "not enrolled"
+    yield f"server    {server}"
     yield f"users     {status['users']}"
     for name, source in status["sources"].items():
-        why = f": {source['why']}" if source["why"] else ""
-        mend = f"  → {source['mend']}" if source["mend"] else ""
-        yield f"source    {name} {source['state']}{why}{mend}"
+        reason = f": {source['why']}" if source["why"] else ""
+        fix = f"  → {source['mend']}" if source["mend"] else ""
+        yield f"source    {name} {source['state']}{reason}{fix}"
     for device in status["devices"]:
-        read = _ago(device["last_reading_us"], now_us)
-        yield f"device    {device['device']}  {device['name']}  {device['measurement']}, read {read}"
-    spool, answered = status["spool"], status["answered"]
+        age = _format_age(device["last_reading_us"], now_us)
+        yield f"device    {device['device']}  {device['name']}  {device['measurement']}, read {age}"
+    spool, results = status["spool"], status["answered"]
     yield f"spool     {spool['rows']} windows waiting, {spool['bytes'] // 1024} KiB, {spool['dead']} refused for good"
-    for result, total in sorted(answered.items()):
-        yield f"server    {result}: {total['windows']} windows, {three_digits(total['energy_mj'] / MJ_PER_KWH)} kWh"
-    push = status["push"]
-    yield f"push      last success {_ago(push['at_us'], now_us)}" + (f"; {push['error']}" if push["error"] else "")
+    for result, total in sorted(results.items()):
+        yield f"server    {result}: {total['windows']} windows, {format_significant(total['energy_mj'] / MJ_PER_KWH)} kWh"
+    upload = status["push"]
+    yield f"push      last success {_format_age(upload['at_us'], now_us)}" + (
+        f"; {upload['error']}" if upload["error"] else ""
+    )
     if status["skew_us"] is not None:
-        wrong = " (more than 5 s: set this machine's clock)" if abs(status["skew_us"]) > _SKEW_SHOWN_US else ""
-        yield f"clock     {status['skew_us'] / 1e6:+.3f} s against the server{wrong}"
+        warning = " (more than 5 s: set this machine's clock)" if abs(status["skew_us"]) > _MAX_SKEW_US else ""
+        yield f"clock     {status['skew_us'] / 1e6:+.3f} s against the server{warning}"
     jobs = status.get("jobs")
     if jobs:
         yield f"slurm     {jobs['watched']} jobs watched" + (f"; {jobs['error']}" if jobs["error"] else "")
@@ -74,5 +76,5 @@ def lines(status: Mapping[str, Any], *, now_us: int) -> Iterator[str]:
             yield f"note      {text}"
 
 
-def _ago(moment_us: Any, now_us: int) -> str:
+def _format_age(moment_us: Any, now_us: int) -> str:
     return "never" if moment_us is None else f"{max(0, now_us - int(moment_us)) // 1_000_000} s ago"

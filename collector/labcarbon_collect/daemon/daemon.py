@@ -10,42 +10,44 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from labcarbon_collect import __version__, locks
-from labcarbon_collect.api.upload_thread import PushThread
-from labcarbon_collect.config import collector_home, daemon_socket
-from labcarbon_collect.daemon.job_registry import Jobs
-from labcarbon_collect.daemon.run_registry import Denied, Runs
+from labcarbon_collect.api.upload_thread import UploadThread
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.config import collector_dir, daemon_socket
+from labcarbon_collect.daemon.job_registry import JobRegistry
+from labcarbon_collect.daemon.run_registry import RunRegistry
 from labcarbon_collect.daemon.systemd import notify
-from labcarbon_collect.daemon.top_response import live_answer
-from labcarbon_collect.energy.attribution import Who
-from labcarbon_collect.energy.windows import last_cut
+from labcarbon_collect.daemon.top_response import top_response
+from labcarbon_collect.energy.attribution import ConsumerLookup
+from labcarbon_collect.energy.windows import last_boundary
+from labcarbon_collect.errors import RequestError
 from labcarbon_collect.identity import Node, boot_id, node_identity, read_clock
 from labcarbon_collect.ipc.server import SocketServer
-from labcarbon_collect.monitor.monitor import POLL_US, Station
+from labcarbon_collect.monitor.monitor import POLL_US, NodeMonitor
 from labcarbon_collect.processes.cpu_time import busy_us
-from labcarbon_collect.pseudonyms import NAMES_KEPT, UserNames, name_of
-from labcarbon_collect.slurm.watcher import open_watch
-from labcarbon_collect.sources.base import Clock, Reading
+from labcarbon_collect.pseudonyms import KEEP_NAMES, UserNames, user_name_of
+from labcarbon_collect.slurm.watcher import create_watcher
+from labcarbon_collect.sources.base import Reading
 from labcarbon_collect.sources.cpu_model import modelled_idle_mw
-from labcarbon_collect.sources.poller import open_meters
-from labcarbon_collect.spool.capacity import DEFAULT_MAX_BYTES, Room, keep_acknowledged, recover_acknowledged
-from labcarbon_collect.spool.pseudonymise import settle_names
-from labcarbon_collect.spool.schema import FILE, SpoolFull, is_damage, set_aside
+from labcarbon_collect.sources.poller import open_sources
+from labcarbon_collect.spool.capacity import DEFAULT_MAX_BYTES, SpoolCapacity, recover_acknowledged, save_acknowledged
+from labcarbon_collect.spool.pseudonymise import pseudonymise_spool
+from labcarbon_collect.spool.schema import FILE, SpoolFull, is_corrupt, rename_damaged
 from labcarbon_collect.spool.store import Spool
 
-PROCESSES_EVERY_US = 5_000_000
-_ORPHANS_EVERY_US = 10_000_000
-_LAST_PUSH_S = 3.0  # for what was closed by stopping
+PROCESS_INTERVAL_US = 5_000_000
+_ORPHAN_INTERVAL_US = 10_000_000
+_FINAL_UPLOAD_S = 3.0  # for what was closed by stopping
 
 
 @dataclass(frozen=True)
-class Settings:
+class DaemonSettings:
     """How the daemon was started."""
 
     interval_s: int = 60
-    push: bool = True
+    upload: bool = True
     until_idle: bool = False  # end when the runs registered here have ended (``run --local``)
-    record: Optional[Callable[[Reading], None]] = None
-    users: UserNames = NAMES_KEPT  # how people are named to the server
+    on_reading: Optional[Callable[[Reading], None]] = None
+    users: UserNames = KEEP_NAMES  # how people are named to the server
 
 
 class Daemon:
@@ -54,30 +56,30 @@ class Daemon:
     def __init__(
         self,
         environ: Mapping[str, str],
-        settings: Settings,
+        settings: DaemonSettings,
         *,
-        who: Who,
+        consumers: ConsumerLookup,
         now: Callable[[], Clock] = read_clock,
-        say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
+        log: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
     ) -> None:
         """Take the lock and open everything. Raises Refused, AlreadyRunning, ValueError (a setting), SpoolFull."""
-        self._environ, self._settings, self._who, self._now, self._say = environ, settings, who, now, say
-        self.home = collector_home(environ)
+        self._environ, self._settings, self._consumers, self._now, self._log = environ, settings, consumers, now, log
+        self.home = collector_dir(environ)
         self.node: Node = node_identity(self.home, environ)
-        self._locks = [locks.take(self.node.uuid)]
-        if settings.push and not environ.get("LABCARBON_NODE_ID"):
-            self._locks.append(locks.take_machine())
+        self._locks = [locks.lock_node(self.node.uuid)]
+        if settings.upload and not environ.get("LABCARBON_NODE_ID"):
+            self._locks.append(locks.lock_machine())
         self.boot = boot_id()
         self.notes: List[str] = []  # what was set aside or recovered at the start
-        if self.node.set_aside:
-            self._note(
-                f"this data folder came from another machine; its files ({', '.join(self.node.set_aside)}) are set aside, "
+        if self.node.foreign_files:
+            self._add_note(
+                f"this data folder came from another machine; its files ({', '.join(self.node.foreign_files)}) are set aside, "
                 "this is a new node: labcarbon-collect enrol URL"
             )
         self._stopping = False
-        self._looked_us = self._orphans_us = -PROCESSES_EVERY_US
-        self._cut_us = 0
-        self._push: Optional[PushThread] = None
+        self._process_list_us = self._orphan_check_us = -PROCESS_INTERVAL_US
+        self._boundary_us = 0
+        self._upload_thread: Optional[UploadThread] = None
         self._had_runs = False
         self._grid_us = settings.interval_s * 1_000_000
         self._open()
@@ -87,14 +89,14 @@ class Daemon:
         """Measure until SIGTERM or SIGINT."""
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
-        self._begin_pushing()
+        self._start_upload()
         notify("READY=1")
         try:
             while not self._stopping:
                 try:
                     self.tick()
                 except sqlite3.DatabaseError as error:
-                    self._heal(error)
+                    self._recover_spool(error)
                 self._wait()
         finally:
             self.close()
@@ -102,19 +104,19 @@ class Daemon:
     def tick(self) -> None:
         """One poll, with the process lists when they are due: each 5 s, and at each cut of the grid."""
         clock = self._now()
-        due = clock.monotonic_us - self._looked_us >= PROCESSES_EVERY_US
-        cut_us = last_cut(clock.wall_us, self._grid_us)
-        with_processes = due or cut_us != self._cut_us
+        is_due = clock.monotonic_us - self._process_list_us >= PROCESS_INTERVAL_US
+        boundary_us = last_boundary(clock.wall_us, self._grid_us)
+        with_processes = is_due or boundary_us != self._boundary_us
         if with_processes:
-            self._looked_us, self._cut_us = clock.monotonic_us, cut_us
-        if self.station.poll(with_processes=with_processes):
-            self._kick()
-        if with_processes and self.jobs.look():
-            self._kick()
-        if clock.monotonic_us - self._orphans_us >= _ORPHANS_EVERY_US:
-            self._orphans_us = clock.monotonic_us
-            self.runs.close_orphans()
-        if self._push is not None and self._push.damaged:
+            self._process_list_us, self._boundary_us = clock.monotonic_us, boundary_us
+        if self.monitor.poll(with_processes=with_processes):
+            self._wake_upload()
+        if with_processes and self.jobs.update():
+            self._wake_upload()
+        if clock.monotonic_us - self._orphan_check_us >= _ORPHAN_INTERVAL_US:
+            self._orphan_check_us = clock.monotonic_us
+            self.runs.end_orphans()
+        if self._upload_thread is not None and self._upload_thread.damaged:
             raise sqlite3.DatabaseError("database disk image is malformed (seen by the push thread)")
         self._had_runs = self._had_runs or bool(self.runs.active)
         if self._settings.until_idle and self._had_runs and not self.runs.active:
@@ -126,99 +128,108 @@ class Daemon:
         notify("STOPPING=1")
         self.server.close()
         try:
-            self.station.poll(with_processes=True)
-            self.station.flush()
+            self.monitor.poll(with_processes=True)
+            self.monitor.flush()
         except sqlite3.DatabaseError as error:
-            self._say(f"the last windows could not be stored ({error}); the counters hold them")
-        if self._push is not None:
-            self._push.drain(_LAST_PUSH_S)
-            self._push.stop()
-        self.station.meters.close()
+            self._log(f"the last windows could not be stored ({error}); the counters hold them")
+        if self._upload_thread is not None:
+            self._upload_thread.drain(_FINAL_UPLOAD_S)
+            self._upload_thread.stop()
+        self.monitor.sources.close()
         self._spool.close()
-        for held in self._locks:
-            held.close()
+        for lock in self._locks:
+            lock.close()
 
     def status(self) -> Dict[str, Any]:
         """What ``status`` shows. Says nothing about anybody's runs."""
         depth = self._spool.depth()
-        push = self._push
-        login = push.login if push else None
-        readings = self.station.last_readings()
+        upload = self._upload_thread
+        login = upload.login if upload else None
+        readings = self.monitor.last_readings()
         return {
             "ok": True, "version": __version__, "node": self.node.uuid, "pid": os.getpid(),
             "interval_s": self._settings.interval_s, "users": self._settings.users.stamp,
             "enrolled": login is not None, "url": login.url if login else "", "lab": login.lab if login else "",
-            "sources": self.station.meters.status(),
+            "sources": self.monitor.sources.status(),
             "devices": [
                 {
                     "device": key, "name": info.name, "measurement": info.measurement, "facts": dict(info.facts),
                     "last_reading_us": readings[key].wall_us if key in readings else None,
                 }
-                for key, info in sorted(self.station.meters.devices.items())
+                for key, info in sorted(self.monitor.sources.devices.items())
             ],
-            "windows_closed": self.station.windows_closed,
+            "windows_closed": self.monitor.windows_closed,
             "spool": {"rows": depth.rows, "dead": depth.dead, "bytes": depth.bytes, "oldest_us": depth.oldest_us},
-            "answered": {k: {"windows": n, "energy_mj": mj} for k, (n, mj) in self._spool.tally().items()},
+            "answered": {k: {"windows": n, "energy_mj": mj} for k, (n, mj) in self._spool.result_totals().items()},
             "push": {
-                "ok": bool(push and push.state.ok), "error": push.state.error if push else "this daemon does not push",
-                "at_us": push.last_success_us if push else None,
+                "ok": bool(upload and upload.state.ok), "error": upload.state.error if upload else "this daemon does not push",
+                "at_us": upload.last_success_us if upload else None,
             },
-            "complaint": push.complaint if push else "",
-            "skew_us": push.skew_us if push else None,
-            "full": self.station.full, "notes": list(self.notes), "runs": len(self.runs.active),
+            "complaint": upload.problem if upload else "",
+            "skew_us": upload.skew_us if upload else None,
+            "full": self.monitor.stop_reason, "notes": list(self.notes), "runs": len(self.runs.active),
             "config": self._config(),
             "jobs": self.jobs.status(),
         }  # fmt: skip
 
-    def _open(self, *, condemned: bool = False) -> None:
+    def _open(self, *, is_damaged: bool = False) -> None:
         """Open spool, meters and runs; ``condemned``: set the spool aside first, it proved damaged while in use."""
-        aside = set_aside(self.home / FILE) if condemned else None
+        damaged_file = rename_damaged(self.home / FILE) if is_damaged else None
         self._spool = Spool(self.home, check=True)
-        aside = aside or self._spool.set_aside
-        renamed = settle_names(self._spool, self._settings.users)
+        damaged_file = damaged_file or self._spool.damaged_file
+        renamed = pseudonymise_spool(self._spool, self._settings.users)
         if renamed:
-            self._note(f"{renamed} rows of the spool held user names; they are now told by {self._settings.users.mode}")
+            self._add_note(f"{renamed} rows of the spool held user names; they are now told by {self._settings.users.mode}")
         # An empty spool beside a list of acknowledged readings was lost in whatever way: the counters go on from there.
-        found = 0 if self._spool.anchors() else recover_acknowledged(self._spool, boot=self.boot)
-        if aside:
-            self._note(f"the spool was damaged: set aside as {aside}; {found} devices go on from their counters")
-        elif found:
-            self._note(f"the spool was gone; {found} devices go on from their counters")
+        recovered = 0 if self._spool.anchors() else recover_acknowledged(self._spool, boot=self.boot)
+        if damaged_file:
+            self._add_note(
+                f"the spool was damaged: set aside as {damaged_file}; {recovered} devices go on from their counters"
+            )
+        elif recovered:
+            self._add_note(f"the spool was gone; {recovered} devices go on from their counters")
         max_bytes = int(self._environ.get("LABCARBON_SPOOL_MAX_MB", "0")) << 20 or DEFAULT_MAX_BYTES
-        meters = open_meters(self.node.uuid, self._environ, now=self._now, last=self._spool.anchors)
-        self.station = Station(
-            spool=self._spool, room=Room(self._spool, max_bytes=max_bytes), meters=meters, who=self._who, boot=self.boot,
-            grid_us=self._grid_us, now=self._now, busy_us=busy_us,
-            idle_mw=modelled_idle_mw(self.node.uuid), on_reading=self._settings.record,
-        )  # fmt: skip
-        self.runs = Runs(self.station, now=self._now, config=self._config)
+        sources = open_sources(self.node.uuid, self._environ, now=self._now, last=self._spool.anchors)
+        self.monitor = NodeMonitor(
+            spool=self._spool,
+            capacity=SpoolCapacity(self._spool, max_bytes=max_bytes),
+            sources=sources,
+            consumers=self._consumers,
+            boot=self.boot,
+            grid_us=self._grid_us,
+            now=self._now,
+            busy_us=busy_us,
+            idle_mw=modelled_idle_mw(self.node.uuid),
+            on_reading=self._settings.on_reading,
+        )
+        self.runs = RunRegistry(self.monitor, now=self._now, config=self._config)
         names = self._settings.users
-        watch = open_watch(self._spool, self._environ, node=self.node.uuid, meters=meters, names=names)
-        watch = watch if self._settings.push else None
-        self.jobs = Jobs(self.station, now=self._now, config=self._config, watch=watch)
-        self._push = None
-        self.station.poll(with_processes=True)  # the first anchors are on disk before anybody relies on us
-        keep_acknowledged(self._spool)
+        watch = create_watcher(self._spool, self._environ, node=self.node.uuid, sources=sources, names=names)
+        watch = watch if self._settings.upload else None
+        self.jobs = JobRegistry(self.monitor, now=self._now, config=self._config, watch=watch)
+        self._upload_thread = None
+        self.monitor.poll(with_processes=True)  # the first anchors are on disk before anybody relies on us
+        save_acknowledged(self._spool)
 
-    def _begin_pushing(self) -> None:
-        if not self._settings.push:
+    def _start_upload(self) -> None:
+        if not self._settings.upload:
             return
-        self._push = PushThread(
+        self._upload_thread = UploadThread(
             home=self.home, environ=self._environ, node=self.node.uuid, boot=self.boot, interval_us=self._grid_us,
             now=self._now, health=self._health, device_facts=self._device_facts,
         )  # fmt: skip
-        self._push.start()
+        self._upload_thread.start()
 
-    def _heal(self, error: sqlite3.DatabaseError) -> None:
+    def _recover_spool(self, error: sqlite3.DatabaseError) -> None:
         """Go on with a new spool when this one broke under us; anything else is not ours to hide."""
-        if not is_damage(error):
+        if not is_corrupt(error):
             raise error
-        if self._push is not None:
-            self._push.stop()
-        self.station.meters.close()
+        if self._upload_thread is not None:
+            self._upload_thread.stop()
+        self.monitor.sources.close()
         self._spool.close()
-        self._open(condemned=True)
-        self._begin_pushing()
+        self._open(is_damaged=True)
+        self._start_upload()
 
     def _wait(self) -> None:
         """Answer the socket until the next whole second of the wall clock, so that polls meet the grid."""
@@ -226,75 +237,80 @@ class Daemon:
 
     def _handle(self, request: Mapping[str, Any], uid: int) -> Dict[str, Any]:
         try:
-            return self._carry_out(request, uid)
+            return self._dispatch(request, uid)
         except SpoolFull as error:
-            raise Denied("full", f"the collector's disk is full: {error}", f"free space in {self.home}") from error
+            raise RequestError("full", f"the collector's disk is full: {error}", f"free space in {self.home}") from error
 
-    def _carry_out(self, request: Mapping[str, Any], uid: int) -> Dict[str, Any]:
+    def _dispatch(self, request: Mapping[str, Any], uid: int) -> Dict[str, Any]:
         operation = request.get("op")
         if operation == "status":
             return self.status()
         if operation == "top":
-            return live_answer(self.station, self.runs, self._settings.users, uid, self._settings.interval_s)
+            return top_response(self.monitor, self.runs, self._settings.users, uid, self._settings.interval_s)
         if operation == "register":
             facts = request.get("facts")
             self.runs.register(uid=uid, run=request.get("run"), pid=request.get("pid"))
-            key = self.jobs.joined(str(request.get("run")), int(request["pid"]))
+            key = self.jobs.add_run(str(request.get("run")), int(request["pid"]))
             if isinstance(facts, Mapping):
-                self.runs.tell(
-                    uid=uid, run=request.get("run"), facts=self._own(self.jobs.of_run(facts, key), uid), closing=None
+                self.runs.forward(
+                    uid=uid,
+                    run=request.get("run"),
+                    facts=self._server_facts(self.jobs.with_job(facts, key), uid),
+                    closing=None,
                 )
             self._had_runs = True
-            self._kick()
-            login = self._push.login if self._push else None
-            user = self._settings.users.told(name_of(uid))
+            self._wake_upload()
+            login = self._upload_thread.login if self._upload_thread else None
+            user = self._settings.users.public_name(user_name_of(uid))
             return {"ok": True, "node": self.node.uuid, "url": login.url if login else "", "user": user}
         if operation == "so_far":
-            return self.runs.so_far(uid=uid, run=request.get("run"))
+            return self.runs.current_figures(uid=uid, run=request.get("run"))
         if operation == "end":
-            answer = self.runs.end(
+            figures = self.runs.end(
                 uid=uid, run=request.get("run"), children_cpu_us=request.get("children_cpu_us", 0),
-                facts=self._own(request.get("facts"), uid), closing=request.get("closing"),
-                goes_on=request.get("goes_on") is True,
+                facts=self._server_facts(request.get("facts"), uid), closing=request.get("closing"),
+                process_continues=request.get("goes_on") is True,
             )  # fmt: skip
-            self._kick()
-            return answer
+            self._wake_upload()
+            return figures
         if operation == "tell":
-            told = {"run": request.get("run"), "closing": request.get("closing"), "artifacts": request.get("artifacts")}
-            taken = self.runs.tell(uid=uid, facts=self._own(request.get("facts"), uid), **told)
-            self._kick()
-            return {"ok": True, "artifacts": taken}
+            message = {"run": request.get("run"), "closing": request.get("closing"), "artifacts": request.get("artifacts")}
+            artifact_count = self.runs.forward(uid=uid, facts=self._server_facts(request.get("facts"), uid), **message)
+            self._wake_upload()
+            return {"ok": True, "artifacts": artifact_count}
         if operation == "job":
-            login = self._push.login if self._push else None
-            return {**self.jobs.figures(uid=uid, job=request.get("job")), "url": login.url if login else ""}
+            login = self._upload_thread.login if self._upload_thread else None
+            return {**self.jobs.job_figures(uid=uid, job=request.get("job")), "url": login.url if login else ""}
         if operation == "heard":
-            return self.runs.heard(uid=uid, run=request.get("run"), reachable=bool(self._push and self._push.state.ok))
-        known = "register, so_far, end, tell, heard, job, top or status"
-        raise Denied("bad_request", f"unknown op {str(operation)[:40]!r}", known)
+            return self.runs.server_response(
+                uid=uid, run=request.get("run"), reachable=bool(self._upload_thread and self._upload_thread.state.ok)
+            )
+        operations = "register, so_far, end, tell, heard, job, top or status"
+        raise RequestError("bad_request", f"unknown op {str(operation)[:40]!r}", operations)
 
-    def _own(self, facts: object, uid: int) -> object:
+    def _server_facts(self, facts: object, uid: int) -> object:
         """Run facts as the server is to get them: of this node and this user, whatever the client believes."""
         if not isinstance(facts, Mapping):
             return None
-        return {**self._settings.users.of_run(facts, name_of(uid)), "node": self.node.uuid}
+        return {**self._settings.users.mask_run(facts, user_name_of(uid)), "node": self.node.uuid}
 
     def _health(self) -> Dict[str, Any]:
         """The ``health`` part of a batch (asked for by the push thread)."""
-        return {"source": self.station.meters.take_health(), "collector": __version__, "notes": list(self.notes)}
+        return {"source": self.monitor.sources.take_health(), "collector": __version__, "notes": list(self.notes)}
 
     def _device_facts(self) -> Dict[str, Dict[str, str]]:
-        return {key: {"name": info.name, **info.facts} for key, info in self.station.meters.devices.items()}
+        return {key: {"name": info.name, **info.facts} for key, info in self.monitor.sources.devices.items()}
 
     def _config(self) -> Optional[Mapping[str, Any]]:
-        return self._push.config if self._push else None
+        return self._upload_thread.config if self._upload_thread else None
 
-    def _kick(self) -> None:
-        if self._push is not None:
-            self._push.kick()
+    def _wake_upload(self) -> None:
+        if self._upload_thread is not None:
+            self._upload_thread.wake()
 
-    def _note(self, text: str) -> None:
+    def _add_note(self, text: str) -> None:
         self.notes.append(text)
-        self._say(f"labcarbon-collect: {text}")
+        self._log(f"labcarbon-collect: {text}")
 
     def _on_signal(self, number: int, frame: object) -> None:
         self._stopping = True

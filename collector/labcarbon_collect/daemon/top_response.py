@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from labcarbon_collect.daemon.run_registry import Runs
-from labcarbon_collect.monitor.live import is_mine
-from labcarbon_collect.monitor.monitor import Station
-from labcarbon_collect.pseudonyms import DROP, UserNames, name_of
+from labcarbon_collect.daemon.run_registry import RunRegistry
+from labcarbon_collect.monitor.live import is_own_consumer
+from labcarbon_collect.monitor.monitor import NodeMonitor
+from labcarbon_collect.pseudonyms import DROP, UserNames, user_name_of
 
 MAX_DEVICES = 256
 
 
-def live_answer(station: Station, runs: Runs, users: UserNames, uid: int, interval_s: int) -> Dict[str, Any]:
+def top_response(monitor: NodeMonitor, runs: RunRegistry, users: UserNames, uid: int, interval_s: int) -> Dict[str, Any]:
     """Per device: power in mW, use in ‰, memory in MiB, mJ since the window began (UTC µs), and the caller's rows.
 
     What is not known is null. Nothing is polled for it: however often it is asked, the meters are read once a second.
     """
-    name = "" if users.mode == DROP else users.told(name_of(uid))
+    name = "" if users.mode == DROP else users.public_name(user_name_of(uid))
 
-    def mine(consumer: str) -> bool:
-        return is_mine(consumer, uid, name=name, owner_of=runs.owner_of, uids=station.who.uids_of)
+    def is_own(consumer: str) -> bool:
+        return is_own_consumer(consumer, uid, name=name, owner_of=runs.owner_of, uids=monitor.consumers.uids_of)
 
     devices = []
-    for key, info in sorted(station.meters.devices.items())[:MAX_DEVICES]:
-        since_us, shares = station.open_shares(key)
-        reading = station.live.last(key)
+    for key, info in sorted(monitor.sources.devices.items())[:MAX_DEVICES]:
+        since_us, shares = monitor.open_shares(key)
+        reading = monitor.live_power.last_reading(key)
         devices.append(
             {
                 "device": key, "name": info.name, "measurement": info.measurement,
-                "read_us": reading.wall_us if reading else None, "power_mw": station.live.power_mw(key),
+                "read_us": reading.wall_us if reading else None, "power_mw": monitor.live_power.power_mw(key),
                 "util_pm": reading.util_pm if reading else None, "memory_mib": reading.memory_mib if reading else None,
                 "since_us": since_us, "energy_mj": None if since_us is None else sum(shares.values()),
-                "who": station.live.rows(key, shares, mine=mine, everything=uid == 0),
+                "who": monitor.live_power.rows(key, shares, is_own=is_own, show_all=uid == 0),
             }
         )  # fmt: skip
-    return {"ok": True, "interval_s": interval_s, "full": station.full, "devices": devices}
+    return {"ok": True, "interval_s": interval_s, "full": monitor.stop_reason, "devices": devices}

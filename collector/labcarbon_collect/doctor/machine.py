@@ -9,21 +9,21 @@ import sys
 from pathlib import Path
 from typing import Optional
 
-from labcarbon_collect.config import collector_home, data_dir
+from labcarbon_collect.config import collector_dir, data_dir
 from labcarbon_collect.doctor.base import Check, register_check
-from labcarbon_collect.identity import Refused, node_identity
+from labcarbon_collect.identity import ConfigurationError, node_identity
 from labcarbon_collect.sources.base import SourceAbsent
 from labcarbon_collect.sources.cpu_model import CpuModel
 from labcarbon_collect.spool.capacity import DEFAULT_MAX_BYTES
 
-OLDEST_PYTHON = (3, 9)
+MIN_PYTHON = (3, 9)
 
 
 @register_check("python")
 def python() -> Check:
     """Is this Python new enough?"""
     version = platform.python_version()
-    if sys.version_info < OLDEST_PYTHON:
+    if sys.version_info < MIN_PYTHON:
         return Check("python", "bad", f"Python {version} is too old", "install Python 3.9 or newer")
     return Check("python", "ok", f"Python {version}")
 
@@ -32,19 +32,19 @@ def python() -> Check:
 def processor() -> Check:
     """What does the processor's model rest on?"""
     try:
-        found = CpuModel("doctor").open()
-    except SourceAbsent as absent:
-        return Check("cpu", "bad", absent.why, absent.mend or "mount /proc")
-    facts = found[0].facts
-    what = (
-        f"{found[0].name}, {facts['threads']} threads, {int(facts['idle_mw']) / 1000:.1f} to "
+        devices = CpuModel("doctor").open()
+    except SourceAbsent as error:
+        return Check("cpu", "bad", error.reason, error.fix or "mount /proc")
+    facts = devices[0].facts
+    summary = (
+        f"{devices[0].name}, {facts['threads']} threads, {int(facts['idle_mw']) / 1000:.1f} to "
         f"{int(facts['max_mw']) / 1000:.1f} W by {facts['model_basis']} (modelled, unless RAPL measures it)"
     )
     if facts["virtual_machine"] != "no":
-        return Check("cpu", "warn", f"{what}; virtual machine: host share unknown", "measure on the host to know more")
+        return Check("cpu", "warn", f"{summary}; virtual machine: host share unknown", "measure on the host to know more")
     if facts["microarchitecture"] == "unknown":
-        return Check("cpu", "warn", f"{what}; this processor is not in our table", "use RAPL if it is there (see rapl)")
-    return Check("cpu", "ok", what)
+        return Check("cpu", "warn", f"{summary}; this processor is not in our table", "use RAPL if it is there (see rapl)")
+    return Check("cpu", "ok", summary)
 
 
 @register_check("processes")
@@ -54,17 +54,17 @@ def processes() -> Check:
         options = [line.split()[3] for line in Path("/proc/mounts").read_text().splitlines() if line.split()[1] == "/proc"]
     except OSError as error:
         return Check("processes", "bad", f"/proc cannot be read ({error.strerror})", "mount -t proc proc /proc")
-    hidden = any("hidepid=" in text and "hidepid=0" not in text and "hidepid=off" not in text for text in options)
-    if hidden and os.geteuid() != 0:
-        mend = "mount -o remount,hidepid=2,gid=labcarbon /proc"
-        return Check("processes", "warn", "/proc is mounted with hidepid: other users' work is shown as unknown", mend)
+    is_hidden = any("hidepid=" in text and "hidepid=0" not in text and "hidepid=off" not in text for text in options)
+    if is_hidden and os.geteuid() != 0:
+        fix = "mount -o remount,hidepid=2,gid=labcarbon /proc"
+        return Check("processes", "warn", "/proc is mounted with hidepid: other users' work is shown as unknown", fix)
     return Check("processes", "ok", "all processes of this machine can be seen (never their environment)")
 
 
 @register_check("clock")
 def clock() -> Check:
     """Is the clock kept right?"""
-    if Path("/run/systemd/timesync/synchronized").exists() or _runs("chronyd", "ntpd", "systemd-timesyn", "timesyncd"):
+    if Path("/run/systemd/timesync/synchronized").exists() or _is_running("chronyd", "ntpd", "systemd-timesyn", "timesyncd"):
         return Check("clock", "ok", "a time service keeps the clock")
     return Check(
         "clock", "warn", "no time service was found; windows are placed by this clock if it is within 5 minutes",
@@ -75,14 +75,14 @@ def clock() -> Check:
 @register_check("data")
 def data() -> Check:
     """Can we keep what we measure?"""
-    kept_by = foreign_owner(data_dir(os.environ) / "collector")
-    if os.geteuid() == 0 and kept_by is not None:
-        return Check("data", "ok", f"{data_dir(os.environ)} is kept by the service's user (uid {kept_by})")
+    owner = foreign_owner(data_dir(os.environ) / "collector")
+    if os.geteuid() == 0 and owner is not None:
+        return Check("data", "ok", f"{data_dir(os.environ)} is kept by the service's user (uid {owner})")
     try:
-        home = collector_home(os.environ)
+        home = collector_dir(os.environ)
         node = node_identity(home, os.environ)
-    except Refused as refused:
-        return Check("data", "bad", "the data folder cannot be used as it is", str(refused))
+    except ConfigurationError as error:
+        return Check("data", "bad", "the data folder cannot be used as it is", str(error))
     except OSError as error:
         return Check(
             "data", "bad", f"{data_dir(os.environ)} cannot be used: {error.strerror}", "export LABCARBON_DATA=FOLDER"
@@ -96,13 +96,13 @@ def data() -> Check:
 def foreign_owner(path: Path) -> Optional[int]:
     """The uid that a folder belongs to when it is not ours."""
     try:
-        found = path.stat().st_uid
+        owner = path.stat().st_uid
     except OSError:
         return None
-    return found if found != os.geteuid() else None
+    return owner if owner != os.geteuid() else None
 
 
-def _runs(*names: str) -> bool:
+def _is_running(*names: str) -> bool:
     for path in Path("/proc").glob("[0-9]*/comm"):
         try:
             if path.read_text().strip() in names:

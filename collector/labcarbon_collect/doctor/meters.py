@@ -22,29 +22,29 @@ def nvml_check(sys_root: str = "/sys") -> Check:
     """Can GPUs be measured, and by what?"""
     source = NvmlSource("doctor", {}, sys_root=sys_root, threaded=False)
     try:
-        found = source.open()
-    except SourceAbsent as absent:
-        here = bool(nvidia_functions(sys_root)) or os.path.exists("/dev/nvidiactl")
-        missing = "libnvidia-ml" in absent.why and not here
-        return Check("nvml", "absent" if missing else "bad", absent.why, absent.mend)
-    except SourceFailed as failed:
-        return Check("nvml", "warn", str(failed))
+        devices = source.open()
+    except SourceAbsent as error:
+        has_driver_files = bool(nvidia_functions(sys_root)) or os.path.exists("/dev/nvidiactl")
+        is_absent = "libnvidia-ml" in error.reason and not has_driver_files
+        return Check("nvml", "absent" if is_absent else "bad", error.reason, error.fix)
+    except SourceFailed as error:
+        return Check("nvml", "warn", str(error))
     finally:
         source.close()
-    what = "; ".join(f"{info.name}: {_by(info)}" for info in found)
-    if source.asleep:
-        sleeping = ", ".join(folder.name for folder in source.asleep)
-        what = "; ".join(filter(None, [what, f"asleep and not woken, measured from when it is used: {sleeping}"]))
+    summary = "; ".join(f"{info.name}: {_measurement_text(info)}" for info in devices)
+    if source.sleeping:
+        asleep = ", ".join(folder.name for folder in source.sleeping)
+        summary = "; ".join(filter(None, [summary, f"asleep and not woken, measured from when it is used: {asleep}"]))
     if source.unmeasured:
         return Check(
             "nvml", "warn",
-            f"{what}; not measurable: {', '.join(source.unmeasured)} (no energy, no power: usual for a vGPU)",
+            f"{summary}; not measurable: {', '.join(source.unmeasured)} (no energy, no power: usual for a vGPU)",
             "install the collector on the host that owns the physical GPU",
         )  # fmt: skip
-    return Check("nvml", "ok", what)
+    return Check("nvml", "ok", summary)
 
 
-def _by(info: DeviceInfo) -> str:
+def _measurement_text(info: DeviceInfo) -> str:
     return "energy counter" if info.measurement == "nvml_counter" else "no energy counter, power is sampled"
 
 
@@ -72,11 +72,11 @@ def gpu_processes_check(sys_root: str = "/sys") -> Check:
 @register_check("persistence")
 def persistence_check(sys_root: str = "/sys") -> Check:
     """Without persistence mode the driver may unload between jobs, and its energy counter starts again."""
-    found = _gpus(sys_root)
-    if not found:
+    gpus = _list_gpus(sys_root)
+    if not gpus:
         return Check("persistence", "absent", "no GPU to ask")
-    off = [info.name for info in found if info.facts.get("persistence_mode") == "off"]
-    asleep = [info.name for info in found if info.facts.get("runtime_power_management") == "on"]
+    off = [info.name for info in gpus if info.facts.get("persistence_mode") == "off"]
+    asleep = [info.name for info in gpus if info.facts.get("runtime_power_management") == "on"]
     if asleep:
         return Check(
             "persistence", "ok", f"{', '.join(asleep)} may go to sleep and is not woken to be measured; while awake, asking "
@@ -95,14 +95,14 @@ def persistence_check(sys_root: str = "/sys") -> Check:
 @register_check("mig")
 def mig_check(sys_root: str = "/sys") -> Check:
     """Are GPUs cut into MIG instances?"""
-    cut = [info for info in _gpus(sys_root) if "mig" in info.facts]
-    if not cut:
+    partitioned = [info for info in _list_gpus(sys_root) if "mig" in info.facts]
+    if not partitioned:
         return Check("mig", "absent", "no GPU is cut into MIG instances")
-    empty = [info.name for info in cut if info.facts["mig"] == "no instances"]
-    what = "; ".join(f"{info.name}: {info.facts['mig']}" for info in cut)
+    empty = [info.name for info in partitioned if info.facts["mig"] == "no instances"]
+    summary = "; ".join(f"{info.name}: {info.facts['mig']}" for info in partitioned)
     if empty:
         return Check("mig", "warn", f"MIG is on without instances on {', '.join(empty)}", "nvidia-smi mig -cgi <profile> -C")
-    return Check("mig", "ok", f"{what}; the board is metered, its energy is shared by slices in use (±25 % of a share)")
+    return Check("mig", "ok", f"{summary}; the board is metered, its energy is shared by slices in use (±25 % of a share)")
 
 
 @register_check("rapl")
@@ -110,28 +110,31 @@ def rapl_check(environ: Optional[Mapping[str, str]] = None) -> Check:
     """Can CPU packages and memory be measured?"""
     source = RaplSource("doctor", os.environ if environ is None else environ)
     try:
-        found = source.open()
-    except SourceAbsent as absent:
-        missing = absent.why.startswith("no RAPL domain")
-        return Check("rapl", "absent" if missing else "bad", absent.why, absent.mend)
-    what = ", ".join(info.key.split(":")[0] + " " + info.key.rpartition("/")[2] for info in found)
-    if any("left out" in said for said in source.said):
-        return Check("rapl", "warn", f"{what}; " + "; ".join(source.said), "ls -l /sys/class/powercap/*/")
-    return Check("rapl", "ok", "; ".join([what, *source.said]))
+        domains = source.open()
+    except SourceAbsent as error:
+        is_absent = error.reason.startswith("no RAPL domain")
+        return Check("rapl", "absent" if is_absent else "bad", error.reason, error.fix)
+    summary = ", ".join(info.key.split(":")[0] + " " + info.key.rpartition("/")[2] for info in domains)
+    if any("left out" in message for message in source.notes):
+        return Check("rapl", "warn", f"{summary}; " + "; ".join(source.notes), "ls -l /sys/class/powercap/*/")
+    return Check("rapl", "ok", "; ".join([summary, *source.notes]))
 
 
 @register_check("hidepid")
 def hidepid_check(proc_root: str = "/proc") -> Check:
     """Can we see other users' processes? Where not, their CPU and GPU energy is ``unknown``."""
     options = _mount_options(proc_root)
-    hidden = next((each for each in options if each.startswith("hidepid=") and each not in ("hidepid=0", "hidepid=off")), "")
+    hidden = next(
+        (option for option in options if option.startswith("hidepid=") and option not in ("hidepid=0", "hidepid=off")), ""
+    )
     if read_stat(proc_root, 1) is not None:
         return Check("hidepid", "ok", f"all processes are visible{f' in spite of {hidden}' if hidden else ''}")
     return Check(
-        "hidepid", "warn",
+        "hidepid",
+        "warn",
         f"/proc is mounted with {hidden or 'hidepid'}: other users' processes are hidden, their energy is `unknown`",
         "mount -o remount,hidepid=2,gid=labcarbon /proc (and the same gid= in /etc/fstab); the daemon's group is labcarbon",
-    )  # fmt: skip
+    )
 
 
 @register_check("pid_namespace")
@@ -165,7 +168,7 @@ def cgroups_check(cgroup_root: str = "/sys/fs/cgroup", proc_root: str = "/proc")
     return Check("cgroups", "ok", f"cgroup {version}: Slurm jobs, pods and containers are told by path")
 
 
-def _gpus(sys_root: str) -> Sequence[DeviceInfo]:
+def _list_gpus(sys_root: str) -> Sequence[DeviceInfo]:
     source = NvmlSource("doctor", {}, sys_root=sys_root, threaded=False)
     try:
         return source.open()

@@ -7,12 +7,12 @@ import time
 from typing import Any, Dict, Optional
 from urllib.parse import urlsplit
 
-from labcarbon_collect.api.transport import BadAddress, Transport, Unreachable, is_loopback
-from labcarbon_collect.config import Login, client_sockets, collector_home, data_dir, enrolment, user_login
+from labcarbon_collect.api.transport import InvalidUrlError, ServerUnavailable, Transport, is_loopback
+from labcarbon_collect.config import Login, client_sockets, collector_dir, data_dir, read_enrolment, read_login
 from labcarbon_collect.doctor.base import Check, register_check
 from labcarbon_collect.doctor.machine import foreign_owner
-from labcarbon_collect.identity import Refused, node_identity
-from labcarbon_collect.ipc.client import Client, NoDaemon
+from labcarbon_collect.identity import ConfigurationError, node_identity
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 from labcarbon_collect.pseudonyms import HASH, KEEP, user_names
 
 _SKEW_S = 5.0
@@ -25,7 +25,7 @@ def daemon() -> Check:
         client = Client(client_sockets(os.environ), timeout_s=2.0)
         status = client.call({"op": "status"}, timeout_s=3.0)
         client.close()
-    except NoDaemon as error:
+    except DaemonUnavailable as error:
         return Check(
             "daemon", "warn", str(error), "labcarbon-collect daemon  (or: systemctl enable --now labcarbon-collect)"
         )
@@ -40,27 +40,27 @@ def daemon() -> Check:
 @register_check("users")
 def users() -> Check:
     """How are people named to the server?"""
-    told = str((_status() or {}).get("users") or "")
+    daemon_stamp = str((_daemon_status() or {}).get("users") or "")
     try:
-        mode, _, fingerprint = (told or user_names(os.environ).stamp).partition(" ")
-    except Refused as refused:
-        return Check("users", "bad", "how people are to be named cannot be carried out", str(refused))
-    by = ", says the daemon" if told else ""
+        mode, _, fingerprint = (daemon_stamp or user_names(os.environ).stamp).partition(" ")
+    except ConfigurationError as error:
+        return Check("users", "bad", "how people are to be named cannot be carried out", str(error))
+    source = ", says the daemon" if daemon_stamp else ""
     if mode == HASH:
-        what = f"user names are hashed with the key {fingerprint}, the same digits on every node of the lab{by}"
-        return Check("users", "ok", what)
-    return Check("users", "ok", f"user names are {'told as they are' if mode == KEEP else 'dropped'}{by}")
+        summary = f"user names are hashed with the key {fingerprint}, the same digits on every node of the lab{source}"
+        return Check("users", "ok", summary)
+    return Check("users", "ok", f"user names are {'told as they are' if mode == KEEP else 'dropped'}{source}")
 
 
 @register_check("enrolment")
-def enrolled() -> Check:
+def enrolment_check() -> Check:
     """Is this node enrolled?"""
-    status = _status()
+    status = _daemon_status()
     if status is not None and status.get("enrolled"):
         return Check("enrolment", "ok", f"enrolled in lab {status.get('lab')} at {status.get('url')}, says the daemon")
     try:
         login = _node_login()
-    except (Refused, OSError) as error:
+    except (ConfigurationError, OSError) as error:
         return Check("enrolment", "bad", "the node's token is refused", str(error))
     if login is None:
         return Check(
@@ -70,61 +70,61 @@ def enrolled() -> Check:
 
 
 @register_check("login")
-def logged_in() -> Check:
+def login_check() -> Check:
     """Is a person logged in here?"""
     try:
-        login = user_login(os.environ)
-    except Refused as refused:
-        return Check("login", "bad", "your token is refused", str(refused))
+        login = read_login(os.environ)
+    except ConfigurationError as error:
+        return Check("login", "bad", "your token is refused", str(error))
     if login is None:
-        what = "you are not logged in: runs are registered under your system user"
-        return Check("login", "warn", what, "labcarbon-collect login URL")
-    return Check("login", "ok", f"logged in as {login.who or 'LABCARBON_TOKEN'} at {login.url}")
+        summary = "you are not logged in: runs are registered under your system user"
+        return Check("login", "warn", summary, "labcarbon-collect login URL")
+    return Check("login", "ok", f"logged in as {login.name or 'LABCARBON_TOKEN'} at {login.url}")
 
 
 @register_check("server")
 def server() -> Check:
     """Does the server answer, over a connection that may carry a token?"""
     try:
-        login = _node_login() or user_login(os.environ)
-    except (Refused, OSError) as error:
+        login = _node_login() or read_login(os.environ)
+    except (ConfigurationError, OSError) as error:
         return Check("server", "bad", "no token can be used", str(error))
-    url = login.url if login else os.environ.get("LABCARBON_URL") or str((_status() or {}).get("url") or "")
+    url = login.url if login else os.environ.get("LABCARBON_URL") or str((_daemon_status() or {}).get("url") or "")
     if not url:
         return Check("server", "absent", "no server is known", "labcarbon-collect enrol URL")
-    begun_s = time.time()
+    started_s = time.time()
     try:
         transport = Transport(url, login.token if login else None, deadline_s=10.0)
         reply = transport.call("GET", "config/")
         transport.close()
-    except BadAddress as error:
+    except InvalidUrlError as error:
         return Check("server", "bad", str(error), "export LABCARBON_URL=https://…")
-    except Unreachable as error:
+    except ServerUnavailable as error:
         return Check("server", "bad", str(error), f"curl -v {url}/")
     if reply.status == 401 and login is not None:
         return Check("server", "bad", f"{url} refuses the token: {reply.message}", f"labcarbon-collect enrol {url}")
     if reply.status not in (200, 401, 403):
         return Check("server", "bad", f"{url} answered {reply.status}: {reply.message}", f"curl -v {url}/")
-    theirs_us = reply.body.get("server_time") if isinstance(reply.body, dict) else None
-    return _with_skew(url, theirs_us, begun_s)
+    server_time_us = reply.body.get("server_time") if isinstance(reply.body, dict) else None
+    return _clock_check(url, server_time_us, started_s)
 
 
-def _with_skew(url: str, theirs_us: object, begun_s: float) -> Check:
-    way = "http on this machine" if is_loopback(urlsplit(url).hostname or "") else "verified TLS"
-    if isinstance(theirs_us, int):
-        skew_s = (begun_s + time.time()) / 2 - theirs_us / 1e6
+def _clock_check(url: str, server_time_us: object, started_s: float) -> Check:
+    channel = "http on this machine" if is_loopback(urlsplit(url).hostname or "") else "verified TLS"
+    if isinstance(server_time_us, int):
+        skew_s = (started_s + time.time()) / 2 - server_time_us / 1e6
         if abs(skew_s) > _SKEW_S:
             return Check("server", "warn", f"{url} answers; this clock is {skew_s:+.1f} s off", "timedatectl set-ntp true")
-    return Check("server", "ok", f"{url} answers, {way}")
+    return Check("server", "ok", f"{url} answers, {channel}")
 
 
-def _status() -> Optional[Dict[str, Any]]:
+def _daemon_status() -> Optional[Dict[str, Any]]:
     """What the daemon says, if one answers."""
     try:
         client = Client(client_sockets(os.environ), timeout_s=2.0)
         status = client.call({"op": "status"}, timeout_s=3.0)
         client.close()
-    except NoDaemon:
+    except DaemonUnavailable:
         return None
     return status
 
@@ -132,5 +132,5 @@ def _status() -> Optional[Dict[str, Any]]:
 def _node_login() -> Optional[Login]:
     if os.geteuid() == 0 and foreign_owner(data_dir(os.environ) / "collector") is not None:
         return None  # the service's own user keeps it; the daemon is asked instead
-    home = collector_home(os.environ)
-    return enrolment(home, os.environ, node_identity(home, os.environ).uuid)
+    home = collector_dir(os.environ)
+    return read_enrolment(home, os.environ, node_identity(home, os.environ).uuid)

@@ -10,7 +10,7 @@ from labcarbon_collect.sources.base import ProcessUse
 NANOJOULE_PER_MJ = 1_000_000  # milliwatt × microsecond = nanojoule
 
 
-class Who(Protocol):
+class ConsumerLookup(Protocol):
     """Knows the processes of this machine and which consumer each belongs to."""
 
     def snapshot(self) -> None:
@@ -41,7 +41,7 @@ class Who(Protocol):
         """Whose processes the consumer has now."""
 
 
-def idle_part_mj(energy_mj: int, idle_mw: int, duration_us: int) -> int:
+def idle_energy_mj(energy_mj: int, idle_mw: int, duration_us: int) -> int:
     """The part of ``energy_mj`` that the device would have drawn with nobody on it, in mJ."""
     return min(energy_mj, idle_mw * duration_us // NANOJOULE_PER_MJ)
 
@@ -62,7 +62,7 @@ def device_weights(
     if not processes:
         return {IDLE: 1}
     consumers = [consumer_of(use.pid) for use in processes]
-    used = _sm_use(processes)
+    used = _gpu_use(processes)
     used_sum = sum(used)
     # Over the common denominator len × Σ used: idle/len + dynamic × used/Σ used. Without energy, the use alone decides.
     idle_mj, dynamic_mj = (idle_mj, energy_mj - idle_mj) if energy_mj else (0, 1)
@@ -73,11 +73,11 @@ def device_weights(
     return weights
 
 
-def _sm_use(processes: Tuple[ProcessUse, ...]) -> List[int]:
+def _gpu_use(processes: Tuple[ProcessUse, ...]) -> List[int]:
     # Under MIG the driver tells no use; there the slices of a process's instance stand in for it.
     uses = [use.slice_share_pm if use.sm_util_pm is None else use.sm_util_pm for use in processes]
-    told = [use for use in uses if use is not None]
-    return told if len(told) == len(processes) and sum(told) > 0 else [1] * len(processes)
+    reported = [use for use in uses if use is not None]
+    return reported if len(reported) == len(processes) and sum(reported) > 0 else [1] * len(processes)
 
 
 def processor_weights(cpu_us: Mapping[str, int], busy_us: int, *, energy_mj: int, idle_mj: int) -> Dict[str, int]:
@@ -86,19 +86,19 @@ def processor_weights(cpu_us: Mapping[str, int], busy_us: int, *, energy_mj: int
     ``cpu_us``: time per consumer in the interval; ``busy_us``: what all processors worked. What the processors worked
     beyond the processes we can see (hidden ones, short ones, interrupts) is ``unknown``.
     """
-    worked = {consumer: used for consumer, used in cpu_us.items() if used > 0}
-    hidden_us = busy_us - sum(worked.values())
+    cpu_time = {consumer: used for consumer, used in cpu_us.items() if used > 0}
+    hidden_us = busy_us - sum(cpu_time.values())
     if hidden_us > 0:
-        worked[UNKNOWN] = worked.get(UNKNOWN, 0) + hidden_us
+        cpu_time[UNKNOWN] = cpu_time.get(UNKNOWN, 0) + hidden_us
     dynamic_mj = energy_mj - idle_mj
-    if not worked or dynamic_mj <= 0:
+    if not cpu_time or dynamic_mj <= 0:
         return {IDLE: 1}
-    weights = {consumer: dynamic_mj * used for consumer, used in worked.items()}
-    weights[IDLE] = weights.get(IDLE, 0) + idle_mj * sum(worked.values())
+    weights = {consumer: dynamic_mj * used for consumer, used in cpu_time.items()}
+    weights[IDLE] = weights.get(IDLE, 0) + idle_mj * sum(cpu_time.values())
     return weights
 
 
-def used_since(before: Mapping[str, int], after: Mapping[str, int]) -> Dict[str, int]:
+def cpu_time_since(before: Mapping[str, int], after: Mapping[str, int]) -> Dict[str, int]:
     """CPU time per consumer between two cumulative tables; a consumer that fell (forgotten processes) counts as nought."""
     spent = {consumer: used - before.get(consumer, 0) for consumer, used in after.items()}
     return {consumer: used for consumer, used in spent.items() if used > 0}

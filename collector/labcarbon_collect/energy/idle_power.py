@@ -15,30 +15,30 @@ DAY_US = 86_400 * SECOND_US
 DAYS = 14
 BIN_MW = 500
 # Fewer idle windows than this say nothing.
-ENOUGH = 10
+MIN_WINDOWS = 10
 _MW_PER_MJ_PER_US = 1_000_000  # 1 mJ/µs = 1 kW
-_SHORTEST_US = 10 * SECOND_US
+_MIN_DURATION_US = 10 * SECOND_US
 
 
 def idle_bin(window: Window) -> Optional[int]:
     """The histogram bin of a window in which nobody used the device; None for any other. Pure."""
     duration_us = window.mono_end_us - window.mono_start_us
-    used = any(consumer != IDLE for consumer, _ in window.shares)
-    odd = window.flags & (FLAG_BRIDGED | FLAG_RECOVERED | FLAG_MERGED)
-    if used or odd or not window.energy_mj or duration_us < _SHORTEST_US:
+    is_used = any(consumer != IDLE for consumer, _ in window.shares)
+    is_unusual = window.flags & (FLAG_BRIDGED | FLAG_RECOVERED | FLAG_MERGED)
+    if is_used or is_unusual or not window.energy_mj or duration_us < _MIN_DURATION_US:
         return None
     return window.energy_mj * _MW_PER_MJ_PER_US // duration_us // BIN_MW
 
 
-def percentile_mw(bins: Sequence[Tuple[int, int]], per_cent: int = 5) -> Optional[int]:
+def percentile_mw(bins: Sequence[Tuple[int, int]], percent: int = 5) -> Optional[int]:
     """The percentile of ``(bin, count)`` in mW (the middle of its bin); None where there are too few. Pure."""
     total = sum(count for _, count in bins)
-    if total < ENOUGH:
+    if total < MIN_WINDOWS:
         return None
-    seen = 0
+    cumulative = 0
     for index, count in sorted(bins):
-        seen += count
-        if seen * 100 >= total * per_cent:
+        cumulative += count
+        if cumulative * 100 >= total * percent:
             return index * BIN_MW + BIN_MW // 2
     return None
 
@@ -46,20 +46,20 @@ def percentile_mw(bins: Sequence[Tuple[int, int]], per_cent: int = 5) -> Optiona
 def record(database: sqlite3.Connection, windows: Sequence[Window]) -> None:
     """Count idle windows, and forget days that are over. Run in the transaction that stores them."""
     for window in windows:
-        found, day = idle_bin(window), window.start_us // DAY_US
-        if found is None:
+        bin_index, day = idle_bin(window), window.start_us // DAY_US
+        if bin_index is None:
             continue
         database.execute(
             "INSERT INTO idle VALUES (?,?,?,1) ON CONFLICT (device, day, bin) DO UPDATE SET windows = windows + 1",
-            (window.device, day, found),
+            (window.device, day, bin_index),
         )
         database.execute("DELETE FROM idle WHERE device = ? AND day <= ?", (window.device, day - DAYS))
 
 
-def learnt_mw(database: sqlite3.Connection) -> Dict[str, int]:
+def estimated_mw(database: sqlite3.Connection) -> Dict[str, int]:
     """Device → idle power in mW, for the devices of which enough is known."""
     bins: Dict[str, List[Tuple[int, int]]] = {}
     for device, index, count in database.execute("SELECT device, bin, SUM(windows) FROM idle GROUP BY device, bin"):
         bins.setdefault(device, []).append((index, count))
-    powers = {device: percentile_mw(found) for device, found in bins.items()}
+    powers = {device: percentile_mw(device_bins) for device, device_bins in bins.items()}
     return {device: power_mw for device, power_mw in powers.items() if power_mw is not None}

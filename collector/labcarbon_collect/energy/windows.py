@@ -11,18 +11,43 @@ from dataclasses import dataclass, field, replace
 from typing import Dict, Mapping, Optional, Tuple
 
 from labcarbon_collect.sources.base import FLAG_RECOVERED, Gap, Reading
-from labcarbon_collect.split import largest_remainder
+
+
+def largest_remainder(total: int, weights: Mapping[str, int]) -> Dict[str, int]:
+    """Divide ``total`` (mJ, or any unit ≥ 0) in proportion to integer ``weights``; the parts sum to it exactly.
+
+    Each key first gets the whole part of its quota; what is left goes, one unit each, to the largest fractions, ties by
+    key, so that every machine divides alike (Hamilton's method). Keys of weight 0 are left out.
+
+    Raises ValueError on a negative total or weight, and when there is something to divide but nobody to give it to.
+    """
+    if total < 0:
+        raise ValueError(f"cannot divide a negative total: {total}")
+    if any(weight < 0 for weight in weights.values()):
+        raise ValueError(f"negative weight among {dict(weights)}")
+    present = {key: weight for key, weight in weights.items() if weight}
+    weight_sum = sum(present.values())
+    if not weight_sum:
+        if total:
+            raise ValueError(f"{total} to divide among no weights")
+        return {}
+    parts = {key: total * weight // weight_sum for key, weight in present.items()}
+    by_fraction = sorted(present, key=lambda key: (-(total * present[key] % weight_sum), key))
+    for key in by_fraction[: total - sum(parts.values())]:
+        parts[key] += 1
+    return parts
+
 
 SECOND_US = 1_000_000
 HOUR_US = 3_600_000_000
 # Each poll's weights become parts of this whole, so that a window's parts add up exactly over many polls.
-PARTS = 1 << 32
+PART_SCALE = 1 << 32
 # Wall against monotonic drift between two polls beyond which the wall clock was stepped.
-STEP_US = 2_000_000
+MAX_CLOCK_DRIFT_US = 2_000_000
 # After a step back of up to this much, new windows wait for the clock rather than overlap what was placed.
-HOLD_US = 300_000_000
+MAX_CLOCK_HOLD_US = 300_000_000
 # Between two readings further apart than this, only a consumer alone at both ends is believed to have been there.
-BLIND_US = 30_000_000
+MAX_UNWATCHED_US = 30_000_000
 
 UNKNOWN, IDLE = "unknown", "idle"
 
@@ -67,7 +92,7 @@ class Anchor:
 
 
 @dataclass(frozen=True)
-class Settled:
+class ClosedWindows:
     """What a reading closed: windows, gaps, and the anchor that belongs to them (one transaction)."""
 
     windows: Tuple[Window, ...] = ()
@@ -76,35 +101,35 @@ class Settled:
 
 
 @dataclass
-class _Mean:
+class _Gauge:
     """A time-weighted integer mean and maximum of a gauge that may be missing."""
 
     weighted: int = 0
     time_us: int = 0
-    highest: Optional[int] = None
+    maximum: Optional[int] = None
 
     def add(self, value: Optional[int], duration_us: int) -> None:
         if value is None:
             return
         self.weighted += value * duration_us
         self.time_us += duration_us
-        self.highest = value if self.highest is None else max(self.highest, value)
+        self.maximum = value if self.maximum is None else max(self.maximum, value)
 
     @property
     def mean(self) -> Optional[int]:
-        return self.weighted // self.time_us if self.time_us else self.highest
+        return self.weighted // self.time_us if self.time_us else self.maximum
 
 
 @dataclass
-class _Open:
+class _OpenWindow:
     """The window being filled."""
 
     start_us: int
     first: Reading
     last: Reading
     parts: Dict[str, int] = field(default_factory=dict)  # consumer → mJ × PARTS
-    util: _Mean = field(default_factory=_Mean)
-    memory: _Mean = field(default_factory=_Mean)
+    util: _Gauge = field(default_factory=_Gauge)
+    memory: _Gauge = field(default_factory=_Gauge)
     processes: int = 0
     flags: int = 0
 
@@ -112,11 +137,11 @@ class _Open:
     def energy_mj(self) -> int:
         return self.last.counter_mj - self.first.counter_mj
 
-    def take(self, reading: Reading, weights: Mapping[str, int]) -> None:
+    def add_interval(self, reading: Reading, weights: Mapping[str, int]) -> None:
         """Add the interval since the last reading, shared by ``weights``."""
         energy_mj = reading.counter_mj - self.last.counter_mj
         duration_us = max(0, reading.monotonic_us - self.last.monotonic_us)
-        for consumer, part in largest_remainder(PARTS, weights).items():
+        for consumer, part in largest_remainder(PART_SCALE, weights).items():
             self.parts[consumer] = self.parts.get(consumer, 0) + energy_mj * part
         self.util.add(reading.util_pm, duration_us)
         self.memory.add(reading.memory_mib, duration_us)
@@ -130,13 +155,13 @@ class _Open:
         return {consumer: energy_mj for consumer, energy_mj in sorted(shares.items()) if energy_mj}
 
 
-def next_cut(wall_us: int, grid_us: int) -> int:
+def next_boundary(wall_us: int, grid_us: int) -> int:
     """The first cut after ``wall_us``: the next point of the UTC grid, or the hour if that comes first."""
     hour_us = (wall_us // HOUR_US + 1) * HOUR_US
     return min((wall_us // grid_us + 1) * grid_us, hour_us)
 
 
-def last_cut(wall_us: int, grid_us: int) -> int:
+def last_boundary(wall_us: int, grid_us: int) -> int:
     """The last cut at or before ``wall_us``."""
     return max(wall_us // grid_us * grid_us, wall_us // HOUR_US * HOUR_US)
 
@@ -157,129 +182,131 @@ class WindowBuilder:
         self._grid_us = grid_us
         self._tolerance_us = tolerance_us
         self._anchor = anchor
-        self._open: Optional[_Open] = None
+        self._window: Optional[_OpenWindow] = None
         self._weights: Mapping[str, int] = {}
 
-    def add(self, reading: Reading, weights: Mapping[str, int], *, gap_reason: str = "") -> Settled:
+    def add(self, reading: Reading, weights: Mapping[str, int], *, gap_reason: str = "") -> ClosedWindows:
         """Take a reading; ``weights`` say who used the device since the one before (integers, any scale).
 
         ``gap_reason``: why the source changed its epoch, if it said so.
         """
         weights = weights if any(weights.values()) else {UNKNOWN: 1}
-        if self._open is None:
-            settled = self._begin(reading, weights, gap_reason)
-        elif reading.epoch != self._open.last.epoch or reading.counter_mj < self._open.last.counter_mj:
-            settled = self._break(reading, gap_reason)
-        elif reading.monotonic_us <= self._open.last.monotonic_us:
-            return Settled()  # the same moment again: what the counter moved, the next reading will hold
+        if self._window is None:
+            closed = self._start(reading, weights, gap_reason)
+        elif reading.epoch != self._window.last.epoch or reading.counter_mj < self._window.last.counter_mj:
+            closed = self._close_at_restart(reading, gap_reason)
+        elif reading.monotonic_us <= self._window.last.monotonic_us:
+            return ClosedWindows()  # the same moment again: what the counter moved, the next reading will hold
         else:
-            settled = self._continue(reading, weights)
+            closed = self._extend(reading, weights)
         self._weights = weights
-        return settled
+        return closed
 
-    def flush(self) -> Settled:
+    def flush(self) -> ClosedWindows:
         """Close the open window at its last reading (the daemon is stopping)."""
-        if self._open is None or self._open.last is self._open.first:
-            return Settled()
-        open_ = self._open
-        window = self._close(open_, self._placed_end(open_, open_.last.wall_us))
-        self._open = None
-        return Settled((window,), (), self._anchor)
+        if self._window is None or self._window.last is self._window.first:
+            return ClosedWindows()
+        open_window = self._window
+        window = self._close(open_window, self._placed_end(open_window, open_window.last.wall_us))
+        self._window = None
+        return ClosedWindows((window,), (), self._anchor)
 
     @property
     def open_since_us(self) -> Optional[int]:
         """Where the window still open begins, UTC µs."""
-        return self._open.start_us if self._open else None
+        return self._window.start_us if self._window else None
 
-    def peek(self) -> Dict[str, int]:
+    def open_shares(self) -> Dict[str, int]:
         """Consumer → mJ of the window still open."""
-        return self._open.shares() if self._open else {}
+        return self._window.shares() if self._window else {}
 
-    def _begin(self, reading: Reading, weights: Mapping[str, int], gap_reason: str) -> Settled:
+    def _start(self, reading: Reading, weights: Mapping[str, int], gap_reason: str) -> ClosedWindows:
         anchor = self._anchor
         if anchor is None:
-            return self._restart(reading, reading.wall_us, 0)
+            return self._open_window(reading, reading.wall_us, 0)
         if anchor.epoch != reading.epoch or reading.counter_mj < anchor.counter_mj:
             gap = self._gap(anchor.epoch, anchor.wall_us, reading, gap_reason)
-            return replace(self._restart(reading, gap.to_us, anchor.seq), gaps=(gap,))
+            return replace(self._open_window(reading, gap.to_us, anchor.seq), gaps=(gap,))
         if reading.counter_mj == anchor.counter_mj and reading.wall_us <= anchor.wall_us:
-            return self._restart(reading, anchor.wall_us, anchor.seq)
+            return self._open_window(reading, anchor.wall_us, anchor.seq)
         window = self._recover(anchor, reading, weights)
-        settled = self._restart(reading, window.end_us, anchor.seq + 1)
-        return replace(settled, windows=(window,))
+        closed = self._open_window(reading, window.end_us, anchor.seq + 1)
+        return replace(closed, windows=(window,))
 
     def _recover(self, anchor: Anchor, reading: Reading, weights: Mapping[str, int]) -> Window:
         """One window for the time nobody watched: energy by the counter, consumer only if the same run is still alone."""
         # Another boot's monotonic clock says nothing here; the wall clock is all there is.
-        away_us = max(0, reading.wall_us - anchor.wall_us)
-        mono_us = anchor.mono_us if anchor.boot == self._boot else reading.monotonic_us - away_us
+        absence_us = max(0, reading.wall_us - anchor.wall_us)
+        mono_us = anchor.mono_us if anchor.boot == self._boot else reading.monotonic_us - absence_us
         # Use now says nothing of use then.
         reading = replace(reading, util_pm=None, memory_mib=None, processes=None)
         before = replace(reading, monotonic_us=mono_us, wall_us=anchor.wall_us, counter_mj=anchor.counter_mj, flags=0)
-        open_ = _Open(anchor.wall_us, before, before, flags=FLAG_RECOVERED)
+        window = _OpenWindow(anchor.wall_us, before, before, flags=FLAG_RECOVERED)
         sole = sole_consumer(weights)
-        held = sole is not None and sole == anchor.sole and sole.startswith("run:")
-        open_.take(reading, weights if held else {UNKNOWN: 1})
-        return self._close(open_, self._placed_end(open_, reading.wall_us))
+        is_same_run = sole is not None and sole == anchor.sole and sole.startswith("run:")
+        window.add_interval(reading, weights if is_same_run else {UNKNOWN: 1})
+        return self._close(window, self._placed_end(window, reading.wall_us))
 
-    def _break(self, reading: Reading, gap_reason: str) -> Settled:
+    def _close_at_restart(self, reading: Reading, gap_reason: str) -> ClosedWindows:
         """The counter restarted: close at the last good reading, declare the gap, start anew."""
-        flushed = self.flush()
+        closed = self.flush()
         assert self._anchor is not None
         anchor = self._anchor
         gap = self._gap(anchor.epoch, anchor.wall_us, reading, gap_reason)
-        return replace(self._restart(reading, gap.to_us, anchor.seq), windows=flushed.windows, gaps=(gap,))
+        return replace(self._open_window(reading, gap.to_us, anchor.seq), windows=closed.windows, gaps=(gap,))
 
-    def _continue(self, reading: Reading, weights: Mapping[str, int]) -> Settled:
-        open_ = self._open
-        assert open_ is not None
-        before = open_.last
-        blind = reading.monotonic_us - before.monotonic_us > BLIND_US
-        if blind and (sole_consumer(weights) is None or sole_consumer(weights) != sole_consumer(self._weights)):
+    def _extend(self, reading: Reading, weights: Mapping[str, int]) -> ClosedWindows:
+        window = self._window
+        assert window is not None
+        before = window.last
+        is_unwatched = reading.monotonic_us - before.monotonic_us > MAX_UNWATCHED_US
+        if is_unwatched and (sole_consumer(weights) is None or sole_consumer(weights) != sole_consumer(self._weights)):
             weights = {UNKNOWN: 1}
-        open_.take(reading, weights)
-        stepped_us = (reading.wall_us - before.wall_us) - (reading.monotonic_us - before.monotonic_us)
-        if abs(stepped_us) > STEP_US:
-            return self._cut_at_step(open_, before, reading)
-        if reading.wall_us < next_cut(open_.start_us, self._grid_us):
-            return Settled()
-        cut_us = last_cut(reading.wall_us, self._grid_us)
-        on_time = reading.wall_us - cut_us <= self._tolerance_us
-        return self._cut(open_, reading, cut_us if on_time else reading.wall_us)
+        window.add_interval(reading, weights)
+        drift_us = (reading.wall_us - before.wall_us) - (reading.monotonic_us - before.monotonic_us)
+        if abs(drift_us) > MAX_CLOCK_DRIFT_US:
+            return self._cut_at_step(window, before, reading)
+        if reading.wall_us < next_boundary(window.start_us, self._grid_us):
+            return ClosedWindows()
+        cut_us = last_boundary(reading.wall_us, self._grid_us)
+        is_on_time = reading.wall_us - cut_us <= self._tolerance_us
+        return self._close_at(window, reading, cut_us if is_on_time else reading.wall_us)
 
-    def _cut_at_step(self, open_: _Open, before: Reading, reading: Reading) -> Settled:
+    def _cut_at_step(self, window: _OpenWindow, before: Reading, reading: Reading) -> ClosedWindows:
         """The wall clock jumped: end the window on the old time line, begin the next on the new one."""
         elapsed_us = reading.monotonic_us - before.monotonic_us
-        end_us = self._placed_end(open_, max(before.wall_us, open_.start_us) + elapsed_us)
+        end_us = self._placed_end(window, max(before.wall_us, window.start_us) + elapsed_us)
         back_us = end_us - reading.wall_us
-        start_us = end_us if 0 < back_us <= HOLD_US else reading.wall_us
-        return self._cut(open_, reading, end_us, start_us)
+        start_us = end_us if 0 < back_us <= MAX_CLOCK_HOLD_US else reading.wall_us
+        return self._close_at(window, reading, end_us, start_us)
 
-    def _cut(self, open_: _Open, reading: Reading, end_us: int, start_us: Optional[int] = None) -> Settled:
-        window = self._close(open_, end_us)
-        settled = self._restart(reading, end_us if start_us is None else start_us, window.seq + 1)
-        return replace(settled, windows=(window,))
+    def _close_at(
+        self, open_window: _OpenWindow, reading: Reading, end_us: int, start_us: Optional[int] = None
+    ) -> ClosedWindows:
+        window = self._close(open_window, end_us)
+        closed = self._open_window(reading, end_us if start_us is None else start_us, window.seq + 1)
+        return replace(closed, windows=(window,))
 
-    def _restart(self, reading: Reading, start_us: int, seq: int) -> Settled:
-        self._open = _Open(start_us, reading, reading)
+    def _open_window(self, reading: Reading, start_us: int, seq: int) -> ClosedWindows:
+        self._window = _OpenWindow(start_us, reading, reading)
         sole = self._anchor.sole if self._anchor and self._anchor.epoch == reading.epoch else None
         self._anchor = self._anchor_at(reading, start_us, seq, sole)
-        return Settled(anchor=self._anchor)
+        return ClosedWindows(anchor=self._anchor)
 
-    def _close(self, open_: _Open, end_us: int) -> Window:
-        shares = open_.shares()
+    def _close(self, window: _OpenWindow, end_us: int) -> Window:
+        shares = window.shares()
         seq = self._anchor.seq if self._anchor else 0
-        window = Window(
-            device=self.device, epoch=open_.first.epoch, seq=seq, start_us=open_.start_us, end_us=end_us,
-            mono_start_us=open_.first.monotonic_us, mono_end_us=open_.last.monotonic_us,
-            counter_start_mj=open_.first.counter_mj, counter_end_mj=open_.last.counter_mj,
-            energy_mj=open_.energy_mj, measurement=open_.last.measurement, flags=open_.flags,
-            util_mean_pm=open_.util.mean, util_max_pm=open_.util.highest,
-            mem_mean_mib=open_.memory.mean, mem_max_mib=open_.memory.highest,
-            processes=open_.processes, shares=tuple(shares.items()),
+        closed = Window(
+            device=self.device, epoch=window.first.epoch, seq=seq, start_us=window.start_us, end_us=end_us,
+            mono_start_us=window.first.monotonic_us, mono_end_us=window.last.monotonic_us,
+            counter_start_mj=window.first.counter_mj, counter_end_mj=window.last.counter_mj,
+            energy_mj=window.energy_mj, measurement=window.last.measurement, flags=window.flags,
+            util_mean_pm=window.util.mean, util_max_pm=window.util.maximum,
+            mem_mean_mib=window.memory.mean, mem_max_mib=window.memory.maximum,
+            processes=window.processes, shares=tuple(shares.items()),
         )  # fmt: skip
-        self._anchor = self._anchor_at(open_.last, end_us, seq + 1, sole_consumer(open_.parts))
-        return window
+        self._anchor = self._anchor_at(window.last, end_us, seq + 1, sole_consumer(window.parts))
+        return closed
 
     def _anchor_at(self, reading: Reading, wall_us: int, seq: int, sole: Optional[str]) -> Anchor:
         return Anchor(
@@ -288,13 +315,13 @@ class WindowBuilder:
         )  # fmt: skip
 
     @staticmethod
-    def _placed_end(open_: _Open, wall_us: int) -> int:
+    def _placed_end(window: _OpenWindow, wall_us: int) -> int:
         """A window has a length: a clock that was stepped back behind its start gives it the time that was measured."""
-        if wall_us > open_.start_us:
+        if wall_us > window.start_us:
             return wall_us
-        return open_.start_us + max(1, open_.last.monotonic_us - open_.first.monotonic_us)
+        return window.start_us + max(1, window.last.monotonic_us - window.first.monotonic_us)
 
     def _gap(self, epoch: str, from_us: int, reading: Reading, reason: str) -> Gap:
-        rebooted = self._anchor is not None and self._anchor.boot != self._boot
-        reason = reason or ("reboot" if rebooted else "lost")
+        is_rebooted = self._anchor is not None and self._anchor.boot != self._boot
+        reason = reason or ("reboot" if is_rebooted else "lost")
         return Gap(self.device, epoch, from_us, max(reading.wall_us, from_us + 1), reason)

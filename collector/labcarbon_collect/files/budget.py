@@ -8,11 +8,11 @@ import threading
 import time
 from typing import Any, Callable, Generic, Optional, TypeVar
 
-Found = TypeVar("Found")
-_LOOK_S = 0.1
+Result = TypeVar("Result")
+_POLL_INTERVAL_S = 0.1
 
 
-class OutOfBudget(Exception):
+class BudgetExceeded(Exception):
     """Time, or a number of files or bytes, ran out; the text says which."""
 
 
@@ -21,31 +21,31 @@ class Budget:
 
     def __init__(self, seconds: float, *, now: Callable[[], float] = time.monotonic) -> None:
         self._now, self.seconds = now, seconds
-        self._ends_s = now() + seconds
+        self._deadline_s = now() + seconds
 
     @property
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         """Seconds left, never below zero."""
-        return max(0.0, self._ends_s - self._now())
+        return max(0.0, self._deadline_s - self._now())
 
-    def cut(self) -> None:
+    def expire(self) -> None:
         """Have it end now: nobody waits any more."""
-        self.seconds -= self.left_s
-        self._ends_s = self._now()
+        self.seconds -= self.remaining_s
+        self._deadline_s = self._now()
 
     def check(self) -> None:
         """Raise OutOfBudget when the time is over."""
-        if self._now() >= self._ends_s:
-            raise OutOfBudget(f"it took longer than {self.seconds:g} s")
+        if self._now() >= self._deadline_s:
+            raise BudgetExceeded(f"it took longer than {self.seconds:g} s")
 
 
-class Looking(Generic[Found]):
+class Deadline(Generic[Result]):
     """Something looked at in a thread of its own, since a file system may hang; what is not there in time is None."""
 
-    def __init__(self, what: str, look: Callable[[], Found]) -> None:
-        self.what, self._look = what, look
-        self.found: Optional[Found] = None
-        self.why = ""
+    def __init__(self, what: str, call: Callable[[], Result]) -> None:
+        self.name, self._call = what, call
+        self.result: Optional[Result] = None
+        self.error = ""
         self._thread = threading.Thread(target=self._run, name=f"look-{what}", daemon=True)
         self._thread.start()
 
@@ -54,27 +54,27 @@ class Looking(Generic[Found]):
         """Whether it came to an end, well or not."""
         return not self._thread.is_alive()
 
-    def wait(self, budget: Budget) -> Optional[Found]:
+    def wait(self, budget: Budget) -> Optional[Result]:
         """What was found; None where it failed or took too long, and ``why`` says it."""
-        while self._thread.is_alive() and budget.left_s:
-            self._thread.join(min(budget.left_s, _LOOK_S))  # it may be cut meanwhile, by a signal
+        while self._thread.is_alive() and budget.remaining_s:
+            self._thread.join(min(budget.remaining_s, _POLL_INTERVAL_S))  # it may be cut meanwhile, by a signal
         if self._thread.is_alive():
-            self.why = f"it took longer than {budget.seconds:g} s"
+            self.error = f"it took longer than {budget.seconds:g} s"
             return None
-        return self.found
+        return self.result
 
     def _run(self) -> None:
         try:
-            self.found = self._look()
-        except OutOfBudget as spent:
-            self.why = str(spent)
+            self.result = self._call()
+        except BudgetExceeded as error:
+            self.error = str(error)
         except OSError as error:
-            self.why = error.strerror or type(error).__name__
+            self.error = error.strerror or type(error).__name__
         except Exception as error:  # noqa: BLE001 - what we do not understand is unknown, and the run begins
-            self.why = type(error).__name__
+            self.error = type(error).__name__
 
 
-def open_plain(path: Any) -> int:
+def open_regular_file(path: Any) -> int:
     """Open a plain file for reading; never waits for the other end of a pipe. Raises OSError for anything else."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -83,10 +83,10 @@ def open_plain(path: Any) -> int:
     return descriptor
 
 
-def read_plain(path: Any, most_bytes: int) -> bytes:
+def read_regular_file(path: Any, max_bytes: int) -> bytes:
     """A plain file's content. Raises OSError, and OutOfBudget when it is larger than ``most_bytes``."""
-    with os.fdopen(open_plain(path), "rb") as file:
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise OutOfBudget(f"a file is larger than {most_bytes} bytes")
+    with os.fdopen(open_regular_file(path), "rb") as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise BudgetExceeded(f"a file is larger than {max_bytes} bytes")
     return content

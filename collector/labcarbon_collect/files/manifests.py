@@ -7,11 +7,11 @@ import stat
 from dataclasses import dataclass, field
 from typing import Callable, List, Optional, Sequence, Set, Tuple
 
-from labcarbon_collect.files.budget import Budget, OutOfBudget
-from labcarbon_collect.lc1 import manifest_hash, summed
+from labcarbon_collect.files.budget import Budget, BudgetExceeded
+from labcarbon_collect.lc1 import hash_rows, manifest_hash
 
-MOST_FILES, _DEEPEST = 2_000_000, 64
-Follow = Callable[[bytes], None]
+MAX_FILES, _MAX_DEPTH = 2_000_000, 64
+LinkHandler = Callable[[bytes], None]
 
 
 @dataclass(frozen=True)
@@ -40,69 +40,69 @@ class Manifest:
         """The sum of their sizes."""
         return sum(file.size for file in self.files)
 
-    def weak(self) -> str:
+    def weak_hash(self) -> str:
         """SHA-256 over name, size and time of change of each."""
-        return summed((file.name, b"%d %d" % (file.size, file.mtime_ns)) for file in self.files)
+        return hash_rows((file.name, b"%d %d" % (file.size, file.mtime_ns)) for file in self.files)
 
-    def verified(self, digests: Sequence[bytes]) -> str:
+    def verified_hash(self, digests: Sequence[bytes]) -> str:
         """SHA-256 over name, size and content's digest of each; ``digests`` in the order of ``files``."""
         return manifest_hash((file.name, file.size, digest) for file, digest in zip(self.files, digests))
 
 
 def manifest(
-    role: str, path: str, budget: Budget, *, most_files: int = MOST_FILES, follow: Optional[Follow] = None
+    role: str, path: str, budget: Budget, *, max_files: int = MAX_FILES, on_link: Optional[LinkHandler] = None
 ) -> Manifest:
     """List a path. Hidden files, ``__pycache__``, pipes, devices and sockets are left out; times of folders do not count.
 
     ``follow`` is shown each link below the path before it is followed, and may raise.
     Raises OutOfBudget, and OSError when a folder cannot be read: what is not seen is not known.
     """
-    found = Manifest(role, path)
+    result = Manifest(role, path)
     top = os.fsencode(path)
-    about = os.stat(top)
-    if stat.S_ISREG(about.st_mode):
-        found.files.append(_file(b"", top, about))
-        return found
-    seen: Set[Tuple[int, int]] = {(about.st_dev, about.st_ino)}
-    waiting: List[Tuple[bytes, bytes, int]] = [(top, b"", 0)]
-    while waiting:
-        folder, name, depth = waiting.pop()
+    status = os.stat(top)
+    if stat.S_ISREG(status.st_mode):
+        result.files.append(_file(b"", top, status))
+        return result
+    seen: Set[Tuple[int, int]] = {(status.st_dev, status.st_ino)}
+    pending: List[Tuple[bytes, bytes, int]] = [(top, b"", 0)]
+    while pending:
+        folder, name, depth = pending.pop()
         budget.check()
-        _list(folder, name, depth, found.files, seen, waiting, budget, follow)
-        if len(found.files) > most_files:
-            raise OutOfBudget(f"it holds more than {most_files} files")
-    found.files.sort(key=lambda file: file.name)
-    return found
+        _list(folder, name, depth, result.files, seen, pending, budget, on_link)
+        if len(result.files) > max_files:
+            raise BudgetExceeded(f"it holds more than {max_files} files")
+    result.files.sort(key=lambda file: file.name)
+    return result
 
 
 def _list(
     folder: bytes, name: bytes, depth: int, files: List[File], seen: Set[Tuple[int, int]],
-    waiting: List[Tuple[bytes, bytes, int]], budget: Budget, follow: Optional[Follow],
+    pending: List[Tuple[bytes, bytes, int]], budget: Budget, on_link: Optional[LinkHandler],
 ) -> None:  # fmt: skip
     with os.scandir(folder) as entries:
-        listed = [entry for entry in entries if not entry.name.startswith(b".") and entry.name != b"__pycache__"]
+        visible = [entry for entry in entries if not entry.name.startswith(b".") and entry.name != b"__pycache__"]
     # A folder that two links lead to is listed under one of them, so the order must not be the file system's.
-    listed.sort(key=lambda entry: entry.name, reverse=True)
-    for number, entry in enumerate(listed):
+    visible.sort(key=lambda entry: entry.name, reverse=True)
+    for number, entry in enumerate(visible):
         if number % 256 == 0:
             budget.check()
-        if follow is not None and entry.is_symlink():
-            follow(entry.path)
+        if on_link is not None and entry.is_symlink():
+            on_link(entry.path)
         try:
-            about = entry.stat()
+            status = entry.stat()
         except FileNotFoundError:
             continue  # a link to nothing
         except OSError:
             if entry.is_symlink():
                 continue  # a link to itself
             raise
-        below = name + b"/" + entry.name if name else entry.name
-        if stat.S_ISREG(about.st_mode):
-            files.append(_file(below, entry.path, about))
-        elif stat.S_ISDIR(about.st_mode) and depth < _DEEPEST and (about.st_dev, about.st_ino) not in seen:
-            seen.add((about.st_dev, about.st_ino))
-            waiting.append((entry.path, below, depth + 1))
+        relative = name + b"/" + entry.name if name else entry.name
+        if stat.S_ISREG(status.st_mode):
+            files.append(_file(relative, entry.path, status))
+        elif stat.S_ISDIR(status.st_mode) and depth < _MAX_DEPTH and (status.st_dev, status.st_ino) not in seen:
+            seen.add((status.st_dev, status.st_ino))
+            pending.append((entry.path, relative, depth + 1))
 
 
-def _file(name: bytes, path: bytes, about: os.stat_result) -> File:
-    return File(name, path, about.st_size, about.st_mtime_ns, about.st_dev, about.st_ino, about.st_ctime_ns)
+def _file(name: bytes, path: bytes, status: os.stat_result) -> File:
+    return File(name, path, status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino, status.st_ctime_ns)

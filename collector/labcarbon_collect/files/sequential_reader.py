@@ -11,97 +11,97 @@ import os
 import time
 from typing import Optional
 
-_DROPPED_AT_ONCE = 32 << 20
+_DROP_CHUNK_BYTES = 32 << 20
 _CAN_DROP = hasattr(os, "posix_fadvise") and hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")
 _BLOCK_BYTES = 512  # of st_blocks: stat(2)
 SETTLED_S = 60.0
-LEAST_BYTES = 1 << 20  # a smaller file is one read, with its holes
+MIN_BYTES = 1 << 20  # a smaller file is one read, with its holes
 _ZEROS = memoryview(bytes(1 << 20))
 
 
-class Once:
+class SequentialReader:
     """Reads an open file once; ``about``: how it stood when it was opened. The descriptor stays the caller's to close."""
 
-    def __init__(self, descriptor: int, about: os.stat_result) -> None:
+    def __init__(self, descriptor: int, status: os.stat_result) -> None:
         self._descriptor = descriptor
-        self._holes = _Holes(descriptor, about) if _has_holes(about) else None
-        self._at = self._dropped = 0
-        self._leaves: Optional[bool] = None  # whether it leaves memory again; not known before the first read
+        self._holes = _Holes(descriptor, status) if _has_holes(status) else None
+        self._position = self._dropped_until = 0
+        self._drops_cache: Optional[bool] = None  # whether it leaves memory again; not known before the first read
 
-    def expect(self, size: int) -> None:
+    def prefetch(self, size: int) -> None:
         """The first ``size`` bytes are read soon: the disk may fetch them until then."""
-        if self._leaves is None:
-            self._leaves = _CAN_DROP and not _is_in_memory(self._descriptor)
-        if self._leaves and size:
+        if self._drops_cache is None:
+            self._drops_cache = _CAN_DROP and not _is_cached(self._descriptor)
+        if self._drops_cache and size:
             os.posix_fadvise(self._descriptor, 0, size, os.POSIX_FADV_WILLNEED)
 
     def read_into(self, buffer: memoryview) -> int:
         """Read on; the number of bytes, 0 at the end. Raises OSError."""
-        hole = self._holes.at(self._at) if self._holes is not None else 0
-        count = _zeros_into(buffer, hole) if hole else self._read_into(buffer)
-        self._at += count
+        hole = self._holes.length_at(self._position) if self._holes is not None else 0
+        count = _fill_zeros(buffer, hole) if hole else self._read_data(buffer)
+        self._position += count
         return count
 
-    def done(self) -> None:
+    def finish(self) -> None:
         """Nothing more is read: what is left of it in memory goes."""
-        if self._leaves:
-            self._drop()
+        if self._drops_cache:
+            self._drop_cache()
 
-    def _read_into(self, buffer: memoryview) -> int:
-        if self._leaves is None:
-            self._leaves = _CAN_DROP and not _is_in_memory(self._descriptor)
-        if self._leaves and self._at - self._dropped >= _DROPPED_AT_ONCE:
-            self._drop()
+    def _read_data(self, buffer: memoryview) -> int:
+        if self._drops_cache is None:
+            self._drops_cache = _CAN_DROP and not _is_cached(self._descriptor)
+        if self._drops_cache and self._position - self._dropped_until >= _DROP_CHUNK_BYTES:
+            self._drop_cache()
         return os.readv(self._descriptor, [buffer])
 
-    def _drop(self) -> None:
-        os.posix_fadvise(self._descriptor, self._dropped, 0, os.POSIX_FADV_DONTNEED)
-        self._dropped = self._at
+    def _drop_cache(self) -> None:
+        os.posix_fadvise(self._descriptor, self._dropped_until, 0, os.POSIX_FADV_DONTNEED)
+        self._dropped_until = self._position
 
 
 class _Holes:
     """Where a file holds nothing: lseek(2) of SEEK_DATA and SEEK_HOLE. A file system that knows no holes says that all of it
     is data; one that cannot be asked is taken to have none."""
 
-    def __init__(self, descriptor: int, about: os.stat_result) -> None:
-        self._descriptor, self._size = descriptor, about.st_size
-        self._from = self._until = 0  # the next hole
+    def __init__(self, descriptor: int, status: os.stat_result) -> None:
+        self._descriptor, self._size = descriptor, status.st_size
+        self._start = self._end = 0  # the next hole
 
-    def at(self, at: int) -> int:
+    def length_at(self, position: int) -> int:
         """How many bytes of hole there are from ``at`` on, which is where the next read would begin; 0 in data, and at the
         end. In a hole, that next read then begins behind it."""
-        if at >= self._until:
-            self._from = self._edge(at, os.SEEK_HOLE)
-            self._until = self._edge(self._from, os.SEEK_DATA) if self._from < self._size else self._size
-            os.lseek(self._descriptor, at, os.SEEK_SET)
-        if not self._from <= at < self._until:
+        if position >= self._end:
+            self._start = self._seek(position, os.SEEK_HOLE)
+            self._end = self._seek(self._start, os.SEEK_DATA) if self._start < self._size else self._size
+            os.lseek(self._descriptor, position, os.SEEK_SET)
+        if not self._start <= position < self._end:
             return 0
-        os.lseek(self._descriptor, self._until, os.SEEK_SET)
-        return self._until - at
+        os.lseek(self._descriptor, self._end, os.SEEK_SET)
+        return self._end - position
 
-    def _edge(self, at: int, whence: int) -> int:
+    def _seek(self, position: int, whence: int) -> int:
         try:
-            return min(os.lseek(self._descriptor, at, whence), self._size)
+            return min(os.lseek(self._descriptor, position, whence), self._size)
         except OSError as error:
             if error.errno in (errno.ENXIO, errno.EINVAL):  # nothing more of that kind; it cannot be asked
                 return self._size
             raise
 
 
-def _has_holes(about: os.stat_result) -> bool:
+def _has_holes(status: os.stat_result) -> bool:
     """Whether less is kept of a file than it is long: it has holes, or its file system packs it. What was just written is
     read: a file system may call a hole what is still on its way to the disk (OpenZFS issue 15526)."""
-    is_settled = max(about.st_mtime, about.st_ctime) < time.time() - SETTLED_S
-    return is_settled and hasattr(os, "SEEK_HOLE") and about.st_size > max(LEAST_BYTES, about.st_blocks * _BLOCK_BYTES)
+    is_settled = max(status.st_mtime, status.st_ctime) < time.time() - SETTLED_S
+    return is_settled and hasattr(os, "SEEK_HOLE") and status.st_size > max(MIN_BYTES, status.st_blocks * _BLOCK_BYTES)
 
 
-def _zeros_into(buffer: memoryview, count: int) -> int:
+def _fill_zeros(buffer: memoryview, count: int) -> int:
     count = min(len(buffer), len(_ZEROS), count)
     buffer[:count] = _ZEROS[:count]
     return count
 
 
-def _is_in_memory(descriptor: int) -> bool:
+def _is_cached(descriptor: int) -> bool:
     """Whether the first byte of a file is in memory; where that cannot be told, it is taken to be."""
     try:
         os.preadv(descriptor, [bytearray(1)], 0, os.RWF_NOWAIT)

@@ -2,62 +2,116 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import json
 import re
-from typing import Dict, List, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from labcarbon_collect.files.budget import read_regular_file
+from labcarbon_collect.lc1 import flatten
 
 Text = Union[str, bool]
 _NUMBER = re.compile(r"^-(\d|\.\d)")
 _OVERRIDE = re.compile(r"^(\+{0,2})([A-Za-z_][\w./@-]*)=(.*)$", re.DOTALL)  # Hydra: a.b=c, +a=c, ++a=c
 _JOINED = re.compile(r"^-([A-Za-z])(\d.*)$")  # -j8
-_MOST = 2000
+_MAX_ARGUMENTS = 2000
 
 
-def named(words: Sequence[str]) -> List[Tuple[str, Text]]:
+def name_arguments(words: Sequence[str]) -> List[Tuple[str, Text]]:
     """``(name, text)`` of each argument; a flag is True, a word without a name is ``arg0``, ``arg1`` …
 
     An option takes the next word unless that begins an option (a negative number does not). Words that follow are
     positional: no parser is known, so one option takes one word.
     """
-    found: List[Tuple[str, Text]] = []
-    at, position, only_words = 0, 0, False
-    while at < len(words) and len(found) < _MOST:
-        word = words[at]
-        at += 1
+    pairs: List[Tuple[str, Text]] = []
+    index, position, positional_only = 0, 0, False
+    while index < len(words) and len(pairs) < _MAX_ARGUMENTS:
+        word = words[index]
+        index += 1
         override = _OVERRIDE.match(word)
-        if word == "--" and not only_words:
-            only_words = True
-        elif not only_words and _is_option(word):
+        if word == "--" and not positional_only:
+            positional_only = True
+        elif not positional_only and _is_option(word):
             name, equals, text = word.partition("=")
             joined = _JOINED.match(word)
             if equals:
-                found.append((name, text))
+                pairs.append((name, text))
             elif joined:
-                found.append((joined.group(1), joined.group(2)))
-            elif at < len(words) and not _begins(words[at]):
-                found.append((name, words[at]))
-                at += 1
+                pairs.append((joined.group(1), joined.group(2)))
+            elif index < len(words) and not _ends_value(words[index]):
+                pairs.append((name, words[index]))
+                index += 1
             else:
-                found.append((name, True))
+                pairs.append((name, True))
         elif override:
-            found.append((override.group(2), override.group(3)))
+            pairs.append((override.group(2), override.group(3)))
         else:
-            found.append((f"arg{position}", word))
+            pairs.append((f"arg{position}", word))
             position += 1
-    return found
+    return pairs
 
 
-def gathered(pairs: Sequence[Tuple[str, Text]]) -> Dict[str, Union[Text, List[Text]]]:
+def group_arguments(pairs: Sequence[Tuple[str, Text]]) -> Dict[str, Union[Text, List[Text]]]:
     """Pairs as one mapping; what was given several times is a list, in the order given."""
-    found: Dict[str, List[Text]] = {}
+    texts_by_name: Dict[str, List[Text]] = {}
     for name, text in pairs:
-        found.setdefault(name, []).append(text)
-    return {name: texts[0] if len(texts) == 1 else texts for name, texts in found.items()}
+        texts_by_name.setdefault(name, []).append(text)
+    return {name: texts[0] if len(texts) == 1 else texts for name, texts in texts_by_name.items()}
 
 
 def _is_option(word: str) -> bool:
     return len(word) > 1 and word.startswith("-") and not _NUMBER.match(word)
 
 
-def _begins(word: str) -> bool:
+def _ends_value(word: str) -> bool:
     """Whether a word cannot be the value of the option before it."""
     return _is_option(word) or word == "--"
+
+
+_MAX_PARSED_BYTES, _MAX_VALUES, _MAX_DEPTH = 256 * 1024, 2000, 20
+_MAX_HASHED_BYTES = 16 * 1024 * 1024
+
+
+def config_params(path: str, role: str) -> Dict[str, Any]:
+    """The parameters that a configuration file gives, flat; what cannot be read as values is ``config:<role>``, its hash.
+
+    Raises OSError when the file cannot be read, OutOfBudget when it is larger than 16 MiB.
+    """
+    content = read_regular_file(path, _MAX_HASHED_BYTES)
+    values = _parse_values(path, content) if len(content) <= _MAX_PARSED_BYTES else None
+    if values is None or not _is_moderate(values):
+        return {f"config:{role}": hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()}
+    return flatten(values)
+
+
+def _parse_values(path: str, content: bytes) -> Optional[Mapping[str, Any]]:
+    try:
+        text = content.decode("utf-8-sig")
+        if path.endswith(".json"):
+            content_values: Any = json.loads(text)
+        elif path.endswith(".toml"):
+            content_values = importlib.import_module("tomllib").loads(text)
+        elif path.endswith((".yaml", ".yml")):
+            yaml = importlib.import_module("yaml")
+            content_values = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        else:
+            return None
+    except Exception:  # noqa: BLE001 - a file that is not what its name says counts by its content
+        return None
+    return content_values if isinstance(content_values, dict) else None
+
+
+def _is_moderate(values: Mapping[str, Any]) -> bool:
+    """Whether values are few and shallow: a YAML file of a kilobyte can stand for a thousand million of them."""
+    waiting, count = [(values, 0)], 0
+    while waiting:
+        value, depth = waiting.pop()
+        count += 1
+        if count > _MAX_VALUES or depth > _MAX_DEPTH:
+            return False
+        if isinstance(value, Mapping):
+            waiting += [(inner, depth + 1) for inner in value.values()]
+        elif isinstance(value, (list, tuple, set)):
+            waiting += [(inner, depth + 1) for inner in value]
+    return True

@@ -7,22 +7,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from labcarbon_collect.config import collector_home
-from labcarbon_collect.files.budget import Budget, Looking
+from labcarbon_collect.config import collector_dir
+from labcarbon_collect.files.budget import Budget, Deadline
 from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.files.manifests import Manifest, manifest
-from labcarbon_collect.fingerprint.code import add_normal, code_of_command
-from labcarbon_collect.fingerprint.digests import Changed, in_time, small_enough, verified
+from labcarbon_collect.fingerprint.code import add_normal, describe_code
+from labcarbon_collect.fingerprint.digests import (
+    FileChanged,
+    can_hash_inline,
+    content_hashes,
+    open_digest_cache,
+    within_budget,
+)
 from labcarbon_collect.fingerprint.environment import environment
-from labcarbon_collect.fingerprint.launchers import Launched, launched
-from labcarbon_collect.fingerprint.parameters import Words, roles, sort_words
-from labcarbon_collect.fingerprint.payload import data_part, from_scratch, start_part
-from labcarbon_collect.fingerprint.scanned import known_digests
-from labcarbon_collect.identity import Refused
+from labcarbon_collect.fingerprint.launchers import Launch, parse_launch
+from labcarbon_collect.fingerprint.parameters import CommandParams, sort_command_params, unique_roles
+from labcarbon_collect.fingerprint.payload import data_part, scratch_part, start_part
+from labcarbon_collect.identity import ConfigurationError
 from labcarbon_collect.lc1 import VERSION, param_hash
-from labcarbon_collect.timeouts import A_WHILE_S, PATIENCE_S
+from labcarbon_collect.timeouts import PART_TIMEOUT_S, STARTUP_TIMEOUT_S
 
-AT_ONCE_BYTES, AT_ONCE_FILES, AT_ONCE_S = 64 * 1024 * 1024, 5000, 0.15 * PATIENCE_S
+INLINE_HASH_BYTES, INLINE_HASH_FILES, INLINE_HASH_S = 64 * 1024 * 1024, 5000, 0.15 * STARTUP_TIMEOUT_S
 TRAIN = "train"
 Paths = List[Tuple[str, str]]
 
@@ -48,14 +53,20 @@ def gather(
     declared_params: Optional[Mapping[str, Any]] = None,
     intent: str = TRAIN,
     sweep: str = "",
-    tell_all: bool = False,
-    seconds: float = A_WHILE_S,
+    full_command: bool = False,
+    seconds: float = PART_TIMEOUT_S,
 ) -> Dict[str, Any]:
     """The wire object alone: see :func:`survey`."""
     return survey(
-        command, cwd=cwd, environ=environ, declared_params=declared_params, intent=intent, sweep=sweep, tell_all=tell_all,
+        command,
+        cwd=cwd,
+        environ=environ,
+        declared_params=declared_params,
+        intent=intent,
+        sweep=sweep,
+        full_command=full_command,
         seconds=seconds,
-    ).wire  # fmt: skip
+    ).wire
 
 
 def survey(
@@ -68,8 +79,8 @@ def survey(
     declared_start: str = "",
     intent: str = TRAIN,
     sweep: str = "",
-    tell_all: bool = False,
-    seconds: float = A_WHILE_S,
+    full_command: bool = False,
+    seconds: float = PART_TIMEOUT_S,
 ) -> Survey:
     """Look at a command before it runs, for ``seconds`` at most; what is not known by then is unknown, and said.
 
@@ -77,110 +88,115 @@ def survey(
     the command line does not name; ``tell_all``: the values on the command line may be told.
     """
     budget = Budget(seconds)
-    found = Survey({"version": VERSION, "intent": intent, "sweep": sweep[:100]})
-    what = launched(command, environ)
-    words = Looking(
+    result = Survey({"version": VERSION, "intent": intent, "sweep": sweep[:100]})
+    launch = parse_launch(command, environ)
+    params_call = Deadline(
         "parameters",
-        lambda: sort_words(
-            what, cwd=cwd, declared=declared_params or {}, data=declared_data or {}, start=declared_start, tell_all=tell_all
+        lambda: sort_command_params(
+            launch,
+            cwd=cwd,
+            declared=declared_params or {},
+            data=declared_data or {},
+            start=declared_start,
+            full_command=full_command,
         ),
-    )  # fmt: skip
+    )
     home = _home(environ)
-    code = Looking("code", lambda: code_of_command(what, cwd, environ, budget))
-    around = Looking("environment", lambda: environment(what, cwd, environ))
-    sorted_words = words.wait(budget)
-    contents = None
-    if sorted_words is None:
-        found.notes.append(f"parameters, data and start are unknown: {words.why}")
+    code_call = Deadline("code", lambda: describe_code(launch, cwd, environ, budget))
+    environment_call = Deadline("environment", lambda: environment(launch, cwd, environ))
+    params = params_call.wait(budget)
+    file_parts = None
+    if params is None:
+        result.notes.append(f"parameters, data and start are unknown: {params_call.error}")
     else:
-        _tell_words(found, sorted_words)
-        contents = _Contents(sorted_words, home, budget)
-    _tell_code(found, code, home, budget)
-    if contents is not None:
-        contents.tell(found, budget)
-    told = around.wait(budget)
-    if told:
-        found.wire["environment"] = told
-    return found
+        _add_params(result, params)
+        file_parts = _FileParts(params, home, budget)
+    _add_code(result, code_call, home, budget)
+    if file_parts is not None:
+        file_parts.add_to(result, budget)
+    versions = environment_call.wait(budget)
+    if versions:
+        result.wire["environment"] = versions
+    return result
 
 
-class _Contents:
+class _FileParts:
     """Data and start, each looked at in its own thread."""
 
-    def __init__(self, words: Words, home: Optional[Path], budget: Budget) -> None:
-        self._data, self._start = roles(words.data), roles(words.start)
+    def __init__(self, params: CommandParams, home: Optional[Path], budget: Budget) -> None:
+        self._data_paths, self._start_paths = unique_roles(params.data), unique_roles(params.start)
         self._home = home
-        self._listed: Dict[str, Looking[List[Manifest]]] = {}
-        self._hashed: Dict[str, Looking[Optional[List[Tuple[str, str]]]]] = {}
-        for part, paths in (("data", self._data), ("start", self._start)):
+        self._manifests: Dict[str, Deadline[List[Manifest]]] = {}
+        self._hashes: Dict[str, Deadline[Optional[List[Tuple[str, str]]]]] = {}
+        for part, paths in (("data", self._data_paths), ("start", self._start_paths)):
             if paths:
-                self._look(part, paths, budget)
+                self._start(part, paths, budget)
 
-    def _look(self, part: str, paths: Paths, budget: Budget) -> None:
-        listed = Looking(part, lambda: [manifest(role, path, budget) for role, path in paths])
-        self._listed[part] = listed
-        self._hashed[part] = Looking(f"{part}-contents", lambda: self._hash(listed, budget))
+    def _start(self, part: str, paths: Paths, budget: Budget) -> None:
+        listing = Deadline(part, lambda: [manifest(role, path, budget) for role, path in paths])
+        self._manifests[part] = listing
+        self._hashes[part] = Deadline(f"{part}-contents", lambda: self._hash(listing, budget))
 
-    def _hash(self, listed: Looking[List[Manifest]], budget: Budget) -> Optional[List[Tuple[str, str]]]:
+    def _hash(self, listing: Deadline[List[Manifest]], budget: Budget) -> Optional[List[Tuple[str, str]]]:
         """Hash what is small; what is not is left to the child that takes its time."""
-        manifests = listed.wait(budget)
+        manifests = listing.wait(budget)
         if manifests is None:
             return None
-        cache = known_digests(self._home)
+        cache = open_digest_cache(self._home)
         try:
-            if not small_enough(manifests, cache, most_bytes=AT_ONCE_BYTES, most_files=AT_ONCE_FILES):
+            if not can_hash_inline(manifests, cache, max_bytes=INLINE_HASH_BYTES, max_files=INLINE_HASH_FILES):
                 return None
-            return verified(manifests, cache, hashed=in_time(Budget(min(AT_ONCE_S, budget.left_s))))
-        except Changed:
+            return content_hashes(manifests, cache, on_hashed=within_budget(Budget(min(INLINE_HASH_S, budget.remaining_s))))
+        except FileChanged:
             return None
         finally:
             cache.close()
 
-    def tell(self, found: Survey, budget: Budget) -> None:
-        if not self._start:
-            found.wire["start"] = from_scratch()
-        for part, paths in (("data", self._data), ("start", self._start)):
+    def add_to(self, result: Survey, budget: Budget) -> None:
+        if not self._start_paths:
+            result.wire["start"] = scratch_part()
+        for part, paths in (("data", self._data_paths), ("start", self._start_paths)):
             if not paths:
                 continue
-            manifests = self._listed[part].wait(budget)
-            hashes = self._hashed[part].wait(budget)
+            manifests = self._manifests[part].wait(budget)
+            hashes = self._hashes[part].wait(budget)
             if manifests is None:
-                found.notes.append(f"the {part} cannot be listed now: {self._listed[part].why}")
+                result.notes.append(f"the {part} cannot be listed now: {self._manifests[part].error}")
             else:
-                found.wire[part] = (data_part if part == "data" else start_part)(manifests, hashes)
+                result.wire[part] = (data_part if part == "data" else start_part)(manifests, hashes)
             if hashes is None:
-                (found.data if part == "data" else found.start).extend(paths)
+                (result.data if part == "data" else result.start).extend(paths)
 
 
-def _tell_words(found: Survey, words: Words) -> None:
-    wire, sorted_ = found.wire, words.found
+def _add_params(result: Survey, params: CommandParams) -> None:
+    wire, sorted_ = result.wire, params.sorted_params
     wire["params"] = {name: param_hash(name, value) for name, value in sorted_.params.items()}
     wire["seeds"] = {name: param_hash(name, value) for name, value in sorted_.seeds.items()}
-    wire["told"] = words.told
+    wire["told"] = params.values
     wire["dropped"] = sorted(sorted_.dropped)[:500]
-    found.notes.extend(words.notes)
+    result.notes.extend(params.notes)
 
 
-def _tell_code(found: Survey, looking: Looking[Any], home: Optional[Path], budget: Budget) -> None:
-    code = looking.wait(budget)
+def _add_code(result: Survey, code_call: Deadline[Any], home: Optional[Path], budget: Budget) -> None:
+    code = code_call.wait(budget)
     if code is None:
-        found.notes.append(f"the code is unknown: {looking.why}")
-        found.wire["code"] = {"state": "unknown"}
+        result.notes.append(f"the code is unknown: {code_call.error}")
+        result.wire["code"] = {"state": "unknown"}
         return
-    if code.why:
-        found.notes.append(f"the code is unknown: {code.why}")
-    found.wire.update(entry=code.entry, entry_name=code.entry_name, code=code.code)
+    if code.error:
+        result.notes.append(f"the code is unknown: {code.error}")
+    result.wire.update(entry=code.entry, entry_name=code.entry_name, code=code.code)
     if code.files is None:
         return
-    normal = Looking("normal form", lambda: _normal(code, home, budget))
-    told = normal.wait(budget)
-    if told is None:
-        found.notes.append(f"code that differs in comments alone is not noticed: {normal.why}")
+    normal_call = Deadline("normal form", lambda: _normalise(code, home, budget))
+    normal_form = normal_call.wait(budget)
+    if normal_form is None:
+        result.notes.append(f"code that differs in comments alone is not noticed: {normal_call.error}")
     else:
-        code.code.update(told)
+        code.code.update(normal_form)
 
 
-def _normal(code: Any, home: Optional[Path], budget: Budget) -> Dict[str, Any]:
+def _normalise(code: Any, home: Optional[Path], budget: Budget) -> Dict[str, Any]:
     cache = DigestCache(home)
     try:
         return add_normal(code, cache, budget)
@@ -191,8 +207,8 @@ def _normal(code: Any, home: Optional[Path], budget: Budget) -> Dict[str, Any]:
 def _home(environ: Mapping[str, str]) -> Optional[Path]:
     """Where digests are remembered; None where we may not write."""
     try:
-        return collector_home(environ)
-    except (Refused, OSError):
+        return collector_dir(environ)
+    except (ConfigurationError, OSError):
         return None
 
 
@@ -201,6 +217,22 @@ def home_text(environ: Mapping[str, str]) -> str:
     return os.fspath(_home(environ) or "")
 
 
-def kind_of(command: Sequence[str], environ: Mapping[str, str]) -> Launched:
+def kind_of(command: Sequence[str], environ: Mapping[str, str]) -> Launch:
     """What a command starts."""
-    return launched(command, environ)
+    return parse_launch(command, environ)
+
+
+def format_fingerprint(wire: Mapping[str, Any]) -> str:
+    """As a tag of MLflow shows it: ``lc1 code=verified params=command data=weak start=verified seeds=known``."""
+    states = {
+        "code": str(wire.get("code", {}).get("state", "unknown")), "params": "command" if "params" in wire else "unknown",
+        "data": _state(wire.get("data")), "start": _state(wire.get("start")),
+        "seeds": "unknown" if "seeds" not in wire else "known" if wire["seeds"] else "unset",
+    }  # fmt: skip
+    return " ".join([str(wire.get("version", "lc1")), *(f"{part}={state}" for part, state in states.items())])
+
+
+def _state(part: object) -> str:
+    if not isinstance(part, Mapping):
+        return "unknown"
+    return next((state for state in ("verified", "weak") if part.get(state)), "unknown")

@@ -7,20 +7,20 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.files.budget import Budget, read_plain
+from labcarbon_collect.files.budget import Budget, read_regular_file
 from labcarbon_collect.files.digest_cache import DigestCache
-from labcarbon_collect.fingerprint.git import GitState, NoGit, git_state
-from labcarbon_collect.fingerprint.imports import Closure, closure, closure_of_text, module_file
-from labcarbon_collect.fingerprint.launchers import Launched
-from labcarbon_collect.fingerprint.normalise import normal_hash, normal_lines, packed, shingles
-from labcarbon_collect.fingerprint.payload import shown_name
+from labcarbon_collect.fingerprint.git import GitState, GitUnavailable, git_state
+from labcarbon_collect.fingerprint.imports import Closure, import_closure, import_closure_of_text, module_file
+from labcarbon_collect.fingerprint.launchers import Launch
+from labcarbon_collect.fingerprint.normalise import normal_hash, normal_lines, pack_lines, shingles
+from labcarbon_collect.fingerprint.payload import display_name
 from labcarbon_collect.lc1 import part_hash
 
 _INLINE = "-c"
 _PROGRAM_BYTES = 256 * 1024 * 1024
 
 
-class NoCode(Exception):
+class UnknownCode(Exception):
     """What is run is not known; the text says why."""
 
 
@@ -32,7 +32,7 @@ class Code:
     entry_name: str
     code: Dict[str, Any] = field(default_factory=dict)
     files: Optional[Closure] = None
-    why: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,20 @@ class _Entry:
     name: str
 
 
-def code_of_command(what: Launched, cwd: str, environ: Mapping[str, str], budget: Budget) -> Code:
+def describe_code(launch: Launch, cwd: str, environ: Mapping[str, str], budget: Budget) -> Code:
     """What ``what`` runs. Raises OutOfBudget, and OSError for a file that is there and cannot be read."""
-    entry = _entry(what, cwd, environ)
+    entry = _entry(launch, cwd, environ)
     try:
         state: Optional[GitState] = git_state(entry.folder, environ, budget)
-    except NoGit:
+    except GitUnavailable:
         state = None
     root = os.path.realpath(state.root if state else entry.folder)
-    below = os.path.relpath(os.path.realpath(entry.path), root) if entry.path else entry.name
-    code = Code(part_hash("entry", below.replace(os.sep, "/")), shown_name(entry.name))
+    relative_path = os.path.relpath(os.path.realpath(entry.path), root) if entry.path else entry.name
+    code = Code(part_hash("entry", relative_path.replace(os.sep, "/")), display_name(entry.name))
     try:
-        code.files, code.code = _found(what, entry, root, state, environ, cwd, budget)
-    except NoCode as none:
-        code.code, code.why = {"state": "unknown"}, str(none)
+        code.files, code.code = _collect_files(launch, entry, root, state, environ, cwd, budget)
+    except UnknownCode as error:
+        code.code, code.error = {"state": "unknown"}, str(error)
     return code
 
 
@@ -65,80 +65,81 @@ def add_normal(code: Code, cache: DigestCache, budget: Budget) -> Dict[str, Any]
     """The wire's ``normal`` and ``shingles`` of ``code``. Raises OutOfBudget."""
     if code.files is None:
         return {}
-    found: List[Tuple[str, bytes]] = []
-    fresh: List[Tuple[bytes, bytes]] = []
+    packed_files: List[Tuple[str, bytes]] = []
+    new_lines: List[Tuple[bytes, bytes]] = []
     try:
         for name, content in code.files.files.items():
             budget.check()
             kind = os.path.splitext(name)[1].encode("utf-8", "surrogateescape")
             key = hashlib.sha256(b"1" + kind + b"\0" + content).digest()
-            lines = cache.lines_of(key)
+            lines = cache.lookup_lines(key)
             if lines is None:
-                lines = packed(normal_lines(name, content))
-                fresh.append((key, lines))
-            found.append((name, lines))
+                lines = pack_lines(normal_lines(name, content))
+                new_lines.append((key, lines))
+            packed_files.append((name, lines))
     finally:
-        cache.keep_lines(fresh)
-    return {"normal": normal_hash(found), "shingles": shingles(found)}
+        cache.store_lines(new_lines)
+    return {"normal": normal_hash(packed_files), "shingles": shingles(packed_files)}
 
 
-def _entry(what: Launched, cwd: str, environ: Mapping[str, str]) -> _Entry:
-    if what.kind == "inline":
+def _entry(launch: Launch, cwd: str, environ: Mapping[str, str]) -> _Entry:
+    if launch.kind == "inline":
         return _Entry("", cwd, _INLINE)
-    if what.kind == "module":
-        path = module_file(what.entry, _search(cwd, environ, cwd)) or ""
-        return _Entry(path, cwd, what.entry)
-    path = os.path.join(cwd, what.entry)
-    known = os.path.isfile(path) and (what.kind != "program" or os.sep in what.entry)
-    name = os.path.basename(what.entry)
-    return _Entry(path, os.path.dirname(os.path.realpath(path)), name) if known else _Entry("", cwd, name)
+    if launch.kind == "module":
+        path = module_file(launch.entry, _search_path(cwd, environ, cwd)) or ""
+        return _Entry(path, cwd, launch.entry)
+    path = os.path.join(cwd, launch.entry)
+    is_file = os.path.isfile(path) and (launch.kind != "program" or os.sep in launch.entry)
+    name = os.path.basename(launch.entry)
+    return _Entry(path, os.path.dirname(os.path.realpath(path)), name) if is_file else _Entry("", cwd, name)
 
 
-def _search(folder: str, environ: Mapping[str, str], cwd: str, *more: str) -> List[str]:
+def _search_path(folder: str, environ: Mapping[str, str], cwd: str, *more: str) -> List[str]:
     """Where Python would look for modules of ours, in order."""
-    given = [os.path.join(cwd, each) for each in environ.get("PYTHONPATH", "").split(os.pathsep) if each]
-    return list(dict.fromkeys([folder, *given, *more]))
+    python_path = [os.path.join(cwd, path) for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return list(dict.fromkeys([folder, *python_path, *more]))
 
 
-def _found(
-    what: Launched, entry: _Entry, root: str, state: Optional[GitState], environ: Mapping[str, str], cwd: str, budget: Budget
+def _collect_files(
+    launch: Launch, entry: _Entry, root: str, state: Optional[GitState], environ: Mapping[str, str], cwd: str, budget: Budget
 ) -> Tuple[Optional[Closure], Dict[str, Any]]:  # fmt: skip
-    if what.kind == "program" and not entry.path:
-        raise NoCode(f"{entry.name} is an installed program, whose version is not looked at")
-    if not entry.path and what.kind != "inline":
-        raise NoCode(f"{entry.name} is not below this folder")
-    search = _search(entry.folder, environ, cwd, *([root, os.path.join(root, "src")] if state else []))
-    if what.kind == "inline":
-        python = what.family == "python"
+    if launch.kind == "program" and not entry.path:
+        raise UnknownCode(f"{entry.name} is an installed program, whose version is not looked at")
+    if not entry.path and launch.kind != "inline":
+        raise UnknownCode(f"{entry.name} is not below this folder")
+    search = _search_path(entry.folder, environ, cwd, *([root, os.path.join(root, "src")] if state else []))
+    if launch.kind == "inline":
+        python = launch.family == "python"
         name = f"{_INLINE}.py" if python else _INLINE
-        files = closure_of_text(what.entry, name=name, python=python, root=root, search=search, budget=budget)
-    elif what.kind == "program" and not _is_text(entry.path):
-        digest = hashlib.sha256(read_plain(entry.path, _PROGRAM_BYTES)).hexdigest()
+        files = import_closure_of_text(launch.entry, name=name, python=python, root=root, search=search, budget=budget)
+    elif launch.kind == "program" and not _is_text(entry.path):
+        digest = hashlib.sha256(read_regular_file(entry.path, _PROGRAM_BYTES)).hexdigest()
         return None, {"state": "verified", "hash": part_hash("program", digest)}
     else:
-        files = closure([entry.path], root=root, search=search, budget=budget)
-    if state is None and what.family not in ("python", "R") and len(files.files) == 1 and _starts_others(what, entry):
-        raise NoCode(f"{entry.name} starts programs that are not known")
-    return files, _told(files, state)
+        files = import_closure([entry.path], root=root, search=search, budget=budget)
+    if state is None and launch.family not in ("python", "R") and len(files.files) == 1 and _is_command_list(launch, entry):
+        raise UnknownCode(f"{entry.name} starts programs that are not known")
+    return files, _code_part(files, state)
 
 
-def _starts_others(what: Launched, entry: _Entry) -> bool:
+def _is_command_list(launch: Launch, entry: _Entry) -> bool:
     """Whether a program of one file is likely to be a list of commands."""
-    return what.family == "shell" or entry.path.endswith((".sh", ".bash")) or what.kind == "program"
+    return launch.family == "shell" or entry.path.endswith((".sh", ".bash")) or launch.kind == "program"
 
 
-def _told(files: Closure, state: Optional[GitState]) -> Dict[str, Any]:
+def _code_part(files: Closure, state: Optional[GitState]) -> Dict[str, Any]:
     content = {
-        name.encode("utf-8", "surrogateescape"): each.replace(b"\r\n", b"\n") for name, each in files.files.items()
-    }  # fmt: skip
+        name.encode("utf-8", "surrogateescape"): file_content.replace(b"\r\n", b"\n")
+        for name, file_content in files.files.items()
+    }
     if state is None:
         digest = hashlib.sha256(b"labcarbon imported code\0")
-        for name, each in sorted(content.items()):
-            digest.update(b"%d:%s %d:%s\n" % (len(name), name, len(each), each))
+        for name, file_content in sorted(content.items()):
+            digest.update(b"%d:%s %d:%s\n" % (len(name), name, len(file_content), file_content))
         return {"state": "verified", "hash": digest.hexdigest()}
-    beside = any(name not in state.files and not name.endswith(b".ipynb") for name in content)
+    has_untracked = any(name not in state.files and not name.endswith(b".ipynb") for name in content)
     return {
-        "state": "verified", "hash": state.hash(content), "commit": state.commit, "dirty": state.dirty or beside,
+        "state": "verified", "hash": state.hash(content), "commit": state.commit, "dirty": state.dirty or has_untracked,
     }  # fmt: skip
 
 

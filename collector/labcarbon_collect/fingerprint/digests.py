@@ -4,68 +4,78 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sqlite3
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
 from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
-from labcarbon_collect.files.budget import Budget, open_plain
-from labcarbon_collect.files.digest_cache import DigestCache
+from labcarbon_collect.files.budget import Budget, open_regular_file
+from labcarbon_collect.files.digest_cache import DigestCache, to_signed
 from labcarbon_collect.files.manifests import File, Manifest
+from labcarbon_collect.scan.database import ARTIFACT, FILE, MEMBER, PRESENT, ROOT
 
-_BLOCK, _KEEP_EVERY = 1 << 20, 512
-Hashed = Callable[[int], None]  # told of each block read, in bytes; may wait, may raise OutOfBudget
+_BLOCK, _SAVE_INTERVAL = 1 << 20, 512
+OnHashed = Callable[[int], None]  # told of each block read, in bytes; may wait, may raise OutOfBudget
 
 
-class Changed(Exception):
+class FileChanged(Exception):
     """A file is not as it was listed; what it holds cannot be told."""
 
 
-def verified(manifests: Sequence[Manifest], cache: DigestCache, *, hashed: Hashed) -> List[Tuple[str, str]]:
+def content_hashes(manifests: Sequence[Manifest], cache: DigestCache, *, on_hashed: OnHashed) -> List[Tuple[str, str]]:
     """``(role, hash by content)`` of each manifest.
 
     Raises OSError for a file that cannot be read, Changed, and what ``hashed`` raises. What was done until then is kept.
     """
-    fresh: List[Tuple[File, bytes]] = []
+    new_digests: List[Tuple[File, bytes]] = []
     try:
-        return [(each.role, each.verified(list(_digests(each, cache, fresh, hashed)))) for each in manifests]
+        return [
+            (manifest.role, manifest.verified_hash(list(_digests(manifest, cache, new_digests, on_hashed))))
+            for manifest in manifests
+        ]
     finally:
-        cache.keep(fresh)
+        cache.store(new_digests)
 
 
-def small_enough(manifests: Sequence[Manifest], cache: DigestCache, *, most_bytes: int, most_files: int) -> bool:
+def can_hash_inline(manifests: Sequence[Manifest], cache: DigestCache, *, max_bytes: int, max_files: int) -> bool:
     """Whether what is not known of ``manifests`` can be hashed at once."""
-    left_bytes, left_files = most_bytes, most_files
-    for each in manifests:
-        if len(each.files) > 20 * most_files:
+    left_bytes, left_files = max_bytes, max_files
+    for manifest in manifests:
+        if len(manifest.files) > 20 * max_files:
             return False
-        for file in each.files:
-            if cache.known(file) is None:
+        for file in manifest.files:
+            if cache.lookup(file) is None:
                 left_bytes, left_files = left_bytes - file.size, left_files - 1
             if left_bytes < 0 or left_files < 0:
                 return False
     return True
 
 
-def in_time(budget: Budget) -> Hashed:
+def within_budget(budget: Budget) -> OnHashed:
     """Hash as fast as it goes, until the budget is spent."""
     return lambda _: budget.check()
 
 
-def _digests(manifest: Manifest, cache: DigestCache, fresh: List[Tuple[File, bytes]], hashed: Hashed) -> Iterator[bytes]:
+def _digests(
+    manifest: Manifest, cache: DigestCache, new_digests: List[Tuple[File, bytes]], on_hashed: OnHashed
+) -> Iterator[bytes]:
     for file in manifest.files:
-        digest: Optional[bytes] = cache.known(file)
+        digest: Optional[bytes] = cache.lookup(file)
         if digest is None:
-            digest = _digest(file, hashed)
-            fresh.append((file, digest))
-            if len(fresh) >= _KEEP_EVERY:
-                cache.keep(fresh)
-                fresh.clear()
+            digest = _digest(file, on_hashed)
+            new_digests.append((file, digest))
+            if len(new_digests) >= _SAVE_INTERVAL:
+                cache.store(new_digests)
+                new_digests.clear()
         else:
-            hashed(0)
+            on_hashed(0)
         yield digest
 
 
-def _digest(file: File, hashed: Hashed) -> bytes:
+def _digest(file: File, on_hashed: OnHashed) -> bytes:
     digest = hashlib.sha256()
-    descriptor = open_plain(file.path)
+    descriptor = open_regular_file(file.path)
     try:
         before = os.fstat(descriptor)
         while True:
@@ -73,11 +83,78 @@ def _digest(file: File, hashed: Hashed) -> bytes:
             if not block:
                 break
             digest.update(block)
-            hashed(len(block))
+            on_hashed(len(block))
         after = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    listed = (file.size, file.mtime_ns)
-    if listed != (before.st_size, before.st_mtime_ns) or listed != (after.st_size, after.st_mtime_ns):
-        raise Changed("a file changed while it was read")
+    listed_stat = (file.size, file.mtime_ns)
+    if listed_stat != (before.st_size, before.st_mtime_ns) or listed_stat != (after.st_size, after.st_mtime_ns):
+        raise FileChanged("a file changed while it was read")
     return digest.digest()
+
+
+_FOLDER_CACHE_SIZE = 4096
+_SELECT_DIGEST = (
+    "SELECT digest FROM entry WHERE folder=? AND name=? AND what IN (?, ?) "
+    "AND size=? AND mtime_ns=? AND ctime_ns=? AND settled AND state=?"
+)
+
+
+def open_digest_cache(home: Optional[Path]) -> DigestCache:
+    """What was hashed before, by whichever command. ``home``: a private folder; None: nothing is known."""
+    return DigestCache(home, ScanDigests(home) if home is not None else None)
+
+
+class ScanDigests:
+    """Digests of the scans of one person, by path; whatever is wrong with their file, nothing is known."""
+
+    def __init__(self, home: Path) -> None:
+        """``home``: where ``scan`` keeps what it knows."""
+        self._database: Optional[sqlite3.Connection] = None
+        with suppress(sqlite3.Error):
+            self._database = sqlite3.connect(
+                f"{(home / FILE).absolute().as_uri()}?mode=ro", uri=True, timeout=0.5, check_same_thread=False
+            )
+        self._find_folder = lru_cache(_FOLDER_CACHE_SIZE)(self._folder)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._database is not None:
+            self._database.close()
+
+    def digest(self, file: File) -> Optional[bytes]:
+        """The digest (32 bytes) of a file that is as it was when a scan read it."""
+        if self._database is None:
+            return None
+        folder_path, name = os.path.split(file.path)
+        try:
+            folder, prefix = self._find_folder(folder_path)
+            row = self._database.execute(
+                _SELECT_DIGEST,
+                (
+                    folder,
+                    prefix + name,
+                    ARTIFACT,
+                    MEMBER,
+                    to_signed(file.size),
+                    to_signed(file.mtime_ns),
+                    to_signed(file.ctime_ns),
+                    PRESENT,
+                ),
+            ).fetchone()
+        except (sqlite3.Error, OSError):
+            return None
+        return bytes(row[0]) if row and row[0] and len(row[0]) == 32 else None
+
+    def _folder(self, path: bytes) -> Tuple[int, bytes]:
+        """The number of the innermost folder on the way to ``path`` that scans know, and what of the way lies below it:
+        files below a folder that is one artifact are its members. Raises OSError, sqlite3.Error."""
+        assert self._database is not None
+        names = [b"", *(name for name in os.path.realpath(path).split(b"/") if name)]
+        number = ROOT
+        for depth, name in enumerate(names):
+            row = self._database.execute("SELECT id FROM folder WHERE parent=? AND name=?", (number, name)).fetchone()
+            if row is None:
+                return number, b"".join(part + b"/" for part in names[depth:])
+            number = row[0]
+        return number, b""

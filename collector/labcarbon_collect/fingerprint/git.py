@@ -16,24 +16,24 @@ import subprocess
 from dataclasses import dataclass, field
 from typing import Dict, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.files.budget import Budget, OutOfBudget, read_plain
+from labcarbon_collect.files.budget import Budget, BudgetExceeded, read_regular_file
 
 # What a configuration could have git start or fetch, switched off. Protocols: a partial clone asks for missing objects.
-_SAFE = (
+_SAFE_SETTINGS = (
     "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.sshCommand=false", "core.fileMode=false", "diff.external=",
     "core.untrackedCache=false", "protocol.allow=never", "submodule.recurse=false", "core.pager=cat",
 )  # fmt: skip
-_KEPT_ENVIRONMENT = ("GIT_CONFIG", "GIT_CEILING")
+_ALLOWED_VARIABLES = ("GIT_CONFIG", "GIT_CEILING")
 _SAFE_ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C",
 }  # fmt: skip
 _PLAIN_FILTER = re.compile(r"^[\w.-]+$")
-_MOST_CHANGED_BYTES, _MOST_CHANGED, _DEEPEST, _MOST_OUTPUT = 64 * 1024 * 1024, 20_000, 4, 256 * 1024 * 1024
-_LINK, _MODULE = b"120000", b"160000"
+_MAX_CHANGED_BYTES, _MAX_CHANGED_FILES, _MAX_DEPTH, _MAX_OUTPUT_BYTES = 64 * 1024 * 1024, 20_000, 4, 256 * 1024 * 1024
+_LINK, _SUBMODULE = b"120000", b"160000"
 
 
-class NoGit(Exception):
+class GitUnavailable(Exception):
     """There is no usable git repository here."""
 
 
@@ -46,10 +46,10 @@ class GitState:
     files: Dict[bytes, bytes] = field(default_factory=dict)
     dirty: bool = False
 
-    def hash(self, others: Mapping[bytes, bytes]) -> str:
+    def hash(self, untracked: Mapping[bytes, bytes]) -> str:
         """SHA-256 over all files; ``others``: path → content of files beside those of git, which count as if they were."""
         width = len(self.commit)
-        added = {path: blob(content, width) for path, content in others.items() if path not in self.files}
+        added = {path: blob(content, width) for path, content in untracked.items() if path not in self.files}
         digest = hashlib.sha256(b"labcarbon code\0")
         for path, content in sorted({**self.files, **added}.items()):
             digest.update(b"%d:%s %s\n" % (len(path), path, content))
@@ -61,37 +61,39 @@ class _Git:
 
     def __init__(self, folder: str, environ: Mapping[str, str], budget: Budget) -> None:
         self.folder, self._budget = folder, budget
-        self._settings = list(_SAFE)
-        kept = {
-            name: text for name, text in environ.items() if not name.startswith("GIT_") or name.startswith(_KEPT_ENVIRONMENT)
-        }  # fmt: skip
-        self._environ = {**kept, **_SAFE_ENVIRONMENT}
+        self._settings = list(_SAFE_SETTINGS)
+        inherited = {
+            name: text
+            for name, text in environ.items()
+            if not name.startswith("GIT_") or name.startswith(_ALLOWED_VARIABLES)
+        }
+        self._environ = {**inherited, **_SAFE_ENVIRONMENT}
 
-    def __call__(self, *arguments: str, fine: Tuple[int, ...] = (0,)) -> bytes:
+    def __call__(self, *arguments: str, allowed_codes: Tuple[int, ...] = (0,)) -> bytes:
         """What it prints. Raises NoGit for an exit code that is not ``fine``, OutOfBudget when it takes too long."""
         self._budget.check()
-        settings = [word for setting in self._settings for word in ("-c", setting)]
+        settings = [argument for setting in self._settings for argument in ("-c", setting)]
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 ["git", *settings, "-C", self.folder, *arguments], stdin=subprocess.DEVNULL, capture_output=True,
-                check=False, timeout=max(0.01, self._budget.left_s), env=self._environ,
+                check=False, timeout=max(0.01, self._budget.remaining_s), env=self._environ,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
-            raise OutOfBudget(f"git took longer than {self._budget.seconds:g} s") from error
+            raise BudgetExceeded(f"git took longer than {self._budget.seconds:g} s") from error
         except OSError as error:
-            raise NoGit("git cannot be started") from error
-        if done.returncode not in fine or len(done.stdout) > _MOST_OUTPUT:
-            raise NoGit(done.stderr[:200].decode("utf-8", "replace").strip() or "git failed")
-        return done.stdout
+            raise GitUnavailable("git cannot be started") from error
+        if completed.returncode not in allowed_codes or len(completed.stdout) > _MAX_OUTPUT_BYTES:
+            raise GitUnavailable(completed.stderr[:200].decode("utf-8", "replace").strip() or "git failed")
+        return completed.stdout
 
-    def switch_filters_off(self) -> None:
+    def disable_filters(self) -> None:
         """An empty command is none. Raises NoGit for a name that a setting on the command line cannot hold."""
-        names = self("config", "--null", "--name-only", "--get-regexp", r"^filter\.", fine=(0, 1)).split(b"\0")
+        names = self("config", "--null", "--name-only", "--get-regexp", r"^filter\.", allowed_codes=(0, 1)).split(b"\0")
         filters = {name.partition(b".")[2].rpartition(b".")[0].decode("utf-8", "replace") for name in names if name}
-        for each in sorted(filters):
-            if not _PLAIN_FILTER.match(each):
-                raise NoGit(f"it names a filter {each[:40]!r}")
-            self._settings += [f"filter.{each}.{key}" for key in ("clean=", "smudge=", "process=", "required=false")]
+        for filter_name in sorted(filters):
+            if not _PLAIN_FILTER.match(filter_name):
+                raise GitUnavailable(f"it names a filter {filter_name[:40]!r}")
+            self._settings += [f"filter.{filter_name}.{key}" for key in ("clean=", "smudge=", "process=", "required=false")]
 
 
 def git_state(folder: str, environ: Mapping[str, str], budget: Budget, *, depth: int = 0) -> GitState:
@@ -100,16 +102,16 @@ def git_state(folder: str, environ: Mapping[str, str], budget: Budget, *, depth:
     Raises NoGit, OutOfBudget (also for more than 64 MiB of changes), OSError when a changed file cannot be read.
     """
     git = _Git(folder, environ, budget)
-    told = git("rev-parse", "--show-toplevel", "HEAD").split(b"\n")
-    if len(told) < 2 or not told[1]:
-        raise NoGit("it has no commit")
-    state = GitState(os.fsdecode(told[0]), told[1].decode("ascii", "replace"))
+    lines = git("rev-parse", "--show-toplevel", "HEAD").split(b"\n")
+    if len(lines) < 2 or not lines[1]:
+        raise GitUnavailable("it has no commit")
+    state = GitState(os.fsdecode(lines[0]), lines[1].decode("ascii", "replace"))
     git.folder = state.root
-    modules = _tree(state, git)
-    _changes(state, git, budget)
-    for path in modules:
+    submodules = _read_tree(state, git)
+    _apply_changes(state, git, budget)
+    for path in submodules:
         if path in state.files:
-            state.files[path] = _module(state, path, environ, budget, depth)
+            state.files[path] = _submodule(state, path, environ, budget, depth)
     for path in [path for path in state.files if path.endswith(b".ipynb")]:
         del state.files[path]  # nothing imports a notebook; one that is run itself counts by its cells
     return state
@@ -121,32 +123,32 @@ def blob(content: bytes, width: int) -> bytes:
     return kind(b"blob %d\0" % len(content) + content).hexdigest().encode()
 
 
-def _tree(state: GitState, git: _Git) -> List[bytes]:
+def _read_tree(state: GitState, git: _Git) -> List[bytes]:
     """Read HEAD's files; returns the paths of submodules."""
-    modules = []
+    submodules = []
     for row in git("ls-tree", "-r", "-z", "--full-tree", "HEAD").split(b"\0"):
-        about, _, path = row.partition(b"\t")
+        attributes, _, path = row.partition(b"\t")
         if path:
-            mode, _, name = about.split(b" ", 2)
+            mode, _, name = attributes.split(b" ", 2)
             state.files[path] = _content(mode, name)
-            if mode == _MODULE:
-                modules.append(path)
-    return modules
+            if mode == _SUBMODULE:
+                submodules.append(path)
+    return submodules
 
 
-def _changes(state: GitState, git: _Git, budget: Budget) -> None:
-    git.switch_filters_off()
+def _apply_changes(state: GitState, git: _Git, budget: Budget) -> None:
+    git.disable_filters()
     rows = git("diff-index", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all", "HEAD").split(b"\0")
-    if len(rows) // 2 > _MOST_CHANGED:
-        raise OutOfBudget(f"more than {_MOST_CHANGED} files differ from HEAD")
-    left = _MOST_CHANGED_BYTES
-    for about, path in zip(rows[::2], rows[1::2]):
+    if len(rows) // 2 > _MAX_CHANGED_FILES:
+        raise BudgetExceeded(f"more than {_MAX_CHANGED_FILES} files differ from HEAD")
+    remaining_bytes = _MAX_CHANGED_BYTES
+    for attributes, path in zip(rows[::2], rows[1::2]):
         budget.check()
-        before = about.lstrip(b":").split(b" ")
-        if path.endswith(b".ipynb") or _MODULE in before[:2]:
+        before = attributes.lstrip(b":").split(b" ")
+        if path.endswith(b".ipynb") or _SUBMODULE in before[:2]:
             continue
-        content, read = _changed(state, path, before[2].decode("ascii", "replace"), left)
-        left -= read
+        content, byte_count = _read_changed(state, path, before[2].decode("ascii", "replace"), remaining_bytes)
+        remaining_bytes -= byte_count
         if content == state.files.get(path):
             continue
         state.dirty = True
@@ -156,46 +158,46 @@ def _changes(state: GitState, git: _Git, budget: Budget) -> None:
             state.files[path] = content
 
 
-def _changed(state: GitState, path: bytes, before: str, most_bytes: int) -> Tuple[Optional[bytes], int]:
+def _read_changed(state: GitState, path: bytes, before: str, max_bytes: int) -> Tuple[Optional[bytes], int]:
     """What stands for a file of the working tree, and how much was read; None: it is gone.
 
     A file that differs from HEAD by its line ends alone, or whose content lies in large-file storage, is as in HEAD.
     """
-    full = os.path.join(os.fsencode(state.root), path)
+    full_path = os.path.join(os.fsencode(state.root), path)
     try:
-        about = os.lstat(full)
+        status = os.lstat(full_path)
     except (FileNotFoundError, NotADirectoryError):
         return None, 0
     width = len(state.commit)
-    if stat.S_ISLNK(about.st_mode):
-        return _content(_LINK, blob(os.readlink(full), width)), 0
-    if not stat.S_ISREG(about.st_mode):
+    if stat.S_ISLNK(status.st_mode):
+        return _content(_LINK, blob(os.readlink(full_path), width)), 0
+    if not stat.S_ISREG(status.st_mode):
         return None, 0
-    content = read_plain(full, most_bytes)
-    names = [blob(each, width) for each in (content, content.replace(b"\r\n", b"\n"), _pointer(content))]
+    content = read_regular_file(full_path, max_bytes)
+    names = [blob(variant, width) for variant in (content, content.replace(b"\r\n", b"\n"), _lfs_pointer(content))]
     name = before.encode() if before.encode() in names else names[0]
     return _content(b"100644", name), len(content)
 
 
-def _pointer(content: bytes) -> bytes:
+def _lfs_pointer(content: bytes) -> bytes:
     """What Git LFS keeps in the tree instead of a content."""
     digest = hashlib.sha256(content).hexdigest()
     return f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n".encode()
 
 
-def _module(state: GitState, path: bytes, environ: Mapping[str, str], budget: Budget, depth: int) -> bytes:
+def _submodule(state: GitState, path: bytes, environ: Mapping[str, str], budget: Budget, depth: int) -> bytes:
     """A submodule by its own files, where it is there; else by its commit."""
     folder = os.fsdecode(os.path.join(os.fsencode(state.root), path))
-    if depth >= _DEEPEST or not os.path.lexists(os.path.join(folder, ".git")):
+    if depth >= _MAX_DEPTH or not os.path.lexists(os.path.join(folder, ".git")):
         return state.files[path]
     try:
         inner = git_state(folder, environ, budget, depth=depth + 1)
-    except NoGit:
+    except GitUnavailable:
         return state.files[path]
     state.dirty = state.dirty or inner.dirty
     return b"module " + inner.hash({}).encode()
 
 
 def _content(mode: bytes, name: bytes) -> bytes:
-    kind = {_LINK: b"link ", _MODULE: b"commit "}.get(mode, b"")
+    kind = {_LINK: b"link ", _SUBMODULE: b"commit "}.get(mode, b"")
     return kind + name

@@ -18,35 +18,34 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, List, Mapping
 
-from labcarbon_collect.files.budget import Budget, OutOfBudget
+from labcarbon_collect.files.budget import Budget, BudgetExceeded
 from labcarbon_collect.files.manifests import Manifest, manifest
-from labcarbon_collect.fingerprint.digests import Changed, verified
+from labcarbon_collect.fingerprint.digests import FileChanged, content_hashes, open_digest_cache
 from labcarbon_collect.fingerprint.payload import data_part, start_part
-from labcarbon_collect.fingerprint.scanned import known_digests
 
-_LIST_S = 3600.0
-_SAY_EVERY_S = 0.2
+_LISTING_S = 3600.0
+_MESSAGE_INTERVAL_S = 0.2
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "ppc64le": 273, "s390x": 282, "riscv64": 30}
 _IDLE_CLASS = 3 << 13
 
 
-class Pace:
+class ReadRate:
     """Waits so that no more than ``bytes_per_s`` are read, and tells how far it is."""
 
     def __init__(self, total: int, bytes_per_s: int) -> None:
         self._total, self._bytes_per_s = total, bytes_per_s
-        self._done, self._begun_s, self._said_s = 0, time.monotonic(), 0.0
+        self._done, self._started_s, self._reported_s = 0, time.monotonic(), 0.0
 
     def __call__(self, count: int) -> None:
         """``count`` more bytes were read."""
         self._done += count
         now_s = time.monotonic()
-        ahead_s = self._done / self._bytes_per_s - (now_s - self._begun_s)
+        ahead_s = self._done / self._bytes_per_s - (now_s - self._started_s)
         if ahead_s > 0:
             time.sleep(ahead_s)
-        if now_s - self._said_s >= _SAY_EVERY_S:
-            self._said_s = now_s
-            say({"done": self._done, "total": self._total})
+        if now_s - self._reported_s >= _MESSAGE_INTERVAL_S:
+            self._reported_s = now_s
+            write_message({"done": self._done, "total": self._total})
 
 
 def lowest_priority() -> None:
@@ -59,10 +58,10 @@ def lowest_priority() -> None:
             ctypes.CDLL(None, use_errno=True).syscall(number, 1, 0, _IDLE_CLASS)
 
 
-def say(told: Mapping[str, Any]) -> None:
+def write_message(message: Mapping[str, Any]) -> None:
     """One line to who started us; nobody there any more ends us."""
     try:
-        print(json.dumps(told), flush=True)
+        print(json.dumps(message), flush=True)
     except OSError:
         os._exit(0)
 
@@ -70,35 +69,35 @@ def say(told: Mapping[str, Any]) -> None:
 def main() -> None:
     """Read what is asked, hash it, tell it."""
     lowest_priority()
-    asked: Dict[str, Any] = json.loads(sys.stdin.readline())
+    request: Dict[str, Any] = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        say(_hashed(asked))
-    except (OutOfBudget, Changed) as why:
-        say({"why": str(why)})
+        write_message(_hash_request(request))
+    except (BudgetExceeded, FileChanged) as error:
+        write_message({"why": str(error)})
     except OSError as error:
-        say({"why": error.strerror or type(error).__name__})
+        write_message({"why": error.strerror or type(error).__name__})
 
 
-def _hashed(asked: Mapping[str, Any]) -> Dict[str, Any]:
-    listing = Budget(_LIST_S)
-    data, start = _listed(asked["data"], listing), _listed(asked["start"], listing)
-    cache = known_digests(Path(asked["home"]) if asked["home"] else None)
-    total = sum(file.size for each in data + start for file in each.files if cache.known(file) is None)
-    if total > asked["most_bytes"]:
-        raise OutOfBudget(f"the data are more than {asked['most_bytes']} bytes that were not hashed before")
-    pace = Pace(total, asked["bytes_per_s"])
-    told: Dict[str, Any] = {}
+def _hash_request(request: Mapping[str, Any]) -> Dict[str, Any]:
+    budget = Budget(_LISTING_S)
+    data, start = _list_files(request["data"], budget), _list_files(request["start"], budget)
+    cache = open_digest_cache(Path(request["home"]) if request["home"] else None)
+    total = sum(file.size for item in data + start for file in item.files if cache.lookup(file) is None)
+    if total > request["most_bytes"]:
+        raise BudgetExceeded(f"the data are more than {request['most_bytes']} bytes that were not hashed before")
+    read_rate = ReadRate(total, request["bytes_per_s"])
+    response: Dict[str, Any] = {}
     if data:
-        told["data"] = data_part(data, verified(data, cache, hashed=pace))
+        response["data"] = data_part(data, content_hashes(data, cache, on_hashed=read_rate))
     if start:
-        told["start"] = start_part(start, verified(start, cache, hashed=pace))
+        response["start"] = start_part(start, content_hashes(start, cache, on_hashed=read_rate))
     cache.close()
-    return told
+    return response
 
 
-def _listed(asked: List[List[str]], listing: Budget) -> List[Manifest]:
-    return [manifest(role, path, listing) for role, path in asked]
+def _list_files(role_paths: List[List[str]], budget: Budget) -> List[Manifest]:
+    return [manifest(role, path, budget) for role, path in role_paths]
 
 
 def _end_with_parent() -> None:

@@ -14,12 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
-from labcarbon_collect.files.budget import Budget, OutOfBudget, read_plain
-from labcarbon_collect.fingerprint.notebooks import NotANotebook, code_of, without_magics
+from labcarbon_collect.files.budget import Budget, BudgetExceeded, read_regular_file
+from labcarbon_collect.fingerprint.notebooks import InvalidNotebook, notebook_code, without_magics
 
-_MOST_FILES, _MOST_BYTES, _MOST_FILE_BYTES = 5000, 64 * 1024 * 1024, 16 * 1024 * 1024
-_NAMED = re.compile(r"^[\w./ -]{1,200}\.(cu|cuh|c|cc|cpp|h|hpp|pyx|pxd|ya?ml|toml)$")
-_SHELL_NAMED = re.compile(r"[\w./+-]+\.(?:py|sh|bash|R|r|jl|pl|ipynb|ya?ml|toml)\b")
+_MAX_FILES, _MAX_BYTES, _MAX_FILE_BYTES = 5000, 64 * 1024 * 1024, 16 * 1024 * 1024
+_FILE_NAME = re.compile(r"^[\w./ -]{1,200}\.(cu|cuh|c|cc|cpp|h|hpp|pyx|pxd|ya?ml|toml)$")
+_SHELL_FILE_NAME = re.compile(r"[\w./+-]+\.(?:py|sh|bash|R|r|jl|pl|ipynb|ya?ml|toml)\b")
 _SHELL_MODULE = re.compile(r"\s-m[ =]([A-Za-z_][\w.]*)")
 _CONFIG_SUFFIXES = (".yaml", ".yml")
 _IMPORTERS = frozenset(("import_module", "__import__"))
@@ -38,51 +38,51 @@ class Closure:
         return sum(len(content) for content in self.files.values())
 
 
-class _Walk:
+class _ImportWalk:
     def __init__(self, root: str, search: Sequence[str], budget: Budget) -> None:
         self.closure, self._search, self._budget = Closure(os.path.realpath(root)), list(search), budget
-        self._left = _MOST_BYTES
-        self._waiting: List[str] = []
-        self._seen: Set[str] = set()
+        self._remaining_bytes = _MAX_BYTES
+        self._queue: List[str] = []
+        self._visited: Set[str] = set()
 
     def follow(self, entries: Sequence[str]) -> Closure:
         for entry in entries:
-            self._add(entry)
-        while self._waiting:
+            self._enqueue(entry)
+        while self._queue:
             self._budget.check()
-            self._read(self._waiting.pop())
+            self._read(self._queue.pop())
         return self.closure
 
-    def _add(self, path: str) -> None:
+    def _enqueue(self, path: str) -> None:
         real = os.path.realpath(path)
-        if real in self._seen:
+        if real in self._visited:
             return
-        if len(self._seen) >= _MOST_FILES:
-            raise OutOfBudget(f"the code is more than {_MOST_FILES} files")
-        self._seen.add(real)
-        self._waiting.append(real)
+        if len(self._visited) >= _MAX_FILES:
+            raise BudgetExceeded(f"the code is more than {_MAX_FILES} files")
+        self._visited.add(real)
+        self._queue.append(real)
 
     def _read(self, path: str) -> None:
-        content = read_plain(path, min(_MOST_FILE_BYTES, self._left))
-        self._left -= len(content)
+        content = read_regular_file(path, min(_MAX_FILE_BYTES, self._remaining_bytes))
+        self._remaining_bytes -= len(content)
         if path.endswith(".ipynb"):
-            with suppress(NotANotebook):
-                content = code_of(content).encode("utf-8", "replace")
+            with suppress(InvalidNotebook):
+                content = notebook_code(content).encode("utf-8", "replace")
         self.closure.files[self._name(path)] = content
         if path.endswith((".py", ".pyw", ".ipynb")):
-            self.python(path, content.decode("utf-8-sig", "replace"))
+            self.scan_python(path, content.decode("utf-8-sig", "replace"))
         elif path.endswith((".sh", ".bash")) or content.startswith(b"#!"):
-            self.words(path, content.decode("utf-8", "replace"))
+            self.scan_shell(path, content.decode("utf-8", "replace"))
 
     def _name(self, path: str) -> str:
         """The path below the root; what lies elsewhere begins with ``../``, below where it was looked for."""
-        for folder in (self.closure.root, *(os.path.realpath(each) for each in self._search)):
+        for folder in (self.closure.root, *(os.path.realpath(folder_path) for folder_path in self._search)):
             if path.startswith(folder.rstrip(os.sep) + os.sep):
-                below = os.path.relpath(path, folder)
-                return below if folder == self.closure.root else f"../{below}"
+                relative_path = os.path.relpath(path, folder)
+                return relative_path if folder == self.closure.root else f"../{relative_path}"
         return f"../{os.path.basename(path)}"
 
-    def python(self, path: str, text: str) -> None:
+    def scan_python(self, path: str, text: str) -> None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -92,106 +92,108 @@ class _Walk:
         folder = os.path.dirname(path)
         for node in ast.walk(tree):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
-                for module, level in _imported(node):
-                    self._module(module, level, folder)
+                for module, level in _imported_modules(node):
+                    self._add_module(module, level, folder)
             elif isinstance(node, ast.Call):
-                self._call(node, folder)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAMED.match(node.value):
-                self._beside(node.value, folder)
+                self._add_call(node, folder)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _FILE_NAME.match(node.value):
+                self._add_named(node.value, folder)
 
-    def _call(self, node: ast.Call, folder: str) -> None:
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if called in _IMPORTERS and node.args:
+    def _add_call(self, node: ast.Call, folder: str) -> None:
+        function_name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if function_name in _IMPORTERS and node.args:
             first = node.args[0]
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
                 bare = first.value.lstrip(".")
-                self._module(bare, len(first.value) - len(bare), folder)
+                self._add_module(bare, len(first.value) - len(bare), folder)
             else:
-                self._all_of(folder, (".py",))
+                self._add_folder(folder, (".py",))
         for keyword in node.keywords:
             if keyword.arg == "config_path" and isinstance(keyword.value, ast.Constant):
-                self._all_of(os.path.join(folder, str(keyword.value.value)), _CONFIG_SUFFIXES)
+                self._add_folder(os.path.join(folder, str(keyword.value.value)), _CONFIG_SUFFIXES)
 
-    def _module(self, module: str, level: int, folder: str) -> None:
+    def _add_module(self, module: str, level: int, folder: str) -> None:
         """Add a module's file and those of the packages it lies in; nothing where it is not ours."""
         if level:
-            places = [os.path.normpath(os.path.join(folder, *[".."] * (level - 1)))]
+            search = [os.path.normpath(os.path.join(folder, *[".."] * (level - 1)))]
         else:
-            places = [folder, *self._search]
+            search = [folder, *self._search]
         parts = module.split(".") if module else []
-        for place in places:
-            found = list(_module_files(place, parts))
-            if found:
-                for path in found:
-                    self._add(path)
+        for folder_path in search:
+            paths = list(_module_files(folder_path, parts))
+            if paths:
+                for path in paths:
+                    self._enqueue(path)
                 return
 
-    def _beside(self, name: str, folder: str) -> None:
-        for place in (folder, *self._search):
-            path = os.path.join(place, name)
+    def _add_named(self, name: str, folder: str) -> None:
+        for folder_path in (folder, *self._search):
+            path = os.path.join(folder_path, name)
             if os.path.isfile(path):
-                self._add(path)
+                self._enqueue(path)
                 return
 
-    def _all_of(self, folder: str, suffixes: Tuple[str, ...]) -> None:
-        for place, folders, names in os.walk(folder):
+    def _add_folder(self, folder: str, suffixes: Tuple[str, ...]) -> None:
+        for folder_path, folders, names in os.walk(folder):
             self._budget.check()
-            folders[:] = [each for each in folders if not each.startswith(".") and each != "__pycache__"]
+            folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
             for name in names:
                 if name.endswith(suffixes):
-                    self._add(os.path.join(place, name))
+                    self._enqueue(os.path.join(folder_path, name))
 
-    def words(self, path: str, text: str) -> None:
+    def scan_shell(self, path: str, text: str) -> None:
         """Files and modules that a shell script names."""
-        for word in _SHELL_NAMED.findall(text):
-            self._beside(word, os.path.dirname(path))
+        for name in _SHELL_FILE_NAME.findall(text):
+            self._add_named(name, os.path.dirname(path))
         for module in _SHELL_MODULE.findall(text):
-            found = module_file(module, self._search)
-            if found:
-                self._add(found)
+            module_path = module_file(module, self._search)
+            if module_path:
+                self._enqueue(module_path)
 
 
-def closure(entries: Sequence[str], *, root: str, search: Sequence[str], budget: Budget) -> Closure:
+def import_closure(entries: Sequence[str], *, root: str, search: Sequence[str], budget: Budget) -> Closure:
     """The files that ``entries`` come to. ``search``: where modules are looked for, as ``sys.path`` begins.
 
     Raises OSError for a file that cannot be read, OutOfBudget for too much of it.
     """
-    return _Walk(root, search, budget).follow(entries)
+    return _ImportWalk(root, search, budget).follow(entries)
 
 
-def closure_of_text(text: str, *, name: str, python: bool, root: str, search: Sequence[str], budget: Budget) -> Closure:
+def import_closure_of_text(
+    text: str, *, name: str, python: bool, root: str, search: Sequence[str], budget: Budget
+) -> Closure:
     """The same for a program given on the command line, as ``name``."""
-    walk = _Walk(root, search, budget)
+    walk = _ImportWalk(root, search, budget)
     walk.closure.files[name] = text.encode("utf-8", "surrogateescape")
-    (walk.python if python else walk.words)(os.path.join(root, name), text)
+    (walk.scan_python if python else walk.scan_shell)(os.path.join(root, name), text)
     return walk.follow(())
 
 
 def module_file(module: str, search: Sequence[str]) -> Optional[str]:
     """The file that ``python -m module`` runs, where it lies in ``search``."""
-    for place in search:
-        stem = os.path.join(place, *module.split("."))
+    for folder in search:
+        stem = os.path.join(folder, *module.split("."))
         for path in (stem + ".py", os.path.join(stem, "__main__.py")):
             if os.path.isfile(path):
                 return path
     return None
 
 
-def _imported(node: ast.AST) -> Iterator[Tuple[str, int]]:
+def _imported_modules(node: ast.AST) -> Iterator[Tuple[str, int]]:
     if isinstance(node, ast.Import):
-        for each in node.names:
-            yield each.name, 0
+        for alias in node.names:
+            yield alias.name, 0
     elif isinstance(node, ast.ImportFrom):
         base = node.module or ""
         yield base, node.level
-        for each in node.names:
-            if each.name != "*":
-                yield f"{base}.{each.name}" if base else each.name, node.level
+        for alias in node.names:
+            if alias.name != "*":
+                yield f"{base}.{alias.name}" if base else alias.name, node.level
 
 
-def _module_files(place: str, parts: Sequence[str]) -> Iterator[str]:
+def _module_files(root: str, parts: Sequence[str]) -> Iterator[str]:
     """``__init__`` of each package on the way, and the module itself."""
-    folder = place
+    folder = root
     for number, part in enumerate(parts):
         path = os.path.join(folder, part)
         if number == len(parts) - 1 and os.path.isfile(path + ".py"):

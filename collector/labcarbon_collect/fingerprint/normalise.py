@@ -16,8 +16,8 @@ from labcarbon_collect.fingerprint.notebooks import without_magics
 
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
-_NOT_SAID = frozenset(("ctx", "kind", "type_comment", "type_ignores"))
-MOST_SHINGLES = 20_000
+_IGNORED_FIELDS = frozenset(("ctx", "kind", "type_comment", "type_ignores"))
+MAX_SHINGLES = 20_000
 _LINE_BYTES = 8
 # A line with a word like these and a text in it may hold a secret: 32 bits would do to look for it in a dictionary.
 _MAY_BE_SECRET = re.compile(r"pass|pwd|secret|token|key|cred|auth|://", re.IGNORECASE)
@@ -37,48 +37,48 @@ def normal_lines(name: str, content: bytes) -> List[str]:
     return [line for line in stripped if line and not line.startswith("#")]
 
 
-def packed(lines: List[str]) -> bytes:
+def pack_lines(lines: List[str]) -> bytes:
     """Eight bytes of SHA-256 per line; those that may be told as shingles come with a leading 1, others with 0."""
-    found = []
+    rows = []
     for line in lines:
-        told = b"\0" if _MAY_BE_SECRET.search(line) else b"\1"
-        found.append(told + hashlib.sha256(line.encode("utf-8", "replace")).digest()[:_LINE_BYTES])
-    return b"".join(found)
+        flag = b"\0" if _MAY_BE_SECRET.search(line) else b"\1"
+        rows.append(flag + hashlib.sha256(line.encode("utf-8", "replace")).digest()[:_LINE_BYTES])
+    return b"".join(rows)
 
 
 def normal_hash(files: List[Tuple[str, bytes]]) -> str:
     """The hash of all files' packed lines, sorted by name."""
     digest = hashlib.sha256(b"labcarbon normal\0")
     for name, lines in sorted(files):
-        written = name.encode("utf-8", "surrogateescape")
-        digest.update(b"%d:%s %d\n" % (len(written), written, len(lines)) + lines)
+        name_bytes = name.encode("utf-8", "surrogateescape")
+        digest.update(b"%d:%s %d\n" % (len(name_bytes), name_bytes, len(lines)) + lines)
     return digest.hexdigest()
 
 
 def shingles(files: List[Tuple[str, bytes]]) -> List[str]:
     """Eight hex digits for each line that may be told, sorted, the smallest 20 000."""
     width = _LINE_BYTES + 1
-    found = {
-        lines[at + 1 : at + 5].hex()
+    unique = {
+        lines[offset + 1 : offset + 5].hex()
         for _, lines in files
-        for at in range(0, len(lines), width)
-        if lines[at : at + 1] == b"\1"
+        for offset in range(0, len(lines), width)
+        if lines[offset : offset + 1] == b"\1"
     }
-    return sorted(found)[:MOST_SHINGLES]
+    return sorted(unique)[:MAX_SHINGLES]
 
 
 def _statements(node: Any, depth: int) -> Iterator[str]:
     """A statement's own line, then those of the blocks in it, one deeper."""
     if not isinstance(node, ast.Module):
-        yield f"{depth} {_said(node, top=True)}"
+        yield f"{depth} {_dump_node(node, top=True)}"
     for field in _BLOCKS:
         block = getattr(node, field, None)
         if not isinstance(block, list) or not block:
             continue
         if field != "body":
             yield f"{depth} {field}"
-        bare = block[1:] if field == "body" and isinstance(node, _DOCUMENTED) and _is_docstring(block[0]) else block
-        for inner in bare:
+        statements = block[1:] if field == "body" and isinstance(node, _DOCUMENTED) and _is_docstring(block[0]) else block
+        for inner in statements:
             yield from _statements(inner, depth + 1)
 
 
@@ -86,7 +86,7 @@ def _is_docstring(node: Any) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-def _said(node: Any, *, top: bool = False) -> str:
+def _dump_node(node: Any, *, top: bool = False) -> str:
     if isinstance(node, ast.Constant):
         return repr(node.value)
     if isinstance(node, ast.AST):
@@ -94,9 +94,9 @@ def _said(node: Any, *, top: bool = False) -> str:
         for field in node._fields:
             value = getattr(node, field, None)
             block = top and field in _BLOCKS and isinstance(value, list)
-            if not block and field not in _NOT_SAID and value is not None and value != []:
-                parts.append(f"{field}={_said(value)}")
+            if not block and field not in _IGNORED_FIELDS and value is not None and value != []:
+                parts.append(f"{field}={_dump_node(value)}")
         return f"{type(node).__name__}({','.join(parts)})"
     if isinstance(node, list):
-        return "[" + ",".join([_said(each) for each in node]) + "]"
+        return "[" + ",".join([_dump_node(item) for item in node]) + "]"
     return repr(node)

@@ -9,18 +9,20 @@ from typing import Any
 _MAGIC = re.compile(r"^(\s*)([%!?].*|[\w.]+\?\??\s*)$")
 
 
-class NotANotebook(Exception):
+class InvalidNotebook(Exception):
     """What ends in .ipynb holds no notebook."""
 
 
-def code_of(content: bytes) -> str:
+def notebook_code(content: bytes) -> str:
     """The code of a notebook, cell after cell. Raises NotANotebook."""
     try:
-        found: Any = json.loads(content)
-        cells = found["cells"] if "cells" in found else found["worksheets"][0]["cells"]
-        sources = [_joined(cell.get("source", cell.get("input", ""))) for cell in cells if cell.get("cell_type") == "code"]
+        notebook: Any = json.loads(content)
+        cells = notebook["cells"] if "cells" in notebook else notebook["worksheets"][0]["cells"]
+        sources = [
+            _join_source(cell.get("source", cell.get("input", ""))) for cell in cells if cell.get("cell_type") == "code"
+        ]
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-        raise NotANotebook("it holds no notebook") from error
+        raise InvalidNotebook("it holds no notebook") from error
     return "".join(f"{source.rstrip()}\n\n" for source in sources if source.strip())
 
 
@@ -29,5 +31,5 @@ def without_magics(code: str) -> str:
     return "\n".join(_MAGIC.sub(lambda line: f"{line[1]}__magic__({line[2]!r})", line) for line in code.split("\n"))
 
 
-def _joined(source: Any) -> str:
+def _join_source(source: Any) -> str:
     return source if isinstance(source, str) else "".join(str(line) for line in source)

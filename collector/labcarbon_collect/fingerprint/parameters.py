@@ -8,156 +8,158 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from labcarbon_collect.fingerprint import path_roles
-from labcarbon_collect.fingerprint.arguments import Text, gathered, named
-from labcarbon_collect.fingerprint.configs import config_params
-from labcarbon_collect.fingerprint.launchers import Launched
-from labcarbon_collect.lc1 import Sorted, part_hash, sort_params
-from labcarbon_collect.redaction import MASK, masked_line, secret_name, secret_value
+from labcarbon_collect.fingerprint.arguments import Text, config_params, group_arguments, name_arguments
+from labcarbon_collect.fingerprint.launchers import Launch
+from labcarbon_collect.lc1 import SortedParams, part_hash, sort_params
+from labcarbon_collect.redaction import MASK, is_secret_name, is_secret_value, mask_argument
 
-_MOST_PARAMS, _MOST_SEEDS, _LONGEST_NAME = 500, 100, 200
+_MAX_PARAMS, _MAX_SEEDS, _MAX_NAME_LENGTH = 500, 100, 200
 # Hydra's own settings say where and how it runs, not what.
-_OWN = ("hydra.",)
+_HYDRA_PREFIXES = ("hydra.",)
 _MULTIRUN = ("-m", "--multirun")
 _USERINFO = re.compile(r"://[^/\s@]*@")
 
 
-class TooMany(Exception):
+class TooManyParams(Exception):
     """More parameters than are told."""
 
 
 @dataclass
-class Words:
+class CommandParams:
     """What the words of a command come to."""
 
-    found: Sorted = field(default_factory=Sorted)
-    told: Dict[str, Any] = field(default_factory=dict)
-    aside: Dict[str, Any] = field(default_factory=dict)  # parameters that stand for a file
+    sorted_params: SortedParams = field(default_factory=SortedParams)
+    values: Dict[str, Any] = field(default_factory=dict)
+    file_hashes: Dict[str, Any] = field(default_factory=dict)  # parameters that stand for a file
     dropped: List[str] = field(default_factory=list)
-    data: List[path_roles.Place] = field(default_factory=list)
-    start: List[path_roles.Place] = field(default_factory=list)
+    data: List[path_roles.InputPath] = field(default_factory=list)
+    start: List[path_roles.InputPath] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
 
 
-def sort_words(
-    what: Launched, *, cwd: str, declared: Mapping[str, Any], data: Mapping[str, str], start: str, tell_all: bool
-) -> Words:
+def sort_command_params(
+    launch: Launch, *, cwd: str, declared: Mapping[str, Any], data: Mapping[str, str], start: str, full_command: bool
+) -> CommandParams:
     """Sort the arguments of ``what``.
 
     ``declared``: parameters said beside the command, which go before it; ``data``: role → path, ``start``: a path, said
     beside it; ``tell_all``: the values of the command line may be told as well. Raises OSError for a configuration file
     that cannot be read, OutOfBudget for one that is too large, TooMany.
     """
-    words = Words()
-    given: Dict[str, Any] = dict(what.settings)
+    params = CommandParams()
+    given: Dict[str, Any] = dict(launch.settings)
     from_files: Dict[str, Any] = {}
-    for name, value in gathered([pair for pair in named(what.arguments) if pair[0] not in _MULTIRUN]).items():
-        kept = _kept(name, value, cwd, words, from_files)
-        if kept is not None:
-            given[name] = kept
+    for name, value in group_arguments(
+        [pair for pair in name_arguments(launch.arguments) if pair[0] not in _MULTIRUN]
+    ).items():
+        remaining = _extract_files(name, value, cwd, params, from_files)
+        if remaining is not None:
+            given[name] = remaining
     declared = {
         name: value
         for name, value in declared.items()
-        if not (isinstance(value, str) and _placed(name, value, cwd, words, from_files))
+        if not (isinstance(value, str) and _add_if_path(name, value, cwd, params, from_files))
     }
     for role, path in data.items():
-        _declare(path_roles.DATA, role, path, cwd, words)
+        _add_declared(path_roles.DATA, role, path, cwd, params)
     if start:
-        _declare(path_roles.START, "start", start, cwd, words)
-    if what.world_size and what.world_size > 1:
-        given.setdefault("world_size", what.world_size)
-    said = {_bare(name) for name in (*given, *declared)}
-    merged = {name: value for name, value in from_files.items() if _bare(name) not in said}
-    words.found = _counting({**merged, **given, **declared}, words)
-    may = declared if not tell_all else {**given, **declared}
-    words.told = _tellable(may, words.found)
-    return words
+        _add_declared(path_roles.START, "start", start, cwd, params)
+    if launch.world_size and launch.world_size > 1:
+        given.setdefault("world_size", launch.world_size)
+    named = {_plain_name(name) for name in (*given, *declared)}
+    merged = {name: value for name, value in from_files.items() if _plain_name(name) not in named}
+    params.sorted_params = _counted_params({**merged, **given, **declared}, params)
+    published = declared if not full_command else {**given, **declared}
+    params.values = _plain_values(published, params.sorted_params)
+    return params
 
 
-def _kept(
-    name: str, value: Union[Text, List[Text]], cwd: str, words: Words, from_files: Dict[str, Any]
+def _extract_files(
+    name: str, value: Union[Text, List[Text]], cwd: str, params: CommandParams, from_files: Dict[str, Any]
 ) -> Optional[Union[Text, List[Text]]]:
     """What of an argument remains a parameter."""
     texts = value if isinstance(value, list) else [value]
-    left = [text for text in texts if isinstance(text, bool) or not _placed(name, text, cwd, words, from_files)]
-    if not left:
+    remaining = [text for text in texts if isinstance(text, bool) or not _add_if_path(name, text, cwd, params, from_files)]
+    if not remaining:
         return None
-    return left if len(left) > 1 else left[0]
+    return remaining if len(remaining) > 1 else remaining[0]
 
 
-def _placed(name: str, text: str, cwd: str, words: Words, from_files: Optional[Dict[str, Any]]) -> bool:
+def _add_if_path(name: str, text: str, cwd: str, params: CommandParams, from_files: Optional[Dict[str, Any]]) -> bool:
     """Whether a text is a path that has its place elsewhere than among the parameters."""
     if path_roles.is_output(name, text):
-        words.dropped.append(_bare(name))
+        params.dropped.append(_plain_name(name))
         return True
-    place = path_roles.place_of(name, text, cwd)
+    place = path_roles.classify_path(name, text, cwd)
     if place is None:
         return False
     if place.kind == path_roles.DATA:
-        words.data.append(place)
+        params.data.append(place)
     elif place.kind == path_roles.START:
-        words.start.append(place)
+        params.start.append(place)
     elif place.kind == path_roles.CONFIG and from_files is not None:
         for inner, value in config_params(place.path, place.role).items():
-            if not (isinstance(value, str) and _placed(inner, value, cwd, words, None)):
+            if not (isinstance(value, str) and _add_if_path(inner, value, cwd, params, None)):
                 from_files[inner] = value
     elif place.kind == path_roles.CONFIG:
         inner_params = config_params(place.path, place.role)  # named by a configuration file itself
-        words.aside[f"config:{place.role}"] = part_hash(inner_params)
+        params.file_hashes[f"config:{place.role}"] = part_hash(inner_params)
     else:
-        words.dropped.append(place.role)
+        params.dropped.append(place.role)
     return True
 
 
-def _declare(kind: str, role: str, path: str, cwd: str, words: Words) -> None:
-    place = path_roles.place_of(f"{role}_path", path, cwd)
+def _add_declared(kind: str, role: str, path: str, cwd: str, params: CommandParams) -> None:
+    place = path_roles.classify_path(f"{role}_path", path, cwd)
     if place is None:
-        words.notes.append(f"{kind}: there is nothing at the path given for {role}")
+        params.notes.append(f"{kind}: there is nothing at the path given for {role}")
         return
-    into = words.data if kind == path_roles.DATA else words.start
-    into.append(path_roles.Place(kind, role, place.path, place.folder))
+    places = params.data if kind == path_roles.DATA else params.start
+    places.append(path_roles.InputPath(kind, role, place.path, place.is_folder))
 
 
-def _counting(given: Mapping[str, Any], words: Words) -> Sorted:
+def _counted_params(given: Mapping[str, Any], params: CommandParams) -> SortedParams:
     """Parameters that count: without secrets, and without what only says how Hydra runs.
 
     A secret that was told by name may be a word of a dictionary, and would be found from its hash.
     """
-    plain: Dict[str, Any] = dict(words.aside)
+    counted: Dict[str, Any] = dict(params.file_hashes)
     for name, value in given.items():
-        bare = name.lstrip("-+")
-        if bare.startswith(_OWN) or value == MASK or secret_name(bare):
-            words.dropped.append(bare)
+        plain_name = name.lstrip("-+")
+        if plain_name.startswith(_HYDRA_PREFIXES) or value == MASK or is_secret_name(plain_name):
+            params.dropped.append(plain_name)
         else:
-            plain[_short(bare)] = _USERINFO.sub("://", value) if isinstance(value, str) else value
-    found = sort_params(plain)
-    if len(found.params) > _MOST_PARAMS or len(found.seeds) > _MOST_SEEDS:
-        raise TooMany(f"there are more than {_MOST_PARAMS} of them")
-    found.dropped.update({_short(name): "" for name in words.dropped})
-    return found
+            counted[_short_name(plain_name)] = _USERINFO.sub("://", value) if isinstance(value, str) else value
+    sorted_params = sort_params(counted)
+    if len(sorted_params.params) > _MAX_PARAMS or len(sorted_params.seeds) > _MAX_SEEDS:
+        raise TooManyParams(f"there are more than {_MAX_PARAMS} of them")
+    sorted_params.dropped.update({_short_name(name): "" for name in params.dropped})
+    return sorted_params
 
 
-def _tellable(given: Mapping[str, Any], found: Sorted) -> Dict[str, Any]:
-    named_so = sort_params({_short(name.lstrip("-+")): value for name, value in given.items()})
-    told = {**named_so.params, **named_so.seeds}
+def _plain_values(given: Mapping[str, Any], sorted_params: SortedParams) -> Dict[str, Any]:
+    all_params = sort_params({_short_name(name.lstrip("-+")): value for name, value in given.items()})
+    values = {**all_params.params, **all_params.seeds}
     return {
         name: value
-        for name, value in told.items()
-        if (name in found.params or name in found.seeds) and not (isinstance(value, str) and secret_value(value))
+        for name, value in values.items()
+        if (name in sorted_params.params or name in sorted_params.seeds)
+        and not (isinstance(value, str) and is_secret_value(value))
     }
 
 
-def _bare(name: str) -> str:
+def _plain_name(name: str) -> str:
     return name.lstrip("-+").replace("-", "_")
 
 
-def _short(name: str) -> str:
+def _short_name(name: str) -> str:
     """A name that may be told: long ones end in the hash of the whole."""
-    plain = masked_line(name.encode("utf-8", "replace").decode())
-    if len(plain) <= _LONGEST_NAME:
+    plain = mask_argument(name.encode("utf-8", "replace").decode())
+    if len(plain) <= _MAX_NAME_LENGTH:
         return plain
-    return f"{plain[:_LONGEST_NAME]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    return f"{plain[:_MAX_NAME_LENGTH]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
-def roles(found: List[path_roles.Place]) -> List[Tuple[str, str]]:
+def unique_roles(paths: List[path_roles.InputPath]) -> List[Tuple[str, str]]:
     """``(role, path)`` of places, each once."""
-    return list(dict.fromkeys((place.role, place.path) for place in found))
+    return list(dict.fromkeys((place.role, place.path) for place in paths))

@@ -11,7 +11,7 @@ from typing import Optional
 from labcarbon_collect.lc1 import sort_params
 
 DATA, START, CONFIG, OUTPUT, PARAM = "data", "start", "config", "output", "param"
-_LONGEST = 4096
+_MAX_LENGTH = 4096
 _WEIGHTS = re.compile(r"\.(pt|pth|ckpt|safetensors|h5|hdf5|keras|gguf|onnx|pdparams|msgpack)$", re.IGNORECASE)
 _CONFIG_FILE = re.compile(r"\.(ya?ml|toml|ini|cfg|conf|gin)$", re.IGNORECASE)
 _START = re.compile(
@@ -19,7 +19,7 @@ _START = re.compile(
     r"start_from|from_checkpoint|model_name_or_path|model_path|base_model|teacher)(_|$)"
 )
 _CONFIG = re.compile(r"(^|_)(config|cfg|conf|configs|hparams|hyperparameters|deepspeed|args_file|params_file)(_|$)")
-_PATHLIKE = re.compile(
+_PATH_NAME = re.compile(
     r"(^|_)(data|datadir|dir|path|file|files|root|folder|dataset_dir|train|val|valid|validation|test|eval|input|inputs|"
     r"images|labels|corpus|csv|manifest|annotations|split|splits|src|source)(_|$)|^arg\d+$"
 )
@@ -32,13 +32,13 @@ _OUTPUT = re.compile(
 
 
 @dataclass(frozen=True)
-class Place:
+class InputPath:
     """A path that was given. ``role``: the name of the argument that gave it."""
 
     kind: str
     role: str
     path: str
-    folder: bool = False
+    is_folder: bool = False
 
 
 def last_part(name: str) -> str:
@@ -51,37 +51,37 @@ def is_output(name: str, text: str) -> bool:
     return bool(_OUTPUT.match(last_part(name))) and not re.fullmatch(r"[-+.\d]+|true|false", text.strip(), re.IGNORECASE)
 
 
-def place_of(name: str, text: str, cwd: str) -> Optional[Place]:
+def classify_path(name: str, text: str, cwd: str) -> Optional[InputPath]:
     """What path ``text`` is, None when it is none that exists. Devices and pipes are none."""
-    if not text or len(text) > _LONGEST or "://" in text or "\0" in text or "\n" in text:
+    if not text or len(text) > _MAX_LENGTH or "://" in text or "\0" in text or "\n" in text:
         return None
     path = os.path.join(cwd, text)
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
         return None
-    folder = stat.S_ISDIR(mode)
-    if not folder and not stat.S_ISREG(mode):
+    is_folder = stat.S_ISDIR(mode)
+    if not is_folder and not stat.S_ISREG(mode):
         return None
-    kind = _kind(last_part(name), name, text, folder)
-    return Place(kind, name.lstrip("-+"), path, folder) if kind != PARAM else None
+    kind = _classify(last_part(name), name, text, is_folder)
+    return InputPath(kind, name.lstrip("-+"), path, is_folder) if kind != PARAM else None
 
 
-def _kind(last: str, name: str, text: str, folder: bool) -> str:
-    dropped = bool(sort_params({name: "text"}).dropped)
-    if _START.search(last) and not (folder and dropped):
+def _classify(last_name: str, name: str, text: str, is_folder: bool) -> str:
+    is_dropped = bool(sort_params({name: "text"}).dropped)
+    if _START.search(last_name) and not (is_folder and is_dropped):
         return START
-    if dropped:
+    if is_dropped:
         return OUTPUT
-    if not folder and _CONFIG.search(last):
+    if not is_folder and _CONFIG.search(last_name):
         return CONFIG
-    if not folder and (_CONFIG_FILE.search(text) or _is_bare_config(last, text)):
+    if not is_folder and (_CONFIG_FILE.search(text) or _is_bare_config(last_name, text)):
         return CONFIG
-    if not folder and _WEIGHTS.search(text) and not _PATHLIKE.search(last.replace("path", "").replace("file", "")):
+    if not is_folder and _WEIGHTS.search(text) and not _PATH_NAME.search(last_name.replace("path", "").replace("file", "")):
         return START
     # A bare word is a name that happens to be a folder's as well, unless the argument is one for paths.
-    bare = os.sep not in text and "." not in text
-    return DATA if not bare or _PATHLIKE.search(last) else PARAM
+    is_bare = os.sep not in text and "." not in text
+    return DATA if not is_bare or _PATH_NAME.search(last_name) else PARAM
 
 
 def _is_bare_config(last: str, text: str) -> bool:

@@ -7,45 +7,45 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 from labcarbon_collect.files.manifests import Manifest
 from labcarbon_collect.lc1 import part_hash, role_hash
-from labcarbon_collect.redaction import masked_line
+from labcarbon_collect.redaction import mask_argument
 
-_MOST_ITEMS = 100
+_MAX_ITEMS = 100
 SCRATCH = "scratch"
 
 
 def data_part(manifests: Sequence[Manifest], verified: Optional[Sequence[Tuple[str, str]]]) -> Dict[str, Any]:
     """``data``: ``verified`` None where the contents are not known (yet)."""
-    told: Dict[str, Any] = {"weak": role_hash("data", [(each.role, each.weak()) for each in manifests])}
+    part: Dict[str, Any] = {"weak": role_hash("data", [(manifest.role, manifest.weak_hash()) for manifest in manifests])}
     if verified is not None:
-        told["verified"] = role_hash("data", verified)
+        part["verified"] = role_hash("data", verified)
     state = "weak" if verified is None else "verified"
-    told["items"] = [
+    part["items"] = [
         {
-            "role": masked_line(each.role)[:32], "name": shown_name(each.path), "files": len(each.files),
-            "bytes": each.size, "state": state,
+            "role": mask_argument(manifest.role)[:32], "name": display_name(manifest.path), "files": len(manifest.files),
+            "bytes": manifest.size, "state": state,
         }
-        for each in manifests[:_MOST_ITEMS]
+        for manifest in manifests[:_MAX_ITEMS]
     ]  # fmt: skip
-    return told
+    return part
 
 
 def start_part(manifests: Sequence[Manifest], verified: Optional[Sequence[Tuple[str, str]]]) -> Dict[str, Any]:
     """``start`` from checkpoints."""
-    told = {"weak": role_hash("start", [("", each.weak()) for each in manifests])}
+    part = {"weak": role_hash("start", [("", manifest.weak_hash()) for manifest in manifests])}
     if verified is not None:
-        told["verified"] = role_hash("start", [("", each) for _, each in verified])
-    told["name"] = ", ".join(shown_name(each.path) for each in manifests)[:255]
-    return told
+        part["verified"] = role_hash("start", [("", manifest) for _, manifest in verified])
+    part["name"] = ", ".join(display_name(manifest.path) for manifest in manifests)[:255]
+    return part
 
 
-def from_scratch() -> Dict[str, Any]:
+def scratch_part() -> Dict[str, Any]:
     """``start`` of a run that was given no checkpoint."""
-    hashed = part_hash("start", SCRATCH)
-    return {"weak": hashed, "verified": hashed, "name": SCRATCH}
+    scratch_hash = part_hash("start", SCRATCH)
+    return {"weak": scratch_hash, "verified": scratch_hash, "name": SCRATCH}
 
 
-def shown_name(path: str) -> str:
+def display_name(path: str) -> str:
     """The last name of a path: what is shown of it, never the folders above."""
     name = os.path.basename(os.path.normpath(path)).encode("utf-8", "replace").decode()
     printable = "".join(letter if letter.isprintable() else "?" for letter in name)
-    return masked_line(printable)[:255]
+    return mask_argument(printable)[:255]

@@ -11,10 +11,10 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from labcarbon_collect.ipc.server import peer_uid
 
-_MAX_ANSWER_BYTES = 1 << 20
+_MAX_RESPONSE_BYTES = 1 << 20
 
 
-class NoDaemon(Exception):
+class DaemonUnavailable(Exception):
     """No daemon answers; the text says where we looked."""
 
 
@@ -39,21 +39,21 @@ class Client:
             while b"\n" not in self._buffer:
                 self._socket.settimeout(max(0.01, deadline_s - time.monotonic()))
                 received = self._socket.recv(65536)
-                if not received or len(self._buffer) > _MAX_ANSWER_BYTES or time.monotonic() > deadline_s:
-                    raise NoDaemon(f"the daemon at {self.path} hung up or took too long")
+                if not received or len(self._buffer) > _MAX_RESPONSE_BYTES or time.monotonic() > deadline_s:
+                    raise DaemonUnavailable(f"the daemon at {self.path} hung up or took too long")
                 self._buffer += received
             line, _, self._buffer = self._buffer.partition(b"\n")
-            answer = json.loads(line)
+            response = json.loads(line)
         except (OSError, ValueError) as error:
-            raise NoDaemon(f"the daemon at {self.path} did not answer: {error or type(error).__name__}") from error
-        if not isinstance(answer, dict):
-            raise NoDaemon(f"what answers at {self.path} is no labcarbon-collect daemon")
-        return answer
+            raise DaemonUnavailable(f"the daemon at {self.path} did not answer: {error or type(error).__name__}") from error
+        if not isinstance(response, dict):
+            raise DaemonUnavailable(f"what answers at {self.path} is no labcarbon-collect daemon")
+        return response
 
 
-def error_text(answer: Mapping[str, Any]) -> Optional[str]:
+def response_error(response: Mapping[str, Any]) -> Optional[str]:
     """The message and hint of an answer that is an error; None when it is none."""
-    error = answer.get("error")
+    error = response.get("error")
     if not isinstance(error, Mapping):
         return None
     return " ".join(str(error[key]) for key in ("message", "hint") if error.get(key))
@@ -69,13 +69,13 @@ def _connect(paths: List[Path], timeout_s: float) -> Tuple[Path, socket.socket]:
             connection.close()
             continue
         # A socket that another user put in our way would learn what we run.
-        if _trusted(path, peer_uid(connection)):
+        if _is_trusted(path, peer_uid(connection)):
             return path, connection
         connection.close()
-    looked = ", ".join(str(path) for path in paths)
-    raise NoDaemon(f"no daemon answers at {looked}; start one: labcarbon-collect daemon")
+    tried = ", ".join(str(path) for path in paths)
+    raise DaemonUnavailable(f"no daemon answers at {tried}; start one: labcarbon-collect daemon")
 
 
-def _trusted(path: Path, uid: int) -> bool:
+def _is_trusted(path: Path, uid: int) -> bool:
     """Root's daemon, our own, or the service's: who may write in /run/labcarbon was put there by root."""
     return uid in (0, os.geteuid()) or path.parent == Path("/run/labcarbon") or bool(os.environ.get("LABCARBON_SOCKET"))

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping
 
-from labcarbon_collect.daemon.run_registry import Denied
-from labcarbon_collect.identity import Refused
+from labcarbon_collect.errors import RequestError
+from labcarbon_collect.identity import ConfigurationError
 
 MAX_LINE_BYTES = 64 * 1024
 MAX_CONNECTIONS = 128
-IDLE_S = 30.0
+IDLE_TIMEOUT_S = 30.0
 Handler = Callable[[Mapping[str, Any], int], Dict[str, Any]]  # (request, uid of the caller) → answer
 
 
@@ -27,7 +27,7 @@ class _Caller:
     uid: int
     received: bytes = b""
     to_send: bytes = b""
-    heard_s: float = field(default_factory=time.monotonic)
+    active_s: float = field(default_factory=time.monotonic)
 
 
 class SocketServer:
@@ -52,10 +52,10 @@ class SocketServer:
                 if key.fileobj is self._listener:
                     self._accept()
                 elif isinstance(key.fileobj, socket.socket):
-                    self._talk(key.fileobj, events)
+                    self._exchange(key.fileobj, events)
             if time.monotonic() >= deadline_s:
                 break
-        self._drop_silent()
+        self._drop_idle()
 
     def close(self) -> None:
         """Stop listening and remove the socket's name, if it is still ours."""
@@ -78,16 +78,16 @@ class SocketServer:
         self._callers[connection] = _Caller(uid=peer_uid(connection))
         self._selector.register(connection, selectors.EVENT_READ)
 
-    def _talk(self, connection: socket.socket, events: int) -> None:
+    def _exchange(self, connection: socket.socket, events: int) -> None:
         caller = self._callers[connection]
-        caller.heard_s = time.monotonic()
+        caller.active_s = time.monotonic()
         try:
             if events & selectors.EVENT_READ:
                 received = connection.recv(MAX_LINE_BYTES)
                 if not received:
                     self._drop(connection)
                     return
-                self._take(caller, received)
+                self._receive(caller, received)
             if caller.to_send:
                 sent = connection.send(caller.to_send)
                 caller.to_send = caller.to_send[sent:]
@@ -99,30 +99,30 @@ class SocketServer:
         if len(caller.received) > MAX_LINE_BYTES:
             self._drop(connection)
             return
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if caller.to_send else 0)
-        self._selector.modify(connection, wanted)
+        interests = selectors.EVENT_READ | (selectors.EVENT_WRITE if caller.to_send else 0)
+        self._selector.modify(connection, interests)
 
-    def _take(self, caller: _Caller, received: bytes) -> None:
+    def _receive(self, caller: _Caller, received: bytes) -> None:
         caller.received += received
         while b"\n" in caller.received and len(caller.to_send) < MAX_LINE_BYTES:
             line, _, caller.received = caller.received.partition(b"\n")
-            caller.to_send += json.dumps(self._answer(line, caller.uid), separators=(",", ":")).encode() + b"\n"
+            caller.to_send += json.dumps(self._respond(line, caller.uid), separators=(",", ":")).encode() + b"\n"
 
-    def _answer(self, line: bytes, uid: int) -> Dict[str, Any]:
+    def _respond(self, line: bytes, uid: int) -> Dict[str, Any]:
         try:
             request = json.loads(line)
             if not isinstance(request, dict):
-                raise Denied("bad_request", "a request is one JSON object on one line")
+                raise RequestError("bad_request", "a request is one JSON object on one line")
             return self._handler(request, uid)
         except (ValueError, RecursionError):
             return _error("bad_request", "that was not JSON: a request is one JSON object on one line", "")
-        except Denied as denied:
-            return _error(denied.code, str(denied), denied.hint)
+        except RequestError as error:
+            return _error(error.code, str(error), error.hint)
 
-    def _drop_silent(self) -> None:
-        before_s = time.monotonic() - IDLE_S
+    def _drop_idle(self) -> None:
+        last_allowed_s = time.monotonic() - IDLE_TIMEOUT_S
         for connection, caller in list(self._callers.items()):
-            if caller.heard_s < before_s:
+            if caller.active_s < last_allowed_s:
                 self._drop(connection)
 
     def _drop(self, connection: socket.socket) -> None:
@@ -140,13 +140,13 @@ def peer_uid(connection: socket.socket) -> int:
 def _listen(path: Path) -> socket.socket:
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     if path.exists() or path.is_symlink():
-        _remove_dead(path)
+        _remove_stale(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         listener.bind(str(path))
     except OSError as error:
         listener.close()
-        raise Refused(
+        raise ConfigurationError(
             f"cannot listen at {path} ({error.strerror or error}): set LABCARBON_SOCKET to a shorter or writable path"
         ) from error
     os.chmod(path, 0o666)  # noqa: S103 - every user may ask; the kernel says who does
@@ -155,16 +155,16 @@ def _listen(path: Path) -> socket.socket:
     return listener
 
 
-def _remove_dead(path: Path) -> None:
+def _remove_stale(path: Path) -> None:
     if not stat.S_ISSOCK(path.lstat().st_mode):
-        raise Refused(f"{path} is in the way and is no socket: remove it, or set LABCARBON_SOCKET")
+        raise ConfigurationError(f"{path} is in the way and is no socket: remove it, or set LABCARBON_SOCKET")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(str(path))
         except OSError:
             path.unlink(missing_ok=True)
             return
-    raise Refused(f"another daemon listens at {path}: stop it, or give this one its own LABCARBON_SOCKET")
+    raise ConfigurationError(f"another daemon listens at {path}: stop it, or give this one its own LABCARBON_SOCKET")
 
 
 def _error(code: str, message: str, hint: str) -> Dict[str, Any]:

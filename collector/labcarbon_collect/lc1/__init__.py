@@ -6,12 +6,21 @@ into hashes and tiers. docs/fingerprint.md tells what is compared with what.
 
 from __future__ import annotations
 
-from labcarbon_collect.lc1.contents import manifest_hash, role_hash, summed
-from labcarbon_collect.lc1.hashes import VERSION, left_out, param_hash, part_hash, recipe, seeds_hash
-from labcarbon_collect.lc1.params import Sorted, flat, sort_params
-from labcarbon_collect.lc1.values import Value, canonical, typed
+from labcarbon_collect.lc1.hashes import (
+    VERSION,
+    hash_rows,
+    leave_one_out,
+    manifest_hash,
+    param_hash,
+    part_hash,
+    recipe,
+    role_hash,
+    seeds_hash,
+)
+from labcarbon_collect.lc1.params import SortedParams, flatten, sort_params
+from labcarbon_collect.lc1.values import Value, canonical, parse_value
 
 __all__ = (
-    "VERSION", "Sorted", "Value", "canonical", "flat", "left_out", "manifest_hash", "param_hash", "part_hash", "recipe",
-    "role_hash", "seeds_hash", "sort_params", "summed", "typed",
+    "VERSION", "SortedParams", "Value", "canonical", "flatten", "hash_rows", "leave_one_out", "manifest_hash", "param_hash",
+    "parse_value", "part_hash", "recipe", "role_hash", "seeds_hash", "sort_params",
 )  # fmt: skip

@@ -7,7 +7,7 @@ of everything but that one, and two runs that differ in at most one parameter sh
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Dict, Iterable, Mapping
+from typing import Any, Dict, Iterable, Mapping, Sequence, Tuple
 
 from labcarbon_collect.lc1.values import Value, canonical
 
@@ -27,15 +27,36 @@ def param_hash(name: str, value: Value) -> str:
 
 def recipe(hashes: Iterable[str]) -> str:
     """Return the sum of parameters' hashes, 32 hex digits; of none it is all zeros."""
-    return f"{sum(int(each, 16) for each in hashes) % (1 << _BITS):032x}"
+    return f"{sum(int(param_hash, 16) for param_hash in hashes) % (1 << _BITS):032x}"
 
 
-def left_out(hashes: Mapping[str, str]) -> Dict[str, str]:
+def leave_one_out(hashes: Mapping[str, str]) -> Dict[str, str]:
     """Return for each parameter the sum of all others, 32 hex digits."""
     total = int(recipe(hashes.values()), 16)
-    return {name: f"{(total - int(each, 16)) % (1 << _BITS):032x}" for name, each in hashes.items()}
+    return {name: f"{(total - int(hash_, 16)) % (1 << _BITS):032x}" for name, hash_ in hashes.items()}
 
 
 def seeds_hash(seeds: Mapping[str, str]) -> str:
     """Return the hash of all seeds; of none it is that of 'unset', which matches 'unset'."""
     return part_hash("seeds", sorted(seeds.values())) if seeds else part_hash("seeds", "unset")
+
+
+def hash_rows(rows: Iterable[Tuple[bytes, bytes]]) -> str:
+    """Return SHA-256 (64 hex digits) over ``(name, what is told of it)`` in the order given."""
+    digest = hashlib.sha256()
+    for name, content in rows:
+        digest.update(b"%d:%s %s\n" % (len(name), name, content))
+    return digest.hexdigest()
+
+
+def manifest_hash(files: Iterable[Tuple[bytes, int, bytes]]) -> str:
+    """Return the hash of files by ``(path below the folder, size, SHA-256 of the content, 32 bytes)``, sorted by path.
+
+    The path of a single file is empty.
+    """
+    return hash_rows((name, b"%d %s" % (size, digest)) for name, size, digest in files)
+
+
+def role_hash(part: str, hashes: Sequence[Tuple[str, str]]) -> str:
+    """Return one hash for all ``(role, hash)`` of a part, whatever their order."""
+    return part_hash(part, sorted([role, hash_] for role, hash_ in hashes))

@@ -7,7 +7,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional
 
-from labcarbon_collect.lc1.values import Value, typed
+from labcarbon_collect.lc1.values import Value, parse_value
 
 # What several spellings are called here. Looked up by a name's last part.
 ALIASES: Mapping[str, str] = {
@@ -18,13 +18,13 @@ ALIASES: Mapping[str, str] = {
     "optim": "optimizer", "optimiser": "optimizer", "architecture": "arch", "drop_out": "dropout",
 }  # fmt: skip
 # Dropped as a whole name only: model.name and dataset.name count.
-_WHOLE = frozenset((
+_DROPPED_NAMES = frozenset((
     "name", "run", "run_name", "exp", "exp_name", "experiment", "experiment_name", "job_name", "project", "project_name",
     "entity", "group", "tag", "tags", "notes", "note", "comment", "description", "user", "username", "run.name", "job.name",
     "exp.name", "experiment.name", "logger.name",
 ))  # fmt: skip
 # Dropped wherever they stand, by the last part of a name.
-_LAST = re.compile(
+_DROPPED_LAST_PARTS = re.compile(
     r"out|output|outdir|out_?dir|output_?(dir|path|file|folder)|(save|log|logs|logging|ckpt|checkpoint|work|run|result|results|"
     r"tensorboard|tb|cache|tmp|temp|dump|model_save|default_root|trial|hydra_run)_?(dir|path|folder|root)|logdir|workdir|"
     r"port|master_port|main_process_port|host|hostname|master_addr|rdzv_\w+|rank|local_rank|node_rank|global_rank|machine_rank|"
@@ -36,20 +36,20 @@ _LAST = re.compile(
     r"timestamp|datetime|start_time|date_time|device|gpu_ids?|cuda_device|cuda_visible_devices|visible_devices"
 )
 _SEED = re.compile(r"seed|\w+_seed|seed_\w+")
-_ONE_DEVICE = (
+_DEVICE_BATCH = (
     "per_device_train_batch_size",
     "per_device_batch_size",
     "batch_size_per_gpu",
     "micro_batch_size",
     "batch_per_gpu",
 )
-_ACCUMULATED = ("gradient_accumulation_steps", "grad_accum_steps", "accumulate_grad_batches", "grad_accum", "accum_steps")
-_WORLD = ("world_size", "nproc_per_node", "num_processes")
+_ACCUMULATION = ("gradient_accumulation_steps", "grad_accum_steps", "accumulate_grad_batches", "grad_accum", "accum_steps")
+_WORLD_SIZE = ("world_size", "nproc_per_node", "num_processes")
 GLOBAL_BATCH = "global_batch_size"
 
 
 @dataclass(frozen=True)
-class Sorted:
+class SortedParams:
     """A run's parameters: those that count, its seeds, and those dropped, each name → value."""
 
     params: Dict[str, Value] = field(default_factory=dict)
@@ -57,17 +57,17 @@ class Sorted:
     dropped: Dict[str, Value] = field(default_factory=dict)
 
 
-def flat(content: Mapping[str, Any]) -> Dict[str, Value]:
+def flatten(content: Mapping[str, Any]) -> Dict[str, Value]:
     """Return nested mappings as one with dotted names: ``{"a": {"b": 1}}`` is ``{"a.b": 1}``. Text gets its type."""
-    found: Dict[str, Value] = {}
+    flattened: Dict[str, Value] = {}
     for name, value in content.items():
         if isinstance(value, str):
-            value = typed(value)
+            value = parse_value(value)
         if isinstance(value, Mapping) and value:
-            found.update({f"{name}.{inner}": part for inner, part in flat(value).items()})
+            flattened.update({f"{name}.{inner}": part for inner, part in flatten(value).items()})
         else:
-            found[str(name)] = value
-    return found
+            flattened[str(name)] = value
+    return flattened
 
 
 def plain_name(name: str) -> str:
@@ -76,56 +76,56 @@ def plain_name(name: str) -> str:
     return re.sub(r"[/.]+", ".", bare.replace("-", "_"))
 
 
-def sort_params(given: Mapping[str, Any], *, world_size: Optional[int] = None) -> Sorted:
+def sort_params(params: Mapping[str, Any], *, world_size: Optional[int] = None) -> SortedParams:
     """Return which of a run's parameters count, which are seeds and which are dropped.
 
     ``given``: name → value, nested or flat, values typed or as text. ``world_size``: processes that train together, where it
     is known from the launcher.
     """
-    named = _aliased({plain_name(name): value for name, value in flat(given).items() if plain_name(name)})
-    sorted_ = Sorted()
-    for name, value in named.items():
+    renamed = _apply_aliases({plain_name(name): value for name, value in flatten(params).items() if plain_name(name)})
+    sorted_ = SortedParams()
+    for name, value in renamed.items():
         last = name.rsplit(".", 1)[-1].lower()
         if _SEED.fullmatch(last):
             sorted_.seeds[name] = value
-        elif name.lower() in _WHOLE or _LAST.fullmatch(last):
+        elif name.lower() in _DROPPED_NAMES or _DROPPED_LAST_PARTS.fullmatch(last):
             sorted_.dropped[name] = value
         else:
             sorted_.params[name] = value
-    _join_batch(sorted_, world_size)
+    _merge_batch_size(sorted_, world_size)
     return sorted_
 
 
-def _aliased(named: Mapping[str, Value]) -> Dict[str, Value]:
+def _apply_aliases(params: Mapping[str, Value]) -> Dict[str, Value]:
     """Rename by ALIASES, unless the run has a parameter of that name as well: then they are two."""
-    found: Dict[str, Value] = {}
-    for name, value in named.items():
+    renamed: Dict[str, Value] = {}
+    for name, value in params.items():
         head, dot, last = name.rpartition(".")
-        other = f"{head}{dot}{ALIASES.get(last.lower(), last)}"
-        found[name if other != name and (other in named or other in found) else other] = value
-    return found
+        alias = f"{head}{dot}{ALIASES.get(last.lower(), last)}"
+        renamed[name if alias != name and (alias in params or alias in renamed) else alias] = value
+    return renamed
 
 
-def _join_batch(found: Sorted, world_size: Optional[int]) -> None:
+def _merge_batch_size(sorted_: SortedParams, world_size: Optional[int]) -> None:
     """Replace the parts of the global batch by their product; a part that is no whole number leaves all as they are."""
-    parts = {name: found.params[name] for name in (*_ONE_DEVICE, *_ACCUMULATED, *_WORLD) if name in found.params}
-    if GLOBAL_BATCH in found.params:
+    parts = {name: sorted_.params[name] for name in (*_DEVICE_BATCH, *_ACCUMULATION, *_WORLD_SIZE) if name in sorted_.params}
+    if GLOBAL_BATCH in sorted_.params:
         for name in parts:
-            found.dropped[name] = found.params.pop(name)
+            sorted_.dropped[name] = sorted_.params.pop(name)
         return
-    joined: List[str] = [name for name in parts if name not in _WORLD]
-    if "batch_size" in found.params and (parts or world_size) and not any(name in parts for name in _ONE_DEVICE):
-        joined.append("batch_size")
-    sizes = [name for name in joined if name not in _ACCUMULATED]
+    factors: List[str] = [name for name in parts if name not in _WORLD_SIZE]
+    if "batch_size" in sorted_.params and (parts or world_size) and not any(name in parts for name in _DEVICE_BATCH):
+        factors.append("batch_size")
+    sizes = [name for name in factors if name not in _ACCUMULATION]
     if len(sizes) != 1:
         return
-    joined += [name for name in parts if name in _WORLD][:1]
-    product = 1 if any(name in _WORLD for name in joined) else world_size or 1
-    for name in joined:
-        value = found.params[name]
+    factors += [name for name in parts if name in _WORLD_SIZE][:1]
+    product = 1 if any(name in _WORLD_SIZE for name in factors) else world_size or 1
+    for name in factors:
+        value = sorted_.params[name]
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             return
         product *= value
-    for name in joined:
-        found.dropped[name] = found.params.pop(name)
-    found.params[GLOBAL_BATCH] = product
+    for name in factors:
+        sorted_.dropped[name] = sorted_.params.pop(name)
+    sorted_.params[GLOBAL_BATCH] = product

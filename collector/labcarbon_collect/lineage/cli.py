@@ -7,43 +7,43 @@ import signal
 from contextlib import contextmanager
 from typing import Callable, Iterator, List, Sequence
 
-from labcarbon_collect.lineage.messages import PRODUCED, USED, declared
-from labcarbon_collect.lineage.queue import LineageJob
+from labcarbon_collect.lineage.messages import PRODUCED, USED, declaration
+from labcarbon_collect.lineage.queue import LineageQueue
 
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_LOOK_S = 0.2
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_POLL_S = 0.2
 
 
-def tell_lineage(
+def report_lineage(
     run: str, *, used: Sequence[str], produced: Sequence[str], node: str, started_us: int, say: Callable[[str], None]
 ) -> None:
     """Read and tell of both. A signal ends the waiting, not the reading."""
-    job = LineageJob(run, os.environ, say=say, node=node)
+    queue = LineageQueue(run, os.environ, say=say, node=node)
     for role, paths in ((USED, used), (PRODUCED, produced)):
         for path in paths:
             try:
-                told = declared(role, path)
-            except ValueError as wrong:
-                job.refuse(path, str(wrong))
+                artifact = declaration(role, path)
+            except ValueError as error:
+                queue.refuse(path, str(error))
             else:
-                job.add({**told, "since_ns": started_us * 1000})
-    job.over()
-    with _stopped() as signals:
-        while not job.wait(_LOOK_S) and not signals:
+                queue.add({**artifact, "since_ns": started_us * 1000})
+    queue.finish()
+    with _catch_signals() as signals:
+        while not queue.wait(_POLL_S) and not signals:
             continue
-    job.close()
+    queue.close()
 
 
 @contextmanager
-def _stopped() -> Iterator[List[int]]:
+def _catch_signals() -> Iterator[List[int]]:
     """The signals that came meanwhile; the command has ended, so that they are meant for us."""
-    came: List[int] = []
-    before = {number: signal.getsignal(number) for number in _STOPPING}
-    for number, handler in before.items():
+    caught: List[int] = []
+    previous = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
+    for number, handler in previous.items():
         if handler != signal.SIG_IGN:
-            signal.signal(number, lambda taken, _: came.append(taken))
+            signal.signal(number, lambda signal_number, _: caught.append(signal_number))
     try:
-        yield came
+        yield caught
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)

@@ -8,142 +8,143 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
-from labcarbon_collect.files.budget import Budget, OutOfBudget
+from labcarbon_collect.files.budget import Budget, BudgetExceeded
 from labcarbon_collect.files.manifests import Manifest, manifest
-from labcarbon_collect.fingerprint.digests import Changed, verified
-from labcarbon_collect.fingerprint.scanned import known_digests
+from labcarbon_collect.fingerprint.digests import FileChanged, content_hashes, open_digest_cache
 from labcarbon_collect.lineage.messages import PRODUCED
-from labcarbon_collect.scan.description import About, one_line, unrecognised
-from labcarbon_collect.scan.folder_formats import MAX_CARD_BYTES, folder_about
-from labcarbon_collect.scan.local_files import Local, LocalReader, Stamp
-from labcarbon_collect.scan.named import unregistrable
-from labcarbon_collect.scan.rate_limit import Pace
-from labcarbon_collect.scan.reader import Batch, FileReader, Task
-from labcarbon_collect.scan.uploader import moment
+from labcarbon_collect.scan.description import Description, describe_unrecognised, one_line, path_problem
+from labcarbon_collect.scan.folder_formats import MAX_CARD_BYTES, describe_folder
+from labcarbon_collect.scan.local_files import LocalReader, LocalTree, Stamp
+from labcarbon_collect.scan.rate_limit import RateLimiter
+from labcarbon_collect.scan.reader import Batch, FileReader, FileTask
+from labcarbon_collect.scan.uploader import format_time
 
-_LIST_S = 600.0
-_LONGEST_NAME = 255
+_LIST_TIMEOUT_S = 600.0
+_MAX_NAME_CHARS = 255
 # A file system's clock may be a little behind the one that the run's beginning was read from.
-_CLOCK_NS = 2_000_000_000
+_CLOCK_SKEW_NS = 2_000_000_000
 
 
-class NotTold(Exception):
+class DeclarationError(Exception):
     """Something that was declared cannot be told; the text says why."""
 
 
-class Pacing(Pace):
+class AdjustableRateLimiter(RateLimiter):
     """How fast files are read: slowly beside the work, as fast as it goes once that is over."""
 
-    def hurry(self) -> None:
+    def remove_limit(self) -> None:
         """The work is over."""
         self._limit = None
 
 
-class Looker:
+class Inspector:
     """Reads for one run. ``most_bytes``: of all together that were not hashed before."""
 
-    def __init__(self, run: str, pace: Pacing, home: Optional[Path], most_bytes: int) -> None:
-        self._run, self._pace, self._left = run, pace, most_bytes
-        self._cache = known_digests(home)
+    def __init__(self, run: str, rate_limiter: AdjustableRateLimiter, home: Optional[Path], max_bytes: int) -> None:
+        self._run, self._rate_limiter, self._remaining_bytes = run, rate_limiter, max_bytes
+        self._cache = open_digest_cache(home)
         # Whoever declares a folder reads what its links lead to.
-        self._tree = Local([b"/"])
+        self._tree = LocalTree([b"/"])
 
-    def look(self, told: Mapping[str, Any]) -> Dict[str, Any]:
+    def inspect(self, artifact: Mapping[str, Any]) -> Dict[str, Any]:
         """A declared path as the server takes it (docs/artifacts.md). Raises NotTold."""
-        path = os.path.realpath(os.fsencode(told["path"]))
-        why = unregistrable(path)
-        if why:
-            raise NotTold(why)
+        path = os.path.realpath(os.fsencode(artifact["path"]))
+        problem = path_problem(path)
+        if problem:
+            raise DeclarationError(problem)
         try:
-            about = os.stat(path)
-            if stat.S_ISDIR(about.st_mode):
-                found = self._folder(path, told)
+            status = os.stat(path)
+            if stat.S_ISDIR(status.st_mode):
+                fields = self._inspect_folder(path, artifact)
             else:
-                found = self._file(path, about, told)
+                fields = self._inspect_file(path, status, artifact)
         except FileNotFoundError as error:
-            raise NotTold("it is not there") from error
+            raise DeclarationError("it is not there") from error
         except OSError as error:
-            raise NotTold(f"it cannot be read: {error.strerror or error}") from error
-        except (OutOfBudget, Changed) as error:
-            raise NotTold(str(error)) from error
-        return {**found, "runs": [{"run": self._run, "role": told["role"]}]}
+            raise DeclarationError(f"it cannot be read: {error.strerror or error}") from error
+        except (BudgetExceeded, FileChanged) as error:
+            raise DeclarationError(str(error)) from error
+        return {**fields, "runs": [{"run": self._run, "role": artifact["role"]}]}
 
-    def _file(self, path: bytes, about: os.stat_result, told: Mapping[str, Any]) -> Dict[str, Any]:
-        if not stat.S_ISREG(about.st_mode):
-            raise NotTold("it is neither a file nor a folder")
-        if told.get("stood") not in (None, [about.st_size, about.st_mtime_ns]):
-            raise NotTold("it changed before it could be read")
-        _in_time(told, about.st_mtime_ns, about.st_ctime_ns)
-        self._take(about.st_size)
+    def _inspect_file(self, path: bytes, status: os.stat_result, artifact: Mapping[str, Any]) -> Dict[str, Any]:
+        if not stat.S_ISREG(status.st_mode):
+            raise DeclarationError("it is neither a file nor a folder")
+        if artifact.get("stood") not in (None, [status.st_size, status.st_mtime_ns]):
+            raise DeclarationError("it changed before it could be read")
+        _check_times(artifact, status.st_mtime_ns, status.st_ctime_ns)
+        self._reserve(status.st_size)
         above, name = os.path.split(path)
-        stamp: Stamp = (name, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-        reader = FileReader(self._tree, self._pace, take_all=True, is_dry=False)
-        batch = Batch(0, above.rstrip(b"/"), self._tree.medium(path), is_member=False, tasks=[Task(stamp)])
+        stamp: Stamp = (name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        reader = FileReader(self._tree, self._rate_limiter, include_unknown=True, dry_run=False)
+        batch = Batch(0, above.rstrip(b"/"), self._tree.medium(path), is_member=False, tasks=[FileTask(stamp)])
         read = reader.read(batch)[0]
-        if read.digest is None or read.about is None:
-            raise NotTold(read.why or "it cannot be read")
-        size = {"digest": read.digest.hex(), "bytes": about.st_size, "form": "file", "files": 1}
-        return self._row(path, told, size, read.about, read.payload, about.st_mtime_ns)
+        if read.digest is None or read.description is None:
+            raise DeclarationError(read.reason or "it cannot be read")
+        size = {"digest": read.digest.hex(), "bytes": status.st_size, "form": "file", "files": 1}
+        return self._payload(path, artifact, size, read.description, read.payload, status.st_mtime_ns)
 
-    def _folder(self, path: bytes, told: Mapping[str, Any]) -> Dict[str, Any]:
-        listed = manifest("artifact", os.fsdecode(path), Budget(_LIST_S))
+    def _inspect_folder(self, path: bytes, artifact: Mapping[str, Any]) -> Dict[str, Any]:
+        listed = manifest("artifact", os.fsdecode(path), Budget(_LIST_TIMEOUT_S))
         if not listed.files:
-            raise NotTold("it holds no file that counts")
+            raise DeclarationError("it holds no file that counts")
         newest_ns = max(file.mtime_ns for file in listed.files)
-        _in_time(told, newest_ns, max(file.ctime_ns for file in listed.files))
-        self._take(sum(file.size for file in listed.files if self._cache.known(file) is None))
+        _check_times(artifact, newest_ns, max(file.ctime_ns for file in listed.files))
+        self._reserve(sum(file.size for file in listed.files if self._cache.lookup(file) is None))
         digest = self._manifest_digest(listed)
-        again = manifest("artifact", os.fsdecode(path), Budget(_LIST_S))
-        if again.weak() != listed.weak():
-            raise NotTold("it changed while it was read")
+        after_listing = manifest("artifact", os.fsdecode(path), Budget(_LIST_TIMEOUT_S))
+        if after_listing.weak_hash() != listed.weak_hash():
+            raise DeclarationError("it changed while it was read")
         size = {"digest": digest, "bytes": listed.size, "form": "folder", "files": len(listed.files)}
-        return self._row(path, told, size, self._folder_about(path), None, newest_ns)
+        return self._payload(path, artifact, size, self._folder_about(path), None, newest_ns)
 
     def _manifest_digest(self, listed: Manifest) -> str:
-        ((_, digest),) = verified([listed], self._cache, hashed=self._pace.take)
+        ((_, digest),) = content_hashes([listed], self._cache, on_hashed=self._rate_limiter.acquire)
         return digest
 
-    def _folder_about(self, path: bytes) -> About:
+    def _folder_about(self, path: bytes) -> Description:
         name = os.path.basename(path).decode("utf-8", "replace")
-        found = folder_about(name, self._tree.listing(path), lambda card: _card(path + b"/" + card))
-        return found or unrecognised("")
+        fields = describe_folder(name, self._tree.list_folder(path), lambda card: _read_card(path + b"/" + card))
+        return fields or describe_unrecognised("")
 
-    def _row(
-        self, path: bytes, told: Mapping[str, Any], size: Mapping[str, Any], about: About, payload: Optional[str],
+    def _payload(
+        self, path: bytes, artifact: Mapping[str, Any], size: Mapping[str, Any], description: Description, payload: Optional[str],
         mtime_ns: int,
     ) -> Dict[str, Any]:  # fmt: skip
         text = path.decode("utf-8")
-        found = about.wire(payload)
-        said = {key: told[key] for key in ("kind", "licence") if told.get(key)}
-        facts = {**told.get("facts", {}), **{key: each for key, each in found.pop("facts", {}).items() if key not in told}}
-        copy = {"path": text, "medium": self._tree.medium(path), "modified_at": moment(mtime_ns)}
+        fields = description.wire(payload)
+        declared_fields = {key: artifact[key] for key in ("kind", "licence") if artifact.get(key)}
+        facts = {
+            **artifact.get("facts", {}),
+            **{key: value for key, value in fields.pop("facts", {}).items() if key not in artifact},
+        }
+        copy = {"path": text, "medium": self._tree.medium(path), "modified_at": format_time(mtime_ns)}
         return {
-            "name": told.get("name") or one_line(os.path.basename(text), _LONGEST_NAME) or "/", **size, **found, **said,
-            **({"facts": facts} if facts else {}), "copies": [{key: each for key, each in copy.items() if each is not None}],
+            "name": artifact.get("name") or one_line(os.path.basename(text), _MAX_NAME_CHARS) or "/", **size, **fields, **declared_fields,
+            **({"facts": facts} if facts else {}), "copies": [{key: value for key, value in copy.items() if value is not None}],
         }  # fmt: skip
 
-    def _take(self, size: int) -> None:
-        if size > self._left:
-            raise NotTold("it is too large to be read beside this run: labcarbon-collect scan finds it")
-        self._left -= size
+    def _reserve(self, size: int) -> None:
+        if size > self._remaining_bytes:
+            raise DeclarationError("it is too large to be read beside this run: labcarbon-collect scan finds it")
+        self._remaining_bytes -= size
 
 
-def _in_time(told: Mapping[str, Any], mtime_ns: int, ctime_ns: int) -> None:
+def _check_times(artifact: Mapping[str, Any], mtime_ns: int, ctime_ns: int) -> None:
     """Where the run's beginning is told, what it made is no older, and what it read is. Raises NotTold."""
-    since_ns = told.get("since_ns")
+    since_ns = artifact.get("since_ns")
     if since_ns is None:
         return
-    if told["role"] == PRODUCED:
-        if max(mtime_ns, ctime_ns) < since_ns - _CLOCK_NS:
-            raise NotTold("it is older than this run, which did not write it")
+    if artifact["role"] == PRODUCED:
+        if max(mtime_ns, ctime_ns) < since_ns - _CLOCK_SKEW_NS:
+            raise DeclarationError("it is older than this run, which did not write it")
     elif mtime_ns > since_ns:
-        raise NotTold("it was written while the run went on: what the run read is not known")
+        raise DeclarationError("it was written while the run went on: what the run read is not known")
 
 
-def _card(path: bytes) -> bytes:
+def _read_card(path: bytes) -> bytes:
     """A small file; empty if it is large or cannot be read."""
     try:
         with closing(LocalReader(path, follow=True)) as file:
-            return file.at(0, MAX_CARD_BYTES) if file.stood().size <= MAX_CARD_BYTES else b""
+            return file.at(0, MAX_CARD_BYTES) if file.stat().size <= MAX_CARD_BYTES else b""
     except OSError:
         return b""

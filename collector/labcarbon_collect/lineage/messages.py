@@ -4,43 +4,72 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, Mapping, Union
+from typing import Any, Dict, List, Mapping, Union
 
-from labcarbon_collect.redaction import masked_line, secret_name
-from labcarbon_collect.scan.description import one_line, storable
+from labcarbon_collect.redaction import is_secret_name, mask_argument
+from labcarbon_collect.scan.description import clean_facts, one_line
 
 PRODUCED, USED, INITIALISED_FROM, DISTILLED_FROM = "produced", "used", "initialised_from", "distilled_from"
 KINDS = ("checkpoint", "model", "dataset", "log", "other")
-What = Union[str, "os.PathLike[str]"]
+ArtifactRef = Union[str, "os.PathLike[str]"]
 _DIGEST = re.compile(r"^[0-9a-f]{64}\Z")
-_LONGEST_NAME, _LONGEST_LICENCE = 255, 100
+_MAX_NAME_CHARS, _MAX_LICENCE_CHARS = 255, 100
 
 
-def declared(
-    role: str, what: What, *, name: str = "", kind: str = "", licence: str = "", facts: Any = None
+def declaration(
+    role: str, artifact_ref: ArtifactRef, *, name: str = "", kind: str = "", licence: str = "", facts: Any = None
 ) -> Dict[str, Any]:
     """What is told of an artifact beside what is found in it.
 
     ``what``: a path, or the artifact's digest (64 hex digits). Raises TypeError and ValueError that say what is wrong.
     """
-    text = os.fspath(what)
+    text = os.fspath(artifact_ref)
     if not isinstance(text, str) or not text:
         raise ValueError("it is neither a path nor a digest")
     if "\0" in text:
         raise ValueError("a path holds no NUL")
     if kind and kind not in KINDS:
         raise ValueError(f"{kind!r} is no kind: {', '.join(KINDS)}")
-    told: Dict[str, Any] = {"role": role, "name": one_line(masked_line(str(name)), _LONGEST_NAME) if name else ""}
+    fields: Dict[str, Any] = {"role": role, "name": one_line(mask_argument(str(name)), _MAX_NAME_CHARS) if name else ""}
     if _DIGEST.match(text):
-        return {**told, "digest": text}
+        return {**fields, "digest": text}
     named: Mapping[str, Any] = facts or {}
-    kept = storable((key, value) for key, value in named.items() if not secret_name(key))
+    clean = clean_facts((key, value) for key, value in named.items() if not is_secret_name(key))
     return {
-        **told, "path": os.path.abspath(text), "kind": kind, "licence": one_line(str(licence), _LONGEST_LICENCE),
-        "facts": kept,
+        **fields, "path": os.path.abspath(text), "kind": kind, "licence": one_line(str(licence), _MAX_LICENCE_CHARS),
+        "facts": clean,
     }  # fmt: skip
 
 
-def title(told: Mapping[str, Any]) -> str:
+def title(artifact: Mapping[str, Any]) -> str:
     """How something declared is called where something is said of it."""
-    return str(told.get("name") or os.path.basename(told.get("path", "").rstrip("/")) or told.get("digest", "")[:12] or "/")
+    return str(
+        artifact.get("name")
+        or os.path.basename(artifact.get("path", "").rstrip("/"))
+        or artifact.get("digest", "")[:12]
+        or "/"
+    )
+
+
+MAX_DAEMON_ROWS = 100
+# Not where it lies: anybody on this machine may tell the daemon of a path that is somebody else's.
+_FORWARDED_KEYS = ("digest", "name", "bytes", "form", "files", "kind", "format", "payload", "licence", "facts")
+_ROLES = (PRODUCED, USED, INITIALISED_FROM, DISTILLED_FROM)
+
+
+def forwardable_rows(artifacts: object, run: str) -> List[Dict[str, Any]]:
+    """What a client tells of one's own run's artifacts, as the daemon forwards it: of that run alone, without places.
+
+    The rest of a row the server checks. Raises ValueError.
+    """
+    if not isinstance(artifacts, list) or len(artifacts) > MAX_DAEMON_ROWS:
+        raise ValueError(f"artifacts must be a list of at most {MAX_DAEMON_ROWS}")
+    rows = []
+    for artifact in artifacts:
+        if not isinstance(artifact, dict):
+            raise ValueError("an artifact must be an object")
+        run_edges = artifact.get("runs")
+        roles = [edge.get("role") for edge in run_edges if isinstance(edge, dict)] if isinstance(run_edges, list) else []
+        edges = [{"run": run, "role": role} for role in roles if role in _ROLES]
+        rows.append({**{key: artifact[key] for key in _FORWARDED_KEYS if key in artifact}, "runs": edges})
+    return rows

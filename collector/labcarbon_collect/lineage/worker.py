@@ -17,126 +17,125 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, Iterator, Mapping, Optional, Union
 
-from labcarbon_collect.api.transport import BadAddress, Transport
-from labcarbon_collect.config import client_sockets, is_uuid, user_login
+from labcarbon_collect.api.transport import InvalidUrlError, Transport
+from labcarbon_collect.config import client_sockets, is_uuid, read_login
 from labcarbon_collect.fingerprint.hash_worker import lowest_priority
-from labcarbon_collect.identity import Refused
-from labcarbon_collect.ipc.client import Client, NoDaemon
-from labcarbon_collect.lineage.by_daemon import ByDaemon
-from labcarbon_collect.lineage.inspect import Looker, NotTold, Pacing
+from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable
+from labcarbon_collect.lineage.inspect import AdjustableRateLimiter, DeclarationError, Inspector
 from labcarbon_collect.lineage.messages import title
 from labcarbon_collect.lineage.queue import HURRY
-from labcarbon_collect.lineage.reporters import Teller
+from labcarbon_collect.lineage.reporters import DaemonReporter, ServerReporter
 
-LAST_S = 600.0  # for what is left once the run is over
-_TELL_EVERY_S, _LOOK_EVERY_S = 30.0, 5.0
-_AGAIN_S = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)  # until the server knows the run
-_PATIENCE_S, _DEADLINE_S = 30.0, 10.0  # with a server that is away; with one answer of it
-_KEPT_FAILURES, _DAEMON_S = 20, 2.0
+FINISH_TIMEOUT_S = 600.0  # for what is left once the run is over
+_SEND_INTERVAL_S, _POLL_S = 30.0, 5.0
+_RETRY_DELAYS_S = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)  # until the server knows the run
+_SERVER_TIMEOUT_S, _DEADLINE_S = 30.0, 10.0  # with a server that is away; with one answer of it
+_MAX_FAILURES, _DAEMON_TIMEOUT_S = 20, 2.0
 
 
-class Child:
+class LineageWorker:
     """One run's. ``asked``: what the first line says."""
 
-    def __init__(self, asked: Mapping[str, Any], teller: Union[Teller, ByDaemon]) -> None:
-        home = Path(asked["home"]) if asked["home"] else None
-        self._pace = Pacing(asked["bytes_per_s"])
-        self._looker = Looker(asked["run"], self._pace, home, asked["most_bytes"])
-        self._teller = teller
-        self._pid = int(asked["pid"])
+    def __init__(self, request: Mapping[str, Any], reporter: Union[ServerReporter, DaemonReporter]) -> None:
+        home = Path(request["home"]) if request["home"] else None
+        self._pace = AdjustableRateLimiter(request["bytes_per_s"])
+        self._inspector = Inspector(request["run"], self._pace, home, request["most_bytes"])
+        self._reporter = reporter
+        self._pid = int(request["pid"])
         self._lines: queue.SimpleQueue[Optional[str]] = queue.SimpleQueue()
-        self._last_s = time.monotonic()
+        self._sent_s = time.monotonic()
         self._is_over = False
 
     def work(self) -> Dict[str, Any]:
         """Until the run is over and all is told, or cannot be; returns what came of it."""
         threading.Thread(target=self._listen, name="listen", daemon=True).start()
-        for told in self._declared():
+        for artifact in self._declarations():
             try:
-                if "digest" in told:
-                    self._teller.add_named(told)
+                if "digest" in artifact:
+                    self._reporter.add_named(artifact)
                 else:
-                    self._teller.add(self._looker.look(told))
-            except NotTold as why:
-                self._teller.failed.append((title(told), str(why)))
-            self._tell()
-        teller = self._teller
-        ends_s = time.monotonic() + _PATIENCE_S
-        for wait_s in _AGAIN_S:
-            is_told = teller.tell(max(0.0, ends_s - time.monotonic()))
-            if is_told or not teller.is_patient or time.monotonic() + wait_s > ends_s:
+                    self._reporter.add(self._inspector.inspect(artifact))
+            except DeclarationError as problem:
+                self._reporter.failed.append((title(artifact), str(problem)))
+            self._send_if_due()
+        reporter = self._reporter
+        deadline_s = time.monotonic() + _SERVER_TIMEOUT_S
+        for wait_s in _RETRY_DELAYS_S:
+            is_sent = reporter.send(max(0.0, deadline_s - time.monotonic()))
+            if is_sent or not reporter.can_retry or time.monotonic() + wait_s > deadline_s:
                 break
             time.sleep(wait_s)
-        teller.give_up()
+        reporter.give_up()
         return {
-            "told": teller.told, "failed": teller.failed[:_KEPT_FAILURES], "lost": len(teller.failed),
-            "notes": teller.notes[:3],
+            "told": reporter.sent_count, "failed": reporter.failed[:_MAX_FAILURES], "lost": len(reporter.failed),
+            "notes": reporter.notes[:3],
         }  # fmt: skip
 
     def _listen(self) -> None:
         """Take lines as they come: whoever writes them never waits."""
         for line in sys.stdin:
             if line == HURRY:
-                self._hurry()
+                self._finish()
             else:
                 self._lines.put(line)
-        self._hurry()
+        self._finish()
         self._lines.put(None)
 
-    def _hurry(self) -> None:
+    def _finish(self) -> None:
         if self._is_over:
             return
         self._is_over = True
-        self._pace.hurry()
-        alarm = threading.Timer(LAST_S, os._exit, (1,))
+        self._pace.remove_limit()
+        alarm = threading.Timer(FINISH_TIMEOUT_S, os._exit, (1,))
         alarm.daemon = True
         alarm.start()
 
-    def _declared(self) -> Iterator[Dict[str, Any]]:
+    def _declarations(self) -> Iterator[Dict[str, Any]]:
         while True:
             try:
-                line = self._lines.get(timeout=_LOOK_EVERY_S)
+                line = self._lines.get(timeout=_POLL_S)
             except queue.Empty:
-                if not _goes_on(self._pid):  # its forks may hold our standard input open
-                    self._hurry()
+                if not _is_alive(self._pid):  # its forks may hold our standard input open
+                    self._finish()
                     return
-                self._tell()
+                self._send_if_due()
                 continue
             if line is None:
                 return
             with suppress(ValueError):
                 yield json.loads(line)
 
-    def _tell(self) -> None:
-        if time.monotonic() - self._last_s > _TELL_EVERY_S and self._teller.left:
-            self._teller.tell(_LOOK_EVERY_S)
-            self._last_s = time.monotonic()
+    def _send_if_due(self) -> None:
+        if time.monotonic() - self._sent_s > _SEND_INTERVAL_S and self._reporter.pending_count:
+            self._reporter.send(_POLL_S)
+            self._sent_s = time.monotonic()
 
 
-def _teller(asked: Mapping[str, Any]) -> Union[Teller, ByDaemon]:
+def _create_reporter(request: Mapping[str, Any]) -> Union[ServerReporter, DaemonReporter]:
     """With a person's token, else through the daemon. Raises Refused and BadAddress."""
-    login = user_login(os.environ)
+    login = read_login(os.environ)
     if login is None:
-        return ByDaemon(asked["run"], os.environ)
+        return DaemonReporter(request["run"], os.environ)
     transport = Transport(login.url, login.token, deadline_s=_DEADLINE_S)
-    return Teller(transport, asked["run"], asked["node"] or _node_here(os.environ))
+    return ServerReporter(transport, request["run"], request["node"] or _local_node(os.environ))
 
 
-def _node_here(environ: Mapping[str, str]) -> str:
+def _local_node(environ: Mapping[str, str]) -> str:
     """The node that paths lie on, as this machine's daemon says; "" where there is none."""
-    named = environ.get("LABCARBON_NODE_ID", "")
-    if is_uuid(named):
-        return named
+    configured = environ.get("LABCARBON_NODE_ID", "")
+    if is_uuid(configured):
+        return configured
     try:
-        client = Client(client_sockets(environ), timeout_s=_DAEMON_S)
-        node = client.call({"op": "status"}, timeout_s=_DAEMON_S).get("node")
+        client = Client(client_sockets(environ), timeout_s=_DAEMON_TIMEOUT_S)
+        node = client.call({"op": "status"}, timeout_s=_DAEMON_TIMEOUT_S).get("node")
         client.close()
-    except NoDaemon:
+    except DaemonUnavailable:
         return ""
     return str(node) if is_uuid(node) else ""
 
 
-def _goes_on(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -149,13 +148,13 @@ def _goes_on(pid: int) -> bool:
 def main() -> None:
     """Read what is asked, do it, say what came of it."""
     lowest_priority()
-    asked: Dict[str, Any] = json.loads(sys.stdin.readline())
+    request: Dict[str, Any] = json.loads(sys.stdin.readline())
     try:
-        done = Child(asked, _teller(asked)).work()
-    except (Refused, BadAddress) as error:
-        done = {"told": 0, "failed": [], "lost": 0, "notes": [], "why": str(error)}
+        result = LineageWorker(request, _create_reporter(request)).work()
+    except (ConfigurationError, InvalidUrlError) as error:
+        result = {"told": 0, "failed": [], "lost": 0, "notes": [], "why": str(error)}
     with suppress(OSError):
-        print(json.dumps(done), flush=True)
+        print(json.dumps(result), flush=True)
     os._exit(0)  # a thread may be waiting for a line that never comes
 
 

@@ -12,9 +12,9 @@ import time
 from types import FrameType
 from typing import Any, Dict, Mapping, Optional
 
-_OURS, _REGISTRY = "labcarbon_collect", "mlflow.tracking.context"
-_STARTS = "start_run"
-_OFF = ("off", "0", "no", "false")
+_PACKAGE, _REGISTRY = "labcarbon_collect", "mlflow.tracking.context"
+_START_FUNCTION = "start_run"
+_FALSE_VALUES = ("off", "0", "no", "false")
 
 
 class RunContext:
@@ -22,36 +22,36 @@ class RunContext:
 
     def in_context(self) -> bool:
         """Whether we are wanted here."""
-        return os.environ.get("LABCARBON_MLFLOW", "").strip().lower() not in _OFF
+        return os.environ.get("LABCARBON_MLFLOW", "").strip().lower() not in _FALSE_VALUES
 
     def tags(self) -> Dict[str, str]:
         """Tags for the run that MLflow is about to create, after the server was asked. Raises SystemExit to keep it back."""
-        begun_s = time.monotonic()
-        given = given_tags(inspect.currentframe())
-        if given is None:
+        started_s = time.monotonic()
+        given_tags = caller_tags(inspect.currentframe())
+        if given_tags is None:
             return {}
         try:
             from labcarbon_collect.mlflow import process
 
-            return process.tags(given, begun_s)
-        except Exception as wrong:  # noqa: BLE001 - whatever is wrong with us, the run begins
-            print(f"labcarbon: this run is not told: {type(wrong).__name__}: {wrong}", file=sys.stderr, flush=True)
+            return process.tags(given_tags, started_s)
+        except Exception as problem:  # noqa: BLE001 - whatever is wrong with us, the run begins
+            print(f"labcarbon: this run is not told: {type(problem).__name__}: {problem}", file=sys.stderr, flush=True)
             return {}
 
 
-def given_tags(frame: Optional[FrameType]) -> Optional[Mapping[str, Any]]:
+def caller_tags(frame: Optional[FrameType]) -> Optional[Mapping[str, Any]]:
     """What the caller wants the run to be tagged with; None where no run is about to begin.
 
     MLflow asks for the same tags where it describes a trace, a model or a data set. A run begins where ``start_run`` asks,
     or a program that is not MLflow's (Lightning's logger).
     """
-    given: Any = None
+    tags: Any = None
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if module.startswith(_REGISTRY):
-            given = frame.f_locals.get("tags")
-        elif module.partition(".")[0] != _OURS:
-            begins = module.partition(".")[0] != "mlflow" or frame.f_code.co_name == _STARTS
-            return (given if isinstance(given, Mapping) else {}) if begins else None
+            tags = frame.f_locals.get("tags")
+        elif module.partition(".")[0] != _PACKAGE:
+            starts_run = module.partition(".")[0] != "mlflow" or frame.f_code.co_name == _START_FUNCTION
+            return (tags if isinstance(tags, Mapping) else {}) if starts_run else None
         frame = frame.f_back
     return None

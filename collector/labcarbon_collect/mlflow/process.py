@@ -8,20 +8,19 @@ import sys
 import threading
 from typing import Any, Dict, List, Mapping, Optional
 
-from labcarbon_collect import this_process
-from labcarbon_collect.config import Login, client_sockets, user_login
+from labcarbon_collect.config import Login, client_sockets, read_login
 from labcarbon_collect.files.budget import Budget
-from labcarbon_collect.identity import Refused
-from labcarbon_collect.mlflow.run import MlflowRun, say
+from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.mlflow.run import MlflowRun, notify
 from labcarbon_collect.runs import current, distributed
-from labcarbon_collect.runs.current import MLFLOW, NOTEBOOK, Here
-from labcarbon_collect.timeouts import PATIENCE_S
+from labcarbon_collect.runs.current import MLFLOW, NOTEBOOK, ActiveRun
+from labcarbon_collect.timeouts import STARTUP_TIMEOUT_S
 
 RUN_UUID, PART_OF, NODE, HOST = "labcarbon.run_uuid", "labcarbon.part_of", "labcarbon.node", "labcarbon.host"
-FINGERPRINT, VERDICT, ASKED = "labcarbon.fingerprint", "labcarbon.verdict_at_start", "labcarbon.asked"
+FINGERPRINT, VERDICT, PREFLIGHT_ID = "labcarbon.fingerprint", "labcarbon.verdict_at_start", "labcarbon.asked"
 _PARENT, _NAME = "mlflow.parentRunId", "mlflow.runName"
-_LOCK_S, _LEAVE_S, _END_S = PATIENCE_S + 1.0, 0.5, 2 * PATIENCE_S
-_MOST_LEFT = 8
+_LOCK_S, _CLOSE_WAIT_S, _END_S = STARTUP_TIMEOUT_S + 1.0, 0.5, 2 * STARTUP_TIMEOUT_S
+_MAX_CLOSING_RUNS = 8
 _lock = threading.Lock()
 
 
@@ -31,17 +30,17 @@ class _Process:
 
     def __init__(self) -> None:
         self.run: Optional[MlflowRun] = None
-        self.left: List[MlflowRun] = []
-        self.untold: List[str] = []
-        self.runs = 0
+        self.closing_runs: List[MlflowRun] = []
+        self.unreported: List[str] = []
+        self.run_count = 0
         self.claimed: set[str] = set()
-        self.nobody = False  # neither a login nor a daemon: it was looked for once
+        self.is_disabled = False  # neither a login nor a daemon: it was looked for once
 
 
-_here = _Process()
+_state = _Process()
 
 
-def tags(given: Mapping[str, Any], begun_s: float) -> Dict[str, str]:
+def tags(given_tags: Mapping[str, Any], started_s: float) -> Dict[str, str]:
     """The tags of a run that is about to begin. Raises SystemExit to keep it back.
 
     ``given``: those its script gave; ``begun_s``: since when it waits for us, on the monotonic clock.
@@ -49,89 +48,95 @@ def tags(given: Mapping[str, Any], begun_s: float) -> Dict[str, str]:
     if not _lock.acquire(timeout=_LOCK_S):
         return {}  # forked while another thread held it
     try:
-        return _tags(given, begun_s)
+        return _tags(given_tags, started_s)
     finally:
         _lock.release()
 
 
-def _tags(given: Mapping[str, Any], begun_s: float) -> Dict[str, str]:
-    here = current.run_here(os.environ)
-    if _is_part(given, here):
-        return _part_of(here)
-    if here is not None and here.by != MLFLOW:
-        if here.uuid in _here.claimed:
-            return _part_of(here)
-        _here.claimed.add(here.uuid)
-        return {RUN_UUID: here.uuid, HOST: socket.gethostname()}
-    return _begun(given, begun_s)
+def _tags(given_tags: Mapping[str, Any], started_s: float) -> Dict[str, str]:
+    active = current.active_run(os.environ)
+    if _is_part(given_tags, active):
+        return _part_of(active)
+    if active is not None and active.source != MLFLOW:
+        if active.uuid in _state.claimed:
+            return _part_of(active)
+        _state.claimed.add(active.uuid)
+        return {RUN_UUID: active.uuid, HOST: socket.gethostname()}
+    return _start_run(given_tags, started_s)
 
 
-def _is_part(given: Mapping[str, Any], here: Optional[Here]) -> bool:
+def _is_part(given_tags: Mapping[str, Any], active: Optional[ActiveRun]) -> bool:
     """Whether a run is a part of another, or nobody can say of what: it is not asked about."""
-    if _PARENT in given or _mlflow_goes_on() or not distributed.is_first(os.environ):
+    if _PARENT in given_tags or _has_open_mlflow_run() or not distributed.is_first_rank(os.environ):
         return True
-    if this_process.is_interactive() or this_process.is_worker():
+    if distributed.is_interactive() or distributed.is_multiprocessing_worker():
         return True
-    if here is None:
+    if active is None:
         return False
-    beside = here.by == MLFLOW and _here.run is not None and _here.run.thread != threading.get_ident()
-    return here.forked or here.by == NOTEBOOK or beside
+    in_other_thread = active.source == MLFLOW and _state.run is not None and _state.run.thread != threading.get_ident()
+    return active.is_fork or active.source == NOTEBOOK or in_other_thread
 
 
-def _mlflow_goes_on() -> bool:
+def _has_open_mlflow_run() -> bool:
     """Whether a run of MLflow is open in this thread."""
     active = getattr(sys.modules.get("mlflow"), "active_run", None)
     return active is not None and active() is not None
 
 
-def _part_of(here: Optional[Here]) -> Dict[str, str]:
-    if here is None:
+def _part_of(active: Optional[ActiveRun]) -> Dict[str, str]:
+    if active is None:
         return {}
-    told = {PART_OF: here.uuid}
-    if _here.run is not None and _here.run.uuid == here.uuid and _here.run.node:
-        told[NODE] = _here.run.node
-    return told
+    tags = {PART_OF: active.uuid}
+    if _state.run is not None and _state.run.uuid == active.uuid and _state.run.node:
+        tags[NODE] = _state.run.node
+    return tags
 
 
-def _begun(given: Mapping[str, Any], begun_s: float) -> Dict[str, str]:
+def _start_run(given_tags: Mapping[str, Any], started_s: float) -> Dict[str, str]:
     """Begin a run of this process, which ends the one before it."""
-    if _here.nobody:
+    if _state.is_disabled:
         return {}
     login = _login()
-    _here.nobody = login is None and not any(path.exists() for path in client_sockets(os.environ))
-    if _here.nobody:
+    _state.is_disabled = login is None and not any(path.exists() for path in client_sockets(os.environ))
+    if _state.is_disabled:
         return {}
-    before = _here.run
-    if before is not None:
-        _leave(before)
-    run = MlflowRun(name=_text(given.get(_NAME)), login=login, known=before.known if before is not None else None)
-    run.begin(begun_s)
-    _here.nobody = not run.is_told
-    if not run.is_told:
+    previous = _state.run
+    if previous is not None:
+        _close_in_background(previous)
+    run = MlflowRun(
+        name=_text(given_tags.get(_NAME)), login=login, first_survey=previous.first_survey if previous is not None else None
+    )
+    run.start_run(started_s)
+    _state.is_disabled = not run.is_reported
+    if not run.is_reported:
         return {}
-    if before is None:
-        _at_exit()
-    _here.run, _here.runs = run, _here.runs + 1
-    told = {RUN_UUID: run.uuid, HOST: socket.gethostname(), FINGERPRINT: run.fingerprint, VERDICT: run.verdict}
-    return {**told, **{name: text for name, text in ((NODE, run.node), (ASKED, run.asked)) if text}}
+    if previous is None:
+        _register_exit_handler()
+    _state.run, _state.run_count = run, _state.run_count + 1
+    tags = {RUN_UUID: run.uuid, HOST: socket.gethostname(), FINGERPRINT: run.fingerprint, VERDICT: run.verdict}
+    return {**tags, **{name: text for name, text in ((NODE, run.node), (PREFLIGHT_ID, run.preflight_id)) if text}}
 
 
-def _leave(run: MlflowRun) -> None:
+def _close_in_background(run: MlflowRun) -> None:
     """Close a run beside the next one; with a server that is slow, wait a little rather than let them pile up."""
-    run.leave()
-    _here.left.append(run)
-    if len(_here.left) > _MOST_LEFT:
-        _here.left[0].wait(Budget(_LEAVE_S))
-    _here.untold += [each.untold for each in _here.left if not each.is_closing and each.untold]
-    _here.left = [each for each in _here.left if each.is_closing]
+    run.close_in_background()
+    _state.closing_runs.append(run)
+    if len(_state.closing_runs) > _MAX_CLOSING_RUNS:
+        _state.closing_runs[0].wait(Budget(_CLOSE_WAIT_S))
+    _state.unreported += [
+        closing_run.unreported
+        for closing_run in _state.closing_runs
+        if not closing_run.is_closing and closing_run.unreported
+    ]
+    _state.closing_runs = [closing_run for closing_run in _state.closing_runs if closing_run.is_closing]
 
 
 def _login() -> Optional[Login]:
     try:
-        return user_login(os.environ)
-    except Refused as refused:
-        if _here.run is None:  # else it was said
-            say(str(refused))
+        return read_login(os.environ)
+    except ConfigurationError as refused:
+        if _state.run is None:  # else it was said
+            notify(str(refused))
         return None
 
 
@@ -139,28 +144,32 @@ def _text(value: object) -> Optional[str]:
     return value if isinstance(value, str) and value else None
 
 
-def _at_exit() -> None:
+def _register_exit_handler() -> None:
     """Have the last run closed when the process ends, while threads can still be started (not so in atexit)."""
     try:
         threading._register_atexit(_end)  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
     except (AttributeError, RuntimeError):
-        say("how this run ends will not be told: this Python ends without a word")
+        notify("how this run ends will not be told: this Python ends without a word")
 
 
 def _end() -> None:
-    run = _here.run
+    run = _state.run
     if run is None or run.pid != os.getpid():
         return  # a fork of the script ends, not the script
     try:
-        run.close(this_process.uncaught_error())
-        patience = Budget(_END_S)
-        for each in (*_here.left, run):
-            each.wait(patience)
-        _here.untold += [each.untold for each in (*_here.left, run) if each.untold]
-        if _here.untold:
-            which = "this run" if _here.runs == 1 else f"{len(_here.untold)} of this process's {_here.runs} runs"
-            say(f"the server does not know of {which}: {_here.untold[-1]}")
-        if _here.runs == 1:
-            run.say_figures()
-    except Exception as wrong:  # noqa: BLE001 - the script ends as it ends
-        say(f"this run could not be closed: {type(wrong).__name__}: {wrong}")
+        run.close(distributed.uncaught_error())
+        timeout = Budget(_END_S)
+        for ending_run in (*_state.closing_runs, run):
+            ending_run.wait(timeout)
+        _state.unreported += [ending_run.unreported for ending_run in (*_state.closing_runs, run) if ending_run.unreported]
+        if _state.unreported:
+            affected = (
+                "this run"
+                if _state.run_count == 1
+                else f"{len(_state.unreported)} of this process's {_state.run_count} runs"
+            )
+            notify(f"the server does not know of {affected}: {_state.unreported[-1]}")
+        if _state.run_count == 1:
+            run.print_figures()
+    except Exception as problem:  # noqa: BLE001 - the script ends as it ends
+        notify(f"this run could not be closed: {type(problem).__name__}: {problem}")

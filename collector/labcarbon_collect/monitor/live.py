@@ -12,50 +12,50 @@ from labcarbon_collect.energy.windows import IDLE, UNKNOWN
 from labcarbon_collect.sources.base import Reading
 
 MAX_ROWS = 20  # consumers told per device; the rest is one row
-_OTHERS = {"run": "others' runs", "job": "jobs", "pod": "pods", "container": "containers", "proc": "others' processes"}
-MORE = "more of yours"
+_GROUP_NAMES = {"run": "others' runs", "job": "jobs", "pod": "pods", "container": "containers", "proc": "others' processes"}
+MORE_ROW = "more of yours"
 # A reading further back than this is no neighbour: power over it would be an average, not now.
-_SHORTEST_US, _NEIGHBOUR_US = 500_000, 15_000_000
+_SHORTEST_US, _LONGEST_US = 500_000, 15_000_000
 
 
-class Live:
+class LivePower:
     """The last power and weights of each device."""
 
     def __init__(self) -> None:
         self._last: Dict[str, Reading] = {}
-        self._from: Dict[str, Reading] = {}  # where the interval begins whose power is told
+        self._start: Dict[str, Reading] = {}  # where the interval begins whose power is told
         self._power_mw: Dict[str, int] = {}
         self._weights: Dict[str, Mapping[str, int]] = {}
 
     def clear(self) -> None:
         """Sampling stopped: nothing is known of now."""
         self._last.clear()
-        self._from.clear()
+        self._start.clear()
         self._power_mw.clear()
         self._weights.clear()
 
-    def read(self, reading: Reading) -> None:
+    def add_reading(self, reading: Reading) -> None:
         """A new reading of a device."""
         self._last[reading.device] = reading
-        before = self._from.get(reading.device)
+        before = self._start.get(reading.device)
         if before is not None and before.epoch == reading.epoch:
             elapsed_us = reading.monotonic_us - before.monotonic_us
             if elapsed_us < _SHORTEST_US:
                 return  # a registration polled in between; the counter has hardly moved
-            grown_mj = reading.counter_mj - before.counter_mj
-            known = elapsed_us <= _NEIGHBOUR_US and grown_mj >= 0
+            energy_mj = reading.counter_mj - before.counter_mj
+            is_recent = elapsed_us <= _LONGEST_US and energy_mj >= 0
         else:
-            known, grown_mj, elapsed_us = False, 0, 0
-        self._from[reading.device] = reading
+            is_recent, energy_mj, elapsed_us = False, 0, 0
+        self._start[reading.device] = reading
         self._power_mw.pop(reading.device, None)
-        if known:
-            self._power_mw[reading.device] = grown_mj * 1_000_000 // elapsed_us
+        if is_recent:
+            self._power_mw[reading.device] = energy_mj * 1_000_000 // elapsed_us
 
-    def shared(self, device: str, weights: Mapping[str, int]) -> None:
+    def set_weights(self, device: str, weights: Mapping[str, int]) -> None:
         """How the energy before the last reading was shared."""
         self._weights[device] = weights
 
-    def last(self, device: str) -> Optional[Reading]:
+    def last_reading(self, device: str) -> Optional[Reading]:
         """The last reading."""
         return self._last.get(device)
 
@@ -64,7 +64,7 @@ class Live:
         return self._power_mw.get(device)
 
     def rows(
-        self, device: str, energy_mj: Mapping[str, int], *, mine: Callable[[str], bool], everything: bool = False
+        self, device: str, energy_mj: Mapping[str, int], *, is_own: Callable[[str], bool], show_all: bool = False
     ) -> List[Dict[str, Any]]:
         """Who is on a device: ``who``, ``yours``, ``power_mw``, ``energy_mj``; the most powerful first, at most 21.
 
@@ -75,40 +75,40 @@ class Live:
         total = sum(weights.values())
         sums: Dict[Tuple[str, bool], List[int]] = {}
         for consumer in {*energy_mj, *weights}:
-            row = sums.setdefault(_shown(consumer, mine, everything), [0, 0])
+            row = sums.setdefault(_visible_name(consumer, is_own, show_all), [0, 0])
             row[0] += weights.get(consumer, 0)
             row[1] += energy_mj.get(consumer, 0)
         rows: List[Dict[str, Any]] = [
             {
-                "who": who, "yours": yours, "energy_mj": energy,
+                "who": name, "yours": is_owned, "energy_mj": energy,
                 "power_mw": power_mw * weight // total if power_mw is not None and total else None,
             }
-            for (who, yours), (weight, energy) in sums.items()
+            for (name, is_owned), (weight, energy) in sums.items()
             if weight or energy
         ]  # fmt: skip
         rows.sort(key=lambda row: (-(row["power_mw"] or 0), -row["energy_mj"], row["who"]))
-        return rows if len(rows) <= MAX_ROWS else [*rows[:MAX_ROWS], _together(rows[MAX_ROWS:])]
+        return rows if len(rows) <= MAX_ROWS else [*rows[:MAX_ROWS], _sum_rows(rows[MAX_ROWS:])]
 
 
-def _shown(consumer: str, mine: Callable[[str], bool], everything: bool) -> Tuple[str, bool]:
+def _visible_name(consumer: str, is_own: Callable[[str], bool], show_all: bool) -> Tuple[str, bool]:
     """What a caller is told of a consumer, and whether it is the caller's."""
     if consumer in (IDLE, UNKNOWN):
         return consumer, False
-    yours = mine(consumer)
-    if yours or everything:
-        return consumer, yours
-    return _OTHERS.get(consumer.partition(":")[0], "others"), False
+    is_owned = is_own(consumer)
+    if is_owned or show_all:
+        return consumer, is_owned
+    return _GROUP_NAMES.get(consumer.partition(":")[0], "others"), False
 
 
-def _together(rows: List[Dict[str, Any]]) -> Dict[str, Any]:
+def _sum_rows(rows: List[Dict[str, Any]]) -> Dict[str, Any]:
     powers = [row["power_mw"] for row in rows if row["power_mw"] is not None]
     return {
-        "who": MORE, "yours": all(row["yours"] for row in rows), "energy_mj": sum(row["energy_mj"] for row in rows),
+        "who": MORE_ROW, "yours": all(row["yours"] for row in rows), "energy_mj": sum(row["energy_mj"] for row in rows),
         "power_mw": sum(powers) if powers else None,
     }  # fmt: skip
 
 
-def is_mine(
+def is_own_consumer(
     consumer: str, uid: int, *, name: str, owner_of: Callable[[str], Optional[int]], uids: Callable[[str], FrozenSet[int]]
 ) -> bool:
     """Whether a consumer is the caller's. ``name``: the caller's name as told, "" where names tell nobody apart.

@@ -11,7 +11,7 @@ import os
 import re
 from typing import Callable, Iterator, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.pseudonyms import DROPPED, KEEP, NAMES_KEPT, UserNames, name_of
+from labcarbon_collect.pseudonyms import DROPPED, KEEP, KEEP_NAMES, UserNames, user_name_of
 
 # Slurm. v1: /slurm/uid_1000/job_17/step_0; v2: /system.slice/slurmstepd.scope/job_17/step_0 (several slurmd on a
 # node put their name before slurmstepd).
@@ -30,7 +30,7 @@ _PODS = re.compile(r"^(?:kubepods|[\w-]*kubepods(?:-\w+)?\.slice)$")
 _SCOPE = re.compile(rf"^(?:docker|libpod|cri-containerd|containerd|nerdctl|crio)-({_HEX_ID})(?:\.scope)?$")
 _COLONS = re.compile(rf"^[\w.-]+:(?:docker|cri-containerd|containerd|crio|nerdctl|libpod):({_HEX_ID})$")
 _ID = re.compile(rf"^(?:libpod-)?({_HEX_ID})$")
-_SPLIT = re.compile(rf"^libpod-payload-{_HEX_ID}$")  # podman in a systemd unit: the unit is named, root named it
+_PODMAN_PAYLOAD = re.compile(rf"^libpod-payload-{_HEX_ID}$")  # podman in a systemd unit: the unit is named, root named it
 _LXC = re.compile(r"^/(?:lxc/|lxc\.payload[./])([^/]+)")
 _NSPAWN = re.compile(r"^/machine\.slice/systemd-nspawn@([^/]+)\.service(?:/|$)")
 _USER_SLICE = re.compile(r"^/user\.slice/user-(\d+)\.slice/")
@@ -41,13 +41,13 @@ _ENGINES = re.compile(
 )
 
 
-def consumer_of_cgroup(
+def cgroup_consumer(
     text: str,
     cluster: str,
     pod_logs: str = "/var/log/pods",
     *,
-    users: UserNames = NAMES_KEPT,
-    user_of: Callable[[int], str] = name_of,
+    users: UserNames = KEEP_NAMES,
+    user_of: Callable[[int], str] = user_name_of,
 ) -> str:
     """Consumer key for the text of /proc/<pid>/cgroup; "" where it is an ordinary process.
 
@@ -62,7 +62,7 @@ def consumer_of_cgroup(
     for path in paths:
         uid = _pod_uid(path)
         if uid:
-            return _pod_key(uid.replace("_", "-"), cluster, pod_logs, names=users.mode == KEEP)
+            return _pod_key(uid.replace("_", "-"), cluster, pod_logs, with_names=users.mode == KEEP)
     for path in paths:
         container = _container(path, users, user_of)
         if container:
@@ -73,39 +73,39 @@ def consumer_of_cgroup(
 def _pod_uid(path: str) -> Optional[str]:
     """The UID of the pod, if root's kubelet made the path."""
     below_pods = False
-    for component, trusted in _components(path):
+    for component, trusted in _trusted_components(path):
         if not trusted:
             return None
-        found = _POD_SLICE.match(component) or (_POD_FOLDER.match(component) if below_pods else None)
-        if found:
-            return found.group(1)
+        match = _POD_SLICE.match(component) or (_POD_FOLDER.match(component) if below_pods else None)
+        if match:
+            return match.group(1)
         below_pods = below_pods or bool(_PODS.match(component))
     return None
 
 
 def _container(path: str, users: UserNames, user_of: Callable[[int], str]) -> str:
     """The outermost container: its id, ``<user>/<id>`` for a user's own engine, or its told name."""
-    named = _LXC.match(path) or _NSPAWN.match(path)
-    if named:
-        return users.told(_printable(named.group(1)))
+    machine = _LXC.match(path) or _NSPAWN.match(path)
+    if machine:
+        return users.public_name(_printable(machine.group(1)))
     owner = _USER_SLICE.match(path)
-    before, service = "", ""
-    for component, trusted in _components(path):
+    previous, service = "", ""
+    for component, trusted in _trusted_components(path):
         if trusted or owner:
-            found = _SCOPE.match(component) or _COLONS.match(component) or _ID.match(component)
-            if found:
-                return f"{users.told(user_of(int(owner.group(1))))}/{found.group(1)}" if owner else found.group(1)
-        if _SPLIT.match(component) and before.endswith(".service"):
+            match = _SCOPE.match(component) or _COLONS.match(component) or _ID.match(component)
+            if match:
+                return f"{users.public_name(user_of(int(owner.group(1))))}/{match.group(1)}" if owner else match.group(1)
+        if _PODMAN_PAYLOAD.match(component) and previous.endswith(".service"):
             # In a user's own service too, the id would be the user's word: the user, or root's name for the unit, counts.
             if owner:
-                return f"{users.told(user_of(int(owner.group(1))))}/{component[len('libpod-payload-') :]}"
-            return users.told(_printable(service))
+                return f"{users.public_name(user_of(int(owner.group(1))))}/{component[len('libpod-payload-') :]}"
+            return users.public_name(_printable(service))
         service = component if not service and component.endswith(".service") else service
-        before = component
+        previous = component
     return ""
 
 
-def _components(path: str) -> Iterator[Tuple[str, bool]]:
+def _trusted_components(path: str) -> Iterator[Tuple[str, bool]]:
     """The components of a path, each with whether root alone could name it."""
     trusted = True
     for component in path.split("/")[1:]:
@@ -119,16 +119,16 @@ def _components(path: str) -> Iterator[Tuple[str, bool]]:
             trusted = False
 
 
-def _pod_key(uid: str, cluster: str, pod_logs: str, *, names: bool) -> str:
+def _pod_key(uid: str, cluster: str, pod_logs: str, *, with_names: bool) -> str:
     """``pod:<cluster>/<namespace>/<pod>``. The path tells only the uid; the kubelet's log folders tell the names."""
-    for name in _listed(pod_logs):
+    for name in _list_names(pod_logs):
         parts = name.split("_")  # neither a namespace nor a pod may hold an underscore
         if len(parts) == 3 and parts[2] == uid:
-            return f"pod:{cluster}/{parts[0]}/{parts[1] if names else uid}"
+            return f"pod:{cluster}/{parts[0]}/{parts[1] if with_names else uid}"
     return f"pod:{cluster}/{DROPPED}/{uid}"
 
 
-def _listed(folder: str) -> List[str]:
+def _list_names(folder: str) -> List[str]:
     try:
         return os.listdir(folder)
     except OSError:
@@ -152,7 +152,7 @@ def cluster_name(slurm_conf: str = "/etc/slurm/slurm.conf") -> Optional[str]:
     return None
 
 
-def this_cluster(environ: Mapping[str, str]) -> str:
+def local_cluster(environ: Mapping[str, str]) -> str:
     """The cluster this node belongs to, as Slurm's accounting writes it; "" where there is no configuration to read."""
     for path in filter(None, (environ.get("SLURM_CONF"), *_CONFIGURATIONS)):
         name = cluster_name(path)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import AbstractSet, Dict, List, Mapping, Set
 
 # A child's end and its parent's growth may fall into different looks: what was seen of the child is remembered so long.
-_LOOKS = 2
+_MAX_SNAPSHOTS = 2
 
 
 @dataclass
@@ -20,11 +20,11 @@ class _Ended:
     ppid: int
     key: str
     ticks: int
-    had_none: bool  # all of its time is still to be heard of
-    looks: int = 0
+    had_no_ticks: bool  # all of its time is still to be heard of
+    snapshots: int = 0
 
 
-class CpuTally:
+class CpuAccount:
     """Ticks per consumer, cumulative."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class CpuTally:
             self._prepaid[key] -= prepaid
         self.ticks[key] = self.ticks.get(key, 0) + ticks - prepaid
 
-    def at_least(self, key: str, ticks: int) -> None:
+    def raise_to(self, key: str, ticks: int) -> None:
         """Raise a consumer to ``ticks``, as told by who waited for its processes; what is still to be seen of it is paid."""
         missing = ticks - self.ticks.get(key, 0)
         if missing > 0:
@@ -49,11 +49,11 @@ class CpuTally:
             self.ticks[key] = ticks
             self._prepaid[key] = self._prepaid.get(key, 0) + missing
 
-    def ended(self, ppid: int, key: str, ticks: int) -> None:
+    def add_ended(self, ppid: int, key: str, ticks: int) -> None:
         """A process is gone that had ``ticks`` of its own and of its children when it was last seen."""
-        self._ended.append(_Ended(ppid, key, ticks, had_none=not ticks))
+        self._ended.append(_Ended(ppid, key, ticks, had_no_ticks=not ticks))
 
-    def children_grew(self, growth: Mapping[int, int], keys: Mapping[int, str]) -> None:
+    def add_children_growth(self, growth: Mapping[int, int], keys: Mapping[int, str]) -> None:
         """Count the unseen: ``growth`` of children's ticks by pid since the last look, ``keys`` their consumers."""
         unseen = {}
         by_parent: Dict[int, List[_Ended]] = {}
@@ -65,28 +65,28 @@ class CpuTally:
             unseen[pid] = heir, self._settle(own, ticks)
         for heir, ticks in unseen.values():
             # Orphans are reaped by somebody else than their last parent: better count too little than twice.
-            left = self._settle(self._ended, ticks) if ticks else 0
-            if left:
-                self.add(heir, left)
+            remaining = self._settle(self._ended, ticks) if ticks else 0
+            if remaining:
+                self.add(heir, remaining)
         for ended in self._ended:
-            ended.looks += 1
+            ended.snapshots += 1
         self._ended = [
             ended for ended in self._ended
-            if ended.looks < _LOOKS and (ended.ticks or (ended.had_none and ended.ppid not in growth))
+            if ended.snapshots < _MAX_SNAPSHOTS and (ended.ticks or (ended.had_no_ticks and ended.ppid not in growth))
         ]  # fmt: skip
 
-    def forget(self, present: AbstractSet[str]) -> None:
+    def forget_absent(self, present: AbstractSet[str]) -> None:
         """Forget consumers neither ``present`` nor active since the last call: a cluster node sees a new one every job."""
-        keep = present | self._active
-        self.ticks = {key: ticks for key, ticks in self.ticks.items() if key in keep}
-        self._prepaid = {key: ticks for key, ticks in self._prepaid.items() if key in keep and ticks}
+        retained = present | self._active
+        self.ticks = {key: ticks for key, ticks in self.ticks.items() if key in retained}
+        self._prepaid = {key: ticks for key, ticks in self._prepaid.items() if key in retained and ticks}
         self._active = set()
 
     @staticmethod
     def _settle(ended: List[_Ended], ticks: int) -> int:
         """Take what was already counted out of ``ticks``; return the rest."""
-        for each in ended:
-            known = min(each.ticks, ticks)
-            each.ticks -= known
-            ticks -= known
+        for process in ended:
+            counted = min(process.ticks, ticks)
+            process.ticks -= counted
+            ticks -= counted
         return ticks

@@ -46,15 +46,15 @@ def read_stat(proc_root: str, pid: int) -> Optional[Stat]:
     return parse_stat(line) if line else None
 
 
-def scan(proc_root: str) -> Dict[int, Stat]:
+def scan_processes(proc_root: str) -> Dict[int, Stat]:
     """All processes we can see, by pid."""
-    found = {}
+    processes = {}
     for name in os.listdir(proc_root):
         if name.isdigit():
             stat = read_stat(proc_root, int(name))
             if stat is not None:
-                found[stat.pid] = stat
-    return found
+                processes[stat.pid] = stat
+    return processes
 
 
 def real_uid(proc_root: str, pid: int) -> Optional[int]:

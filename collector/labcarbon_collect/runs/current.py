@@ -12,34 +12,34 @@ WRAPPED, TRACKED, MLFLOW, NOTEBOOK = "run", "track", "mlflow", "notebook"
 
 
 @dataclass(frozen=True)
-class Here:
+class ActiveRun:
     """A run that goes on. ``by``: what began it; ``pid``: the process that did, of which this one may be a fork."""
 
     uuid: str
-    by: str
+    source: str
     pid: int
 
     @property
-    def forked(self) -> bool:
-        return self.by != WRAPPED and self.pid != os.getpid()
+    def is_fork(self) -> bool:
+        return self.source != WRAPPED and self.pid != os.getpid()
 
 
-_begun: List[Here] = []
+_active_runs: List[ActiveRun] = []
 
 
-def run_here(environ: Mapping[str, str]) -> Optional[Here]:
+def active_run(environ: Mapping[str, str]) -> Optional[ActiveRun]:
     """The run that this process is: that of ``labcarbon-collect run``, else the innermost that was begun in it."""
     outer = environ.get(RUN_VARIABLE, "")
     if is_uuid(outer):
-        return Here(outer, WRAPPED, 0)
-    return _begun[-1] if _begun else None
+        return ActiveRun(outer, WRAPPED, 0)
+    return _active_runs[-1] if _active_runs else None
 
 
-def begin(uuid: str, by: str) -> None:
+def activate(uuid: str, source: str) -> None:
     """This process is that run from now on."""
-    _begun.append(Here(uuid, by, os.getpid()))
+    _active_runs.append(ActiveRun(uuid, source, os.getpid()))
 
 
-def end(uuid: str) -> None:
+def deactivate(uuid: str) -> None:
     """It is that run no longer."""
-    _begun[:] = [each for each in _begun if each.uuid != uuid]
+    _active_runs[:] = [run for run in _active_runs if run.uuid != uuid]

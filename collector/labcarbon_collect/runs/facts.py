@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import socket
-from datetime import datetime, timezone
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
-from labcarbon_collect.command_line import reduced_command, whole_command
-from labcarbon_collect.pseudonyms import own_name, replaced
-from labcarbon_collect.redaction import MASK, masked_line, secret_name, secret_value
+from labcarbon_collect.clock import iso
+from labcarbon_collect.command_line import mask_command, reduce_command
+from labcarbon_collect.pseudonyms import current_user_name, replace_name
+from labcarbon_collect.redaction import MASK, is_secret_name, is_secret_value, mask_argument
 
 Value = Union[str, int, float, bool, None]
 _LITERALS: Mapping[str, Value] = {"true": True, "false": False, "null": None, "none": None}
@@ -17,27 +17,27 @@ _LITERALS: Mapping[str, Value] = {"true": True, "false": False, "null": None, "n
 
 def run_name(command: Sequence[str]) -> str:
     """A name for a run without one: the script's or module's, else the executable's."""
-    return [part for part in reduced_command(command) if not part.startswith("-")][-1]
+    return [part for part in reduce_command(command) if not part.startswith("-")][-1]
 
 
-def parse_params(given: Sequence[str]) -> Dict[str, Value]:
+def parse_params(pairs: Sequence[str]) -> Dict[str, Value]:
     """``k=v`` pairs with typed values; values that look like secrets are masked. Raises ValueError."""
     params: Dict[str, Value] = {}
-    for item in given:
-        name, equals, text = item.partition("=")
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
         if not equals or not name.strip():
-            raise ValueError(f"--param {item!r} is not of the form name=value")
-        secret = secret_name(name) or secret_value(text)
-        params[masked_line(name.strip())[:256]] = MASK if secret else _typed(text)
+            raise ValueError(f"--param {pair!r} is not of the form name=value")
+        is_secret = is_secret_name(name) or is_secret_value(text)
+        params[mask_argument(name.strip())[:256]] = MASK if is_secret else _parse_value(text)
     return params
 
 
-def masked_names(params: Mapping[str, Value]) -> List[str]:
+def masked_params(params: Mapping[str, Value]) -> List[str]:
     """The parameters whose value is not told."""
     return [name for name, value in params.items() if value == MASK]
 
 
-def facts(
+def start_facts(
     *,
     command: Sequence[str],
     project: Optional[str],
@@ -46,36 +46,38 @@ def facts(
     node: Optional[str],
     started_us: int,
     user: Optional[str] = None,
-    whole: bool = False,
+    full_command: bool = False,
 ) -> Dict[str, Any]:
     """The body of ``PUT runs/<uuid>/``.
 
     ``user``: what is told instead of the user's name, which then stands nowhere in the facts (None: the name itself);
     ``whole``: the whole command line, masked, instead of executable and script name.
     """
-    clear = user_name()
-    told: Dict[str, Any] = {
-        "project": project, "name": (masked_line(name)[:200] if name else run_name(command)) or "run",
-        "command": whole_command(command) if whole else reduced_command(command), "params": dict(params),
+    login_name = user_name()
+    texts: Dict[str, Any] = {
+        "project": project, "name": (mask_argument(name)[:200] if name else run_name(command)) or "run",
+        "command": mask_command(command) if full_command else reduce_command(command), "params": dict(params),
     }  # fmt: skip
-    if user is not None and user != clear:
-        told = replaced(told, clear, user)
+    if user is not None and user != login_name:
+        texts = replace_name(texts, login_name, user)
     return {
-        **told, "project": project, "started_at": iso(started_us), "node": node, "user": (user or clear)[:100],
+        **texts, "project": project, "started_at": iso(started_us), "node": node, "user": (user or login_name)[:100],
         "host": socket.gethostname()[:255],
     }  # fmt: skip
 
 
-def fingerprint(wire: Mapping[str, Any], user: Optional[str]) -> Dict[str, Any]:
+def pseudonymise_fingerprint(wire: Mapping[str, Any], user: Optional[str]) -> Dict[str, Any]:
     """A fingerprint as it may be told: names of files and values under ``user`` instead of the user's name."""
-    clear = user_name()
-    if user is None or user == clear:
+    login_name = user_name()
+    if user is None or user == login_name:
         return dict(wire)
-    told = {key: replaced(wire[key], clear, user) for key in ("entry_name", "told", "data", "start") if key in wire}
-    return {**wire, **told}
+    replaced_parts = {
+        key: replace_name(wire[key], login_name, user) for key in ("entry_name", "told", "data", "start") if key in wire
+    }
+    return {**wire, **replaced_parts}
 
 
-def closing(*, exit_code: int, killed: bool, ended_us: int, energy_mj: Optional[int] = None) -> Dict[str, Any]:
+def closing_facts(*, exit_code: int, killed: bool, ended_us: int, energy_mj: Optional[int] = None) -> Dict[str, Any]:
     """The body of ``PATCH runs/<uuid>/``. ``energy_mj`` None: not measured."""
     state = "killed" if killed else "failed" if exit_code else "finished"
     return {
@@ -83,19 +85,12 @@ def closing(*, exit_code: int, killed: bool, ended_us: int, energy_mj: Optional[
     }  # fmt: skip
 
 
-def iso(moment_us: int) -> str:
-    """UTC microseconds as ISO 8601."""
-    seconds, micros = divmod(moment_us, 1_000_000)
-    moment = datetime.fromtimestamp(seconds, tz=timezone.utc).replace(microsecond=micros)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
 def user_name() -> str:
     """The login name of who runs this."""
-    return own_name()
+    return current_user_name()
 
 
-def _typed(text: str) -> Value:
+def _parse_value(text: str) -> Value:
     if text.lower() in _LITERALS:
         return _LITERALS[text.lower()]
     if re.fullmatch(r"[+-]?\d{1,15}", text):

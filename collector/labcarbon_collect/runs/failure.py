@@ -16,17 +16,17 @@ _USER_ERRORS = (
     ZeroDivisionError,
 )  # fmt: skip
 _OUT_OF_MEMORY = re.compile(r"CUDA out of memory|CUDA error: out of memory|CUDNN_STATUS_ALLOC_FAILED|HIP out of memory")
-_SHARED = re.compile(r"[Bb]us error|insufficient shared memory|unable to \w+ .*shared memory|/dev/shm")
+_SHARED_MEMORY = re.compile(r"[Bb]us error|insufficient shared memory|unable to \w+ .*shared memory|/dev/shm")
 
 
-class OomKills:
+class OomKillCounter:
     """How often the kernel has killed for want of memory in our own cgroup, which is the work's too."""
 
     def __init__(self, cgroup: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> None:
         self._events = _events_file(cgroup, root)
         self._before = self._count()
 
-    def rose(self) -> bool:
+    def has_increased(self) -> bool:
         """Whether it happened since."""
         now = self._count()
         return now is not None and self._before is not None and now > self._before
@@ -41,10 +41,10 @@ class OomKills:
             return None
 
 
-def failure_class(killed_by: int, exit_code: int, kills: OomKills) -> str:
+def classify_exit(killed_by: int, exit_code: int, oom_kills: OomKillCounter) -> str:
     """``host_memory`` where the kernel killed for memory and the work died of SIGKILL, itself or a part of it."""
-    by_kill = killed_by == signal.SIGKILL or exit_code == 128 + signal.SIGKILL
-    return HOST_MEMORY if by_kill and kills.rose() else ""
+    is_sigkill = killed_by == signal.SIGKILL or exit_code == 128 + signal.SIGKILL
+    return HOST_MEMORY if is_sigkill and oom_kills.has_increased() else ""
 
 
 def _events_file(cgroup: Path, root: Path) -> Optional[Path]:
@@ -59,7 +59,7 @@ def _events_file(cgroup: Path, root: Path) -> Optional[Path]:
     return None
 
 
-def class_of(error: BaseException, *, nan_seen: bool = False) -> str:
+def classify_error(error: BaseException, *, has_nan_loss: bool = False) -> str:
     """What an exception that ended a run tells of why; "" where it does not. ``nan_seen``: the last loss was no number."""
     text, name = str(error)[:4000], type(error).__name__
     if isinstance(error, MemoryError) or "killed by signal: Killed" in text:
@@ -68,27 +68,27 @@ def class_of(error: BaseException, *, nan_seen: bool = False) -> str:
         return "cuda_memory"
     if name in ("ResourceExhaustedError", "XlaRuntimeError", "JaxRuntimeError") and "out of memory" in text.lower():
         return "cuda_memory"
-    if _SHARED.search(text):
+    if _SHARED_MEMORY.search(text):
         return "shared_memory"
-    if nan_seen or isinstance(error, FloatingPointError):
+    if has_nan_loss or isinstance(error, FloatingPointError):
         return "nan"
     return "user_error" if isinstance(error, _USER_ERRORS) else ""
 
 
-def point_of(error: BaseException, root: str) -> str:
+def hash_error_location(error: BaseException, root: str) -> str:
     """SHA-256 of the kind of exception and the functions below ``root`` that it came through: no texts, no line numbers."""
     digest = hashlib.sha256(f"{type(error).__module__}.{type(error).__qualname__}\0".encode("utf-8", "replace"))
-    below = os.path.realpath(root).rstrip(os.sep) + os.sep
+    prefix = os.path.realpath(root).rstrip(os.sep) + os.sep
     for frame, _ in traceback.walk_tb(error.__traceback__):
         path = os.path.realpath(frame.f_code.co_filename)
-        if path.startswith(below) and "site-packages" not in path:
-            digest.update(f"{path[len(below) :]}:{frame.f_code.co_name}\0".encode("utf-8", "replace"))
+        if path.startswith(prefix) and "site-packages" not in path:
+            digest.update(f"{path[len(prefix) :]}:{frame.f_code.co_name}\0".encode("utf-8", "replace"))
     return digest.hexdigest()
 
 
-def told_of(error: Optional[BaseException], root: str, *, nan_seen: bool = False) -> Dict[str, str]:
+def failure_facts(error: Optional[BaseException], root: str, *, has_nan_loss: bool = False) -> Dict[str, str]:
     """``failure`` as the server is told it, of the error that ended a run; empty where it ended without or on request."""
     if error is None or isinstance(error, (SystemExit, KeyboardInterrupt, GeneratorExit)):
         return {}
-    kind, point = class_of(error, nan_seen=nan_seen), point_of(error, root)
-    return {"class": kind, "point": point} if kind else {"point": point}
+    error_class, location = classify_error(error, has_nan_loss=has_nan_loss), hash_error_location(error, root)
+    return {"class": error_class, "point": location} if error_class else {"point": location}

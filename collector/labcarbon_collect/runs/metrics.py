@@ -7,28 +7,30 @@ import threading
 from collections import deque
 from typing import Any, Callable, Deque, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.api.transport import BadAddress, Reply, Transport, Unreachable
+from labcarbon_collect.api.transport import InvalidUrlError, Response, ServerUnavailable, Transport
+from labcarbon_collect.clock import iso
 from labcarbon_collect.config import Login
-from labcarbon_collect.runs.facts import iso
 
-MOST_POINTS, BATCH = 100_000, 5_000
-_EVERY_S, _LONGEST_WAIT_S, _DEADLINE_S = 2.0, 60.0, 10.0
-_LONGEST_NAME = 200
+MAX_POINTS, BATCH_SIZE = 100_000, 5_000
+_INTERVAL_S, _MAX_WAIT_S, _DEADLINE_S = 2.0, 60.0, 10.0
+_MAX_NAME_LENGTH = 200
 Point = Tuple[str, int, float, int]  # name, step, value, µs UTC
 
 
 class MetricSender:
     """A thread that posts points in batches. What the server does not take now is sent again; the oldest give way."""
 
-    def __init__(self, login: Optional[Login], run: str, *, ready: threading.Event, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, login: Optional[Login], run: str, *, is_registered: threading.Event, notify: Callable[[str], None]
+    ) -> None:
         """``ready``: set once the server may know the run. ``login`` None: points cannot be sent, which is said once."""
-        self._login, self._run, self._say = login, run, say
-        self._ready, self._wake, self._ending = ready, threading.Event(), False
+        self._login, self._run, self._notify = login, run, notify
+        self._is_registered, self._wake, self._is_closing = is_registered, threading.Event(), False
         self._points: Deque[Point] = deque()
         self._lock = threading.Lock()
-        self._said = False
+        self._has_warned = False
         self.dropped = 0
-        self._thread = threading.Thread(target=self._work, name="metrics", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="metrics", daemon=True)
         if login is not None:
             self._thread.start()
 
@@ -36,46 +38,46 @@ class MetricSender:
         """Take points."""
         if self._login is None:
             self.dropped += len(points)
-            self.complain("metrics need a login of your own: labcarbon-collect login URL")
+            self.warn_first("metrics need a login of your own: labcarbon-collect login URL")
             return
         with self._lock:
             self._points.extend(points)
-            while len(self._points) > MOST_POINTS:
+            while len(self._points) > MAX_POINTS:
                 self._points.popleft()
                 self.dropped += 1
-        if len(self._points) >= BATCH:
+        if len(self._points) >= BATCH_SIZE:
             self._wake.set()
 
     def close(self, wait_s: float) -> int:
         """Send what is left, for ``wait_s`` seconds at most; returns how many points were not sent."""
-        self._ending = True
+        self._is_closing = True
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(wait_s)
         return len(self._points) + self.dropped
 
-    def complain(self, text: str) -> None:
+    def warn_first(self, text: str) -> None:
         """Say something, once in the life of a run."""
-        if not self._said:
-            self._said = True
-            self._say(text)
+        if not self._has_warned:
+            self._has_warned = True
+            self._notify(text)
 
-    def _work(self) -> None:
+    def _run_loop(self) -> None:
         failures = 0
         assert self._login is not None
         while True:
-            self._wake.wait(min(_LONGEST_WAIT_S, _EVERY_S * 2**failures))
+            self._wake.wait(min(_MAX_WAIT_S, _INTERVAL_S * 2**failures))
             self._wake.clear()
-            ending = self._ending
-            self._ready.wait(_DEADLINE_S)
+            is_closing = self._is_closing
+            self._is_registered.wait(_DEADLINE_S)
             failures = 0 if self._send_all() else min(failures + 1, 6)
-            if ending:
+            if is_closing:
                 return
 
     def _send_all(self) -> bool:
         while self._points:
             with self._lock:
-                batch = [self._points[at] for at in range(min(BATCH, len(self._points)))]
+                batch = [self._points[index] for index in range(min(BATCH_SIZE, len(self._points)))]
             if not self._post(batch):
                 return False
             with self._lock:
@@ -88,46 +90,46 @@ class MetricSender:
     def _post(self, batch: List[Point]) -> bool:
         """Whether the server needs them no more: it has them, or will never take them."""
         assert self._login is not None
-        body = {"points": [[name, step, wire_value(value), iso(at_us)] for name, step, value, at_us in batch]}
+        body = {"points": [[name, step, json_value(value), iso(at_us)] for name, step, value, at_us in batch]}
         try:
             transport = Transport(self._login.url, self._login.token, deadline_s=_DEADLINE_S)
             reply = transport.call("POST", f"runs/{self._run}/metrics/", body)
             transport.close()
-        except (BadAddress, Unreachable) as error:
-            self.complain(f"metrics are kept and sent later: {error}")
+        except (InvalidUrlError, ServerUnavailable) as error:
+            self.warn_first(f"metrics are kept and sent later: {error}")
             return False
         if 200 <= reply.status < 300:
             return True
-        self.complain(f"the server did not take metrics: {reply.message}")
-        if _for_good(reply):
+        self.warn_first(f"the server did not take metrics: {reply.message}")
+        if _is_permanent_error(reply):
             self.dropped += len(batch)
             return True
         return False
 
 
-def finite_text(value: float) -> str:
+def non_finite_text(value: float) -> str:
     """How a value that is not finite is written."""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def wire_value(value: float) -> Any:
+def json_value(value: float) -> Any:
     """A value as it is sent: JSON has no word for what is not finite."""
-    return value if math.isfinite(value) else finite_text(value)
+    return value if math.isfinite(value) else non_finite_text(value)
 
 
-def points_of(step: int, metrics: Mapping[str, Any], at_us: int) -> Tuple[List[Point], List[str]]:
+def parse_points(step: int, metrics: Mapping[str, Any], at_us: int) -> Tuple[List[Point], List[str]]:
     """Points of what was logged, and the names of what is no number. A number is what ``float`` takes, text is none."""
-    found: List[Point] = []
-    wrong: List[str] = []
+    points: List[Point] = []
+    invalid_names: List[str] = []
     for name, value in metrics.items():
         try:
             if isinstance(value, (str, bytes)):
                 raise TypeError
-            found.append((str(name)[:_LONGEST_NAME], int(step), float(value), at_us))
+            points.append((str(name)[:_MAX_NAME_LENGTH], int(step), float(value), at_us))
         except Exception:  # noqa: BLE001 - whatever an object does when asked for its value, the work goes on
-            wrong.append(str(name)[:_LONGEST_NAME])
-    return found, wrong
+            invalid_names.append(str(name)[:_MAX_NAME_LENGTH])
+    return points, invalid_names
 
 
-def _for_good(reply: Reply) -> bool:
+def _is_permanent_error(reply: Response) -> bool:
     return 400 <= reply.status < 500 and reply.status not in (401, 403, 404, 408, 426, 429)

@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.commands import Failed
 from labcarbon_collect.config import is_uuid
+from labcarbon_collect.errors import CommandError
 from labcarbon_collect.fingerprint.builder import Survey, survey
 from labcarbon_collect.runs import facts
 
@@ -38,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Work:
+class RunSpec:
     """The command and what was said of it."""
 
     command: List[str]
@@ -46,12 +46,12 @@ class Work:
     name: Optional[str]
     params: Mapping[str, facts.Value]
     data: Mapping[str, str]
-    start: str
+    checkpoint: str
     intent: str
     sweep: str
     parent: Optional[str]
     enforce: bool
-    tell_all: bool = False
+    full_command: bool = False
 
     @property
     def title(self) -> str:
@@ -61,38 +61,55 @@ class Work:
     def survey(self, seconds: float) -> Survey:
         """Its fingerprint."""
         return survey(
-            self.command, cwd=os.getcwd(), environ=os.environ, declared_params=self.params, declared_data=self.data,
-            declared_start=self.start, intent=self.intent, sweep=self.sweep, tell_all=self.tell_all, seconds=seconds,
-        )  # fmt: skip
+            self.command,
+            cwd=os.getcwd(),
+            environ=os.environ,
+            declared_params=self.params,
+            declared_data=self.data,
+            declared_start=self.checkpoint,
+            intent=self.intent,
+            sweep=self.sweep,
+            full_command=self.full_command,
+            seconds=seconds,
+        )
 
-    def beside(self) -> Dict[str, Any]:
+    def extra_facts(self) -> Dict[str, Any]:
         """What the run's facts hold beside its command."""
-        told: Dict[str, Any] = {"intent": self.intent}
+        facts: Dict[str, Any] = {"intent": self.intent}
         if self.sweep:
-            told["sweep"] = self.sweep[:100]
+            facts["sweep"] = self.sweep[:100]
         if self.parent:
-            told["parent"] = self.parent
-        return told
+            facts["parent"] = self.parent
+        return facts
 
 
-def work_of(options: argparse.Namespace, usage: str) -> Work:
+def parse_spec(options: argparse.Namespace, usage: str) -> RunSpec:
     """What was asked. Raises Failed."""
     command = options.work[1:] if options.work[:1] == ["--"] else options.work
     if not command:
-        raise Failed(f"no command was given: {usage}")
+        raise CommandError(f"no command was given: {usage}")
     try:
         params = facts.parse_params(options.param)
     except ValueError as error:
-        raise Failed(str(error)) from error
+        raise CommandError(str(error)) from error
     if options.parent and not is_uuid(options.parent):
-        raise Failed(f"--parent {options.parent!r} is not the UUID of a run, as its page shows it")
-    return Work(
-        command, options.project, options.name, params, dict(_role(each) for each in options.data), options.start,
-        options.intent, options.sweep, options.parent or None, options.enforce, getattr(options, "argv", False),
-    )  # fmt: skip
+        raise CommandError(f"--parent {options.parent!r} is not the UUID of a run, as its page shows it")
+    return RunSpec(
+        command,
+        options.project,
+        options.name,
+        params,
+        dict(_parse_role_path(item) for item in options.data),
+        options.checkpoint,
+        options.intent,
+        options.sweep,
+        options.parent or None,
+        options.enforce,
+        getattr(options, "argv", False),
+    )
 
 
-def _role(given: str) -> Tuple[str, str]:
+def _parse_role_path(text: str) -> Tuple[str, str]:
     """``train=/data/cats`` or a path alone."""
-    role, equals, path = given.partition("=")
-    return (role, path) if equals and role.isidentifier() and path else ("data", given)
+    role, equals, path = text.partition("=")
+    return (role, path) if equals and role.isidentifier() and path else ("data", text)

@@ -6,59 +6,59 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional
 
-from labcarbon_collect.api.run_client import Reporter
-from labcarbon_collect.pseudonyms import own_name, own_names
+from labcarbon_collect.api.run_client import RunReporter
+from labcarbon_collect.pseudonyms import current_user_name, safe_user_names
 from labcarbon_collect.runs import daemon_link
 from labcarbon_collect.runs import facts as run_facts
-from labcarbon_collect.runs.background_hash import DigestJob
-from labcarbon_collect.runs.daemon_link import Daemon
-from labcarbon_collect.runs.options import Work
-from labcarbon_collect.runs.startup import Beginning
-from labcarbon_collect.slurm.jobs import job_of_environment
+from labcarbon_collect.runs.background_hash import BackgroundHash
+from labcarbon_collect.runs.daemon_link import DaemonLink
+from labcarbon_collect.runs.options import RunSpec
+from labcarbon_collect.runs.startup import RunStartup
+from labcarbon_collect.slurm.jobs import current_job
 
 
 @dataclass(frozen=True)
-class ToldRun:
+class RunPayload:
     """A run's identity, and what was said of it."""
 
     run: str
-    work: Work
+    spec: RunSpec
     started_us: int
 
-    def facts(self, daemon: Daemon, wire: Mapping[str, Any]) -> Dict[str, Any]:
+    def facts(self, daemon: DaemonLink, wire: Mapping[str, Any]) -> Dict[str, Any]:
         """The body of PUT. As the daemon names us; as this machine's setting says where it does not."""
-        user = own_names(os.environ).told(own_name()) if daemon.user is None else daemon.user
-        told = run_facts.facts(
-            command=self.work.command, project=self.work.project, name=self.work.name, params=self.work.params,
-            node=daemon.node, started_us=self.started_us, user=user, whole=self.work.tell_all,
+        user = safe_user_names(os.environ).public_name(current_user_name()) if daemon.user is None else daemon.user
+        facts = run_facts.start_facts(
+            command=self.spec.command, project=self.spec.project, name=self.spec.name, params=self.spec.params,
+            node=daemon.node, started_us=self.started_us, user=user, full_command=self.spec.full_command,
         )  # fmt: skip
-        told.update(self.work.beside())
+        facts.update(self.spec.extra_facts())
         if wire:
-            told["fingerprint"] = run_facts.fingerprint(wire, user)
-        job = job_of_environment(os.environ)
-        return {**told, "job": job} if job else told
+            facts["fingerprint"] = run_facts.pseudonymise_fingerprint(wire, user)
+        job = current_job(os.environ)
+        return {**facts, "job": job} if job else facts
 
 
-def hash_the_rest(
-    told: ToldRun, begun: Beginning, reporter: Optional[Reporter], *, apart: bool = False
-) -> Optional[DigestJob]:
+def start_background_hash(
+    payload: RunPayload, startup: RunStartup, reporter: Optional[RunReporter], *, is_detached: bool = False
+) -> Optional[BackgroundHash]:
     """Hash what is too large to wait for, beside the work; None where there is nothing, or nobody to hear of it.
 
     ``apart``: this very process is the work.
     """
-    if not begun.survey.data and not begun.survey.start:
+    if not startup.survey.data and not startup.survey.start:
         return None
-    if reporter is None and begun.daemon.client is None:
+    if reporter is None and startup.daemon.client is None:
         return None
 
-    def ready(better: Dict[str, Any]) -> None:
-        told_so = run_facts.fingerprint(better, begun.daemon.user)
+    def update_fingerprint(fingerprint_parts: Dict[str, Any]) -> None:
+        fingerprint = run_facts.pseudonymise_fingerprint(fingerprint_parts, startup.daemon.user)
         if reporter is not None:
-            reporter.better(told_so)
+            reporter.update_fingerprint(fingerprint)
         else:
-            daemon_link.tell_apart(told.run, closing={"fingerprint": told_so})
+            daemon_link.forward_detached(payload.run, closing={"fingerprint": fingerprint})
 
     try:
-        return DigestJob(begun.survey, os.environ, ready, apart=apart)
+        return BackgroundHash(startup.survey, os.environ, update_fingerprint, is_detached=is_detached)
     except OSError:
         return None

@@ -9,17 +9,17 @@ import textwrap
 from datetime import datetime, timezone
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
-from labcarbon_collect.api.preflight import Answer
-from labcarbon_collect.totals import MJ_PER_KWH, three_digits
+from labcarbon_collect.api.preflight import PreflightResponse
+from labcarbon_collect.totals import MJ_PER_KWH, format_significant
 
 WIDTH = 100
-_SHOWN_MATCHES, _SHOWN_DIFFERENCES = 3, 5
+_MAX_MATCHES, _MAX_DIFFERENCES = 3, 5
 _COLOURS = {"loud": "31;1", "warn": "33;1", "inform": "36"}
-_MOST = 1 << 63
+_MAX_INTEGER = 1 << 63
 _ENERGY = ((MJ_PER_KWH, "kWh"), (3_600_000, "Wh"), (3_600, "mWh"))
 _MASS = ((1_000_000_000, "kg"), (1_000_000, "g"), (1_000, "mg"))
 # How a model was adapted, and what was: as the server's words are told.
-_WAYS = {
+_METHODS = {
     "head": "a new head on a frozen body",
     "adapters": "low-rank adapters",
     "part": "fine-tuned with some layers frozen",
@@ -31,7 +31,7 @@ _BASES = {
     "architecture": "adapted a model of the same architecture",
     "base_model": "adapted a model of the same base model",
 }
-_ENDED = {
+_STATES = {
     "finished": "finished",
     "failed": "failed",
     "killed": "killed",
@@ -40,23 +40,23 @@ _ENDED = {
 }
 
 
-def lines(answer: Answer, *, colour: bool = False, prefix: str = "labcarbon: ") -> List[str]:
+def format_response(answer: PreflightResponse, *, colour: bool = False, prefix: str = "labcarbon: ") -> List[str]:
     """The answer, no line longer than 100 columns but for an address; empty where there is nothing worth saying."""
-    if not answer.worth_saying:
+    if not answer.is_notable:
         return []
     if answer.verdict == "none":
-        return _offers(answer.reuse, colour=colour, prefix=prefix)
-    head = _wrapped(prefix + plain(answer.message), "  ")
+        return _format_offers(answer.offers, colour=colour, prefix=prefix)
+    head = _wrap(prefix + plain(answer.message), "  ")
     code = _COLOURS.get(answer.level)
     if colour and code:
         head = [f"\x1b[{code}m{line}\x1b[0m" for line in head]
-    told = list(head)
-    for match in answer.matches[:_SHOWN_MATCHES]:
-        told += _match(match)
-    more = len(answer.matches) - _SHOWN_MATCHES
-    if more > 0:
-        told.append(f"  and {more} more like {'it' if more == 1 else 'these'}")
-    return told + _estimate(answer.estimate)
+    output = list(head)
+    for match in answer.matches[:_MAX_MATCHES]:
+        output += _format_match(match)
+    extra = len(answer.matches) - _MAX_MATCHES
+    if extra > 0:
+        output.append(f"  and {extra} more like {'it' if extra == 1 else 'these'}")
+    return output + _format_estimate(answer.estimate)
 
 
 def plain(text: object, length: int = 500) -> str:
@@ -64,44 +64,46 @@ def plain(text: object, length: int = 500) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in str(text))[:length].strip()
 
 
-def _match(match: Mapping[str, Any]) -> List[str]:
+def _format_match(match: Mapping[str, Any]) -> List[str]:
     """Who, when and where; what it took and came to; where to look; what differs."""
-    about = [_who(match), _when(match), _ENDED.get(str(match.get("state")), "")]
+    summary = [_format_user(match), _format_period(match), _STATES.get(str(match.get("state")), "")]
     if match.get("host"):
-        about.append(f"on {plain(match['host'], 60)}")
+        summary.append(f"on {plain(match['host'], 60)}")
     if match.get("project"):
-        about.append(f"project {plain(match['project'], 60)}")
-    told = _wrapped("  - " + ", ".join(part for part in about if part), "    ")
-    took = " · ".join(part for part in (_energy(match), _carbon(match), _metric(match.get("metric"))) if part)
-    if took:
-        told += _wrapped(f"    {took}", "    ")
+        summary.append(f"project {plain(match['project'], 60)}")
+    output = _wrap("  - " + ", ".join(part for part in summary if part), "    ")
+    results = " · ".join(
+        part for part in (_format_energy(match), _format_carbon(match), _format_metric(match.get("metric"))) if part
+    )
+    if results:
+        output += _wrap(f"    {results}", "    ")
     if match.get("failure"):
-        told += _failure(match["failure"])
+        output += _format_failure(match["failure"])
     if isinstance(match.get("url"), str) and match["url"]:
-        told.append(f"    {plain(match['url'], 300)}")
-    told += _differences(match.get("differs"))
+        output.append(f"    {plain(match['url'], 300)}")
+    output += _format_differences(match.get("differs"))
     parts = match.get("weak")
-    weak = [plain(part, 20) for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
-    if weak:
-        told += _wrapped(f"    not certain: {', '.join(weak)} known by names, sizes and times only", "    ")
-    return told
+    weak_parts = [plain(part, 20) for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
+    if weak_parts:
+        output += _wrap(f"    not certain: {', '.join(weak_parts)} known by names, sizes and times only", "    ")
+    return output
 
 
-def _who(match: Mapping[str, Any]) -> str:
+def _format_user(match: Mapping[str, Any]) -> str:
     return plain(match.get("who") or "somebody", 80)
 
 
-def _when(match: Mapping[str, Any]) -> str:
-    begun, ended = _moment(match.get("started_at")), _moment(match.get("ended_at"))
-    if begun is None:
+def _format_period(match: Mapping[str, Any]) -> str:
+    started, ended = _parse_time(match.get("started_at")), _parse_time(match.get("ended_at"))
+    if started is None:
         return ""
-    text = f"{begun:%Y-%m-%d %H:%M}"
+    text = f"{started:%Y-%m-%d %H:%M}"
     if ended is not None:
-        text += f" to {ended:%H:%M}" if ended.date() == begun.date() else f" to {ended:%Y-%m-%d %H:%M}"
+        text += f" to {ended:%H:%M}" if ended.date() == started.date() else f" to {ended:%Y-%m-%d %H:%M}"
     return f"{text} UTC"
 
 
-def _moment(text: object) -> Optional[datetime]:
+def _parse_time(text: object) -> Optional[datetime]:
     try:
         moment = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
     except ValueError:
@@ -109,100 +111,106 @@ def _moment(text: object) -> Optional[datetime]:
     return moment.astimezone(timezone.utc) if moment.tzinfo else None
 
 
-def _energy(told: Mapping[str, Any]) -> str:
-    energy_mj = _whole(told.get("energy_mj"))
-    return "energy not measured" if energy_mj is None else _scaled(energy_mj, _ENERGY)
+def _format_energy(figure: Mapping[str, Any]) -> str:
+    energy_mj = _parse_count(figure.get("energy_mj"))
+    return "energy not measured" if energy_mj is None else _scale(energy_mj, _ENERGY)
 
 
-def _carbon(told: Mapping[str, Any]) -> str:
-    emission_ug = _whole(told.get("emission_ug"))
-    return "" if emission_ug is None else f"{_scaled(emission_ug, _MASS)} CO2e"
+def _format_carbon(figure: Mapping[str, Any]) -> str:
+    emission_ug = _parse_count(figure.get("emission_ug"))
+    return "" if emission_ug is None else f"{_scale(emission_ug, _MASS)} CO2e"
 
 
-def _scaled(value: int, scales: Sequence[Tuple[int, str]]) -> str:
+def _scale(value: int, scales: Sequence[Tuple[int, str]]) -> str:
     """A figure with three digits in the largest unit of which it is one at least; nought in the first."""
     size, unit = next((scale for scale in scales if value >= scale[0]), scales[-1]) if value else scales[0]
-    return f"{three_digits(value / size)} {unit}"
+    return f"{format_significant(value / size)} {unit}"
 
 
-def _metric(metric: object) -> str:
+def _format_metric(metric: object) -> str:
     if not isinstance(metric, Mapping) or not isinstance(metric.get("value"), (int, float)):
         return ""
     return f"{plain(metric.get('name') or 'metric', 40)} {metric['value']:.4g}"
 
 
-def _failure(failure: object) -> List[str]:
+def _format_failure(failure: object) -> List[str]:
     if not isinstance(failure, Mapping):
         return []
-    said = ": ".join(plain(failure[key], 200) for key in ("class", "text") if failure.get(key))
-    return _wrapped(f"    it failed: {said}", "    ") if said else []
+    text = ": ".join(plain(failure[key], 200) for key in ("class", "text") if failure.get(key))
+    return _wrap(f"    it failed: {text}", "    ") if text else []
 
 
-def _differences(differs: object) -> List[str]:
-    found: Sequence[Any] = [each for each in differs if isinstance(each, Mapping)] if isinstance(differs, list) else []
-    if not found:
+def _format_differences(differs: object) -> List[str]:
+    differences: Sequence[Any] = (
+        [difference for difference in differs if isinstance(difference, Mapping)] if isinstance(differs, list) else []
+    )
+    if not differences:
         return []
-    said = [_difference(each) for each in found[:_SHOWN_DIFFERENCES]]
-    if len(found) > _SHOWN_DIFFERENCES:
-        said.append(f"and {len(found) - _SHOWN_DIFFERENCES} more")
-    return _wrapped("    differs: " + "; ".join(said), "      ")
+    parts = [_format_difference(difference) for difference in differences[:_MAX_DIFFERENCES]]
+    if len(differences) > _MAX_DIFFERENCES:
+        parts.append(f"and {len(differences) - _MAX_DIFFERENCES} more")
+    return _wrap("    differs: " + "; ".join(parts), "      ")
 
 
-def _difference(differs: Mapping[str, Any]) -> str:
-    name = plain(differs.get("name") or differs.get("part") or "something", 80)
-    here, there = differs.get("here"), differs.get("there")
-    if here is None and there is None:
+def _format_difference(difference: Mapping[str, Any]) -> str:
+    name = plain(difference.get("name") or difference.get("part") or "something", 80)
+    this_value, other_value = difference.get("here"), difference.get("there")
+    if this_value is None and other_value is None:
         return name
-    return f"{name} {_value(here)} here, {_value(there)} there"
+    return f"{name} {_format_value(this_value)} here, {_format_value(other_value)} there"
 
 
-def _value(value: object) -> str:
+def _format_value(value: object) -> str:
     return "not told" if value is None else plain(value, 40)
 
 
-def _offers(offers: Sequence[Mapping[str, Any]], *, colour: bool, prefix: str) -> List[str]:
+def _format_offers(offers: Sequence[Mapping[str, Any]], *, colour: bool, prefix: str) -> List[str]:
     """What could be adapted instead: which, how good, what that saves, under which licence, and where it is."""
-    head = _wrapped(
+    head = _wrap(
         f"{prefix}nothing like this was run before, but you may adapt what is there instead of training anew:", "  "
     )
-    told = [f"\x1b[{_COLOURS['inform']}m{line}\x1b[0m" for line in head] if colour else head
+    output = [f"\x1b[{_COLOURS['inform']}m{line}\x1b[0m" for line in head] if colour else head
     for offer in offers:
-        about = [
+        summary = [
             plain(offer.get("name"), 80),
-            _size(offer.get("bytes")),
+            _format_size(offer.get("bytes")),
             plain(offer.get("licence") or "licence not told", 60),
         ]
-        told += _wrapped(f"  - {', '.join(part for part in about if part)}: {plain(offer.get('why'), 200)}", "    ")
-        about = [_metric(offer.get("metric")), f"made by {plain(offer['who'], 80)}" if offer.get("who") else ""]
-        if any(about):
-            told += _wrapped("    " + " · ".join(part for part in about if part), "    ")
-        told += _wrapped(f"    {_saves(offer)}", "    ")
+        output += _wrap(f"  - {', '.join(part for part in summary if part)}: {plain(offer.get('why'), 200)}", "    ")
+        summary = [_format_metric(offer.get("metric")), f"made by {plain(offer['who'], 80)}" if offer.get("who") else ""]
+        if any(summary):
+            output += _wrap("    " + " · ".join(part for part in summary if part), "    ")
+        output += _wrap(f"    {_format_savings(offer)}", "    ")
         if isinstance(offer.get("url"), str) and offer["url"]:
-            told.append(f"    {plain(offer['url'], 300)}")
-    return told
+            output.append(f"    {plain(offer['url'], 300)}")
+    return output
 
 
-def _saves(offer: Mapping[str, Any]) -> str:
+def _format_savings(offer: Mapping[str, Any]) -> str:
     """What adapting it saves, by runs that were measured there; no more than making it took, less what is not known."""
-    made_mj, took, saved = _whole(offer.get("energy_mj")), _spread(offer.get("adapting")), _spread(offer.get("saved"))
-    by = _by(offer)
-    if made_mj is None:
-        if took is None or not by:
+    training_mj, cost, saved = (
+        _parse_count(offer.get("energy_mj")),
+        _parse_spread(offer.get("adapting")),
+        _parse_spread(offer.get("saved")),
+    )
+    evidence = _format_evidence(offer)
+    if training_mj is None:
+        if cost is None or not evidence:
             return "energy not measured"
-        return f"what making it took was not measured; adapting took {_about(took, by)}"
-    made = _scaled(made_mj, _ENERGY)
-    if took is None or saved is None or not by or saved[2] > made_mj:
-        return f"saves at most {made}{_why_at_most(offer)}"
+        return f"what making it took was not measured; adapting took {_format_cost(cost, evidence)}"
+    training_energy = _scale(training_mj, _ENERGY)
+    if cost is None or saved is None or not evidence or saved[2] > training_mj:
+        return f"saves at most {training_energy}{_format_upper_bound(offer)}"
     if saved[0] == 0:
-        often = " as a rule" if saved[2] else ""
-        return f"saves nothing{often}: adapting took {_about(took, '')}, making it {made} ({by})"
-    carbon = _carbon(offer["saved"])
-    text = f"saves about {_beside(saved[0], made_mj)} of the {made} that making it took{f', {carbon}' if carbon else ''}"
-    return text + _in_brackets(_range(saved[1], saved[2], made_mj), by)
+        frequency = " as a rule" if saved[2] else ""
+        return f"saves nothing{frequency}: adapting took {_format_cost(cost, '')}, making it {training_energy} ({evidence})"
+    carbon = _format_carbon(offer["saved"])
+    text = f"saves about {_format_relative(saved[0], training_mj)} of the {training_energy} that making it took{f', {carbon}' if carbon else ''}"
+    return text + _parenthesise(_format_range(saved[1], saved[2], training_mj), evidence)
 
 
-def _why_at_most(offer: Mapping[str, Any]) -> str:
-    unmeasured = _whole(offer.get("adapted_unmeasured"))
+def _format_upper_bound(offer: Mapping[str, Any]) -> str:
+    unmeasured = _parse_count(offer.get("adapted_unmeasured"))
     if unmeasured is None or offer.get("adapting") is not None or offer.get("ways") != []:
         return ", less what adapting it takes"  # an older server knows no more
     if unmeasured:
@@ -210,56 +218,66 @@ def _why_at_most(offer: Mapping[str, Any]) -> str:
     return ": no run here is known to have adapted one yet (a new head on its frozen body, or fine-tuning)"
 
 
-def _by(offer: Mapping[str, Any]) -> str:
+def _format_evidence(offer: Mapping[str, Any]) -> str:
     """Which runs tell it, and what each way took; empty where that cannot be understood."""
-    adapting, told = offer.get("adapting"), offer.get("ways")
-    runs = _whole(adapting.get("runs")) if isinstance(adapting, Mapping) else None
+    adapting, method_rows = offer.get("adapting"), offer.get("ways")
+    runs = _parse_count(adapting.get("runs")) if isinstance(adapting, Mapping) else None
     if not runs or not isinstance(adapting, Mapping):
         return ""
     text = f"{runs} {'run' if runs == 1 else 'runs'} here {_BASES.get(str(adapting.get('basis')), 'adapted such a model')}"
-    ways = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
-    known = [(str(each.get("way")), _whole(each.get("energy_mj"))) for each in ways[: len(_WAYS)]]
-    said = [f"{_WAYS[way]} {_scaled(took, _ENERGY)}" for way, took in known if way in _WAYS and took is not None]
-    return f"{text}: {', '.join(said)}" if said and any(way != "not_told" for way, _ in known if way in _WAYS) else text
+    methods = [method for method in method_rows if isinstance(method, Mapping)] if isinstance(method_rows, list) else []
+    method_energies = [
+        (str(method.get("way")), _parse_count(method.get("energy_mj"))) for method in methods[: len(_METHODS)]
+    ]
+    parts = [
+        f"{_METHODS[method_name]} {_scale(energy_mj, _ENERGY)}"
+        for method_name, energy_mj in method_energies
+        if method_name in _METHODS and energy_mj is not None
+    ]
+    return (
+        f"{text}: {', '.join(parts)}"
+        if parts and any(method_name != "not_told" for method_name, _ in method_energies if method_name in _METHODS)
+        else text
+    )
 
 
-def _spread(told: object) -> Optional[Tuple[int, int, int]]:
+def _parse_spread(figure: object) -> Optional[Tuple[int, int, int]]:
     """A figure with the least and the most; None for what is none."""
-    if not isinstance(told, Mapping):
+    if not isinstance(figure, Mapping):
         return None
-    middle, low, high = (_whole(told.get(name)) for name in ("energy_mj", "low_mj", "high_mj"))
+    middle, low, high = (_parse_count(figure.get(name)) for name in ("energy_mj", "low_mj", "high_mj"))
     if middle is None or low is None or high is None or not low <= middle <= high:
         return None
     return middle, low, high
 
 
-def _about(took: Tuple[int, int, int], by: str) -> str:
-    return _scaled(took[0], _ENERGY) + _in_brackets(_range(took[1], took[2], took[0]), by)
+def _format_cost(cost: Tuple[int, int, int], evidence: str) -> str:
+    return _scale(cost[0], _ENERGY) + _parenthesise(_format_range(cost[1], cost[2], cost[0]), evidence)
 
 
-def _in_brackets(*parts: str) -> str:
-    said = "; ".join(part for part in parts if part)
-    return f" ({said})" if said else ""
+def _parenthesise(*parts: str) -> str:
+    text = "; ".join(part for part in parts if part)
+    return f" ({text})" if text else ""
 
 
-def _range(low_mj: int, high_mj: int, beside_mj: int) -> str:
+def _format_range(low_mj: int, high_mj: int, reference_mj: int) -> str:
     """From the least to the most, empty where they are one; without units that are those of what it stands beside."""
     if low_mj >= high_mj:
         return ""
-    told = [_scaled(each, _ENERGY) for each in (low_mj, high_mj, beside_mj)]
-    alike = len({each.partition(" ")[2] for each in told}) == 1
-    low, high = (each.partition(" ")[0] if alike else each for each in told[:2])
+    values = [_scale(value, _ENERGY) for value in (low_mj, high_mj, reference_mj)]
+    same_unit = len({value.partition(" ")[2] for value in values}) == 1
+    low, high = (value.partition(" ")[0] if same_unit else value for value in values[:2])
     return f"{low} to {high}"
 
 
-def _beside(value_mj: int, other_mj: int) -> str:
+def _format_relative(value_mj: int, reference_mj: int) -> str:
     """A figure, without its unit where that is the other's as well."""
-    (value, unit), (_, other) = (_scaled(each, _ENERGY).split(" ") for each in (value_mj, other_mj))
-    return value if unit == other else f"{value} {unit}"
+    (value, unit), (_, reference_unit) = (_scale(energy_mj, _ENERGY).split(" ") for energy_mj in (value_mj, reference_mj))
+    return value if unit == reference_unit else f"{value} {unit}"
 
 
-def _size(count: object) -> str:
-    size = _whole(count)
+def _format_size(count: object) -> str:
+    size = _parse_count(count)
     if size is None:
         return ""
     for unit, power in (("TB", 12), ("GB", 9), ("MB", 6), ("kB", 3)):
@@ -268,24 +286,24 @@ def _size(count: object) -> str:
     return f"{size} B"
 
 
-def _estimate(estimate: Optional[Mapping[str, Any]]) -> List[str]:
-    energy_mj = _whole((estimate or {}).get("energy_mj"))
+def _format_estimate(estimate: Optional[Mapping[str, Any]]) -> List[str]:
+    energy_mj = _parse_count((estimate or {}).get("energy_mj"))
     if estimate is None or energy_mj is None:
         return []
-    runs = _whole(estimate.get("runs")) or 0
-    text = f"  By {runs} {'run' if runs == 1 else 'runs'} like it, it takes about {_energy(estimate)}"
-    low_mj, high_mj = _whole(estimate.get("low_mj")), _whole(estimate.get("high_mj"))
+    runs = _parse_count(estimate.get("runs")) or 0
+    text = f"  By {runs} {'run' if runs == 1 else 'runs'} like it, it takes about {_format_energy(estimate)}"
+    low_mj, high_mj = _parse_count(estimate.get("low_mj")), _parse_count(estimate.get("high_mj"))
     if low_mj is not None and high_mj is not None:
-        text += _in_brackets(_range(low_mj, high_mj, energy_mj))
-    carbon = _carbon(estimate)
-    return _wrapped(f"{text}, {carbon}." if carbon else f"{text}.", "  ")
+        text += _parenthesise(_format_range(low_mj, high_mj, energy_mj))
+    carbon = _format_carbon(estimate)
+    return _wrap(f"{text}, {carbon}." if carbon else f"{text}.", "  ")
 
 
-def _whole(value: object) -> Optional[int]:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST else None
+def _parse_count(value: object) -> Optional[int]:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_INTEGER else None
 
 
-def _wrapped(text: str, indent: str) -> List[str]:
+def _wrap(text: str, indent: str) -> List[str]:
     return textwrap.wrap(
         text, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=True, drop_whitespace=True
     ) or [""]

@@ -16,7 +16,7 @@ NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 125
 
 
 @dataclass(frozen=True)
-class Ended:
+class ExitStatus:
     """How the work ended. ``cpu_us``: CPU time of it and of all descendants that were waited for, by wait4."""
 
     exit_code: int  # as a shell tells it: 128 + n when killed by signal n
@@ -24,7 +24,7 @@ class Ended:
     cpu_us: int
 
 
-class Job:
+class GatedProcess:
     """A forked child that waits for :meth:`release` before it becomes the command. Fork before starting threads.
     ``on_signal``: called for each signal that is meant for it."""
 
@@ -36,12 +36,12 @@ class Job:
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self._gate)
-            _become(list(command), gate)
+            _exec_after_release(list(command), gate)
         os.close(gate)
         for number in _FORWARDED:
             # What the caller ignores (nohup) stays ignored, for the work as well.
             if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, self._pass_on)
+                signal.signal(number, self._forward_signal)
 
     def release(self) -> None:
         """Let the command begin."""
@@ -54,16 +54,16 @@ class Job:
         os.close(self._gate)
         os.waitpid(self.pid, 0)
 
-    def wait(self) -> Ended:
+    def wait(self) -> ExitStatus:
         """Wait for the end."""
         _, status, used = os.wait4(self.pid, 0)
         cpu_us = int((used.ru_utime + used.ru_stime) * 1_000_000)
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
-            return Ended(128 + number, number, cpu_us)
-        return Ended(os.WEXITSTATUS(status), 0, cpu_us)
+            return ExitStatus(128 + number, number, cpu_us)
+        return ExitStatus(os.WEXITSTATUS(status), 0, cpu_us)
 
-    def _pass_on(self, number: int, frame: object) -> None:
+    def _forward_signal(self, number: int, frame: object) -> None:
         """Forward a signal, unless the terminal sent it to the whole foreground group: then the work has it already."""
         self.on_signal()
         if number in _FROM_TERMINAL and _in_foreground():
@@ -72,7 +72,7 @@ class Job:
             os.kill(self.pid, number)
 
 
-def _become(command: List[str], gate: int) -> None:
+def _exec_after_release(command: List[str], gate: int) -> None:
     """In the child: wait, then exec. Never returns."""
     try:
         for number in _FORWARDED:
@@ -86,8 +86,8 @@ def _become(command: List[str], gate: int) -> None:
         os.execvp(command[0], command)  # noqa: S606 - the user asked for exactly this command
     except OSError as error:
         code = exit_code(error, command[0], os.environ.get("PATH", os.defpath))
-        told = "command not found" if code == NOT_FOUND else str(error)
-        os.write(2, f"labcarbon-collect: {command[0]}: {told}\n".encode(errors="replace"))
+        message = "command not found" if code == NOT_FOUND else str(error)
+        os.write(2, f"labcarbon-collect: {command[0]}: {message}\n".encode(errors="replace"))
         os._exit(code)
     except BaseException as error:  # noqa: BLE001 - nothing of the parent may run on in the child
         os.write(2, f"labcarbon-collect: {command[0]}: {error}\n".encode(errors="replace"))
@@ -101,8 +101,8 @@ def exit_code(error: OSError, name: str, path: str) -> int:
     """
     if isinstance(error, FileNotFoundError):
         return NOT_FOUND
-    there = os.sep in name or any(os.path.isfile(os.path.join(folder, name)) for folder in path.split(os.pathsep))
-    return NOT_EXECUTABLE if there else NOT_FOUND
+    is_file = os.sep in name or any(os.path.isfile(os.path.join(folder, name)) for folder in path.split(os.pathsep))
+    return NOT_EXECUTABLE if is_file else NOT_FOUND
 
 
 def _in_foreground() -> bool:

@@ -9,105 +9,125 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 from labcarbon_collect import STARTED_S
 from labcarbon_collect.api import preflight
-from labcarbon_collect.api.preflight import Answer, NotAsked, Question
+from labcarbon_collect.api.preflight import PreflightRequest, PreflightResponse, PreflightUnavailable
 from labcarbon_collect.config import Login
-from labcarbon_collect.files.budget import Budget, Looking
+from labcarbon_collect.files.budget import Budget, Deadline
 from labcarbon_collect.fingerprint.builder import Survey
 from labcarbon_collect.pseudonyms import DROPPED
 from labcarbon_collect.runs import daemon_link
 from labcarbon_collect.runs import facts as run_facts
-from labcarbon_collect.runs.options import Work
-from labcarbon_collect.slurm.jobs import job_named
-from labcarbon_collect.timeouts import A_WHILE_S, PATIENCE_S
+from labcarbon_collect.runs.options import RunSpec
+from labcarbon_collect.slurm.jobs import current_job_key
+from labcarbon_collect.timeouts import PART_TIMEOUT_S, STARTUP_TIMEOUT_S
 
-Facts = Callable[[daemon_link.Daemon, Mapping[str, Any]], Dict[str, Any]]
-IN_VAIN = 3  # exit code of what is kept back since it would be in vain
-_TO_START_S = 0.1  # what Python needs before it comes to us
-_GPUS_S = 0.15 * PATIENCE_S
+FactsBuilder = Callable[[daemon_link.DaemonLink, Mapping[str, Any]], Dict[str, Any]]
+EXIT_BLOCKED = 3  # exit code of what is kept back since it would be in vain
+_PYTHON_START_S = 0.1  # what Python needs before it comes to us
+_GPU_QUERY_S = 0.15 * STARTUP_TIMEOUT_S
 
 
 @dataclass
-class Beginning:
+class RunStartup:
     """What was found out. ``answer`` None: nobody was asked, or nobody answered, and ``why`` says it."""
 
-    daemon: daemon_link.Daemon
+    daemon: daemon_link.DaemonLink
     survey: Survey
-    answer: Optional[Answer] = None
-    why: str = ""
+    response: Optional[PreflightResponse] = None
+    error: str = ""
     notes: List[str] = field(default_factory=list)
 
 
-def begin(
-    work: Work, *, run: str, pid: int, login: Optional[Login], budget: Budget, facts: Facts, check: bool = True
-) -> Beginning:
+def start_run(
+    spec: RunSpec,
+    *,
+    run: str,
+    pid: int,
+    login: Optional[Login],
+    budget: Budget,
+    build_facts: FactsBuilder,
+    check: bool = True,
+) -> RunStartup:
     """Do all of it within ``budget``. ``facts``: the body of PUT, from the daemon's answer and the fingerprint."""
-    survey = work.survey(min(A_WHILE_S, budget.left_s / 2))
-    forwarded = facts(daemon_link.Daemon(), survey.wire) if login is None else None
-    registering = Looking("daemon", lambda: _registered(run, pid, forwarded, budget))
-    asking = asked(login, question_of(work, survey, run=run), budget) if login is not None and check else None
-    daemon = registering.wait(budget) or daemon_link.Daemon(why=f"the daemon did not answer: {registering.why}")
-    gpus = daemon_link.gpu_names(daemon.gpus, os.environ)
+    survey = spec.survey(min(PART_TIMEOUT_S, budget.remaining_s / 2))
+    forwarded = build_facts(daemon_link.DaemonLink(), survey.wire) if login is None else None
+    registration = Deadline("daemon", lambda: _register(run, pid, forwarded, budget))
+    preflight_call = (
+        start_preflight(login, preflight_request(spec, survey, run=run), budget) if login is not None and check else None
+    )
+    daemon = registration.wait(budget) or daemon_link.DaemonLink(error=f"the daemon did not answer: {registration.error}")
+    gpus = daemon_link.describe_gpus(daemon.gpus, os.environ)
     if gpus:
         survey.wire["hardware"] = {"gpus": gpus}
-    begun = Beginning(daemon, survey)
-    if asking is not None:
-        begun.answer, begun.why = heard(asking, login.url if login else "", budget)
+    startup = RunStartup(daemon, survey)
+    if preflight_call is not None:
+        startup.response, startup.error = await_reply(preflight_call, login.url if login else "", budget)
     elif check and daemon.url:
-        begun.why = f"you are not logged in: labcarbon-collect login {daemon.url}"
-    return begun
+        startup.error = f"you are not logged in: labcarbon-collect login {daemon.url}"
+    return startup
 
 
-def _registered(run: str, pid: int, facts: Optional[Mapping[str, Any]], budget: Budget) -> daemon_link.Daemon:
-    daemon = daemon_link.register(run, pid, facts=facts, patience_s=max(0.2, budget.left_s))
+def _register(run: str, pid: int, facts: Optional[Mapping[str, Any]], budget: Budget) -> daemon_link.DaemonLink:
+    daemon = daemon_link.register(run, pid, facts=facts, timeout_s=max(0.2, budget.remaining_s))
     if daemon.client is not None:
-        daemon_link.look_at_gpus(daemon, patience_s=min(_GPUS_S, budget.left_s))
+        daemon_link.query_gpus(daemon, timeout_s=min(_GPU_QUERY_S, budget.remaining_s))
     return daemon
 
 
-def patience(seconds: float) -> Budget:
+def startup_budget(seconds: float) -> Budget:
     """The time that the work may wait for us, counted from when our process began: Python takes its share to start."""
-    return Budget(max(0.0, seconds - _TO_START_S - (time.monotonic() - STARTED_S)))
+    return Budget(max(0.0, seconds - _PYTHON_START_S - (time.monotonic() - STARTED_S)))
 
 
-def question_of(work: Work, survey: Survey, *, run: Optional[str] = None) -> Question:
+def preflight_request(spec: RunSpec, survey: Survey, *, run: Optional[str] = None) -> PreflightRequest:
     """What the server is asked of a piece of work. Our user's name stands nowhere in it: what is told instead, the daemon
     says, and nobody waits for it before asking."""
-    told = run_facts.facts(
-        command=work.command, project=work.project, name=work.name, params={}, node=None, started_us=0, user=DROPPED
+    facts = run_facts.start_facts(
+        command=spec.command, project=spec.project, name=spec.name, params={}, node=None, started_us=0, user=DROPPED
     )
-    return Question(
-        run_facts.fingerprint(survey.wire, DROPPED), told["name"], work.project, run, work.parent, job_named(os.environ)
+    return PreflightRequest(
+        run_facts.pseudonymise_fingerprint(survey.wire, DROPPED),
+        facts["name"],
+        spec.project,
+        run,
+        spec.parent,
+        current_job_key(os.environ),
     )
 
 
-def asked(login: Login, question: Question, budget: Budget) -> Looking[Union[Answer, NotAsked]]:
+def start_preflight(
+    login: Login, request: PreflightRequest, budget: Budget
+) -> Deadline[Union[PreflightResponse, PreflightUnavailable]]:
     """Ask in a thread: a name service may hang for longer than any request."""
 
-    def ask() -> Union[Answer, NotAsked]:
+    def send() -> Union[PreflightResponse, PreflightUnavailable]:
         try:
-            return preflight.ask(login, question, deadline_s=budget.left_s)
-        except NotAsked as error:
+            return preflight.check_duplicates(login, request, deadline_s=budget.remaining_s)
+        except PreflightUnavailable as error:
             return error
 
-    return Looking("server", ask)
+    return Deadline("server", send)
 
 
-def heard(asking: Looking[Union[Answer, NotAsked]], url: str, budget: Budget) -> tuple[Optional[Answer], str]:
+def await_reply(
+    preflight_call: Deadline[Union[PreflightResponse, PreflightUnavailable]], url: str, budget: Budget
+) -> tuple[Optional[PreflightResponse], str]:
     """The answer, or why there is none."""
-    found = asking.wait(budget)
-    if isinstance(found, Answer):
-        return found, ""
-    return None, str(found) if found is not None else f"{url} did not answer within {budget.seconds:.1f} s"
+    result = preflight_call.wait(budget)
+    if isinstance(result, PreflightResponse):
+        return result, ""
+    return None, str(result) if result is not None else f"{url} did not answer within {budget.seconds:.1f} s"
 
 
-def tell_outcome(login: Login, answer: Optional[Answer], outcome: str) -> Optional[Looking[bool]]:
+def report_outcome_in_background(
+    login: Login, response: Optional[PreflightResponse], outcome: str
+) -> Optional[Deadline[bool]]:
     """Tell in a thread what came of an answer; None where it named nothing."""
-    if answer is None or answer.verdict == "none":
+    if response is None or response.verdict == "none":
         return None
-    return Looking("outcome", lambda: preflight.tell_outcome(login, answer, outcome, deadline_s=A_WHILE_S))
+    return Deadline("outcome", lambda: preflight.report_outcome(login, response, outcome, deadline_s=PART_TIMEOUT_S))
 
 
-def wait_for_outcome(telling: Optional[Looking[bool]]) -> None:
+def wait_for_outcome_report(report: Optional[Deadline[bool]]) -> None:
     """Give an outcome that is being told a second: our process ends then, and would cut it off."""
-    if telling is not None:
-        telling.wait(Budget(A_WHILE_S))
+    if report is not None:
+        report.wait(Budget(PART_TIMEOUT_S))

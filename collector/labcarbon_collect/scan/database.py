@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from typing import Sequence, Tuple
 
-from labcarbon_collect.identity import Refused
+from labcarbon_collect.identity import ConfigurationError
 
 FILE = "scan.db"
-_MOST_VALUES = 999  # that a statement takes: SQLite before 3.32
+_MAX_VALUES = 999  # that a statement takes: SQLite before 3.32
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS folder (
   id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name BLOB NOT NULL, UNIQUE (parent, name));
@@ -32,37 +32,39 @@ CREATE INDEX temp.sub_by_id ON sub (id);
 """
 
 
-def put_rows(database: sqlite3.Connection, into: str, rows: Sequence[Tuple[object, ...]], then: str = "") -> None:
+def insert_rows(database: sqlite3.Connection, into: str, rows: Sequence[Tuple[object, ...]], then: str = "") -> None:
     """Insert rows of one width, many by one statement: with each of them the threads that read take turns with this one.
     ``then``: what follows the values."""
     if not rows:
         return
     width = len(rows[0])
-    most = _MOST_VALUES // width
-    for begin in range(0, len(rows), most):
-        some = rows[begin : begin + most]
-        marks = ",".join([f"({','.join('?' * width)})"] * len(some))
-        database.execute(f"{into} VALUES {marks} {then}", [value for row in some for value in row])
+    max_rows = _MAX_VALUES // width
+    for start in range(0, len(rows), max_rows):
+        chunk = rows[start : start + max_rows]
+        marks = ",".join([f"({','.join('?' * width)})"] * len(chunk))
+        database.execute(f"{into} VALUES {marks} {then}", [value for row in chunk for value in row])
 
 
-def opened(path: Path) -> Tuple[sqlite3.Connection, str]:
+def open_database(path: Path) -> Tuple[sqlite3.Connection, str]:
     """The database, and the name that a damaged one was given."""
     if path.is_symlink():
-        raise Refused(f"{path} is a symbolic link: remove it")
+        raise ConfigurationError(f"{path} is a symbolic link: remove it")
     try:
-        return _connected(path), ""
+        return _connect(path), ""
     except sqlite3.OperationalError as error:
-        raise Refused(f"{path} cannot be used ({error}): name another data folder with LABCARBON_DATA=FOLDER") from error
+        raise ConfigurationError(
+            f"{path} cannot be used ({error}): name another data folder with LABCARBON_DATA=FOLDER"
+        ) from error
     except sqlite3.DatabaseError:
-        aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
+        damaged_path = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
         for suffix in ("", "-wal", "-shm"):
-            part = path.with_name(path.name + suffix)
-            if part.exists():
-                os.replace(part, aside.with_name(aside.name + suffix))
-        return _connected(path), aside.name
+            file = path.with_name(path.name + suffix)
+            if file.exists():
+                os.replace(file, damaged_path.with_name(damaged_path.name + suffix))
+        return _connect(path), damaged_path.name
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _connect(path: Path) -> sqlite3.Connection:
     if not path.exists():
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     database = sqlite3.connect(str(path), timeout=20, isolation_level=None)
@@ -77,3 +79,13 @@ def _connected(path: Path) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+UNRECOGNISED, ARTIFACT, MEMBER, FOLDER = (
+    0,
+    1,
+    2,
+    3,
+)  # looked at and of no format; a file; in a folder that is one; such a folder
+PRESENT, CORRUPT = 0, 1
+ROOT = 0  # the folder that is in no other

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterable, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, Mapping, Optional, Tuple, Union
 
-from labcarbon_collect.redaction import secret_value
+from labcarbon_collect.redaction import is_secret_value
 
 CHECKPOINT, MODEL, DATASET, LOG, OTHER = "checkpoint", "model", "dataset", "log", "other"
 # What the server takes of a fact: docs/artifacts.md.
-_LONGEST_FACT, _LONGEST_NAME, _MOST_FACTS = 300, 100, 64
-_SAVED_ON_THE_WAY = re.compile(
+_MAX_FACT_CHARS, _MAX_NAME_CHARS, _MAX_FACTS = 300, 100, 64
+_CHECKPOINT_NAME = re.compile(
     r"(?:^|[^a-z])(?:epochs?|steps?|iter|iteration|ckpt|checkpoint|global_?step|optim|optimizer|scheduler|trainer_state|"
     r"model_states|last)(?:[^a-z]|$)|\.ckpt(?:\.|$)"
 )
-_COUNTED = re.compile(r"(?:^|[^a-z])(epoch|step)[=_-]?(\d{1,15})(?!\d)")
+_STEP_NUMBER = re.compile(r"(?:^|[^a-z])(epoch|step)[=_-]?(\d{1,15})(?!\d)")
 _LOG_NAME = re.compile(r"\.(?:log|out|err)$")
 _UNSTORABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
-class Broken(Exception):
+class InvalidFormat(Exception):
     """A file says it is of a format and is not; the text says what is wrong with it."""
 
 
 @dataclass(frozen=True)
-class About:
+class Description:
     """An artifact's kind, format and facts. ``payload_at``: where the weights begin behind a header of their own, in
     bytes; None where there is no such header."""
 
@@ -33,42 +33,65 @@ class About:
     format: str
     facts: Mapping[str, Any] = field(default_factory=dict)
     licence: str = ""
-    payload_at: Optional[int] = None
+    payload_offset: Optional[int] = None
 
     def wire(self, payload: Optional[str]) -> Dict[str, Any]:
         """As it is told, without what is empty. ``payload``: 64 hex digits."""
-        told = {"kind": self.kind, "format": self.format, "licence": self.licence, "facts": dict(self.facts)}
-        return {name: value for name, value in {**told, "payload": payload}.items() if value}
+        fields = {"kind": self.kind, "format": self.format, "licence": self.licence, "facts": dict(self.facts)}
+        return {name: value for name, value in {**fields, "payload": payload}.items() if value}
 
 
-def by_name(name: str) -> Tuple[str, Dict[str, Any]]:
+def kind_and_step(name: str) -> Tuple[str, Dict[str, Any]]:
     """Checkpoint or model, and epoch and step, as a name like ``epoch=3-step=1000.ckpt`` tells them."""
-    low = name.lower()
-    facts = {word: int(number) for word, number in _COUNTED.findall(low)}
-    return (CHECKPOINT if _SAVED_ON_THE_WAY.search(low) else MODEL), facts
+    lowered = name.lower()
+    facts = {counter: int(number) for counter, number in _STEP_NUMBER.findall(lowered)}
+    return (CHECKPOINT if _CHECKPOINT_NAME.search(lowered) else MODEL), facts
 
 
-def unrecognised(name: str) -> About:
+def describe_unrecognised(name: str) -> Description:
     """What ``--all`` tells of a file that is of no format known here."""
-    return About(LOG if _LOG_NAME.search(name.lower()) else OTHER, "")
+    return Description(LOG if _LOG_NAME.search(name.lower()) else OTHER, "")
 
 
-def storable(facts: Iterable[Tuple[str, Any]]) -> Dict[str, Any]:
+def clean_facts(facts: Iterable[Tuple[str, Any]]) -> Dict[str, Any]:
     """Facts as the server takes them: short single lines and numbers; nothing empty, nothing that looks like a secret."""
-    kept: Dict[str, Any] = {}
+    cleaned: Dict[str, Any] = {}
     for name, value in facts:
         if isinstance(value, str):
-            value = one_line(value, _LONGEST_FACT)
-            if not value or secret_value(value):
+            value = one_line(value, _MAX_FACT_CHARS)
+            if not value or is_secret_value(value):
                 continue
         elif not isinstance(value, (int, float)) or value != value or abs(value) >= 1 << 63:
             continue
-        if len(kept) < _MOST_FACTS:
-            kept[one_line(name, _LONGEST_NAME)] = value
-    return kept
+        if len(cleaned) < _MAX_FACTS:
+            cleaned[one_line(name, _MAX_NAME_CHARS)] = value
+    return cleaned
 
 
-def one_line(text: str, longest: int) -> str:
+def one_line(text: str, max_chars: int) -> str:
     """``text`` without control characters and halves of characters, cut to ``longest``."""
     line = _UNSTORABLE.sub(" ", text).strip()
-    return line if len(line) <= longest else line[: longest - 1] + "…"
+    return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
+
+
+_MAX_PRINTED_CHARS = 300
+_MAX_PATH_CHARS = 4096  # characters, of the server
+
+
+def path_problem(path: bytes) -> str:
+    """Why a path cannot be told; empty where it can."""
+    try:
+        text = path.decode("utf-8")
+    except UnicodeDecodeError:
+        return "its path is not UTF-8, which the server takes: rename it"
+    return f"its path is longer than {_MAX_PATH_CHARS} characters" if len(text) > _MAX_PATH_CHARS else ""
+
+
+def printable(path: Union[bytes, str]) -> str:
+    """A path as a terminal may show it: one line, nothing that moves the cursor."""
+    text = path.decode("utf-8", "backslashreplace") if isinstance(path, bytes) else path
+    if text.isprintable() and len(text) <= _MAX_PRINTED_CHARS:
+        return text
+    return one_line(
+        "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text), _MAX_PRINTED_CHARS
+    )

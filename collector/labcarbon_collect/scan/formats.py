@@ -6,147 +6,161 @@ import re
 from typing import Any, Callable, Dict, Optional
 
 from labcarbon_collect.scan import safetensors
-from labcarbon_collect.scan.description import CHECKPOINT, DATASET, LOG, MODEL, OTHER, About, Broken, by_name, storable
-from labcarbon_collect.scan.safetensors import At
+from labcarbon_collect.scan.description import (
+    CHECKPOINT,
+    DATASET,
+    LOG,
+    MODEL,
+    OTHER,
+    Description,
+    InvalidFormat,
+    clean_facts,
+    kind_and_step,
+)
+from labcarbon_collect.scan.safetensors import ReadAt
 
 HEAD_BYTES = 4096
 _KERAS_HEAD_BYTES = 64 << 10
 # torch.save until 1.6: protocol 2, then its magic number 0x1950a86a20f9469cfc6c as a long (torch/serialization.py).
 _LEGACY_TORCH = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
 _ZIP, _ZIP_END, _ZIP_END_BYTES, _ZIP_COMMENT = b"PK\x03\x04", b"PK\x05\x06", 22, 65535
-_HDF5, _KERAS_MARKS = b"\x89HDF\r\n\x1a\n", (b"keras_version", b"model_config", b"layer_names")
+_HDF5, _KERAS_MARKERS = b"\x89HDF\r\n\x1a\n", (b"keras_version", b"model_config", b"layer_names")
 _SSTABLE_END = bytes.fromhex("db4775248b80fb57")  # a TensorFlow checkpoint's index is an SSTable
 _TENSORFLOW_DATA = re.compile(r"\.data-\d{5}-of-\d{5}$")
 NUMBERED_TAR = re.compile(r"^(.*?)(\d{3,})\.tar$")
-_MOST_TENSORS = 1 << 32
-_GGUF_TEXT = 8
-_ONNX_NEXT = (0x12, 0x1A, 0x22, 0x2A, 0x32, 0x3A, 0x42)  # further fields of its ModelProto
-Recogniser = Callable[[str, int, bytes, At], Optional[About]]
+_MAX_TENSORS = 1 << 32
+_GGUF_STRING = 8
+_ONNX_SECOND_FIELDS = (0x12, 0x1A, 0x22, 0x2A, 0x32, 0x3A, 0x42)  # further fields of its ModelProto
+Recogniser = Callable[[str, int, bytes, ReadAt], Optional[Description]]
 
 
-def recognised(name: str, size: int, head: bytes, at: At, *, of_run: bool = False) -> Optional[About]:
+def recognise_file(
+    name: str, size: int, head: bytes, read_at: ReadAt, *, is_numbered: bool = False
+) -> Optional[Description]:
     """What a file is; None where it is of no format known here.
 
     ``head``: its first bytes, up to HEAD_BYTES; ``at`` reads others; ``of_run``: it is one of several numbered alike.
     Raises Broken for a file that says it is of a format and cannot be.
     """
-    for recognise in (_by_magic, _tensorflow, _by_ending):
-        found = recognise(name, size, head, at)
-        if found is not None:
-            return found
-    if of_run and NUMBERED_TAR.match(name) and head[257:262] == b"ustar":
-        return About(DATASET, "webdataset")
+    for recognise in (_recognise_magic, _recognise_tensorflow, _recognise_ending):
+        description = recognise(name, size, head, read_at)
+        if description is not None:
+            return description
+    if is_numbered and NUMBERED_TAR.match(name) and head[257:262] == b"ustar":
+        return Description(DATASET, "webdataset")
     return None
 
 
-def _by_magic(name: str, size: int, head: bytes, at: At) -> Optional[About]:
-    low = name.lower()
+def _recognise_magic(name: str, size: int, head: bytes, read_at: ReadAt) -> Optional[Description]:
+    lowered = name.lower()
     if head.startswith(_ZIP):
-        return _zip(low, size, head, at)
-    if low.endswith(".safetensors"):
-        return safetensors.about(name, size, at)
+        return _describe_zip(lowered, size, head, read_at)
+    if lowered.endswith(".safetensors"):
+        return safetensors.describe(name, size, read_at)
     if head.startswith(_LEGACY_TORCH):
-        return _weights("torch", name)
+        return _describe_weights("torch", name)
     if head.startswith(b"GGUF"):
-        return _gguf(head)
-    if head.startswith(_HDF5) and low.endswith((".h5", ".hdf5", ".keras")):
-        return _hdf5(low, at(0, _KERAS_HEAD_BYTES))
+        return _describe_gguf(head)
+    if head.startswith(_HDF5) and lowered.endswith((".h5", ".hdf5", ".keras")):
+        return _describe_hdf5(lowered, read_at(0, _KERAS_HEAD_BYTES))
     if head.startswith(b"PAR1"):
-        if size < 12 or at(size - 4, 4) not in (b"PAR1", b"PARE"):
-            raise Broken("it begins as Parquet and does not end so: it is cut off")
-        return About(DATASET, "parquet")
+        if size < 12 or read_at(size - 4, 4) not in (b"PAR1", b"PARE"):
+            raise InvalidFormat("it begins as Parquet and does not end so: it is cut off")
+        return Description(DATASET, "parquet")
     if head.startswith(b"\x93NUMPY"):
-        return About(DATASET, "npy")
+        return Description(DATASET, "npy")
     if head.startswith(b"ARROW1"):
-        return About(DATASET, "arrow")
-    return _unnamed_safetensors(name, size, head, at)
+        return Description(DATASET, "arrow")
+    return _recognise_unnamed_safetensors(name, size, head, read_at)
 
 
-def _unnamed_safetensors(name: str, size: int, head: bytes, at: At) -> Optional[About]:
+def _recognise_unnamed_safetensors(name: str, size: int, head: bytes, read_at: ReadAt) -> Optional[Description]:
     """A blob of a cache has no ending; one that only looks alike is nothing."""
     if not safetensors.is_likely(head):
         return None
     try:
-        return safetensors.about(name, size, at)
-    except Broken:
+        return safetensors.describe(name, size, read_at)
+    except InvalidFormat:
         return None
 
 
-def _tensorflow(name: str, size: int, head: bytes, at: At) -> Optional[About]:
+def _recognise_tensorflow(name: str, size: int, head: bytes, read_at: ReadAt) -> Optional[Description]:
     if _TENSORFLOW_DATA.search(name):
-        return About(CHECKPOINT, "tensorflow")
-    if name.endswith(".index") and size >= 48 and at(size - 8, 8) == _SSTABLE_END:
-        return About(CHECKPOINT, "tensorflow")
+        return Description(CHECKPOINT, "tensorflow")
+    if name.endswith(".index") and size >= 48 and read_at(size - 8, 8) == _SSTABLE_END:
+        return Description(CHECKPOINT, "tensorflow")
     return None
 
 
-def _by_ending(name: str, size: int, head: bytes, at: At) -> Optional[About]:
+def _recognise_ending(name: str, size: int, head: bytes, read_at: ReadAt) -> Optional[Description]:
     if name.lower().endswith(".onnx"):
-        return _onnx(name, head)
+        return _describe_onnx(name, head)
     if "events.out.tfevents." in name and 12 <= int.from_bytes(head[:8], "little") + 16 <= size:
-        return About(LOG, "tfevents")
+        return Description(LOG, "tfevents")
     return None
 
 
-def _weights(form: str, name: str, **facts: Any) -> About:
-    kind, told = by_name(name)
-    return About(kind, form, storable([*told.items(), *facts.items()]))
+def _describe_weights(format_name: str, name: str, **facts: Any) -> Description:
+    kind, step_facts = kind_and_step(name)
+    return Description(kind, format_name, clean_facts([*step_facts.items(), *facts.items()]))
 
 
-def _zip(low: str, size: int, head: bytes, at: At) -> Optional[About]:
+def _describe_zip(lowered: str, size: int, head: bytes, read_at: ReadAt) -> Optional[Description]:
     """By the name of the first file in it, which stands in its header; Keras also by a config.json in its list."""
-    first = head[30 : 30 + int.from_bytes(head[26:28], "little")].decode("utf-8", "replace")
-    is_torch = first.endswith(("/data.pkl", "/version", "/constants.pkl"))
-    is_keras = low.endswith(".keras")
-    if not (is_torch or is_keras or first.endswith(".npy")):
+    first_name = head[30 : 30 + int.from_bytes(head[26:28], "little")].decode("utf-8", "replace")
+    is_torch = first_name.endswith(("/data.pkl", "/version", "/constants.pkl"))
+    is_keras = lowered.endswith(".keras")
+    if not (is_torch or is_keras or first_name.endswith(".npy")):
         return None
-    end = _zip_end(size, at)
+    end = _read_zip_end(size, read_at)
     if is_torch:
-        lightning = low.endswith(".ckpt") and ("epoch=" in low or "step=" in low)
-        return _weights("lightning" if lightning else "torch", low)
+        is_lightning = lowered.endswith(".ckpt") and ("epoch=" in lowered or "step=" in lowered)
+        return _describe_weights("lightning" if is_lightning else "torch", lowered)
     if is_keras:
-        listed = at(int.from_bytes(end[16:20], "little"), min(int.from_bytes(end[12:16], "little"), _KERAS_HEAD_BYTES))
-        return About(MODEL, "keras") if b"config.json" in listed else None
-    return About(DATASET, "npz")
+        directory = read_at(
+            int.from_bytes(end[16:20], "little"), min(int.from_bytes(end[12:16], "little"), _KERAS_HEAD_BYTES)
+        )
+        return Description(MODEL, "keras") if b"config.json" in directory else None
+    return Description(DATASET, "npz")
 
 
-def _zip_end(size: int, at: At) -> bytes:
+def _read_zip_end(size: int, read_at: ReadAt) -> bytes:
     """The record that ends a zip. Raises Broken where there is none, as in a file whose writing was cut short."""
-    last = at(max(0, size - _ZIP_END_BYTES), _ZIP_END_BYTES)
-    if not last.startswith(_ZIP_END):
-        last = at(max(0, size - _ZIP_END_BYTES - _ZIP_COMMENT), _ZIP_END_BYTES + _ZIP_COMMENT)
-        last = last[last.rfind(_ZIP_END) :] if _ZIP_END in last else b""
-    if len(last) < _ZIP_END_BYTES:
-        raise Broken("it begins as a zip and does not end so: it is cut off")
-    return last
+    tail = read_at(max(0, size - _ZIP_END_BYTES), _ZIP_END_BYTES)
+    if not tail.startswith(_ZIP_END):
+        tail = read_at(max(0, size - _ZIP_END_BYTES - _ZIP_COMMENT), _ZIP_END_BYTES + _ZIP_COMMENT)
+        tail = tail[tail.rfind(_ZIP_END) :] if _ZIP_END in tail else b""
+    if len(tail) < _ZIP_END_BYTES:
+        raise InvalidFormat("it begins as a zip and does not end so: it is cut off")
+    return tail
 
 
-def _hdf5(low: str, head: bytes) -> About:
-    if low.endswith((".keras", ".weights.h5")) or any(mark in head for mark in _KERAS_MARKS):
-        return _weights("keras", low)
-    return About(OTHER, "hdf5")
+def _describe_hdf5(lowered: str, head: bytes) -> Description:
+    if lowered.endswith((".keras", ".weights.h5")) or any(marker in head for marker in _KERAS_MARKERS):
+        return _describe_weights("keras", lowered)
+    return Description(OTHER, "hdf5")
 
 
-def _gguf(head: bytes) -> About:
+def _describe_gguf(head: bytes) -> Description:
     """Its first words: version, how many tensors, and the architecture where that is the first key, as it is by habit."""
     version, tensors = int.from_bytes(head[4:8], "little"), int.from_bytes(head[8:16], "little")
-    if len(head) < 24 or not 1 <= version <= 64 or tensors > _MOST_TENSORS:
-        raise Broken(f"its GGUF header tells of version {version} and {tensors} tensors")
+    if len(head) < 24 or not 1 <= version <= 64 or tensors > _MAX_TENSORS:
+        raise InvalidFormat(f"its GGUF header tells of version {version} and {tensors} tensors")
     facts: Dict[str, Any] = {"tensors": tensors}
     length = int.from_bytes(head[24:32], "little")
     if head[32 : 32 + length] == b"general.architecture":
-        at = 32 + length
-        if int.from_bytes(head[at : at + 4], "little") == _GGUF_TEXT:
-            long = min(int.from_bytes(head[at + 4 : at + 12], "little"), 100)
-            facts["architecture"] = head[at + 12 : at + 12 + long].decode("utf-8", "replace")
-    return About(MODEL, "gguf", storable(facts.items()))
+        offset = 32 + length
+        if int.from_bytes(head[offset : offset + 4], "little") == _GGUF_STRING:
+            text_bytes = min(int.from_bytes(head[offset + 4 : offset + 12], "little"), 100)
+            facts["architecture"] = head[offset + 12 : offset + 12 + text_bytes].decode("utf-8", "replace")
+    return Description(MODEL, "gguf", clean_facts(facts.items()))
 
 
-def _onnx(name: str, head: bytes) -> Optional[About]:
+def _describe_onnx(name: str, head: bytes) -> Optional[Description]:
     """A ModelProto: field 1, the version of the format, then another of its fields."""
-    if len(head) < 3 or head[0] != 0x08 or not 1 <= head[1] < 0x80 or head[2] not in _ONNX_NEXT:
-        raise Broken("it is named as ONNX and does not begin so")
+    if len(head) < 3 or head[0] != 0x08 or not 1 <= head[1] < 0x80 or head[2] not in _ONNX_SECOND_FIELDS:
+        raise InvalidFormat("it is named as ONNX and does not begin so")
     facts: Dict[str, Any] = {"ir_version": head[1]}
     if head[2] == 0x12 and head[3] < 0x80:
         facts["producer"] = head[4 : 4 + head[3]].decode("utf-8", "replace")
-    return About(by_name(name)[0], "onnx", storable(facts.items()))
+    return Description(kind_and_step(name)[0], "onnx", clean_facts(facts.items()))

@@ -8,56 +8,56 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
 HDD, SSD, OBJECT, TAPE, UNKNOWN = "hdd", "ssd", "object", "tape", "unknown"
-NAMED = (HDD, SSD, OBJECT, TAPE)
+MEDIUMS = (HDD, SSD, OBJECT, TAPE)
 # The disk of a virtual machine: what it says of itself is the hypervisor's default, not the disk below.
 _VIRTUAL = re.compile(r"^(?:vd|xvd)[a-z]+$")
 
 
-class Mediums:
+class MediumDetector:
     """Mediums by device, each asked once."""
 
     def __init__(self, sys: Path = Path("/sys"), mountinfo: Path = Path("/proc/self/mountinfo")) -> None:
         self._sys, self._mountinfo = sys, mountinfo
-        self._known: Dict[int, str] = {}
+        self._by_device: Dict[int, str] = {}
 
-    def of(self, path: bytes) -> str:
+    def medium_of(self, path: bytes) -> str:
         """The medium of the file system that ``path`` lies on."""
         try:
             device = os.stat(path).st_dev
         except OSError:
             return UNKNOWN
-        if device not in self._known:
-            self._known[device] = self.of_device(os.major(device), os.minor(device), os.fsdecode(path))
-        return self._known[device]
+        if device not in self._by_device:
+            self._by_device[device] = self.device_medium(os.major(device), os.minor(device), os.fsdecode(path))
+        return self._by_device[device]
 
-    def of_device(self, major: int, minor: int, path: str) -> str:
+    def device_medium(self, major: int, minor: int, path: str) -> str:
         """The medium of a device by number; of one without a disk of its own, by what is mounted at ``path``."""
         if major == 0:
-            source = self._source(path)
-            numbers = _numbers(source) if source else None
-            return self._of_disk(*numbers) if numbers else UNKNOWN
-        return self._of_disk(major, minor)
+            source = self._mount_source(path)
+            numbers = _device_numbers(source) if source else None
+            return self._disk_medium(*numbers) if numbers else UNKNOWN
+        return self._disk_medium(major, minor)
 
-    def _of_disk(self, major: int, minor: int) -> str:
+    def _disk_medium(self, major: int, minor: int) -> str:
         device = self._sys / "dev" / "block" / f"{major}:{minor}"
         try:
-            place = device.resolve(strict=True)
+            disk_folder = device.resolve(strict=True)
         except OSError:
             return UNKNOWN
-        for disk in (place, place.parent):  # a partition lies in the folder of its disk
+        for disk in (disk_folder, disk_folder.parent):  # a partition lies in the folder of its disk
             if _VIRTUAL.match(disk.name):
                 return UNKNOWN
             try:
-                turns = (disk / "queue" / "rotational").read_text().strip()
+                rotational = (disk / "queue" / "rotational").read_text().strip()
             except OSError:
                 continue
-            below = sorted((disk / "slaves").glob("*")) if (disk / "slaves").is_dir() else []
-            if any(_VIRTUAL.match(re.sub(r"\d+$", "", each.name)) for each in below):
+            components = sorted((disk / "slaves").glob("*")) if (disk / "slaves").is_dir() else []
+            if any(_VIRTUAL.match(re.sub(r"\d+$", "", component.name)) for component in components):
                 return UNKNOWN
-            return {"0": SSD, "1": HDD}.get(turns, UNKNOWN)
+            return {"0": SSD, "1": HDD}.get(rotational, UNKNOWN)
         return UNKNOWN
 
-    def _source(self, path: str) -> Optional[str]:
+    def _mount_source(self, path: str) -> Optional[str]:
         """What is mounted where ``path`` lies, if that is a device of this machine (btrfs and the like)."""
         best: Tuple[int, str] = (-1, "")
         for point, source in self._mounts():
@@ -73,14 +73,14 @@ class Mediums:
             return []
         mounts = []
         for line in lines:
-            before, _, behind = line.partition(" - ")
-            fields, after = before.split(" "), behind.split(" ")
-            if len(fields) > 4 and len(after) > 1:
-                mounts.append((re.sub(r"\\(\d{3})", lambda found: chr(int(found.group(1), 8)), fields[4]), after[1]))
+            left, _, right = line.partition(" - ")
+            fields, right_fields = left.split(" "), right.split(" ")
+            if len(fields) > 4 and len(right_fields) > 1:
+                mounts.append((re.sub(r"\\(\d{3})", lambda match: chr(int(match.group(1), 8)), fields[4]), right_fields[1]))
         return mounts
 
 
-def _numbers(source: str) -> Optional[Tuple[int, int]]:
+def _device_numbers(source: str) -> Optional[Tuple[int, int]]:
     try:
         number = os.stat(source).st_rdev
     except OSError:

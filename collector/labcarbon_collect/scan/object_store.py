@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any, Dict, Iterator, List, Optional
 
-from labcarbon_collect.scan.local_files import Listing, Stamp, Stood
+from labcarbon_collect.scan.local_files import FileStat, Listing, Stamp
 from labcarbon_collect.scan.medium import OBJECT
 
-INSTALL = "install it beside labcarbon-collect: pip install 'labcarbon-collect[s3]'"
+INSTALL_HINT = "install it beside labcarbon-collect: pip install 'labcarbon-collect[s3]'"
 _BLOCK = 4 << 20
 _MTIME_KEYS = ("LastModified", "mtime", "modified", "last_modified", "created")
-_MARK_KEYS = ("ETag", "etag", "VersionId", "md5")
+_VERSION_KEYS = ("ETag", "etag", "VersionId", "md5")
 
 
-class NotInstalled(Exception):
+class DependencyMissing(Exception):
     """What reads such addresses is not there; the text says how to install it."""
 
 
@@ -25,7 +25,7 @@ def is_address(text: str) -> bool:
     return "://" in text
 
 
-class Objects:
+class ObjectTree:
     """The objects below one address. ``s3://bucket/a/b`` is walked as folders ``a`` and ``b``."""
 
     open_ahead = 0
@@ -36,14 +36,14 @@ class Objects:
         try:
             from fsspec.core import url_to_fs
         except ImportError as error:
-            raise NotInstalled(f"{scheme}:// is read through fsspec, which is not there: {INSTALL}") from error
+            raise DependencyMissing(f"{scheme}:// is read through fsspec, which is not there: {INSTALL_HINT}") from error
         self._root = f"{scheme}://".encode()
         try:
-            with _as_os_errors():
+            with _translate_errors():
                 self._files: Any = url_to_fs(address)[0]
                 self._strip = getattr(self._files, "_strip_protocol")  # noqa: B009 - fsspec's own name for what each has
         except ImportError as error:
-            raise NotInstalled(f"{scheme}:// cannot be read here ({error}): {INSTALL}") from error
+            raise DependencyMissing(f"{scheme}:// cannot be read here ({error}): {INSTALL_HINT}") from error
         except ValueError as error:
             raise OSError(0, str(error)) from error
 
@@ -56,44 +56,44 @@ class Objects:
         """Object storage."""
         return OBJECT
 
-    def listing(self, path: bytes) -> Listing:
+    def list_folder(self, path: bytes) -> Listing:
         """List what lies under a prefix. Raises OSError."""
-        found = Listing()
-        with _as_os_errors():
+        listing = Listing()
+        with _translate_errors():
             rows: List[Dict[str, Any]] = self._files.ls(self._key(path), detail=True, refresh=True)
         for row in rows:
             name = str(row["name"]).rstrip("/").rsplit("/", 1)[-1].encode("utf-8", "surrogateescape")
-            if not name or name.startswith(b".") or name == b"__pycache__" or _is_itself(row, self._key(path)):
+            if not name or name.startswith(b".") or name == b"__pycache__" or _is_folder_marker(row, self._key(path)):
                 continue
             if row.get("type") == "directory":
-                found.folders.append(name)
+                listing.folders.append(name)
             else:
-                found.files.append((name, int(row.get("size") or 0), _mtime_ns(row), _mark(row)))
-        found.files.sort()
-        found.folders.sort()
-        return found
+                listing.files.append((name, int(row.get("size") or 0), _mtime_ns(row), _version_number(row)))
+        listing.files.sort()
+        listing.folders.sort()
+        return listing
 
     def manifest(self, path: bytes) -> List[Stamp]:
         """The objects below a prefix, as files below a folder, sorted. Raises OSError."""
         stamps: List[Stamp] = []
-        waiting = [(path, b"")]
-        while waiting:
-            folder, below = waiting.pop()
-            listing = self.listing(folder)
-            stamps.extend((below + stamp[0], *stamp[1:]) for stamp in listing.files)
-            waiting.extend((folder + b"/" + name, below + name + b"/") for name in listing.folders)
+        folders = [(path, b"")]
+        while folders:
+            folder, prefix = folders.pop()
+            listing = self.list_folder(folder)
+            stamps.extend((prefix + stamp[0], *stamp[1:]) for stamp in listing.files)
+            folders.extend((folder + b"/" + name, prefix + name + b"/") for name in listing.folders)
         return sorted(stamps)
 
-    def opened(self, path: bytes, *, follow: bool = False) -> ObjectReader:
+    def open_file(self, path: bytes, *, follow: bool = False) -> ObjectReader:
         """Open an object; there are no links. Raises OSError."""
-        with _as_os_errors():
+        with _translate_errors():
             return ObjectReader(self._files, self._key(path))
 
     def owner(self, path: bytes) -> Optional[int]:
         """There are no users."""
         return None
 
-    def stay(self, path: bytes) -> None:
+    def check_inside(self, path: bytes) -> None:
         """There are no links."""
 
     def _key(self, path: bytes) -> str:
@@ -107,29 +107,29 @@ class ObjectReader:
 
     def __init__(self, files: Any, key: str) -> None:
         self._files, self._key = files, key
-        self._about: Dict[str, Any] = files.info(key)
+        self._info: Dict[str, Any] = files.info(key)
         self._stream: Any = files.open(key, "rb", block_size=_BLOCK)
-        self._is_new = True
+        self._is_first_stat = True
 
     def close(self) -> None:
         """Let go of it."""
         self._stream.close()
 
-    def expect(self, size: int) -> None:
+    def prefetch(self, size: int) -> None:
         """A stream begins when it is read."""
 
-    def stood(self) -> Stood:
+    def stat(self) -> FileStat:
         """How it is: as it was opened, and asked anew each time after."""
-        if not self._is_new:
-            with _as_os_errors():
+        if not self._is_first_stat:
+            with _translate_errors():
                 self._files.invalidate_cache(self._key)
-                self._about = self._files.info(self._key)
-        self._is_new = False
-        return Stood(int(self._about.get("size") or 0), _mtime_ns(self._about))
+                self._info = self._files.info(self._key)
+        self._is_first_stat = False
+        return FileStat(int(self._info.get("size") or 0), _mtime_ns(self._info))
 
     def read_into(self, buffer: memoryview) -> int:
         """Read on; the number of bytes, 0 at the end."""
-        with _as_os_errors():
+        with _translate_errors():
             content = self._stream.read(len(buffer))
         buffer[: len(content)] = content
         return len(content)
@@ -138,12 +138,12 @@ class ObjectReader:
         """``length`` bytes from ``offset``, fewer at the end."""
         if length <= 0:
             return b""
-        with _as_os_errors():
+        with _translate_errors():
             return bytes(self._files.cat_file(self._key, start=offset, end=offset + length))
 
 
 @contextmanager
-def _as_os_errors() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Each store has exceptions of its own; what goes wrong in one is an OSError with its text."""
     try:
         yield
@@ -153,7 +153,7 @@ def _as_os_errors() -> Iterator[None]:
         raise OSError(0, f"{type(error).__name__}: {error}"[:300]) from error
 
 
-def _is_itself(row: Dict[str, Any], key: str) -> bool:
+def _is_folder_marker(row: Dict[str, Any], key: str) -> bool:
     """Some stores list an empty object for the folder itself."""
     return str(row["name"]).strip("/") == key.strip("/")
 
@@ -166,7 +166,7 @@ def _mtime_ns(row: Dict[str, Any]) -> int:
     return round(value * 1e6) * 1000 if isinstance(value, (int, float)) else 0
 
 
-def _mark(row: Dict[str, Any]) -> int:
+def _version_number(row: Dict[str, Any]) -> int:
     """What the store says of the content's version, as a number."""
-    told = "".join(str(row[key]) for key in _MARK_KEYS if row.get(key))
-    return int.from_bytes(hashlib.sha256(told.encode()).digest()[:6], "big") if told else 0
+    version = "".join(str(row[key]) for key in _VERSION_KEYS if row.get(key))
+    return int.from_bytes(hashlib.sha256(version.encode()).digest()[:6], "big") if version else 0

@@ -6,10 +6,10 @@ import sqlite3
 from dataclasses import dataclass
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
-from labcarbon_collect.scan.database import put_rows
-from labcarbon_collect.scan.state import State
+from labcarbon_collect.scan.database import insert_rows
+from labcarbon_collect.scan.state import ScanState
 
-_UNTOLD = """
+_PENDING = """
 SELECT e.folder, e.name, sub.path, e.what, e.size, e.files, e.mtime_ns, e.digest, e.about, e.medium, e.owner
 FROM sub JOIN entry e ON e.folder = sub.id AND (sub.only_name IS NULL OR sub.only_name = e.name)
 LEFT JOIN told t ON t.server = :server AND t.folder = e.folder AND t.name = e.name
@@ -17,14 +17,14 @@ WHERE sub.id >= :folder AND (sub.id > :folder OR e.name > :name) AND e.what IN (
   AND (t.digest IS NULL OR t.digest != e.digest OR t.medium != e.medium OR (:project != '' AND t.project != :project))
 ORDER BY e.folder, e.name LIMIT :most
 """
-_THERE = (
+_ARTIFACTS = (
     "FROM sub JOIN entry ON entry.folder = sub.id AND (only_name IS NULL OR only_name = entry.name) WHERE what IN (1, 3)"
 )
 _PATH = "CAST(sub.path || '/' || name AS BLOB)"
 # Names of one inode are one copy.
-_SAME = f"""
+_IDENTICAL = f"""
 SELECT digest, MAX(size), COUNT(DISTINCT COALESCE(link, CAST(folder AS TEXT) || '/' || hex(name))) AS many
-{_THERE} AND state = 0 AND digest IN (SELECT digest {_THERE} AND state = 0 GROUP BY digest HAVING COUNT(*) > 1)
+{_ARTIFACTS} AND state = 0 AND digest IN (SELECT digest {_ARTIFACTS} AND state = 0 GROUP BY digest HAVING COUNT(*) > 1)
 GROUP BY digest HAVING many > 1
 """
 _MOVED = """
@@ -33,7 +33,7 @@ JOIN (SELECT digest, COUNT(*) n FROM went GROUP BY digest) w ON w.digest = c.dig
 """
 
 
-class Untold(NamedTuple):
+class PendingArtifact(NamedTuple):
     """An artifact that a server was not told of as it is now."""
 
     folder: int
@@ -50,7 +50,7 @@ class Untold(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Whole:
+class ScanTotals:
     """All that a scan found, with what was known before. ``copies``: (digest, bytes of one, how many)."""
 
     artifacts: int
@@ -66,51 +66,54 @@ class Whole:
         return sum(size * (many - 1) for _, size, many in self.copies)
 
 
-class Asked:
+class ScanQueries:
     """Questions about what lies in the folders that were gathered."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: ScanState) -> None:
         self._database: sqlite3.Connection = state.database
 
-    def server(self, address: str) -> int:
+    def server_id(self, address: str) -> int:
         """The number of a server, made if need be."""
         self._database.execute("INSERT OR IGNORE INTO server (address) VALUES (?)", (address,))
         return int(self._database.execute("SELECT id FROM server WHERE address=?", (address,)).fetchone()[0])
 
-    def untold(self, server: int, project: str, after: Tuple[int, bytes], most: int) -> List[Untold]:
+    def pending(self, server: int, project: str, after: Tuple[int, bytes], limit: int) -> List[PendingArtifact]:
         """What a server is to be told, behind a place, in order."""
-        asked = {"server": server, "project": project, "folder": after[0], "name": after[1], "most": most}
-        return [Untold(*row) for row in self._database.execute(_UNTOLD, asked)]
+        parameters = {"server": server, "project": project, "folder": after[0], "name": after[1], "most": limit}
+        return [PendingArtifact(*row) for row in self._database.execute(_PENDING, parameters)]
 
-    def note_told(self, server: int, told: Sequence[Tuple[Untold, str]]) -> None:
+    def mark_uploaded(self, server: int, uploaded: Sequence[Tuple[PendingArtifact, str]]) -> None:
         """Keep that a server has been told: (what, charged to which project)."""
-        rows = [(server, each.folder, each.name, each.digest, project, each.medium) for each, project in told]
-        put_rows(self._database, "INSERT OR REPLACE INTO told", rows)
+        rows = [
+            (server, artifact.folder, artifact.name, artifact.digest, project, artifact.medium)
+            for artifact, project in uploaded
+        ]
+        insert_rows(self._database, "INSERT OR REPLACE INTO told", rows)
 
-    def news(self, server: int, most: int) -> List[Tuple[bytes, str]]:
+    def copy_changes(self, server: int, limit: int) -> List[Tuple[bytes, str]]:
         """(path, state) of copies that a server knows otherwise."""
         return self._database.execute(
-            "SELECT path, state FROM news WHERE server=? ORDER BY path LIMIT ?", (server, most)
+            "SELECT path, state FROM news WHERE server=? ORDER BY path LIMIT ?", (server, limit)
         ).fetchall()
 
-    def note_news(self, server: int, paths: Sequence[bytes]) -> None:
+    def clear_copy_changes(self, server: int, paths: Sequence[bytes]) -> None:
         """Keep that a server knows the state of copies."""
         self._database.executemany("DELETE FROM news WHERE server=? AND path=?", [(server, path) for path in paths])
 
-    def forget_told(self, server: int) -> None:
+    def forget_uploads(self, server: int) -> None:
         """Take it that a server was told nothing."""
         self._database.execute("DELETE FROM told WHERE server=?", (server,))
 
-    def whole(self) -> Whole:
+    def totals(self) -> ScanTotals:
         """Sums over what is there."""
-        asked = f"SELECT COUNT(*), TOTAL(size), SUM(medium='unknown') {_THERE}"
-        artifacts, size, unknown = self._database.execute(asked).fetchone()
-        corrupt = [path for (path,) in self._database.execute(f"SELECT {_PATH} {_THERE} AND state = 1 ORDER BY 1")]
+        sums = f"SELECT COUNT(*), TOTAL(size), SUM(medium='unknown') {_ARTIFACTS}"
+        artifacts, size, unknown = self._database.execute(sums).fetchone()
+        corrupt = [path for (path,) in self._database.execute(f"SELECT {_PATH} {_ARTIFACTS} AND state = 1 ORDER BY 1")]
         moved = self._database.execute(_MOVED).fetchone()[0]
-        copies = sorted(self._database.execute(_SAME), key=lambda each: (-each[1] * (each[2] - 1), each[0]))
-        return Whole(artifacts, int(size), unknown or 0, moved, corrupt, copies)
+        copies = sorted(self._database.execute(_IDENTICAL), key=lambda row: (-row[1] * (row[2] - 1), row[0]))
+        return ScanTotals(artifacts, int(size), unknown or 0, moved, corrupt, copies)
 
-    def paths_of(self, digest: bytes, most: int) -> List[bytes]:
+    def paths_of(self, digest: bytes, limit: int) -> List[bytes]:
         """Where an artifact lies."""
-        asked = f"SELECT {_PATH} {_THERE} AND digest = ? ORDER BY 1 LIMIT ?"
-        return [path for (path,) in self._database.execute(asked, (digest, most))]
+        query = f"SELECT {_PATH} {_ARTIFACTS} AND digest = ? ORDER BY 1 LIMIT ?"
+        return [path for (path,) in self._database.execute(query, (digest, limit))]

@@ -6,10 +6,10 @@ import threading
 import time
 from typing import Callable, Optional
 
-_MOST_SAVED_S = 0.2  # what was not read in this time is not made up for
+_MAX_CREDIT_S = 0.2  # what was not read in this time is not made up for
 
 
-class Pace:
+class RateLimiter:
     """Bytes a second for all who share it; ``limit`` None: as fast as it goes."""
 
     def __init__(
@@ -23,13 +23,13 @@ class Pace:
         self._lock = threading.Lock()
         self._free_s = 0.0
 
-    def take(self, size: int) -> None:
+    def acquire(self, size: int) -> None:
         """Wait until ``size`` bytes more may be read."""
         if self._limit is None:
             return
         with self._lock:
             now_s = self._now()
-            begins_s = max(self._free_s, now_s - _MOST_SAVED_S)
-            self._free_s = begins_s + size / self._limit
-        if begins_s > now_s:
-            self._sleep(begins_s - now_s)
+            start_s = max(self._free_s, now_s - _MAX_CREDIT_S)
+            self._free_s = start_s + size / self._limit
+        if start_s > now_s:
+            self._sleep(start_s - now_s)

@@ -6,66 +6,66 @@ import queue
 import threading
 from typing import Dict, List, Optional, Tuple, Union
 
-from labcarbon_collect.scan.reader import Batch, FileReader, Read
+from labcarbon_collect.scan.reader import Batch, FileReader, ReadResult
 
-Done = Tuple[Batch, List[Read]]
+BatchResult = Tuple[Batch, List[ReadResult]]
 
 
-class Threads:
+class ReaderPool:
     """Threads that read batches; what they did is taken by the one who gave them."""
 
     def __init__(self, reader: FileReader, count: int) -> None:
         self._reader, self._count = reader, count
-        self._given: queue.SimpleQueue[Optional[Batch]] = queue.SimpleQueue()
-        self._done: queue.SimpleQueue[Union[Done, BaseException]] = queue.SimpleQueue()
-        self.under_way: Dict[int, Batch] = {}
+        self._batches: queue.SimpleQueue[Optional[Batch]] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Union[BatchResult, BaseException]] = queue.SimpleQueue()
+        self.in_progress: Dict[int, Batch] = {}
         for number in range(count):
             threading.Thread(target=self._work, name=f"scan-{number}", daemon=True).start()
 
     @property
-    def is_full(self) -> bool:
+    def is_disk_full(self) -> bool:
         """Whether enough is given that no thread will stand idle."""
-        return len(self.under_way) >= 4 * self._count
+        return len(self.in_progress) >= 4 * self._count
 
     @property
-    def reading(self) -> Tuple[int, int]:
+    def read_progress(self) -> Tuple[int, int]:
         """Bytes of what is under way: read, and not read yet."""
-        read = sum(batch.read for batch in self.under_way.values())
-        return read, sum(batch.size for batch in self.under_way.values()) - read
+        read = sum(batch.read for batch in self.in_progress.values())
+        return read, sum(batch.size for batch in self.in_progress.values()) - read
 
-    def give(self, batch: Batch) -> None:
+    def submit(self, batch: Batch) -> None:
         """Have a batch read."""
-        self.under_way[id(batch)] = batch
-        self._given.put(batch)
+        self.in_progress[id(batch)] = batch
+        self._batches.put(batch)
 
-    def take(self, *, wait_s: float = 0.0) -> Optional[Done]:
+    def next_result(self, *, wait_s: float = 0.0) -> Optional[BatchResult]:
         """A batch that was read; None if none is within ``wait_s``."""
         try:
-            done = self._done.get(timeout=wait_s) if wait_s else self._done.get_nowait()
+            result = self._done.get(timeout=wait_s) if wait_s else self._done.get_nowait()
         except queue.Empty:
             return None
-        if isinstance(done, BaseException):
-            raise done
-        del self.under_way[id(done[0])]
-        return done
+        if isinstance(result, BaseException):
+            raise result
+        del self.in_progress[id(result[0])]
+        return result
 
     def close(self) -> None:
         """Have the threads end after what they read now."""
-        while self._drop():
+        while self._drop_batch():
             continue
         for _ in range(self._count):
-            self._given.put(None)
+            self._batches.put(None)
 
-    def _drop(self) -> bool:
+    def _drop_batch(self) -> bool:
         try:
-            self._given.get_nowait()
+            self._batches.get_nowait()
         except queue.Empty:
             return False
         return True
 
     def _work(self) -> None:
         while True:
-            batch = self._given.get()
+            batch = self._batches.get()
             if batch is None:
                 return
             try:

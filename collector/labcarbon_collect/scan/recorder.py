@@ -5,198 +5,199 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from labcarbon_collect.progress import amount
-from labcarbon_collect.scan.description import About
-from labcarbon_collect.scan.kinds import ARTIFACT, CORRUPT, FOLDER, MEMBER, NOTHING
+from labcarbon_collect.progress import format_bytes
+from labcarbon_collect.scan.database import ARTIFACT, CORRUPT, FOLDER, MEMBER, UNRECOGNISED
+from labcarbon_collect.scan.description import Description, path_problem, printable
 from labcarbon_collect.scan.medium import UNKNOWN
-from labcarbon_collect.scan.named import shown, unregistrable
-from labcarbon_collect.scan.reader import Batch, Read
-from labcarbon_collect.scan.state import Entry, State, entry_of
+from labcarbon_collect.scan.reader import Batch, ReadResult
+from labcarbon_collect.scan.state import Entry, ScanState, entry_from_stamp
 from labcarbon_collect.scan.summary import Tally
 
-Found = Callable[[bytes, Entry], None]  # (path of the folder it lies in, what it is): new, or other content
+OnArtifact = Callable[[bytes, Entry], None]  # (path of the folder it lies in, what it is): new, or other content
 
 
 @dataclass
-class Group:
+class FolderGroup:
     """A folder that is one artifact, while its files are read."""
 
     path: bytes
     folder: int
     parent: int
     name: bytes
-    about: About
+    description: Description
     medium: str
     is_changed: bool
     owner: Optional[int] = None
-    left: int = 0
-    is_walked: bool = False
-    why: str = ""
+    remaining_files: int = 0
+    is_listed: bool = False
+    reason: str = ""
 
 
-class Results:
+class Recorder:
     """What one scan found, put down as it comes."""
 
-    def __init__(self, state: State, tally: Tally, *, found: Found, say: Optional[Callable[[str], None]] = None) -> None:
+    def __init__(
+        self, state: ScanState, tally: Tally, *, on_artifact: OnArtifact, report_line: Optional[Callable[[str], None]] = None
+    ) -> None:
         """``say``: a dry run, which says what it would tell, and hashes and keeps nothing."""
-        self._state, self._tally, self._found, self._say = state, tally, found, say
-        self._groups: Dict[int, Group] = {}
-        self._fresh: List[Entry] = []
+        self._state, self._tally, self._on_artifact, self._report_line = state, tally, on_artifact, report_line
+        self._groups: Dict[int, FolderGroup] = {}
+        self._new_rows: List[Entry] = []
 
-    def take(self, batch: Batch, reads: Sequence[Read]) -> None:
+    def record(self, batch: Batch, reads: Sequence[ReadResult]) -> None:
         """Put down what came of a batch."""
-        self._fresh = []
+        self._new_rows = []
         for read in reads:
             if read.digest is not None:
                 self._tally.read_files += 1
                 self._tally.read_bytes += read.task.stamp[1]
             if batch.is_member:
-                self._member(batch, read)
+                self._record_member(batch, read)
             else:
-                self._file(batch, read)
-        if self._fresh:
-            self._state.put_new(batch.path, self._fresh)
+                self._record_file(batch, read)
+        if self._new_rows:
+            self._state.insert(batch.path, self._new_rows)
         if batch.is_member:
-            self._end_if_done(self._groups[batch.folder])
-        self._state.keep(batch.size)
+            self._finish_group_if_complete(self._groups[batch.folder])
+        self._state.commit(batch.size)
 
-    def begin(self, group: Group) -> Group:
+    def start_group(self, group: FolderGroup) -> FolderGroup:
         """Expect the files of a folder that is one artifact."""
         self._groups[group.folder] = group
         self._state.set_medium_of(group.parent, group.name, group.medium)
         return group
 
-    def change(self, group: Group) -> None:
+    def mark_changed(self, group: FolderGroup) -> None:
         """Note that its files are not as they were: its digest must be found out again, were it after a kill."""
         if not group.is_changed:
             group.is_changed = True
-            self._state.unsettle(group.parent, group.name)
+            self._state.mark_unsettled(group.parent, group.name)
 
-    def walked(self, group: Group) -> None:
+    def finish_walk(self, group: FolderGroup) -> None:
         """All its files are listed and given to be read."""
-        group.is_walked = True
-        self._end_if_done(group)
+        group.is_listed = True
+        self._finish_group_if_complete(group)
 
-    def gone(self, artifacts: Sequence[Tuple[bytes, int]]) -> None:
+    def count_missing(self, artifacts: Sequence[Tuple[bytes, int]]) -> None:
         """Count artifacts that are not where they were."""
-        self._tally.went += len(artifacts)
-        if self._say is not None:
+        self._tally.missing += len(artifacts)
+        if self._report_line is not None:
             for path, size in artifacts:
-                self._say(f"missing {shown(path)} ({amount(size)})")
+                self._report_line(f"missing {printable(path)} ({format_bytes(size)})")
 
-    def _file(self, batch: Batch, read: Read) -> None:
+    def _record_file(self, batch: Batch, read: ReadResult) -> None:
         task, path = read.task, batch.path + b"/" + read.task.stamp[0]
         old = None if task.is_new else self._state.entry(batch.folder, task.stamp[0])
         if read.fault:
-            self._not_read(batch, read, path, old)
-        elif read.about is None:
+            self._record_fault(batch, read, path, old)
+        elif read.description is None:
             if old is not None and old.what == ARTIFACT:
-                self.gone(self._state.forget(batch.folder, batch.path, [old.name]))
-            self._keep(path, old, entry_of(batch.folder, NOTHING, task.stamp, None, settled=read.settled))
-        elif self._say is not None:
-            self._say_found(path, read.about, task.stamp[1], old)
+                self.count_missing(self._state.forget(batch.folder, batch.path, [old.name]))
+            self._store_row(path, old, entry_from_stamp(batch.folder, UNRECOGNISED, task.stamp, None, settled=read.settled))
+        elif self._report_line is not None:
+            self._report_artifact(path, read.description, task.stamp[1], old)
         else:
-            entry = entry_of(
-                batch.folder, ARTIFACT, task.stamp, read.digest, about=read.about, payload=read.payload,
+            entry = entry_from_stamp(
+                batch.folder, ARTIFACT, task.stamp, read.digest, description=read.description, payload=read.payload,
                 medium=_medium(batch.medium, old), link=task.link, settled=read.settled, owner=read.owner,
             )  # fmt: skip
             if old is not None and _is_corrupt(old, entry):
                 self._state.mark_corrupt(path, entry)
             else:
-                self._put(batch.path, old, entry)
+                self._store_artifact(batch.path, old, entry)
 
-    def _not_read(self, batch: Batch, read: Read, path: bytes, old: Optional[Entry]) -> None:
+    def _record_fault(self, batch: Batch, read: ReadResult, path: bytes, old: Optional[Entry]) -> None:
         """Nothing to tell; what is surely not there any more is forgotten, what could not be seen stays as it was known."""
         if read.fault in ("gone", "broken") and old is not None:
-            self.gone(self._state.forget(batch.folder, batch.path, [old.name]))
+            self.count_missing(self._state.forget(batch.folder, batch.path, [old.name]))
         if read.fault != "gone":
-            self._tally.refuse(path, read.why)
+            self._tally.refuse(path, read.reason)
 
-    def _put(self, above: bytes, old: Optional[Entry], entry: Entry) -> None:
-        path = above + b"/" + entry.name
+    def _store_artifact(self, parent_path: bytes, old: Optional[Entry], entry: Entry) -> None:
+        path = parent_path + b"/" + entry.name
         if old is not None and old.what != entry.what:
             old = None  # what lay there was no artifact
-        self._keep(path, old, entry)
+        self._store_row(path, old, entry)
         if old is None:
             self._tally.new += 1
         elif old.digest != entry.digest:
             self._tally.changed += 1
         else:
             if old.state == CORRUPT:
-                self._state.tell(path, entry.folder, entry.name, "present")
+                self._state.queue_copy_change(path, entry.folder, entry.name, "present")
             return
-        self._found(above, entry)
+        self._on_artifact(parent_path, entry)
 
-    def _keep(self, path: bytes, old: Optional[Entry], entry: Entry) -> None:
+    def _store_row(self, path: bytes, old: Optional[Entry], entry: Entry) -> None:
         """Put a row down: at once where there was one, with those of its batch where there was none."""
         if old is None:
-            self._fresh.append(entry)
+            self._new_rows.append(entry)
         else:
-            self._state.put(path, entry)
+            self._state.update(path, entry)
 
-    def _member(self, batch: Batch, read: Read) -> None:
+    def _record_member(self, batch: Batch, read: ReadResult) -> None:
         group, name = self._groups[batch.folder], read.task.stamp[0]
-        group.left -= 1
+        group.remaining_files -= 1
         if read.fault:
-            group.why = group.why or f"{shown(name)} in it: {read.why}"
+            group.reason = group.reason or f"{printable(name)} in it: {read.reason}"
         elif read.digest is not None:
             old = None if read.task.is_new else self._state.entry(batch.folder, name)
-            entry = entry_of(batch.folder, MEMBER, read.task.stamp, read.digest, settled=read.settled)
+            entry = entry_from_stamp(batch.folder, MEMBER, read.task.stamp, read.digest, settled=read.settled)
             path = batch.path + b"/" + name
             if old is not None and _is_corrupt(old, entry):
                 self._state.mark_corrupt(path, entry)
             else:
-                self._keep(path, old, entry)
+                self._store_row(path, old, entry)
 
-    def _end_if_done(self, group: Group) -> None:
-        if not group.is_walked or group.left:
+    def _finish_group_if_complete(self, group: FolderGroup) -> None:
+        if not group.is_listed or group.remaining_files:
             return
         del self._groups[group.folder]
-        why = group.why or unregistrable(group.path)
-        if why:
-            self._tally.refuse(group.path, why)
+        reason = group.reason or path_problem(group.path)
+        if reason:
+            self._tally.refuse(group.path, reason)
         elif group.is_changed:
-            self._end(group)
+            self._finish_group(group)
 
-    def _end(self, group: Group) -> None:
+    def _finish_group(self, group: FolderGroup) -> None:
         old = self._state.entry(group.parent, group.name)
-        above = group.path[: -len(group.name) - 1]
-        if self._say is not None:
-            self._say_found(group.path, group.about, None, old)
+        parent_path = group.path[: -len(group.name) - 1]
+        if self._report_line is not None:
+            self._report_artifact(group.path, group.description, None, old)
             return
         sums = self._state.sums(group.folder)
         stamp = (group.name, sums.size, sums.mtime_ns, 0)
-        entry = entry_of(
-            group.parent, FOLDER, stamp, sums.digest, about=group.about, medium=_medium(group.medium, old), files=sums.files,
+        entry = entry_from_stamp(
+            group.parent, FOLDER, stamp, sums.digest, description=group.description, medium=_medium(group.medium, old), files=sums.files,
             owner=group.owner,
         )  # fmt: skip
         if sums.is_corrupt and old is not None and old.what == FOLDER:
             self._state.mark_corrupt(group.path, entry)
         else:
-            self._fresh = []
-            self._put(above, old, entry)
-            if self._fresh:
-                self._state.put_new(above, self._fresh)
+            self._new_rows = []
+            self._store_artifact(parent_path, old, entry)
+            if self._new_rows:
+                self._state.insert(parent_path, self._new_rows)
 
-    def _say_found(self, path: bytes, about: About, size: Optional[int], old: Optional[Entry]) -> None:
-        if self._say is None:
+    def _report_artifact(self, path: bytes, description: Description, size: Optional[int], old: Optional[Entry]) -> None:
+        if self._report_line is None:
             return
         is_known = old is not None and old.what in (ARTIFACT, FOLDER)
         if is_known:
             self._tally.changed += 1
         else:
             self._tally.new += 1
-        what = " ".join(word for word in (about.kind, about.format) if word)
-        large = "" if size is None else f", {amount(size)}"
-        self._say(f"{'changed' if is_known else 'new'} {shown(path)} ({what}{large})")
+        what = " ".join(word for word in (description.kind, description.format) if word)
+        size_text = "" if size is None else f", {format_bytes(size)}"
+        self._report_line(f"{'changed' if is_known else 'new'} {printable(path)} ({what}{size_text})")
 
 
-def _medium(told: str, old: Optional[Entry]) -> str:
+def _medium(detected: str, old: Optional[Entry]) -> str:
     """The medium of what lies here now: one that was named stays known to who scans without naming it."""
-    return old.medium or told if old is not None and told == UNKNOWN else told
+    return old.medium or detected if old is not None and detected == UNKNOWN else detected
 
 
 def _is_corrupt(old: Entry, entry: Entry) -> bool:
     """Whether content is another though nothing says that somebody wrote it."""
-    was = (old.what, old.size, old.mtime_ns)
-    return bool(old.settled) and was == (entry.what, entry.size, entry.mtime_ns) and old.digest != entry.digest
+    before = (old.what, old.size, old.mtime_ns)
+    return bool(old.settled) and before == (entry.what, entry.size, entry.mtime_ns) and old.digest != entry.digest

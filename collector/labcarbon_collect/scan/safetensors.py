@@ -7,15 +7,15 @@ import threading
 from collections import Counter
 from typing import Any, Callable, Dict, List, Tuple
 
-from labcarbon_collect.scan.description import CHECKPOINT, About, Broken, by_name, storable
+from labcarbon_collect.scan.description import CHECKPOINT, Description, InvalidFormat, clean_facts, kind_and_step
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit (safetensors, README "Format")
 MAX_PARSED_BYTES = 16 << 20  # a longer header is not looked into: its JSON would take too much memory
-_SHORTEST = 2
-_TOLD_METADATA = ("format", "license", "base_model", "modelspec.architecture", "modelspec.title")
-_OPTIMIZER = ("optimizer.", "exp_avg", "optim_state")
-_one_at_a_time = threading.Lock()
-At = Callable[[int, int], bytes]  # (offset, length) → bytes of the file
+_MIN_HEADER_BYTES = 2
+_REPORTED_METADATA = ("format", "license", "base_model", "modelspec.architecture", "modelspec.title")
+_OPTIMIZER_NAMES = ("optimizer.", "exp_avg", "optim_state")
+_parse_lock = threading.Lock()
+ReadAt = Callable[[int, int], bytes]  # (offset, length) → bytes of the file
 
 
 def is_likely(head: bytes) -> bool:
@@ -23,29 +23,29 @@ def is_likely(head: bytes) -> bool:
     return head[8:9] == b"{" and 0 < int.from_bytes(head[:8], "little") < 1 << 40
 
 
-def about(name: str, size: int, at: At) -> About:
+def describe(name: str, size: int, read_at: ReadAt) -> Description:
     """What the header tells. Raises Broken for one that the format does not allow, or that tells of more than there is."""
-    prefix = at(0, 9)
+    prefix = read_at(0, 9)
     length = int.from_bytes(prefix[:8], "little")
-    if len(prefix) < 9 or length < _SHORTEST:
-        raise Broken("its safetensors header is cut off")
+    if len(prefix) < 9 or length < _MIN_HEADER_BYTES:
+        raise InvalidFormat("its safetensors header is cut off")
     if length > MAX_HEADER_BYTES:
-        raise Broken(f"its safetensors header says it has {length} bytes; {MAX_HEADER_BYTES} is the most")
+        raise InvalidFormat(f"its safetensors header says it has {length} bytes; {MAX_HEADER_BYTES} is the most")
     if 8 + length > size:
-        raise Broken(f"its safetensors header says it has {length} bytes; the file has {size}")
+        raise InvalidFormat(f"its safetensors header says it has {length} bytes; the file has {size}")
     if prefix[8:9] != b"{":
-        raise Broken("its safetensors header is no JSON object")
-    kind, facts = by_name(name)
+        raise InvalidFormat("its safetensors header is no JSON object")
+    kind, facts = kind_and_step(name)
     if length > MAX_PARSED_BYTES:
-        return About(kind, "safetensors", facts, payload_at=8 + length)
-    with _one_at_a_time:
-        header = _parsed(at(8, length))
-    told = _Header(header, size - 8 - length)
-    if told.holds_optimizer:
+        return Description(kind, "safetensors", facts, payload_offset=8 + length)
+    with _parse_lock:
+        header = _parse_header(read_at(8, length))
+    summary = _Header(header, size - 8 - length)
+    if summary.has_optimizer:
         kind = CHECKPOINT
-    metadata = [(name, told.metadata[name]) for name in _TOLD_METADATA if name in told.metadata]
+    metadata = [(name, summary.metadata[name]) for name in _REPORTED_METADATA if name in summary.metadata]
     licence = next((str(value) for name, value in metadata if name == "license"), "")[:100]
-    return About(kind, "safetensors", storable([*facts.items(), *told.facts(), *metadata]), licence, 8 + length)
+    return Description(kind, "safetensors", clean_facts([*facts.items(), *summary.facts(), *metadata]), licence, 8 + length)
 
 
 class _Header:
@@ -55,43 +55,43 @@ class _Header:
         self.metadata: Dict[str, Any] = {}
         self.tensors = self.parameters = 0
         self.dtypes: Counter[str] = Counter()
-        self.holds_optimizer = False
+        self.has_optimizer = False
         for name, value in pairs:
             if name == "__metadata__":
-                self.metadata = {key: text for key, text in _pairs(value) if isinstance(text, str)}
+                self.metadata = {key: text for key, text in _require_pairs(value) if isinstance(text, str)}
             else:
-                self._take(name, value, payload_bytes)
+                self._add_tensor(name, value, payload_bytes)
 
-    def _take(self, name: str, value: Any, payload_bytes: int) -> None:
+    def _add_tensor(self, name: str, value: Any, payload_bytes: int) -> None:
         if not isinstance(value, tuple):
-            raise Broken("its safetensors header describes a tensor otherwise than the format does")
-        dtype, parameters, begin, end = value
-        if not 0 <= begin <= end <= payload_bytes:
-            raise Broken(f"its safetensors header tells of {end} bytes of tensors; {payload_bytes} are there")
+            raise InvalidFormat("its safetensors header describes a tensor otherwise than the format does")
+        dtype, parameters, start, end = value
+        if not 0 <= start <= end <= payload_bytes:
+            raise InvalidFormat(f"its safetensors header tells of {end} bytes of tensors; {payload_bytes} are there")
         self.tensors += 1
         self.parameters += parameters
         self.dtypes[dtype] += 1
-        self.holds_optimizer = self.holds_optimizer or any(word in name for word in _OPTIMIZER)
+        self.has_optimizer = self.has_optimizer or any(word in name for word in _OPTIMIZER_NAMES)
 
     def facts(self) -> List[Tuple[str, Any]]:
         dtypes = ", ".join(f"{name} {count}" for name, count in self.dtypes.most_common(8))
         return [("tensors", self.tensors), ("parameters", self.parameters), ("dtypes", dtypes)]
 
 
-def _parsed(content: bytes) -> List[Tuple[str, Any]]:
+def _parse_header(content: bytes) -> List[Tuple[str, Any]]:
     """The header's pairs; each tensor as (dtype, parameters, begin, end), so that a long header takes little memory."""
     try:
-        pairs = json.loads(content, object_pairs_hook=_tensor)
+        pairs = json.loads(content, object_pairs_hook=_parse_tensor)
     except (ValueError, RecursionError) as error:
-        raise Broken("its safetensors header is no JSON") from error
-    return _pairs(pairs)
+        raise InvalidFormat("its safetensors header is no JSON") from error
+    return _require_pairs(pairs)
 
 
-def _tensor(pairs: List[Tuple[str, Any]]) -> Any:
+def _parse_tensor(pairs: List[Tuple[str, Any]]) -> Any:
     if len(pairs) != 3:
         return pairs
-    told = dict(pairs)
-    dtype, shape, offsets = told.get("dtype"), told.get("shape"), told.get("data_offsets")
+    fields = dict(pairs)
+    dtype, shape, offsets = fields.get("dtype"), fields.get("shape"), fields.get("data_offsets")
     if not isinstance(dtype, str) or not isinstance(shape, list) or not isinstance(offsets, list) or len(offsets) != 2:
         return pairs
     if not all(type(number) is int and number >= 0 for number in (*shape, *offsets)) or len(shape) > 64:
@@ -102,7 +102,7 @@ def _tensor(pairs: List[Tuple[str, Any]]) -> Any:
     return dtype[:16], parameters, offsets[0], offsets[1]
 
 
-def _pairs(value: Any) -> List[Tuple[str, Any]]:
+def _require_pairs(value: Any) -> List[Tuple[str, Any]]:
     if not isinstance(value, list):
-        raise Broken("its safetensors header is no JSON object")
+        raise InvalidFormat("its safetensors header is no JSON object")
     return value

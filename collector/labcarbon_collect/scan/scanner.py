@@ -8,146 +8,151 @@ from dataclasses import dataclass
 from typing import Callable, List, Optional, Sequence, Tuple
 
 from labcarbon_collect.progress import Progress
-from labcarbon_collect.scan.estimate import Ahead
-from labcarbon_collect.scan.kinds import TOP
+from labcarbon_collect.scan.database import ROOT
+from labcarbon_collect.scan.estimate import SizeEstimator
 from labcarbon_collect.scan.local_files import Tree
-from labcarbon_collect.scan.queries import Asked, Whole
-from labcarbon_collect.scan.rate_limit import Pace
+from labcarbon_collect.scan.queries import ScanQueries, ScanTotals
+from labcarbon_collect.scan.rate_limit import RateLimiter
 from labcarbon_collect.scan.reader import Batch, FileReader
-from labcarbon_collect.scan.reader_pool import Threads
-from labcarbon_collect.scan.recorder import Results
-from labcarbon_collect.scan.state import Entry, State
+from labcarbon_collect.scan.reader_pool import ReaderPool
+from labcarbon_collect.scan.recorder import Recorder
+from labcarbon_collect.scan.state import Entry, ScanState
 from labcarbon_collect.scan.summary import Tally
-from labcarbon_collect.scan.uploader import Teller
-from labcarbon_collect.scan.walker import Here, Walk
+from labcarbon_collect.scan.uploader import Uploader
+from labcarbon_collect.scan.walker import Walker, WalkFolder
 
 _WAIT_S = 0.2
 # Who hashes needs the interpreter for moments only, ten times a file; waiting 5 ms for it each time would leave cores idle.
-_SWITCH_S = 0.00002
+_SWITCH_INTERVAL_S = 0.00002
 # Hundreds of thousands of names are kept for a moment, in no circles: looking for circles among them is in vain.
-_COLLECT_EVERY = 50_000
+_GC_THRESHOLD = 50_000
 _EMPTY = (
     "it is empty, though artifacts are known in it: is it mounted? (if all of them were removed, scan the folder above it)"
 )
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ScanOptions:
     """How to scan. ``medium``: named by who scans; ``limit``: bytes a second; ``say``: a dry run, and where it says."""
 
     threads: int
     limit: Optional[float] = None
     medium: Optional[str] = None
     verify: bool = False
-    take_all: bool = False
-    say: Optional[Callable[[str], None]] = None
+    include_unknown: bool = False
+    report_line: Optional[Callable[[str], None]] = None
 
 
 class Scan:
     """What is under way."""
 
-    def __init__(self, state: State, wanted: Wanted, teller: Optional[Teller], progress: Progress) -> None:
-        self._state, self._wanted, self._teller, self._progress = state, wanted, teller, progress
+    def __init__(self, state: ScanState, options: ScanOptions, uploader: Optional[Uploader], progress: Progress) -> None:
+        self._state, self._options, self._uploader, self._progress = state, options, uploader, progress
         self.tally = Tally()
-        self.asked = Asked(state)
-        self._results = Results(state, self.tally, found=self._found, say=wanted.say)
-        self._threads: Optional[Threads] = None
-        self._walk: Optional[Walk] = None
-        self._ahead: Optional[Ahead] = None
-        self._passed = 0  # in folders that are done
+        self.queries = ScanQueries(state)
+        self._recorder = Recorder(state, self.tally, on_artifact=self._on_artifact, report_line=options.report_line)
+        self._pool: Optional[ReaderPool] = None
+        self._walk: Optional[Walker] = None
+        self._estimator: Optional[SizeEstimator] = None
+        self._passed_bytes = 0  # in folders that are done
 
-    def run(self, tops: Sequence[Tuple[Tree, bytes]]) -> None:
+    def run(self, roots: Sequence[Tuple[Tree, bytes]]) -> None:
         """Scan folders, each with the tree that it belongs to. Raises PushEnded where the server says no."""
-        sys.setswitchinterval(_SWITCH_S)
-        gc.set_threshold(_COLLECT_EVERY)
-        self._ahead = Ahead(tops)
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        gc.set_threshold(_GC_THRESHOLD)
+        self._estimator = SizeEstimator(roots)
         try:
-            for tree, path in tops:
-                self._one(tree, path)
+            for tree, path in roots:
+                self._scan_root(tree, path)
         finally:
-            self._ahead.stop()
-        if self._wanted.say is None:
-            self._state.keep(0, now=True)
+            self._estimator.stop()
+        if self._options.report_line is None:
+            self._state.commit(0, now=True)
 
-    def finish(self) -> Whole:
+    def finish(self) -> ScanTotals:
         """Tell what is not told yet; return the sums. Raises PushEnded."""
         try:
-            if self._teller is not None:
-                self._teller.finish()
+            if self._uploader is not None:
+                self._uploader.finish()
         finally:
-            self._show(last=True)
-        return self.asked.whole()
+            self._show_progress(last=True)
+        return self.queries.totals()
 
-    def _one(self, tree: Tree, path: bytes) -> None:
+    def _scan_root(self, tree: Tree, path: bytes) -> None:
         parts = tree.parts(path)
-        parent = self._state.folder(parts[:-1]) if len(parts) > 1 else TOP
-        number, place = self._state.child(parent, parts[-1]), b"/".join(parts)
+        parent = self._state.folder(parts[:-1]) if len(parts) > 1 else ROOT
+        number, root_path = self._state.child(parent, parts[-1]), b"/".join(parts)
         try:
-            listing = tree.listing(place)
+            listing = tree.list_folder(root_path)
         except OSError as error:
-            self.tally.unreadable_folder(place, error.strerror or str(error))
+            self.tally.unreadable_folder(root_path, error.strerror or str(error))
             return
-        if not listing.files and not listing.folders and self._state.knows_any(number):
-            self.tally.unreadable_folder(place, _EMPTY)
+        if not listing.files and not listing.folders and self._state.has_entries(number):
+            self.tally.unreadable_folder(root_path, _EMPTY)
             return
-        wanted = self._wanted
-        reader = FileReader(tree, Pace(wanted.limit), take_all=wanted.take_all, is_dry=wanted.say is not None)
-        threads = self._threads = Threads(reader, wanted.threads)
-        self._walk = Walk(
+        options = self._options
+        reader = FileReader(
+            tree,
+            RateLimiter(options.limit),
+            include_unknown=options.include_unknown,
+            dry_run=options.report_line is not None,
+        )
+        threads = self._pool = ReaderPool(reader, options.threads)
+        self._walk = Walker(
             tree,
             self._state,
-            self._results,
+            self._recorder,
             self.tally,
-            self._give,
-            verify=wanted.verify,
-            take_all=wanted.take_all,
-            medium=wanted.medium,
+            self._submit,
+            verify=options.verify,
+            include_unknown=options.include_unknown,
+            medium=options.medium,
         )
         try:
-            self._walk.go(Here(place, number, parent, parts[-1]))
-            while threads.under_way:
-                self._take(_WAIT_S)
+            self._walk.walk(WalkFolder(root_path, number, parent, parts[-1]))
+            while threads.in_progress:
+                self._collect(_WAIT_S)
         finally:
             threads.close()
-            self._passed, self._walk = self._passed + self._walk.passed, None
-        self._state.gather(number, place, parent)
+            self._passed_bytes, self._walk = self._passed_bytes + self._walk.passed, None
+        self._state.select_subtree(number, root_path, parent)
 
-    def _give(self, batch: Optional[Batch]) -> None:
+    def _submit(self, batch: Optional[Batch]) -> None:
         """Have a batch read, once there is room; take what was read meanwhile."""
-        threads = self._threads
+        threads = self._pool
         if threads is None:
             return
-        while self._take(_WAIT_S if batch is not None and threads.is_full else 0.0) or (
-            batch is not None and threads.is_full
+        while self._collect(_WAIT_S if batch is not None and threads.is_disk_full else 0.0) or (
+            batch is not None and threads.is_disk_full
         ):
             continue
         if batch is not None:
-            threads.give(batch)
+            threads.submit(batch)
 
-    def _take(self, wait_s: float) -> bool:
-        done = self._threads.take(wait_s=wait_s) if self._threads is not None else None
-        if done is not None:
-            self._results.take(*done)
-        if self._teller is not None:
-            self._teller.poll()
-        self._show()
-        return done is not None
+    def _collect(self, wait_s: float) -> bool:
+        result = self._pool.next_result(wait_s=wait_s) if self._pool is not None else None
+        if result is not None:
+            self._recorder.record(*result)
+        if self._uploader is not None:
+            self._uploader.poll()
+        self._show_progress()
+        return result is not None
 
-    def _found(self, above: bytes, entry: Entry) -> None:
-        if self._teller is not None:
-            self._teller.found(above, entry)
+    def _on_artifact(self, parent_path: bytes, entry: Entry) -> None:
+        if self._uploader is not None:
+            self._uploader.add(parent_path, entry)
 
-    def _show(self, *, last: bool = False) -> None:
-        read, unread = self._threads.reading if self._threads is not None and not last else (0, 0)
-        passed = self._passed + (self._walk.passed if self._walk is not None else 0) - unread
-        done = 1.0 if last else self._ahead.fraction(passed) if self._ahead is not None else 0.0
-        self._progress.show(self.tally.files, done, last=last, read_bytes=self.tally.read_bytes + read)
+    def _show_progress(self, *, last: bool = False) -> None:
+        read, unread = self._pool.read_progress if self._pool is not None and not last else (0, 0)
+        passed = self._passed_bytes + (self._walk.passed if self._walk is not None else 0) - unread
+        result = 1.0 if last else self._estimator.fraction(passed) if self._estimator is not None else 0.0
+        self._progress.update(self.tally.files, result, is_final=last, read_bytes=self.tally.read_bytes + read)
 
 
-def outermost(paths: Sequence[bytes]) -> List[bytes]:
+def outermost_folders(paths: Sequence[bytes]) -> List[bytes]:
     """Folders without those that lie in another of them."""
-    kept: List[bytes] = []
+    outermost: List[bytes] = []
     for path in sorted(set(paths)):
-        if not any(path.startswith(other.rstrip(b"/") + b"/") for other in kept):
-            kept.append(path)
-    return kept
+        if not any(path.startswith(other.rstrip(b"/") + b"/") for other in outermost):
+            outermost.append(path)
+    return outermost

@@ -12,24 +12,23 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from labcarbon_collect.files.digest_cache import signed
+from labcarbon_collect.files.digest_cache import to_signed
 from labcarbon_collect.lc1 import manifest_hash
-from labcarbon_collect.scan.database import FILE, opened, put_rows
-from labcarbon_collect.scan.description import About
-from labcarbon_collect.scan.kinds import ARTIFACT, CORRUPT, FOLDER, PRESENT, TOP
+from labcarbon_collect.scan.database import ARTIFACT, CORRUPT, FILE, FOLDER, PRESENT, ROOT, insert_rows, open_database
+from labcarbon_collect.scan.description import Description
 from labcarbon_collect.scan.local_files import Stamp
 from labcarbon_collect.scan.medium import UNKNOWN
 
 _COMMIT_S, _COMMIT_BYTES = 1.0, 256_000_000
 _JSON = json.JSONEncoder(separators=(",", ":"))
-_INTO = "INSERT INTO entry"
-_NEWER = """
+_INSERT = "INSERT INTO entry"
+_ON_CONFLICT = """
 ON CONFLICT (folder, name) DO UPDATE SET
   what=excluded.what, size=excluded.size, files=excluded.files, mtime_ns=excluded.mtime_ns, ctime_ns=excluded.ctime_ns,
   settled=excluded.settled, state=excluded.state, digest=excluded.digest, about=excluded.about, medium=excluded.medium,
   link=excluded.link, owner=excluded.owner
 """
-_BELOW = """
+_SUBTREE = """
 WITH RECURSIVE below (id, path) AS (
   VALUES (?, ?) UNION ALL
   SELECT folder.id, CAST(below.path || '/' || folder.name AS BLOB) FROM folder JOIN below ON folder.parent = below.id)
@@ -57,7 +56,7 @@ class Entry(NamedTuple):
     owner: Optional[int]
 
 
-class Sums(NamedTuple):
+class FolderSums(NamedTuple):
     """A folder that is one artifact: its digest, bytes, how many files, the latest change of one, whether one is corrupt."""
 
     digest: bytes
@@ -67,38 +66,38 @@ class Sums(NamedTuple):
     is_corrupt: bool
 
 
-class State:
+class ScanState:
     """One scan's hold on the file. ``is_dry``: whatever is written is forgotten at the end."""
 
-    def __init__(self, home: Path, *, is_dry: bool = False) -> None:
+    def __init__(self, home: Path, *, dry_run: bool = False) -> None:
         """Open or make it in ``home``, a private folder. Raises Refused."""
-        self.database, self.set_aside = opened(home / FILE)
-        self._is_dry = is_dry
-        self._begun_s, self._waiting_bytes = time.monotonic(), 0
+        self.database, self.damaged_name = open_database(home / FILE)
+        self._is_dry = dry_run
+        self._transaction_s, self._uncommitted_bytes = time.monotonic(), 0
         self._execute("BEGIN IMMEDIATE")
-        self._has_news = self._one("SELECT 1 FROM news LIMIT 1", ()) is not None
+        self._has_copy_changes = self._one("SELECT 1 FROM news LIMIT 1", ()) is not None
 
     def close(self) -> None:
         """Keep what is not kept yet, and close."""
         self._execute("ROLLBACK" if self._is_dry else "COMMIT")
         self.database.close()
 
-    def keep(self, size: int, *, now: bool = False) -> None:
+    def commit(self, size: int, *, now: bool = False) -> None:
         """Put on disk what is known, once a second or so of work or ``size`` bytes have come together."""
-        self._waiting_bytes += size
+        self._uncommitted_bytes += size
         now_s = time.monotonic()
-        if self._is_dry or not (now or self._waiting_bytes >= _COMMIT_BYTES or now_s - self._begun_s >= _COMMIT_S):
+        if self._is_dry or not (now or self._uncommitted_bytes >= _COMMIT_BYTES or now_s - self._transaction_s >= _COMMIT_S):
             return
         self._execute("COMMIT")
         self._execute("BEGIN IMMEDIATE")
-        self._begun_s, self._waiting_bytes = now_s, 0
+        self._transaction_s, self._uncommitted_bytes = now_s, 0
 
     def folder(self, parts: Sequence[bytes]) -> int:
         """The number of a folder by the names of the way to it."""
-        number = TOP
+        folder_id = ROOT
         for name in parts:
-            number = self.child(number, name)
-        return number
+            folder_id = self.child(folder_id, name)
+        return folder_id
 
     def child(self, parent: int, name: bytes) -> int:
         """The number of a folder in a folder, made if need be."""
@@ -112,13 +111,13 @@ class State:
         return self.database.execute("SELECT id, name FROM folder WHERE parent=?", (folder,)).fetchall()
 
     def stamps(
-        self, folder: int, first: bytes, until: Optional[bytes], *, members: bool, unread: bool = False
+        self, folder: int, first: bytes, until: Optional[bytes], *, members: bool, unrecognised_only: bool = False
     ) -> List[Stamp]:
         """How files of a folder, from one name to before another, were when they were looked at, sorted.
 
         A file that may have changed since unseen has a time that no file has. ``unread``: only those of no format.
         """
-        what = "what=2" if members else "what=0" if unread else "what<2"
+        what = "what=2" if members else "what=0" if unrecognised_only else "what<2"
         end = "" if until is None else "AND name<?"
         rows = self._execute(
             "SELECT name, size, CASE WHEN settled THEN mtime_ns ELSE -1 END, ctime_ns FROM entry "
@@ -138,22 +137,22 @@ class State:
         rows = self._execute(f"SELECT name FROM entry WHERE folder=? AND what IN ({marks})", (folder, *whats))
         return [name for (name,) in rows]
 
-    def put(self, path: bytes, entry: Entry) -> None:
+    def update(self, path: bytes, entry: Entry) -> None:
         """Keep a row."""
-        put_rows(self.database, _INTO, [entry], _NEWER)
-        if entry.what in (ARTIFACT, FOLDER) and self._has_news:
+        insert_rows(self.database, _INSERT, [entry], _ON_CONFLICT)
+        if entry.what in (ARTIFACT, FOLDER) and self._has_copy_changes:
             self._execute("DELETE FROM news WHERE path=?", (path,))
 
-    def put_new(self, path: bytes, entries: Sequence[Entry]) -> None:
+    def insert(self, path: bytes, entries: Sequence[Entry]) -> None:
         """Keep rows of what was not there before, in the folder at ``path``."""
-        put_rows(self.database, _INTO, entries, _NEWER)
-        came = [entry for entry in entries if entry.what in (ARTIFACT, FOLDER)]
-        put_rows(self.database, "INSERT INTO came", [(entry.digest,) for entry in came])
-        if self._has_news:
-            places = [(path + b"/" + entry.name,) for entry in came]
+        insert_rows(self.database, _INSERT, entries, _ON_CONFLICT)
+        artifacts = [entry for entry in entries if entry.what in (ARTIFACT, FOLDER)]
+        insert_rows(self.database, "INSERT INTO came", [(entry.digest,) for entry in artifacts])
+        if self._has_copy_changes:
+            places = [(path + b"/" + entry.name,) for entry in artifacts]
             self.database.executemany("DELETE FROM news WHERE path=?", places)
 
-    def unsettle(self, folder: int, name: bytes) -> None:
+    def mark_unsettled(self, folder: int, name: bytes) -> None:
         """What is known under a name must be found out again."""
         self._execute("UPDATE entry SET settled=0 WHERE folder=? AND name=?", (folder, name))
 
@@ -175,18 +174,19 @@ class State:
             "UPDATE entry SET state=1, settled=1, ctime_ns=? WHERE folder=? AND name=?",
             (entry.ctime_ns, entry.folder, entry.name),
         )
-        self.tell(path, entry.folder, entry.name, "corrupt")
+        self.queue_copy_change(path, entry.folder, entry.name, "corrupt")
 
-    def tell(self, path: bytes, folder: int, name: bytes, word: str) -> None:
+    def queue_copy_change(self, path: bytes, folder: int, name: bytes, state: str) -> None:
         """Have the servers told that know of what lies at a path: missing, corrupt or present."""
-        self._has_news = True
+        self._has_copy_changes = True
         self._execute(
-            "INSERT OR REPLACE INTO news SELECT server, ?, ? FROM told WHERE folder=? AND name=?", (path, word, folder, name)
+            "INSERT OR REPLACE INTO news SELECT server, ?, ? FROM told WHERE folder=? AND name=?",
+            (path, state, folder, name),
         )
 
     def forget(self, folder: int, path: bytes, names: Iterable[bytes]) -> List[Tuple[bytes, int]]:
         """Forget what is not in a folder any more; return (path, bytes) of the artifacts among it."""
-        gone = []
+        missing = []
         for name in names:
             row = self._one("SELECT what, digest, size FROM entry WHERE folder=? AND name=?", (folder, name))
             if row is None:
@@ -194,38 +194,40 @@ class State:
             what, digest, size = row
             if what in (ARTIFACT, FOLDER):
                 place = path + b"/" + name
-                gone.append((place, size))
+                missing.append((place, size))
                 self._execute("INSERT INTO went VALUES (?)", (digest,))
-                self.tell(place, folder, name, "missing")
+                self.queue_copy_change(place, folder, name, "missing")
                 self._execute("DELETE FROM told WHERE folder=? AND name=?", (folder, name))
             self._execute("DELETE FROM entry WHERE folder=? AND name=?", (folder, name))
-        return gone
+        return missing
 
     def forget_tree(self, folder: int, path: bytes) -> List[Tuple[bytes, int]]:
         """Forget a folder and all below it; return (path, bytes) of the artifacts that lay there."""
-        gone = []
-        for number, place in self._execute(_BELOW, (folder, path)).fetchall():
-            gone.extend(self.forget(number, place, self.names_of_kind(number, ARTIFACT, FOLDER)))
-            self._execute("DELETE FROM entry WHERE folder=?", (number,))
-            self._execute("DELETE FROM folder WHERE id=?", (number,))
-        return gone
+        missing = []
+        for folder_id, place in self._execute(_SUBTREE, (folder, path)).fetchall():
+            missing.extend(self.forget(folder_id, place, self.names_of_kind(folder_id, ARTIFACT, FOLDER)))
+            self._execute("DELETE FROM entry WHERE folder=?", (folder_id,))
+            self._execute("DELETE FROM folder WHERE id=?", (folder_id,))
+        return missing
 
-    def sums(self, folder: int) -> Sums:
+    def sums(self, folder: int) -> FolderSums:
         """What a folder that is one artifact comes to, from its members."""
         rows = self._execute("SELECT name, size, digest FROM entry WHERE folder=? AND what=2 ORDER BY name", (folder,))
         digest = bytes.fromhex(manifest_hash(rows))
-        asked = "SELECT COALESCE(SUM(size), 0), COUNT(*), COALESCE(MAX(mtime_ns), 0), COALESCE(MAX(state), 0)"
-        size, files, mtime_ns, worst = self._execute(f"{asked} FROM entry WHERE folder=? AND what=2", (folder,)).fetchone()
-        return Sums(digest, size, files, mtime_ns, worst == CORRUPT)
+        columns = "SELECT COALESCE(SUM(size), 0), COUNT(*), COALESCE(MAX(mtime_ns), 0), COALESCE(MAX(state), 0)"
+        size, files, mtime_ns, worst_state = self._execute(
+            f"{columns} FROM entry WHERE folder=? AND what=2", (folder,)
+        ).fetchone()
+        return FolderSums(digest, size, files, mtime_ns, worst_state == CORRUPT)
 
-    def knows_any(self, folder: int) -> bool:
+    def has_entries(self, folder: int) -> bool:
         """Whether anything is known of a folder or below it."""
         below = "SELECT 1 FROM entry WHERE folder=? UNION ALL SELECT 1 FROM folder WHERE parent=? LIMIT 1"
         return self._one(below, (folder, folder)) is not None
 
-    def gather(self, folder: int, path: bytes, parent: int) -> None:
+    def select_subtree(self, folder: int, path: bytes, parent: int) -> None:
         """Count a folder and all below it to what is asked for as a whole: its own row, if it is one artifact, too."""
-        rows = self._execute(_BELOW, (folder, path)).fetchall()
+        rows = self._execute(_SUBTREE, (folder, path)).fetchall()
         self.database.executemany("INSERT INTO sub VALUES (?, ?, NULL)", rows)
         above, _, name = path.rpartition(b"/")
         self._execute("INSERT INTO sub VALUES (?, ?, ?)", (parent, above, name))
@@ -238,27 +240,27 @@ class State:
         return self.database.execute(statement, values)
 
 
-def _told(about: About, payload: Optional[str]) -> str:
+def _description_json(description: Description, payload: Optional[str]) -> str:
     """JSON of what is told of it; most things have no facts, and are alike."""
-    if about.facts or payload is not None:
-        return _JSON.encode(about.wire(payload))
-    return _told_alike(about.kind, about.format, about.licence)
+    if description.facts or payload is not None:
+        return _JSON.encode(description.wire(payload))
+    return _cached_description_json(description.kind, description.format, description.licence)
 
 
 @lru_cache(maxsize=256)
-def _told_alike(kind: str, form: str, licence: str) -> str:
-    return _JSON.encode(About(kind, form, {}, licence).wire(None))
+def _cached_description_json(kind: str, format_name: str, licence: str) -> str:
+    return _JSON.encode(Description(kind, format_name, {}, licence).wire(None))
 
 
-def entry_of(
-    folder: int, what: int, stamp: Stamp, digest: Optional[bytes], *, about: Optional[About] = None,
+def entry_from_stamp(
+    folder: int, what: int, stamp: Stamp, digest: Optional[bytes], *, description: Optional[Description] = None,
     payload: Optional[str] = None, medium: str = "", link: Optional[str] = None, settled: bool = True, files: int = 1,
     owner: Optional[int] = None,
 ) -> Entry:  # fmt: skip
     """A row from what was read."""
     name, size, mtime_ns, ctime_ns = stamp
-    told = _told(about, payload) if about is not None else None
+    description_json = _description_json(description, payload) if description is not None else None
     return Entry(
-        folder, name, what, size, files, signed(mtime_ns), signed(ctime_ns), settled, PRESENT, digest, told, medium, link,
+        folder, name, what, size, files, to_signed(mtime_ns), to_signed(ctime_ns), settled, PRESENT, digest, description_json, medium, link,
         owner,
     )  # fmt: skip

@@ -11,205 +11,218 @@ from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any, Deque, Dict, List, Optional, Tuple
 
-from labcarbon_collect.api.bulk_uploader import MAX_ROWS, BulkPush, Outcome, PushEnded
-from labcarbon_collect.pseudonyms import DROPPED, UserNames, name_of
-from labcarbon_collect.scan.kinds import FOLDER
-from labcarbon_collect.scan.named import shown
-from labcarbon_collect.scan.queries import Asked, Untold
+from labcarbon_collect.api.bulk_uploader import MAX_ROWS, BulkUploader, UploadError, UploadOutcome
+from labcarbon_collect.pseudonyms import DROPPED, UserNames, user_name_of
+from labcarbon_collect.scan.database import FOLDER
+from labcarbon_collect.scan.description import printable
+from labcarbon_collect.scan.queries import PendingArtifact, ScanQueries
 from labcarbon_collect.scan.state import Entry
 
-_MOST_KEPT, _MOST_BYTES, _MOST_NEWS = 4000, 4 << 20, 5000
-_TELL_EVERY_S = 10.0
-_LONGEST_NAME, _LONGEST_USER = 255, 100
-Row = Tuple[Untold, Dict[str, Any]]
+_MAX_QUEUED, _MAX_REQUEST_BYTES, _MAX_COPY_CHANGES = 4000, 4 << 20, 5000
+_UPLOAD_INTERVAL_S = 10.0
+_MAX_NAME_CHARS, _MAX_USER_CHARS = 255, 100
+Row = Tuple[PendingArtifact, Dict[str, Any]]
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-class Teller:
+class Uploader:
     """What one scan tells one server."""
 
-    def __init__(self, asked: Asked, push: BulkPush, news: BulkPush, *, server: str, project: str, names: UserNames) -> None:
+    def __init__(
+        self,
+        queries: ScanQueries,
+        uploads: BulkUploader,
+        copy_uploads: BulkUploader,
+        *,
+        server: str,
+        project: str,
+        names: UserNames,
+    ) -> None:
         """``push`` to artifacts/, ``news`` to artifacts/copies/; ``server``: under which it is remembered what was told;
         ``names``: how people are named."""
-        self._asked, self._push, self._news, self._project = asked, push, news, project
-        self._server, self._names = asked.server(server), names
+        self._queries, self._uploads, self._copy_uploads, self._project = queries, uploads, copy_uploads, project
+        self._server, self._names = queries.server_id(server), names
         self._users: Dict[int, Dict[str, Any]] = {}
-        self._waiting: Deque[Row] = deque()
-        self._words = 0
+        self._queue: Deque[Row] = deque()
+        self._note_count = 0
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tell")
-        self._sent: Optional[Tuple[List[Row], Future[List[str]]]] = None
-        self._last_s = time.monotonic()
+        self._in_flight: Optional[Tuple[List[Row], Future[List[str]]]] = None
+        self._sent_s = time.monotonic()
         self._refused: set[Tuple[int, bytes]] = set()
-        self.told_gone = 0
-        self.ended: Optional[PushEnded] = None
+        self.copy_changes_sent = 0
+        self.error: Optional[UploadError] = None
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> UploadOutcome:
         """What the server answered so far."""
-        return self._push.outcome
+        return self._uploads.outcome
 
-    def forget(self) -> None:
+    def resend_all(self) -> None:
         """Tell everything again."""
-        self._asked.forget_told(self._server)
+        self._queries.forget_uploads(self._server)
 
-    def found(self, above: bytes, entry: Entry) -> None:
+    def add(self, parent_path: bytes, entry: Entry) -> None:
         """Note an artifact that is news. What is too much to note is told at the end."""
-        if len(self._waiting) < _MOST_KEPT and self.ended is None:
-            self._waiting.append(self._row(_untold(above, entry)))
+        if len(self._queue) < _MAX_QUEUED and self.error is None:
+            self._queue.append(self._row(_pending_artifact(parent_path, entry)))
 
     def poll(self) -> None:
         """Take answers, and send what has come together. Raises PushEnded where the server says no."""
-        if self._sent is not None and self._sent[1].done():
-            self._take()
-        due = len(self._waiting) >= MAX_ROWS or time.monotonic() - self._last_s > _TELL_EVERY_S
-        if self._sent is None and self._waiting and due and self.ended is None:
-            self._send(self._some())
+        if self._in_flight is not None and self._in_flight[1].done():
+            self._collect()
+        due = len(self._queue) >= MAX_ROWS or time.monotonic() - self._sent_s > _UPLOAD_INTERVAL_S
+        if self._in_flight is None and self._queue and due and self.error is None:
+            self._send(self._next_request())
 
     def finish(self) -> None:
         """Tell all that is not told. Raises PushEnded."""
-        if self._sent is not None:
-            self._take()
-        self._waiting.clear()
-        self.ended = None
-        after = (-1, b"")
+        if self._in_flight is not None:
+            self._collect()
+        self._queue.clear()
+        self.error = None
+        position = (-1, b"")
         while True:
-            rows = self._asked.untold(self._server, self._project, after, MAX_ROWS)
+            rows = self._queries.pending(self._server, self._project, position, MAX_ROWS)
             if not rows:
                 break
-            after = (rows[-1].folder, rows[-1].name)
-            self._waiting.extend(self._row(row) for row in rows if (row.folder, row.name) not in self._refused)
-            while self._waiting:
-                self._send(self._some())
-                self._take()
-                if self.ended is not None:
-                    raise self.ended
-        self._tell_news()
+            position = (rows[-1].folder, rows[-1].name)
+            self._queue.extend(self._row(row) for row in rows if (row.folder, row.name) not in self._refused)
+            while self._queue:
+                self._send(self._next_request())
+                self._collect()
+                if self.error is not None:
+                    raise self.error
+        self._upload_copy_changes()
 
     def close(self) -> None:
         """Have the thread end."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _tell_news(self) -> None:
+    def _upload_copy_changes(self) -> None:
         while True:
-            news = _within(self._asked.news(self._server, _MOST_NEWS), _MOST_BYTES)
-            if not news:
+            changes = _limit_request(self._queries.copy_changes(self._server, _MAX_COPY_CHANGES), _MAX_REQUEST_BYTES)
+            if not changes:
                 return
-            copies = [{"path": path.decode("utf-8", "replace"), "state": state} for path, state in news]
-            self._news.tell({"copies": copies})
-            self.told_gone += len(copies)
-            self._asked.note_news(self._server, [path for path, _ in news])
+            copies = [{"path": path.decode("utf-8", "replace"), "state": state} for path, state in changes]
+            self._copy_uploads.post({"copies": copies})
+            self.copy_changes_sent += len(copies)
+            self._queries.clear_copy_changes(self._server, [path for path, _ in changes])
 
     def _send(self, rows: List[Row]) -> None:
-        self._last_s = time.monotonic()
-        named = [(shown(_path(untold)), row) for untold, row in rows]
-        self._sent = (rows, self._thread.submit(self._push.send, named))
+        self._sent_s = time.monotonic()
+        named = [(printable(_artifact_path(artifact)), row) for artifact, row in rows]
+        self._in_flight = (rows, self._thread.submit(self._uploads.send, named))
 
-    def _take(self) -> None:
-        if self._sent is None:
+    def _collect(self) -> None:
+        if self._in_flight is None:
             return
-        (rows, future), self._sent = self._sent, None
+        (rows, future), self._in_flight = self._in_flight, None
         try:
             results = future.result()
-        except PushEnded as ended:
-            self.ended = ended
-            if ended.refused:
+        except UploadError as error:
+            self.error = error
+            if error.is_rejected:
                 raise
             return
         # A word beside an answer says that the project is not known: it is told again once that may have been mended.
-        words, self._words = self._words, sum(self.outcome.notes.values())
-        project = self._project if words == self._words else ""
-        told = []
-        for (untold, _), result in zip(rows, results):
+        note_count, self._note_count = self._note_count, sum(self.outcome.notes.values())
+        project = self._project if note_count == self._note_count else ""
+        uploaded = []
+        for (artifact, _), result in zip(rows, results):
             if result == "refused":
-                self._refused.add((untold.folder, untold.name))
+                self._refused.add((artifact.folder, artifact.name))
             else:
-                told.append((untold, project))
-        self._asked.note_told(self._server, told)
+                uploaded.append((artifact, project))
+        self._queries.mark_uploaded(self._server, uploaded)
 
-    def _some(self) -> List[Row]:
+    def _next_request(self) -> List[Row]:
         """What goes into one request."""
         rows: List[Row] = []
         size = 0
-        while self._waiting and len(rows) < MAX_ROWS and size < _MOST_BYTES:
-            row = self._waiting.popleft()
-            size += _size(row[0])
+        while self._queue and len(rows) < MAX_ROWS and size < _MAX_REQUEST_BYTES:
+            row = self._queue.popleft()
+            size += _estimate_bytes(row[0])
             rows.append(row)
         return rows
 
-    def _row(self, untold: Untold) -> Row:
-        return untold, {**wire(untold, self._project), **self._whose(untold.owner)}
+    def _row(self, artifact: PendingArtifact) -> Row:
+        return artifact, {**artifact_payload(artifact, self._project), **self._owner_fields(artifact.owner)}
 
-    def _whose(self, owner: Optional[int]) -> Dict[str, Any]:
+    def _owner_fields(self, owner: Optional[int]) -> Dict[str, Any]:
         """Whose it is: as people are named to the server, and whether they are who tells it."""
         if owner is None:
             return {}
         if owner not in self._users:
-            name = self._names.told(name_of(owner))[:_LONGEST_USER]
-            own = {"own": True} if _is_own(owner) else {}
-            self._users[owner] = own if name == DROPPED else {"user": name, **own}
+            name = self._names.public_name(user_name_of(owner))[:_MAX_USER_CHARS]
+            own_fields = {"own": True} if _is_own_file(owner) else {}
+            self._users[owner] = own_fields if name == DROPPED else {"user": name, **own_fields}
         return self._users[owner]
 
 
-def _within(news: List[Tuple[bytes, str]], most_bytes: int) -> List[Tuple[bytes, str]]:
+def _limit_request(changes: List[Tuple[bytes, str]], max_bytes: int) -> List[Tuple[bytes, str]]:
     """As much of it from its beginning as one request takes: a path of control characters is six times as long as JSON."""
     size = 0
-    for count, (path, _) in enumerate(news):
+    for count, (path, _) in enumerate(changes):
         size += 50 + len(json.dumps(path.decode("utf-8", "replace")))
-        if size > most_bytes and count:
-            return news[:count]
-    return news
+        if size > max_bytes and count:
+            return changes[:count]
+    return changes
 
 
-def wire(untold: Untold, project: str) -> Dict[str, Any]:
+def artifact_payload(artifact: PendingArtifact, project: str) -> Dict[str, Any]:
     """An artifact and where it lies, as the server takes it (docs/artifacts.md)."""
-    copy = {"path": _path(untold).decode("utf-8"), "medium": untold.medium, "modified_at": moment(untold.mtime_ns)}
-    name = untold.name.decode("utf-8")[:_LONGEST_NAME]
+    copy = {
+        "path": _artifact_path(artifact).decode("utf-8"),
+        "medium": artifact.medium,
+        "modified_at": format_time(artifact.mtime_ns),
+    }
+    name = artifact.name.decode("utf-8")[:_MAX_NAME_CHARS]
     return {
-        "digest": untold.digest.hex(), "name": name, "bytes": untold.size,
-        "form": "folder" if untold.what == FOLDER else "file", "files": untold.files, **_about(untold.about),
+        "digest": artifact.digest.hex(), "name": name, "bytes": artifact.size,
+        "form": "folder" if artifact.what == FOLDER else "file", "files": artifact.files, **_parse_description(artifact.about),
         **({"project": project} if project else {}),
         "copies": [{key: value for key, value in copy.items() if value is not None}],
     }  # fmt: skip
 
 
 @lru_cache(maxsize=256)
-def _about(told: str) -> Dict[str, Any]:
+def _parse_description(text: str) -> Dict[str, Any]:
     """What is told beside the digest: alike for most. It is read only."""
-    about: Dict[str, Any] = json.loads(told)
-    return about
+    description: Dict[str, Any] = json.loads(text)
+    return description
 
 
-def moment(mtime_ns: int) -> Optional[str]:
+def format_time(mtime_ns: int) -> Optional[str]:
     """A time of change as it is told; None where it lies outside the years that have four digits."""
     seconds, ns = divmod(mtime_ns, 1_000_000_000)
     try:
-        return f"{_second(seconds)}.{ns // 1000:06}+00:00"
+        return f"{_format_second(seconds)}.{ns // 1000:06}+00:00"
     except OverflowError:
         return None
 
 
 @lru_cache(maxsize=1024)
-def _second(seconds: int) -> str:
+def _format_second(seconds: int) -> str:
     """A second of UTC: what is written together was often written within one. Raises OverflowError."""
     return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()
 
 
-def _is_own(owner: int) -> bool:
+def _is_own_file(owner: int) -> bool:
     """Whether a file is of who scans. Root's is nobody's own."""
     return owner == os.getuid() != 0
 
 
-def _size(untold: Untold) -> int:
+def _estimate_bytes(artifact: PendingArtifact) -> int:
     """About how long it is as JSON."""
-    return 300 + 2 * (len(untold.path) + len(untold.name)) + len(untold.about)
+    return 300 + 2 * (len(artifact.path) + len(artifact.name)) + len(artifact.about)
 
 
-def _path(untold: Untold) -> bytes:
-    return untold.path + b"/" + untold.name
+def _artifact_path(artifact: PendingArtifact) -> bytes:
+    return artifact.path + b"/" + artifact.name
 
 
-def _untold(above: bytes, entry: Entry) -> Untold:
-    return Untold(
-        entry.folder, entry.name, above, entry.what, entry.size, entry.files, entry.mtime_ns, entry.digest or b"",
+def _pending_artifact(parent_path: bytes, entry: Entry) -> PendingArtifact:
+    return PendingArtifact(
+        entry.folder, entry.name, parent_path, entry.what, entry.size, entry.files, entry.mtime_ns, entry.digest or b"",
         entry.about or "{}", entry.medium or "unknown", entry.owner,
     )  # fmt: skip

@@ -6,25 +6,25 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Callable, Iterable, Iterator, List, Optional, Set, Tuple
 
-from labcarbon_collect.files.budget import OutOfBudget
-from labcarbon_collect.scan.description import About
-from labcarbon_collect.scan.folder_formats import MAX_CARD_BYTES, folder_about, numbered_tars
-from labcarbon_collect.scan.kinds import ARTIFACT, FOLDER, MEMBER, NOTHING
-from labcarbon_collect.scan.local_files import LeadsOut, Listing, Stamp, Tree
-from labcarbon_collect.scan.reader import Batch, Task
-from labcarbon_collect.scan.recorder import Group, Results
-from labcarbon_collect.scan.state import Entry, State
+from labcarbon_collect.files.budget import BudgetExceeded
+from labcarbon_collect.scan.database import ARTIFACT, FOLDER, MEMBER, UNRECOGNISED
+from labcarbon_collect.scan.description import Description
+from labcarbon_collect.scan.folder_formats import MAX_CARD_BYTES, describe_folder, numbered_tars
+from labcarbon_collect.scan.local_files import LinkOutsideRoot, Listing, Stamp, Tree
+from labcarbon_collect.scan.reader import Batch, FileTask
+from labcarbon_collect.scan.recorder import FolderGroup, Recorder
+from labcarbon_collect.scan.state import Entry, ScanState
 from labcarbon_collect.scan.summary import Tally
 
 _BATCH_FILES, _BATCH_BYTES = 64, 8_000_000
-_COMPARED_AT_ONCE = 10_000
+_CHUNK_FILES = 10_000
 # A cache of the Hugging Face hub: blobs are the files that snapshots link to.
 _HUB_CACHE = {b"blobs", b"refs", b"snapshots"}
-Give = Callable[[Optional[Batch]], None]
+SubmitBatch = Callable[[Optional[Batch]], None]
 
 
 @dataclass(frozen=True)
-class Here:
+class WalkFolder:
     """A folder of the walk."""
 
     path: bytes
@@ -33,89 +33,95 @@ class Here:
     name: bytes
 
 
-class Walk:
+class Walker:
     """One walk over folders that are already known to exist. ``passed``: bytes of the files that it has passed, or gave away
     to be read."""
 
     def __init__(
         self,
         tree: Tree,
-        state: State,
-        results: Results,
+        state: ScanState,
+        results: Recorder,
         tally: Tally,
-        give: Give,
+        submit_batch: SubmitBatch,
         *,
         verify: bool,
-        take_all: bool,
+        include_unknown: bool,
         medium: Optional[str],
     ) -> None:
         """``give`` has a batch of files read; called with None now and then, so that answers are taken."""
-        self._tree, self._state, self._results, self._tally, self._give = tree, state, results, tally, give
-        self._verify, self._take_all, self._medium = verify, take_all, medium
+        self._tree, self._state, self._results, self._tally, self._submit_batch = tree, state, results, tally, submit_batch
+        self._verify, self._take_all, self._medium = verify, include_unknown, medium
         self.passed = 0
 
-    def go(self, top: Here) -> None:
+    def walk(self, top: WalkFolder) -> None:
         """Walk a folder and all below it."""
-        waiting = [top]
-        while waiting:
-            here = waiting.pop()
-            self._give(None)
-            for name in reversed(self._visit(here)):
-                child = self._state.child(here.number, name)
-                waiting.append(Here(here.path + b"/" + name, child, here.number, name))
+        folders = [top]
+        while folders:
+            folder = folders.pop()
+            self._submit_batch(None)
+            for name in reversed(self._visit_folder(folder)):
+                child = self._state.child(folder.number, name)
+                folders.append(WalkFolder(folder.path + b"/" + name, child, folder.number, name))
 
-    def _visit(self, here: Here) -> List[bytes]:
+    def _visit_folder(self, folder: WalkFolder) -> List[bytes]:
         """Look at one folder; return the names of those to walk into."""
         try:
-            listing = self._tree.listing(here.path)
+            listing = self._tree.list_folder(folder.path)
         except OSError as error:
-            self._tally.unreadable_folder(here.path, error.strerror or str(error))
+            self._tally.unreadable_folder(folder.path, error.strerror or str(error))
             return []
         self._tally.links += len(listing.links)
         self._tally.special += listing.special
-        medium = self._medium or self._tree.medium(here.path)
-        name = here.name.decode("utf-8", "replace")
-        about = folder_about(name, listing, lambda card: self._card(here.path, card)) if here.path else None
-        before = self._state.entry(here.parent, here.name)
-        if about is None:
-            return self._loose(here, before, listing, medium)
-        self._whole(here, before, about, listing, medium)
+        medium = self._medium or self._tree.medium(folder.path)
+        name = folder.name.decode("utf-8", "replace")
+        description = (
+            describe_folder(name, listing, lambda card: self._read_card(folder.path, card)) if folder.path else None
+        )
+        previous = self._state.entry(folder.parent, folder.name)
+        if description is None:
+            return self._visit_plain_folder(folder, previous, listing, medium)
+        self._visit_artifact_folder(folder, previous, description, listing, medium)
         return []
 
-    def _loose(self, here: Here, before: Optional[Entry], listing: Listing, medium: str) -> List[bytes]:
+    def _visit_plain_folder(
+        self, folder: WalkFolder, previous: Optional[Entry], listing: Listing, medium: str
+    ) -> List[bytes]:
         """A folder of several things."""
-        if before is not None and before.what == FOLDER:
-            self._forget(here.parent, _above(here), [here.name])
-        self._forget(here.number, here.path, self._state.names_of_kind(here.number, MEMBER))
-        there = set(listing.folders)
-        self._forget_folders(here, there)
-        self._state.set_medium(here.number, medium)
-        runs = numbered_tars(listing)
-        batches = _Batches(here, medium, self._hand, is_member=False)
-        for stamp, is_new in self._to_read(here, listing.files, None):
-            batches.add(Task(stamp, is_new, listing.linked.get(stamp[0]), stamp[0] in runs))
+        if previous is not None and previous.what == FOLDER:
+            self._forget(folder.parent, _parent_path(folder), [folder.name])
+        self._forget(folder.number, folder.path, self._state.names_of_kind(folder.number, MEMBER))
+        present = set(listing.folders)
+        self._forget_missing_folders(folder, present)
+        self._state.set_medium(folder.number, medium)
+        numbered = numbered_tars(listing)
+        batches = _BatchBuilder(folder, medium, self._submit, is_member=False)
+        for stamp, is_new in self._changed_files(folder, listing.files, None):
+            batches.add(FileTask(stamp, is_new, listing.linked.get(stamp[0]), stamp[0] in numbered))
         batches.flush()
-        return [name for name in listing.folders if not (name == b"blobs" and there >= _HUB_CACHE)]
+        return [name for name in listing.folders if not (name == b"blobs" and present >= _HUB_CACHE)]
 
-    def _whole(self, here: Here, before: Optional[Entry], about: About, listing: Listing, medium: str) -> None:
+    def _visit_artifact_folder(
+        self, folder: WalkFolder, previous: Optional[Entry], description: Description, listing: Listing, medium: str
+    ) -> None:
         """A folder that is one artifact."""
-        self._forget(here.number, here.path, self._state.names_of_kind(here.number, ARTIFACT, NOTHING))
-        self._forget_folders(here, set())
-        is_known = before is not None and before.what == FOLDER and before.settled
-        owner = self._owner(here.path)
-        group = self._results.begin(
-            Group(here.path, here.number, here.parent, here.name, about, medium, not is_known, owner)
+        self._forget(folder.number, folder.path, self._state.names_of_kind(folder.number, ARTIFACT, UNRECOGNISED))
+        self._forget_missing_folders(folder, set())
+        is_known = previous is not None and previous.what == FOLDER and previous.settled
+        owner = self._owner(folder.path)
+        group = self._results.start_group(
+            FolderGroup(folder.path, folder.number, folder.parent, folder.name, description, medium, not is_known, owner)
         )
-        batches = _Batches(here, medium, self._hand, is_member=True)
+        batches = _BatchBuilder(folder, medium, self._submit, is_member=True)
         try:
-            for stamp, is_new in self._to_read(here, self._members(here.path, listing), group):
-                self._results.change(group)
-                group.left += 1
-                batches.add(Task(stamp, is_new))
-        except (OSError, LeadsOut, OutOfBudget) as error:
-            group.why = str(getattr(error, "strerror", None) or error)
+            for stamp, is_new in self._changed_files(folder, self._members(folder.path, listing), group):
+                self._results.mark_changed(group)
+                group.remaining_files += 1
+                batches.add(FileTask(stamp, is_new))
+        except (OSError, LinkOutsideRoot, BudgetExceeded) as error:
+            group.reason = str(getattr(error, "strerror", None) or error)
         batches.flush()
-        self._results.walked(group)
+        self._results.finish_walk(group)
 
     def _owner(self, path: bytes) -> Optional[int]:
         try:
@@ -127,73 +133,75 @@ class Walk:
         """The files of a folder that is one artifact. One that holds nothing else has been listed already."""
         return self._tree.manifest(path) if listing.folders or listing.links else listing.files
 
-    def _hand(self, batch: Batch) -> None:
+    def _submit(self, batch: Batch) -> None:
         """Have a batch read; from now on its bytes are passed, or under way."""
-        self._give(batch)
+        self._submit_batch(batch)
         self.passed += batch.size
 
-    def _to_read(self, here: Here, stamps: List[Stamp], group: Optional[Group]) -> Iterator[Tuple[Stamp, bool]]:
+    def _changed_files(
+        self, folder: WalkFolder, stamps: List[Stamp], group: Optional[FolderGroup]
+    ) -> Iterator[Tuple[Stamp, bool]]:
         """The files that are new (True) or not as they were; what is gone is forgotten. ``group``: of the whole folder."""
         first, members = b"", group is not None
         for chunk, until in _chunks(stamps):
             self._tally.files += len(chunk)
-            rows = self._state.stamps(here.number, first, until, members=members)
+            rows = self._state.stamps(folder.number, first, until, members=members)
             if rows == chunk and not self._verify and (members or not self._take_all):  # as nearly always
                 self.passed += sum(stamp[1] for stamp in chunk)
                 first = until or b""
                 continue
             fresh, known = set(chunk), set(rows)
-            left = {stamp[0] for stamp in known - fresh}  # gone, or not as they were
-            gone = left - {stamp[0] for stamp in chunk} if left else set()
-            if gone and group is not None:
-                self._results.change(group)
-            self._forget(here.number, here.path, gone)
-            wanted = sorted(self._of_interest(here, fresh, known, first, until, members))
-            self.passed += sum(stamp[1] for stamp in chunk) - sum(stamp[1] for stamp in wanted)
-            for stamp in wanted:
-                yield stamp, stamp not in known and stamp[0] not in left
+            missing_or_changed = {stamp[0] for stamp in known - fresh}  # gone, or not as they were
+            missing = missing_or_changed - {stamp[0] for stamp in chunk} if missing_or_changed else set()
+            if missing and group is not None:
+                self._results.mark_changed(group)
+            self._forget(folder.number, folder.path, missing)
+            to_read = sorted(self._select_files(folder, fresh, known, first, until, members))
+            self.passed += sum(stamp[1] for stamp in chunk) - sum(stamp[1] for stamp in to_read)
+            for stamp in to_read:
+                yield stamp, stamp not in known and stamp[0] not in missing_or_changed
             first = until or b""
 
-    def _of_interest(
-        self, here: Here, fresh: Set[Stamp], known: Set[Stamp], first: bytes, until: Optional[bytes], members: bool
+    def _select_files(
+        self, folder: WalkFolder, fresh: Set[Stamp], known: Set[Stamp], first: bytes, until: Optional[bytes], members: bool
     ) -> Set[Stamp]:
         """Which of some files are to be read: all that are not as they were, or all that may be something."""
         if members:
             return fresh if self._verify else fresh - known
         if not self._verify and not self._take_all:
             return fresh - known
-        nothing = set(self._state.stamps(here.number, first, until, members=False, unread=True))
+        nothing = set(self._state.stamps(folder.number, first, until, members=False, unrecognised_only=True))
         return (fresh if self._verify else fresh - (known - nothing)) - (set() if self._take_all else nothing)
 
-    def _forget_folders(self, here: Here, there: Set[bytes]) -> None:
+    def _forget_missing_folders(self, folder: WalkFolder, present: Set[bytes]) -> None:
         """Forget the folders that are not in this one any more, or are part of it as a whole."""
-        for number, name in self._state.children(here.number):
-            if name not in there:
-                self._forget(here.number, here.path, [name])
-                self._results.gone(self._state.forget_tree(number, here.path + b"/" + name))
+        for number, name in self._state.children(folder.number):
+            if name not in present:
+                self._forget(folder.number, folder.path, [name])
+                self._results.count_missing(self._state.forget_tree(number, folder.path + b"/" + name))
 
     def _forget(self, folder: int, path: bytes, names: Iterable[bytes]) -> None:
-        self._results.gone(self._state.forget(folder, path, names))
+        self._results.count_missing(self._state.forget(folder, path, names))
 
-    def _card(self, folder: bytes, name: bytes) -> bytes:
+    def _read_card(self, folder: bytes, name: bytes) -> bytes:
         """A small file of a folder; empty if it is large, leads elsewhere or cannot be read."""
         path = folder + b"/" + name
         try:
-            self._tree.stay(path)
-            with closing(self._tree.opened(path, follow=True)) as file:
-                return bytes(file.at(0, MAX_CARD_BYTES)) if file.stood().size <= MAX_CARD_BYTES else b""
-        except (OSError, LeadsOut):
+            self._tree.check_inside(path)
+            with closing(self._tree.open_file(path, follow=True)) as file:
+                return bytes(file.at(0, MAX_CARD_BYTES)) if file.stat().size <= MAX_CARD_BYTES else b""
+        except (OSError, LinkOutsideRoot):
             return b""
 
 
-class _Batches:
+class _BatchBuilder:
     """Files of one folder, given to be read some at a time."""
 
-    def __init__(self, here: Here, medium: str, give: Callable[[Batch], None], *, is_member: bool) -> None:
-        self._here, self._medium, self._is_member, self._give = here, medium, is_member, give
+    def __init__(self, folder: WalkFolder, medium: str, submit_batch: Callable[[Batch], None], *, is_member: bool) -> None:
+        self._folder, self._medium, self._is_member, self._submit_batch = folder, medium, is_member, submit_batch
         self._batch = self._fresh()
 
-    def add(self, task: Task) -> None:
+    def add(self, task: FileTask) -> None:
         """One file more."""
         self._batch.tasks.append(task)
         self._batch.size += task.stamp[1]
@@ -203,19 +211,19 @@ class _Batches:
     def flush(self) -> None:
         """Give what has come together."""
         if self._batch.tasks:
-            self._give(self._batch)
+            self._submit_batch(self._batch)
             self._batch = self._fresh()
 
     def _fresh(self) -> Batch:
-        return Batch(self._here.number, self._here.path, self._medium, self._is_member)
+        return Batch(self._folder.number, self._folder.path, self._medium, self._is_member)
 
 
-def _above(here: Here) -> bytes:
-    return here.path[: -len(here.name) - 1]
+def _parent_path(folder: WalkFolder) -> bytes:
+    return folder.path[: -len(folder.name) - 1]
 
 
 def _chunks(stamps: List[Stamp]) -> Iterator[Tuple[List[Stamp], Optional[bytes]]]:
     """Some files at a time, with the name that the next begin at; at least once."""
-    for begin in range(0, max(1, len(stamps)), _COMPARED_AT_ONCE):
-        end = begin + _COMPARED_AT_ONCE
-        yield stamps[begin:end], stamps[end][0] if end < len(stamps) else None
+    for start in range(0, max(1, len(stamps)), _CHUNK_FILES):
+        end = start + _CHUNK_FILES
+        yield stamps[start:end], stamps[end][0] if end < len(stamps) else None

@@ -11,28 +11,28 @@ from datetime import date, timedelta, tzinfo
 from pathlib import Path
 from typing import IO, Callable, Iterator, Optional, Sequence, TextIO
 
-from labcarbon_collect.slurm.commands import new_mark, sacct_command, slurm_environ
+from labcarbon_collect.slurm.commands import new_delimiter, sacct_command, slurm_environment
 from labcarbon_collect.slurm.jobs import JobFacts
-from labcarbon_collect.slurm.parsers import NotSacct, sacct_jobs
+from labcarbon_collect.slurm.parsers import SacctFormatError, parse_sacct_jobs
 
-Wrong = Callable[[str, str], None]  # (where, why) of a row that cannot be read
+OnInvalidRow = Callable[[str, str], None]  # (where, why) of a row that cannot be read
 
 
 @dataclass(frozen=True)
-class Found:
+class HistoryJob:
     """A job, where it was found, and how far through the source that is (0 to 1)."""
 
     job: JobFacts
-    where: str
+    source: str
     fraction: float
-    mark: str  # what to go on from once everything up to here is stored
+    position: str  # what to go on from once everything up to here is stored
 
 
-class SourceEnded(Exception):
+class HistoryError(Exception):
     """The source cannot be read (further); the text says why."""
 
 
-class FromFile:
+class SacctFile:
     """What ``sacct --parsable2`` wrote. Goes on from a count of jobs."""
 
     def __init__(self, path: Path, *, cluster: str, zone: Optional[tzinfo]) -> None:
@@ -45,26 +45,29 @@ class FromFile:
                 head = file.read(1 << 16)
             return f"file {self._path.stat().st_size} {hashlib.sha256(head).hexdigest()[:16]}"
         except OSError as error:
-            raise SourceEnded(f"cannot read {self._path}: {error.strerror}") from error
+            raise HistoryError(f"cannot read {self._path}: {error.strerror}") from error
 
-    def jobs(self, after: str, wrong: Wrong) -> Iterator[Found]:
+    def jobs(self, after: str, on_invalid_row: OnInvalidRow) -> Iterator[HistoryJob]:
         """The jobs behind mark ``after``."""
         skip = int(after or 0)
         with self._path.open(encoding="utf-8", errors="replace", newline="\n") as file:
             size = max(1, os.fstat(file.fileno()).st_size)
-            lines = _Counted(file)
+            lines = _CountedLines(file)
             try:
-                found = sacct_jobs(
-                    lines, cluster=self._cluster, zone=self._zone, wrong=lambda line, why: wrong(f"line {line}", why)
+                jobs = parse_sacct_jobs(
+                    lines,
+                    cluster=self._cluster,
+                    zone=self._zone,
+                    on_invalid_row=lambda line, reason: on_invalid_row(f"line {line}", reason),
                 )
-                for number, job in enumerate(found, start=1):
+                for number, job in enumerate(jobs, start=1):
                     if number > skip:
-                        yield Found(job, f"job {job.cluster}/{job.job_id}", min(1.0, lines.bytes / size), str(number))
-            except NotSacct as error:
-                raise SourceEnded(f"{self._path} was not written by sacct as we read it: {error}") from error
+                        yield HistoryJob(job, f"job {job.cluster}/{job.job_id}", min(1.0, lines.bytes / size), str(number))
+            except SacctFormatError as error:
+                raise HistoryError(f"{self._path} was not written by sacct as we read it: {error}") from error
 
 
-class _Counted:
+class _CountedLines:
     """The lines of a file, and how many bytes they were."""
 
     def __init__(self, file: TextIO) -> None:
@@ -77,7 +80,7 @@ class _Counted:
             yield line
 
 
-class FromSacct:
+class SacctQuery:
     """sacct, asked for one day after the other. Goes on from a day."""
 
     def __init__(self, since: date, until: date, *, cluster: str) -> None:
@@ -86,46 +89,48 @@ class FromSacct:
     def key(self) -> str:
         return f"sacct {self._cluster} {self._since} {self._until}"
 
-    def jobs(self, after: str, wrong: Wrong) -> Iterator[Found]:
+    def jobs(self, after: str, on_invalid_row: OnInvalidRow) -> Iterator[HistoryJob]:
         """The jobs of the days from ``after`` on; a job that ran over midnight comes with each of its days."""
         day = max(self._since, date.fromisoformat(after)) if after else self._since
         days = max(1, (self._until - self._since).days)
         while day < self._until:
-            done = (day - self._since).days
-            for job in self._day(day, wrong):
-                yield Found(job, f"job {job.cluster}/{job.job_id}", (done + 0.5) / days, day.isoformat())
+            elapsed_days = (day - self._since).days
+            for job in self._query_day(day, on_invalid_row):
+                yield HistoryJob(job, f"job {job.cluster}/{job.job_id}", (elapsed_days + 0.5) / days, day.isoformat())
             day += timedelta(days=1)
 
-    def _day(self, day: date, wrong: Wrong) -> Iterator[JobFacts]:
+    def _query_day(self, day: date, on_invalid_row: OnInvalidRow) -> Iterator[JobFacts]:
         # Days of UTC, since that is the zone that sacct is started in.
-        between = (f"--starttime={day}T00:00:00", f"--endtime={day + timedelta(days=1)}T00:00:00")
-        command = [*sacct_command(new_mark(), cluster=self._cluster or None), *between]
+        period = (f"--starttime={day}T00:00:00", f"--endtime={day + timedelta(days=1)}T00:00:00")
+        command = [*sacct_command(new_delimiter(), cluster=self._cluster or None), *period]
         with tempfile.TemporaryFile() as errors:
-            process = self._started(command, errors)
+            process = self._start_sacct(command, errors)
             assert process.stdout is not None
-            odd = ""
+            format_error = ""
             with process:
                 try:
-                    yield from sacct_jobs(
-                        process.stdout, cluster=self._cluster, wrong=lambda line, why: wrong(f"{day}, line {line}", why)
+                    yield from parse_sacct_jobs(
+                        process.stdout,
+                        cluster=self._cluster,
+                        on_invalid_row=lambda line, reason: on_invalid_row(f"{day}, line {line}", reason),
                     )
-                except NotSacct as error:
-                    odd = f"what sacct printed of {day} is not understood: {error}"
+                except SacctFormatError as error:
+                    format_error = f"what sacct printed of {day} is not understood: {error}"
             errors.seek(0)
-            said = errors.read().decode("utf-8", "replace").strip()
+            error_output = errors.read().decode("utf-8", "replace").strip()
         if process.returncode:
-            raise SourceEnded(f"sacct failed on {day}: {said[-300:] or f'exit code {process.returncode}'}")
-        if odd:
-            raise SourceEnded(odd)
+            raise HistoryError(f"sacct failed on {day}: {error_output[-300:] or f'exit code {process.returncode}'}")
+        if format_error:
+            raise HistoryError(format_error)
 
     @staticmethod
-    def _started(command: Sequence[str], errors: IO[bytes]) -> subprocess.Popen[str]:
+    def _start_sacct(command: Sequence[str], errors: IO[bytes]) -> subprocess.Popen[str]:
         try:
             return subprocess.Popen(
-                command, env=slurm_environ(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+                command, env=slurm_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
                 encoding="utf-8", errors="replace",
             )  # fmt: skip
         except OSError as error:
-            raise SourceEnded(
+            raise HistoryError(
                 f"sacct cannot be started ({error.strerror}): run this where Slurm's programs are, or give a file"
             ) from error

@@ -11,8 +11,8 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.redaction import masked_line
-from labcarbon_collect.runs.facts import iso
+from labcarbon_collect.clock import iso
+from labcarbon_collect.redaction import mask_argument
 
 SCHEDULER = "slurm"
 RUNNING = "running"
@@ -24,7 +24,7 @@ _STATES = {
     "TIMEOUT": "killed", "DEADLINE": "killed", "CANCELLED": "killed", "PREEMPTED": "killed", "REVOKED": "killed",
     "REQUEUED": "killed", "REQUEUE_HOLD": "killed", "REQUEUE_FED": "killed", "SPECIAL_EXIT": "failed",
 }  # fmt: skip
-_NOTHING = frozenset(("", "N/A", "(null)", "None", "Unknown", "NONE"))
+_EMPTY_VALUES = frozenset(("", "N/A", "(null)", "None", "Unknown", "NONE"))
 _MAX_INT64 = 2**63 - 1
 
 
@@ -53,7 +53,7 @@ class JobFacts:
     @property
     def state(self) -> str:
         """running, finished, failed or killed; "" while it has not begun or is not known."""
-        return state_of(self.slurm_state)
+        return run_state(self.slurm_state)
 
     @property
     def uuid(self) -> str:
@@ -65,7 +65,7 @@ def job_uuid(cluster: str, job_id: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"labcarbon:slurm:{cluster}/{job_id}"))
 
 
-def state_of(slurm_state: str) -> str:
+def run_state(slurm_state: str) -> str:
     """Our state for one of Slurm's; "" for what has not begun, and for a word we do not know."""
     words = slurm_state.replace("+", " ").split()
     return _STATES.get(words[0], "") if words else ""
@@ -84,7 +84,7 @@ def reserved_gpus(tres: str) -> Optional[int]:
 
     None where the list is empty: not told is not none.
     """
-    if not said(tres):
+    if not field_text(tres):
         return None
     total, typed = None, 0
     for part in tres.split(","):
@@ -96,46 +96,46 @@ def reserved_gpus(tres: str) -> Optional[int]:
     return typed if total is None else total
 
 
-def said(text: str) -> str:
+def field_text(text: str) -> str:
     """A field's text, "" for Slurm's ways to say nothing."""
-    return "" if text.strip() in _NOTHING else text.strip()
+    return "" if text.strip() in _EMPTY_VALUES else text.strip()
 
 
-def whole_number(text: str) -> Optional[int]:
+def parse_count(text: str) -> Optional[int]:
     """A count that fits the server, or None."""
     return int(text) if text.isdigit() and len(text) < 20 and int(text) <= _MAX_INT64 else None
 
 
-def array_of(shown_id: str) -> Tuple[str, str]:
+def parse_array_id(displayed_id: str) -> Tuple[str, str]:
     """(array job id, task) of a job id as shown: ``12_3`` → ("12", "3"); no array: two empty texts."""
-    found = re.match(r"^(\d+)_(\d+)$", shown_id)
-    return (found.group(1), found.group(2)) if found else ("", "")
+    match = re.match(r"^(\d+)_(\d+)$", displayed_id)
+    return (match.group(1), match.group(2)) if match else ("", "")
 
 
 def job_object(job: JobFacts) -> Dict[str, Any]:
     """The ``job`` part of what the server is told; what is not known is left out."""
-    told: Dict[str, Any] = {
+    job_facts: Dict[str, Any] = {
         "scheduler": SCHEDULER, "cluster": job.cluster, "id": job.job_id, "account": job.account[:100],
         "partition": job.partition[:100], "nodes": job.nodes[:2000], "array_job_id": job.array_job_id,
         "array_task": job.array_task, "state": job.slurm_state[:64], "exit": job.exit, "reserved_gpus": job.reserved_gpus,
         "gpus": dict(job.gpus), "consumed_energy_j": job.consumed_energy_j,
         "submitted_at": None if job.submitted_us is None else iso(job.submitted_us),
     }  # fmt: skip
-    return {key: value for key, value in told.items() if value not in (None, "", {})}
+    return {key: value for key, value in job_facts.items() if value not in (None, "", {})}
 
 
-def put_body(job: JobFacts, *, node: Optional[str], seen_us: int) -> Dict[str, Any]:
+def put_body(job: JobFacts, *, node: Optional[str], first_observed_us: int) -> Dict[str, Any]:
     """The body of ``PUT runs/<uuid>/``. ``seen_us`` stands in for a start that Slurm does not tell."""
-    begun_us = seen_us if job.started_us is None else job.started_us
+    started_us = first_observed_us if job.started_us is None else job.started_us
     return {
-        "name": run_name(job), "started_at": iso(begun_us), "user": job.user[:100], "node": node, "job": job_object(job),
+        "name": run_name(job), "started_at": iso(started_us), "user": job.user[:100], "node": node, "job": job_object(job),
     }  # fmt: skip
 
 
 def patch_body(job: JobFacts) -> Dict[str, Any]:
     """The body of ``PATCH runs/<uuid>/``: where the job stands now."""
-    told = {key: value for key, value in job_object(job).items() if key in ("state", "exit", "consumed_energy_j")}
-    body: Dict[str, Any] = {"state": job.state, "job": told}
+    job_facts = {key: value for key, value in job_object(job).items() if key in ("state", "exit", "consumed_energy_j")}
+    body: Dict[str, Any] = {"state": job.state, "job": job_facts}
     if job.state != RUNNING:
         body["exit_code"] = exit_code(job.exit)
         body["ended_at"] = None if job.ended_us is None else iso(job.ended_us)
@@ -157,17 +157,17 @@ def bulk_row(job: JobFacts) -> Dict[str, Any]:
 
 def run_name(job: JobFacts) -> str:
     """The job's name on one line, without what looks like a secret; else its id."""
-    text = masked_line(" ".join("".join(letter if letter.isprintable() else " " for letter in job.name).split()))
+    text = mask_argument(" ".join("".join(letter if letter.isprintable() else " " for letter in job.name).split()))
     return text[:200] or f"job {job.job_id}"
 
 
-def job_named(environ: Mapping[str, str]) -> str:
+def current_job_key(environ: Mapping[str, str]) -> str:
     """``<cluster>/<id>`` of the job that a process works in, '' outside a job."""
-    job = job_of_environment(environ)
+    job = current_job(environ)
     return f"{job['cluster']}/{job['id']}" if job else ""
 
 
-def job_of_environment(environ: Mapping[str, str]) -> Optional[Dict[str, Any]]:
+def current_job(environ: Mapping[str, str]) -> Optional[Dict[str, Any]]:
     """The ``job`` object for a process's own environment, or None outside a job."""
     job_id = environ.get("SLURM_JOB_ID", "")
     if not job_id.isdigit():

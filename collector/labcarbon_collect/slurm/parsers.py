@@ -10,7 +10,7 @@ import re
 from datetime import datetime, timezone, tzinfo
 from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.slurm.jobs import RUNNING, JobFacts, array_of, reserved_gpus, said, state_of, whole_number
+from labcarbon_collect.slurm.jobs import RUNNING, JobFacts, field_text, parse_array_id, parse_count, reserved_gpus, run_state
 
 # What squeue is asked for, in order; the name, which its user chose, last.
 _SQUEUE = ("%A", "%F", "%K", "%u", "%a", "%P", "%T", "%V", "%S", "%e", "%N", "%j")
@@ -19,18 +19,18 @@ SACCT = (
     "JobIDRaw", "Cluster", "JobID", "User", "Account", "Partition", "State", "ExitCode", "Submit", "Start", "End",
     "NodeList", "AllocTRES", "ConsumedEnergyRaw", "JobName",
 )  # fmt: skip
-_NEEDED = ("JobIDRaw", "State", "Start", "JobName")
+_REQUIRED_COLUMNS = ("JobIDRaw", "State", "Start", "JobName")
 # Fixed widths: only fields in which nobody can write.
 SQUEUE_LONG = "JobID:24,exit_code:24,tres-alloc:512"
 
 
-class NotSacct(Exception):
+class SacctFormatError(Exception):
     """This is not what sacct prints; the text says what is missing and what mends it."""
 
 
-def time_us(text: str, zone: Optional[tzinfo] = None) -> Optional[int]:
+def parse_time_us(text: str, zone: Optional[tzinfo] = None) -> Optional[int]:
     """A time of Slurm in µs UTC: seconds since 1970, or ISO 8601 in ``zone`` (None: this machine's). None: not told."""
-    text = said(text)
+    text = field_text(text)
     if not text:
         return None
     if text.isdigit():
@@ -42,72 +42,81 @@ def time_us(text: str, zone: Optional[tzinfo] = None) -> Optional[int]:
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 
-def squeue_format(mark: str) -> str:
+def squeue_format(delimiter: str) -> str:
     """The ``-o`` of squeue: fields divided by ``mark``, each record between two bounds of its own (a field may be empty)."""
-    return _bound(mark) + mark.join(_SQUEUE) + _bound(mark)
+    return _record_boundary(delimiter) + delimiter.join(_SQUEUE) + _record_boundary(delimiter)
 
 
-def _bound(mark: str) -> str:
-    return f"#{mark.strip('|')}#"
+def _record_boundary(delimiter: str) -> str:
+    return f"#{delimiter.strip('|')}#"
 
 
-def squeue_jobs(text: str, mark: str, cluster: str) -> Dict[str, JobFacts]:
+def parse_squeue_jobs(text: str, delimiter: str, cluster: str) -> Dict[str, JobFacts]:
     """Job id → facts, from ``squeue -o`` with :func:`squeue_format`."""
-    found = {}
-    for record in text.split(_bound(mark)):
-        fields = record.split(mark)
+    jobs = {}
+    for record in text.split(_record_boundary(delimiter)):
+        fields = record.split(delimiter)
         if len(fields) != len(_SQUEUE) or not fields[0].isdigit():
             continue  # the line ends between records
         job_id, base, task, user, account, partition, state, submitted, started, ended, nodes, name = fields
         in_array = task.isdigit()
-        found[job_id] = JobFacts(
-            cluster=cluster, job_id=job_id, user=said(user), account=said(account), partition=said(partition),
-            name=name, slurm_state=said(state), submitted_us=time_us(submitted), started_us=time_us(started),
-            ended_us=time_us(ended) if _over(state) else None, nodes=said(nodes),
-            array_job_id=base if in_array else "", array_task=task if in_array else "",
-        )  # fmt: skip
-    return found
+        jobs[job_id] = JobFacts(
+            cluster=cluster,
+            job_id=job_id,
+            user=field_text(user),
+            account=field_text(account),
+            partition=field_text(partition),
+            name=name,
+            slurm_state=field_text(state),
+            submitted_us=parse_time_us(submitted),
+            started_us=parse_time_us(started),
+            ended_us=parse_time_us(ended) if _has_ended(state) else None,
+            nodes=field_text(nodes),
+            array_job_id=base if in_array else "",
+            array_task=task if in_array else "",
+        )
+    return jobs
 
 
-def _over(state: str) -> bool:
+def _has_ended(state: str) -> bool:
     """Whether a job has ended: of one that goes on, squeue tells the time limit as its end."""
-    return state_of(state) not in ("", RUNNING)
+    return run_state(state) not in ("", RUNNING)
 
 
-def squeue_closing(text: str) -> Dict[str, Tuple[str, Optional[int]]]:
+def parse_squeue_closing(text: str) -> Dict[str, Tuple[str, Optional[int]]]:
     """Job id → (exit "code:signal", reserved GPUs) from ``squeue -O`` with :data:`SQUEUE_LONG`."""
-    found = {}
+    closing = {}
     for line in text.splitlines():
         job_id, code, tres = line[:24].strip(), line[24:48].strip(), line[48:].strip()
         if job_id.isdigit():
-            found[job_id] = (_exit_of_status(code), reserved_gpus(tres))
-    return found
+            closing[job_id] = (_parse_wait_status(code), reserved_gpus(tres))
+    return closing
 
 
-def _exit_of_status(text: str) -> str:
+def _parse_wait_status(text: str) -> str:
     """``code:signal`` of a wait status, which is what squeue prints (768: exit code 3; 15: signal 15)."""
     return f"{int(text) >> 8 & 255}:{int(text) & 127}" if text.isdigit() else ""
 
 
-def gpu_indices(text: str, name: str) -> Dict[str, List[int]]:
+def parse_gpu_indices(text: str, name: str) -> Dict[str, List[int]]:
     """Node → indices of the GPUs that a job holds, from ``scontrol -d show job``; ``name`` is the job's, as squeue says.
 
     Only lines behind the name are looked at, and the first of each node counts: comment and paths come later.
     """
-    begin = text.find(f"JobName={name}\n")
-    if begin < 0:
+    start = text.find(f"JobName={name}\n")
+    if start < 0:
         return {}
-    found: Dict[str, List[int]] = {}
-    for line in text[begin + len(name) + len("JobName=\n") :].splitlines():
+    indices_by_node: Dict[str, List[int]] = {}
+    for line in text[start + len(name) + len("JobName=\n") :].splitlines():
         if line.strip().startswith(("Command=", "WorkDir=", "Comment=")):
             break
-        held = re.match(r"^\s+Nodes=(\S+) CPU_IDs=\S* Mem=\S+ GRES=(\S*)", line)
-        if held and "[" not in held.group(1):
-            found.setdefault(held.group(1), _indices(held.group(2)))
-    return {node: indices for node, indices in found.items() if indices}
+        match = re.match(r"^\s+Nodes=(\S+) CPU_IDs=\S* Mem=\S+ GRES=(\S*)", line)
+        if match and "[" not in match.group(1):
+            indices_by_node.setdefault(match.group(1), _parse_indices(match.group(2)))
+    return {node: indices for node, indices in indices_by_node.items() if indices}
 
 
-def _indices(gres: str) -> List[int]:
+def _parse_indices(gres: str) -> List[int]:
     """``gpu:a100:3(IDX:0-1,3)`` → [0, 1, 3]; other resources are passed over."""
     indices: List[int] = []
     for ranges in re.findall(r"(?:^|,)gpu(?::[^(,]+)?\(IDX:([\d,-]+)\)", gres):
@@ -118,72 +127,82 @@ def _indices(gres: str) -> List[int]:
     return indices
 
 
-def sacct_jobs(
-    lines: Iterable[str], *, cluster: str = "", zone: Optional[tzinfo] = None, wrong: Callable[[int, str], None]
+def parse_sacct_jobs(
+    lines: Iterable[str], *, cluster: str = "", zone: Optional[tzinfo] = None, on_invalid_row: Callable[[int, str], None]
 ) -> Iterator[JobFacts]:
     """Jobs from ``sacct --parsable2`` with its header. ``wrong(line number, why)`` hears of rows that cannot be read.
 
     Steps (``12.batch``) are passed over. ``cluster`` stands in where there is no such column. Raises NotSacct.
     """
-    rows = _sacct_rows(lines)
+    rows = _parse_sacct_rows(lines)
     for number, row in rows:
         try:
-            job = _sacct_job(row, cluster, zone)
+            job = _parse_sacct_job(row, cluster, zone)
         except ValueError as error:
-            wrong(number, str(error))
+            on_invalid_row(number, str(error))
             continue
         if job is not None:
             yield job
 
 
-def _sacct_rows(lines: Iterable[str]) -> Iterator[Tuple[int, Mapping[str, str]]]:
+def _parse_sacct_rows(lines: Iterable[str]) -> Iterator[Tuple[int, Mapping[str, str]]]:
     """(line number, column → text). A line that is no row of its own goes on in the name before it."""
     numbered = enumerate(lines, start=1)
     header = next((line.rstrip("\r\n") for _, line in numbered if line.strip()), "")
-    mark, columns = _columns(header)
-    begun: Optional[Tuple[int, List[str]]] = None
+    delimiter, columns = _parse_header(header)
+    current_row: Optional[Tuple[int, List[str]]] = None
     for number, line in numbered:
-        fields = line.rstrip("\n").split(mark, len(columns) - 1)
+        fields = line.rstrip("\n").split(delimiter, len(columns) - 1)
         if len(fields) == len(columns) and re.match(r"^\d+(?:[._+\[]|$)", fields[0]):
-            if begun is not None:
-                yield begun[0], dict(zip(columns, begun[1]))
-            begun = (number, fields)
-        elif begun is not None:
-            begun[1][-1] += "\n" + line.rstrip("\n")
-    if begun is not None:
-        yield begun[0], dict(zip(columns, begun[1]))
+            if current_row is not None:
+                yield current_row[0], dict(zip(columns, current_row[1]))
+            current_row = (number, fields)
+        elif current_row is not None:
+            current_row[1][-1] += "\n" + line.rstrip("\n")
+    if current_row is not None:
+        yield current_row[0], dict(zip(columns, current_row[1]))
 
 
-def _columns(header: str) -> Tuple[str, List[str]]:
+def _parse_header(header: str) -> Tuple[str, List[str]]:
     """The separator and the columns of a header. The job's id stands first, its name last."""
     # Every column's name begins with a capital letter; no separator of ours holds one.
-    found = re.match(r"^JobIDRaw(.+?)(?=[A-Z])", header)
-    mark = found.group(1) if found else ""
-    columns = header.split(mark) if mark else []
-    missing = [name for name in _NEEDED if name not in columns]
+    match = re.match(r"^JobIDRaw(.+?)(?=[A-Z])", header)
+    delimiter = match.group(1) if match else ""
+    columns = header.split(delimiter) if delimiter else []
+    missing = [name for name in _REQUIRED_COLUMNS if name not in columns]
     if missing or columns[-1] != "JobName":
-        raise NotSacct(
+        raise SacctFormatError(
             "the first line must name the columns, JobIDRaw first and JobName last"
             + (f" ({', '.join(missing)} missing)" if missing else "")
             + f": sacct --allusers --allocations --parsable2 --format={','.join(SACCT)}"
         )
-    return mark, columns
+    return delimiter, columns
 
 
-def _sacct_job(row: Mapping[str, str], cluster: str, zone: Optional[tzinfo]) -> Optional[JobFacts]:
+def _parse_sacct_job(row: Mapping[str, str], cluster: str, zone: Optional[tzinfo]) -> Optional[JobFacts]:
     job_id = row["JobIDRaw"]
     if not job_id.isdigit():
         return None  # a step
-    where = said(row.get("Cluster", "")) or cluster
-    if not where:
+    cluster_name = field_text(row.get("Cluster", "")) or cluster
+    if not cluster_name:
         raise ValueError(f"job {job_id}: no cluster is named; add the column Cluster, or --cluster NAME")
-    array_job_id, array_task = array_of(row.get("JobID", ""))
-    energy_j = whole_number(row.get("ConsumedEnergyRaw", "").strip())
+    array_job_id, array_task = parse_array_id(row.get("JobID", ""))
+    energy_j = parse_count(row.get("ConsumedEnergyRaw", "").strip())
     return JobFacts(
-        cluster=where.lower(), job_id=job_id, user=said(row.get("User", "")), account=said(row.get("Account", "")),
-        partition=said(row.get("Partition", "")), name=row["JobName"], slurm_state=said(row["State"]),
-        exit=said(row.get("ExitCode", "")), submitted_us=time_us(row.get("Submit", ""), zone),
-        started_us=time_us(row["Start"], zone), ended_us=time_us(row.get("End", ""), zone),
-        nodes=said(row.get("NodeList", "")).replace("None assigned", ""), array_job_id=array_job_id, array_task=array_task,
-        reserved_gpus=reserved_gpus(row.get("AllocTRES", "")), consumed_energy_j=energy_j or None,
-    )  # fmt: skip
+        cluster=cluster_name.lower(),
+        job_id=job_id,
+        user=field_text(row.get("User", "")),
+        account=field_text(row.get("Account", "")),
+        partition=field_text(row.get("Partition", "")),
+        name=row["JobName"],
+        slurm_state=field_text(row["State"]),
+        exit=field_text(row.get("ExitCode", "")),
+        submitted_us=parse_time_us(row.get("Submit", ""), zone),
+        started_us=parse_time_us(row["Start"], zone),
+        ended_us=parse_time_us(row.get("End", ""), zone),
+        nodes=field_text(row.get("NodeList", "")).replace("None assigned", ""),
+        array_job_id=array_job_id,
+        array_task=array_task,
+        reserved_gpus=reserved_gpus(row.get("AllocTRES", "")),
+        consumed_energy_j=energy_j or None,
+    )

@@ -1,15 +1,17 @@
-"""One file per kind of meter. :func:`load` imports them; each registers itself."""
+"""Sources: one module for each kind of meter."""
 
 from __future__ import annotations
 
 import importlib
-from typing import Tuple
+from typing import Mapping, Tuple
 
-# Order of trust: the first source that claims a device keeps it, a real counter before a model of the same package.
-ORDER: Tuple[str, ...] = ("nvml", "rapl", "cpu_model", "replay")
+# Source name → its module. The order is the order of trust: the first source that claims a device measures it, so that a
+# counter takes precedence over a model of the same package.
+MODULES: Mapping[str, str] = {"nvml": "nvidia.source", "rapl": "rapl", "cpu_model": "cpu_model", "replay": "replay"}
+ORDER: Tuple[str, ...] = tuple(MODULES)
 
 
 def load() -> None:
-    """Import every source, so that base.REGISTRY holds them in order of trust."""
-    for name in ORDER:
-        importlib.import_module(f"{__name__}.{name}")
+    """Import every source, so that each registers itself in base.REGISTRY."""
+    for module in MODULES.values():
+        importlib.import_module(f"{__name__}.{module}")

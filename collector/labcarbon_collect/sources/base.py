@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable, Dict, Mapping, Optional, Protocol, Sequence, Tuple
 
+from labcarbon_collect.clock import Clock
+
 
 class SourceAbsent(Exception):
     """This machine has no such meter, or we may not read it.
@@ -16,10 +18,10 @@ class SourceAbsent(Exception):
     ``why`` says what is missing, ``mend`` is the one command or step that would bring it ("" when nothing can).
     """
 
-    def __init__(self, why: str, mend: str = "") -> None:
-        super().__init__(why)
-        self.why = why
-        self.mend = mend
+    def __init__(self, reason: str, fix: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.fix = fix
 
 
 class SourceFailed(Exception):
@@ -86,14 +88,6 @@ class Gap:
     reason: str  # reboot, driver, lost, wrap, full
 
 
-@dataclass(frozen=True)
-class Clock:
-    """Both clocks, read together. Tests pass their own."""
-
-    monotonic_us: int
-    wall_us: int
-
-
 class Source(Protocol):
     """One kind of meter. ``open`` raises SourceAbsent; ``poll`` raises SourceFailed."""
 
@@ -113,7 +107,7 @@ class Source(Protocol):
         """Let go of the driver. Never raises."""
 
 
-class Remembered(Protocol):
+class StoredReading(Protocol):
     """What is stored of a device's last reading (windows.Anchor is one)."""
 
     @property
@@ -135,7 +129,7 @@ class Resumable(Protocol):
     source begins a new epoch wherever it cannot know.
     """
 
-    def resume(self, last: Mapping[str, Remembered]) -> None: ...
+    def resume(self, last: Mapping[str, StoredReading]) -> None: ...
 
 
 SourceFactory = Callable[[str, Mapping[str, str]], Source]  # (node uuid, environment) → source

@@ -12,16 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Sequence, Tuple
 
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.processes.cpu_time import busy_us_by_cpu
-from labcarbon_collect.sources.base import (
-    Clock,
-    DeviceInfo,
-    Gap,
-    Reading,
-    SourceAbsent,
-    SourceFailed,
-    register,
-)
+from labcarbon_collect.sources.base import DeviceInfo, Gap, Reading, SourceAbsent, SourceFailed, register
 from labcarbon_collect.sources.cpu_power import Processor, ThreadPower, identify, thread_power
 
 MEASUREMENT = "cpu_model"
@@ -67,9 +60,9 @@ class CpuModel:
         self._packages = []
         for package, members in sorted(by_package.items()):
             processor = identify(members[0])
-            made = self._package(package, members, thread_power(processor), boot)
-            self._packages.append(made)
-            infos.append(_info(made, processor))
+            measured_package = self._package(package, members, thread_power(processor), boot)
+            self._packages.append(measured_package)
+            infos.append(_info(measured_package, processor))
         return infos
 
     def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
@@ -148,8 +141,8 @@ def modelled_idle_mw(node: str) -> Dict[str, int]:
         return {}
 
 
-def _make(node: str, environ: Mapping[str, str]) -> CpuModel:
+def _create(node: str, environ: Mapping[str, str]) -> CpuModel:
     return CpuModel(node)
 
 
-register("cpu_model", _make)
+register("cpu_model", _create)

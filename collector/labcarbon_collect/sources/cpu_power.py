@@ -74,7 +74,7 @@ def identify(cpuinfo: Mapping[str, str]) -> Processor:
 def _microarchitecture(vendor: str, cpuinfo: Mapping[str, str]) -> Optional[str]:
     if vendor == "arm":
         return _ARM_PARTS.get(cpuinfo.get("CPU part", ""))
-    family, model, stepping = (_number(cpuinfo.get(key, "")) for key in ("cpu family", "model", "stepping"))
+    family, model, stepping = (_parse_int(cpuinfo.get(key, "")) for key in ("cpu family", "model", "stepping"))
     if vendor == "amd":
         return _AMD.get((family, model))
     if vendor == "intel" and family == 6:
@@ -86,15 +86,15 @@ def _microarchitecture(vendor: str, cpuinfo: Mapping[str, str]) -> Optional[str]
 
 def thread_power(processor: Processor) -> ThreadPower:
     """Look the processor up; an unknown one gets the median of its vendor (of all, for an unknown vendor) with the range."""
-    rows = _table()
+    rows = _power_table()
     for row in rows:
         if row["microarchitecture"] == processor.microarchitecture:
-            return _power([row], processor.microarchitecture)
+            return _thread_power([row], processor.microarchitecture)
     of_vendor = [row for row in rows if row["vendor"] == processor.vendor]
-    return _power(of_vendor or rows, f"median of {processor.vendor if of_vendor else 'all vendors'}")
+    return _thread_power(of_vendor or rows, f"median of {processor.vendor if of_vendor else 'all vendors'}")
 
 
-def _power(rows: List[Dict[str, str]], basis: str) -> ThreadPower:
+def _thread_power(rows: List[Dict[str, str]], basis: str) -> ThreadPower:
     return ThreadPower(
         idle_mw=_median([int(row["idle_mw_per_thread"]) for row in rows]),
         max_mw=_median([int(row["max_mw_per_thread"]) for row in rows]),
@@ -111,10 +111,10 @@ def _median(values: List[int]) -> int:
 
 
 @lru_cache(maxsize=1)
-def _table() -> List[Dict[str, str]]:
+def _power_table() -> List[Dict[str, str]]:
     path = Path(__file__).parents[1] / "data" / "cpu_power.csv"
     return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
-def _number(text: str) -> int:
+def _parse_int(text: str) -> int:
     return int(text) if text.strip().isdigit() else -1

@@ -11,20 +11,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional, Tuple
 
-from labcarbon_collect.sources.base import FLAG_BRIDGED, Clock
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.sources.base import FLAG_BRIDGED
 
 CONTINUES, RESTARTED, JUMPED = "continues", "restarted", "jumped"
 
 # A counter is refreshed by the driver about every 20–100 ms, so two quick readings may hold a longer stretch of energy.
 REFRESH_US = 1_000_000
 # A device whose power limit is not told: above any card sold.
-UNTOLD_LIMIT_MW = 3_000_000
+DEFAULT_LIMIT_MW = 3_000_000
 # After a fall, the energy since the restart is placed by a power reading; that one no longer stands for a longer gap.
 BRIDGE_US = 60_000_000
 
 
 @dataclass(frozen=True)
-class Last:
+class CounterReading:
     """The last reading of a counter."""
 
     epoch: str
@@ -33,17 +34,17 @@ class Last:
     wall_us: int
 
 
-def possible_mj(gap_us: int, limit_mw: int) -> int:
+def max_energy_mj(gap_us: int, limit_mw: int) -> int:
     """The most a device of power limit ``limit_mw`` (0: not told) can draw in ``gap_us``, in mJ."""
-    return (limit_mw or UNTOLD_LIMIT_MW) * 3 * (max(gap_us, 0) + REFRESH_US) // 2_000_000
+    return (limit_mw or DEFAULT_LIMIT_MW) * 3 * (max(gap_us, 0) + REFRESH_US) // 2_000_000
 
 
-def verdict(before_mj: int, after_mj: int, gap_us: int, limit_mw: int) -> str:
+def classify_reading(before_mj: int, after_mj: int, gap_us: int, limit_mw: int) -> str:
     """CONTINUES, RESTARTED (from nought, within the gap) or JUMPED (nothing is known of the gap)."""
-    possible = possible_mj(gap_us, limit_mw)
-    if before_mj <= after_mj <= before_mj + possible:
+    limit_mj = max_energy_mj(gap_us, limit_mw)
+    if before_mj <= after_mj <= before_mj + limit_mj:
         return CONTINUES
-    return RESTARTED if after_mj < before_mj and after_mj <= possible else JUMPED
+    return RESTARTED if after_mj < before_mj and after_mj <= limit_mj else JUMPED
 
 
 def since_restart_us(counter_mj: int, gap_us: int, power_mw: int) -> int:
@@ -54,37 +55,37 @@ def since_restart_us(counter_mj: int, gap_us: int, power_mw: int) -> int:
 
 
 @dataclass(frozen=True)
-class Advance:
+class CounterStep:
     """What one look at a counter says: readings in order (each with flags), and where a gap in the energy ends, if any."""
 
-    readings: Tuple[Tuple[Last, int], ...]
+    readings: Tuple[Tuple[CounterReading, int], ...]
     gap_until_us: Optional[int] = None  # wall time; the gap begins at the reading before
 
 
-def advance(
-    before: Optional[Last], counter_mj: int, clock: Clock, *, load: str, limit_mw: int, power_mw: Optional[int]
-) -> Advance:
+def place_reading(
+    before: Optional[CounterReading], counter_mj: int, clock: Clock, *, load: str, limit_mw: int, power_mw: Optional[int]
+) -> CounterStep:
     """Place a counter's reading after the one before it: same epoch, or a new one with its gap.
 
     ``load`` names this boot and this load of the driver: the first epoch of it. After a restart from nought within the
     gap, the energy since then is known by the counter; ``power_mw`` only tells when it began (FLAG_BRIDGED).
     """
-    last = Last(load, counter_mj, clock.monotonic_us, clock.wall_us)
+    last = CounterReading(load, counter_mj, clock.monotonic_us, clock.wall_us)
     if before is None:
-        return Advance(((last, 0),))
+        return CounterStep(((last, 0),))
     gap_us = clock.monotonic_us - before.monotonic_us
-    found = verdict(before.counter_mj, counter_mj, gap_us, limit_mw)
-    this_load = before.epoch == load or before.epoch.startswith(load + ".")
-    if this_load and found == CONTINUES:
-        return Advance(((replace(last, epoch=before.epoch), 0),))
-    if this_load:
+    continuity = classify_reading(before.counter_mj, counter_mj, gap_us, limit_mw)
+    is_same_load = before.epoch == load or before.epoch.startswith(load + ".")
+    if is_same_load and continuity == CONTINUES:
+        return CounterStep(((replace(last, epoch=before.epoch), 0),))
+    if is_same_load:
         last = replace(last, epoch=f"{load}.{clock.monotonic_us:x}")
-    bridged = found == RESTARTED and gap_us <= BRIDGE_US
-    piece_us = since_restart_us(counter_mj, gap_us - 1, power_mw or 0) if bridged else 0
-    if piece_us <= 0:
-        return Advance(((last, 0),), last.wall_us)
-    began = Last(last.epoch, 0, last.monotonic_us - piece_us, last.wall_us - piece_us)
-    return Advance(((began, 0), (last, FLAG_BRIDGED)), began.wall_us)
+    bridged = continuity == RESTARTED and gap_us <= BRIDGE_US
+    counted_us = since_restart_us(counter_mj, gap_us - 1, power_mw or 0) if bridged else 0
+    if counted_us <= 0:
+        return CounterStep(((last, 0),), last.wall_us)
+    restart = CounterReading(last.epoch, 0, last.monotonic_us - counted_us, last.wall_us - counted_us)
+    return CounterStep(((restart, 0), (last, FLAG_BRIDGED)), restart.wall_us)
 
 
 def driver_load(sys_root: str = "/sys", module: str = "nvidia") -> int:

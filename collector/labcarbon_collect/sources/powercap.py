@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 ROOT = "/sys/class/powercap"
-MEND = (
+PERMISSION_FIX = (
     "echo 'm /sys/class/powercap/*/energy_uj 0440 root labcarbon' > /etc/tmpfiles.d/labcarbon.conf && "
     "systemd-tmpfiles --create /etc/tmpfiles.d/labcarbon.conf"
 )
 # Where the kernel tells no power limit: above what a socket draws.
-UNTOLD_LIMIT_MW = 500_000
+DEFAULT_LIMIT_MW = 500_000
 # How often and how far apart two domains are compared; the registers are refreshed every millisecond.
-LOOKS, LOOK_EVERY_S = 3, 0.02
+MIRROR_SAMPLES, MIRROR_INTERVAL_S = 3, 0.02
 
 _ZONE = re.compile(r"^([a-z-]+):(\d+)(?::(\d+))?$")
 _PACKAGE = re.compile(r"^package-(\d+)(-die-\d+)?$")
@@ -40,22 +40,22 @@ class Domain:
 
     def read_uj(self) -> Optional[int]:
         """The raw counter, µJ; None where it cannot be read."""
-        return _number(self.folder / "energy_uj")
+        return _read_int(self.folder / "energy_uj")
 
 
 def find_domains(root: str) -> List[Domain]:
     """Every package, dram and psys domain, in the kernel's order."""
-    found = []
+    domains = []
     for folder in sorted(Path(root).glob("*:*"), key=lambda path: path.name):
         zone = _ZONE.match(folder.name)
-        name = _text(folder / "name")
+        name = _read_text(folder / "name")
         if zone is None or name is None:
             continue
-        parent = _text(folder.parent / f"{zone.group(1)}:{zone.group(2)}" / "name") or ""
+        parent = _read_text(folder.parent / f"{zone.group(1)}:{zone.group(2)}" / "name") or ""
         domain = _domain(folder, name, parent)
         if domain is not None:
-            found.append(domain)
-    return found
+            domains.append(domain)
+    return domains
 
 
 def _domain(folder: Path, name: str, parent: str) -> Optional[Domain]:
@@ -63,54 +63,54 @@ def _domain(folder: Path, name: str, parent: str) -> Optional[Domain]:
     kind = "cpu" if _PACKAGE.match(name) else name
     if kind not in ("cpu", "dram", "psys") or (kind == "dram" and owner is None):
         return None
-    limits = [_number(path) or 0 for path in sorted(folder.glob("constraint_*_max_power_uw"))]
-    limits.append(_number(folder / "constraint_0_power_limit_uw") or 0)
+    limits = [_read_int(path) or 0 for path in sorted(folder.glob("constraint_*_max_power_uw"))]
+    limits.append(_read_int(folder / "constraint_0_power_limit_uw") or 0)
     return Domain(
         folder=folder, kind=kind, package=owner.group(1) if owner and kind != "psys" else "",
-        label=name if kind != "dram" else f"{parent}/dram", range_uj=_number(folder / "max_energy_range_uj") or 0,
-        limit_mw=max(limits) // 1000 or UNTOLD_LIMIT_MW,
+        label=name if kind != "dram" else f"{parent}/dram", range_uj=_read_int(folder / "max_energy_range_uj") or 0,
+        limit_mw=max(limits) // 1000 or DEFAULT_LIMIT_MW,
     )  # fmt: skip
 
 
-def once_each(domains: List[Domain], pause: Callable[[float], None] = time.sleep) -> Tuple[List[Domain], List[str]]:
+def drop_mirrors(domains: List[Domain], pause: Callable[[float], None] = time.sleep) -> Tuple[List[Domain], List[str]]:
     """Leave out domains that show another's counter; return the rest and a sentence for each left out."""
-    kept: List[Domain] = []
-    said: List[str] = []
+    unique: List[Domain] = []
+    notes: List[str] = []
     by_label: Dict[str, Domain] = {}
     for domain in domains:
         first = by_label.setdefault(domain.label, domain)
         if first is domain:
-            kept.append(domain)
+            unique.append(domain)
         else:
-            said.append(f"{domain.folder.name} is {first.folder.name} through another driver: counted once")
-    for domain in list(kept):
-        others = [other for other in kept[: kept.index(domain)] if other.kind == domain.kind]
-        twin = next((other for other in others if is_mirror(other, domain, pause)), None)
-        if twin is not None:
-            kept.remove(domain)
-            said.append(f"{domain.folder.name} mirrors the counter of {twin.folder.name}: counted once")
-    return kept, said
+            notes.append(f"{domain.folder.name} is {first.folder.name} through another driver: counted once")
+    for domain in list(unique):
+        earlier = [second for second in unique[: unique.index(domain)] if second.kind == domain.kind]
+        original = next((second for second in earlier if is_mirror(second, domain, pause)), None)
+        if original is not None:
+            unique.remove(domain)
+            notes.append(f"{domain.folder.name} mirrors the counter of {original.folder.name}: counted once")
+    return unique, notes
 
 
-def is_mirror(one: Domain, other: Domain, pause: Callable[[float], None] = time.sleep) -> bool:
+def is_mirror(first: Domain, second: Domain, pause: Callable[[float], None] = time.sleep) -> bool:
     """Whether two domains show one counter: at every look the other lies between two readings of the one, and it moves."""
-    seen = set()
-    for look in range(LOOKS):
-        if look:
-            pause(LOOK_EVERY_S)
-        before, between, after = one.read_uj(), other.read_uj(), one.read_uj()
+    values = set()
+    for sample in range(MIRROR_SAMPLES):
+        if sample:
+            pause(MIRROR_INTERVAL_S)
+        before, between, after = first.read_uj(), second.read_uj(), first.read_uj()
         if before is None or between is None or after is None:
             return False
         wrapped = after < before
         if not (before <= between <= after or (wrapped and (between >= before or between <= after))):
             return False
-        seen.add(between)
-    return len(seen) > 1
+        values.add(between)
+    return len(values) > 1
 
 
 def processor_facts(cpuinfo: str = "/proc/cpuinfo") -> Dict[str, str]:
     """The first processor of /proc/cpuinfo, field by field; {} where it cannot be read."""
-    first = (_text(Path(cpuinfo)) or "").split("\n\n")[0]
+    first = (_read_text(Path(cpuinfo)) or "").split("\n\n")[0]
     pairs = (line.partition(":") for line in first.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}
 
@@ -128,12 +128,12 @@ def is_modelled(processor: Mapping[str, str]) -> bool:
     return processor.get("cpu family") == "6" and processor.get("model") in bridges
 
 
-def _number(path: Path) -> Optional[int]:
-    text = _text(path)
+def _read_int(path: Path) -> Optional[int]:
+    text = _read_text(path)
     return int(text) if text is not None and text.isdigit() else None
 
 
-def _text(path: Path) -> Optional[str]:
+def _read_text(path: Path) -> Optional[str]:
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

@@ -6,31 +6,23 @@ import time
 from dataclasses import dataclass, field
 from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.identity import boot_id
-from labcarbon_collect.sources.base import (
-    Clock,
-    DeviceInfo,
-    Gap,
-    Reading,
-    Remembered,
-    SourceAbsent,
-    SourceFailed,
-    register,
-)
-from labcarbon_collect.sources.epochs import possible_mj
+from labcarbon_collect.sources.base import DeviceInfo, Gap, Reading, SourceAbsent, SourceFailed, StoredReading, register
+from labcarbon_collect.sources.epochs import max_energy_mj
 from labcarbon_collect.sources.powercap import (
-    MEND,
+    PERMISSION_FIX,
     ROOT,
     Domain,
+    drop_mirrors,
     find_domains,
     is_modelled,
-    once_each,
     processor_facts,
 )
 
 
 @dataclass
-class _Part:
+class _MeteredPart:
     """A metered part (a package or its memory): the domains of its dies, summed."""
 
     key: str
@@ -39,14 +31,14 @@ class _Part:
     raw_uj: List[int] = field(default_factory=list)
     total_uj: int = 0
     epoch: str = ""
-    at: Optional[Clock] = None
+    clock: Optional[Clock] = None
 
     @property
     def limit_mw(self) -> int:
         return sum(domain.limit_mw for domain in self.domains)
 
     @property
-    def wraps_after_us(self) -> int:
+    def min_wrap_us(self) -> int:
         """The shortest time in which a domain can wrap, at one and a half times its power limit."""
         return min(domain.range_uj * 2_000 // (domain.limit_mw * 3) for domain in self.domains)
 
@@ -55,7 +47,7 @@ class _Part:
         raw_uj = [raw for raw in (domain.read_uj() for domain in self.domains) if raw is not None]
         return raw_uj if len(raw_uj) == len(self.domains) else None
 
-    def moved_uj(self, raw_uj: List[int]) -> int:
+    def delta_uj(self, raw_uj: List[int]) -> int:
         """How far the counters went since the last reading, over at most one wrap each."""
         return sum((now - then) % domain.range_uj for domain, then, now in zip(self.domains, self.raw_uj, raw_uj))
 
@@ -74,19 +66,19 @@ class RaplSource:
         pause: Callable[[float], None] = time.sleep,
         cpuinfo: str = "/proc/cpuinfo",
     ) -> None:
-        self.said: List[str] = []  # what was left out, and why
+        self.notes: List[str] = []  # what was left out, and why
         self._node, self._pause, self._cpuinfo = node, pause, cpuinfo
         self._root = env.get("LABCARBON_POWERCAP") or ROOT
         self._boot = boot or boot_id()
         self._processor: Mapping[str, str] = {}
         self._measurement = "rapl"
-        self._parts: List[_Part] = []
+        self._parts: List[_MeteredPart] = []
         self._gaps: List[Gap] = []
-        self._resumed: Dict[str, Remembered] = {}
+        self._resumed: Dict[str, StoredReading] = {}
 
-    def resume(self, last: Mapping[str, Remembered]) -> None:
+    def resume(self, last: Mapping[str, StoredReading]) -> None:
         """Take what was stored before a restart of the collector: a short absence keeps the epoch."""
-        self._resumed = {key: each for key, each in last.items() if each.boot == self._boot}
+        self._resumed = {key: reading for key, reading in last.items() if reading.boot == self._boot}
 
     def open(self) -> Sequence[DeviceInfo]:
         """Find the domains. Raises SourceAbsent with the rule that grants the permission."""
@@ -98,13 +90,13 @@ class RaplSource:
             )
         metered = [domain for domain in domains if domain.kind != "psys"]
         if metered and all(domain.read_uj() is None for domain in metered):
-            raise SourceAbsent(f"no permission to read {self._root}/*/energy_uj", MEND)
+            raise SourceAbsent(f"no permission to read {self._root}/*/energy_uj", PERMISSION_FIX)
         self._processor = processor_facts(self._cpuinfo)
         self._measurement = "rapl_model" if is_modelled(self._processor) else "rapl"
-        kept, self.said = once_each(metered, self._pause)
-        self._parts = self._usable(kept)
+        unique, self.notes = drop_mirrors(metered, self._pause)
+        self._parts = self._usable_parts(unique)
         if not self._parts:
-            raise SourceAbsent("no usable RAPL domain: " + "; ".join(self.said), MEND)
+            raise SourceAbsent("no usable RAPL domain: " + "; ".join(self.notes), PERMISSION_FIX)
         facts = self._facts(domains)
         return [DeviceInfo(part.key, part.name, self._measurement, facts) for part in self._parts]
 
@@ -123,39 +115,39 @@ class RaplSource:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _usable(self, domains: List[Domain]) -> List[_Part]:
+    def _usable_parts(self, domains: List[Domain]) -> List[_MeteredPart]:
         """Parts all of whose domains can be read and unwrapped; half a package would look like a thrifty whole."""
-        parts: Dict[str, _Part] = {}
+        parts: Dict[str, _MeteredPart] = {}
         for domain in domains:
             key = f"{domain.kind}:{self._node}/{domain.package}"
             cpu_name = self._processor.get("model name", "CPU")
             name = cpu_name if domain.kind == "cpu" else f"memory of package {domain.package}"
-            parts.setdefault(key, _Part(key, name, [])).domains.append(domain)
+            parts.setdefault(key, _MeteredPart(key, name, [])).domains.append(domain)
         usable = []
         for part in parts.values():
-            unfit = [why for why in (_unfit(domain) for domain in part.domains) if why]
-            self.said += [f"{part.key} is left out: {why}" for why in unfit]
-            if not unfit:
+            reasons = [reason for reason in (_unusable_reason(domain) for domain in part.domains) if reason]
+            self.notes += [f"{part.key} is left out: {reason}" for reason in reasons]
+            if not reasons:
                 usable.append(part)
         return usable
 
-    def _read(self, part: _Part, now: Callable[[], Clock]) -> List[Reading]:
+    def _read(self, part: _MeteredPart, now: Callable[[], Clock]) -> List[Reading]:
         raw_uj = part.read_uj()
         clock = now()
         if raw_uj is None:
             return []
-        before, power_mw = part.at, None
+        before, power_mw = part.clock, None
         if before is None:
-            self._begin(part, raw_uj, clock)
+            self._start(part, raw_uj, clock)
         else:
             gap_us = clock.monotonic_us - before.monotonic_us
-            moved_uj = part.moved_uj(raw_uj)
-            if self._believable(part, moved_uj, gap_us):
-                part.total_uj += moved_uj
-                power_mw = moved_uj * 1000 // gap_us if gap_us > 0 else None
+            delta_uj = part.delta_uj(raw_uj)
+            if self._is_plausible(part, delta_uj, gap_us):
+                part.total_uj += delta_uj
+                power_mw = delta_uj * 1000 // gap_us if gap_us > 0 else None
             else:
-                self._break(part, raw_uj, before, clock)
-        part.raw_uj, part.at = raw_uj, clock
+                self._restart(part, raw_uj, before, clock)
+        part.raw_uj, part.clock = raw_uj, clock
         return [
             Reading(
                 device=part.key, monotonic_us=clock.monotonic_us, wall_us=clock.wall_us,
@@ -164,16 +156,16 @@ class RaplSource:
         ]  # fmt: skip
 
     @staticmethod
-    def _believable(part: _Part, moved_uj: int, gap_us: int) -> bool:
+    def _is_plausible(part: _MeteredPart, delta_uj: int, gap_us: int) -> bool:
         """Whether what moved is what was drawn: no wrap can have gone unseen, and no part draws more than it can."""
-        return gap_us < part.wraps_after_us and moved_uj <= possible_mj(gap_us, part.limit_mw) * 1000
+        return gap_us < part.min_wrap_us and delta_uj <= max_energy_mj(gap_us, part.limit_mw) * 1000
 
-    def _break(self, part: _Part, raw_uj: List[int], before: Clock, clock: Clock) -> None:
-        long_us = clock.monotonic_us - before.monotonic_us >= part.wraps_after_us
-        self._gaps.append(Gap(part.key, part.epoch, before.wall_us, clock.wall_us, "wrap" if long_us else "lost"))
+    def _restart(self, part: _MeteredPart, raw_uj: List[int], before: Clock, clock: Clock) -> None:
+        is_long = clock.monotonic_us - before.monotonic_us >= part.min_wrap_us
+        self._gaps.append(Gap(part.key, part.epoch, before.wall_us, clock.wall_us, "wrap" if is_long else "lost"))
         part.epoch, part.total_uj = self._new_epoch(clock), sum(raw_uj)
 
-    def _begin(self, part: _Part, raw_uj: List[int], clock: Clock) -> None:
+    def _start(self, part: _MeteredPart, raw_uj: List[int], clock: Clock) -> None:
         """The first reading since the start: the epoch goes on if the stored reading is near enough to be sure.
 
         The total is kept congruent to the raw counter modulo its range, so the µJ that the stored mJ left out are
@@ -184,9 +176,9 @@ class RaplSource:
         if last is None or len(part.domains) > 1 or not last.epoch.startswith(self._load + "."):
             return
         stored_uj = last.counter_mj * 1000
-        moved_uj = (raw_uj[0] - stored_uj) % part.domains[0].range_uj
-        if self._believable(part, moved_uj, clock.monotonic_us - last.mono_us):
-            part.epoch, part.total_uj = last.epoch, stored_uj + moved_uj
+        delta_uj = (raw_uj[0] - stored_uj) % part.domains[0].range_uj
+        if self._is_plausible(part, delta_uj, clock.monotonic_us - last.mono_us):
+            part.epoch, part.total_uj = last.epoch, stored_uj + delta_uj
 
     @property
     def _load(self) -> str:
@@ -196,13 +188,13 @@ class RaplSource:
         return f"{self._load}.{clock.monotonic_us:x}"
 
     def _facts(self, domains: List[Domain]) -> Dict[str, str]:
-        facts = {"left_out": "; ".join(self.said)} if self.said else {}
+        facts = {"left_out": "; ".join(self.notes)} if self.notes else {}
         if any(domain.kind == "psys" for domain in domains):
             facts["psys"] = "present: a meter around the package, not summed"
         return facts
 
 
-def _unfit(domain: Domain) -> str:
+def _unusable_reason(domain: Domain) -> str:
     """Why a domain cannot be used; "" if it can."""
     if not domain.range_uj:
         return f"{domain.folder}/max_energy_range_uj cannot be read, so a wrap could not be told from a fall"

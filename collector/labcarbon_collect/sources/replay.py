@@ -12,16 +12,8 @@ import json
 from pathlib import Path
 from typing import IO, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from labcarbon_collect.sources.base import (
-    Clock,
-    DeviceInfo,
-    Gap,
-    ProcessUse,
-    Reading,
-    SourceAbsent,
-    SourceFailed,
-    register,
-)
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.sources.base import DeviceInfo, Gap, ProcessUse, Reading, SourceAbsent, SourceFailed, register
 
 TRACE_VERSION = "1.0"
 
@@ -31,18 +23,18 @@ class TraceWriter:
 
     def __init__(self, out: IO[str], devices: Sequence[DeviceInfo] = ()) -> None:
         self._out = out
-        self._begin_us: Optional[int] = None
-        listed = [{"key": d.key, "name": d.name, "facts": dict(d.facts)} for d in devices]
-        self._line({"trace": TRACE_VERSION, "devices": listed})
+        self._first_us: Optional[int] = None
+        descriptions = [{"key": d.key, "name": d.name, "facts": dict(d.facts)} for d in devices]
+        self._write_line({"trace": TRACE_VERSION, "devices": descriptions})
 
     def write(self, reading: Reading) -> None:
         """Append one reading; times are kept relative to the first."""
-        if self._begin_us is None:
-            self._begin_us = reading.monotonic_us
+        if self._first_us is None:
+            self._first_us = reading.monotonic_us
         processes = reading.processes
-        self._line(
+        self._write_line(
             {
-                "at_us": reading.monotonic_us - self._begin_us,
+                "at_us": reading.monotonic_us - self._first_us,
                 "device": reading.device,
                 "measurement": reading.measurement,
                 "counter_mj": reading.counter_mj,
@@ -54,7 +46,7 @@ class TraceWriter:
             }
         )
 
-    def _line(self, content: Mapping[str, Any]) -> None:
+    def _write_line(self, content: Mapping[str, Any]) -> None:
         self._out.write(json.dumps(content, separators=(",", ":")) + "\n")
 
 
@@ -69,7 +61,7 @@ class Replay:
         self._start_us = start_us
         self._start_mono_us: Optional[int] = None
         self._lines: Iterator[Dict[str, Any]] = iter(())
-        self._ahead: Optional[Dict[str, Any]] = None
+        self._next_line: Optional[Dict[str, Any]] = None
         self._current: Dict[str, Dict[str, Any]] = {}
 
     def open(self) -> Sequence[DeviceInfo]:
@@ -79,9 +71,9 @@ class Replay:
             self._lines = self._read()
             next(self._lines)
         except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
-            mend = "set LABCARBON_REPLAY to a trace written by: labcarbon-collect daemon --record FILE"
-            raise SourceAbsent(f"{self._path} is not a readable trace ({error})", mend) from error
-        self._ahead = next(self._lines, None)
+            fix = "set LABCARBON_REPLAY to a trace written by: labcarbon-collect daemon --record FILE"
+            raise SourceAbsent(f"{self._path} is not a readable trace ({error})", fix) from error
+        self._next_line = next(self._lines, None)
         return devices
 
     def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
@@ -89,9 +81,9 @@ class Replay:
         clock = now()
         position_us = self._elapsed_us(clock) * self._speed
         try:
-            while self._ahead is not None and self._ahead["at_us"] <= position_us:
-                self._current[self._ahead["device"]] = self._ahead
-                self._ahead = next(self._lines, None)
+            while self._next_line is not None and self._next_line["at_us"] <= position_us:
+                self._current[self._next_line["device"]] = self._next_line
+                self._next_line = next(self._lines, None)
         except (ValueError, KeyError) as error:
             raise SourceFailed(f"{self._path}: bad line in the trace ({error})") from error
         return [self._reading(line, clock, with_processes) for line in self._current.values()]
@@ -113,15 +105,15 @@ class Replay:
     def _elapsed_us(self, clock: Clock) -> int:
         """Monotonic time since the trace began; a given start lets a restarted collector resume where the trace is."""
         if self._start_mono_us is None:
-            begun_us = clock.wall_us if self._start_us is None else self._start_us
-            self._start_mono_us = clock.monotonic_us - (clock.wall_us - begun_us)
+            start_us = clock.wall_us if self._start_us is None else self._start_us
+            self._start_mono_us = clock.monotonic_us - (clock.wall_us - start_us)
         return clock.monotonic_us - self._start_mono_us
 
     def _reading(self, line: Mapping[str, Any], clock: Clock, with_processes: bool) -> Reading:
-        listed: Optional[List[Tuple[int, Optional[int], Optional[int]]]] = line.get("processes")
+        process_rows: Optional[List[Tuple[int, Optional[int], Optional[int]]]] = line.get("processes")
         processes = None
-        if with_processes and listed is not None:
-            processes = tuple(ProcessUse(pid, sm, memory) for pid, sm, memory in listed)
+        if with_processes and process_rows is not None:
+            processes = tuple(ProcessUse(pid, sm, memory) for pid, sm, memory in process_rows)
         return Reading(
             device=line["device"], monotonic_us=clock.monotonic_us, wall_us=clock.wall_us,
             counter_mj=line["counter_mj"], epoch=line["epoch"], measurement=line["measurement"],
@@ -142,7 +134,7 @@ def _devices(lines: Iterator[Dict[str, Any]]) -> List[DeviceInfo]:
     ]
 
 
-def _make(node: str, environ: Mapping[str, str]) -> Replay:
+def _create(node: str, environ: Mapping[str, str]) -> Replay:
     path = environ.get("LABCARBON_REPLAY", "")
     if not path:
         raise SourceAbsent("no trace is being replayed")
@@ -151,4 +143,4 @@ def _make(node: str, environ: Mapping[str, str]) -> Replay:
     return Replay(Path(path), speed=speed, start_us=int(start) if start else None)
 
 
-register("replay", _make)
+register("replay", _create)

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Dict
 
 from labcarbon_collect.energy.windows import Anchor
-from labcarbon_collect.identity import write_private
-from labcarbon_collect.spool.compaction import LEVELS_US
+from labcarbon_collect.identity import write_private_file
+from labcarbon_collect.spool.compaction import BUCKETS_US
 from labcarbon_collect.spool.schema import SpoolFull
 from labcarbon_collect.spool.store import Spool
 
 BALLAST_BYTES = 256 << 10
 DEFAULT_MAX_BYTES = 200 << 20
 # Sampling goes on only when the spool is this far below its limit, so that it does not stop and go at each window.
-_RESUME_PART = 0.95
+_RESUME_FRACTION = 0.95
 # Free space below which we stop rather than fail in the middle of something.
 _MARGIN_BYTES = 96 << 10
 _JOURNAL_BYTES_PER_ROW = 2_000  # with its share of index pages, generously
@@ -27,56 +27,56 @@ _BALLAST = "ballast"
 _ACKNOWLEDGED = "acknowledged.json"
 
 
-class Room:
+class SpoolCapacity:
     """Keeps one spool within its limits."""
 
     def __init__(self, spool: Spool, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self._spool = spool
         self._max_bytes = max_bytes
         self._ballast = spool.home / _BALLAST
-        self.keep_ballast()
+        self.ensure_ballast()
 
-    def make(self, *, now_us: int) -> bool:
+    def free_space(self, *, now_us: int) -> bool:
         """Give up the ballast, then resolution: 1 → 10 → 60 minutes. Returns whether there is room now.
 
         When there is none, the ballast stays away: its room lets the push thread work, and deletes commit.
         """
         try:
-            give_up_ballast(self._spool)
-            for bucket_us in LEVELS_US:
-                if self._roomy():
+            release_ballast(self._spool)
+            for bucket_us in BUCKETS_US:
+                if self._has_room():
                     break
                 self._merge(bucket_us, now_us // bucket_us * bucket_us)
-            return self.usable()
+            return self.is_usable()
         except SpoolFull:
             return False
 
-    def tight(self) -> bool:
+    def is_over_limit(self) -> bool:
         """Whether the spool is over its limit."""
         return self._spool.used_bytes() > self._max_bytes
 
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether sampling may go on: below the limit, the disk has room and takes a write, and there is ballast again."""
-        if not self._roomy():
+        if not self._has_room():
             return False
         try:
-            self._spool.remember("room", "yes")
+            self._spool.set_value("room", "yes")
         except SpoolFull:
             return False
-        self.keep_ballast()
+        self.ensure_ballast()
         return True
 
-    def keep_ballast(self) -> None:
+    def ensure_ballast(self) -> None:
         """Have ballast whenever the disk has room for it."""
-        if not self._ballast.exists() and self._roomy():
-            self._lay_ballast()
+        if not self._ballast.exists() and self._has_room():
+            self._create_ballast()
 
-    def low(self) -> bool:
+    def is_disk_low(self) -> bool:
         """Whether the disk has so little left that a write may fail half-way."""
         return self._disk_free() < _MARGIN_BYTES
 
-    def _roomy(self) -> bool:
-        if self._spool.used_bytes() > self._max_bytes * _RESUME_PART:
+    def _has_room(self) -> bool:
+        if self._spool.used_bytes() > self._max_bytes * _RESUME_FRACTION:
             return False
         return self._disk_free() >= 2 * _MARGIN_BYTES + (0 if self._ballast.exists() else BALLAST_BYTES)
 
@@ -88,11 +88,11 @@ class Room:
         """Merge in transactions that fit: until it commits, what changes lies in the journal beside the file."""
         freed = 1
         while freed:
-            at_most = max(1, min(_MERGE_ROWS, self._disk_free() // _JOURNAL_BYTES_PER_ROW))
-            freed = self._spool.merge(bucket_us=bucket_us, before_us=before_us, at_most=at_most)
+            max_rows = max(1, min(_MERGE_ROWS, self._disk_free() // _JOURNAL_BYTES_PER_ROW))
+            freed = self._spool.merge(bucket_us=bucket_us, before_us=before_us, max_rows=max_rows)
             self._spool.checkpoint()
 
-    def _lay_ballast(self) -> None:
+    def _create_ballast(self) -> None:
         """Reserve real blocks. Without room for them we work without ballast: better than not at all."""
         try:
             descriptor = os.open(self._ballast, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -106,18 +106,18 @@ class Room:
             os.close(descriptor)
 
 
-def give_up_ballast(spool: Spool) -> None:
+def release_ballast(spool: Spool) -> None:
     """Turn the ballast into room, so that answers and deletes can commit. Raises SpoolFull when even that is too little."""
     (spool.home / _BALLAST).unlink(missing_ok=True)
     spool.checkpoint()
 
 
-def keep_acknowledged(spool: Spool) -> None:
+def save_acknowledged(spool: Spool) -> None:
     """Write beside the spool how far the server has everything, for the day the spool is damaged."""
-    content = {device: asdict(anchor) for device, anchor in spool.acknowledged().items()}
+    content = {device: asdict(anchor) for device, anchor in spool.acknowledged_anchors().items()}
     # Without room the older one stands: windows sent meanwhile would come again, overlapping, and be quarantined.
     with suppress(OSError):
-        write_private(spool.home / _ACKNOWLEDGED, json.dumps(content) + "\n")
+        write_private_file(spool.home / _ACKNOWLEDGED, json.dumps(content) + "\n")
 
 
 def recover_acknowledged(spool: Spool, *, boot: str) -> int:

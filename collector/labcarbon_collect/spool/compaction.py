@@ -8,15 +8,15 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from labcarbon_collect.energy.windows import HOUR_US, Window
 from labcarbon_collect.sources.base import FLAG_MERGED
-from labcarbon_collect.spool.schema import pack, unpack
+from labcarbon_collect.spool.schema import pack_window, unpack_window
 
 MINUTE_US = 60_000_000
-LEVELS_US = (10 * MINUTE_US, HOUR_US)
+BUCKETS_US = (10 * MINUTE_US, HOUR_US)
 _CHUNK = 5_000
 _Row = Tuple[int, Window]
 
 
-def merged(windows: Sequence[Window]) -> Window:
+def merge_windows(windows: Sequence[Window]) -> Window:
     """One window for adjacent ones of the same device and epoch. Pure. It keeps the first one's sequence."""
     first, last = windows[0], windows[-1]
     shares: Dict[str, int] = {}
@@ -37,7 +37,7 @@ def merged(windows: Sequence[Window]) -> Window:
     )  # fmt: skip
 
 
-def adjacent(before: Window, after: Window, bucket_us: int) -> bool:
+def are_adjacent(before: Window, after: Window, bucket_us: int) -> bool:
     """Whether two windows may become one within buckets of ``bucket_us``: nothing between them, same bucket."""
     return (
         (before.device, before.epoch, before.measurement) == (after.device, after.epoch, after.measurement)
@@ -47,7 +47,7 @@ def adjacent(before: Window, after: Window, bucket_us: int) -> bool:
     )
 
 
-def merge_spool(database: sqlite3.Connection, *, bucket_us: int, before_us: int, at_most: int) -> int:
+def merge_spool(database: sqlite3.Connection, *, bucket_us: int, before_us: int, max_rows: int) -> int:
     """Merge within buckets that ended before ``before_us``; returns rows freed, about ``at_most``. Run in a transaction.
 
     Windows that were ever sent are left alone: the server may know them under their own identity.
@@ -57,10 +57,10 @@ def merge_spool(database: sqlite3.Connection, *, bucket_us: int, before_us: int,
     for device, epoch in database.execute("SELECT DISTINCT device, epoch FROM window").fetchall():
         group: List[_Row] = []
         for row_id, window in _rows(database, (device, epoch), names, before_us):
-            if group and not adjacent(group[-1][1], window, bucket_us):
+            if group and not are_adjacent(group[-1][1], window, bucket_us):
                 freed += _replace(database, group)
                 group = []
-                if freed >= at_most:
+                if freed >= max_rows:
                     return freed
             group.append((row_id, window))
         freed += _replace(database, group)
@@ -76,7 +76,7 @@ def _rows(database: sqlite3.Connection, key: Tuple[int, int], names: Dict[int, s
             (*key, before_us, after_seq, _CHUNK),
         ).fetchall()
         for row in rows:
-            yield row[0], unpack(names[key[0]], names[key[1]], row[1:])
+            yield row[0], unpack_window(names[key[0]], names[key[1]], row[1:])
         if len(rows) < _CHUNK:
             return
         after_seq = rows[-1][1]
@@ -85,19 +85,19 @@ def _rows(database: sqlite3.Connection, key: Tuple[int, int], names: Dict[int, s
 def _replace(database: sqlite3.Connection, group: List[_Row]) -> int:
     if len(group) < 2:
         return 0
-    window = merged([window for _, window in group])
+    window = merge_windows([window for _, window in group])
     database.executemany("DELETE FROM window WHERE id = ?", [(row_id,) for row_id, _ in group[1:]])
-    row: Tuple[Any, ...] = (window.end_us, window.energy_mj, pack(window), group[0][0])
+    row: Tuple[Any, ...] = (window.end_us, window.energy_mj, pack_window(window), group[0][0])
     database.execute("UPDATE window SET end_us = ?, energy_mj = ?, body = ? WHERE id = ?", row)
     return len(group) - 1
 
 
 def _mean(values: Sequence[Tuple[Optional[int], int]]) -> Optional[int]:
-    known = [(value, weight) for value, weight in values if value is not None]
-    weights = sum(weight for _, weight in known)
-    return sum(value * weight for value, weight in known) // weights if weights else None
+    present = [(value, weight) for value, weight in values if value is not None]
+    weights = sum(weight for _, weight in present)
+    return sum(value * weight for value, weight in present) // weights if weights else None
 
 
 def _highest(values: Sequence[Optional[int]]) -> Optional[int]:
-    known = [value for value in values if value is not None]
-    return max(known) if known else None
+    present = [value for value in values if value is not None]
+    return max(present) if present else None

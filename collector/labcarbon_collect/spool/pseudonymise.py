@@ -7,7 +7,7 @@ import re
 import sqlite3
 from typing import Any, Dict, List, Sequence
 
-from labcarbon_collect.pseudonyms import DROPPED, HASH, KEEP, PSEUDONYM, UserNames, name_of
+from labcarbon_collect.pseudonyms import DROPPED, HASH, KEEP, PSEUDONYM, UserNames, user_name_of
 from labcarbon_collect.spool.store import Spool
 
 _STAMP = "users"
@@ -15,91 +15,91 @@ _ID = re.compile(r"[0-9a-f]{64}")
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
 
 
-def settle_names(spool: Spool, users: UserNames) -> int:
+def pseudonymise_spool(spool: Spool, users: UserNames) -> int:
     """Make the spool as if ``users`` had always been the setting; returns how many rows were rewritten.
 
     Pseudonyms stay as they are: nobody can turn them back, and a new key gives new ones from now on. A window that was
     sent and not answered is rewritten too; if the server has it already, it keeps what it has and sets this one aside.
     Raises SpoolFull.
     """
-    before = spool.recall(_STAMP) or KEEP
+    before = spool.get_value(_STAMP) or KEEP
     if before == users.stamp:
         return 0
     changed = 0
     if users.mode != KEEP and before.split(" ")[0] != users.mode:
         with spool.transaction() as database:
             database.execute("PRAGMA secure_delete=ON")
-            changed = _windows(database, users) + _others(database, users)
+            changed = _rewrite_windows(database, users) + _rewrite_anchors_and_messages(database, users)
         spool.rewrite()
-    spool.remember(_STAMP, users.stamp)
+    spool.set_value(_STAMP, users.stamp)
     return changed
 
 
-def _windows(database: sqlite3.Connection, users: UserNames) -> int:
+def _rewrite_windows(database: sqlite3.Connection, users: UserNames) -> int:
     changed = 0
     for row_id, body in database.execute("SELECT id, body FROM window").fetchall():
         values, shares = json.loads(body)
-        told = _told_shares(shares, users)
-        if told != shares:
-            packed = json.dumps([values, told], separators=(",", ":"))
+        renamed = _rename_shares(shares, users)
+        if renamed != shares:
+            packed = json.dumps([values, renamed], separators=(",", ":"))
             database.execute("UPDATE window SET body = ? WHERE id = ?", (packed, row_id))
             changed += 1
     for row_id, body in database.execute("SELECT id, window FROM dead").fetchall():
         window = json.loads(body)
-        told = _told_shares(window["shares"], users)
-        if told != window["shares"]:
-            database.execute("UPDATE dead SET window = ? WHERE id = ?", (json.dumps({**window, "shares": told}), row_id))
+        renamed = _rename_shares(window["shares"], users)
+        if renamed != window["shares"]:
+            database.execute("UPDATE dead SET window = ? WHERE id = ?", (json.dumps({**window, "shares": renamed}), row_id))
             changed += 1
     return changed
 
 
-def _others(database: sqlite3.Connection, users: UserNames) -> int:
+def _rewrite_anchors_and_messages(database: sqlite3.Connection, users: UserNames) -> int:
     """Last readings, which remember a sole consumer, and messages about runs."""
     changed = 0
     for device, body in database.execute("SELECT device, body FROM anchor").fetchall():
         anchor = json.loads(body)
         sole = anchor.get("sole")
-        if sole and told_key(sole, users) != sole:
-            told = json.dumps({**anchor, "sole": told_key(sole, users)})
-            database.execute("UPDATE anchor SET body = ? WHERE device = ?", (told, device))
+        if sole and pseudonymise_key(sole, users) != sole:
+            renamed = json.dumps({**anchor, "sole": pseudonymise_key(sole, users)})
+            database.execute("UPDATE anchor SET body = ? WHERE device = ?", (renamed, device))
             changed += 1
     owners = dict(database.execute("SELECT uuid, uid FROM run"))
     for row_id, uuid, body in database.execute("SELECT id, uuid, body FROM outbox").fetchall():
         facts = json.loads(body)
-        name = facts.get("user") or (name_of(owners[uuid]) if uuid in owners else "")
-        told_facts = users.without(facts, name) if name and not _is_pseudonym(name, users) else facts
-        if told_facts != facts:
-            database.execute("UPDATE outbox SET body = ? WHERE id = ?", (json.dumps(told_facts), row_id))
+        name = facts.get("user") or (user_name_of(owners[uuid]) if uuid in owners else "")
+        masked_facts = users.mask(facts, name) if name and not _is_pseudonym(name, users) else facts
+        if masked_facts != facts:
+            database.execute("UPDATE outbox SET body = ? WHERE id = ?", (json.dumps(masked_facts), row_id))
             changed += 1
     return changed
 
 
-def _told_shares(shares: Sequence[Sequence[Any]], users: UserNames) -> List[List[Any]]:
+def _rename_shares(shares: Sequence[Sequence[Any]], users: UserNames) -> List[List[Any]]:
     """Shares by told keys, those that became one added up; sorted as windows have them."""
     sums: Dict[str, int] = {}
     for consumer, energy_mj in shares:
-        key = told_key(consumer, users)
+        key = pseudonymise_key(consumer, users)
         sums[key] = sums.get(key, 0) + energy_mj
     return [[key, energy_mj] for key, energy_mj in sorted(sums.items())]
 
 
-def told_key(consumer: str, users: UserNames) -> str:
+def pseudonymise_key(consumer: str, users: UserNames) -> str:
     """A consumer key with the names in it that may be people's as they may be told; pseudonyms stay."""
     kind, _, rest = consumer.partition(":")
-    first, slash, what = rest.partition("/")
+    owner, slash, command = rest.partition("/")
     if kind == "pod" and rest.count("/") == 2:
         rest, _, pod = rest.rpartition("/")
-        return consumer if _UID.fullmatch(pod) else f"pod:{rest}/{_told(pod, users)}"
+        return consumer if _UID.fullmatch(pod) else f"pod:{rest}/{_rename(pod, users)}"
     if kind == "container" and not slash:
-        return consumer if _ID.fullmatch(rest) else f"container:{_told(rest, users)}"
+        return consumer if _ID.fullmatch(rest) else f"container:{_rename(rest, users)}"
     if kind in ("proc", "container") and slash:
-        told = what if _is_pseudonym(first, users) else users.without(what, first)
-        return f"{kind}:{_told(first, users)}/{told}"
+        renamed = command if _is_pseudonym(owner, users) else users.mask(command, owner)
+        return f"{kind}:{_rename(owner, users)}/{renamed}"
     return consumer
 
 
-def _told(name: str, users: UserNames) -> str:
-    return name if _is_pseudonym(name, users) else users.told(name)
+def _rename(name: str, users: UserNames) -> str:
+    return name if _is_pseudonym(name, users) else users.public_name(name)
 
 
 def _is_pseudonym(name: str, users: UserNames) -> bool:

@@ -7,7 +7,7 @@ import sqlite3
 from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Tuple
 
 LINEAGE = "POST"  # verb of a message of artifacts, which goes to artifacts/
-WEEK_US = 7 * 24 * 3600 * 1_000_000
+RETENTION_US = 7 * 24 * 3600 * 1_000_000
 
 
 class RunStore:
@@ -27,7 +27,7 @@ class RunStore:
         """Mark a run as ended; ended runs are forgotten after a week."""
         with self._transaction() as database:
             database.execute("UPDATE run SET ended_us = ? WHERE uuid = ? AND ended_us IS NULL", (now_us, uuid))
-            database.execute("DELETE FROM run WHERE ended_us < ?", (now_us - WEEK_US,))
+            database.execute("DELETE FROM run WHERE ended_us < ?", (now_us - RETENTION_US,))
             database.execute("DELETE FROM run_energy WHERE uuid NOT IN (SELECT uuid FROM run)")
 
     def active(self) -> List[Dict[str, Any]]:
@@ -46,25 +46,64 @@ class RunStore:
         rows = self._database.execute("SELECT device, energy_mj FROM run_energy WHERE uuid = ?", (uuid,))
         return dict(rows.fetchall())
 
-    def post(self, uuid: str, verb: str, body: Mapping[str, Any]) -> None:
+    def add_message(self, uuid: str, verb: str, body: Mapping[str, Any]) -> None:
         """Put a message about a run (PUT or PATCH) into the outbox, to be forwarded in order."""
         with self._transaction() as database:
             database.execute("INSERT INTO outbox (uuid, verb, body) VALUES (?,?,?)", (uuid, verb, json.dumps(body)))
 
-    def outbox(self) -> List[Tuple[int, str, str, Dict[str, Any]]]:
+    def pending_messages(self) -> List[Tuple[int, str, str, Dict[str, Any]]]:
         """Messages about runs still to be forwarded: (id, uuid, verb, body), oldest first."""
         rows = self._database.execute("SELECT id, uuid, verb, body FROM outbox ORDER BY id LIMIT 100")
         return [(row_id, uuid, verb, json.loads(body)) for row_id, uuid, verb, body in rows.fetchall()]
 
-    def waits(self, uuid: str) -> bool:
+    def has_pending(self, uuid: str) -> bool:
         """Whether a message about this run is still to be forwarded."""
-        return self.waiting(uuid) > 0
+        return self.count_pending(uuid) > 0
 
-    def waiting(self, uuid: str) -> int:
+    def count_pending(self, uuid: str) -> int:
         """How many messages about this run are still to be forwarded."""
         return int(self._database.execute("SELECT COUNT(*) FROM outbox WHERE uuid = ?", (uuid,)).fetchone()[0])
 
-    def forwarded(self, message: int) -> None:
+    def remove_message(self, message: int) -> None:
         """Remove a message that the server has taken, or refused for good."""
         with self._transaction() as database:
             database.execute("DELETE FROM outbox WHERE id = ?", (message,))
+
+
+RETENTION_US = 7 * 24 * 3600 * 1_000_000
+
+
+class JobStore:
+    """The job tables of a spool. Every writing call is one durable transaction and may raise SpoolFull."""
+
+    def __init__(self, database: sqlite3.Connection, transaction: Callable[[], ContextManager[sqlite3.Connection]]) -> None:
+        self._database = database
+        self._transaction = transaction
+
+    @staticmethod
+    def add_energy(database: sqlite3.Connection, job: str, device: str, energy_mj: int, until_us: int) -> None:
+        """Add a closed window's share, within the transaction that stores the window."""
+        database.execute(
+            "INSERT INTO job_energy VALUES (?,?,?,?) ON CONFLICT (job, device) "
+            "DO UPDATE SET energy_mj = energy_mj + excluded.energy_mj, until_us = MAX(until_us, excluded.until_us)",
+            (job, device, energy_mj, until_us),
+        )
+
+    def energy(self, job: str) -> Dict[str, int]:
+        """Device → mJ of a job in closed windows, without the runs registered inside it."""
+        return dict(self._database.execute("SELECT device, energy_mj FROM job_energy WHERE job = ?", (job,)).fetchall())
+
+    def add_run(self, job: str, run_uuid: str, now_us: int) -> None:
+        """Remember that a registered run works inside a job."""
+        with self._transaction() as database:
+            database.execute("INSERT OR REPLACE INTO job_run VALUES (?,?,?)", (run_uuid, job, now_us))
+
+    def runs(self, job: str) -> List[str]:
+        """The registered runs of a job."""
+        return [uuid for (uuid,) in self._database.execute("SELECT uuid FROM job_run WHERE job = ?", (job,))]
+
+    def delete_old(self, now_us: int) -> None:
+        """Forget jobs that have used nothing for a week."""
+        with self._transaction() as database:
+            database.execute("DELETE FROM job_energy WHERE until_us < ?", (now_us - RETENTION_US,))
+            database.execute("DELETE FROM job_run WHERE since_us < ?", (now_us - 10 * RETENTION_US,))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Optional, Sequence, Tuple
 
 from labcarbon_collect.energy.windows import Window
-from labcarbon_collect.identity import Refused
+from labcarbon_collect.identity import ConfigurationError
 
 FILE = "spool.db"
 SCHEMA_VERSION = "1"
@@ -62,15 +62,15 @@ def open_database(home: Path, *, check: bool) -> Tuple[sqlite3.Connection, Optio
     try:
         return _connect(path, check), None
     except sqlite3.DatabaseError as error:
-        if is_full(error) or "locked" in str(error):
+        if is_disk_full(error) or "locked" in str(error):
             raise SpoolFull(f"{path}: {error}") from error
-        aside = set_aside(path)
-        return _connect(path, False), aside
+        damaged_file = rename_damaged(path)
+        return _connect(path, False), damaged_file
 
 
 def _connect(path: Path, check: bool) -> sqlite3.Connection:
     if path.is_symlink():
-        raise Refused(f"{path} is a symbolic link: remove it")
+        raise ConfigurationError(f"{path} is a symbolic link: remove it")
     if not path.exists():
         # Only ever a new file: closing a descriptor of an open database would drop this process's locks on it, and
         # another process that closes it would then take itself for the last one and delete the journal under us.
@@ -94,45 +94,47 @@ def _connect(path: Path, check: bool) -> sqlite3.Connection:
     return database
 
 
-def set_aside(path: Path) -> str:
+def rename_damaged(path: Path) -> str:
     """Rename a damaged spool and its journals out of the way; returns the new name."""
-    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:4]}")
+    damaged_path = path.with_name(
+        f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:4]}"
+    )
     for suffix in ("", "-wal", "-shm"):
         part = path.with_name(path.name + suffix)
         if part.exists():
-            part.rename(aside.with_name(aside.name + suffix))
-    return aside.name
+            part.rename(damaged_path.with_name(damaged_path.name + suffix))
+    return damaged_path.name
 
 
-def is_full(error: sqlite3.Error) -> bool:
+def is_disk_full(error: sqlite3.Error) -> bool:
     """Whether SQLite failed for want of room rather than damage (also an I/O error of a full tmpfs)."""
     text = str(error).lower()
     return "full" in text or "disk i/o error" in text
 
 
-def is_damage(error: sqlite3.Error) -> bool:
+def is_corrupt(error: sqlite3.Error) -> bool:
     """Whether the file itself is broken."""
     text = str(error).lower()
     return "malformed" in text or "not a database" in text or "corrupt" in text
 
 
-_BODY = (
+_BODY_FIELDS = (
     "mono_start_us", "mono_end_us", "counter_start_mj", "counter_end_mj", "measurement", "flags", "util_mean_pm",
     "util_max_pm", "mem_mean_mib", "mem_max_mib", "processes",
 )  # fmt: skip
 
 
-def pack(window: Window) -> str:
+def pack_window(window: Window) -> str:
     """The columns nobody searches by, and the shares, as compact JSON."""
-    values = [getattr(window, name) for name in _BODY]
+    values = [getattr(window, name) for name in _BODY_FIELDS]
     return json.dumps([values, window.shares], separators=(",", ":"))
 
 
-def unpack(device: str, epoch: str, row: Sequence[Any]) -> Window:
+def unpack_window(device: str, epoch: str, row: Sequence[Any]) -> Window:
     """A window from (seq, start_us, end_us, energy_mj, body)."""
     seq, start_us, end_us, energy_mj, body = row
     values, shares = json.loads(body)
     return Window(
         device=device, epoch=epoch, seq=seq, start_us=start_us, end_us=end_us, energy_mj=energy_mj,
-        shares=tuple((consumer, mj) for consumer, mj in shares), **dict(zip(_BODY, values)),
+        shares=tuple((consumer, mj) for consumer, mj in shares), **dict(zip(_BODY_FIELDS, values)),
     )  # fmt: skip

@@ -16,15 +16,14 @@ from labcarbon_collect.energy import idle_power
 from labcarbon_collect.energy.windows import Anchor, Window
 from labcarbon_collect.sources.base import Gap
 from labcarbon_collect.spool.compaction import merge_spool
-from labcarbon_collect.spool.runs import RunStore
-from labcarbon_collect.spool.schema import SpoolFull, is_full, open_database, pack, unpack
-from labcarbon_collect.spool_jobs import JobStore
+from labcarbon_collect.spool.runs import JobStore, RunStore
+from labcarbon_collect.spool.schema import SpoolFull, is_disk_full, open_database, pack_window, unpack_window
 
 ACCEPTED, DUPLICATE, QUARANTINED, REJECTED, RETRY = "accepted", "duplicate", "quarantined", "rejected", "retry"
 MAX_BATCH = 500
 # A window that was sent this often without an answer goes behind the others, lest it holds them up.
-_TRIED = "sent >= 20"
-_ROW = "id, device, epoch, seq, start_us, end_us, energy_mj, body"
+_OFTEN_SENT = "sent >= 20"
+_COLUMNS = "id, device, epoch, seq, start_us, end_us, energy_mj, body"
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Depth:
+class SpoolDepth:
     """How full the spool is."""
 
     rows: int
@@ -53,8 +52,8 @@ class Spool:
     def __init__(self, home: Path, *, check: bool = False) -> None:
         """Open it. ``check``: look for damage first; a damaged file is renamed (see ``set_aside``) and a new one begun."""
         self.home = home
-        self._database, self.set_aside = open_database(home, check=check)
-        self._incarnation = self.recall("incarnation") or ""
+        self._database, self.damaged_file = open_database(home, check=check)
+        self._incarnation = self.get_value("incarnation") or ""
         self.runs = RunStore(self._database, self.transaction)
         self.jobs = JobStore(self._database, self.transaction)
 
@@ -72,7 +71,7 @@ class Spool:
         except BaseException as error:
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error) and is_full(error):
+            if isinstance(error, sqlite3.Error) and is_disk_full(error):
                 raise SpoolFull(f"{self.home}: {error}") from error
             raise
 
@@ -106,8 +105,8 @@ class Spool:
                 database.execute("INSERT OR REPLACE INTO anchor VALUES (?,?)", (anchor.device, body))
 
     def _insert(self, database: sqlite3.Connection, boot: str, window: Window) -> None:
-        names = [self._name(database, text) for text in (window.device, self._epoch(boot, window.epoch))]
-        row = (*names, window.seq, window.start_us, window.end_us, window.energy_mj, pack(window))
+        names = [self._name_id(database, text) for text in (window.device, self._epoch(boot, window.epoch))]
+        row = (*names, window.seq, window.start_us, window.end_us, window.energy_mj, pack_window(window))
         database.execute(
             "INSERT INTO window (device, epoch, seq, start_us, end_us, energy_mj, body) VALUES (?,?,?,?,?,?,?)",
             row,
@@ -120,35 +119,35 @@ class Spool:
                     (consumer[4:], window.device, energy_mj),
                 )
             elif consumer.startswith("job:"):
-                JobStore.used(database, consumer, window.device, energy_mj, window.end_us)
+                JobStore.add_energy(database, consumer, window.device, energy_mj, window.end_us)
 
     def anchors(self) -> Dict[str, Anchor]:
         """The last reading on disk of each device."""
         rows = self._database.execute("SELECT body FROM anchor")
-        found = [Anchor(**json.loads(body)) for (body,) in rows]
-        return {anchor.device: anchor for anchor in found}
+        anchors = [Anchor(**json.loads(body)) for (body,) in rows]
+        return {anchor.device: anchor for anchor in anchors}
 
     def idle_mw(self) -> Dict[str, int]:
         """Device → idle power in mW as learnt from its idle windows of the last 14 days."""
-        return idle_power.learnt_mw(self._database)
+        return idle_power.estimated_mw(self._database)
 
     # Pushing side
 
-    def begin(self, *, live_from_us: int, limit: int = MAX_BATCH) -> Optional[Batch]:
+    def begin_batch(self, *, live_from_us: int, limit: int = MAX_BATCH) -> Optional[Batch]:
         """Take up to ``limit`` windows: those ending at or after ``live_from_us`` first (newest first), then the oldest.
 
         None when there is nothing.
         """
         with self.transaction() as database:
-            live = database.execute(
-                f"SELECT {_ROW} FROM window WHERE end_us >= ? ORDER BY {_TRIED}, end_us DESC, id LIMIT ?",
+            live_rows = database.execute(
+                f"SELECT {_COLUMNS} FROM window WHERE end_us >= ? ORDER BY {_OFTEN_SENT}, end_us DESC, id LIMIT ?",
                 (live_from_us, limit),
             ).fetchall()
-            old = database.execute(
-                f"SELECT {_ROW} FROM window WHERE end_us < ? ORDER BY {_TRIED}, id LIMIT ?",
-                (live_from_us, limit - len(live)),
+            old_rows = database.execute(
+                f"SELECT {_COLUMNS} FROM window WHERE end_us < ? ORDER BY {_OFTEN_SENT}, id LIMIT ?",
+                (live_from_us, limit - len(live_rows)),
             ).fetchall()
-            rows = live + old
+            rows = live_rows + old_rows
             if not rows:
                 return None
             # From here on the server may know these windows: they must never be merged into others.
@@ -160,12 +159,12 @@ class Spool:
         gaps = database.execute("SELECT id, device, epoch, from_us, to_us, reason FROM gap ORDER BY id LIMIT 500").fetchall()
         return Batch(
             ids=tuple(row[0] for row in rows),
-            windows=tuple(unpack(names[row[1]], names[row[2]], row[3:]) for row in rows),
+            windows=tuple(unpack_window(names[row[1]], names[row[2]], row[3:]) for row in rows),
             gap_ids=tuple(row[0] for row in gaps),
             gaps=tuple(Gap(*row[1:]) for row in gaps),
         )
 
-    def end(self, batch: Batch, results: Sequence[Tuple[str, str]], *, now_us: int) -> None:
+    def end_batch(self, batch: Batch, results: Sequence[Tuple[str, str]], *, now_us: int) -> None:
         """Carry out the server's answers, ``(result, reason)`` per window, in one transaction.
 
         accepted, duplicate, quarantined: the server has it, delete. rejected: to the dead letters. Anything else: keep.
@@ -187,18 +186,18 @@ class Spool:
                 )
             database.executemany("DELETE FROM gap WHERE id = ?", [(gap_id,) for gap_id in batch.gap_ids])
 
-    def never_left(self, batch: Batch) -> None:
+    def mark_unsent(self, batch: Batch) -> None:
         """Take back the mark of a batch of which no byte left this machine."""
         with self.transaction() as database:
             database.executemany("UPDATE window SET sent = sent - 1 WHERE id = ?", [(i,) for i in batch.ids])
 
-    def merge(self, *, bucket_us: int, before_us: int, at_most: int = 1 << 62) -> int:
+    def merge(self, *, bucket_us: int, before_us: int, max_rows: int = 1 << 62) -> int:
         """Merge adjacent windows within buckets of ``bucket_us`` that ended before ``before_us``; returns rows freed.
 
         Stops after about ``at_most`` rows; call it again until it returns 0.
         """
         with self.transaction() as database:
-            return merge_spool(database, bucket_us=bucket_us, before_us=before_us, at_most=at_most)
+            return merge_spool(database, bucket_us=bucket_us, before_us=before_us, max_rows=max_rows)
 
     def checkpoint(self) -> None:
         """Give back the room of the journal and of free pages. Raises SpoolFull when even that has no room."""
@@ -207,7 +206,7 @@ class Spool:
             self._database.executescript("PRAGMA incremental_vacuum")  # execute() would stop after the first page
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error as error:
-            if is_full(error):
+            if is_disk_full(error):
                 raise SpoolFull(f"{self.home}: {error}") from error
             raise
 
@@ -216,34 +215,34 @@ class Spool:
         try:
             self._database.execute("VACUUM")
         except sqlite3.Error as error:
-            if is_full(error):
+            if is_disk_full(error):
                 raise SpoolFull(f"{self.home}: {error}") from error
             raise
         self.checkpoint()
 
-    def acknowledged(self) -> Dict[str, Anchor]:
+    def acknowledged_anchors(self) -> Dict[str, Anchor]:
         """Per device the reading up to which the server answered for everything: where a lost spool resumes."""
-        found = self.anchors()
+        anchors = self.anchors()
         rows = self._database.execute(
             "SELECT n.text, w.seq, w.start_us, w.end_us, w.energy_mj, w.body FROM window w JOIN name n ON n.id = w.device "
             "WHERE w.id IN (SELECT MIN(id) FROM window GROUP BY device)"
         )
         for device, *row in rows.fetchall():
-            window, anchor = unpack(device, "", row), found.get(device)
+            window, anchor = unpack_window(device, "", row), anchors.get(device)
             if anchor is not None and window.counter_start_mj <= anchor.counter_mj:
-                found[device] = replace(
+                anchors[device] = replace(
                     anchor, wall_us=window.start_us, mono_us=window.mono_start_us,
                     counter_mj=window.counter_start_mj, sole=None,
                 )  # fmt: skip
-        return found
+        return anchors
 
     # Looking at it
 
-    def depth(self) -> Depth:
+    def depth(self) -> SpoolDepth:
         """Rows waiting, dead letters, bytes used (free pages not counted), oldest window's start."""
         rows, oldest_us = self._database.execute("SELECT COUNT(*), MIN(start_us) FROM window").fetchone()
         dead = self._database.execute("SELECT COUNT(*) FROM dead").fetchone()[0]
-        return Depth(rows, dead, self.used_bytes(), oldest_us)
+        return SpoolDepth(rows, dead, self.used_bytes(), oldest_us)
 
     def used_bytes(self) -> int:
         """Bytes of pages in use."""
@@ -251,7 +250,7 @@ class Spool:
         pages, free, size = (self._database.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas)
         return int((pages - free) * size)
 
-    def tally(self) -> Dict[str, Tuple[int, int]]:
+    def result_totals(self) -> Dict[str, Tuple[int, int]]:
         """Result → (windows, mJ) over the life of this spool."""
         rows = self._database.execute("SELECT result, windows, energy_mj FROM tally")
         return {result: (windows, energy_mj) for result, windows, energy_mj in rows}
@@ -263,15 +262,15 @@ class Spool:
     def windows(self) -> Iterator[Window]:
         """All windows waiting, oldest first."""
         names = dict(self._database.execute("SELECT id, text FROM name"))
-        for row in self._database.execute(f"SELECT {_ROW} FROM window ORDER BY id").fetchall():
-            yield unpack(names[row[1]], names[row[2]], row[3:])
+        for row in self._database.execute(f"SELECT {_COLUMNS} FROM window ORDER BY id").fetchall():
+            yield unpack_window(names[row[1]], names[row[2]], row[3:])
 
-    def remember(self, key: str, value: str) -> None:
+    def set_value(self, key: str, value: str) -> None:
         """Keep a small fact (the server's configuration, the last push)."""
         with self.transaction() as database:
             database.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
-    def recall(self, key: str) -> Optional[str]:
+    def get_value(self, key: str) -> Optional[str]:
         """A fact kept by :meth:`remember`."""
         row = self._database.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return row[0] if row else None
@@ -280,6 +279,6 @@ class Spool:
         return f"{boot}/{epoch}#{self._incarnation}"
 
     @staticmethod
-    def _name(database: sqlite3.Connection, text: str) -> int:
+    def _name_id(database: sqlite3.Connection, text: str) -> int:
         database.execute("INSERT OR IGNORE INTO name (text) VALUES (?)", (text,))
         return int(database.execute("SELECT id FROM name WHERE text = ?", (text,)).fetchone()[0])

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from labcarbon_collect.cleanup import session as plan_work
-from labcarbon_collect.cleanup.client import PlanServer
-from labcarbon_collect.cleanup.content import digest_of
-from labcarbon_collect.plan.ahead import Ahead
+from labcarbon_collect.cleanup.client import PlanClient
+from labcarbon_collect.cleanup.content import read_digest
+from labcarbon_collect.cleanup.trash_items import Prefetcher
 
 from tests.collector.apply_plan.world import PLAN, World
 
@@ -25,11 +25,11 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
 
     def read(folder: int, name: str, *rest: Any) -> str:
-        found = digest_of(folder, name, *rest)
+        found = read_digest(folder, name, *rest)
         names.append(name)
         return found
 
-    monkeypatch.setattr(plan_work, "digest_of", read)
+    monkeypatch.setattr(plan_work, "read_digest", read)
     return names
 
 
@@ -38,12 +38,12 @@ def test_two_lines_are_read_at_once(world: World, monkeypatch: pytest.MonkeyPatc
 
     def read(*words: Any) -> str:
         both.wait()
-        return digest_of(*words)
+        return read_digest(*words)
 
     for name in ("a.pt", "b.pt"):
         world.put(name)
     world.plan("a.pt", "b.pt")
-    monkeypatch.setattr(plan_work, "digest_of", read)
+    monkeypatch.setattr(plan_work, "read_digest", read)
     assert world.carry_out() == 0
     assert world.outcomes() == ["trashed", "trashed"]
 
@@ -89,7 +89,7 @@ def test_what_changed_after_it_was_read_ahead_stays(
     rename, was_read = os.rename, threading.Event()
 
     def read(folder: int, name: str, *rest: Any) -> str:
-        found = digest_of(folder, name, *rest)
+        found = read_digest(folder, name, *rest)
         if name == "b.pt":
             was_read.set()
         return found
@@ -101,7 +101,7 @@ def test_what_changed_after_it_was_read_ahead_stays(
             monkeypatch.setattr(os, "rename", rename)
             meddle(second)
 
-    monkeypatch.setattr(plan_work, "digest_of", read)
+    monkeypatch.setattr(plan_work, "read_digest", read)
     monkeypatch.setattr(os, "rename", renamed)
     assert world.carry_out() == 1
     assert world.outcomes() == ["trashed", "refused"]
@@ -115,8 +115,8 @@ def test_a_line_that_may_not_go_any_more_was_read_in_vain(
     world.put("a.pt")
     world.put("b.pt")
     world.plan("a.pt", "b.pt")
-    world.hashed = lambda size: world.pin(2)
-    monkeypatch.setattr(plan_work, "FRESH_S", -1.0)  # no answer is young enough
+    world.on_block = lambda size: world.pin(2)
+    monkeypatch.setattr(plan_work, "MAX_PLAN_AGE_S", -1.0)  # no answer is young enough
     world.carry_out()
     assert world.outcomes() == ["trashed", ""]
     assert sorted(reading) == ["a.pt", "b.pt"]
@@ -143,9 +143,9 @@ def test_whoever_stops_waits_for_no_file(world: World) -> None:
         begun.set()
         stopped.wait(0.05)
 
-    plan = PlanServer(world.transport, PLAN, say=print).ask()  # type: ignore[arg-type]
-    ahead = Ahead(plan, hashed, 2)
-    ahead.begin(plan.lines)
+    plan = PlanClient(world.transport, PLAN, notify=print).fetch_plan()  # type: ignore[arg-type]
+    ahead = Prefetcher(plan, hashed, 2)
+    ahead.start(plan.items)
     assert begun.wait(WAIT_S)
     ahead.close()
     assert len(blocks) < 40

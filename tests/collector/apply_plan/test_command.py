@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from labcarbon_collect import cli
 from labcarbon_collect.cleanup import client as plan_server
-from labcarbon_collect.cleanup.client import plan_named
+from labcarbon_collect.cleanup.client import parse_plan_id
 from labcarbon_collect.commands import apply_plan
-from labcarbon_collect.locks import take_plans
+from labcarbon_collect.locks import lock_cleanup
 
 from tests.collector.apply_plan.world import AWAY, NODE, PLAN, FakeTransport, World, snapshot
 
@@ -73,7 +73,7 @@ def test_by_its_number_or_its_pages_address(call: Call, world: World, file: Any)
 )
 def test_what_is_no_plan_of_this_server(text: str, word: str) -> None:
     with pytest.raises(ValueError, match=word):
-        plan_named(text, "https://lab.example.org")
+        parse_plan_id(text, "https://lab.example.org")
 
 
 def test_help_says_what_is_safe(capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +120,7 @@ def test_a_machines_own_token_does_not_do(call: Call, file: Any, monkeypatch: py
 
 
 def test_two_at_once(call: Call, file: Any) -> None:
-    with take_plans(NODE):
+    with lock_cleanup(NODE):
         code, _, said = call(PLAN, "--yes")
     assert (code, file.exists()) == (1, True)
     assert "another labcarbon-collect apply-plan is at work" in said
@@ -204,7 +204,7 @@ def test_more_lines_than_are_told_at_once(call: Call, world: World) -> None:
 
 
 def test_what_the_server_tells_cannot_repaint_a_terminal(call: Call, world: World, file: Any) -> None:
-    world.change(1, kept="\x1b[2J", path=str(file) + "\x1b[2J")
+    world.change(1, retention_class="\x1b[2J", path=str(file) + "\x1b[2J")
     _, out, said = call(PLAN, "--yes")
     assert "\x1b" not in out + said
 
@@ -254,7 +254,7 @@ def test_the_lines_in_a_folder_are_found_without_copying_all_paths(tmp_path: Pat
     for name in ("a/1", "a/2", "a0", "b"):
         world.put(name)
     world.plan("a", "a/1", "a/2", "a0", "b")
-    plan = plan_server.Plan(
+    plan = plan_server.CleanupPlan(
         "", "", "", "", "", 1, "", "", [plan_server._line(row) for row in world.transport.read()["lines"]]
     )
     plan._paths = Counted(plan._paths)

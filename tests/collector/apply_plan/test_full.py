@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from labcarbon_collect.cleanup import journal, purge
 from labcarbon_collect.cleanup.trash import TRASH
-from labcarbon_collect.commands import Failed
+from labcarbon_collect.errors import CommandError
 
 from tests.collector.apply_plan.killed import kill, was_killed
 from tests.collector.apply_plan.world import PLAN, World, snapshot
@@ -59,14 +59,14 @@ def test_a_full_disk_is_emptied(went: World, monkeypatch: pytest.MonkeyPatch) ->
 def test_where_no_list_can_be_kept_the_folder_stays_and_the_others_go(
     went: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keep = purge.keep_list
+    keep = purge.save_listing
 
     def full(*words: Any) -> None:
         with monkeypatch.context() as patch:
             _fill(went, patch, went.root / "data")
             keep(*words)
 
-    monkeypatch.setattr(purge, "keep_list", full)
+    monkeypatch.setattr(purge, "save_listing", full)
     assert went.carry_out(empty=True) == 1
     assert "the list of what it holds cannot be kept in" in capsys.readouterr().out
     assert snapshot(went.slot("hf", 2)) == {"1": b"hf/1", "x": None, "x/2": b"hf/x/2"}
@@ -117,8 +117,8 @@ def test_a_journal_that_cannot_be_written_ends_it(went: World, monkeypatch: pyte
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(journal, "_write", full)
-    with pytest.raises(Failed, match=f"{PLAN}.jsonl.*the same command goes on"):
+    monkeypatch.setattr(journal, "_write_all", full)
+    with pytest.raises(CommandError, match=f"{PLAN}.jsonl.*the same command goes on"):
         went.carry_out(empty=True)
     assert went.outcomes() == ["trashed"] * 3
     assert went.slot("run/a.pt", 1).exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.plan import noreplace
+from labcarbon_collect.cleanup import safe_paths
 
 from tests.collector.apply_plan.killed import kill, was_killed
 from tests.collector.apply_plan.world import World, snapshot
@@ -71,7 +71,7 @@ def _killed_at(step: int, act: Callable[[World], object], world: World) -> bool:
         for name in ("rename", "unlink", "rmdir", "mkdir", "link", "fsync"):
             setattr(os, name, steps.on(getattr(os, name)))
         os.open, os.write = steps.opening(os.open), steps.torn(os.write)  # type: ignore[assignment]
-        noreplace._renameat2 = steps.on(noreplace._renameat2)
+        safe_paths._renameat2 = steps.on(safe_paths._renameat2)
         world.before = lambda method: steps.step()
         act(world)
 
@@ -161,7 +161,7 @@ def test_restoring_where_no_rename_is_safe(tmp_path: Path, monkeypatch: pytest.M
     def absent(*words: object) -> None:
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr(noreplace, "_renameat2", absent)
+    monkeypatch.setattr(safe_paths, "_renameat2", absent)
     for world, _ in _each_step(tmp_path, _move, _restore):
         assert b"aaa" in snapshot(world.disk).values()
         world.carry_out(restore=[])

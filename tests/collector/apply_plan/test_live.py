@@ -11,36 +11,36 @@ from django.test import Client
 
 from apps.accounts.models import AuditEntry, Membership, User
 from apps.accounts.services.labs import issue_user_token
-from apps.artifacts.cleanup.plans import approve, make_plan, tell_owners
+from apps.artifacts.cleanup.plans import approve, create_plan, notify_owners
 from apps.artifacts.cleanup.retention import DAY_US
-from apps.artifacts.models import Artifact, Copy, Pin, Plan
+from apps.artifacts.models import Artifact, CleanupPlan, Copy, Pin
 from apps.core.clock import now_us
 from apps.runs.models import Run
 from tests.alone import answer_one_at_a_time
 from tests.artifacts.support import a_run, edge, told
 from tests.builders import MINUTE, T0, SmallLab, small_lab
-from tests.collector.apply_plan.world import digest_of, two_days_ago
-from tests.collector.processes import Collector
+from tests.collector.apply_plan.world import read_digest, two_days_ago
+from tests.collector.collector_process import Collector
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def _approved(lab: SmallLab, folder: Path, *inside: Path) -> Plan:
+def _approved(lab: SmallLab, folder: Path, *inside: Path) -> CleanupPlan:
     """All that lies in a folder as checkpoints of a finished run, and what lies deeper; the last is for review, the others
     go."""
     run = a_run(lab)
     Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0 + MINUTE)
     rows = []
     for step, path in enumerate([*inside, *sorted(folder.iterdir())], 1):
-        form, digest, size, files = digest_of(path)
+        form, digest, size, files = read_digest(path)
         rows.append({
             "digest": digest, "name": path.name, "bytes": size, "files": files, "form": form, "kind": "checkpoint",
             "facts": {"step": step}, "copies": [{"path": str(path), "medium": "hdd"}], "runs": [edge(run)],
         })  # fmt: skip
     assert {answer[0] for answer in told(lab, *rows, now=T0)} == {"created"}
     later = T0 + 365 * DAY_US
-    plan = make_plan(lab=lab.lab, node=lab.node, project=None, by=lab.owner, now=later)
-    tell_owners(plan=plan, grace_days=1, trash_days=1, by=lab.owner, now=later)
+    plan = create_plan(lab=lab.lab, node=lab.node, project=None, by=lab.owner, now=later)
+    notify_owners(plan=plan, grace_days=1, trash_days=1, by=lab.owner, now=later)
     return approve(plan=plan, by=lab.owner, now=later + DAY_US)
 
 
@@ -68,7 +68,7 @@ def test_from_a_plan_to_tombstones(live_server: Any, tmp_path: Path, monkeypatch
     assert sorted(path.name for path in folder.iterdir()) == [
         ".labcarbon-trash", "step1.pt", "step2.labcarbon-tombstone.json", "step3.pt.labcarbon-tombstone.json", "step4.pt",
     ]  # fmt: skip
-    outcomes = {line.artifact.name: (line.outcome, line.word) for line in plan.lines.select_related("artifact")}
+    outcomes = {line.artifact.name: (line.outcome, line.message) for line in plan.lines.select_related("artifact")}
     assert outcomes["step2"] == outcomes["step3.pt"] == ("trashed", "")
     assert outcomes["step1.pt"] == ("refused", "it changed: its content is not what was registered")
     assert outcomes["step4.pt"] == ("", ""), "for review, and nobody ticked it"
@@ -93,7 +93,7 @@ def test_from_a_plan_to_tombstones(live_server: Any, tmp_path: Path, monkeypatch
         "step1.pt": "stored", "step2": "tombstone", "step3.pt": "stored", "step4.pt": "stored",
     }  # fmt: skip
     assert Copy.objects.get(artifact=lines["step2"].artifact).state == "deleted"
-    assert Plan.objects.get().state == "applied"
+    assert CleanupPlan.objects.get().state == "applied"
     carried = AuditEntry.objects.filter(action="plan.carried_out").order_by("pk").values_list("user__username", flat=True)
     assert list(carried) == ["eng"] * 3
 
@@ -116,16 +116,16 @@ def test_what_lies_in_a_folder_goes_and_comes_back_with_it(
     done = machine.call("apply-plan", str(plan.uuid), "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "went with their folder: 1 line" in done.stdout
-    lines = {line.artifact.name: line for line in plan.lines.select_related("artifact", "copy", "went_with__artifact")}
+    lines = {line.artifact.name: line for line in plan.lines.select_related("artifact", "copy", "parent_item__artifact")}
     assert {name: (line.outcome, str(line.copy.state)) for name, line in lines.items()} == {
         "hf": ("trashed", "trashed"), "early.pt": ("trashed", "trashed"), "last.pt": ("", "present"),
     }  # fmt: skip
-    assert lines["early.pt"].went_with == lines["hf"]
+    assert lines["early.pt"].parent_in_trash == lines["hf"]
 
     done = machine.call("apply-plan", str(plan.uuid), "--restore", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert inner.read_bytes() == b"early"
-    assert set(plan.lines.filter(chosen=True).values_list("outcome", flat=True)) == {"restored"}
+    assert set(plan.lines.filter(selected=True).values_list("outcome", flat=True)) == {"restored"}
     assert set(Copy.objects.values_list("state", flat=True)) == {"present"}
 
 
@@ -139,16 +139,16 @@ def test_a_plan_all_of_which_is_kept_by_now_ends_with_the_command(
     for name in ("step1.pt", "step2.pt"):
         (folder / name).write_bytes(name.encode())
     plan = _approved(lab, folder)
-    line = plan.lines.select_related("artifact").get(chosen=True)
+    line = plan.lines.select_related("artifact").get(selected=True)
     Pin.objects.create(artifact=line.artifact, reason="thesis", from_us=now_us())
     Client().get("/api/v1/preflight/")
     token = issue_user_token(lab=lab.lab, user=lab.owner, now=now_us())
     machine = Collector(tmp_path, {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token}, node_id=str(lab.node.uuid))
     assert machine.call("apply-plan", str(plan.uuid), "--dry-run").returncode == 0
-    assert Plan.objects.get().state == "approved"
+    assert CleanupPlan.objects.get().state == "approved"
     done = machine.call("apply-plan", str(plan.uuid))
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(path.name for path in folder.iterdir()) == ["step1.pt", "step2.pt"]
-    assert Plan.objects.get().state == "applied"
+    assert CleanupPlan.objects.get().state == "applied"
     line = plan.lines.select_related("artifact").get(pk=line.pk)
-    assert (line.chosen, line.objection, line.artifact.state) == (False, "pinned", "stored")
+    assert (line.selected, line.objection, line.artifact.state) == (False, "pinned", "stored")

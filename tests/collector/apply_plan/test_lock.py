@@ -22,7 +22,7 @@ def test_two_runs_of_one_plan(world: World) -> None:
         with pytest.raises(AlreadyRunning, match="another labcarbon-collect apply-plan is at work on this plan"):
             world.carry_out()
 
-    world.hashed = lambda size: None if seen else second("reading")
+    world.on_block = lambda size: None if seen else second("reading")
     assert world.carry_out() == 0
     assert (seen, world.outcomes()) == (["reading"], ["trashed"])
     assert world.carry_out(restore=[]) == 0, "the lock goes with the run"

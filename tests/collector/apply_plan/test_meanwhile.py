@@ -16,7 +16,7 @@ from tests.collector.apply_plan.world import AWAY, World, snapshot
 def test_what_is_swapped_between_reading_and_moving_is_put_back(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: str
 ) -> None:
-    monkeypatch.setattr(open_files, "_IS_KNOWN", False)  # with leases, whoever wants to write waits for the rename
+    monkeypatch.setattr(open_files, "_HAS_LEASES", False)  # with leases, whoever wants to write waits for the rename
     path = world.put("step1.pt", b"one")
     outside = world.put("precious", b"precious")
     world.plan("step1.pt")
@@ -78,7 +78,7 @@ def test_a_folder_that_is_meddled_with_between_reading_and_moving_is_put_back(
 def test_what_cannot_be_put_back_is_held_and_nobody_deletes_it(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(open_files, "_IS_KNOWN", False)
+    monkeypatch.setattr(open_files, "_HAS_LEASES", False)
     path = world.put("step1.pt", b"one")
     world.plan("step1.pt")
     rename = os.rename
@@ -118,7 +118,7 @@ def _when_asked_again(world: World, act: Callable[[], object]) -> None:
 
 
 def test_a_pin_while_it_is_read_keeps_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labcarbon_collect.cleanup.session.FRESH_S", -1.0)
+    monkeypatch.setattr("labcarbon_collect.cleanup.session.MAX_PLAN_AGE_S", -1.0)
     path = world.put("step1.pt", b"one")
     world.plan("step1.pt")
     _when_asked_again(world, lambda: world.pin(1))
@@ -129,7 +129,7 @@ def test_a_pin_while_it_is_read_keeps_it(world: World, monkeypatch: pytest.Monke
 
 def test_a_change_while_the_server_is_asked_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even one of the same size, under the same time."""
-    monkeypatch.setattr("labcarbon_collect.cleanup.session.FRESH_S", -1.0)
+    monkeypatch.setattr("labcarbon_collect.cleanup.session.MAX_PLAN_AGE_S", -1.0)
     path = world.put("step1.pt", b"one")
     world.plan("step1.pt")
 

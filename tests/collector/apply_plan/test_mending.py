@@ -214,7 +214,7 @@ def test_a_kill_while_it_comes_back_and_its_disk_away_at_the_next_call(
     went: World, how: Hidden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("labcarbon_collect.cleanup.restore.move_anew", lambda *words: kill())
+        patch.setattr("labcarbon_collect.cleanup.restore.rename_exclusive", lambda *words: kill())
         assert was_killed(lambda: went.carry_out(restore=[1]))
     assert _states(went)[-1] == "restoring"
     hidden = how(went)

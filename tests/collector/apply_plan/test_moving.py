@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from labcarbon_collect.cleanup.trash import TRASH
 
-from tests.collector.apply_plan.world import PLAN, World, digest_of, snapshot
+from tests.collector.apply_plan.world import PLAN, World, read_digest, snapshot
 
 
 def test_files_and_folders_go_to_the_trash_and_are_told(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,7 +31,11 @@ def test_files_and_folders_go_to_the_trash_and_are_told(world: World, capsys: py
     trash = world.disk / "run" / TRASH
     assert [stat.S_IMODE(path.stat().st_mode) for path in (trash, trash / PLAN)] == [0o700, 0o700]
     said = world.tombstone("run/step1.pt")
-    assert (said["digest"], said["bytes"], said["state"]) == (digest_of(world.slot("run/step1.pt", 1))[1], 3, "in the trash")
+    assert (said["digest"], said["bytes"], said["state"]) == (
+        read_digest(world.slot("run/step1.pt", 1))[1],
+        3,
+        "in the trash",
+    )
     assert said["lies_at"] == str(world.slot("run/step1.pt", 1))
     assert said["page"].endswith(f"/artifacts/plans/{PLAN}/")
     assert "moved to the trash: 2 lines" in capsys.readouterr().out
@@ -279,10 +283,10 @@ def test_other_files_keep_their_names_beside_a_tombstone(world: World) -> None:
 
 
 def test_nothing_runs_without_a_yes(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    from labcarbon_collect.commands import Failed
+    from labcarbon_collect.errors import CommandError
 
     path = world.put("step1.pt")
     world.plan("step1.pt")
-    with pytest.raises(Failed, match="say --yes"):
+    with pytest.raises(CommandError, match="say --yes"):
         world.carry_out(sure=False)
     assert path.exists()

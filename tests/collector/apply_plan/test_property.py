@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from labcarbon_collect.cleanup.trash import TRASH
 
-from tests.collector.apply_plan.world import World, digest_of, snapshot
+from tests.collector.apply_plan.world import World, read_digest, snapshot
 
 NAMES = ["a", "b", "d/a", "d/b", "d/e/a", "d/e/b", "f/a", "f/.h"]
 PLACES = [*NAMES, "d", "d/e", "f"]
@@ -64,7 +64,7 @@ def test_nothing_else_is_ever_touched(
             world.put(name, content)
         there = [name for name in chosen if (world.disk / name).exists()]
         world.plan(*there, stays=dict.fromkeys(stays, "pinned"))
-        digests = {name: digest_of(world.disk / name)[1] for name in there}
+        digests = {name: read_digest(world.disk / name)[1] for name in there}
         for deed in deeds:
             _meddle(world, deed)
         before = _ordinary(world)
@@ -80,7 +80,7 @@ def test_nothing_else_is_ever_touched(
         own = went - along
         for name in own:
             slot = world.slot(name, there.index(name) + 1)
-            assert digest_of(slot)[1] == digests[name], "and what went is what was approved"
+            assert read_digest(slot)[1] == digests[name], "and what went is what was approved"
             assert (world.disk / f"{name}.labcarbon-tombstone.json").exists()
             assert {f"{name}/{path}".rstrip("/"): content for path, content in _within(slot).items()} == {
                 path: content for path, content in before.items() if path == name or path.startswith(f"{name}/")
@@ -96,7 +96,7 @@ def test_nothing_else_is_ever_touched(
             if name in own:
                 assert (outcome == "trashed") == slot.exists(), "it is in the trash, or back"
             if name in own and not slot.exists():
-                assert digest_of(world.disk / name)[1] == digests[name]
+                assert read_digest(world.disk / name)[1] == digests[name]
 
 
 def _within(slot: Path) -> dict[str, bytes | str | None]:

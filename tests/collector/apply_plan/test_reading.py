@@ -8,10 +8,9 @@ import sys
 
 import pytest
 from labcarbon_collect import progress
-from labcarbon_collect.cleanup.content import digest_of
-from labcarbon_collect.cleanup.safe_paths import Stays
+from labcarbon_collect.cleanup.content import File, list_content, read_digest
+from labcarbon_collect.cleanup.safe_paths import ItemBlocked
 from labcarbon_collect.commands.apply_plan import _Read
-from labcarbon_collect.plan.listing import File, listed
 
 from tests.collector.apply_plan.world import World
 
@@ -27,11 +26,11 @@ def test_a_progress_that_cannot_be_told_is_no_fault_of_a_file(world: World, monk
     world.put("a.pt")
     world.put("b.pt")
     world.plan("a.pt", "b.pt")
-    monkeypatch.setattr(progress, "_PLAIN_EVERY_S", 0.0)
+    monkeypatch.setattr(progress, "_PLAIN_INTERVAL_S", 0.0)
     monkeypatch.setattr(sys, "stderr", Full())
     read = _Read()
     read.begins(8)
-    world.hashed = read
+    world.on_block = read
     assert world.carry_out() == 0
     assert world.outcomes() == ["trashed", "trashed"]
 
@@ -46,7 +45,7 @@ def test_what_counts_the_bytes_is_not_taken_for_the_file(world: World) -> None:
 
     try:
         with pytest.raises(OSError, match="No space"):
-            digest_of(folder, "a.pt", listed(folder, "a.pt"), broken)
+            read_digest(folder, "a.pt", list_content(folder, "a.pt"), broken)
     finally:
         os.close(folder)
 
@@ -61,8 +60,8 @@ def test_a_file_that_grows_is_read_no_further_than_it_was_long(world: World) -> 
         os.truncate(path, path.stat().st_size + (2 << 20))
 
     try:
-        with pytest.raises(Stays, match="it changed while it was read"):
-            digest_of(folder, "log", listed(folder, "log"), hashed)
+        with pytest.raises(ItemBlocked, match="it changed while it was read"):
+            read_digest(folder, "log", list_content(folder, "log"), hashed)
     finally:
         os.close(folder)
     assert sum(read) <= (3 << 20) + (1 << 20)

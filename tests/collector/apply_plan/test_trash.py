@@ -9,9 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from labcarbon_collect.cleanup import safe_paths
 from labcarbon_collect.cleanup.trash import TRASH
-from labcarbon_collect.commands import Failed
-from labcarbon_collect.plan import noreplace
+from labcarbon_collect.errors import CommandError
 
 from tests.collector.apply_plan.world import PLAN, World, snapshot
 
@@ -45,7 +45,7 @@ def test_one_line_comes_back(went: World, capsys: pytest.CaptureFixture[str]) ->
     assert went.outcomes() == ["trashed", "restored", "trashed"]
     assert went.carry_out(restore=[2]) == 1
     assert "it is not in the trash" in capsys.readouterr().out
-    with pytest.raises(Failed, match="line 77 is not in this plan"):
+    with pytest.raises(CommandError, match="line 77 is not in this plan"):
         went.carry_out(restore=[77])
 
 
@@ -62,7 +62,7 @@ def test_nothing_is_overwritten(went: World, monkeypatch: pytest.MonkeyPatch, ki
         content.parent.mkdir(exist_ok=True)
         content.symlink_to("b.pt") if kind == "link" else content.write_bytes(b"new")
 
-    real = noreplace._renameat2
+    real = safe_paths._renameat2
 
     def late(*words: object) -> None:
         put_there()
@@ -70,7 +70,7 @@ def test_nothing_is_overwritten(went: World, monkeypatch: pytest.MonkeyPatch, ki
             raise OSError(22, "Invalid argument")
         real(*words)
 
-    monkeypatch.setattr(noreplace, "_renameat2", late)
+    monkeypatch.setattr(safe_paths, "_renameat2", late)
     line = 3 if kind == "folder" else 1
     assert went.carry_out(restore=[line]) == 1
     monkeypatch.undo()
@@ -90,7 +90,7 @@ def test_without_renameat2_things_come_back_all_the_same(went: World, monkeypatc
     def absent(*words: object) -> None:
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr(noreplace, "_renameat2", absent)
+    monkeypatch.setattr(safe_paths, "_renameat2", absent)
     assert went.carry_out(restore=[]) == 0
     assert (went.disk / "run/a.pt").stat().st_nlink == 1
     assert sorted(snapshot(went.disk)) == ["hf", "hf/2", "hf/x", "hf/x/1", "run", "run/a.pt", "run/b.pt"]
@@ -135,7 +135,7 @@ def test_a_pin_since_then_keeps_it_in_the_trash(went: World, capsys: pytest.Capt
 
 
 def test_a_pin_while_it_is_read_before_it_is_deleted_keeps_it(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labcarbon_collect.cleanup.session.FRESH_S", -1.0)
+    monkeypatch.setattr("labcarbon_collect.cleanup.session.MAX_PLAN_AGE_S", -1.0)
     went.days = 20
     asked = []
 
@@ -198,7 +198,7 @@ def test_what_is_added_while_it_is_read_keeps_all_of_it(went: World) -> None:
         if size == 1:  # a file of the folder: the other lines have three bytes
             (slot / "x" / "new").touch()
 
-    went.hashed = hashed
+    went.on_block = hashed
     assert went.carry_out(empty=True) == 1
     assert snapshot(slot) == {"2": b"2", "x": None, "x/1": b"1", "x/new": b""}
 
@@ -259,7 +259,7 @@ def test_a_tombstone_that_could_not_be_put_is_put_by_the_next_call(world: World,
     def full(*words: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(noreplace, "_renameat2", full)
+    monkeypatch.setattr(safe_paths, "_renameat2", full)
     assert world.carry_out() == 0
     assert not list(world.disk.glob("*.json"))
     monkeypatch.undo()

@@ -84,7 +84,7 @@ def test_a_mapped_file_is_not_moved(
 ) -> None:
     name, path = line
     maps = [_mapped(path)] if since == "before" else []
-    look = trash_items.listed
+    look = trash_items.list_content
 
     def late(folder: int, name: str) -> Any:
         found = look(folder, name)
@@ -92,7 +92,7 @@ def test_a_mapped_file_is_not_moved(
             maps.append(_mapped(path))
         return found
 
-    monkeypatch.setattr(trash_items, "listed", late)
+    monkeypatch.setattr(trash_items, "list_content", late)
     assert world.carry_out() == 1
     assert path.read_bytes() == b"A" * 100
     assert maps
@@ -153,7 +153,7 @@ def test_a_change_while_the_journal_is_written_is_seen(world: World, monkeypatch
         if state == "moving":
             _rewrite(path)
 
-    monkeypatch.setattr(Journal, "note", late)
+    monkeypatch.setattr(Journal, "append", late)
     assert world.carry_out() == 1
     assert path.read_bytes() == b"X" * 100
     assert world.outcomes() == ["refused"]
@@ -177,7 +177,7 @@ def _between(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None
         if state == "deleting":
             act()
 
-    monkeypatch.setattr(Journal, "note", late)
+    monkeypatch.setattr(Journal, "append", late)
 
 
 def test_what_is_rewritten_after_it_was_verified_is_not_deleted(
@@ -284,7 +284,7 @@ def test_somebody_who_waits_to_write_does_not_end_us(world: World) -> None:
     path = world.put("a.pt")
     opened = os.open(path, os.O_RDONLY)
     try:
-        with open_files.nobody_writes(opened, "it"):
+        with open_files.read_lease(opened, "it"):
             waiting = threading.Thread(target=lambda: path.open("ab").close())
             waiting.start()
             time.sleep(0.1)

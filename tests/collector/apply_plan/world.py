@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labcarbon_collect.api.transport import Reply, Unreachable
-from labcarbon_collect.cleanup.client import PlanServer
+from labcarbon_collect.api.transport import Response, ServerUnavailable
+from labcarbon_collect.cleanup.client import PlanClient
 from labcarbon_collect.cleanup.journal import Journal
-from labcarbon_collect.cleanup.runner import Asked, carry_out_plan, settled
-from labcarbon_collect.cleanup.session import Work
+from labcarbon_collect.cleanup.runner import Action, execute, with_undo
+from labcarbon_collect.cleanup.session import Session
 from labcarbon_collect.cleanup.trash import TRASH
 from labcarbon_collect.lc1 import manifest_hash
 
@@ -27,7 +27,7 @@ DAY_US = 86_400_000_000
 BEGIN_US = 1_790_000_000_000_000
 
 
-def digest_of(path: Path) -> tuple[str, str, int, int]:
+def read_digest(path: Path) -> tuple[str, str, int, int]:
     """The oracle: form, digest, bytes and files of what lies at a path, by docs/artifacts.md."""
     if path.is_file():
         content = path.read_bytes()
@@ -77,24 +77,24 @@ class FakeTransport:
         fresh.write_text(json.dumps(state))
         fresh.replace(self.path)
 
-    def call(self, method: str, path: str, body: Any = None) -> Reply:
+    def call(self, method: str, path: str, body: Any = None) -> Response:
         self.calls.append(method)
         self.before(method)
         fault = self.faults.pop(0) if self.faults else None
         if isinstance(fault, Exception):
             raise fault
         if fault is not None:
-            return Reply(*fault)
+            return Response(*fault)
         state = self.read()
         if method == "GET":
-            return Reply(200, {key: value for key, value in state.items() if key != "objected"})
+            return Response(200, {key: value for key, value in state.items() if key != "objected"})
         lines = {line["line"]: line for line in state["lines"]}
         told = {row["line"]: row for row in body["lines"]}
         assert len(body["lines"]) <= 1000
         if state["state"] not in ("approved", "applied"):
-            return Reply(409, {"error": {"message": "This plan is withdrawn."}})
+            return Response(409, {"error": {"message": "This plan is withdrawn."}})
         if any(n not in lines or (n in state["objected"] and not lines[n]["outcome"]) for n in told):
-            return Reply(400, {"error": {"message": "A line is not of this plan, or is not to go."}})
+            return Response(400, {"error": {"message": "A line is not of this plan, or is not to go."}})
         changed = sum(lines[n]["outcome"] != row["outcome"] for n, row in told.items())
         for number, row in told.items():
             lines[number]["outcome"] = row["outcome"]
@@ -103,7 +103,7 @@ class FakeTransport:
         if all(line["stays"] for line in left) and state["state"] == "approved":
             state["state"], state["objected"] = "applied", [*state["objected"], *(line["line"] for line in left)]
         self.write(state)
-        return Reply(200, {"changed": changed})
+        return Response(200, {"changed": changed})
 
 
 def _along(folder: dict[str, Any], lines: Iterable[dict[str, Any]]) -> None:
@@ -126,7 +126,7 @@ class World:
     days: float = 0
     faults: list[Any] = field(default_factory=list)
     before: Callable[[str], None] = lambda method: None
-    hashed: Callable[[int], None] = lambda size: None
+    on_block: Callable[[int], None] = lambda size: None
     threads: int = 2
 
     def __post_init__(self) -> None:
@@ -149,7 +149,7 @@ class World:
         """A plan of paths below the disk, as they are now, in this order: lines 1, 2, …"""
         lines = []
         for number, name in enumerate(names, 1):
-            form, digest, size, files = digest_of(self.disk / name)
+            form, digest, size, files = read_digest(self.disk / name)
             why = (stays or {}).get(name, "")
             lines.append({
                 "line": number, "path": str(self.disk / name), "digest": digest, "form": form, "bytes": size, "files": files,
@@ -193,17 +193,24 @@ class World:
         """One call of the command."""
         transport = self.transport
         transport.faults, transport.before = self.faults, self.before
-        server = PlanServer(transport, PLAN, say=lambda text: None, sleep=lambda seconds: None)  # type: ignore[arg-type]
+        server = PlanClient(transport, PLAN, notify=lambda text: None, sleep=lambda seconds: None)  # type: ignore[arg-type]
         journal = Journal(self.root / "data" / "plans", PLAN)
         now_us = BEGIN_US + int(self.days * DAY_US)
-        work = Work(
-            server, server.ask(), journal, by="ana", now=lambda: now_us, hashed=self.hashed, is_dry=dry, threads=self.threads
+        work = Session(
+            server,
+            server.fetch_plan(),
+            journal,
+            by="ana",
+            now=lambda: now_us,
+            on_block=self.on_block,
+            dry_run=dry,
+            threads=self.threads,
         )
         try:
-            asked = Asked(restore=restore, is_empty=empty, is_sure=sure)
-            return carry_out_plan(settled(work), asked, begins=lambda size: None, ends=lambda: None)
+            asked = Action(restore=restore, is_purge=empty, is_confirmed=sure)
+            return execute(with_undo(work), asked, on_start=lambda size: None, on_end=lambda: None)
         finally:
             journal.close()
 
 
-AWAY = Unreachable("nothing answers there", sent=False)
+AWAY = ServerUnavailable("nothing answers there", sent=False)

@@ -13,9 +13,9 @@ from tests.collector.fingerprint.support import MODEL, TRAIN, Folder
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     """A script and a module, no git."""
-    made = Folder(tmp_path / "work")
-    made.write(train_py=TRAIN, model_py=MODEL)
-    return made
+    repository = Folder(tmp_path / "work")
+    repository.write(train_py=TRAIN, model_py=MODEL)
+    return repository
 
 
 @pytest.fixture

@@ -64,20 +64,20 @@ class Folder:
         self.git("add", "-A")
         self.git("commit", "-q", "--allow-empty", "-m", message)
 
-    def look(self, *command: str, seconds: float = 20, environ: Mapping[str, str] | None = None, **said: Any) -> Survey:
-        words = command or ("python", "train.py")
+    def survey(self, *command: str, seconds: float = 20, environ: Mapping[str, str] | None = None, **options: Any) -> Survey:
+        command_line = command or ("python", "train.py")
         return survey(
-            words, cwd=str(self.root), environ={**self.environ, **(environ or {})}, seconds=seconds, **said
+            command_line, cwd=str(self.root), environ={**self.environ, **(environ or {})}, seconds=seconds, **options
         )  # fmt: skip
 
-    def wire(self, *command: str, **said: Any) -> dict[str, Any]:
-        return self.look(*command, **said).wire
+    def wire(self, *command: str, **options: Any) -> dict[str, Any]:
+        return self.survey(*command, **options).wire
 
-    def code(self, *command: str, **said: Any) -> str:
+    def code(self, *command: str, **options: Any) -> str:
         """The hash of the code."""
-        told = self.wire(*command, **said)["code"]
-        assert told["state"] == "verified", told
-        return str(told["hash"])
+        code = self.wire(*command, **options)["code"]
+        assert code["state"] == "verified", code
+        return str(code["hash"])
 
     def normal(self, *command: str) -> str:
         return str(self.wire(*command)["code"]["normal"])

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from labcarbon_collect.fingerprint.normalise import normal_lines, packed, shingles
+from labcarbon_collect.fingerprint.normalise import normal_lines, pack_lines, shingles
 
 from tests.collector.fingerprint.support import MODEL, TRAIN, Folder
 
@@ -99,9 +99,9 @@ def test_a_folder_of_pythonpath_counts(folder: Folder, tmp_path: Any) -> None:
         (["bash", "alone.sh"], "programs that are not known"), (["python"], "installed program"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_known_is_unknown_and_says_why(folder: Folder, command: list[str], why: str) -> None:
+def test_undeterminable_code_is_unknown_with_a_reason(folder: Folder, command: list[str], why: str) -> None:
     folder.put("alone.sh", "make train\n")
-    found = folder.look(*command)
+    found = folder.survey(*command)
     assert found.wire["code"] == {"state": "unknown"}
     assert why in " ".join(found.notes)
 
@@ -185,12 +185,12 @@ def test_the_normal_form_is_the_same_in_every_version_of_python() -> None:
     assert normal_lines("x.py", b"print 'two'  # old\n# c\n") == ["print 'two'  # old"]
 
 
-def test_lines_that_may_hold_a_secret_are_not_told_as_shingles() -> None:
+def test_lines_that_may_contain_a_secret_are_not_in_the_shingles() -> None:
     lines = ["1 Assign(password='x')", "1 Assign(lr=1)"]
-    assert len(shingles([("a.py", packed(lines))])) == 1
+    assert len(shingles([("a.py", pack_lines(lines))])) == 1
 
 
 def test_at_most_twenty_thousand_shingles() -> None:
-    told = shingles([("a.py", packed([f"line {number}" for number in range(30_000)]))])
+    told = shingles([("a.py", pack_lines([f"line {number}" for number in range(30_000)]))])
     assert len(told) == 20_000
     assert told == sorted(told)

@@ -14,11 +14,11 @@ from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.files.digest_cache import FILE, DigestCache
 from labcarbon_collect.files.manifests import manifest
 from labcarbon_collect.fingerprint import builder
-from labcarbon_collect.fingerprint.digests import verified
-from labcarbon_collect.runs.background_hash import DigestJob
+from labcarbon_collect.fingerprint.digests import content_hashes
+from labcarbon_collect.runs.background_hash import BackgroundHash
 
+from tests.collector.collector_process import wait_for
 from tests.collector.fingerprint.support import Folder
-from tests.collector.processes import wait_for
 
 COMMAND = ("python", "train.py", "--data", "cats")
 
@@ -33,15 +33,15 @@ def cats(folder: Folder) -> Folder:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is small enough to be hashed at once."""
-    monkeypatch.setattr(builder, "AT_ONCE_BYTES", 0)
+    monkeypatch.setattr(builder, "INLINE_HASH_BYTES", 0)
 
 
 def data(folder: Folder) -> dict[str, Any]:
     return dict(folder.wire(*COMMAND)["data"])
 
 
-def test_small_data_is_known_by_content_at_once(cats: Folder) -> None:
-    found = cats.look(*COMMAND)
+def test_small_data_is_hashed_before_the_start(cats: Folder) -> None:
+    found = cats.survey(*COMMAND)
     assert found.wire["data"]["items"] == [{"role": "data", "name": "cats", "files": 5, "bytes": 25, "state": "verified"}]
     assert (found.data, found.notes) == ([], [])
 
@@ -54,7 +54,7 @@ def test_one_byte_of_data_changes_both_hashes(cats: Folder) -> None:
     assert before["verified"] != after["verified"]
 
 
-def test_a_byte_changed_behind_an_unchanged_time_is_seen_by_content(cats: Folder) -> None:
+def test_a_changed_byte_with_unchanged_mtime_changes_the_content_hash(cats: Folder) -> None:
     path = cats.root / "cats/train/3.png"
     os.utime(path, ns=(1, 1))
     before = data(cats)
@@ -102,15 +102,15 @@ def test_roles_are_apart(cats: Folder) -> None:
     assert one["verified"] == two["verified"] != swapped["verified"]
 
 
-def test_large_data_is_weak_at_once_and_known_by_content_later(cats: Folder, large: None, monkeypatch: Any) -> None:
-    found = cats.look(*COMMAND)
+def test_large_data_is_weak_first_and_verified_later(cats: Folder, large: None, monkeypatch: Any) -> None:
+    found = cats.survey(*COMMAND)
     assert "verified" not in found.wire["data"]
     assert [role for role, _ in found.data] == ["data"]
     told: list[dict[str, Any]] = []
-    job = DigestJob(found, cats.environ, told.append)
+    job = BackgroundHash(found, cats.environ, told.append)
     job.wait()
-    job.end()
-    monkeypatch.setattr(builder, "AT_ONCE_BYTES", 1 << 20)
+    job.stop()
+    monkeypatch.setattr(builder, "INLINE_HASH_BYTES", 1 << 20)
     assert told == [{"version": "lc1", "data": data(cats)}]
 
 
@@ -118,10 +118,10 @@ def test_a_checkpoint_is_hashed_by_the_child_as_well(cats: Folder, large: None, 
     cats.put("old.ckpt", b"w" * 100)
     command = ("python", "train.py", "--resume", "old.ckpt")
     told: list[dict[str, Any]] = []
-    job = DigestJob(cats.look(*command), cats.environ, told.append)
+    job = BackgroundHash(cats.survey(*command), cats.environ, told.append)
     job.wait()
-    job.end()
-    monkeypatch.setattr(builder, "AT_ONCE_BYTES", 1 << 20)
+    job.stop()
+    monkeypatch.setattr(builder, "INLINE_HASH_BYTES", 1 << 20)
     assert told == [{"version": "lc1", "start": cats.wire(*command)["start"]}]
 
 
@@ -129,13 +129,13 @@ def test_the_child_works_at_the_lowest_priority_and_ends_with_us(cats: Folder, l
     with (cats.root / "cats/huge").open("wb") as file:
         file.truncate(20_000_000_000)
     told: list[dict[str, Any]] = []
-    job = DigestJob(cats.look(*COMMAND, seconds=5), cats.environ, told.append)
+    job = BackgroundHash(cats.survey(*COMMAND, seconds=5), cats.environ, told.append)
     pid = job._child.pid
     deadline = time.monotonic() + 20
     while os.getpriority(os.PRIO_PROCESS, pid) != 19 and time.monotonic() < deadline:
         time.sleep(0.02)
     assert os.getpriority(os.PRIO_PROCESS, pid) == 19
-    job.end()
+    job.stop()
     assert told == []
     assert not Path(f"/proc/{pid}").exists()
 
@@ -143,7 +143,7 @@ def test_the_child_works_at_the_lowest_priority_and_ends_with_us(cats: Folder, l
 def test_the_child_ends_when_its_parent_is_killed(cats: Folder, large: None) -> None:
     with (cats.root / "cats/huge").open("wb") as file:
         file.truncate(20_000_000_000)
-    job = DigestJob(cats.look(*COMMAND, seconds=5), cats.environ, lambda better: None)
+    job = BackgroundHash(cats.survey(*COMMAND, seconds=5), cats.environ, lambda better: None)
     assert job._child.stdin is not None
     job._child.stdin.close()  # what the kernel does when we die
     assert job._child.wait(20) == 0
@@ -163,28 +163,28 @@ def of_session(session: int) -> list[int]:
 def test_one_that_is_apart_is_no_child_and_ends_with_us_as_well(cats: Folder, large: None) -> None:
     with (cats.root / "cats/huge").open("wb") as file:
         file.truncate(20_000_000_000)
-    job = DigestJob(cats.look(*COMMAND, seconds=5), cats.environ, lambda better: None, apart=True)
+    job = BackgroundHash(cats.survey(*COMMAND, seconds=5), cats.environ, lambda better: None, apart=True)
     (pid,) = wait_for(lambda: of_session(job._child.pid))
     assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] != str(os.getpid())
-    job.end()
+    job.stop()
     assert wait_for(lambda: not of_session(job._child.pid))
 
 
 def test_more_than_the_cap_is_not_read(cats: Folder, large: None, monkeypatch: Any) -> None:
-    monkeypatch.setattr("labcarbon_collect.runs.background_hash.MOST_BYTES", 10)
+    monkeypatch.setattr("labcarbon_collect.runs.background_hash.MAX_BYTES", 10)
     told: list[dict[str, Any]] = []
-    job = DigestJob(cats.look(*COMMAND), cats.environ, told.append)
+    job = BackgroundHash(cats.survey(*COMMAND), cats.environ, told.append)
     job.wait()
-    job.end()
+    job.stop()
     assert told == []
-    assert job.why == "the data are more than 10 bytes that were not hashed before"
+    assert job.error == "the data are more than 10 bytes that were not hashed before"
 
 
 def test_the_child_reads_no_faster_than_it_may(tmp_path: Path) -> None:
-    from labcarbon_collect.fingerprint.hash_worker import Pace
+    from labcarbon_collect.fingerprint.hash_worker import ReadRate
 
     begun = time.monotonic()
-    pace = Pace(1_000_000, 1_000_000)
+    pace = ReadRate(1_000_000, 1_000_000)
     for _ in range(3):
         pace(100_000)
     assert 0.29 <= time.monotonic() - begun < 2
@@ -200,10 +200,10 @@ def test_what_was_hashed_is_not_read_again(cats: Folder, tmp_path: Path) -> None
     ]  # as if they had lain there for long
     listed.files[:] = settled
     read: list[int] = []
-    first = verified([listed], cache, hashed=read.append)
+    first = content_hashes([listed], cache, hashed=read.append)
     assert sum(read) == 25
     read.clear()
-    assert verified([listed], DigestCache(tmp_path), hashed=read.append) == first
+    assert content_hashes([listed], DigestCache(tmp_path), hashed=read.append) == first
     assert sum(read) == 0
 
 
@@ -213,12 +213,12 @@ def test_a_file_that_has_just_changed_is_not_remembered(
     monkeypatch.setattr("labcarbon_collect.files.digest_cache._SETTLED_NS", 10**15)
     cache = DigestCache(tmp_path)
     listed = manifest("data", str(cats.root / "cats"), Budget(5))
-    verified([listed], cache, hashed=lambda count: None)
-    assert [cache.known(file) for file in listed.files] == [None] * 5
+    content_hashes([listed], cache, hashed=lambda count: None)
+    assert [cache.lookup(file) for file in listed.files] == [None] * 5
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all, but longer than a header of one hundred bytes" * 9])
-def test_a_damaged_cache_is_made_anew(cats: Folder, content: bytes) -> None:
+def test_a_damaged_cache_is_recreated(cats: Folder, content: bytes) -> None:
     expected = data(cats)
     home = cats.home / "collector"
     for path in home.iterdir():

@@ -52,7 +52,7 @@ def test_two_clones_are_the_same_code_whatever_their_settings(repo: Folder, clon
     assert other.code() == repo.code()
 
 
-def test_a_changed_line_changes_the_code_and_says_dirty(repo: Folder) -> None:
+def test_a_changed_line_changes_the_code_and_sets_dirty(repo: Folder) -> None:
     before = repo.wire()["code"]
     repo.put("model.py", MODEL.replace("2", "3"))
     dirty = repo.wire()["code"]
@@ -166,7 +166,7 @@ def test_a_repository_without_a_commit_is_looked_at_as_a_folder(folder: Folder) 
     assert "commit" not in plain
 
 
-def test_variables_of_git_in_the_environment_lead_nowhere_else(repo: Folder, clone: Clone) -> None:
+def test_git_environment_variables_do_not_select_another_repository(repo: Folder, clone: Clone) -> None:
     other = clone(repo)
     other.put("model.py", "other\n")
     environ = {"GIT_DIR": str(other.root / ".git"), "GIT_WORK_TREE": str(other.root), "GIT_INDEX_FILE": "/nowhere"}
@@ -242,7 +242,7 @@ def test_git_that_hangs_costs_no_more_than_was_given(repo: Folder, tmp_path: Pat
     slow.write_text("#!/bin/sh\nexec sleep 30\n")
     slow.chmod(0o755)
     begun = time.monotonic()
-    found = repo.look(seconds=3, environ={"PATH": f"{slow.parent}:{repo.environ['PATH']}"})
+    found = repo.survey(seconds=3, environ={"PATH": f"{slow.parent}:{repo.environ['PATH']}"})
     assert time.monotonic() - begun < 15
     assert found.wire["code"] == {"state": "unknown"}
     assert any("the code is unknown: it took longer than 3 s" in note or "git took longer" in note for note in found.notes)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.collector.processes import Collector
+from tests.collector.collector_process import Collector
 from tests.collector.scan.support import Disk
 
 

@@ -9,10 +9,10 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from labcarbon_collect.scan.medium import Mediums
+from labcarbon_collect.scan.medium import MediumDetector
 
 from tests.collector.scan.support import NPY, PARQUET, Disk, rewritten, safetensors, torch
-from tests.fakes.labcarbon_server import FakeServer, says
+from tests.fakes.labcarbon_server import FakeServer, error_response
 
 
 def _mediums(server: FakeServer) -> dict[str, str]:
@@ -62,7 +62,7 @@ def test_moved_changed_and_missing(three: Disk, here: Any, server: FakeServer) -
 def test_what_is_gone_is_told_in_requests_of_bounded_size(
     three: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labcarbon_collect.scan.uploader._MOST_BYTES", 100)
+    monkeypatch.setattr("labcarbon_collect.scan.uploader._MAX_REQUEST_BYTES", 100)
     shutil.rmtree(three.root / "model")
     (three.root / "a.pt").unlink()
     assert here()[0] == 0
@@ -105,17 +105,17 @@ def test_other_content_under_unchanged_times_is_corrupt_until_it_is_touched(
     three: Disk, here: Any, server: FakeServer, name: str
 ) -> None:
     path, known = three.root / name, dict(server.present())
-    shown = str(three.root / name.split("/")[0])
+    printable = str(three.root / name.split("/")[0])
     content = path.read_bytes()
     rewritten(path, content[:-40] + b"Z" + content[-39:])
     code, out, _ = here("--verify")
     assert code == 1
     assert "1 corrupt" in first_line(out)
-    assert shown in out
-    assert server.copies[(three.machine.node_id, shown)] == (known[shown], "corrupt")
+    assert printable in out
+    assert server.copies[(three.machine.node_id, printable)] == (known[printable], "corrupt")
     assert here()[0] == 1, "it stays corrupt"
     assert here("--verify")[0] == 1
-    assert shown not in server.present()
+    assert printable not in server.present()
     rewritten(path, content)
     assert here("--verify")[0] == 0, "a disk may read well again"
     assert server.present() == known
@@ -124,7 +124,7 @@ def test_other_content_under_unchanged_times_is_corrupt_until_it_is_touched(
     os.utime(path)
     code, out, _ = here()
     assert (code, "1 changed" in first_line(out)) == (0, True), out
-    assert server.present()[shown] != known[shown]
+    assert server.present()[printable] != known[printable]
 
 
 def test_verify_finds_what_no_time_tells(three: Disk, here: Any, server: FakeServer) -> None:
@@ -182,7 +182,7 @@ def test_a_medium_that_was_named_once_stays_known(
     three: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A virtual disk does not tell what it is, and whoever scans every night does not name it every night."""
-    monkeypatch.setattr(Mediums, "of", lambda self, path: "unknown")
+    monkeypatch.setattr(MediumDetector, "medium_of", lambda self, path: "unknown")
     assert here("--medium", "hdd")[0] == 0
     three.put("a.pt", torch(2))
     three.put("model/model.safetensors", safetensors(2))
@@ -228,7 +228,7 @@ def test_a_server_that_is_away_is_told_later(
 ) -> None:
     monkeypatch.setattr("labcarbon_collect.api.bulk_uploader.full_jitter", lambda failures: 0.0)
     disk.put("a.pt", torch())
-    server.faults = [says(503)] * 20
+    server.faults = [error_response(503)] * 20
     code, _, said = here()
     assert code == 1
     assert "the same command goes on from there" in said
@@ -239,7 +239,7 @@ def test_a_server_that_is_away_is_told_later(
 
 def test_a_server_that_says_no_is_not_asked_again(disk: Disk, here: Any, server: FakeServer) -> None:
     disk.put("a.pt", torch())
-    server.faults = [says(401, "This token is not known.")]
+    server.faults = [error_response(401, "This token is not known.")]
     code, _, said = here()
     assert (code, len(server.requests)) == (1, 1)
     assert "This token is not known." in said

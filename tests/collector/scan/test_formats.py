@@ -57,7 +57,7 @@ FILES = [
     ("events.out.tfevents.1.host", (24).to_bytes(8, "little") + bytes(40), ("log", "tfevents", {})),
     ("ckpt-5.data-00000-of-00001", b"weights", ("checkpoint", "tensorflow", {})),
 ]  # fmt: skip
-NOTHING = [
+UNRECOGNISED = [
     ("photo.png", b"\x89PNG"), ("train.py", b"import os"), ("a.zip", zipped("a.txt")), ("model.pkl", b"\x80\x04cos\nsystem"),
     ("single-000.tar", tar()), ("half.npy", b"\x93NUM"), ("empty.pt", b""), ("eight", b"12345678{"), ("x.index", b"a" * 60),
 ]  # fmt: skip
@@ -93,7 +93,7 @@ def told(server: FakeServer, name: str) -> dict[str, Any]:
 def test_files_are_told_with_what_they_are(disk: Disk, here: Any, server: FakeServer) -> None:
     for number, (name, content, _) in enumerate(FILES):
         disk.put(f"f{number}/{name}", content)
-    for name, content in NOTHING:
+    for name, content in UNRECOGNISED:
         disk.put(f"none/{name}", content)
     code, out, _ = here()
     assert (code, f"{len(FILES):,} artifacts" in out) == (0, True), out
@@ -104,20 +104,20 @@ def test_files_are_told_with_what_they_are(disk: Disk, here: Any, server: FakeSe
 
 @pytest.mark.parametrize(("name", "content", "expected"), FILES, ids=[row[0] for row in FILES])
 def test_kind_format_and_facts(name: str, content: bytes, expected: tuple[str | None, str, dict[str, Any]]) -> None:
-    from labcarbon_collect.scan.formats import recognised
+    from labcarbon_collect.scan.formats import recognise_file
 
-    found = recognised(name, len(content), content[:4096], lambda offset, length: content[offset : offset + length])
+    found = recognise_file(name, len(content), content[:4096], lambda offset, length: content[offset : offset + length])
     kind, form, facts = expected
     assert found is not None
     assert (found.kind, found.format) == (kind or "other", form)
     assert facts.items() <= {**found.facts, **({"license": found.licence} if found.licence else {})}.items()
 
 
-@pytest.mark.parametrize(("name", "content"), NOTHING, ids=[row[0] for row in NOTHING])
+@pytest.mark.parametrize(("name", "content"), UNRECOGNISED, ids=[row[0] for row in UNRECOGNISED])
 def test_what_is_of_no_format(name: str, content: bytes) -> None:
-    from labcarbon_collect.scan.formats import recognised
+    from labcarbon_collect.scan.formats import recognise_file
 
-    assert recognised(name, len(content), content[:4096], lambda at, length: content[at : at + length]) is None
+    assert recognise_file(name, len(content), content[:4096], lambda at, length: content[at : at + length]) is None
 
 
 def test_folders_are_one_artifact_with_the_digest_of_fingerprints(disk: Disk, here: Any, server: FakeServer) -> None:
@@ -131,7 +131,7 @@ def test_folders_are_one_artifact_with_the_digest_of_fingerprints(disk: Disk, he
         assert (row["kind"], row["format"], row["form"]) == (kind, form, "folder"), name
         assert facts.items() <= row.get("facts", {}).items(), name
         listed = manifest("x", str(disk.root / name), Budget(5))
-        ((_, digest),) = verified([listed], DigestCache(None), hashed=lambda size: None)
+        ((_, digest),) = verified([listed], DigestCache(None), on_block=lambda size: None)
         assert (row["digest"], row["bytes"], row["files"]) == (digest, listed.size, len(listed.files))
     assert told(server, "bert")["licence"] == "mit"
     assert "/home/ana" not in json.dumps([request.body for request in server.requests])

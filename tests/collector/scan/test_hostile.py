@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from labcarbon_collect.scan import safetensors as header
-from labcarbon_collect.scan.named import shown
+from labcarbon_collect.scan.description import printable
 
 from tests.collector.scan.support import NPY, PARQUET, Disk, gguf, safetensors, torch, zipped
 from tests.fakes.labcarbon_server import FakeServer
@@ -248,5 +248,5 @@ def test_options_that_cannot_be(here: Any, options: tuple[str, ...]) -> None:
 
 
 def test_shown() -> None:
-    assert shown(b"/a/\xff\n") == "/a/\\xff\\x0a"
-    assert len(shown(b"x" * 5000)) == 300
+    assert printable(b"/a/\xff\n") == "/a/\\xff\\x0a"
+    assert len(printable(b"x" * 5000)) == 300

@@ -15,7 +15,7 @@ SIZE = 3 << 20
 def _read(path, buffer=1 << 20, expect=0):
     reader = LocalReader(os.fsencode(path), follow=False)
     if expect:
-        reader.expect(expect)
+        reader.prefetch(expect)
     view = memoryview(bytearray(buffer))
     read = b""
     while count := reader.read_into(view):
@@ -65,20 +65,20 @@ def _evict(path):
 @pytest.mark.parametrize("expect", [0, 1 << 20], ids=["read", "asked for before it is read"])
 def test_what_was_not_in_memory_leaves_it(file, expect):
     left = _evict(file)
-    assert len(_read(file, expect=expect)) == SIZE
+    assert len(_read(file, prefetch=expect)) == SIZE
     assert _in_memory(file) == (pytest.approx(0, abs=0.1) if left else 1)
 
 
 @pytest.mark.parametrize("expect", [0, 1 << 20], ids=["read", "asked for before it is read"])
 def test_what_was_in_memory_stays(file, expect):
     file.read_bytes()
-    assert len(_read(file, expect=expect)) == SIZE
+    assert len(_read(file, prefetch=expect)) == SIZE
     assert _in_memory(file) > 0.9, "somebody else reads it, too"
 
 
 def test_a_large_file_leaves_as_it_is_read(file, dropped, monkeypatch):
-    monkeypatch.setattr(sequential_reader, "_is_in_memory", lambda descriptor: False)
-    monkeypatch.setattr(sequential_reader, "_DROPPED_AT_ONCE", 2 << 20)
+    monkeypatch.setattr(sequential_reader, "_is_cached", lambda descriptor: False)
+    monkeypatch.setattr(sequential_reader, "_DROP_CHUNK_BYTES", 2 << 20)
     assert _read(file) == file.read_bytes()
     assert dropped == [(0, 0, os.POSIX_FADV_DONTNEED), (2 << 20, 0, os.POSIX_FADV_DONTNEED)]
 
@@ -99,8 +99,8 @@ def test_a_file_that_is_never_read_is_left_alone(file, dropped):
 
 def test_what_is_expected_is_asked_for_unless_it_is_there(file, dropped, monkeypatch):
     for is_there in (True, False):
-        monkeypatch.setattr(sequential_reader, "_is_in_memory", lambda descriptor, is_there=is_there: is_there)
+        monkeypatch.setattr(sequential_reader, "_is_cached", lambda descriptor, is_there=is_there: is_there)
         reader = LocalReader(os.fsencode(file), follow=False)
-        reader.expect(4096)
+        reader.prefetch(4096)
         assert dropped == ([] if is_there else [(0, 4096, os.POSIX_FADV_WILLNEED)])
         reader.close()

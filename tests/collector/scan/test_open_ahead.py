@@ -4,22 +4,22 @@ from pathlib import Path
 
 import pytest
 from labcarbon_collect.scan import reader as reading
-from labcarbon_collect.scan.local_files import Local, LocalReader
-from labcarbon_collect.scan.rate_limit import Pace
-from labcarbon_collect.scan.reader import Batch, FileReader, Read, Task
+from labcarbon_collect.scan.local_files import LocalReader, LocalTree
+from labcarbon_collect.scan.rate_limit import RateLimiter
+from labcarbon_collect.scan.reader import Batch, FileReader, FileTask, ReadResult
 
 FILES = 12
 
 
-class Counted(Local):
+class Counted(LocalTree):
     """This machine's folders; counts what is open."""
 
     def __init__(self, root: Path) -> None:
         super().__init__([bytes(root)])
         self.open = self.most = self.opened_all = 0
 
-    def opened(self, path: bytes, *, follow: bool = False) -> LocalReader:
-        file = super().opened(path, follow=follow)
+    def open_file(self, path: bytes, *, follow: bool = False) -> LocalReader:
+        file = super().open_file(path, follow=follow)
         self.open += 1
         self.opened_all += 1
         self.most = max(self.most, self.open)
@@ -40,9 +40,9 @@ def tree(tmp_path: Path) -> Counted:
     return Counted(tmp_path)
 
 
-def _read(tree: Counted, folder: Path) -> list[Read]:
-    tasks = [Task(stamp, True) for stamp in tree.listing(bytes(folder)).files]
-    reader = FileReader(tree, Pace(None), take_all=False, is_dry=False)
+def _read(tree: Counted, folder: Path) -> list[ReadResult]:
+    tasks = [FileTask(stamp, True) for stamp in tree.list_folder(bytes(folder)).files]
+    reader = FileReader(tree, RateLimiter(None), include_unknown=False, dry_run=False)
     return reader.read(Batch(1, bytes(folder), "ssd", False, tasks))
 
 
@@ -60,11 +60,13 @@ def test_some_are_open_at_a_time_and_answers_keep_their_order(
 
 
 def test_what_cannot_be_opened_is_told_in_its_place(tree: Counted, tmp_path: Path) -> None:
-    tasks = [Task(stamp, True) for stamp in tree.listing(bytes(tmp_path)).files]
+    tasks = [FileTask(stamp, True) for stamp in tree.list_folder(bytes(tmp_path)).files]
     (tmp_path / "01.npy").unlink()
     (tmp_path / "02.npy").unlink()
     (tmp_path / "02.npy").symlink_to("03.npy")
-    read = FileReader(tree, Pace(None), take_all=False, is_dry=False).read(Batch(1, bytes(tmp_path), "ssd", False, tasks))
+    read = FileReader(tree, RateLimiter(None), include_unknown=False, dry_run=False).read(
+        Batch(1, bytes(tmp_path), "ssd", False, tasks)
+    )
     assert [each.fault for each in read] == ["", "gone", "unreadable", *[""] * (FILES - 3)]
     assert tree.open == 0
 
@@ -75,7 +77,7 @@ def test_nothing_is_left_open_where_reading_ends_at_once(
     def ended(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(reading, "recognised", ended)
+    monkeypatch.setattr(reading, "recognise_file", ended)
     with pytest.raises(MemoryError):
         _read(tree, tmp_path)
     assert tree.opened_all > 1
@@ -87,7 +89,7 @@ def test_what_is_changed_between_opening_and_reading_is_not_taken(
 ) -> None:
     """The last is open before the first is read."""
     monkeypatch.setattr(Counted, "open_ahead", FILES)
-    real = reading.recognised
+    real = reading.recognise_file
     last = tmp_path / f"{FILES - 1:02}.npy"
 
     def meddled(*arguments: object, **named: object) -> object:
@@ -95,5 +97,5 @@ def test_what_is_changed_between_opening_and_reading_is_not_taken(
             last.write_bytes(b"\x93NUMPY" + b"other" * 1000)
         return real(*arguments, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reading, "recognised", meddled)
+    monkeypatch.setattr(reading, "recognise_file", meddled)
     assert [each.fault for each in _read(tree, tmp_path)] == [*[""] * (FILES - 1), "changed"]

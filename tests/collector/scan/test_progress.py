@@ -15,66 +15,68 @@ MB = 1_000_000
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "AFTER_S", 0.0)
+    monkeypatch.setattr(estimate, "DELAY_S", 0.0)
 
 
 @pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
+def printable(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
     """Each fraction and how many bytes were read, as they would be shown."""
     kept: list[tuple[float, int]] = []
 
-    def show(self: Progress, rows: int, fraction: float, *, last: bool = False, read_bytes: int | None = None) -> None:
+    def update(
+        self: Progress, count: int, fraction: float, *, is_final: bool = False, read_bytes: int | None = None
+    ) -> None:
         assert read_bytes is not None
         kept.append((fraction, read_bytes))
 
-    monkeypatch.setattr(Progress, "show", show)
+    monkeypatch.setattr(Progress, "update", update)
     return kept
 
 
-def test_within_a_large_file_it_goes_on(disk: Disk, here: Any, shown: list[tuple[float, int]]) -> None:
+def test_within_a_large_file_it_goes_on(disk: Disk, here: Any, printable: list[tuple[float, int]]) -> None:
     with disk.put("a.npy", NPY).open("r+b") as file:
         file.truncate(40 * MB)
     assert here("--limit-mb-s", "40")[0] == 0
-    between = sorted({read for _, read in shown if 0 < read < 40 * MB})
+    between = sorted({read for _, read in printable if 0 < read < 40 * MB})
     assert len(between) >= 2
-    counted = [(fraction, read) for fraction, read in shown[:-1] if fraction > 0]
+    counted = [(fraction, read) for fraction, read in printable[:-1] if fraction > 0]
     assert len(counted) >= 2
     assert all(fraction == pytest.approx(read / (40 * MB)) for fraction, read in counted)
-    assert shown[-1] == (1.0, 40 * MB)
+    assert printable[-1] == (1.0, 40 * MB)
 
 
-def test_it_never_goes_back_and_ends_with_all(disk: Disk, here: Any, shown: list[tuple[float, int]]) -> None:
+def test_it_never_goes_back_and_ends_with_all(disk: Disk, here: Any, printable: list[tuple[float, int]]) -> None:
     for name in ("large.npy", "sub/small.npy", "sub/deeper/large.npy", "other/small.npy"):
         with disk.put(name, NPY).open("r+b") as file:
             file.truncate(10 * MB if "large" in name else 1000)
     assert here("--limit-mb-s", "40")[0] == 0
-    assert shown == sorted(shown)
-    assert shown[-1] == (1.0, 20 * MB + 2000)
-    assert any(0 < fraction < 1 for fraction, _ in shown)
+    assert printable == sorted(printable)
+    assert printable[-1] == (1.0, 20 * MB + 2000)
+    assert any(0 < fraction < 1 for fraction, _ in printable)
 
 
 def test_a_large_folder_counts_by_its_bytes_not_as_one_of_several(
-    disk: Disk, here: Any, shown: list[tuple[float, int]]
+    disk: Disk, here: Any, printable: list[tuple[float, int]]
 ) -> None:
     """A scan of 40 TB said after a minute that one more was left: the first of its folders was small."""
     for name in ("a/small.npy", "b/small.npy", "c/small.npy", "z/large.npy"):
         with disk.put(name, NPY).open("r+b") as file:
             file.truncate(40 * MB if "large" in name else 1000)
     assert here("--limit-mb-s", "40")[0] == 0
-    inside = [(fraction, read) for fraction, read in shown if fraction > 0 and 3000 < read < 40 * MB]
+    inside = [(fraction, read) for fraction, read in printable if fraction > 0 and 3000 < read < 40 * MB]
     assert inside
     assert all(fraction == pytest.approx(read / (40 * MB), rel=0.01) for fraction, read in inside)
 
 
 def test_nothing_is_said_of_the_end_until_all_is_counted(
-    disk: Disk, here: Any, shown: list[tuple[float, int]], monkeypatch: pytest.MonkeyPatch
+    disk: Disk, here: Any, printable: list[tuple[float, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(estimate, "AFTER_S", 60.0)
+    monkeypatch.setattr(estimate, "DELAY_S", 60.0)
     with disk.put("a.npy", NPY).open("r+b") as file:
         file.truncate(20 * MB)
     assert here("--limit-mb-s", "40")[0] == 0
-    assert {fraction for fraction, _ in shown[:-1]} == {0.0}
-    assert shown[-1] == (1.0, 20 * MB)
+    assert {fraction for fraction, _ in printable[:-1]} == {0.0}
+    assert printable[-1] == (1.0, 20 * MB)
 
 
 def test_a_folder_that_cannot_be_listed_counts_nothing() -> None:
@@ -82,21 +84,21 @@ def test_a_folder_that_cannot_be_listed_counts_nothing() -> None:
         def parts(self, address: bytes) -> list[bytes]:
             return [address]
 
-        def listing(self, path: bytes) -> None:
+        def list_folder(self, path: bytes) -> None:
             raise PermissionError(13, "not for you")
 
-    counting = estimate.Ahead([(Tree(), b"/secret")])  # type: ignore[list-item]
+    counting = estimate.SizeEstimator([(Tree(), b"/secret")])  # type: ignore[list-item]
     counting.stop()
     assert counting.fraction(10) == 0.0
 
 
-def test_what_is_known_is_passed_at_once(disk: Disk, here: Any, shown: list[tuple[float, int]]) -> None:
+def test_what_is_known_is_passed_at_once(disk: Disk, here: Any, printable: list[tuple[float, int]]) -> None:
     for name in ("a.npy", "b.npy"):
         disk.put(name, NPY + bytes(10 * MB))
     assert here()[0] == 0
     disk.put("c.npy", NPY + bytes(20 * MB - len(NPY)))
-    shown.clear()
+    printable.clear()
     assert here("--limit-mb-s", "20")[0] == 0
-    inside = [fraction for fraction, read in shown if fraction > 0 and 0 < read < 20 * MB]
+    inside = [fraction for fraction, read in printable if fraction > 0 and 0 < read < 20 * MB]
     assert inside
     assert min(inside) > 0.5

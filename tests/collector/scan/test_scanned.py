@@ -13,10 +13,9 @@ from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.files.manifests import manifest
 from labcarbon_collect.fingerprint import builder, survey
-from labcarbon_collect.fingerprint.digests import verified
-from labcarbon_collect.fingerprint.scanned import known_digests
-from labcarbon_collect.lineage.inspect import Looker, NotTold, Pacing
-from labcarbon_collect.runs.background_hash import DigestJob
+from labcarbon_collect.fingerprint.digests import open_digest_cache, verified
+from labcarbon_collect.lineage.inspect import AdjustableRateLimiter, DeclarationError, Inspector
+from labcarbon_collect.runs.background_hash import BackgroundHash
 from labcarbon_collect.scan.database import FILE
 
 from tests.collector.scan.support import NPY, PARQUET, Disk, safetensors
@@ -43,10 +42,10 @@ def bytes_read(path: Path) -> int:
     """How many bytes are read to know ``path`` by content, which comes to what it is without scans."""
     counts: list[int] = []
     listed = manifest("data", str(path), Budget(10))
-    cache = known_digests(home())
-    found = verified([listed], cache, hashed=counts.append)
+    cache = open_digest_cache(home())
+    found = verified([listed], cache, on_block=counts.append)
     cache.close()
-    assert found == verified([listed], DigestCache(None), hashed=lambda _: None)
+    assert found == verified([listed], DigestCache(None), on_block=lambda _: None)
     return sum(counts)
 
 
@@ -127,18 +126,18 @@ def test_beside_the_work_only_what_no_scan_has_read_counts_as_much(
     scanned.put("cats/later.parquet", PARQUET)
     command = ["python", "train.py", "--data", "cats"]
     told: list[dict[str, Any]] = []
-    job = DigestJob(survey(command, cwd=str(scanned.root), environ=os.environ, seconds=10), os.environ, told.append)
+    job = BackgroundHash(survey(command, cwd=str(scanned.root), environ=os.environ, seconds=10), os.environ, told.append)
     job.wait()
     job.end()
     if most_bytes < len(PARQUET):
-        assert (told, job.why) == ([], f"the data are more than {most_bytes} bytes that were not hashed before")
+        assert (told, job.reason) == ([], f"the data are more than {most_bytes} bytes that were not hashed before")
     else:
         assert [set(each["data"]) for each in told] == [{"weak", "verified", "items"}]
 
 
 def test_what_a_run_declares_counts_only_as_far_as_no_scan_has_read_it(scanned: Disk) -> None:
     told = {"path": str(scanned.root / "cats"), "role": "used"}
-    assert Looker("a run", Pacing(None), home(), most_bytes=0).look(told)["files"] == 1
+    assert Inspector("a run", AdjustableRateLimiter(None), home(), most_bytes=0).inspect(told)["files"] == 1
     scanned.put("cats/later.parquet", PARQUET)
-    with pytest.raises(NotTold, match="too large"):
-        Looker("a run", Pacing(None), home(), most_bytes=len(PARQUET) - 1).look(told)
+    with pytest.raises(DeclarationError, match="too large"):
+        Inspector("a run", AdjustableRateLimiter(None), home(), most_bytes=len(PARQUET) - 1).inspect(told)

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from labcarbon_collect.scan.medium import Mediums
-from labcarbon_collect.scan.rate_limit import Pace
+from labcarbon_collect.scan.medium import MediumDetector
+from labcarbon_collect.scan.rate_limit import RateLimiter
 
 from apps.accounts.models import Project
 from apps.accounts.services.labs import issue_user_token
 from apps.artifacts.models import Artifact, Copy
 from apps.core.clock import now_us
 from tests.builders import small_lab
-from tests.collector.processes import Collector, wait_for
+from tests.collector.collector_process import Collector, wait_for
 from tests.collector.scan.support import NPY, PARQUET, Disk, safetensors, torch
-from tests.collector.test_what_leaves import documented, keys
+from tests.collector.test_sent_data import documented, keys
 from tests.fakes import labcarbon_server as fakes
 from tests.fakes.labcarbon_server import FakeServer
 
@@ -128,7 +128,7 @@ def test_whatever_changes_the_server_knows_what_is_there(
         if step == "scan":
             here()
         elif step == "away":
-            server.faults = [fakes.says(503)] * 8
+            server.faults = [fakes.error_response(503)] * 8
             here()
             server.faults = []
         else:
@@ -155,12 +155,12 @@ def test_many_rows_are_sent_a_thousand_at_a_time(disk: Disk, here: Any, server: 
 
 def test_pace_is_shared() -> None:
     now, slept = [0.0], []
-    pace = Pace(100.0, now=lambda: now[0], sleep=slept.append)
+    pace = RateLimiter(100.0, now=lambda: now[0], sleep=slept.append)
     now[0] = 0.2
     for _ in range(3):
         pace.take(100)
     assert slept == pytest.approx([0.8, 1.8])
-    Pace(None, sleep=slept.append).take(10**9)
+    RateLimiter(None, sleep=slept.append).take(10**9)
     assert len(slept) == 2
 
 
@@ -183,8 +183,8 @@ def test_mediums_of_disks_and_partitions(tmp_path: Path, major: int, turns: str,
     (tmp_path / "dev/block").mkdir(parents=True)
     for number, place in ((0, disk), (1, disk / "sda1")):
         (tmp_path / f"dev/block/8:{number}").symlink_to(place)
-    mediums = Mediums(sys=tmp_path)
-    assert {mediums.of_device(major, number, "/data") for number in (0, 1)} == {expected}
+    mediums = MediumDetector(sys=tmp_path)
+    assert {mediums.device_medium(major, number, "/data") for number in (0, 1)} == {expected}
 
 
 def test_mediums_that_cannot_be_known(tmp_path: Path) -> None:
@@ -195,10 +195,10 @@ def test_mediums_that_cannot_be_known(tmp_path: Path) -> None:
     (tmp_path / "dev/block/254:0").symlink_to(virtual)
     mounts = tmp_path / "mountinfo"
     mounts.write_text("29 1 0:27 / /home rw - nfs4 server:/home rw\n30 1 0:28 / /home/b\\040c rw - btrfs /dev/nope rw\n")
-    mediums = Mediums(sys=tmp_path, mountinfo=mounts)
-    assert mediums.of_device(254, 0, "/data") == "unknown", "a virtual disk tells its hypervisor's default"
-    assert mediums.of_device(0, 27, "/home/ana") == "unknown"
-    assert mediums.of_device(0, 28, "/home/b c/x") == "unknown"
+    mediums = MediumDetector(sys=tmp_path, mountinfo=mounts)
+    assert mediums.device_medium(254, 0, "/data") == "unknown", "a virtual disk tells its hypervisor's default"
+    assert mediums.device_medium(0, 27, "/home/ana") == "unknown"
+    assert mediums.device_medium(0, 28, "/home/b c/x") == "unknown"
 
 
 def test_an_object_store(here: Any, server: FakeServer) -> None:
@@ -237,9 +237,7 @@ def test_without_fsspec_it_says_what_to_install(here: Any, monkeypatch: pytest.M
 def test_what_leaves_is_what_the_page_lists(
     disk: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch, title: str, path: str
 ) -> None:
-    monkeypatch.setitem(
-        __import__("tests.collector.test_what_leaves", fromlist=["x"]).VARYING, "artifacts[].facts", "<name>"
-    )
+    monkeypatch.setitem(__import__("tests.collector.test_sent_data", fromlist=["x"]).VARYING, "artifacts[].facts", "<name>")
     monkeypatch.setattr("labcarbon_collect.scan.uploader._is_own", lambda owner: True)  # root's is nobody's own
     disk.put("a.safetensors", safetensors(license="mit"))
     disk.put("b.npy", NPY)

@@ -5,10 +5,10 @@ from typing import Any
 from apps.carbon.services import load_factors
 from apps.catalog.services import load_catalogue
 from apps.core.clock import now_us
-from apps.core.management.base import PlainCommand
+from apps.core.management.base import MinimalCommand
 
 
-class Command(PlainCommand):
+class Command(MinimalCommand):
     help = "Load the shipped hardware models, embodied figures and factors; a changed figure supersedes the old. Idempotent."
 
     def handle(self, *args: Any, **options: Any) -> None:

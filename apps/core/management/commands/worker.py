@@ -10,15 +10,15 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.db import InterfaceError, OperationalError, connection
 
-from apps.core.jobs import take_back_from_the_dead, work_until_empty
-from apps.core.management.base import PlainCommand
+from apps.core.jobs import release_dead_leases, run_until_idle
+from apps.core.management.base import MinimalCommand
 
 log = logging.getLogger(__name__)
 
 _DATABASE_PAUSE_S = 1.0
 
 
-class Command(PlainCommand):
+class Command(MinimalCommand):
     help = "Work on jobs (settling the ledger, deriving factors) until stopped."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -29,31 +29,31 @@ class Command(PlainCommand):
         host = socket.gethostname()[:48]
         worker = f"{host}:{os.getpid()}"
         if options["once"]:
-            take_back_from_the_dead(host=host, alive=_alive)
-            self.stdout.write(f"{work_until_empty(worker=worker)} jobs done")
+            release_dead_leases(host=host, alive=_is_alive)
+            self.stdout.write(f"{run_until_idle(worker=worker)} jobs done")
             return
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-        fresh = True
+        needs_release = True
         while not stop.is_set():
             try:
-                if fresh:
+                if needs_release:
                     # At the start, and after the database was away, this process works on nothing: what is leased to its
                     # own number is what it (or a dead namesake) could not give back.
-                    take_back_from_the_dead(host=host, alive=lambda pid: pid != os.getpid() and _alive(pid))
-                    fresh = False
-                done = work_until_empty(worker=worker, limit=20)
+                    release_dead_leases(host=host, alive=lambda pid: pid != os.getpid() and _is_alive(pid))
+                    needs_release = False
+                done = run_until_idle(worker=worker, limit=20)
             except (OperationalError, InterfaceError) as error:
                 log.warning("the database does not answer, trying again: %s", str(error).splitlines()[0])
                 connection.close_if_unusable_or_obsolete()
-                done, fresh = 0, True
+                done, needs_release = 0, True
                 stop.wait(_DATABASE_PAUSE_S)
             if done == 0:
                 stop.wait(options["pause"])
 
 
-def _alive(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -10,11 +10,11 @@ from apps.accounts.selectors import set_up
 from apps.accounts.services.labs import issue_code
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
-from apps.core.management.base import PlainCommand
+from apps.core.management.base import MinimalCommand
 from apps.dashboard.setup.services import SITE_KINDS, SetUp, add_lab
 
 
-class Command(PlainCommand):
+class Command(MinimalCommand):
     help = "Add a further lab to this server: its first admin, its site, the project demo. Labs see nothing of each other."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -10,11 +10,11 @@ from apps.carbon.figures.energy import zones
 from apps.carbon.services import load_factors
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
-from apps.core.management.base import PlainCommand
+from apps.core.management.base import MinimalCommand
 from apps.dashboard.setup.services import SITE_KINDS, set_up
 
 
-class Command(PlainCommand):
+class Command(MinimalCommand):
     help = "Set up the lab: its first user, its site, the project demo. Again with the same lab: changes nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:

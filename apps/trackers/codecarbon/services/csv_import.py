@@ -13,7 +13,7 @@ from django.db import transaction
 from apps.accounts.models import Lab, Project
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.core.units import PPM
 from apps.fleet.models import Node, Site
 from apps.runs.models import ExternalId
@@ -81,7 +81,7 @@ def read_file(lines: Iterable[str], *, zone: ZoneInfo, client_pue_ppm: int = PPM
 
 def _read(row: dict[str, str], line: int, zone: ZoneInfo, client_pue_ppm: int) -> FileRow:
     content: dict[str, Any] = {name: value for name, value in row.items() if name and value not in (None, "")}
-    if any(unstorable(f"{name}{value}") for name, value in content.items()):
+    if any(is_unstorable(f"{name}{value}") for name, value in content.items()):
         raise InvalidInput("It holds characters that cannot be stored.")
     try:
         run_id = str(UUID(content.get("run_id", "")))

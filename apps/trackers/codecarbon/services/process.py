@@ -3,10 +3,11 @@
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from django.db import transaction
+from django.db.models import F
 
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.core.units import US_PER_S
 from apps.energy.source_precedence import COMPONENT
 from apps.fleet.choices import DeviceKind
@@ -17,9 +18,44 @@ from apps.runs.choices import RunState, Teller
 from apps.runs.models import ExternalId, Run
 from apps.runs.services.runs import RunFacts, put_run
 from apps.trackers.choices import Door
-from apps.trackers.codecarbon.parsing import COMPONENTS, Told, parsed, placed, read_told
-from apps.trackers.codecarbon.services.ranks import find_same_machine
-from apps.trackers.models import CodeCarbonInterval, CodeCarbonPost, CodeCarbonRun
+from apps.trackers.codecarbon.parsing import COMPONENTS, Stretch, Told, parsed, placed, read_told, same_readings
+from apps.trackers.models import CodeCarbonInterval, CodeCarbonPost, CodeCarbonRun, SameMachine
+
+
+def find_same_machine(interval: CodeCarbonInterval) -> int:
+    """Compare an interval with those of other runs on equal hardware at the same time, and note which runs look like one
+    machine measured twice; return how many matched. Called once for each interval, as it comes in."""
+    told = interval.told
+    if not told.signature:
+        return 0
+    length_us = interval.end_us - interval.start_us
+    others = (
+        CodeCarbonInterval.objects.filter(
+            told__signature=told.signature,
+            told__source__lab_id=told.source.lab_id,
+            at_us__range=(interval.start_us, interval.end_us + length_us),
+            start_us__lt=interval.end_us,
+            end_us__gt=interval.start_us,
+        )
+        .exclude(told=told)
+        .order_by("told_id", "start_us")
+    )
+    mine = _stretch(interval)
+    matched = {other.told_id: other for other in others if same_readings(mine, _stretch(other))}
+    for other in matched.values():
+        first, again = sorted((interval, other), key=lambda row: row.told_id)
+        found, _ = SameMachine.objects.get_or_create(
+            first_id=first.told_id, again_id=again.told_id, defaults={"intervals": 0, "energy_mj": 0}
+        )
+        SameMachine.objects.filter(pk=found.pk).update(
+            intervals=F("intervals") + 1, energy_mj=F("energy_mj") + again.energy_mj
+        )
+    return len(matched)
+
+
+def _stretch(row: CodeCarbonInterval) -> Stretch:
+    return Stretch(row.start_us, row.end_us, row.gpu_mj, row.cpu_mj, row.ram_mj)
+
 
 TOOL = "codecarbon"
 QUIET = "trackers.codecarbon_quiet"
@@ -193,7 +229,7 @@ def _heard(told: CodeCarbonRun, posts: list[CodeCarbonPost]) -> None:
     run.seen_us = max([run.seen_us or 0, *(post.received_us for post in posts)])
     if all(post.door == Door.EMISSION for post in posts):
         run.state, run.ended_us = RunState.RUNNING, None  # it goes on; that it is over is never said
-        request_job(kind=QUIET, key=str(told.pk), due_us=run.seen_us + QUIET_US)
+        enqueue(kind=QUIET, key=str(told.pk), due_us=run.seen_us + QUIET_US)
     else:
         run.state, run.ended_us = RunState.FINISHED, last
     run.save(update_fields=["started_us", "seen_us", "state", "ended_us"])
@@ -210,7 +246,7 @@ def end_quiet_run(*, pk: int, now: int) -> None:
     spans = list(told.intervals.order_by("-end_us").values_list("start_us", "end_us")[:3])
     patience_us = max(QUIET_US, 3 * max(end - start for start, end in spans))
     if run.seen_us + patience_us > now:
-        request_job(kind=QUIET, key=str(pk), due_us=run.seen_us + patience_us)
+        enqueue(kind=QUIET, key=str(pk), due_us=run.seen_us + patience_us)
         return
     run.state, run.ended_us = RunState.LOST, spans[0][1]
     run.save(update_fields=["state", "ended_us"])

@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 from django.db import connection, transaction
 
 from apps.core.errors import InvalidInput
-from apps.core.jobs import request_job
-from apps.core.sql import rows, uuid_param
+from apps.core.jobs import enqueue
+from apps.core.sql import fetch_rows, uuid_param
 from apps.trackers.choices import Door
 from apps.trackers.codecarbon.parsing import hardware_signature, short_facts
 from apps.trackers.models import CodeCarbonRun, CodeCarbonSource
@@ -31,7 +31,7 @@ def take(*, source: CodeCarbonSource, door: Door, content: Mapping[str, Any], bo
     """
     uuid = _run_id(content)
     params = [source.pk, uuid_param(uuid)]
-    known = next(rows("SELECT id FROM trackers_codecarbonrun WHERE source_id = %s AND uuid = %s", params), None)
+    known = next(fetch_rows("SELECT id FROM trackers_codecarbonrun WHERE source_id = %s AND uuid = %s", params), None)
     told_id = known["id"] if known else _made(source, uuid, content, now).pk
     with connection.cursor() as cursor:  # as a model's row it takes three times as long, and the client waits
         cursor.execute(
@@ -39,7 +39,7 @@ def take(*, source: CodeCarbonSource, door: Door, content: Mapping[str, Any], bo
             "VALUES (%s, %s, %s, %s, %s, '')",
             [told_id, int(door), body, now, False],
         )
-    request_job(kind=JOB, key=str(told_id))
+    enqueue(kind=JOB, key=str(told_id))
 
 
 def _made(source: CodeCarbonSource, uuid: UUID, content: Mapping[str, Any], now: int) -> CodeCarbonRun:

@@ -10,7 +10,7 @@ from apps.accounts.models import Lab, Project, Token, User
 from apps.accounts.selectors import role_in
 from apps.accounts.services.labs import new_token
 from apps.core.errors import Forbidden, InvalidInput, NotFound
-from apps.core.text import storable
+from apps.core.text import replace_unstorable
 from apps.core.units import PPM
 from apps.fleet.models import Node, Site
 from apps.fleet.selectors import TRACKER
@@ -40,7 +40,7 @@ def create_codecarbon_token(
     """
     if role_in(lab, by) in {"", Role.VIEWER}:
         raise Forbidden("Your role here may look but not tell of runs.", hint="Ask an admin of your lab for another role.")
-    called = str(storable(name)).strip()
+    called = str(replace_unstorable(name)).strip()
     if not called or len(called) > 100:
         raise InvalidInput(
             "A token needs a name of at most 100 characters.",

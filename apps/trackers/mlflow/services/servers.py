@@ -11,8 +11,8 @@ from apps.accounts import audit
 from apps.accounts.encryption import CannotOpen, opened, seal
 from apps.accounts.models import Lab, Project, User
 from apps.core.errors import InvalidInput, NotFound
-from apps.core.jobs import request_job
-from apps.core.text import storable
+from apps.core.jobs import enqueue
+from apps.core.text import replace_unstorable
 from apps.core.url_allowlist import parse_address
 from apps.fleet.models import Node, Site
 from apps.fleet.selectors import TRACKER
@@ -89,7 +89,7 @@ def switch_source(*, source: MlflowSource, on: bool, by: User, now: int) -> None
     source.on = on
     _record(source, Act.SERVER_CHANGED, by, now)
     if on:
-        request_job(kind=POLL, key=str(source.pk))
+        enqueue(kind=POLL, key=str(source.pk))
 
 
 @transaction.atomic
@@ -101,7 +101,7 @@ def remove_source(*, source: MlflowSource, by: User, now: int) -> None:
 
 
 def _checked(lab: Lab, told: SourceIn) -> SourceIn:
-    name = str(storable(told.name)).strip()
+    name = str(replace_unstorable(told.name)).strip()
     if not name or len(name) > 100:
         raise InvalidInput(
             "A server needs a name of at most 100 characters.", field="name", hint="Such as: MLflow of the lab."
@@ -146,7 +146,7 @@ def _put(source: MlflowSource, told: SourceIn, now: int) -> None:
         MlflowExperiments(source=source, position=i, pattern=pattern, project=project)
         for i, (pattern, project) in enumerate(told.patterns)
     )
-    request_job(kind=POLL, key=str(source.pk))
+    enqueue(kind=POLL, key=str(source.pk))
 
 
 def _stand_in(source: MlflowSource, site: Site | None, now: int) -> Node:
@@ -178,7 +178,7 @@ def server_of(source: MlflowSource, *, seconds: float) -> Server:
         ) from error
     return Server(
         address=parse_address(source.address), sign_in=SignIn(source.sign_in), user=source.user, secret=secret,
-        inside=settings.TRACKER_INSIDE, until=time.monotonic() + seconds,
+        inside=settings.TRACKER_ALLOWLIST, until=time.monotonic() + seconds,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from django.db import transaction
 from django.db.models import F
 
 from apps.core.clock import now_us
-from apps.core.jobs import request_job
+from apps.core.jobs import enqueue
 from apps.core.units import US_PER_S
 from apps.runs.models import Run
 from apps.trackers.mlflow.client import MlflowProblem, OutOfTime, Server
@@ -34,7 +34,7 @@ def want_verdict(*, run: Run, text: str) -> None:
         if told.verdict != say:
             told.verdict, told.tries, told.due_us = say, 0, 0
             told.save(update_fields=["verdict", "tries", "due_us"])
-            request_job(kind=TELL, key=str(told.source_id))
+            enqueue(kind=TELL, key=str(told.source_id))
 
 
 def tell_verdicts(*, source: MlflowSource, server: Server | None = None) -> int:

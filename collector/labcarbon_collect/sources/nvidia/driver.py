@@ -20,7 +20,7 @@ from labcarbon_collect.sources.base import SourceAbsent, SourceFailed
 INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND = 2, 3, 4, 6
 DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND, LIB_RM_VERSION_MISMATCH = 9, 12, 13, 18
 NO_DATA, ARGUMENT_VERSION_MISMATCH, DEPRECATED = 21, 25, 26
-REFUSED = frozenset(
+NO_VALUE_CODES = frozenset(
     # 0: the binding raises it for an empty list of utilisation samples
     (0, INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, FUNCTION_NOT_FOUND, NO_DATA,
      ARGUMENT_VERSION_MISMATCH, DEPRECATED)
@@ -31,7 +31,7 @@ CONTROL_DEVICE = "/dev/nvidiactl"
 NVIDIA_VENDOR = "0x10de"
 
 
-class DriverGone(Exception):
+class GpuLost(Exception):
     """The GPU fell off the bus, was reset, or its driver was reloaded: its handle is dead."""
 
 
@@ -43,11 +43,11 @@ class Driver:
         # No NVMLError of its own, and not there at all in bindings before 12.550 (which a site may have pinned).
         self._mismatch = getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError)
 
-    def ask(self, name: str, *arguments: Any) -> Any:
+    def query(self, name: str, *arguments: Any) -> Any:
         """Call an NVML function. None: refused, not supported, or not known to this driver. Raises DriverGone."""
-        return self.answer(name, *arguments)[0]
+        return self.query_with_code(name, *arguments)[0]
 
-    def answer(self, name: str, *arguments: Any) -> Tuple[Any, int]:
+    def query_with_code(self, name: str, *arguments: Any) -> Tuple[Any, int]:
         """Like :meth:`ask`, with the code that came along (0: a value)."""
         function = getattr(self._nvml, name, None)
         if function is None:
@@ -55,9 +55,9 @@ class Driver:
         try:
             return function(*arguments), 0
         except self._nvml.NVMLError as error:
-            if error.value in REFUSED:
+            if error.value in NO_VALUE_CODES:
                 return None, int(error.value) or NO_DATA
-            raise DriverGone(f"{name}: {error}") from error
+            raise GpuLost(f"{name}: {error}") from error
         except self._mismatch:  # the library lacks this version of the function
             return None, FUNCTION_NOT_FOUND
 
@@ -69,8 +69,8 @@ class Driver:
 
 def open_driver() -> Driver:
     """Load and initialise NVML. Raises SourceAbsent with the step that would bring it, SourceFailed if it may come back."""
-    if "pynvml" not in sys.modules and not _library_there():
-        raise _why_not(LIBRARY_NOT_FOUND, "")
+    if "pynvml" not in sys.modules and not _is_library_installed():
+        raise _open_error(LIBRARY_NOT_FOUND, "")
     try:
         pynvml: Any = importlib.import_module("pynvml")
     except ImportError:
@@ -78,11 +78,11 @@ def open_driver() -> Driver:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        raise _why_not(int(error.value), str(error)) from error
+        raise _open_error(int(error.value), str(error)) from error
     return Driver(pynvml)
 
 
-def _library_there() -> bool:
+def _is_library_installed() -> bool:
     """Whether the driver's library can be loaded. Asked first: importing the binding costs 17 MB, most nodes have no GPU."""
     try:
         ctypes.CDLL(LIBRARY)
@@ -91,7 +91,7 @@ def _library_there() -> bool:
     return True
 
 
-def _why_not(code: int, text: str) -> Exception:
+def _open_error(code: int, text: str) -> Exception:
     if code == LIBRARY_NOT_FOUND:
         return SourceAbsent(
             "no NVIDIA driver: libnvidia-ml.so.1 was not found",
@@ -119,18 +119,18 @@ def nvidia_functions(sys_root: str) -> List[Path]:
     return [
         folder
         for folder in sorted((Path(sys_root) / "bus/pci/devices").glob("*"))
-        if _text(folder / "vendor") == NVIDIA_VENDOR and (_text(folder / "class") or "").startswith("0x03")
+        if _read_text(folder / "vendor") == NVIDIA_VENDOR and (_read_text(folder / "class") or "").startswith("0x03")
     ]
 
 
 def is_suspended(folder: Path) -> bool:
     """Whether the kernel has put this PCI function to sleep. Reading this does not wake it; asking NVML would."""
-    return _text(folder / "power/runtime_status") in ("suspended", "suspending")
+    return _read_text(folder / "power/runtime_status") in ("suspended", "suspending")
 
 
 def may_suspend(folder: Path) -> bool:
     """Whether runtime power management is on for this function (laptops)."""
-    return _text(folder / "power/control") == "auto"
+    return _read_text(folder / "power/control") == "auto"
 
 
 def pci_folder(sys_root: str, bus_id: str) -> Optional[Path]:
@@ -140,7 +140,7 @@ def pci_folder(sys_root: str, bus_id: str) -> Optional[Path]:
     return folder if rest and folder.is_dir() else None
 
 
-def _text(path: Path) -> Optional[str]:
+def _read_text(path: Path) -> Optional[str]:
     try:
         return path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):

@@ -10,13 +10,13 @@ import threading
 from dataclasses import dataclass, field
 from typing import Callable, List, Optional, Sequence, Tuple
 
-from labcarbon_collect.sources.base import Clock
-from labcarbon_collect.sources.nvidia.driver import DriverGone
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.sources.nvidia.driver import GpuLost
 from labcarbon_collect.sources.nvidia.gpu import Gpu
 
-SHORTEST_S, LONGEST_S = 0.1, 0.2
+MIN_INTERVAL_S, MAX_INTERVAL_S = 0.1, 0.2
 # Two samples further apart than this do not stand for the time between them.
-HOLE_US = 2_000_000
+MAX_SAMPLE_GAP_US = 2_000_000
 
 
 @dataclass
@@ -24,7 +24,7 @@ class PowerIntegral:
     """Power over time by the trapezoid rule, in whole numbers: mW × µs = nJ, kept doubled so that halving is exact."""
 
     started: Optional[Clock] = None  # of the present, unbroken piece
-    holes: List[Tuple[Clock, Clock]] = field(default_factory=list)
+    gaps: List[Tuple[Clock, Clock]] = field(default_factory=list)
     _doubled_nj: int = 0
     _last: Optional[Clock] = None
     _last_mw: int = 0
@@ -39,8 +39,8 @@ class PowerIntegral:
         last = self._last
         if last is not None and clock.monotonic_us <= last.monotonic_us:
             return  # two threads read the clock in one order and got here in the other: the later sample stands
-        if last is not None and clock.monotonic_us - last.monotonic_us > HOLE_US:
-            self.holes.append((last, clock))
+        if last is not None and clock.monotonic_us - last.monotonic_us > MAX_SAMPLE_GAP_US:
+            self.gaps.append((last, clock))
             last = None
         if last is None:
             self.started, self._doubled_nj = clock, 0
@@ -50,17 +50,17 @@ class PowerIntegral:
 
 
 @dataclass(frozen=True)
-class Sampled:
+class PowerSample:
     """A GPU's integral at one moment. ``holes`` are handed over once: last sample before, first after."""
 
     clock: Clock
     power_mw: int
     started: Clock
     total_mj: int
-    holes: Tuple[Tuple[Clock, Clock], ...]
+    gaps: Tuple[Tuple[Clock, Clock], ...]
 
 
-class Sampler:
+class PowerSampler:
     """Samples the power of GPUs in one thread; ``poll`` of the source adds a sample of its own at each reading."""
 
     def __init__(self, gpus: Sequence[Gpu], now: Callable[[], Clock], *, threaded: bool = True) -> None:
@@ -74,17 +74,17 @@ class Sampler:
             self._thread = threading.Thread(target=self._run, name="labcarbon-nvml-power", daemon=True)
             self._thread.start()
 
-    def sample(self, gpu: Gpu, now: Callable[[], Clock]) -> Sampled:
+    def sample(self, gpu: Gpu, now: Callable[[], Clock]) -> PowerSample:
         """Sample one GPU and return its integral up to this moment. Raises DriverGone."""
         with self._lock:
-            clock, power_mw, integral = self._take(gpu, now)
-            holes, integral.holes = tuple(integral.holes), []
-            return Sampled(clock, power_mw, integral.started or clock, integral.total_mj, holes)
+            clock, power_mw, integral = self._add_sample(gpu, now)
+            gaps, integral.gaps = tuple(integral.gaps), []
+            return PowerSample(clock, power_mw, integral.started or clock, integral.total_mj, gaps)
 
-    def _take(self, gpu: Gpu, now: Callable[[], Clock]) -> Tuple[Clock, int, PowerIntegral]:
+    def _add_sample(self, gpu: Gpu, now: Callable[[], Clock]) -> Tuple[Clock, int, PowerIntegral]:
         power_mw = gpu.instant_mw()
         if power_mw is None:
-            raise DriverGone(f"{gpu.name}: power was given before and is refused now")
+            raise GpuLost(f"{gpu.name}: power was given before and is refused now")
         clock, integral = now(), self._integrals[gpu.key]
         integral.add(clock, power_mw)
         return clock, power_mw, integral
@@ -96,11 +96,11 @@ class Sampler:
             self._thread.join()
 
     def _run(self) -> None:
-        while not self._stop.wait(random.uniform(SHORTEST_S, LONGEST_S)):  # noqa: S311 - jitter, no secret
+        while not self._stop.wait(random.uniform(MIN_INTERVAL_S, MAX_INTERVAL_S)):  # noqa: S311 - jitter, no secret
             for gpu in self._gpus:
                 try:
-                    if not gpu.suspended():
+                    if not gpu.is_suspended():
                         with self._lock:
-                            self._take(gpu, self._now)
-                except DriverGone:
+                            self._add_sample(gpu, self._now)
+                except GpuLost:
                     continue  # the next poll meets the same silence and reports it; the hole is noted on return

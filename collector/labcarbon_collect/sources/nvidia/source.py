@@ -6,36 +6,28 @@ import time
 from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.identity import boot_id, read_clock
-from labcarbon_collect.sources.base import (
-    Clock,
-    DeviceInfo,
-    Gap,
-    Reading,
-    Remembered,
-    SourceAbsent,
-    SourceFailed,
-    register,
-)  # fmt: skip
-from labcarbon_collect.sources.epochs import Last, advance, driver_load
-from labcarbon_collect.sources.nvidia.driver import Driver, DriverGone, is_suspended, nvidia_functions, open_driver
+from labcarbon_collect.sources.base import DeviceInfo, Gap, Reading, SourceAbsent, SourceFailed, StoredReading, register
+from labcarbon_collect.sources.epochs import CounterReading, driver_load, place_reading
+from labcarbon_collect.sources.nvidia.driver import Driver, GpuLost, is_suspended, nvidia_functions, open_driver
 from labcarbon_collect.sources.nvidia.gpu import Gpu, Pause
-from labcarbon_collect.sources.nvidia.power import Sampler
-from labcarbon_collect.sources.nvidia.processes import ProcessLook, mig_enabled, mig_instances
+from labcarbon_collect.sources.nvidia.power import PowerSampler
+from labcarbon_collect.sources.nvidia.processes import ProcessLister, mig_enabled, mig_instances
 
 # A lost GPU is looked for again after 1, 2, 4 … polls: asking for one that fell off the bus can take seconds.
-LONGEST_WAIT_POLLS = 64
+MAX_WAIT_POLLS = 64
 
 
-class _Watched:
+class _GpuState:
     """A GPU with what the source remembers of it."""
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
-        self.look = ProcessLook()
-        self.last: Optional[Last] = None
+        self.processes = ProcessLister()
+        self.last: Optional[CounterReading] = None
         self.memory_mib: Optional[int] = None  # at the last look at the processes
-        self.lost = ""  # why it does not answer; "" when it does
+        self.lost_reason = ""  # why it does not answer; "" when it does
         self.wait_polls = 0
         self.waited_polls = 0
 
@@ -60,63 +52,63 @@ class NvmlSource:
         self.now, self._sys_root, self._boot = now, sys_root, boot or boot_id()
         self._pause, self._threaded = pause, threaded
         self._driver: Optional[Driver] = None
-        self._sampler: Optional[Sampler] = None
-        self._watched: List[_Watched] = []
-        self.asleep: List[Path] = []  # sysfs folders of the GPUs that slept when the driver was opened
+        self._sampler: Optional[PowerSampler] = None
+        self._gpus: List[_GpuState] = []
+        self.sleeping: List[Path] = []  # sysfs folders of the GPUs that slept when the driver was opened
         self._gaps: List[Gap] = []
-        self._resumed: Dict[str, Last] = {}
-        self._load = ""
+        self._resumed: Dict[str, CounterReading] = {}
+        self._driver_load = ""
 
-    def resume(self, last: Mapping[str, Remembered]) -> None:
+    def resume(self, last: Mapping[str, StoredReading]) -> None:
         """Take what was stored before a restart of the collector, so that unbroken counters keep their epochs."""
         self._resumed = {
-            key: Last(each.epoch, each.counter_mj, each.mono_us, each.wall_us)
-            for key, each in last.items()
-            if each.boot == self._boot
+            key: CounterReading(instance.epoch, instance.counter_mj, instance.mono_us, instance.wall_us)
+            for key, instance in last.items()
+            if instance.boot == self._boot
         }
 
     def open(self) -> Sequence[DeviceInfo]:
         """Find the GPUs that are awake; none, where all of them sleep. Raises SourceAbsent with the mending step."""
         functions = nvidia_functions(self._sys_root)
-        self.asleep = [folder for folder in functions if is_suspended(folder)]
-        if self.asleep and len(self.asleep) == len(functions):
+        self.sleeping = [folder for folder in functions if is_suspended(folder)]
+        if self.sleeping and len(self.sleeping) == len(functions):
             return ()
         self._driver = open_driver()
-        self._resumed.update({each.gpu.key: each.last for each in self._watched if each.last})
+        self._resumed.update({instance.gpu.key: instance.last for instance in self._gpus if instance.last})
         try:
-            self._watched = self._find(self._driver)
-        except DriverGone as error:
+            self._gpus = self._discover(self._driver)
+        except GpuLost as error:
             self.close()
             raise SourceFailed(f"the GPU stopped answering while it was being opened: {error}") from error
         except SourceAbsent:
             self.close()
             raise
-        self._start()
-        return [self._describe(watched.gpu) for watched in self._watched]
+        self._start_sampling()
+        return [self._describe(state.gpu) for state in self._gpus]
 
     def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
         """Read every GPU that answers and is awake. Raises SourceFailed when none answers, and when one woke up that slept
         at :meth:`open`: opening again finds it.
         """
-        if any(not is_suspended(folder) for folder in self.asleep):
+        if any(not is_suspended(folder) for folder in self.sleeping):
             self.close()
             raise SourceFailed("a GPU woke up that slept before; the driver is opened again to measure it")
-        if not self._watched:
+        if not self._gpus:
             return ()
         if self._driver is None:
             self._reopen()
         readings: List[Reading] = []
-        awake = [watched for watched in self._watched if not watched.gpu.suspended()]
-        for watched in awake:
+        awake_gpus = [state for state in self._gpus if not state.gpu.is_suspended()]
+        for state in awake_gpus:
             try:
-                if self._answers(watched):
-                    readings.extend(self._read(watched, now, with_processes))
-            except DriverGone as error:
-                watched.lost = str(error)
-        lost = [f"{watched.gpu.name}: {watched.lost}" for watched in awake if watched.lost]
-        if lost and len(lost) == len(awake):
+                if self._is_answering(state):
+                    readings.extend(self._read(state, now, with_processes))
+            except GpuLost as error:
+                state.lost_reason = str(error)
+        lost_gpus = [f"{state.gpu.name}: {state.lost_reason}" for state in awake_gpus if state.lost_reason]
+        if lost_gpus and len(lost_gpus) == len(awake_gpus):
             self.close()
-            raise SourceFailed("no GPU answers: " + "; ".join(lost))
+            raise SourceFailed("no GPU answers: " + "; ".join(lost_gpus))
         return readings
 
     def gaps(self) -> Sequence[Gap]:
@@ -133,7 +125,7 @@ class NvmlSource:
             self._driver.close()
             self._driver = None
 
-    def _find(self, driver: Driver) -> List[_Watched]:
+    def _discover(self, driver: Driver) -> List[_GpuState]:
         gpus = [Gpu(driver, handle, self._sys_root, self._pause) for handle in self._handles(driver)]
         self.unmeasured = [gpu.name for gpu in gpus if not gpu.measurement]
         if not gpus:
@@ -143,33 +135,35 @@ class NvmlSource:
                 f"{', '.join(self.unmeasured)}: the driver gives neither energy nor power (usual for a vGPU)",
                 "install the collector on the host that owns the physical GPU",
             )
-        return [_Watched(gpu) for gpu in gpus if gpu.measurement]
+        return [_GpuState(gpu) for gpu in gpus if gpu.measurement]
 
     def _handles(self, driver: Driver) -> List[object]:
         """Handles of all GPUs that are awake: asking for the handle of a sleeping one would wake it."""
-        if self.asleep:
-            awake = [folder for folder in nvidia_functions(self._sys_root) if folder not in self.asleep]
-            names = [folder.name.encode("ascii") for folder in awake]
-            handles = [driver.ask("nvmlDeviceGetHandleByPciBusId", b"0000" + name) for name in names]
+        if self.sleeping:
+            folders = [folder for folder in nvidia_functions(self._sys_root) if folder not in self.sleeping]
+            names = [folder.name.encode("ascii") for folder in folders]
+            handles = [driver.query("nvmlDeviceGetHandleByPciBusId", b"0000" + name) for name in names]
         else:
-            count = int(driver.ask("nvmlDeviceGetCount") or 0)
-            handles = [driver.ask("nvmlDeviceGetHandleByIndex", index) for index in range(count)]
+            count = int(driver.query("nvmlDeviceGetCount") or 0)
+            handles = [driver.query("nvmlDeviceGetHandleByIndex", index) for index in range(count)]
         return [handle for handle in handles if handle is not None]
 
-    def _start(self) -> None:
+    def _start_sampling(self) -> None:
         """Name this load of the driver and begin to sample the GPUs without a counter."""
-        self._load = f"{self._boot[:13]}.{driver_load(self._sys_root):x}"
-        for watched in self._watched:
-            watched.last = watched.last or self._resumed.get(watched.gpu.key)
-        without = [watched.gpu for watched in self._watched if not watched.gpu.has_counter]
-        self._sampler = Sampler(without, self.now, threaded=self._threaded)
+        self._driver_load = f"{self._boot[:13]}.{driver_load(self._sys_root):x}"
+        for state in self._gpus:
+            state.last = state.last or self._resumed.get(state.gpu.key)
+        uncounted = [state.gpu for state in self._gpus if not state.gpu.has_counter]
+        self._sampler = PowerSampler(uncounted, self.now, threaded=self._threaded)
 
     def _describe(self, gpu: Gpu) -> DeviceInfo:
         assert self._driver is not None
         facts = gpu.facts()
         if mig_enabled(self._driver, gpu.handle):
             instances = mig_instances(self._driver, gpu.handle)
-            facts["mig"] = ", ".join(f"{each.uuid} ({each.slices} slices)" for each in instances) or "no instances"
+            facts["mig"] = (
+                ", ".join(f"{instance.uuid} ({instance.slices} slices)" for instance in instances) or "no instances"
+            )
         return DeviceInfo(gpu.key, gpu.name, gpu.measurement, facts)
 
     def _reopen(self) -> None:
@@ -177,67 +171,75 @@ class NvmlSource:
         try:
             self._driver = open_driver()
         except SourceAbsent as error:
-            raise SourceFailed(f"the NVIDIA driver went away: {error.why}") from error
-        for watched in self._watched:
-            watched.gpu.driver = self._driver
-            watched.lost, watched.wait_polls, watched.waited_polls = "not found again yet", 0, 0
-        self._start()
+            raise SourceFailed(f"the NVIDIA driver went away: {error.reason}") from error
+        for state in self._gpus:
+            state.gpu.driver = self._driver
+            state.lost_reason, state.wait_polls, state.waited_polls = "not found again yet", 0, 0
+        self._start_sampling()
 
-    def _answers(self, watched: _Watched) -> bool:
+    def _is_answering(self, state: _GpuState) -> bool:
         """Whether the GPU is there; a lost one is asked for again, ever more seldom. Raises DriverGone."""
-        if not watched.lost:
+        if not state.lost_reason:
             return True
-        watched.waited_polls += 1
-        if watched.waited_polls < watched.wait_polls:
+        state.waited_polls += 1
+        if state.waited_polls < state.wait_polls:
             return False
-        watched.waited_polls, watched.wait_polls = 0, min(max(1, watched.wait_polls * 2), LONGEST_WAIT_POLLS)
-        handle = watched.gpu.driver.ask("nvmlDeviceGetHandleByUUID", watched.gpu.uuid)
+        state.waited_polls, state.wait_polls = 0, min(max(1, state.wait_polls * 2), MAX_WAIT_POLLS)
+        handle = state.gpu.driver.query("nvmlDeviceGetHandleByUUID", state.gpu.uuid)
         if handle is None:
             return False
-        watched.gpu.handle, watched.lost, watched.wait_polls = handle, "", 0
+        state.gpu.handle, state.lost_reason, state.wait_polls = handle, "", 0
         return True
 
-    def _read(self, watched: _Watched, now: Callable[[], Clock], with_processes: bool) -> List[Reading]:
-        gpu = watched.gpu
-        energy = self._by_counter(watched, now) if gpu.has_counter else self._by_power(watched, now)
+    def _read(self, state: _GpuState, now: Callable[[], Clock], with_processes: bool) -> List[Reading]:
+        gpu = state.gpu
+        energy = self._by_counter(state, now) if gpu.has_counter else self._by_power(state, now)
         util_pm = gpu.util_pm()
         memory_mib = gpu.memory_mib()
         # A process that comes or goes takes or gives back memory: that tells of a change between two looks.
-        if with_processes or memory_mib != watched.memory_mib:
-            watched.look.look(gpu.driver, gpu.handle, util_pm)
-            watched.memory_mib = memory_mib
+        if with_processes or memory_mib != state.memory_mib:
+            state.processes.update(gpu.driver, gpu.handle, util_pm)
+            state.memory_mib = memory_mib
         return [
             Reading(
-                device=gpu.key, monotonic_us=last.monotonic_us, wall_us=last.wall_us, counter_mj=last.counter_mj,
-                epoch=last.epoch, measurement=gpu.measurement, power_mw=power_mw, util_pm=util_pm,
-                memory_mib=memory_mib, processes=watched.look.latest, flags=flags,
+                device=gpu.key,
+                monotonic_us=last.monotonic_us,
+                wall_us=last.wall_us,
+                counter_mj=last.counter_mj,
+                epoch=last.epoch,
+                measurement=gpu.measurement,
+                power_mw=power_mw,
+                util_pm=util_pm,
+                memory_mib=memory_mib,
+                processes=state.processes.latest,
+                flags=flags,
             )
             for last, power_mw, flags in energy
-        ]  # fmt: skip
+        ]
 
-    def _by_counter(self, watched: _Watched, now: Callable[[], Clock]) -> List[Tuple[Last, Optional[int], int]]:
+    def _by_counter(self, state: _GpuState, now: Callable[[], Clock]) -> List[Tuple[CounterReading, Optional[int], int]]:
         """The counter's reading; two of them, from the restart on, where it fell and its restart can be placed."""
-        gpu, before = watched.gpu, watched.last
+        gpu, before = state.gpu, state.last
         counter_mj = gpu.counter_mj()
         clock = now()
         if counter_mj is None:
-            raise DriverGone(f"{gpu.name}: the energy counter was there before and is refused now")
+            raise GpuLost(f"{gpu.name}: the energy counter was there before and is refused now")
         power_mw = gpu.power_mw()
-        step = advance(before, counter_mj, clock, load=self._load, limit_mw=gpu.limit_mw, power_mw=power_mw)
+        step = place_reading(before, counter_mj, clock, load=self._driver_load, limit_mw=gpu.limit_mw, power_mw=power_mw)
         if before is not None and step.gap_until_us is not None:
             self._gaps.append(Gap(gpu.key, before.epoch, before.wall_us, step.gap_until_us, "driver"))
-        watched.last = step.readings[-1][0]
-        return [(last, power_mw if last is watched.last else None, flags) for last, flags in step.readings]
+        state.last = step.readings[-1][0]
+        return [(last, power_mw if last is state.last else None, flags) for last, flags in step.readings]
 
-    def _by_power(self, watched: _Watched, now: Callable[[], Clock]) -> List[Tuple[Last, Optional[int], int]]:
+    def _by_power(self, state: _GpuState, now: Callable[[], Clock]) -> List[Tuple[CounterReading, Optional[int], int]]:
         assert self._sampler is not None
-        sampled = self._sampler.sample(watched.gpu, now)
-        for gone, back in sampled.holes:
-            epoch = watched.last.epoch if watched.last else self._load
-            self._gaps.append(Gap(watched.gpu.key, epoch, gone.wall_us, back.wall_us, "lost"))
-        epoch = f"{self._load}.s{sampled.started.monotonic_us:x}"
-        watched.last = Last(epoch, sampled.total_mj, sampled.clock.monotonic_us, sampled.clock.wall_us)
-        return [(watched.last, sampled.power_mw, 0)]
+        sampled = self._sampler.sample(state.gpu, now)
+        for before, after in sampled.gaps:
+            epoch = state.last.epoch if state.last else self._driver_load
+            self._gaps.append(Gap(state.gpu.key, epoch, before.wall_us, after.wall_us, "lost"))
+        epoch = f"{self._driver_load}.s{sampled.started.monotonic_us:x}"
+        state.last = CounterReading(epoch, sampled.total_mj, sampled.clock.monotonic_us, sampled.clock.wall_us)
+        return [(state.last, sampled.power_mw, 0)]
 
 
 register("nvml", NvmlSource)

@@ -1,0 +1,766 @@
+"""The first migration of artifacts: the tables, indexes and constraints of version 1. It replaces the steps before it."""
+
+import uuid
+
+import django.db.models.deletion
+from django.conf import settings
+from django.db import migrations, models
+
+from apps.core.migration_operations import CreateModels
+
+
+class Migration(migrations.Migration):
+    replaces = [
+        ("artifacts", "0001_initial"),
+        ("artifacts", "0002_plans"),
+        ("artifacts", "0003_reuse"),
+        ("artifacts", "0004_by_registration_name_and_state"),
+        ("artifacts", "0005_holds_and_notices"),
+        ("artifacts", "0006_archived_and_promoted"),
+    ]
+
+    initial = True
+
+    dependencies = [
+        ("accounts", "0001_v1"),
+        ("fleet", "0001_v1"),
+        ("runs", "0001_v1"),
+    ]
+
+    operations = [
+        CreateModels(
+            [
+                migrations.CreateModel(
+                    name="Artifact",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        ("digest", models.CharField(max_length=64)),
+                        ("form", models.CharField(choices=[("file", "File"), ("folder", "Folder")], max_length=8)),
+                        ("bytes", models.BigIntegerField()),
+                        ("files", models.IntegerField(default=1)),
+                        (
+                            "kind",
+                            models.CharField(
+                                choices=[
+                                    ("checkpoint", "Checkpoint"),
+                                    ("model", "Model"),
+                                    ("dataset", "Dataset"),
+                                    ("log", "Log"),
+                                    ("other", "Other"),
+                                ],
+                                max_length=16,
+                            ),
+                        ),
+                        ("format", models.CharField(blank=True, default="", max_length=32)),
+                        ("name", models.CharField(max_length=255)),
+                        ("payload", models.CharField(blank=True, default="", max_length=64)),
+                        ("licence", models.CharField(blank=True, default="", max_length=100)),
+                        ("note", models.CharField(blank=True, default="", max_length=1000)),
+                        ("tags", models.JSONField(blank=True, default=dict)),
+                        ("facts", models.JSONField(blank=True, default=dict)),
+                        (
+                            "state",
+                            models.CharField(
+                                choices=[
+                                    ("registered", "Registered"),
+                                    ("stored", "Stored"),
+                                    ("candidate", "Candidate"),
+                                    ("promoted", "Promoted"),
+                                    ("archived", "Archived"),
+                                    ("scheduled", "Scheduled"),
+                                    ("tombstone", "Tombstone"),
+                                ],
+                                default="registered",
+                                max_length=16,
+                            ),
+                        ),
+                        ("os_user", models.CharField(blank=True, default="", max_length=100)),
+                        ("start_key", models.CharField(max_length=64)),
+                        ("data_key", models.CharField(max_length=64)),
+                        ("registered_us", models.BigIntegerField()),
+                        ("joined", models.BooleanField(default=False)),
+                        (
+                            "lab",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, related_name="artifacts", to="accounts.lab"
+                            ),
+                        ),
+                        (
+                            "owner",
+                            models.ForeignKey(
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.SET_NULL,
+                                related_name="artifacts",
+                                to=settings.AUTH_USER_MODEL,
+                            ),
+                        ),
+                        (
+                            "project",
+                            models.ForeignKey(
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="artifacts",
+                                to="accounts.project",
+                            ),
+                        ),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(fields=["lab", "kind", "-registered_us"], name="artifact_by_kind"),
+                            models.Index(fields=["lab", "start_key"], name="artifact_by_start"),
+                            models.Index(fields=["lab", "data_key"], name="artifact_by_data"),
+                            models.Index(
+                                condition=models.Q(("payload", ""), _negated=True),
+                                fields=["lab", "payload"],
+                                name="artifact_by_payload",
+                            ),
+                            models.Index(
+                                condition=models.Q(("joined", False)), fields=["lab", "id"], name="artifact_to_join"
+                            ),
+                            models.Index(fields=["lab", "registered_us", "id"], name="artifact_by_registration"),
+                            models.Index(fields=["lab", "name", "id"], name="artifact_by_name"),
+                            models.Index(
+                                condition=models.Q(("state", "promoted")), fields=["lab"], name="artifact_promoted"
+                            ),
+                        ],
+                        "constraints": [
+                            models.UniqueConstraint(fields=("lab", "digest"), name="artifact_once_per_lab"),
+                            models.CheckConstraint(
+                                condition=models.Q(("bytes__gte", 0), ("files__gte", 0)), name="artifact_not_below_zero"
+                            ),
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Alias",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        ("algorithm", models.CharField(choices=[("md5", "MD5"), ("xxh128", "XXH3-128")], max_length=8)),
+                        ("value", models.CharField(db_index=True, max_length=64)),
+                        (
+                            "artifact",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, related_name="aliases", to="artifacts.artifact"
+                            ),
+                        ),
+                    ],
+                    options={
+                        "constraints": [
+                            models.UniqueConstraint(fields=("artifact", "algorithm"), name="alias_once_per_algorithm")
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Copy",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        ("path", models.TextField()),
+                        ("place", models.CharField(max_length=64)),
+                        (
+                            "medium",
+                            models.CharField(
+                                choices=[
+                                    ("hdd", "Hard disk"),
+                                    ("ssd", "Solid state"),
+                                    ("object", "Object storage"),
+                                    ("tape", "Tape, offline"),
+                                    ("unknown", "Unknown"),
+                                ],
+                                default="unknown",
+                                max_length=8,
+                            ),
+                        ),
+                        (
+                            "state",
+                            models.CharField(
+                                choices=[
+                                    ("present", "Present"),
+                                    ("missing", "Missing"),
+                                    ("corrupt", "Corrupt"),
+                                    ("trashed", "In the trash"),
+                                    ("deleted", "Deleted"),
+                                ],
+                                default="present",
+                                max_length=8,
+                            ),
+                        ),
+                        ("modified_us", models.BigIntegerField(blank=True, null=True)),
+                        ("first_us", models.BigIntegerField()),
+                        ("seen_us", models.BigIntegerField()),
+                        ("hashed_us", models.BigIntegerField()),
+                        (
+                            "artifact",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, related_name="copies", to="artifacts.artifact"
+                            ),
+                        ),
+                        (
+                            "lab",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, related_name="+", to="accounts.lab"
+                            ),
+                        ),
+                        (
+                            "node",
+                            models.ForeignKey(
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="copies",
+                                to="fleet.node",
+                            ),
+                        ),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(fields=["lab", "state", "artifact", "medium", "node"], name="copy_by_state")
+                        ],
+                        "constraints": [models.UniqueConstraint(fields=("lab", "place"), name="one_artifact_at_a_place")],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="LineageEdge",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "role",
+                            models.CharField(
+                                choices=[
+                                    ("produced", "produced"),
+                                    ("used", "used"),
+                                    ("initialised_from", "initialised from"),
+                                    ("distilled_from", "distilled from"),
+                                ],
+                                max_length=16,
+                            ),
+                        ),
+                        (
+                            "way",
+                            models.CharField(
+                                choices=[("told", "told by the run"), ("fingerprint", "by the fingerprint's content")],
+                                default="told",
+                                max_length=12,
+                            ),
+                        ),
+                        ("told_us", models.BigIntegerField()),
+                        (
+                            "artifact",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="run_edges",
+                                to="artifacts.artifact",
+                            ),
+                        ),
+                        (
+                            "lab",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, related_name="+", to="accounts.lab"
+                            ),
+                        ),
+                        (
+                            "run",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, related_name="artifact_edges", to="runs.run"
+                            ),
+                        ),
+                    ],
+                    options={
+                        "constraints": [
+                            models.UniqueConstraint(fields=("run", "artifact", "role"), name="lineage_edge_once")
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Pin",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        ("reason", models.CharField(max_length=300)),
+                        ("from_us", models.BigIntegerField()),
+                        ("ended_us", models.BigIntegerField(blank=True, null=True)),
+                        (
+                            "artifact",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, related_name="pins", to="artifacts.artifact"
+                            ),
+                        ),
+                        (
+                            "by",
+                            models.ForeignKey(
+                                null=True,
+                                on_delete=django.db.models.deletion.SET_NULL,
+                                related_name="+",
+                                to=settings.AUTH_USER_MODEL,
+                            ),
+                        ),
+                        (
+                            "ended_by",
+                            models.ForeignKey(
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.SET_NULL,
+                                related_name="+",
+                                to=settings.AUTH_USER_MODEL,
+                            ),
+                        ),
+                    ],
+                    options={
+                        "constraints": [
+                            models.UniqueConstraint(
+                                condition=models.Q(("ended_us__isnull", True)),
+                                fields=("artifact",),
+                                name="one_pin_at_a_time",
+                            )
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Plan",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        ("uuid", models.UUIDField(default=uuid.uuid4, unique=True)),
+                        (
+                            "state",
+                            models.CharField(
+                                choices=[
+                                    ("draft", "Draft"),
+                                    ("told", "Owners told"),
+                                    ("approved", "Approved"),
+                                    ("applied", "Applied"),
+                                    ("withdrawn", "Withdrawn"),
+                                ],
+                                default="draft",
+                                max_length=12,
+                            ),
+                        ),
+                        ("made_us", models.BigIntegerField()),
+                        ("grace_until_us", models.BigIntegerField(blank=True, null=True)),
+                        ("trash_days", models.IntegerField(default=14)),
+                        ("approved_us", models.BigIntegerField(blank=True, null=True)),
+                        ("ended_us", models.BigIntegerField(blank=True, null=True)),
+                        (
+                            "approved_by",
+                            models.ForeignKey(
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.SET_NULL,
+                                related_name="+",
+                                to=settings.AUTH_USER_MODEL,
+                            ),
+                        ),
+                        (
+                            "lab",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, related_name="plans", to="accounts.lab"
+                            ),
+                        ),
+                        (
+                            "made_by",
+                            models.ForeignKey(
+                                null=True,
+                                on_delete=django.db.models.deletion.SET_NULL,
+                                related_name="+",
+                                to=settings.AUTH_USER_MODEL,
+                            ),
+                        ),
+                        (
+                            "node",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, related_name="plans", to="fleet.node"
+                            ),
+                        ),
+                        (
+                            "project",
+                            models.ForeignKey(
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="plans",
+                                to="accounts.project",
+                            ),
+                        ),
+                    ],
+                    options={
+                        "constraints": [
+                            models.UniqueConstraint(
+                                condition=models.Q(("state__in", ("draft", "told", "approved"))),
+                                fields=("node",),
+                                name="one_open_plan_per_node",
+                            ),
+                            models.CheckConstraint(
+                                condition=models.Q(("trash_days__gte", 1)), name="plan_a_day_in_the_trash"
+                            ),
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="PlanLine",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "kept",
+                            models.CharField(
+                                choices=[
+                                    ("pinned", "pinned"),
+                                    ("promoted", "promoted"),
+                                    ("held", "held"),
+                                    ("ancestor", "something promoted or pinned came of it"),
+                                    ("dataset", "a dataset"),
+                                    ("referenced", "another run began from it or read it"),
+                                    ("unknown", "no run is known that made it"),
+                                    ("running", "its run goes on"),
+                                    ("archived", "archived"),
+                                    ("final", "the last or best of a finished run"),
+                                    ("crashed", "the last of a run that did not finish"),
+                                    ("intermediate", "an intermediate state of a run"),
+                                    ("sweep", "of a sweep that another run won"),
+                                ],
+                                max_length=16,
+                            ),
+                        ),
+                        ("is_last_copy", models.BooleanField()),
+                        ("due_us", models.BigIntegerField()),
+                        ("storage_mj", models.BigIntegerField(blank=True, null=True)),
+                        ("retrain_mj", models.BigIntegerField(blank=True, null=True)),
+                        ("chosen", models.BooleanField()),
+                        ("objection", models.CharField(blank=True, default="", max_length=300)),
+                        (
+                            "before",
+                            models.CharField(
+                                blank=True,
+                                choices=[
+                                    ("registered", "Registered"),
+                                    ("stored", "Stored"),
+                                    ("candidate", "Candidate"),
+                                    ("promoted", "Promoted"),
+                                    ("archived", "Archived"),
+                                    ("scheduled", "Scheduled"),
+                                    ("tombstone", "Tombstone"),
+                                ],
+                                default="",
+                                max_length=16,
+                            ),
+                        ),
+                        (
+                            "outcome",
+                            models.CharField(
+                                blank=True,
+                                choices=[
+                                    ("trashed", "In the trash"),
+                                    ("refused", "Left where it was"),
+                                    ("restored", "Back from the trash"),
+                                    ("deleted", "Deleted"),
+                                ],
+                                default="",
+                                max_length=8,
+                            ),
+                        ),
+                        ("word", models.CharField(blank=True, default="", max_length=300)),
+                        ("outcome_us", models.BigIntegerField(blank=True, null=True)),
+                        (
+                            "artifact",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="plan_lines",
+                                to="artifacts.artifact",
+                            ),
+                        ),
+                        (
+                            "copy",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, related_name="plan_lines", to="artifacts.copy"
+                            ),
+                        ),
+                        (
+                            "objected_by",
+                            models.ForeignKey(
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.SET_NULL,
+                                related_name="+",
+                                to=settings.AUTH_USER_MODEL,
+                            ),
+                        ),
+                        (
+                            "plan",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, related_name="lines", to="artifacts.plan"
+                            ),
+                        ),
+                        (
+                            "retrain_run",
+                            models.ForeignKey(
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.SET_NULL,
+                                related_name="+",
+                                to="runs.run",
+                            ),
+                        ),
+                        ("retrain_ug", models.BigIntegerField(blank=True, null=True)),
+                        ("storage_ug", models.BigIntegerField(blank=True, null=True)),
+                        (
+                            "went_with",
+                            models.ForeignKey(
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.SET_NULL,
+                                related_name="took_along",
+                                to="artifacts.planline",
+                            ),
+                        ),
+                    ],
+                    options={
+                        "constraints": [models.UniqueConstraint(fields=("plan", "copy"), name="copy_once_per_plan")],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="RetentionDays",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "kept",
+                            models.CharField(
+                                choices=[
+                                    ("pinned", "pinned"),
+                                    ("promoted", "promoted"),
+                                    ("held", "held"),
+                                    ("ancestor", "something promoted or pinned came of it"),
+                                    ("dataset", "a dataset"),
+                                    ("referenced", "another run began from it or read it"),
+                                    ("unknown", "no run is known that made it"),
+                                    ("running", "its run goes on"),
+                                    ("archived", "archived"),
+                                    ("final", "the last or best of a finished run"),
+                                    ("crashed", "the last of a run that did not finish"),
+                                    ("intermediate", "an intermediate state of a run"),
+                                    ("sweep", "of a sweep that another run won"),
+                                ],
+                                max_length=16,
+                            ),
+                        ),
+                        ("days", models.IntegerField(blank=True, null=True)),
+                        (
+                            "lab",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, related_name="retention_days", to="accounts.lab"
+                            ),
+                        ),
+                        (
+                            "project",
+                            models.ForeignKey(
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="retention_days",
+                                to="accounts.project",
+                            ),
+                        ),
+                    ],
+                    options={
+                        "constraints": [
+                            models.UniqueConstraint(
+                                condition=models.Q(("project__isnull", False)),
+                                fields=("project", "kept"),
+                                name="retention_once_per_project",
+                            ),
+                            models.UniqueConstraint(
+                                condition=models.Q(("project__isnull", True)),
+                                fields=("lab", "kept"),
+                                name="retention_once_per_lab",
+                            ),
+                            models.CheckConstraint(
+                                condition=models.Q(("days__isnull", True), ("days__gte", 1), _connector="OR"),
+                                name="retention_a_day_at_least",
+                            ),
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="ReuseTerm",
+                    fields=[
+                        (
+                            "pk",
+                            models.CompositePrimaryKey(
+                                "lab",
+                                "kind",
+                                "term",
+                                "artifact",
+                                blank=True,
+                                editable=False,
+                                primary_key=True,
+                                serialize=False,
+                            ),
+                        ),
+                        (
+                            "kind",
+                            models.SmallIntegerField(
+                                choices=[
+                                    (1, "the same data"),
+                                    (2, "data of a like name"),
+                                    (3, "the same architecture"),
+                                    (4, "a like kind of model"),
+                                    (5, "a like purpose"),
+                                ]
+                            ),
+                        ),
+                        ("term", models.CharField(max_length=40)),
+                        (
+                            "artifact",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="reuse_terms",
+                                to="artifacts.artifact",
+                            ),
+                        ),
+                        (
+                            "lab",
+                            models.ForeignKey(
+                                db_index=False,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="+",
+                                to="accounts.lab",
+                            ),
+                        ),
+                    ],
+                ),
+                migrations.CreateModel(
+                    name="Hold",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        ("reason", models.CharField(max_length=300)),
+                        ("from_hour", models.BigIntegerField()),
+                        ("until_hour", models.BigIntegerField(blank=True, null=True)),
+                        ("placed_us", models.BigIntegerField()),
+                        ("lifted_us", models.BigIntegerField(blank=True, null=True)),
+                        (
+                            "artifact",
+                            models.ForeignKey(
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="holds",
+                                to="artifacts.artifact",
+                            ),
+                        ),
+                        (
+                            "by",
+                            models.ForeignKey(
+                                null=True,
+                                on_delete=django.db.models.deletion.SET_NULL,
+                                related_name="+",
+                                to=settings.AUTH_USER_MODEL,
+                            ),
+                        ),
+                        (
+                            "lab",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, related_name="holds", to="accounts.lab"
+                            ),
+                        ),
+                        (
+                            "lifted_by",
+                            models.ForeignKey(
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.SET_NULL,
+                                related_name="+",
+                                to=settings.AUTH_USER_MODEL,
+                            ),
+                        ),
+                        (
+                            "project",
+                            models.ForeignKey(
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="holds",
+                                to="accounts.project",
+                            ),
+                        ),
+                        (
+                            "run",
+                            models.ForeignKey(
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="holds",
+                                to="runs.run",
+                            ),
+                        ),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(
+                                condition=models.Q(("lifted_us__isnull", True)),
+                                fields=["lab", "until_hour"],
+                                name="hold_not_lifted",
+                            )
+                        ],
+                        "constraints": [
+                            models.CheckConstraint(
+                                condition=models.Q(
+                                    models.Q(("artifact__isnull", False), ("project__isnull", True), ("run__isnull", True)),
+                                    models.Q(("artifact__isnull", True), ("project__isnull", False), ("run__isnull", True)),
+                                    models.Q(("artifact__isnull", True), ("project__isnull", True), ("run__isnull", False)),
+                                    _connector="OR",
+                                ),
+                                name="hold_names_one_thing",
+                            ),
+                            models.CheckConstraint(
+                                condition=models.Q(
+                                    ("until_hour__isnull", True), ("until_hour__gt", models.F("from_hour")), _connector="OR"
+                                ),
+                                name="hold_ends_after_it_begins",
+                            ),
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Notice",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        ("name", models.CharField(max_length=150)),
+                        ("own", models.IntegerField()),
+                        ("others", models.IntegerField()),
+                        ("told_us", models.BigIntegerField()),
+                        (
+                            "mail",
+                            models.CharField(
+                                choices=[
+                                    ("off", "No mail: no mail server is set"),
+                                    ("no_address", "No mail: no address is known"),
+                                    ("waiting", "Mail waits to be sent"),
+                                    ("sending", "Mail is being sent"),
+                                    ("sent", "Mailed"),
+                                    ("failed", "Not mailed"),
+                                ],
+                                max_length=12,
+                            ),
+                        ),
+                        ("mailed_us", models.BigIntegerField(blank=True, null=True)),
+                        ("word", models.CharField(blank=True, default="", max_length=300)),
+                        (
+                            "plan",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, related_name="notices", to="artifacts.plan"
+                            ),
+                        ),
+                        (
+                            "user",
+                            models.ForeignKey(
+                                null=True,
+                                on_delete=django.db.models.deletion.SET_NULL,
+                                related_name="+",
+                                to=settings.AUTH_USER_MODEL,
+                            ),
+                        ),
+                    ],
+                    options={
+                        "constraints": [models.UniqueConstraint(fields=("plan", "user"), name="told_once_of_a_plan")],
+                    },
+                ),
+            ]
+        ),
+    ]

@@ -1,0 +1,337 @@
+"""Checkpoints, models, datasets, logs: known by their content, kept as copies, joined with the runs they came of."""
+
+from uuid import uuid4
+
+from django.db import models
+from django.db.models import F, Q
+
+from apps.accounts.models import Lab, Project, User
+from apps.artifacts.choices import (
+    Algorithm,
+    ArtifactState,
+    CopyState,
+    Form,
+    Kind,
+    LineOutcome,
+    MailState,
+    Medium,
+    PlanState,
+    Role,
+    Way,
+)
+from apps.artifacts.cleanup.retention import Retention
+from apps.artifacts.reuse.similarity import TermKind
+from apps.core.clock import utc
+from apps.core.units import US_PER_HOUR
+from apps.fleet.models import Node
+from apps.runs.models import Run
+
+
+class Artifact(models.Model):
+    """Content, known by its digest: SHA-256 of a file, or of a folder's manifest (docs/artifacts.md).
+
+    ``payload``: SHA-256 of a safetensors file without its header. ``start_key`` and ``data_key``: what a fingerprint's
+    parts M and D would be for it, so that runs that began from it or read it are found. ``owner`` null: nobody known here.
+    ``facts``: what is known of its inside (parameters, tensors, architecture, …), as told.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="artifacts")
+    digest = models.CharField(max_length=64)
+    form = models.CharField(max_length=8, choices=Form)
+    bytes = models.BigIntegerField()
+    files = models.IntegerField(default=1)
+    kind = models.CharField(max_length=16, choices=Kind)
+    format = models.CharField(max_length=32, blank=True, default="")
+    name = models.CharField(max_length=255)
+    payload = models.CharField(max_length=64, blank=True, default="")
+    licence = models.CharField(max_length=100, blank=True, default="")
+    note = models.CharField(max_length=1000, blank=True, default="")
+    tags = models.JSONField(default=dict, blank=True)
+    facts = models.JSONField(default=dict, blank=True)
+    state = models.CharField(max_length=16, choices=ArtifactState, default=ArtifactState.REGISTERED)
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="artifacts")
+    owner = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="artifacts")
+    os_user = models.CharField(max_length=100, blank=True, default="")
+    start_key = models.CharField(max_length=64)
+    data_key = models.CharField(max_length=64)
+    registered_us = models.BigIntegerField()
+    joined = models.BooleanField(default=False)  # with the runs that were there when it was last told of
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "digest"], name="artifact_once_per_lab"),
+            models.CheckConstraint(condition=Q(bytes__gte=0) & Q(files__gte=0), name="artifact_not_below_zero"),
+        ]
+        indexes = [
+            models.Index(fields=["lab", "kind", "-registered_us"], name="artifact_by_kind"),
+            models.Index(fields=["lab", "registered_us", "id"], name="artifact_by_registration"),
+            models.Index(fields=["lab", "name", "id"], name="artifact_by_name"),
+            models.Index(fields=["lab", "start_key"], name="artifact_by_start"),
+            models.Index(fields=["lab", "data_key"], name="artifact_by_data"),
+            models.Index(fields=["lab", "payload"], name="artifact_by_payload", condition=~Q(payload="")),
+            models.Index(fields=["lab", "id"], name="artifact_to_join", condition=Q(joined=False)),
+            models.Index(fields=["lab"], name="artifact_promoted", condition=Q(state="promoted")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.digest[:12]}"
+
+
+class Alias(models.Model):
+    """Another digest of the same content."""
+
+    artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="aliases")
+    algorithm = models.CharField(max_length=8, choices=Algorithm)
+    value = models.CharField(max_length=64, db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["artifact", "algorithm"], name="alias_once_per_algorithm")]
+
+    def __str__(self) -> str:
+        return f"{self.algorithm}:{self.value}"
+
+
+class Copy(models.Model):
+    """Where an artifact lies: a path on a node, or the address of an object (``node`` null).
+
+    A path holds one artifact at a time, the last that was found there. ``place`` is the SHA-256 of node and path, as paths
+    are longer than an index takes. ``first_us``: when this artifact was first found there, anew after a plan took it away;
+    ``seen_us``: when somebody last found it there; ``hashed_us``: when it was last read.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
+    artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="copies")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, null=True, blank=True, related_name="copies")
+    path = models.TextField()
+    place = models.CharField(max_length=64)
+    medium = models.CharField(max_length=8, choices=Medium, default=Medium.UNKNOWN)
+    state = models.CharField(max_length=8, choices=CopyState, default=CopyState.PRESENT)
+    modified_us = models.BigIntegerField(null=True, blank=True)
+    first_us = models.BigIntegerField()
+    seen_us = models.BigIntegerField()
+    hashed_us = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "place"], name="one_artifact_at_a_place"),
+        ]
+        # What a lab keeps is counted from this alone: paths are long.
+        indexes = [models.Index(fields=["lab", "state", "artifact", "medium", "node"], name="copy_by_state")]
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class LineageEdge(models.Model):
+    """A run produced an artifact, or began from it, or read it."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artifact_edges")
+    artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="run_edges")
+    role = models.CharField(max_length=16, choices=Role)
+    way = models.CharField(max_length=12, choices=Way, default=Way.TOLD)
+    told_us = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "artifact", "role"], name="lineage_edge_once")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.role} {self.artifact_id}"
+
+
+class Pin(models.Model):
+    """Somebody says that an artifact stays, and why. Ended, not deleted."""
+
+    artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="pins")
+    by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    reason = models.CharField(max_length=300)
+    from_us = models.BigIntegerField()
+    ended_us = models.BigIntegerField(null=True, blank=True)
+    ended_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["artifact"], condition=Q(ended_us__isnull=True), name="one_pin_at_a_time"),
+        ]
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class Hold(models.Model):
+    """What it names stays for ``[from_hour, until_hour)``, whole UTC hours; ``until_hour`` null: until somebody lifts it.
+
+    It names one of three: an artifact, all artifacts of a project, all that a run made or read. Lifted or over, it is
+    history and is never deleted.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="holds")
+    artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, null=True, blank=True, related_name="holds")
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, blank=True, related_name="holds")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, blank=True, related_name="holds")
+    reason = models.CharField(max_length=300)
+    from_hour = models.BigIntegerField()
+    until_hour = models.BigIntegerField(null=True, blank=True)
+    by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    placed_us = models.BigIntegerField()
+    lifted_us = models.BigIntegerField(null=True, blank=True)
+    lifted_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(artifact__isnull=False, project__isnull=True, run__isnull=True)
+                | Q(artifact__isnull=True, project__isnull=False, run__isnull=True)
+                | Q(artifact__isnull=True, project__isnull=True, run__isnull=False),
+                name="hold_names_one_thing",
+            ),
+            models.CheckConstraint(
+                condition=Q(until_hour__isnull=True) | Q(until_hour__gt=F("from_hour")), name="hold_ends_after_it_begins"
+            ),
+        ]
+        indexes = [models.Index(fields=["lab", "until_hour"], name="hold_not_lifted", condition=Q(lifted_us__isnull=True))]
+
+    def __str__(self) -> str:
+        return self.words
+
+    @property
+    def until(self) -> str:
+        """Return until when, in words, UTC."""
+        if self.until_hour is None:
+            return "until it is lifted"
+        return f"until {utc(self.until_hour * US_PER_HOUR):%Y-%m-%d %H:%M} UTC"
+
+    @property
+    def words(self) -> str:
+        """Return why something stays by it."""
+        what = (
+            f"project {self.project.name[:60]} is " if self.project else f"run {self.run.name[:60]} is " if self.run else ""
+        )
+        return f"{what}held {self.until}: {self.reason}"
+
+
+class RetentionDays(models.Model):
+    """For how many days a class is kept, in a project or (``project`` null) where a project says nothing. ``days`` null:
+    it is never proposed."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="retention_days")
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, blank=True, related_name="retention_days")
+    kept = models.CharField(max_length=16, choices=Retention)
+    days = models.IntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "kept"], condition=Q(project__isnull=False), name="retention_once_per_project"
+            ),
+            models.UniqueConstraint(
+                fields=["lab", "kept"], condition=Q(project__isnull=True), name="retention_once_per_lab"
+            ),
+            models.CheckConstraint(condition=Q(days__isnull=True) | Q(days__gte=1), name="retention_a_day_at_least"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kept} {self.days}"
+
+
+class Plan(models.Model):
+    """Copies on one node that may go. Nobody but ``apply-plan`` on that node moves or deletes anything.
+
+    ``grace_until_us``: until then owners may object, and nothing is approved. ``trash_days``: how long what was moved to the
+    trash can come back.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="plans")
+    uuid = models.UUIDField(unique=True, default=uuid4)
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="plans")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="plans")
+    state = models.CharField(max_length=12, choices=PlanState, default=PlanState.DRAFT)
+    made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    made_us = models.BigIntegerField()
+    grace_until_us = models.BigIntegerField(null=True, blank=True)
+    trash_days = models.IntegerField(default=14)
+    approved_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    approved_us = models.BigIntegerField(null=True, blank=True)
+    ended_us = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            # Two plans for one place could each believe that the other keeps the last copy.
+            models.UniqueConstraint(
+                fields=["node"], condition=Q(state__in=("draft", "told", "approved")), name="one_open_plan_per_node"
+            ),
+            models.CheckConstraint(condition=Q(trash_days__gte=1), name="plan_a_day_in_the_trash"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.uuid} {self.state}"
+
+
+class PlanLine(models.Model):
+    """A copy that may go, as it was when the plan was made. ``storage_mj``: a year of keeping it, null where its medium is
+    unknown; ``retrain_mj``: what the run that made it (``retrain_run``) took, null where nobody measured that;
+    ``storage_ug`` and ``retrain_ug``: what that emits, location-based, null where no factor is known. ``before``: the state
+    its artifact had before its owner was told. ``went_with``: the line of the folder that it went to the trash in."""
+
+    plan = models.ForeignKey(Plan, on_delete=models.CASCADE, related_name="lines")
+    copy = models.ForeignKey(Copy, on_delete=models.CASCADE, related_name="plan_lines")
+    artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="plan_lines")
+    kept = models.CharField(max_length=16, choices=Retention)
+    is_last_copy = models.BooleanField()
+    due_us = models.BigIntegerField()
+    storage_mj = models.BigIntegerField(null=True, blank=True)
+    retrain_mj = models.BigIntegerField(null=True, blank=True)
+    storage_ug = models.BigIntegerField(null=True, blank=True)
+    retrain_ug = models.BigIntegerField(null=True, blank=True)
+    retrain_run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    chosen = models.BooleanField()
+    objection = models.CharField(max_length=300, blank=True, default="")
+    objected_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    before = models.CharField(max_length=16, choices=ArtifactState, blank=True, default="")
+    outcome = models.CharField(max_length=8, choices=LineOutcome, blank=True, default="")
+    word = models.CharField(max_length=300, blank=True, default="")
+    outcome_us = models.BigIntegerField(null=True, blank=True)
+    went_with = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="took_along")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["plan", "copy"], name="copy_once_per_plan")]
+
+    def __str__(self) -> str:
+        return f"{self.copy_id} in {self.plan_id}"
+
+
+class Notice(models.Model):
+    """A person was told of a plan at ``told_us``, on every page they open; ``mail``: what became of the mail to them.
+
+    ``own``: ticked lines of theirs then; ``others``: ticked lines whose owner is not in the lab, of which they were told in
+    the owner's place. ``name``: what they were called, for the account may go.
+    """
+
+    plan = models.ForeignKey(Plan, on_delete=models.CASCADE, related_name="notices")
+    user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    name = models.CharField(max_length=150)
+    own = models.IntegerField()
+    others = models.IntegerField()
+    told_us = models.BigIntegerField()
+    mail = models.CharField(max_length=12, choices=MailState)
+    mailed_us = models.BigIntegerField(null=True, blank=True)
+    word = models.CharField(max_length=300, blank=True, default="")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["plan", "user"], name="told_once_of_a_plan")]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.plan_id}"
+
+
+class ReuseTerm(models.Model):
+    """A term of a model (see ``reuse``)."""
+
+    pk = models.CompositePrimaryKey("lab", "kind", "term", "artifact")
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
+    artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="reuse_terms")
+    kind = models.SmallIntegerField(choices=TermKind)
+    term = models.CharField(max_length=40)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.term}"

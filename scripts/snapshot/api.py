@@ -1,0 +1,115 @@
+"""All responses of the API: what is read of the lab, and the main writes."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+from django.test import Client
+
+from scripts.snapshot.freezing import reseed
+from scripts.snapshot.pages import rows, things, visitors
+
+READS = """
+    runs/ runs/?page_size=5&sort=-started runs/?state=failed runs/?text=unet runs/?project=vision artifacts/
+    artifacts/?kind=model artifacts/?text=unet artifacts/?copies=present assets/ assets/?kind=gpu
+    assets/?state=disposed catalog/ catalog/?q=a100 catalog/?kind=gpu&offset=50 config/
+""".split()
+THINGS = (
+    ("runs/{}/", "SELECT uuid FROM runs_run WHERE lab_id = %s ORDER BY id"),
+    ("runs/{}/metrics/", "SELECT r.uuid FROM runs_run r WHERE r.lab_id = %s ORDER BY r.id"),
+    ("runs/{}/metrics/?name=val/dice&shape=csv",
+     "SELECT r.uuid FROM runs_run r JOIN runs_metric m ON m.run_id = r.id WHERE r.lab_id = %s ORDER BY r.id"),
+    ("artifacts/{}/", "SELECT digest FROM artifacts_artifact WHERE lab_id = %s ORDER BY kind DESC, id"),
+    ("artifacts/{}/candidates/", "SELECT digest FROM artifacts_artifact WHERE lab_id = %s ORDER BY kind DESC, id"),
+    ("artifacts/{}/lineage/", "SELECT digest FROM artifacts_artifact WHERE lab_id = %s ORDER BY kind DESC, id"),
+    ("artifacts/plans/{}/", "SELECT uuid FROM artifacts_plan WHERE lab_id = %s ORDER BY id"),
+    ("assets/{}/", "SELECT id FROM assets_asset WHERE lab_id = %s ORDER BY id"),
+    ("assets/{}/events/", "SELECT id FROM assets_asset WHERE lab_id = %s ORDER BY id"),
+    ("assets/{}/keep/", "SELECT id FROM assets_asset WHERE lab_id = %s ORDER BY id"),
+    ("assets/{}/keep/?hours=4000&by=fp32&g_per_kwh=300", "SELECT id FROM assets_asset WHERE lab_id = %s ORDER BY id"),
+    ("assets/import/{}/", "SELECT uuid FROM assets_registerimport WHERE lab_id = %s ORDER BY id"),
+    ("catalog/{}/", "SELECT id FROM catalog_hardwaremodel WHERE lab_id = %s ORDER BY id"),
+    ("catalog/{}/", "SELECT DISTINCT model_id FROM assets_asset WHERE model_id IS NOT NULL AND lab_id = %s ORDER BY 1"),
+)  # fmt: skip
+FROM_TO = "from=2026-10-25T00:00Z&to=2026-11-20T10:00Z"
+USE_GROUPS = ("charge", "consumer", "device", "factor", "hour", "node", "project", "pue", "quality", "run", "way")
+HARDWARE_GROUPS, BOTH_GROUPS = ("asset", "charge", "kind", "project"), ("charge", "project")
+GROUPS = {
+    "energy_mj": USE_GROUPS, "facility_energy_mj": USE_GROUPS, "emission_ug": USE_GROUPS, "embodied_ug": HARDWARE_GROUPS,
+    "embodied_inventory_ug": HARDWARE_GROUPS, "carbon_ug": BOTH_GROUPS, "carbon_inventory_ug": BOTH_GROUPS,
+}  # fmt: skip
+MOST_QUERIES = 150
+WORDS = frozenset({"description", "summary", "operationId"})
+
+
+@dataclass
+class Requests:
+    """What the API answered."""
+
+    addresses: dict[str, list[str]] = field(default_factory=dict)
+    responses: dict[str, Any] = field(default_factory=dict)
+    messages: dict[str, Any] = field(default_factory=dict)
+    schema: Any = None
+
+
+def request_all(
+    known: dict[str, list[str]] | None, queries: dict[str, list[str]], progress: Callable[[str], None]
+) -> Requests:
+    """Request everything that can be read, then write."""
+    requests = Requests()
+    reseed("api")
+    for slug, (lab, client) in visitors().items():
+        requests.addresses[slug] = known.get(slug, []) if known else _addresses(lab, queries.get(slug, []))
+        for address in requests.addresses[slug]:
+            note(requests, slug, client, "GET", address)
+        progress(f"{slug}: {len(requests.addresses[slug])} API responses")
+    text = Client().get("/api/schema/").content.decode()
+    requests.schema = without_words(yaml.safe_load(text))
+    return requests
+
+
+def _addresses(lab: int, queries: list[str]) -> list[str]:
+    found = [f"/api/v1/{path}" for path in READS]
+    for form, query in THINGS:
+        found += [f"/api/v1/{path}" for path in things(lab, form, query)]
+    projects = [row[0] for row in rows("SELECT slug FROM accounts_project WHERE lab_id = %s ORDER BY id", lab)]
+    for metric, groups in GROUPS.items():
+        found.append(f"/api/v1/figures/?metric={metric}&{FROM_TO}")
+        found += [f"/api/v1/figures/?metric={metric}&{FROM_TO}&group_by={group}" for group in groups]
+        found += [f"/api/v1/figures/?metric={metric}&{FROM_TO}&subject=project:{slug}" for slug in projects]
+        found += [f"/api/v1/explain/?metric={metric}&{FROM_TO}&subject=project:{slug}" for slug in projects]
+    step = max(1, -(-len(queries) // MOST_QUERIES))
+    for query in queries[::step]:
+        found += [f"/api/v1/figures/?{query}", f"/api/v1/explain/?{query}"]
+    return list(dict.fromkeys(found))
+
+
+def note(requests: Requests, slug: str, client: Client, method: str, address: str, body: Any = None) -> Any:
+    """Request an address and note the response, the words of an error apart; return its body."""
+    key = f"{slug} {method} {address}"
+    while key in requests.responses:
+        key += "'"
+    response = requests.responses[key] = response_of(client, method, address, body)
+    error = response["body"].get("error") if isinstance(response["body"], dict) else None
+    if isinstance(error, dict):
+        requests.messages[key] = [error.pop(name, None) for name in ("message", "hint")]
+    return response["body"]
+
+
+def response_of(client: Client, method: str, address: str, body: Any = None) -> dict[str, Any]:
+    """Return status and content of a response."""
+    reseed(f"{method} {address}")
+    data = "" if body is None else json.dumps(body)
+    response = client.generic(method, address, data, content_type="application/json", follow=True)
+    content = b"".join(response.streaming_content) if response.streaming else response.content
+    is_json = response.headers.get("Content-Type", "").startswith("application/json")
+    return {"status": response.status_code, "body": json.loads(content) if is_json else content.decode(errors="replace")}
+
+
+def without_words(value: Any) -> Any:
+    """Return a schema without texts and names of operations."""
+    if isinstance(value, dict):
+        return {str(key): without_words(part) for key, part in value.items() if key not in WORDS or isinstance(part, dict)}
+    return [without_words(part) for part in value] if isinstance(value, list) else value

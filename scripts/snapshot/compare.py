@@ -1,0 +1,124 @@
+"""Comparison of two snapshots, key by key."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+ABSENT = "(absent)"
+LONGEST = 160
+# Files that are compared only on request, and what they hold.
+OPTIONAL = {
+    "text": (("text/*",), "visible text of pages"),
+    "html": (("html/*",), "HTML of pages"),
+    "headings": (("csv_headings.json",), "headings of CSV files"),
+    "messages": (("api_messages.json",), "messages and hints of the API's errors"),
+    "forms": (("forms.json",), "forms of pages: actions and field names"),
+}
+NEVER = ("addresses.json", "about.json")  # what was requested, and notes on the run
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A key whose values differ."""
+
+    file: str
+    key: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.key}\n  before: {shortened(self.before)}\n  after:  {shortened(self.after)}"
+
+
+def shortened(text: str) -> str:
+    """Return the beginning of a long text."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text)} characters)"
+
+
+def compare(
+    before: Path, after: Path, *, allow: Path | None = None, only: Sequence[str] = ("*",), limit: int = 200,
+    optional: Sequence[str] = (),
+) -> int:  # fmt: skip
+    """Print all differences that are not allowed, and their number; return 1 if there is one, else 0."""
+    allowed = allowed_keys(allow.read_text(encoding="utf-8")) if allow else []
+    found = list(differences(before, after, only=only, optional=optional))
+    listed = [each for each in found if not any(pattern.fullmatch(f"{each.file}: {each.key}") for pattern in allowed)]
+    for each in listed[:limit]:
+        print(each)
+    if len(listed) > limit:
+        print(f"… and {len(listed) - limit} more")
+    by_file: dict[str, int] = {}
+    for each in listed:
+        by_file[each.file] = by_file.get(each.file, 0) + 1
+    for file, count in sorted(by_file.items(), key=lambda item: -item[1])[:30]:
+        print(f"{count:8} {file}")
+    print(f"{len(listed)} differences, {len(found) - len(listed)} allowed")
+    return 1 if listed else 0
+
+
+def allowed_keys(text: str) -> list[re.Pattern[str]]:
+    """Return the patterns of a list of allowed differences. Raises SystemExit where a line has no reason."""
+    patterns = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        key, separator, reason = line.partition("  # ")
+        if not separator or not reason.strip():
+            sys.exit(f"line {number} of the allowed differences has no reason: {line!r} (form: 'file: key  # reason')")
+        patterns.append(re.compile(re.escape(key.strip()).replace(r"\*", ".*"), re.DOTALL))
+    return patterns
+
+
+def differences(
+    before: Path, after: Path, *, only: Sequence[str] = ("*",), optional: Sequence[str] = ()
+) -> Iterator[Difference]:
+    """Yield each key whose value differs, in files of both folders."""
+    for name in sorted(files(before) | files(after)):
+        if not is_compared(name, only, optional):
+            continue
+        one, other = leaves_of(before / name), leaves_of(after / name)
+        for key in [*one, *(key for key in other if key not in one)]:
+            if (values := (one.get(key, ABSENT), other.get(key, ABSENT)))[0] != values[1]:
+                yield Difference(name, key, *values)
+
+
+def files(folder: Path) -> set[str]:
+    """Return the names of a snapshot's files."""
+    if not folder.is_dir():
+        sys.exit(f"{folder} is no folder")
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def is_compared(name: str, only: Sequence[str], optional: Sequence[str]) -> bool:
+    """Return whether a file is compared."""
+    for option, (patterns, _) in OPTIONAL.items():
+        if any(fnmatchcase(name, pattern) for pattern in patterns):
+            return option in optional
+    return name not in NEVER and any(fnmatchcase(name, pattern) for pattern in only)
+
+
+def leaves_of(path: Path) -> dict[str, str]:
+    """Return each value of a file by its key; of a text each line by its number."""
+    if not path.exists():
+        return {}
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".json":
+        return {f"line {number}": line for number, line in enumerate(text.splitlines(), 1)}
+    return dict(leaves(json.loads(text)))
+
+
+def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (key, value as JSON) of each leaf; an empty list or object is a leaf."""
+    if isinstance(value, dict) and value:
+        for name, part in value.items():
+            yield from leaves(part, f"{key} › {name}" if key else name)
+    elif isinstance(value, list) and value:
+        for number, part in enumerate(value):
+            yield from leaves(part, f"{key}[{number}]")
+    else:
+        yield key, json.dumps(value, ensure_ascii=False, sort_keys=True)

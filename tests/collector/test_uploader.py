@@ -1,0 +1,313 @@
+"""Pushing against a server that answers, refuses, lies, hangs and hangs up: nothing is lost, nothing counted twice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import pytest
+from labcarbon_collect.api.backoff import full_jitter
+from labcarbon_collect.api.transport import MAX_RESPONSE_BYTES, InvalidUrlError, ServerUnavailable, Transport, retry_after
+from labcarbon_collect.api.uploader import Uploader, UploadState, fetch_config, forward_runs
+from labcarbon_collect.clock import Clock
+from labcarbon_collect.spool.store import Spool
+
+from tests.collector.readings import MINUTE, T0, minute
+from tests.fakes import labcarbon_server as fakes
+from tests.fakes.labcarbon_server import FakeServer
+
+NODE = "0e7b9c1a-0000-4000-8000-00000000000a"
+BOOT = "11111111-2222-4333-8444-555555555555"
+COUNT = 12
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with fakes.running() as fake:
+        yield fake
+
+
+OPENED: list[Transport] = []
+
+
+@pytest.fixture(autouse=True)
+def _close_connections() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+def connect(url: str, token: str | None = "lc_node_secret", **options: Any) -> Transport:
+    OPENED.append(Transport(url, token, **options))
+    return OPENED[-1]
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    spool = Spool(tmp_path)
+    spool.append(boot=BOOT, windows=[minute(seq) for seq in range(COUNT)])
+    yield spool
+    spool.close()
+
+
+def uploader_for(spool: Spool, url: str, **options: Any) -> Uploader:
+    transport = connect(url, deadline_s=options.pop("deadline_s", 5.0))
+    return Uploader(
+        spool, transport, node=NODE, boot=BOOT, interval_us=MINUTE, random_unit=lambda: 0.5,
+        now=lambda: Clock(5_000_000_000, T0 + COUNT * MINUTE), **options,
+    )  # fmt: skip
+
+
+def upload_all(uploader: Uploader) -> UploadState:
+    state = uploader.upload_batch()
+    for _ in range(50):
+        if not state.more and state.ok:
+            break
+        state = uploader.upload_batch()
+    return state
+
+
+def test_all_windows_arrive_one_time_and_leave_the_spool(server: FakeServer, spool: Spool) -> None:
+    state = uploader_for(spool, server.url).upload_batch()
+    assert (state.ok, state.windows, state.more) == (True, COUNT, False)
+    assert (spool.depth().rows, server.stored_mj) == (0, COUNT * 600)
+    assert server.requests[0].token == "lc_node_secret"
+    assert abs(state.skew_us or 0) > 0
+
+
+@pytest.mark.parametrize(
+    ("result", "remaining", "dead"),
+    [
+        ("accepted", 0, 0), ("duplicate", 0, 0), ("quarantined", 0, 0), ("rejected", 0, COUNT), ("retry", COUNT, 0),
+        ("new", COUNT, 0),
+    ],
+)  # fmt: skip
+def test_each_result_follows_the_contract(server: FakeServer, spool: Spool, result: str, remaining: int, dead: int) -> None:
+    server.window_result = lambda row, energy: [result, "because"]
+    state = uploader_for(spool, server.url).upload_batch()
+    assert (spool.depth().rows, spool.depth().dead) == (remaining, dead)
+    assert state.ok
+    assert not state.more
+    if remaining:
+        assert state.wait_s >= 1
+
+
+def test_rejected_window_does_not_block_others(server: FakeServer, spool: Spool) -> None:
+    server.window_result = lambda row, energy: ["rejected", "energy_mj below zero"] if row == 7 else ["accepted"]
+    state = uploader_for(spool, server.url).upload_batch()
+    assert (state.windows, spool.depth().rows, spool.depth().dead) == (COUNT, 0, 1)
+    assert spool.result_totals() == {"accepted": (COUNT - 1, (COUNT - 1) * 600), "rejected": (1, 600)}
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 426, 429, 500, 502, 503])
+def test_rejected_batch_stays_in_the_spool(server: FakeServer, spool: Spool, status: int) -> None:
+    server.faults = [fakes.error_response(status, "not now")]
+    state = uploader_for(spool, server.url).upload_batch()
+    assert not state.ok
+    assert "not now" in state.error
+    assert spool.depth().rows == COUNT
+    assert state.wait_s >= 1
+
+
+def test_error_messages_of_the_server_name_the_fix(server: FakeServer, spool: Spool) -> None:
+    message = {}
+    for status in (302, 401, 426):
+        server.faults = [fakes.error_response(status, Location="https://elsewhere.example")]
+        message[status] = uploader_for(spool, server.url).upload_batch().error
+    assert f"labcarbon-collect enrol {server.url}" in message[401]
+    assert "pip install --upgrade labcarbon-collect" in message[426]
+    assert "LABCARBON_URL" in message[302]
+
+
+def test_redirect_is_not_followed_and_sends_no_token(server: FakeServer, spool: Spool) -> None:
+    with fakes.running() as another:
+        server.faults = [fakes.error_response(307, Location=f"{another.url}/api/v1/ingest/")]
+        assert not uploader_for(spool, server.url).upload_batch().ok
+        assert another.requests == []
+    assert spool.depth().rows == COUNT
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_is_obeyed_as_seconds_and_as_date(server: FakeServer, spool: Spool, status: int) -> None:
+    server.faults = [fakes.error_response(status, Retry_After="120")]
+    assert uploader_for(spool, server.url).upload_batch().wait_s == 120
+    server.faults = [fakes.error_response(status, Retry_After=formatdate(time.time() + 90, usegmt=True))]
+    assert 60 < uploader_for(spool, server.url).upload_batch().wait_s <= 90
+
+
+def test_retry_after_is_at_most_an_hour_and_nonsense_is_ignored() -> None:
+    assert retry_after("86400", now_s=0) == 3600
+    assert retry_after(formatdate(10**9 + 7, usegmt=True), now_s=10**9) == 7
+    assert retry_after(formatdate(5, usegmt=True), now_s=10**9) == 0
+    assert [retry_after(text, now_s=0) for text in (None, "", "soon", "-5")] == [None] * 4
+
+
+def test_full_jitter_spreads_and_is_bounded() -> None:
+    assert full_jitter(0, random_unit=lambda: 0.0) == 1
+    assert full_jitter(3, random_unit=lambda: 0.999) < 9
+    assert full_jitter(500, random_unit=lambda: 0.999) <= 301
+    assert len({round(full_jitter(9), 6) for _ in range(50)}) > 40
+
+
+@pytest.mark.parametrize("fault", [fakes.drop_connection, fakes.store_and_drop_connection, fakes.truncate_response])
+def test_a_cut_connection_loses_nothing_and_counts_nothing_twice(server: FakeServer, spool: Spool, fault: Any) -> None:
+    server.faults = [fault, fault]
+    uploader = uploader_for(spool, server.url)
+    assert not uploader.upload_batch().ok
+    assert spool.depth().rows == COUNT
+    server.faults = []
+    assert upload_all(uploader).ok
+    assert (spool.depth().rows, server.stored_mj) == (0, COUNT * 600)
+
+
+def test_stale_connection_is_reopened(server: FakeServer, spool: Spool) -> None:
+    uploader = uploader_for(spool, server.url)
+    assert uploader.upload_batch().ok
+    spool.append(boot=BOOT, windows=[minute(COUNT)])
+    server.faults = [fakes.drop_connection]
+    assert uploader.upload_batch().ok
+    assert server.stored_mj == (COUNT + 1) * 600
+
+
+def test_slow_response_times_out(server: FakeServer, spool: Spool) -> None:
+    server.faults = [fakes.trickle_response]
+    started_s = time.monotonic()
+    state = uploader_for(spool, server.url, deadline_s=0.4).upload_batch()
+    assert time.monotonic() - started_s < 15
+    assert not state.ok
+    assert spool.depth().rows == COUNT
+
+
+def test_oversized_response_is_not_read(server: FakeServer, spool: Spool) -> None:
+    server.faults = [fakes.respond_with(200, b" " * (MAX_RESPONSE_BYTES + 4096))]
+    state = uploader_for(spool, server.url).upload_batch()
+    assert not state.ok
+    assert "larger" in state.error
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"<html>",
+        b"[" * 100_000,
+        {"results": []},
+        {"results": [["accepted"]]},
+        {"results": "yes"},
+        [],
+        None,
+        {"results": None},
+    ],
+)
+def test_invalid_response_keeps_all_windows(server: FakeServer, spool: Spool, reply: Any) -> None:
+    server.faults = [fakes.respond_with(200, reply)]
+    assert not uploader_for(spool, server.url).upload_batch().ok
+    assert spool.depth().rows == COUNT
+
+
+def test_a_batch_the_server_cannot_read_is_halved_until_the_good_part_passes(server: FakeServer, spool: Spool) -> None:
+    server.faults = [fakes.error_response(400)] * 3
+    uploader = uploader_for(spool, server.url)
+    for _ in range(3):
+        assert not uploader.upload_batch().ok
+    assert upload_all(uploader).ok
+    assert [len(request.body["windows"]["seq"]) for request in server.requests][:3] == [12, 12, 12]
+    assert server.stored_mj == COUNT * 600
+
+
+def test_unacceptable_window_does_not_block_others_for_ever(server: FakeServer, spool: Spool) -> None:
+    def refuses_poison(handler: Any) -> None:
+        poison = 0 in handler.body["windows"]["seq"]
+        (fakes.error_response(400, "unreadable") if poison else fakes.respond_with(200, server.ingest(handler.body)))(
+            handler
+        )
+
+    server.faults = [refuses_poison] * 200
+    uploader = uploader_for(spool, server.url)
+    for _ in range(100):
+        uploader.upload_batch()
+    assert [window.seq for window in spool.windows()] == [0]
+    assert server.stored_mj == (COUNT - 1) * 600
+
+
+def test_unsent_windows_can_be_merged(spool: Spool) -> None:
+    state = uploader_for(spool, "http://127.0.0.1:1").upload_batch()
+    assert not state.ok
+    assert "is the server running" in state.error
+    assert spool.merge(bucket_us=10 * MINUTE, before_us=T0 + 10 * MINUTE) == 9
+
+
+def test_backlog_is_sent_in_batches_of_five_hundred(server: FakeServer, tmp_path: Path) -> None:
+    home = tmp_path / "big"
+    home.mkdir()
+    spool = Spool(home)
+    spool.append(boot=BOOT, windows=[minute(seq) for seq in range(1203)])
+    assert upload_all(uploader_for(spool, server.url)).ok
+    spool.close()
+    assert [len(request.body["windows"]["seq"]) for request in server.requests] == [500, 500, 203]
+    assert server.stored_mj == 1203 * 600
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://labcarbon.example.org", "ftp://127.0.0.1", "labcarbon.example.org", "http://user@127.0.0.1", "https://a.example?x=1",
+     "http://127.0.0.1.evil.example", "http://0177.0.0.1"],
+)  # fmt: skip
+def test_token_is_never_sent_over_http_to_another_machine(url: str) -> None:
+    with pytest.raises(InvalidUrlError):
+        Transport(url, "lc_node_secret")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8000", "http://localhost:8000/", "http://[::1]:8000", "https://a.example/labcarbon/"]
+)
+def test_loopback_and_https_are_fine(url: str) -> None:
+    Transport(url, "lc_node_secret")
+
+
+def test_config_is_fetched_and_stored(server: FakeServer, spool: Spool) -> None:
+    server.config = {"server_time": T0, "factor": None}
+    transport = connect(server.url)
+    assert fetch_config(spool, transport) is None
+    assert spool.get_value("config") == '{"server_time": 1793606400000000, "factor": null}'
+    server.faults = [fakes.error_response(503, "later")]
+    assert "later" in (fetch_config(spool, transport) or "")
+
+
+def test_run_messages_are_forwarded_in_order_and_a_rejected_one_does_not_block(server: FakeServer, spool: Spool) -> None:
+    for run in ("a", "b"):
+        spool.runs.add_message(run, "PUT", {"project": "nosuch"})
+        spool.runs.add_message(run, "PATCH", {"state": "finished"})
+    transport = connect(server.url)
+    server.faults = [fakes.error_response(503)]
+    assert forward_runs(spool, transport)
+    assert len(spool.runs.pending_messages()) == 4
+    server.faults = [fakes.error_response(422, "bad")]
+    assert "bad" in (forward_runs(spool, transport) or "")
+    assert forward_runs(spool, transport) is None
+    assert spool.runs.pending_messages() == []
+    assert spool.get_value("warning:b") == "There is no project 'nosuch'."
+    assert server.runs["b"]["state"] == "finished"
+
+
+def test_codes_are_not_sent_twice(server: FakeServer) -> None:
+    transport = connect(server.url)
+    assert transport.call("GET", "config/").status == 200
+    server.faults = [fakes.drop_connection]
+    with pytest.raises(ServerUnavailable):
+        transport.call("POST", "enrol/", {"code": "x"})
+    assert len(server.sent("POST", "enrol/")) == 1
+
+
+def test_interpreter_shutdown_prints_no_traceback(server: fakes.FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since Python 3.12 a thread that still sends when the script is over cannot start the alarm of its deadline."""
+
+    def none(self: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", none)
+    with pytest.raises(ServerUnavailable, match="this Python starts no thread when it ends"):
+        connect(server.url).call("GET", "config/")

@@ -1,0 +1,133 @@
+"""The base of the dashboard's forms: all errors at once and at their fields, roles, actions, services' errors."""
+
+from typing import Any
+
+import pytest
+from django import forms
+from django.http import HttpRequest, QueryDict
+from django.template.loader import render_to_string
+
+from apps.accounts.choices import Role
+from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from apps.dashboard.decorators import ADMINS, Visitor
+from apps.dashboard.forms import DecimalField, PageForm, PageForms, TextField
+from tests.builders import SmallLab, small_lab
+
+pytestmark = pytest.mark.django_db
+
+
+class PowerForm(PageForm):
+    action = "power"
+    name = TextField(max_length=10, help_text="As on the label.")
+    power_w = DecimalField(min_value=0, max_value=1000, label="Power (W)")
+
+    def save(self) -> str:
+        if self.cleaned_data["name"] == "taken":
+            raise Conflict("This name is in use.", field="name", hint="Choose another one.")
+        if self.cleaned_data["name"] == "elsewhere":
+            raise Conflict("The server is busy.", hint="Try again.")
+        return f"{self.cleaned_data['name']}: {self.cleaned_data['power_w']} W"
+
+
+class RemoveForm(PageForm):
+    action = "remove"
+    roles = ADMINS
+    confirmed = forms.BooleanField()
+
+    def save(self) -> str:
+        raise NotFound("No such device.")
+
+
+@pytest.fixture
+def lab() -> SmallLab:
+    return small_lab()
+
+
+def visitor(lab: SmallLab, role: Role = Role.MEMBER) -> Visitor:
+    return Visitor(lab.owner, lab.lab, role, 0)
+
+
+def posted(**data: str) -> HttpRequest:
+    request = HttpRequest()
+    request.method = "POST"
+    request.POST = QueryDict(mutable=True)
+    request.POST.update(data)
+    return request
+
+
+def submitted(lab: SmallLab, role: Role = Role.MEMBER, **data: str) -> PageForm:
+    form = PageForms(posted(**data), visitor(lab, role), [PowerForm, RemoveForm]).submitted
+    assert form is not None
+    return form
+
+
+def test_a_valid_form_is_saved_and_says_so(lab: SmallLab) -> None:
+    form = submitted(lab, action="power", name="gpu", power_w="12,5")
+    assert form.submit()
+    assert (form.message, form.status) == ("gpu: 12.5 W", 200)
+
+
+def test_all_errors_are_shown_at_once_each_at_its_field(lab: SmallLab) -> None:
+    form = submitted(lab, action="power", name="far too long a name", power_w="1.000,5")
+    assert not form.submit()
+    assert set(form.errors) == {"name", "power_w"}
+    assert form.status == 400
+    html = render_to_string("components/field.html", {"field": form["name"]})
+    assert 'data-field-error="name"' in html
+    assert 'aria-invalid="true"' in html
+    assert 'aria-describedby="name_helptext name_error"' in html
+    summary = render_to_string("components/form_errors.html", {"form": form})
+    assert 'data-form-errors="2"' in summary
+    assert 'href="#power_w"' in summary
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "\ud800"])
+def test_text_that_no_database_stores_is_refused(lab: SmallLab, text: str) -> None:
+    form = submitted(lab, action="power", name=text, power_w="1")
+    assert not form.submit()
+    assert set(form.errors) == {"name"}
+
+
+@pytest.mark.parametrize(("name", "field"), [("taken", "name"), ("elsewhere", "__all__")])
+def test_an_error_of_a_service_is_shown_where_it_belongs(lab: SmallLab, name: str, field: str) -> None:
+    form = submitted(lab, action="power", name=name, power_w="1")
+    assert not form.submit()
+    assert set(form.errors) == {field}
+    assert form.status == 409
+
+
+def test_a_role_that_may_not_submit_is_refused(lab: SmallLab) -> None:
+    with pytest.raises(Forbidden):
+        submitted(lab, Role.VIEWER, action="power", name="gpu", power_w="1").submit()
+    with pytest.raises(Forbidden):
+        submitted(lab, Role.MEMBER, action="remove", confirmed="on").submit()
+
+
+def test_what_another_lab_owns_is_not_an_error_of_a_field(lab: SmallLab) -> None:
+    with pytest.raises(NotFound):
+        submitted(lab, Role.ADMIN, action="remove", confirmed="on").submit()
+
+
+@pytest.mark.parametrize("data", [{}, {"action": "explode"}])
+def test_an_unknown_action_names_those_there_are(lab: SmallLab, data: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        PageForms(posted(**data), visitor(lab), [PowerForm, RemoveForm])
+    assert "power, remove" in caught.value.hint
+
+
+def test_a_page_that_is_only_read_has_unbound_forms(lab: SmallLab) -> None:
+    request = HttpRequest()
+    request.method = "GET"
+    page_forms = PageForms(request, visitor(lab), [PowerForm], initial={"power": {"name": "gpu"}})
+    assert page_forms.submitted is None
+    assert page_forms.status == 200
+    assert 'value="gpu"' in str(page_forms["power"]["name"])
+
+
+def test_a_preview_binds_the_form_that_the_address_names(lab: SmallLab) -> None:
+    request = HttpRequest()
+    request.method = "GET"
+    request.GET = QueryDict("action=power&name=gpu&power_w=3")
+    form = PageForms(request, visitor(lab), [PowerForm]).submitted
+    assert form is not None
+    assert form.is_valid()

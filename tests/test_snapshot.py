@@ -1,0 +1,91 @@
+"""The comparison of two snapshots (scripts/snapshot)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.snapshot.compare import allowed_keys, compare, differences
+from scripts.snapshot.html_facts import facts_of, folded
+
+PAGES = {"lab /runs/": {"status": 200, "values": ["figure=a value=1", "figure=b value=2"]}, "lab /lab/": {"values": []}}
+
+
+def folder(path: Path, pages: Any, **files: str) -> Path:
+    path.mkdir()
+    (path / "pages.json").write_text(json.dumps(pages))
+    (path / "csv_headings.json").write_text(json.dumps(files.get("headings", "")))
+    (path / "text").mkdir()
+    (path / "text" / "runs.txt").write_text(files.get("text", "Runs"))
+    return path
+
+
+def keys(before: Path, after: Path, **options: Any) -> list[tuple[str, str, str]]:
+    return [(each.key, each.before, each.after) for each in differences(before, after, **options)]
+
+
+def test_equals_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = folder(tmp_path / "a", PAGES), folder(tmp_path / "b", PAGES)
+    assert compare(one, other) == 0
+    assert capsys.readouterr().out == "0 differences, 0 allowed\n"
+
+
+def test_changed_missing_and_added_keys_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = {
+        "lab /runs/": {"status": 200, "values": ["figure=a value=3"]},
+        "lab /new/": {"status": 200},
+        "lab /lab/": {"values": []},
+    }
+    one, other = folder(tmp_path / "a", PAGES), folder(tmp_path / "b", pages)
+    assert keys(one, other) == [
+        ("lab /runs/ › values[0]", '"figure=a value=1"', '"figure=a value=3"'),
+        ("lab /runs/ › values[1]", '"figure=b value=2"', "(absent)"),
+        ("lab /new/ › status", "(absent)", "200"),
+    ]
+    assert compare(one, other) == 1
+    printed = capsys.readouterr().out
+    assert 'pages.json: lab /runs/ › values[0]\n  before: "figure=a value=1"\n  after:  "figure=a value=3"\n' in printed
+    assert printed.endswith("3 differences, 0 allowed\n")
+
+
+def test_a_missing_and_an_added_file_are_listed(tmp_path: Path) -> None:
+    one, other = folder(tmp_path / "a", PAGES), folder(tmp_path / "b", PAGES)
+    (one / "api.json").write_text('{"x": 1}')
+    (other / "charts.json").write_text('{"y": []}')
+    assert keys(one, other) == [("x", "1", "(absent)"), ("y", "(absent)", "[]")]
+
+
+def test_allowed_differences_have_a_pattern_and_a_reason(tmp_path: Path) -> None:
+    pages = {**PAGES, "lab /lab/": {"values": ["figure=c value=4"]}}
+    one, other = folder(tmp_path / "a", PAGES), folder(tmp_path / "b", pages)
+    allow = tmp_path / "allowed.txt"
+    allow.write_text("# comment\npages.json: lab /lab/ *  # the page has a new figure\n")
+    assert compare(one, other, allow=allow) == 0
+    with pytest.raises(SystemExit, match=r"line 1 .* has no reason"):
+        allowed_keys("pages.json: lab /lab/ *")
+
+
+def test_texts_and_headings_are_compared_on_request(tmp_path: Path) -> None:
+    one = folder(tmp_path / "a", PAGES)
+    other = folder(tmp_path / "b", PAGES, text="Runs of the lab", headings="name")
+    assert keys(one, other) == []
+    assert keys(one, other, optional=["text"]) == [("line 1", "Runs", "Runs of the lab")]
+    assert keys(one, other, optional=["headings"]) == [("", '""', '"name"')]
+    assert keys(one, other, only=["rows/*"], optional=["text"]) == [("line 1", "Runs", "Runs of the lab")]
+
+
+def test_facts_of_a_page() -> None:
+    page = """<form action="/x/" method="post"><input name="csrfmiddlewaretoken" value="abc" type="hidden">
+      <select name="kind"></select></form><a class="figure" data-figure="metric=e&amp;run=1" data-value="12500"
+      href="/explain/?metric=e&amp;run=1" title="12 500 mJ exactly"><b>12.5</b> J</a><p data-range>1.5 to 2.5 J</p>
+      <script id="c" type="application/json">{"b": [1, 2.5], "a": {"name": "x", "y": 3}}</script><script>no()</script>"""
+    facts = facts_of(page)
+    assert facts.values == ["figure=metric=e&run=1 value=12500 title: 12 500 text: 12.5", "range text: 1.5 | 2.5"]
+    assert facts.charts == {"c": [3, 1, 2.5]}
+    assert facts.forms == [
+        {"action": "/x/", "method": "post", "fields": [["csrfmiddlewaretoken", "hidden"], ["kind", "select"]]}
+    ]
+    assert facts.queries == ["metric=e&run=1"]
+    assert facts.text == ["12.5", "J", "1.5 to 2.5 J"]
+    assert '<input name="csrfmiddlewaretoken" value="(random)" type="hidden">' in folded(page)
