@@ -209,11 +209,11 @@ def first_link(url: str) -> str:
     """Return the line with the one-time link: set-up at first, sign-in for the local owner later."""
     from apps.accounts.choices import CodePurpose, Role
     from apps.accounts.models import Membership
-    from apps.accounts.selectors import set_up
+    from apps.accounts.selectors import is_set_up
     from apps.accounts.services.labs import issue_code
     from apps.core.clock import now_us
 
-    if not set_up():
+    if not is_set_up():
         return f"Set up your lab (once): {url}/setup/?code={issue_code(purpose=CodePurpose.SETUP, now=now_us())}"
     owner = Membership.objects.filter(role=Role.ADMIN).select_related("user", "lab").order_by("id").first()
     if owner is None:
@@ -249,7 +249,7 @@ def _enrolled(data_dir: Path) -> bool:
 
 def supervise(running: list[Child], data_dir: Path, url: str, stop: threading.Event) -> None:
     """Keep the children running until told to stop; enrol this machine once the lab is set up."""
-    from apps.accounts.selectors import set_up
+    from apps.accounts.selectors import is_set_up
 
     enrolled, enrol_at = _enrolled(data_dir), 0.0
     while not stop.wait(1.0):
@@ -257,7 +257,7 @@ def supervise(running: list[Child], data_dir: Path, url: str, stop: threading.Ev
             message = child.watch()
             if message:
                 print(message, flush=True)
-        if not enrolled and time.monotonic() >= enrol_at and set_up():
+        if not enrolled and time.monotonic() >= enrol_at and is_set_up():
             enrolled, enrol_at = enrol_here(url), time.monotonic() + _ENROL_EVERY_S
 
 

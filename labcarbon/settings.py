@@ -120,7 +120,7 @@ CACHES = {
 }
 
 AUTHENTICATION_BACKENDS = [
-    "apps.accounts.backends.OnePassword",
+    "apps.accounts.backends.UsernameOrEmailBackend",
     "django.contrib.auth.backends.ModelBackend",  # of sessions that one-time links begin
 ]
 AUTH_PASSWORD_VALIDATORS = [

@@ -40,21 +40,21 @@ def record(
     Writers queue at the lab's row, so that the chain stays one. ``details`` holds JSON values only, integers rather than
     floats.
     """
-    held = hold(lab)
+    locked_lab = hold(lab)
     row = AuditEntry(
-        lab_id=held.pk,
-        sequence=held.audit_sequence + 1,
+        lab_id=locked_lab.pk,
+        sequence=locked_lab.audit_sequence + 1,
         at_us=now,
         actor=replace_unstorable(actor or (by.get_username() if by else SERVER))[:200],
         user=by,
         action=action,
         subject=replace_unstorable(subject)[:300],
         details=replace_unstorable(details or {}),
-        previous=held.audit_digest,
+        previous=locked_lab.audit_digest,
     )
     row.digest = _digest(row)
     row.save()
-    Lab.objects.filter(pk=held.pk).update(audit_sequence=row.sequence, audit_digest=row.digest)
+    Lab.objects.filter(pk=locked_lab.pk).update(audit_sequence=row.sequence, audit_digest=row.digest)
     return row
 
 

@@ -10,7 +10,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from apps.accounts import credentials
-from apps.accounts.choices import MADE_FOR_OTHERS, SCOPES_OF_ROLE, Scope, TokenKind
+from apps.accounts.choices import SCOPES_OF_ROLE, SERVICE_KINDS, Scope, TokenKind
 from apps.accounts.models import Lab, Membership, Token, User
 from apps.core.clock import now_us
 from apps.core.errors import NotAuthenticated
@@ -52,13 +52,13 @@ def caller_of_token(text: str, now: int) -> Caller:
     if cached and cached[0] > time.monotonic():
         return cached[1]
     try:
-        token = _standing(parts, text, now)
+        token = _active_token(parts, text, now)
     except BadToken as problem:
         raise _refuse(str(problem)) from problem
     scopes = frozenset(token.scopes.split())
     if token.kind != TokenKind.NODE:
         scopes &= _scopes_now(token)
-    _used(token, now)
+    _record_use(token, now)
     caller = Caller(token.lab, scopes, user=token.user, node_uuid=token.node_uuid)
     if token.kind == TokenKind.NODE:  # the hot path; a person who leaves is refused at once
         if len(_cache) > 10_000:
@@ -71,7 +71,7 @@ class BadToken(Exception):
     """Why a token is not taken, in words for its bearer."""
 
 
-def _standing(parts: credentials.TokenParts, text: str, now: int) -> Token:
+def _active_token(parts: credentials.TokenParts, text: str, now: int) -> Token:
     """Return the token of this text if it holds now; raise BadToken. One query."""
     token = Token.objects.select_related("lab", "user", "made_by").filter(public_id=parts.public_id, kind=parts.kind).first()
     pepper = settings.TOKEN_PEPPERS.get(token.pepper) if token else None
@@ -84,7 +84,7 @@ def _standing(parts: credentials.TokenParts, text: str, now: int) -> Token:
     return token
 
 
-def _used(token: Token, now: int) -> None:
+def _record_use(token: Token, now: int) -> None:
     if token.last_used_us is None or token.last_used_us < now - _USE_GRAIN_US:
         Token.objects.filter(pk=token.pk).update(last_used_us=now)
 
@@ -100,10 +100,10 @@ def tracker_token(text: str, now: int) -> Token:
     cached = _trackers.get(text)
     if cached and cached[0] > time.monotonic():
         return cached[1]
-    token = _standing(parts, text, now)
+    token = _active_token(parts, text, now)
     if Scope.RUNS_WRITE not in _scopes_now(token):
         raise BadToken("Who made this token may no longer write in this lab.")
-    _used(token, now)
+    _record_use(token, now)
     if len(_trackers) > 10_000:
         _trackers.clear()
     _trackers[text] = (time.monotonic() + _CACHE_S, token)
@@ -112,7 +112,7 @@ def tracker_token(text: str, now: int) -> Token:
 
 def _scopes_now(token: Token) -> frozenset[str]:
     """Return what the present role of a token's owner (of one made for others: of its maker) allows: it never does more."""
-    answers = token.made_by if token.kind in MADE_FOR_OTHERS else token.user
+    answers = token.made_by if token.kind in SERVICE_KINDS else token.user
     role = Membership.objects.filter(lab=token.lab, user=answers).values_list("role", flat=True).first()
     if answers is None or role is None or not answers.is_active:
         raise _refuse("The owner of this token is no longer a member of the lab.")

@@ -9,18 +9,18 @@ from django.http import HttpRequest
 from apps.accounts.models import User
 
 
-def person_named(typed: str) -> User | None:
+def find_user(typed: str) -> User | None:
     """Return whose user name, else whose mail address this is; None where two people have the address."""
-    wanted = typed.strip()
-    found = list(User.objects.filter(Q(username__iexact=wanted) | Q(email__iexact=wanted)).order_by("id")[:20])
-    by_name = [user for user in found if user.username == wanted] or [
-        user for user in found if user.username.lower() == wanted.lower()
+    name = typed.strip()
+    candidates = list(User.objects.filter(Q(username__iexact=name) | Q(email__iexact=name)).order_by("id")[:20])
+    by_name = [user for user in candidates if user.username == name] or [
+        user for user in candidates if user.username.lower() == name.lower()
     ]
-    people = by_name or [user for user in found if wanted and user.email.lower() == wanted.lower()]
+    people = by_name or [user for user in candidates if name and user.email.lower() == name.lower()]
     return people[0] if len(people) == 1 else None
 
 
-class OnePassword(AuthenticationBackend):
+class UsernameOrEmailBackend(AuthenticationBackend):
     """Checks one password hash for every answer: a known name, an unknown one and a mail address take the same work."""
 
     def authenticate(self, request: HttpRequest | None, **credentials: str) -> User | None:
@@ -28,7 +28,7 @@ class OnePassword(AuthenticationBackend):
         password = credentials.get("password")
         if not password:
             return None
-        user = person_named(credentials.get("username") or credentials.get("email") or "")
+        user = find_user(credentials.get("username") or credentials.get("email") or "")
         if user is None:
             User().set_password(password)
         elif user.check_password(password) and self.user_can_authenticate(user):
@@ -45,5 +45,5 @@ class ClosedSignup(DefaultAccountAdapter):
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: str) -> str:
         """Return whose attempts are counted together: a person's, by whichever name, else those on what was typed."""
         typed = credentials.get("username") or credentials.get("email") or ""
-        user = person_named(typed)
+        user = find_user(typed)
         return f"person:{user.pk}" if user else f"name:{typed.strip().lower()}"

@@ -38,7 +38,7 @@ class TokenKind(TextChoices):
 
 
 # Tokens that belong to nobody: they end when their maker leaves the lab.
-MADE_FOR_OTHERS = (TokenKind.SERVICE, TokenKind.CC)
+SERVICE_KINDS = (TokenKind.SERVICE, TokenKind.CC)
 
 
 class CodePurpose(TextChoices):
@@ -75,17 +75,17 @@ MAY_GRANT: dict[str, tuple[str, ...]] = {
 class Act(TextChoices):
     """What the audit log records. Other apps may add acts of their own."""
 
-    LAB_MADE = "lab.made", "Lab made"
+    LAB_CREATED = "lab.made", "Lab made"
     LAB_CHANGED = "lab.changed", "Lab settings changed"
-    PROJECT_MADE = "project.made", "Project made"
+    PROJECT_CREATED = "project.made", "Project made"
     MEMBER_ROLE = "member.role", "Role changed"
     MEMBER_REMOVED = "member.removed", "Person removed"
-    INVITATION_MADE = "invitation.made", "Invitation made"
+    INVITATION_CREATED = "invitation.made", "Invitation made"
     INVITATION_ACCEPTED = "invitation.accepted", "Invitation accepted"
     INVITATION_REVOKED = "invitation.revoked", "Invitation revoked"
-    TOKEN_MADE = "token.made", "Token made"
+    TOKEN_CREATED = "token.made", "Token made"
     TOKEN_REVOKED = "token.revoked", "Token revoked"
-    SITE_MADE = "site.made", "Site made"
+    SITE_CREATED = "site.made", "Site made"
     SITE_RENAMED = "site.renamed", "Site renamed"
     SITE_DELETED = "site.deleted", "Site deleted"
     SITE_ZONE = "site.zone", "Grid zone chosen"
@@ -97,11 +97,11 @@ class Act(TextChoices):
     NODE_MOVE_UNDONE = "node.move_undone", "Move of a node undone"
     NODE_STATIC_POWER = "node.static_power", "Power of a node's rest set"
     NODE_ENROLLED = "node.enrolled", "Node enrolled"
-    RULE_MADE = "rule.made", "Rule made"
+    RULE_CREATED = "rule.made", "Rule made"
     RULE_ENDED = "rule.ended", "Rule ended"
     RULE_WITHDRAWN = "rule.withdrawn", "Rule withdrawn"
     RULE_RESTORED = "rule.restored", "Rule restored"
-    CLAIM_MADE = "claim.made", "Energy claimed"
+    CLAIM_CREATED = "claim.made", "Energy claimed"
     CLAIM_UNDONE = "claim.undone", "Claim undone"
     CLAIM_REDONE = "claim.redone", "Claim redone"
     IDLE_POLICY_SET = "idle_policy.set", "Idle policy recorded"

@@ -7,7 +7,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from django.conf import settings
 
 
-class CannotOpen(Exception):
+class DecryptionError(Exception):
     """A sealed text cannot be read: the pepper that sealed it is gone, or it was damaged."""
 
 
@@ -17,16 +17,16 @@ def _box(purpose: str, number: int) -> Fernet:
     return Fernet(base64.urlsafe_b64encode(key))
 
 
-def seal(purpose: str, text: str) -> str:
+def encrypt(purpose: str, text: str) -> str:
     """Return ``<number of the pepper>:<sealed text>``: the highest pepper seals, all open."""
     number = max(settings.TOKEN_PEPPERS)
     return f"{number}:{_box(purpose, number).encrypt(text.encode()).decode()}"
 
 
-def opened(purpose: str, sealed: str) -> str:
+def decrypt(purpose: str, sealed: str) -> str:
     """Return what :func:`seal` sealed for the same purpose. Raises CannotOpen."""
     number, _, text = sealed.partition(":")
     try:
         return _box(purpose, int(number)).decrypt(text.encode()).decode()
     except (KeyError, ValueError, InvalidToken) as error:
-        raise CannotOpen from error
+        raise DecryptionError from error

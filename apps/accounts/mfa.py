@@ -26,7 +26,7 @@ from django.db import transaction
 from django.forms import Form
 from django.http import HttpResponse
 
-from apps.accounts.encryption import CannotOpen, opened, seal
+from apps.accounts.encryption import DecryptionError, decrypt, encrypt
 
 _PURPOSE = "labcarbon second factor"
 _SPENT = "last_counter"  # in an app's data: the 30 s step of the last code that it opened a door with
@@ -47,19 +47,19 @@ class SecondFactor(DefaultMFAAdapter):
         return user.get_username()
 
     def encrypt(self, text: str) -> str:
-        return seal(_PURPOSE, text)
+        return encrypt(_PURPOSE, text)
 
     def decrypt(self, encrypted_text: str) -> str:
         try:
-            return opened(_PURPOSE, encrypted_text)
-        except CannotOpen as error:
+            return decrypt(_PURPOSE, encrypted_text)
+        except DecryptionError as error:
             raise ValidationError(
                 "Your second factor cannot be read any more: the server's token peppers were changed. "
                 "Ask an admin of the server to run `manage.py reset_mfa` for you."
             ) from error
 
 
-def _app_of(user: AbstractBaseUser) -> Authenticator | None:
+def _authenticator_of(user: AbstractBaseUser) -> Authenticator | None:
     return Authenticator.objects.filter(user_id=user.pk, type=Authenticator.Type.TOTP).first()
 
 
@@ -82,11 +82,11 @@ def spend(user: AbstractBaseUser, code: str) -> bool:
     return bool(fresh)
 
 
-class _OnceOnly(BaseAuthenticateForm):
+class _SingleUseCode(BaseAuthenticateForm):
     """Refuses a code that was used, before the library sees it: a good code would end the count of wrong ones."""
 
     def clean_code(self) -> str:
-        app = _app_of(self.user)
+        app = _authenticator_of(self.user)
         steps = list(_steps(app, self.cleaned_data["code"])) if app else []
         if app and steps and max(steps) <= app.data.get(_SPENT, -1):
             check_rate_limit(self.user)
@@ -97,11 +97,11 @@ class _OnceOnly(BaseAuthenticateForm):
         return code
 
 
-class Authenticate(_OnceOnly, AuthenticateForm):
+class Authenticate(_SingleUseCode, AuthenticateForm):
     """Asked at sign-in."""
 
 
-class Reauthenticate(_OnceOnly, ReauthenticateForm):
+class Reauthenticate(_SingleUseCode, ReauthenticateForm):
     """Asked before the second factor itself is changed."""
 
 
@@ -110,7 +110,7 @@ class Activate(ActivateTOTPView):
 
     def form_valid(self, form: Form) -> HttpResponse:
         response: HttpResponse = super().form_valid(form)
-        app = _app_of(self.request.user)
+        app = _authenticator_of(self.request.user)
         if app is not None:
             spend(self.request.user, form.cleaned_data["code"])
             record_authentication(self.request, self.request.user, "mfa", id=app.pk, type=app.type, reauthenticated=True)

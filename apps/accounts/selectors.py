@@ -2,7 +2,7 @@
 
 from django.db.models import Q, QuerySet
 
-from apps.accounts.choices import MADE_FOR_OTHERS, SCOPES_OF_ROLE, PersonView, Role
+from apps.accounts.choices import SCOPES_OF_ROLE, SERVICE_KINDS, PersonView, Role
 from apps.accounts.models import Lab, Membership, Project, Token, User
 from apps.core.errors import Forbidden
 
@@ -14,10 +14,10 @@ def memberships_of(user: User, lab_id: int | None) -> list[Membership]:
 
     A lab the person is no longer (or never was) a member of is passed over. One query.
     """
-    found = list(Membership.objects.select_related("lab").filter(user=user).order_by("id"))
-    if not found:
+    memberships = list(Membership.objects.select_related("lab").filter(user=user).order_by("id"))
+    if not memberships:
         raise Forbidden("You are not a member of a lab.", hint="Ask an admin of your lab to add you.")
-    return sorted(found, key=lambda membership: membership.lab_id != lab_id)  # stable: the others in order of joining
+    return sorted(memberships, key=lambda membership: membership.lab_id != lab_id)  # stable: the others in order of joining
 
 
 def lab_of_user(user: User, lab_id: int | None = None) -> tuple[Lab, frozenset[str]]:
@@ -45,8 +45,8 @@ def may_see_person(role: str, policy: str, own: bool) -> bool:
 
 def tokens_of(lab: Lab, user: User, role: str) -> QuerySet[Token]:
     """Return the tokens a person may see and end: their own and what they made for others; an admin all of the lab's."""
-    found = Token.objects.filter(lab=lab).select_related("user", "made_by").order_by("-created_us", "-id")
-    return found if role == Role.ADMIN else found.filter(Q(user=user) | Q(made_by=user, kind__in=MADE_FOR_OTHERS))
+    tokens = Token.objects.filter(lab=lab).select_related("user", "made_by").order_by("-created_us", "-id")
+    return tokens if role == Role.ADMIN else tokens.filter(Q(user=user) | Q(made_by=user, kind__in=SERVICE_KINDS))
 
 
 def project_by_slug(lab: Lab, slug: str) -> Project | None:
@@ -54,6 +54,6 @@ def project_by_slug(lab: Lab, slug: str) -> Project | None:
     return next(iter(Project.objects.filter(lab=lab, slug=slug).order_by()), None)
 
 
-def set_up() -> bool:
+def is_set_up() -> bool:
     """Return whether the first-run wizard is done."""
     return Lab.objects.exists()

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from apps.accounts.models import Lab
 from apps.artifacts.choices import ArtifactState, CopyState
 from apps.artifacts.models import Artifact, Copy
-from apps.artifacts.storage_model import Lot, Lying
+from apps.artifacts.storage_model import StorageLot, StoredBytes
 from apps.carbon.figures.energy import applied_factors
 from apps.carbon.models import AppliedFactor
 from apps.core.sql import fetch_rows
-from apps.fleet.calc import holding
-from apps.fleet.selectors import places_of
+from apps.fleet.calc import value_at
+from apps.fleet.selectors import site_facts_of
 
 # Bytes are summed in two parts: sums of what anybody may tell would pass 64 bits.
 _PART = 10**6
 
 
 @dataclass(frozen=True)
-class Kept:
+class KindTotal:
     """What is kept of a kind for a project (None: none), each content once."""
 
     kind: str
@@ -27,36 +27,36 @@ class Kept:
     bytes: int
 
 
-def kept_by(lab: Lab) -> list[Kept]:
+def totals_by_kind(lab: Lab) -> list[KindTotal]:
     """Return what a lab keeps by kind and project: artifacts with a copy that is there. One query."""
-    found = fetch_rows(
+    rows = fetch_rows(
         f"SELECT a.kind, a.project_id, COUNT(*) AS artifacts, SUM(a.bytes / {_PART}) AS high, "
         f"SUM(a.bytes %% {_PART}) AS low FROM artifacts_artifact a WHERE a.lab_id = %s AND EXISTS "
         "(SELECT 1 FROM artifacts_copy c WHERE c.lab_id = %s AND c.state = %s AND c.artifact_id = a.id) "
         "GROUP BY a.kind, a.project_id ORDER BY a.kind, a.project_id",
         [lab.pk, lab.pk, CopyState.PRESENT.value],
     )
-    return [Kept(row["kind"], row["project_id"], row["artifacts"], row["high"] * _PART + row["low"]) for row in found]
+    return [KindTotal(row["kind"], row["project_id"], row["artifacts"], row["high"] * _PART + row["low"]) for row in rows]
 
 
-def known(lab: Lab) -> int:
+def count_artifacts(lab: Lab) -> int:
     """Return how many artifacts a lab knows of whose bytes no plan took away."""
     return Artifact.objects.filter(lab=lab).exclude(state=ArtifactState.TOMBSTONE).count()
 
 
-def pues_of(lab: Lab, hour: int) -> dict[int, int]:
+def pue_by_node(lab: Lab, hour: int) -> dict[int, int]:
     """Return {node id: PUE (ppm) of the site it stands at in a UTC hour}; a node without one is left out. Three queries."""
-    places = places_of(lab)
-    at_site = {site: pue for site, history in places.pues.items() if (pue := holding(history, hour)) is not None}
-    sites = {node: holding(history, hour) for node, history in places.stood.items()}
+    places = site_facts_of(lab)
+    at_site = {site: pue for site, history in places.pues.items() if (pue := value_at(history, hour)) is not None}
+    sites = {node: value_at(history, hour) for node, history in places.placements.items()}
     return {node: at_site[site] for node, site in sites.items() if site is not None and site in at_site}
 
 
-def lots_of(lab: Lab, hour: int) -> list[Lot]:
+def storage_lots(lab: Lab, hour: int) -> list[StorageLot]:
     """Return where a lab's bytes lie, by project, medium and machine, with PUE and factor of a UTC hour: every copy that is
     there. Five queries."""
-    pues, applied = pues_of(lab, hour), applied_factors(lab, lab.basis, hour)
-    found = fetch_rows(
+    pues, applied = pue_by_node(lab, hour), applied_factors(lab, lab.basis, hour)
+    rows = fetch_rows(
         f"SELECT a.project_id, c.medium, c.node_id, COUNT(*) AS copies, SUM(a.bytes / {_PART}) AS high, "
         f"SUM(a.bytes %% {_PART}) AS low FROM artifacts_copy c JOIN artifacts_artifact a ON a.id = c.artifact_id "
         "WHERE c.lab_id = %s AND c.state = %s GROUP BY a.project_id, c.medium, c.node_id "
@@ -64,11 +64,11 @@ def lots_of(lab: Lab, hour: int) -> list[Lot]:
         [lab.pk, CopyState.PRESENT.value],
     )
     return [
-        Lot(
+        StorageLot(
             row["project_id"], row["medium"], row["node_id"], row["copies"], row["high"] * _PART + row["low"],
             pues.get(row["node_id"]), factor_ug(applied.get(row["node_id"])),
         )
-        for row in found
+        for row in rows
     ]  # fmt: skip
 
 
@@ -77,11 +77,11 @@ def factor_ug(applied: AppliedFactor | None) -> int | None:
     return applied.factor.ug_per_kwh if applied is not None and applied.factor is not None else None
 
 
-def lying_each(artifact: Artifact, copies: Iterable[Copy], hour: int) -> list[Lying | None]:
+def stored_copies(artifact: Artifact, copies: Iterable[Copy], hour: int) -> list[StoredBytes | None]:
     """Return how each copy of an artifact lies in a UTC hour; None for one that is not there. Three queries."""
-    pues = pues_of(artifact.lab, hour)
+    pues = pue_by_node(artifact.lab, hour)
     return [
-        Lying(copy.medium, artifact.bytes, pues.get(copy.node_id) if copy.node_id else None)
+        StoredBytes(copy.medium, artifact.bytes, pues.get(copy.node_id) if copy.node_id else None)
         if copy.state == CopyState.PRESENT
         else None
         for copy in copies

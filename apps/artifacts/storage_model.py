@@ -11,7 +11,7 @@ from labcarbon_collect.lc1 import manifest_hash, role_hash
 from apps.artifacts.choices import Form, Medium
 from apps.core.units import emission_ug
 
-HOURS_A_YEAR = 8760
+HOURS_PER_YEAR = 8760
 _TB = 10**12
 _PPM = 10**6
 # 1 µWh is 3.6 mJ.
@@ -33,7 +33,7 @@ _CCF = (
     "Apache-2.0"
 )
 # Of an unknown medium nothing is known: no figure stands in for it.
-POWER = {
+MEDIUM_POWER = {
     Medium.HDD: MediumPower(650_000, 250_000, 1_000_000, f"{_CCF}: 6.5 W for a disk of 10 TB"),
     Medium.SSD: MediumPower(1_200_000, 300_000, 2_000_000, f"{_CCF}: 6 W for 5 TB"),
     Medium.OBJECT: MediumPower(1_950_000, 1_300_000, 3_900_000, f"{_CCF}: a hard disk times three copies (our assumption)"),
@@ -49,12 +49,12 @@ def content_hash(form: str, digest: str, size: int) -> str:
     return digest if form == Form.FOLDER else manifest_hash([(b"", size, bytes.fromhex(digest))])
 
 
-def start_key(form: str, digest: str, size: int) -> str:
+def start_match_key(form: str, digest: str, size: int) -> str:
     """Return part M of the fingerprint of a run that begins from this and nothing else."""
     return role_hash("start", [("", content_hash(form, digest, size))])
 
 
-def data_key(form: str, digest: str, size: int) -> str:
+def data_match_key(form: str, digest: str, size: int) -> str:
     """Return part D of the fingerprint of a run that reads this as its only data."""
     return role_hash("data", [("data", content_hash(form, digest, size))])
 
@@ -71,7 +71,7 @@ def break_even(storage_mj_a_year: int | None, retrain_mj: int | None) -> Fractio
     return Fraction(storage_mj_a_year, retrain_mj) if storage_mj_a_year is not None and retrain_mj else None
 
 
-def in_ppm(chance: Fraction | None) -> int | None:
+def to_ppm(chance: Fraction | None) -> int | None:
     """Return a chance in parts per million, half up; None stays None."""
     return None if chance is None else int(chance * _PPM + Fraction(1, 2))
 
@@ -86,9 +86,9 @@ class Spread:
     high: int
 
 
-def spread(took: Sequence[int]) -> Spread | None:
+def compute_spread(values: Sequence[int]) -> Spread | None:
     """Return what runs took; None where there is none."""
-    return Spread(len(took), median_low(took), min(took), max(took)) if took else None
+    return Spread(len(values), median_low(values), min(values), max(values)) if values else None
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,15 @@ class Saving:
     high: int
 
 
-def saving(made: int | None, adapting: Spread | None) -> Saving | None:
+def compute_saving(training: int | None, fine_tuning: Spread | None) -> Saving | None:
     """Return made less adapting; None where either is unknown. Where adapting took more than making, nothing is saved."""
-    if made is None or adapting is None:
+    if training is None or fine_tuning is None:
         return None
-    return Saving(*(max(0, made - took) for took in (adapting.median, adapting.high, adapting.low)))
+    return Saving(*(max(0, training - amount) for amount in (fine_tuning.median, fine_tuning.high, fine_tuning.low)))
 
 
 @dataclass(frozen=True)
-class Lying:
+class StoredBytes:
     """Bytes that lie on a medium. ``pue_ppm``: of the building they lie in, None where nobody knows it."""
 
     medium: str
@@ -117,7 +117,7 @@ class Lying:
 
 
 @dataclass(frozen=True)
-class Keeping:
+class StorageEnergy:
     """What keeping bytes for a time takes, mJ, with its range. ``unknown_bytes`` lie on a medium that nobody named and are
     in no sum; ``without_pue_bytes`` are in it by what they draw themselves."""
 
@@ -127,8 +127,8 @@ class Keeping:
     unknown_bytes: int = 0
     without_pue_bytes: int = 0
 
-    def __add__(self, other: "Keeping") -> "Keeping":
-        return Keeping(
+    def __add__(self, other: "StorageEnergy") -> "StorageEnergy":
+        return StorageEnergy(
             self.energy_mj + other.energy_mj,
             self.low_mj + other.low_mj,
             self.high_mj + other.high_mj,
@@ -137,28 +137,28 @@ class Keeping:
         )
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Return whether anything of it is known."""
         return self.high_mj > 0 or not self.unknown_bytes
 
 
-def keeping(lying: Lying, hours: int = HOURS_A_YEAR) -> Keeping:
+def storage_energy(stored: StoredBytes, hours: int = HOURS_PER_YEAR) -> StorageEnergy:
     """Return what keeping one lot of bytes takes for ``hours``; its range is the medium's."""
-    power = POWER.get(Medium(lying.medium))
+    power = MEDIUM_POWER.get(Medium(stored.medium))
     if power is None:
-        return Keeping(unknown_bytes=lying.bytes)
-    pue = _PPM if lying.pue_ppm is None else lying.pue_ppm
-    energy, low, high = (storage_mj(lying.bytes, hours, uwh, pue) for uwh in (power.uwh, power.low_uwh, power.high_uwh))
-    return Keeping(energy, low, high, without_pue_bytes=lying.bytes if lying.pue_ppm is None else 0)
+        return StorageEnergy(unknown_bytes=stored.bytes)
+    pue = _PPM if stored.pue_ppm is None else stored.pue_ppm
+    energy, low, high = (storage_mj(stored.bytes, hours, uwh, pue) for uwh in (power.uwh, power.low_uwh, power.high_uwh))
+    return StorageEnergy(energy, low, high, without_pue_bytes=stored.bytes if stored.pue_ppm is None else 0)
 
 
-def kept(lots: Iterable[Lying], hours: int = HOURS_A_YEAR) -> Keeping:
+def total_storage_energy(lots: Iterable[StoredBytes], hours: int = HOURS_PER_YEAR) -> StorageEnergy:
     """Return what keeping all of ``lots`` takes: the sum of what each takes, exactly. Ranges of one table of media are
     taken to err together, so their ends add."""
-    return sum((keeping(lot, hours) for lot in lots), Keeping())
+    return sum((storage_energy(lot, hours) for lot in lots), StorageEnergy())
 
 
-def amount(number: int) -> str:
+def format_bytes(number: int) -> str:
     """Return a number of bytes in plain text, decimal, three digits: 91.2 MB."""
     value, unit = Fraction(number), "B"
     for unit in ("B", "kB", "MB", "GB", "TB", "PB", "EB"):
@@ -170,7 +170,7 @@ def amount(number: int) -> str:
 
 
 @dataclass(frozen=True)
-class Lot:
+class StorageLot:
     """Copies of one project on one medium of one machine. ``project_id`` None: of no project; ``node_id`` None: at an
     address. ``ug_per_kwh``: the emission factor of where they lie, None where nobody knows one."""
 
@@ -184,7 +184,7 @@ class Lot:
 
 
 @dataclass(frozen=True)
-class Cost:
+class StorageCost:
     """What keeping copies costs in a time: energy (mJ) and emissions (µg CO2e), with their ranges.
 
     ``priced_bytes`` are those of known energy under a known factor; ``unpriced_bytes`` those of known energy
@@ -193,7 +193,7 @@ class Cost:
 
     copies: int = 0
     bytes: int = 0
-    keeping: Keeping = Keeping()
+    energy: StorageEnergy = StorageEnergy()
     emission_ug: int = 0
     low_ug: int = 0
     high_ug: int = 0
@@ -201,11 +201,11 @@ class Cost:
     unpriced_bytes: int = 0
     unpriced_mj: int = 0
 
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(
+    def __add__(self, other: "StorageCost") -> "StorageCost":
+        return StorageCost(
             self.copies + other.copies,
             self.bytes + other.bytes,
-            self.keeping + other.keeping,
+            self.energy + other.energy,
             self.emission_ug + other.emission_ug,
             self.low_ug + other.low_ug,
             self.high_ug + other.high_ug,
@@ -215,27 +215,27 @@ class Cost:
         )
 
     @property
-    def is_carbon_known(self) -> bool:
+    def is_emission_known(self) -> bool:
         """Return whether anything of its emissions is known."""
         return self.priced_bytes > 0 or not self.bytes
 
     @property
-    def is_carbon_whole(self) -> bool:
+    def is_emission_complete(self) -> bool:
         """Return whether all of it is."""
-        return self.priced_bytes == self.bytes and not self.keeping.without_pue_bytes
+        return self.priced_bytes == self.bytes and not self.energy.without_pue_bytes
 
 
-def cost(lot: Lot, hours: int = HOURS_A_YEAR) -> Cost:
+def storage_cost(lot: StorageLot, hours: int = HOURS_PER_YEAR) -> StorageCost:
     """Return what keeping a lot for ``hours`` costs: its energy, as :func:`keeping` has it, × the factor, half up once."""
-    year = keeping(Lying(lot.medium, lot.bytes, lot.pue_ppm), hours)
+    year = storage_energy(StoredBytes(lot.medium, lot.bytes, lot.pue_ppm), hours)
     if year.unknown_bytes:
-        return Cost(lot.copies, lot.bytes, year)
+        return StorageCost(lot.copies, lot.bytes, year)
     if lot.ug_per_kwh is None:
-        return Cost(lot.copies, lot.bytes, year, unpriced_bytes=lot.bytes, unpriced_mj=year.energy_mj)
+        return StorageCost(lot.copies, lot.bytes, year, unpriced_bytes=lot.bytes, unpriced_mj=year.energy_mj)
     ug, low, high = (emission_ug(mj, _PPM, lot.ug_per_kwh) for mj in (year.energy_mj, year.low_mj, year.high_mj))
-    return Cost(lot.copies, lot.bytes, year, ug, low, high, priced_bytes=lot.bytes)
+    return StorageCost(lot.copies, lot.bytes, year, ug, low, high, priced_bytes=lot.bytes)
 
 
-def costs(lots: Iterable[Lot], hours: int = HOURS_A_YEAR) -> Cost:
+def total_storage_cost(lots: Iterable[StorageLot], hours: int = HOURS_PER_YEAR) -> StorageCost:
     """Return the sum of what keeping each of ``lots`` costs, exactly, in whatever order and grouping."""
-    return sum((cost(lot, hours) for lot in lots), Cost())
+    return sum((storage_cost(lot, hours) for lot in lots), StorageCost())

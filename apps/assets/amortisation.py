@@ -76,8 +76,8 @@ Stretch = TypeVar("Stretch", Use, Spread)
 class _Timeline(Generic[Stretch]):
     """Disjoint stretches of time, found by hour."""
 
-    def __init__(self, stretches: Iterable[Stretch]) -> None:
-        self._stretches: list[Stretch] = sorted(stretches, key=lambda each: each.from_hour)
+    def __init__(self, intervals: Iterable[Stretch]) -> None:
+        self._stretches: list[Stretch] = sorted(intervals, key=lambda each: each.from_hour)
         self._begins: list[int] = [each.from_hour for each in self._stretches]
         self._edges: list[int] = sorted({hour for each in self._stretches for hour in (each.from_hour, each.to_hour)})
 

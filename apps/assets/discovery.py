@@ -13,7 +13,7 @@ from apps.assets.services.validation import default_life_hours
 from apps.assets.spreadsheets.catalog_match import Known, Matcher
 from apps.catalog.choices import HardwareKind
 from apps.fleet.choices import DeviceKind, SiteKind
-from apps.fleet.models import STANDING, Device, Node, Placement, Site
+from apps.fleet.models import ACTIVE, Device, Node, Placement, Site
 
 _DISK = re.compile(r"(\d{1,4}) × ([^;()]{1,60}) \((SSD|HDD), (\d{1,9}) GB\)")
 MACHINES = (HardwareKind.SERVER, HardwareKind.WORKSTATION, HardwareKind.LAPTOP)
@@ -72,7 +72,7 @@ def proposals(lab: Lab) -> list[Proposal]:
 
 
 def _metered(lab: Lab) -> tuple[set[int | None], set[int | None]]:
-    meters = list(AssetMeter.objects.filter(STANDING, asset__lab=lab).values_list("device_id", "node_id"))
+    meters = list(AssetMeter.objects.filter(ACTIVE, asset__lab=lab).values_list("device_id", "node_id"))
     return {device for device, _ in meters}, {node for _, node in meters}
 
 
@@ -85,9 +85,9 @@ def _names(reported: str) -> tuple[str, ...]:
 class _Maker:
     def __init__(self, lab: Lab) -> None:
         self._matcher = Matcher(lab)
-        placed = Placement.objects.filter(STANDING, node__lab=lab).select_related("site").order_by("from_hour")
+        placed = Placement.objects.filter(ACTIVE, node__lab=lab).select_related("site").order_by("from_hour")
         self._sites: dict[int, Site] = {placement.node_id: placement.site for placement in placed}
-        metered = AssetMeter.objects.filter(STANDING, asset__lab=lab).values("asset_id")
+        metered = AssetMeter.objects.filter(ACTIVE, asset__lab=lab).values("asset_id")
         free = Asset.objects.filter(lab=lab, kind__in=(HardwareKind.GPU, *MACHINES)).exclude(pk__in=metered)
         free = free.exclude(state=AssetState.DISPOSED).select_related("parent").order_by("name", "pk")
         self._free: list[Asset] = list(free)

@@ -9,7 +9,7 @@ from apps.accounts.models import Lab, Project, User
 from apps.assets.choices import Amortisation, AssetState, ChargeKind, EventKind, ImportState
 from apps.catalog.choices import HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
-from apps.fleet.models import STANDING, DatedFact, Device, Node, Site
+from apps.fleet.models import ACTIVE, DatedFact, Device, Node, Site
 
 
 class Asset(models.Model):
@@ -142,7 +142,7 @@ class AssetMeter(DatedFact):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["asset", "from_hour"], condition=STANDING, name="asset_meter_once_per_hour"),
+            models.UniqueConstraint(fields=["asset", "from_hour"], condition=ACTIVE, name="asset_meter_once_per_hour"),
             models.CheckConstraint(condition=Q(device__isnull=True) | Q(node__isnull=True), name="asset_meter_is_one"),
             models.CheckConstraint(condition=Q(from_hour__gte=0), name="asset_meter_not_before_time"),
         ]
@@ -163,7 +163,7 @@ class StoredVolume(DatedFact):
         constraints = [
             models.UniqueConstraint(
                 fields=["asset", "project", "from_hour"],
-                condition=STANDING,
+                condition=ACTIVE,
                 name="volume_once_per_hour",
                 nulls_distinct=False,
             ),

@@ -12,7 +12,7 @@ from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable, parse_record_number
 from apps.fleet.choices import DeviceKind, SiteKind
-from apps.fleet.models import STANDING, Device, Node
+from apps.fleet.models import ACTIVE, Device, Node
 
 __all__ = [
     "Book", "Books", "Filters", "Sums", "accounts_of", "asset_of", "assets_of", "books_of", "charged_by", "entries_of",
@@ -87,18 +87,18 @@ def entries_of(asset: Asset) -> list[LifecycleEvent]:
 
 def meters_of(asset: Asset) -> list[AssetMeter]:
     """Return by what an asset's use is told, oldest first."""
-    return list(AssetMeter.objects.filter(STANDING, asset=asset).select_related("device", "node").order_by("from_hour"))
+    return list(AssetMeter.objects.filter(ACTIVE, asset=asset).select_related("device", "node").order_by("from_hour"))
 
 
 def volumes_of(asset: Asset) -> list[StoredVolume]:
     """Return what projects store on an asset, oldest first."""
-    found = StoredVolume.objects.filter(STANDING, asset=asset).select_related("project", "recorded_by")
+    found = StoredVolume.objects.filter(ACTIVE, asset=asset).select_related("project", "recorded_by")
     return list(found.order_by("from_hour", "pk"))
 
 
 def free_meters(lab: Lab, asset: Asset | None = None) -> tuple[list[Device], list[Node]]:
     """Return the devices and nodes that collectors saw and that tell the use of no other asset now."""
-    others = AssetMeter.objects.filter(STANDING, asset__lab=lab).exclude(asset__state=AssetState.DISPOSED)
+    others = AssetMeter.objects.filter(ACTIVE, asset__lab=lab).exclude(asset__state=AssetState.DISPOSED)
     last = {}
     for meter in others.order_by("from_hour", "pk"):
         last[meter.asset_id] = meter

@@ -97,7 +97,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Stood:
+class PlacementSpan:
     """A node stood at a site over ``[from_hour, to_hour)``."""
 
     from_hour: int
@@ -121,19 +121,25 @@ class Span:
     program: str = ""
 
 
-def spans(use: Use, *, rules: Sequence[Rule], claims: Sequence[Claimed], stood: Sequence[Stood]) -> list[Span]:
+def spans(use: Use, *, rules: Sequence[Rule], claims: Sequence[Claimed], placements: Sequence[PlacementSpan]) -> list[Span]:
     """Return who is charged for ``use`` over all time: disjoint, without gaps, neighbours that say the same are one."""
     usable = [rule for rule in rules if rule.fits(use, rule.site_id)]
     here = [claim for claim in claims if claim.node_id in (None, use.node_id)]
     cuts = {0, END_HOUR}
-    dated_facts: list[Rule | Claimed | Stood] = [*usable, *here, *(stood if any(rule.site_id for rule in usable) else ())]
+    dated_facts: list[Rule | Claimed | PlacementSpan] = [
+        *usable,
+        *here,
+        *(placements if any(rule.site_id for rule in usable) else ()),
+    ]
     for dated in dated_facts:
         cuts |= {hour for hour in (dated.from_hour, dated.to_hour) if 0 < hour < END_HOUR}
-    return list(_joined(_span(use, start, end, usable, here, stood) for start, end in pairwise(sorted(cuts))))
+    return list(_joined(_span(use, start, end, usable, here, placements) for start, end in pairwise(sorted(cuts))))
 
 
-def _span(use: Use, start: int, end: int, rules: Iterable[Rule], claims: Iterable[Claimed], stood: Iterable[Stood]) -> Span:
-    site_id = next((each.site_id for each in stood if each.from_hour <= start < each.to_hour), None)
+def _span(
+    use: Use, start: int, end: int, rules: Iterable[Rule], claims: Iterable[Claimed], placements: Iterable[PlacementSpan]
+) -> Span:
+    site_id = next((each.site_id for each in placements if each.from_hour <= start < each.to_hour), None)
     holding = [rule for rule in rules if rule.from_hour <= start < rule.to_hour and rule.fits(use, site_id)]
     by_strength = sorted(holding, key=lambda rule: rule.strength, reverse=True)
     person = next((rule for rule in by_strength if rule.person_id), None)

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable
 from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
-from apps.attribution.calc import Claimed, Rule, Stood, Stretch, Use, namespace_of, user_and_program
+from apps.attribution.calc import Claimed, PlacementSpan, Rule, Stretch, Use, namespace_of, user_and_program
 from apps.attribution.models import Attribution, AttributionRule, Claim
 from apps.core.units import END_HOUR
-from apps.fleet.calc import stretches
-from apps.fleet.models import STANDING, Placement
+from apps.fleet.calc import dated_intervals
+from apps.fleet.models import ACTIVE, Placement
 from apps.ingest.models import Consumer
 from apps.runs.models import Run
 
@@ -107,14 +107,16 @@ def unattributed(lab: Lab, used: Collection[tuple[str, str]], from_hour: int, to
     ]
 
 
-def stood(node_ids: Iterable[int]) -> dict[int, list[Stood]]:
+def placements(node_ids: Iterable[int]) -> dict[int, list[PlacementSpan]]:
     """Return where each node stood when."""
-    found: dict[int, list[Stood]] = defaultdict(list)
+    found: dict[int, list[PlacementSpan]] = defaultdict(list)
     histories: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for row in Placement.objects.filter(STANDING, node_id__in=node_ids):
+    for row in Placement.objects.filter(ACTIVE, node_id__in=node_ids):
         histories[row.node_id].append((row.from_hour, row.site_id))
     for node_id, history in histories.items():
-        found[node_id] = [Stood(start, END_HOUR if end is None else end, site) for start, end, site in stretches(history)]
+        found[node_id] = [
+            PlacementSpan(start, END_HOUR if end is None else end, site) for start, end, site in dated_intervals(history)
+        ]
     return found
 
 

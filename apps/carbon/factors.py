@@ -9,7 +9,7 @@ from apps.carbon.figures.energy import Figure, figure_of
 from apps.carbon.figures.query import Span, YearFactor, clipped
 from apps.carbon.models import EmissionFactor
 from apps.core.sql import emission_sql, facility_sql, fetch_rows
-from apps.fleet.calc import Places
+from apps.fleet.calc import SiteFacts
 
 
 def parent_zone(zone: str) -> str:
@@ -37,7 +37,7 @@ def factors_of_zone(lab: Lab, zone: str) -> list[EmissionFactor]:
     return factors_of_zones(lab, [zone])[zone]
 
 
-def year_factors(lab: Lab, *places: Places) -> dict[str, list[YearFactor]]:
+def year_factors(lab: Lab, *places: SiteFacts) -> dict[str, list[YearFactor]]:
     """Return {zone: the years of its factors} of every zone in ``places``."""
     wanted = {zone for some in places for history in some.zones.values() for _, zone in history}
     return {

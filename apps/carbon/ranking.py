@@ -18,8 +18,8 @@ from apps.carbon.figures.energy import Figure, figures_of_meters
 from apps.carbon.figures.query import FigureQuery
 from apps.core.intervals import day_edges
 from apps.core.sql import as_int, fetch_rows, second_sum_sql
-from apps.fleet.calc import stretches
-from apps.fleet.models import STANDING
+from apps.fleet.calc import dated_intervals
+from apps.fleet.models import ACTIVE
 
 ONCE = (ChargeKind.WRITTEN_OFF, ChargeKind.END_OF_LIFE)  # not borne by use
 
@@ -121,11 +121,11 @@ def _worst_first(row: Ranked) -> tuple[bool, int, int]:
 def _told(lab: Lab, start: int, end: int) -> list[Told]:
     """Return which meter told of which asset when. One query."""
     histories: dict[int, list[tuple[int, AssetMeter]]] = defaultdict(list)
-    for row in AssetMeter.objects.filter(STANDING, asset__lab=lab).select_related("device", "node"):
+    for row in AssetMeter.objects.filter(ACTIVE, asset__lab=lab).select_related("device", "node"):
         histories[row.asset_id].append((row.from_hour, row))
     found = []
     for asset_id, history in histories.items():
-        for low, high, row in stretches(history):
+        for low, high, row in dated_intervals(history):
             begin, stop = max(low, start), min(end if high is None else high, end)
             if begin < stop and (row.device or row.node):
                 kind, key = ("device", row.device.key) if row.device else ("node", str(row.node.uuid) if row.node else "")

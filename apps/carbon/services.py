@@ -18,7 +18,7 @@ from apps.core.errors import InvalidInput
 from apps.core.intervals import HistoryEntry, changed_span, hull
 from apps.core.jobs import enqueue
 from apps.core.units import END_HOUR, UG_PER_G
-from apps.fleet.selectors import places_of
+from apps.fleet.selectors import site_facts_of
 
 DATA = Path(__file__).parent / "data"
 HOUR_BOUNDS_G = (Decimal(0), Decimal(1500))
@@ -123,7 +123,7 @@ def apply_factors(*, lab: Lab) -> int:
     Rebuilt whole each time (thousands of rows at most), so that it is the same however the facts came.
     """
     Lab.objects.select_for_update().get(pk=lab.pk)
-    places = places_of(lab)
+    places = site_facts_of(lab)
     derived = [
         AppliedFactor(
             node_id=node_id,
@@ -133,7 +133,7 @@ def apply_factors(*, lab: Lab) -> int:
             pue_ppm=span.pue_ppm,
             factor_id=span.factor_id,
         )
-        for node_id, spans in spans_by_node(places, year_factors(lab, places), places.stood, END_HOUR).items()
+        for node_id, spans in spans_by_node(places, year_factors(lab, places), places.placements, END_HOUR).items()
         for span in spans
     ]
     before = list(AppliedFactor.objects.filter(node__lab=lab))

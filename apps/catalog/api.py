@@ -103,14 +103,14 @@ class CatalogueView(APIView):
         _known(request, "kind", "q", "offset")
         lab, offset = caller(request).lab, _offset(request)
         kind, words = parse_search(request.query_params.get("kind", ""), request.query_params.get("q", ""))
-        found = list(search(lab, kind, words)[offset : offset + ROWS + 1])
-        shown = found[:ROWS]
-        best = best_figures([model.pk for model in shown], lab)
+        rows = list(search(lab, kind, words)[offset : offset + ROWS + 1])
+        page_models = rows[:ROWS]
+        best = best_figures([model.pk for model in page_models], lab)
         return Response(
             {
-                "results": [_model(model, best.get(model.pk)) for model in shown],
-                "next_offset": offset + ROWS if len(found) > ROWS else None,
-                "notices": _notices({figure.pack for figure in best.values()} | {model.pack for model in shown}),
+                "results": [_model(model, best.get(model.pk)) for model in page_models],
+                "next_offset": offset + ROWS if len(rows) > ROWS else None,
+                "notices": _notices({figure.pack for figure in best.values()} | {model.pack for model in page_models}),
             }
         )
 
@@ -123,12 +123,12 @@ class ModelView(APIView):
         """Return a model with all figures the lab can see, the most trusted first; superseded ones last."""
         _known(request)
         lab: Lab = caller(request).lab
-        asked = model_by_id(lab, model)
-        if asked is None:
+        hardware_model = model_by_id(lab, model)
+        if hardware_model is None:
             raise NotFound("There is no such model in the catalogue of this lab.", hint="GET /api/v1/catalog/ lists them.")
-        figures = figures_of_model(asked, lab)
+        figures = figures_of_model(hardware_model, lab)
         best = next((figure for figure in figures if figure.superseded_us is None), None)
-        body = _model(asked, best)
+        body = _model(hardware_model, best)
         body["figures"] = [_figure(figure) for figure in figures]
-        body["notices"] = _notices({figure.pack for figure in figures} | {asked.pack})
+        body["notices"] = _notices({figure.pack for figure in figures} | {hardware_model.pack})
         return Response(body)

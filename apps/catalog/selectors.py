@@ -135,13 +135,13 @@ def match(kind: str, name: str, lab: Lab | None, category: str = "") -> Match:
 
 def search(lab: Lab | None, kind: str = "", name: str = "") -> QuerySet[HardwareModel]:
     """Return the models on offer whose name holds every word of ``name``, by name. Empty: all."""
-    found = models_of(lab).filter(retired_us__isnull=True)
+    models = models_of(lab).filter(retired_us__isnull=True)
     if kind:
-        found = found.filter(kind=kind)
+        models = models.filter(kind=kind)
     for word in name.split():
         key = match_key(word)
-        found = found.filter(Q(name__icontains=word) | Q(match_key__contains=key) if key else Q(name__icontains=word))
-    return found.order_by("name", "pk")
+        models = models.filter(Q(name__icontains=word) | Q(match_key__contains=key) if key else Q(name__icontains=word))
+    return models.order_by("name", "pk")
 
 
 def parse_search(kind: str, name: str) -> tuple[str, str]:

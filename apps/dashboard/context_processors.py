@@ -5,8 +5,8 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
-from apps.accounts.selectors import set_up
-from apps.artifacts.cleanup.notifications import going_soon
+from apps.accounts.selectors import is_set_up
+from apps.artifacts.cleanup.notifications import pending_deletions
 from apps.dashboard.profile_menu import profile_choices
 
 RAIL = (
@@ -40,6 +40,6 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "visitor": visitor,
         "profiles": profile_choices(request, visitor.lab) if visitor else [],
         "rail": [{"name": name, "href": href, "current": key == here} for name, href, key in RAIL],
-        "going_soon": SimpleLazyObject(lambda: going_soon(visitor.lab, visitor.user) if visitor else []),
-        "is_set_up": SimpleLazyObject(set_up),
+        "going_soon": SimpleLazyObject(lambda: pending_deletions(visitor.lab, visitor.user) if visitor else []),
+        "is_set_up": SimpleLazyObject(is_set_up),
     }

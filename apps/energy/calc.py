@@ -60,13 +60,13 @@ def spread(shares: Iterable[ShareRow], hours: frozenset[int]) -> dict[EntryKey, 
 
 def runs_of_hours(hours: Iterable[int]) -> list[tuple[int, int]]:
     """Return ``hours`` as half-open stretches of neighbours."""
-    stretches: list[tuple[int, int]] = []
+    intervals: list[tuple[int, int]] = []
     for hour in sorted(set(hours)):
-        if stretches and stretches[-1][1] == hour:
-            stretches[-1] = (stretches[-1][0], hour + 1)
+        if intervals and intervals[-1][1] == hour:
+            intervals[-1] = (intervals[-1][0], hour + 1)
         else:
-            stretches.append((hour, hour + 1))
-    return stretches
+            intervals.append((hour, hour + 1))
+    return intervals
 
 
 def covered_us(intervals: Iterable[tuple[int, int]], hour: int) -> int:

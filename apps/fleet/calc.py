@@ -30,7 +30,7 @@ def device_kind(key: str, node_uuid: str) -> DeviceKind | None:
     return None
 
 
-def stretches(history: Sequence[tuple[int, T]]) -> list[tuple[int, int | None, T]]:
+def dated_intervals(history: Sequence[tuple[int, T]]) -> list[tuple[int, int | None, T]]:
     """Return a history of (from_hour, value) as (from_hour, to_hour, value): disjoint, without gaps, the last one open.
 
     Each value holds until the next begins; the first also holds for all time before (from hour 0).
@@ -40,18 +40,18 @@ def stretches(history: Sequence[tuple[int, T]]) -> list[tuple[int, int | None, T
     return [(begins[i] or 0, begins[i + 1], value) for i, (_, value) in enumerate(ordered)]
 
 
-def holding(history: Sequence[tuple[int, T]], hour: int) -> T | None:
+def value_at(history: Sequence[tuple[int, T]], hour: int) -> T | None:
     """Return what holds in ``hour``; None of an empty history."""
-    for start, end, value in stretches(history):
+    for start, end, value in dated_intervals(history):
         if start <= hour and (end is None or hour < end):
             return value
     return None
 
 
 @dataclass(frozen=True)
-class Places:
+class SiteFacts:
     """The dated facts of a lab's places, as (from_hour, value): site ids by node id; zones and PUE (ppm) by site id."""
 
-    stood: Mapping[int, Sequence[tuple[int, int]]]
+    placements: Mapping[int, Sequence[tuple[int, int]]]
     zones: Mapping[int, Sequence[tuple[int, str]]]
     pues: Mapping[int, Sequence[tuple[int, int]]]

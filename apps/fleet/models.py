@@ -24,7 +24,7 @@ class Site(models.Model):
 
 
 # A fact that nobody withdrew: it holds, or will hold.
-STANDING = Q(withdrawn_us__isnull=True)
+ACTIVE = Q(withdrawn_us__isnull=True)
 
 
 class DatedFact(models.Model):
@@ -55,7 +55,7 @@ class SiteZone(DatedFact):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["site", "from_hour"], condition=STANDING, name="zone_once_per_hour"),
+            models.UniqueConstraint(fields=["site", "from_hour"], condition=ACTIVE, name="zone_once_per_hour"),
             models.CheckConstraint(condition=_IN_TIME, name="zone_not_before_time"),
             models.CheckConstraint(condition=~Q(zone=""), name="zone_not_empty"),
         ]
@@ -73,7 +73,7 @@ class SitePue(DatedFact):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["site", "from_hour"], condition=STANDING, name="pue_once_per_hour"),
+            models.UniqueConstraint(fields=["site", "from_hour"], condition=ACTIVE, name="pue_once_per_hour"),
             models.CheckConstraint(condition=_IN_TIME, name="pue_not_before_time"),
             models.CheckConstraint(condition=Q(pue_ppm__gte=1_000_000), name="pue_at_least_one"),
         ]
@@ -91,7 +91,7 @@ class SitePrice(DatedFact):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["site", "from_hour"], condition=STANDING, name="price_once_per_hour"),
+            models.UniqueConstraint(fields=["site", "from_hour"], condition=ACTIVE, name="price_once_per_hour"),
             models.CheckConstraint(condition=_IN_TIME, name="price_not_before_time"),
             models.CheckConstraint(condition=Q(ucurrency_per_kwh__gte=0), name="price_not_negative"),
             models.CheckConstraint(condition=~Q(currency=""), name="price_has_a_currency"),
@@ -134,7 +134,7 @@ class Placement(DatedFact):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["node", "from_hour"], condition=STANDING, name="placement_once_per_hour"),
+            models.UniqueConstraint(fields=["node", "from_hour"], condition=ACTIVE, name="placement_once_per_hour"),
             models.CheckConstraint(condition=_IN_TIME, name="placement_not_before_time"),
         ]
 

@@ -10,9 +10,9 @@ from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
 from apps.core.text import is_unstorable
-from apps.fleet.calc import Places, holding, stretches
+from apps.fleet.calc import SiteFacts, dated_intervals, value_at
 from apps.fleet.choices import SiteKind
-from apps.fleet.models import STANDING, Device, Node, Placement, Site, SitePrice, SitePue, SiteZone
+from apps.fleet.models import ACTIVE, Device, Node, Placement, Site, SitePrice, SitePue, SiteZone
 
 T = TypeVar("T")
 
@@ -60,28 +60,28 @@ def site_fact(site: Site, kind: str, pk: int) -> SiteZone | SitePue | SitePrice 
         "pue": site.pues.all(),
         "price": site.prices.all(),
     }
-    return facts[kind].filter(STANDING, pk=pk).first()
+    return facts[kind].filter(ACTIVE, pk=pk).first()
 
 
 def sites_without_zone(lab: Lab) -> QuerySet[Site]:
     """Return the sites whose grid zone nobody chose: their energy has no carbon."""
-    return Site.objects.filter(lab=lab).exclude(pk__in=SiteZone.objects.filter(STANDING).values("site_id"))
+    return Site.objects.filter(lab=lab).exclude(pk__in=SiteZone.objects.filter(ACTIVE).values("site_id"))
 
 
 def zone_at(site: Site, hour: int) -> str:
     """Return the grid zone of a site in a UTC hour; '' where nobody chose one."""
-    return holding(list(site.zones.filter(STANDING).values_list("from_hour", "zone")), hour) or ""
+    return value_at(list(site.zones.filter(ACTIVE).values_list("from_hour", "zone")), hour) or ""
 
 
 def zones_at(lab: Lab, hour: int) -> dict[int, str]:
     """Return {site id: grid zone in a UTC hour} of the sites that have one. One query."""
-    found = SiteZone.objects.filter(STANDING, site__lab=lab).values_list("site_id", "from_hour", "zone")
-    return {site_id: zone for site_id, history in _grouped(found).items() if (zone := holding(history, hour))}
+    rows = SiteZone.objects.filter(ACTIVE, site__lab=lab).values_list("site_id", "from_hour", "zone")
+    return {site_id: zone for site_id, history in _grouped(rows).items() if (zone := value_at(history, hour))}
 
 
 def zones_ever(lab: Lab) -> set[str]:
     """Return every grid zone that a site of the lab is or was in."""
-    return set(SiteZone.objects.filter(STANDING, site__lab=lab).values_list("zone", flat=True))
+    return set(SiteZone.objects.filter(ACTIVE, site__lab=lab).values_list("zone", flat=True))
 
 
 @dataclass(frozen=True)
@@ -95,41 +95,44 @@ class Stay:
 
 def stays_of(node: Node) -> list[Stay]:
     """Return where a node stood, stands and will stand, oldest first. Disjoint, without gaps, from hour 0 on."""
-    found = node.placements.filter(STANDING).select_related("site", "recorded_by").order_by("from_hour")
-    return [Stay(placement, start, end) for start, end, placement in stretches([(row.from_hour, row) for row in found])]
+    placements = node.placements.filter(ACTIVE).select_related("site", "recorded_by").order_by("from_hour")
+    return [
+        Stay(placement, start, end)
+        for start, end, placement in dated_intervals([(row.from_hour, row) for row in placements])
+    ]
 
 
 def stays_at(site: Site) -> list[Stay]:
     """Return which nodes stood, stand and will stand at a site, by begin. Two queries."""
-    nodes = Placement.objects.filter(STANDING, site=site).values("node_id")
+    nodes = Placement.objects.filter(ACTIVE, site=site).values("node_id")
     histories: dict[int, list[tuple[int, Placement]]] = defaultdict(list)
-    for row in Placement.objects.filter(STANDING, node__in=nodes).select_related("node"):
+    for row in Placement.objects.filter(ACTIVE, node__in=nodes).select_related("node"):
         histories[row.node_id].append((row.from_hour, row))
-    stays = [Stay(row, start, end) for history in histories.values() for start, end, row in stretches(history)]
-    here = [stay for stay in stays if stay.placement.site_id == site.pk]
-    return sorted(here, key=lambda stay: (stay.from_hour, stay.placement.node.hostname, stay.placement.node_id))
+    stays = [Stay(row, start, end) for history in histories.values() for start, end, row in dated_intervals(history)]
+    stays_here = [stay for stay in stays if stay.placement.site_id == site.pk]
+    return sorted(stays_here, key=lambda stay: (stay.from_hour, stay.placement.node.hostname, stay.placement.node_id))
 
 
 def placement_of(node: Node, hour: int) -> Placement | None:
     """Return where a node stood in a UTC hour, or None if it was never placed."""
-    found = node.placements.filter(STANDING).select_related("site")
-    return holding([(row.from_hour, row) for row in found], hour)
+    placements = node.placements.filter(ACTIVE).select_related("site")
+    return value_at([(row.from_hour, row) for row in placements], hour)
 
 
 def placements_at(lab: Lab, hour: int) -> dict[int, Placement]:
     """Return {node id: where it stood in a UTC hour}. One query."""
     histories: dict[int, list[tuple[int, Placement]]] = defaultdict(list)
-    for row in Placement.objects.filter(STANDING, node__lab=lab).select_related("site"):
+    for row in Placement.objects.filter(ACTIVE, node__lab=lab).select_related("site"):
         histories[row.node_id].append((row.from_hour, row))
-    return {node_id: found for node_id, history in histories.items() if (found := holding(history, hour))}
+    return {node_id: placement for node_id, history in histories.items() if (placement := value_at(history, hour))}
 
 
-def places_of(lab: Lab) -> Places:
+def site_facts_of(lab: Lab) -> SiteFacts:
     """Return the standing facts about a lab's places. Three queries."""
-    stood = Placement.objects.filter(STANDING, node__lab=lab).values_list("node_id", "from_hour", "site_id")
-    zones = SiteZone.objects.filter(STANDING, site__lab=lab).values_list("site_id", "from_hour", "zone")
-    pues = SitePue.objects.filter(STANDING, site__lab=lab).values_list("site_id", "from_hour", "pue_ppm")
-    return Places(_grouped(stood), _grouped(zones), _grouped(pues))
+    placements = Placement.objects.filter(ACTIVE, node__lab=lab).values_list("node_id", "from_hour", "site_id")
+    zones = SiteZone.objects.filter(ACTIVE, site__lab=lab).values_list("site_id", "from_hour", "zone")
+    pues = SitePue.objects.filter(ACTIVE, site__lab=lab).values_list("site_id", "from_hour", "pue_ppm")
+    return SiteFacts(_grouped(placements), _grouped(zones), _grouped(pues))
 
 
 def _grouped(rows: Iterable[tuple[int, int, T]]) -> dict[int, list[tuple[int, T]]]:

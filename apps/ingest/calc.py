@@ -209,6 +209,6 @@ def impossible(energy_mj: int, duration_us: int, limit_mw: int | None) -> bool:
     return limit_mw is not None and energy_mj * US_PER_S > limit_mw * (duration_us + US_PER_S)
 
 
-def overlaps(taken: Sequence[tuple[int, int]], at: int, start_us: int, end_us: int) -> bool:
+def overlaps(intervals: Sequence[tuple[int, int]], at: int, start_us: int, end_us: int) -> bool:
     """Return whether ``[start_us, end_us)`` overlaps a neighbour of position ``at`` in the sorted, disjoint ``taken``."""
-    return (at > 0 and taken[at - 1][1] > start_us) or (at < len(taken) and taken[at][0] < end_us)
+    return (at > 0 and intervals[at - 1][1] > start_us) or (at < len(intervals) and intervals[at][0] < end_us)

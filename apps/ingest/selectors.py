@@ -13,11 +13,11 @@ def digests(ranges: dict[int, tuple[int, int]]) -> dict[tuple[int, int], int]:
     """Return {(epoch id, sequence): digest} of the windows in the given ranges of sequence (ends included)."""
     clause = " OR ".join(["(epoch_id = %s AND sequence BETWEEN %s AND %s)"] * len(ranges))
     params = [value for epoch, (low, high) in ranges.items() for value in (epoch, low, high)]
-    found = fetch_rows(f"SELECT epoch_id, sequence, digest FROM ingest_energywindow WHERE {clause}", params)
-    return {(row["epoch_id"], row["sequence"]): row["digest"] for row in found}
+    rows = fetch_rows(f"SELECT epoch_id, sequence, digest FROM ingest_energywindow WHERE {clause}", params)
+    return {(row["epoch_id"], row["sequence"]): row["digest"] for row in rows}
 
 
-def taken(ranges: dict[int, tuple[int, int]]) -> dict[int, list[tuple[int, int]]]:
+def occupied_intervals(ranges: dict[int, tuple[int, int]]) -> dict[int, list[tuple[int, int]]]:
     """Return {device id: sorted [start, end)s} of the windows that may touch the given ranges of time.
 
     Windows of a device never overlap, so that of all earlier ones only the last can reach into a range.
@@ -33,12 +33,12 @@ def taken(ranges: dict[int, tuple[int, int]]) -> dict[int, list[tuple[int, int]]
     return result
 
 
-def set_aside(device_ids: list[int], sequences: set[int]) -> dict[tuple[int, str, int, int], str]:
+def quarantine_reasons(device_ids: list[int], sequences: set[int]) -> dict[tuple[int, str, int, int], str]:
     """Return {(device id, epoch, sequence, digest): reason} of the quarantined windows with some sequences."""
-    found = QuarantinedWindow.objects.filter(
+    rows = QuarantinedWindow.objects.filter(
         device_id__in=device_ids, sequence__range=(min(sequences), max(sequences))
     ).values_list("device_id", "epoch_key", "sequence", "digest", "reason")
-    return {(device, epoch, sequence, digest): reason for device, epoch, sequence, digest, reason in found}
+    return {(device, epoch, sequence, digest): reason for device, epoch, sequence, digest, reason in rows}
 
 
 def last_clock_shift(epoch_id: int) -> int | None:
@@ -75,12 +75,12 @@ def shares_of(windows: list[dict[str, Any]]) -> dict[tuple[int, int], list[dict[
         by_epoch.setdefault(window["epoch_id"], []).append(window["sequence"])
     clause = " OR ".join(["(s.epoch_id = %s AND s.sequence BETWEEN %s AND %s)"] * len(by_epoch))
     params = [value for epoch, seqs in by_epoch.items() for value in (epoch, min(seqs), max(seqs))]
-    found = fetch_rows(
+    rows = fetch_rows(
         "SELECT s.epoch_id, s.sequence, c.key AS consumer, s.energy_mj FROM ingest_windowshare s "
         f"JOIN ingest_consumer c ON c.id = s.consumer_id WHERE {clause} ORDER BY s.energy_mj DESC, c.key",
         params,
     )
-    for row in found:
+    for row in rows:
         result.setdefault((row["epoch_id"], row["sequence"]), []).append(row)
     return result
 

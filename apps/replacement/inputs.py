@@ -13,8 +13,8 @@ from apps.catalog.choices import FigureUnit
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.catalog.selectors import best_figure, category_default
 from apps.core.units import UG_PER_G
-from apps.fleet.calc import holding
-from apps.fleet.models import STANDING, Node, Site
+from apps.fleet.calc import value_at
+from apps.fleet.models import ACTIVE, Node, Site
 from apps.fleet.selectors import placement_of, zone_at
 from apps.replacement.payback import Known
 
@@ -72,7 +72,7 @@ def pue_of(lab: Lab, asset: Asset, node: Node | None, hour: int) -> Input | None
     site = site_of_asset(asset, node, hour)
     if site is None:
         return None
-    pue_ppm = holding(list(site.pues.filter(STANDING).values_list("from_hour", "pue_ppm")), hour)
+    pue_ppm = value_at(list(site.pues.filter(ACTIVE).values_list("from_hour", "pue_ppm")), hour)
     return (
         None
         if pue_ppm is None

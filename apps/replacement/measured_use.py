@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from apps.accounts.models import Lab
 from apps.assets.models import Asset, AssetMeter
 from apps.core.sql import as_int, fetch_rows
-from apps.fleet.calc import stretches
-from apps.fleet.models import STANDING, Device, Node
+from apps.fleet.calc import dated_intervals
+from apps.fleet.models import ACTIVE, Device, Node
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Meter:
 
 def meter_of(asset: Asset, hour: int) -> Meter | None:
     """Return the meter that holds in an hour, or None. One query."""
-    found = AssetMeter.objects.filter(STANDING, asset=asset).select_related("device__node", "node")
-    for start, end, row in stretches([(row.from_hour, row) for row in found]):
+    found = AssetMeter.objects.filter(ACTIVE, asset=asset).select_related("device__node", "node")
+    for start, end, row in dated_intervals([(row.from_hour, row) for row in found]):
         if start <= hour and (end is None or hour < end) and (row.device or row.node):
             return Meter(start, row.device, row.node)
     return None

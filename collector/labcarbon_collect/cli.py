@@ -68,7 +68,9 @@ def build_parser(selected: str = "") -> argparse.ArgumentParser:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Run one command; returns its exit code. Anticipated errors are one line on stderr, exit code 1."""
+    """Run one command; returns its exit code. Anticipated errors are one line on stderr, exit code
+    1.
+    """
     words: List[str] = list(sys.argv[1:] if arguments is None else arguments)
     parsed = build_parser(*words[:1]).parse_args(words)
     from labcarbon_collect.errors import CommandError

@@ -1,4 +1,4 @@
-"""Time: both clocks read together, and moments as text."""
+"""Clock readings and ISO 8601 text of moments."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from datetime import datetime, timezone
 
 @dataclass(frozen=True)
 class Clock:
-    """Both clocks, read together. Tests pass their own."""
+    """The monotonic and the wall clock, read together. Tests pass their own."""
 
     monotonic_us: int
     wall_us: int
 
 
 def iso(moment_us: int) -> str:
-    """UTC microseconds as ISO 8601."""
+    """Return UTC microseconds as ISO 8601 text."""
     seconds, micros = divmod(moment_us, 1_000_000)
     moment = datetime.fromtimestamp(seconds, tz=timezone.utc).replace(microsecond=micros)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

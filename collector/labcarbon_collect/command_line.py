@@ -1,4 +1,6 @@
-"""A command line as it may be told: executable and script name, or on request all of it without its secrets. Pure."""
+"""Command lines as they are sent: executable and script name, or on request the complete line
+without secrets. Pure.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from typing import List, Optional, Sequence
 
 from labcarbon_collect.redaction import is_secret_value, mask_arguments
 
-# What the server takes: 64 parts of 256 characters, none of them empty.
+# Limits of the server: 64 parts of 256 characters, none of them empty.
 MAX_PARTS, MAX_PART = 64, 256
-# Options of interpreters that take the next word as their value.
+# Interpreter options whose value is the next word.
 _OPTIONS_WITH_VALUE = {
     "python": ("-W", "-X", "-Q", "--check-hash-based-pycs"), "shell": ("-o", "-O", "+o", "+O", "--rcfile", "--init-file"),
     "perl": ("-I", "-M"), "ruby": ("-I", "-r", "-C", "-E"), "node": ("-r", "--require", "--import", "--loader"),
@@ -22,7 +24,8 @@ _INTERPRETERS = (
     (re.compile(r"^perl[\d.]*$"), "perl"), (re.compile(r"^ruby[\d.]*$"), "ruby"), (re.compile(r"^node(js)?$"), "node"),
     (re.compile(r"^julia$"), "julia"), (re.compile(r"^Rscript$"), "Rscript"),
 )  # fmt: skip
-# Words that are the program itself follow, or that there is none in a file: nothing after them is told.
+# Options followed by the program text, or for a program from standard input. Later words are not
+# sent.
 _INLINE_OPTIONS = {
     "python": re.compile(r"^-[A-Za-z]*c"), "shell": re.compile(r"^-[A-Za-z]*[cs]"), "perl": re.compile(r"^-[A-Za-z]*[eE]"),
     "ruby": re.compile(r"^-[A-Za-z]*e"), "node": re.compile(r"^(-[A-Za-z]*[ep]|--eval|--print)"),
@@ -35,10 +38,10 @@ _MODULE = re.compile(r"^\w+(\.\w+)*$")
 
 
 def reduce_command(command: Sequence[str]) -> List[str]:
-    """Executable and script name only: paths and arguments stay on this machine.
+    """Return executable and script name only. Paths and arguments stay on this machine.
 
-    ``/opt/py/bin/python -u train.py --key k`` → ``python train.py``; ``python -m pkg.train x`` → ``python -m pkg.train``;
-    ``python -c "…"`` → ``python -c``; ``bash -lc "…"`` → ``bash -c``.
+    ``/opt/py/bin/python -u train.py --key k`` → ``python train.py``; ``python -m pkg.train x`` →
+    ``python -m pkg.train``; ``python -c "…"`` → ``python -c``; ``bash -lc "…"`` → ``bash -c``.
     """
     executable = _executable_name(command[0])
     if executable in LAUNCHERS:
@@ -50,7 +53,7 @@ def reduce_command(command: Sequence[str]) -> List[str]:
 
 @dataclass(frozen=True)
 class Program:
-    """What an interpreter was given to run. ``kind``: script, module, inline, or "" for none; ``rest``: its arguments."""
+    """The program that an interpreter runs. ``kind``: script, module, inline, or "" for none."""
 
     kind: str
     text: str
@@ -58,12 +61,14 @@ class Program:
 
 
 def identify_interpreter(executable: str) -> Optional[str]:
-    """The kind of interpreter that an executable's name tells: python, shell, perl …; None for any other program."""
+    """Return the kind of interpreter by the executable's name: python, shell, perl … None for any
+    other program.
+    """
     return next((name for pattern, name in _INTERPRETERS if pattern.match(executable)), None)
 
 
 def parse_program(interpreter: str, words: Sequence[str]) -> Program:
-    """The script, module or inline text among the words that follow an interpreter."""
+    """Return the script, module or inline text among the arguments of an interpreter."""
     is_option_value = False
     for index, word in enumerate(words):
         if is_option_value:
@@ -83,12 +88,12 @@ def parse_program(interpreter: str, words: Sequence[str]) -> Program:
 
 
 def _program_of_option(kind: str, attached: str, following: Sequence[str]) -> Program:
-    """An option's value, which stands in the same word or in the next."""
+    """Return the program whose value is attached to its option or in the next word."""
     return Program(kind, attached, following) if attached else Program(kind, "".join(following[:1]), following[1:])
 
 
 def mask_command(command: Sequence[str]) -> List[str]:
-    """All of a command line, with what looks like a secret masked, cut to what the server takes."""
+    """Return the complete command line with secrets masked, limited to what the server accepts."""
     parts = [truncate_line(part, MAX_PART) or "''" for part in mask_arguments([str(word) for word in command])]
     if len(parts) > MAX_PARTS:
         return [*parts[: MAX_PARTS - 1], f"… and {len(parts) - MAX_PARTS + 1} more"]
@@ -96,13 +101,13 @@ def mask_command(command: Sequence[str]) -> List[str]:
 
 
 def truncate_line(text: str, length: int) -> str:
-    """One printable line of at most ``length`` characters."""
+    """Return one printable line of at most ``length`` characters."""
     line = "".join(letter if letter.isprintable() else " " for letter in text).strip()
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
 def _program_words(interpreter: str, words: Sequence[str]) -> List[str]:
-    """The script or module that an interpreter was given, as far as it is a plain name."""
+    """Return the script or module of an interpreter if it is a plain name."""
     program = parse_program(interpreter, words)
     if program.kind == "module":
         return _module_words(program.text)
@@ -120,7 +125,7 @@ def _script_words(name: str) -> List[str]:
 
 
 def _executable_name(executable: str) -> str:
-    """The executable's name; ``command`` where that is no plain name or looks like a secret."""
+    """Return the executable's name, ``command`` if it is no plain name or looks like a secret."""
     name = truncate_line(_basename(executable), MAX_PART)
     return name if name and "=" not in name and not is_secret_value(name) else "command"
 

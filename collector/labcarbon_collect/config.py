@@ -1,4 +1,4 @@
-"""Where things are: the server, the tokens, the data folder, the socket. Read from environment and files, nothing else."""
+"""Locations and logins: server, tokens, data folder, socket. Read from environment and files only."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SOCKET_NAME = "collect.sock"
 _ENROLMENT = "enrolment.json"
 _NODE_TOKEN = "node-token"  # noqa: S105 - a file name
 _LOGIN = "login.json"
-RUN_VARIABLE = "LABCARBON_RUN"  # in the work's environment: the UUID of the run that it is
+RUN_VARIABLE = "LABCARBON_RUN"  # in the environment of the command: UUID of its run
 
 
 @dataclass(frozen=True)
 class Login:
-    """Who we are to which server. ``lab`` and ``who`` are for printing."""
+    """A token for a server. ``lab`` and ``name`` (of the user or node) are for printing."""
 
     url: str
     token: str
@@ -31,7 +31,9 @@ class Login:
 
 
 def data_dir(environ: Mapping[str, str]) -> Path:
-    """``LABCARBON_DATA``, systemd's state folder, /var/lib/labcarbon for root, else the user's state folder."""
+    """Return ``LABCARBON_DATA``, systemd's state folder, /var/lib/labcarbon for root, else the
+    user's state folder.
+    """
     configured = environ.get("LABCARBON_DATA") or environ.get("STATE_DIRECTORY", "").split(":")[0]
     if configured:
         return Path(configured).absolute()
@@ -42,7 +44,9 @@ def data_dir(environ: Mapping[str, str]) -> Path:
 
 
 def collector_dir(environ: Mapping[str, str]) -> Path:
-    """The private folder of the collector inside the data folder, made if need be. Raises Refused."""
+    """Return the collector's private folder in the data folder, created if missing. Raises
+    ConfigurationError.
+    """
     folder = data_dir(environ)
     try:
         return ensure_private_dir(folder / "collector")
@@ -53,7 +57,7 @@ def collector_dir(environ: Mapping[str, str]) -> Path:
 
 
 def daemon_socket(environ: Mapping[str, str]) -> Path:
-    """Where the daemon listens: the first place of the agreed order that it may use."""
+    """Return the socket path of the daemon: the first path of the fixed order that is writable."""
     if environ.get("LABCARBON_SOCKET"):
         return Path(environ["LABCARBON_SOCKET"]).absolute()
     if os.access(SYSTEM_SOCKET.parent, os.W_OK):
@@ -65,10 +69,11 @@ def daemon_socket(environ: Mapping[str, str]) -> Path:
 
 
 def client_sockets(environ: Mapping[str, str]) -> List[Path]:
-    """Where a client looks for the daemon, in order.
+    """Return the socket paths that a client tries, in order.
 
-    Without ``LABCARBON_SOCKET`` and ``LABCARBON_DATA``, sockets of the same name that the kernel lists come last: a
-    daemon started from another folder is found without a setting.
+    Without ``LABCARBON_SOCKET`` and ``LABCARBON_DATA`` the list ends with sockets of the same name
+    that the kernel lists. A daemon with another data folder is therefore reachable without a
+    setting.
     """
     if environ.get("LABCARBON_SOCKET"):
         return [Path(environ["LABCARBON_SOCKET"])]
@@ -91,7 +96,7 @@ def _bound_sockets() -> List[Path]:
 
 
 def interval_s(text: str) -> int:
-    """A window length in seconds. Raises ValueError outside 10–300."""
+    """Parse a window length in seconds. Raises ValueError outside 10–300."""
     value = int(text)
     if not MIN_INTERVAL_S <= value <= MAX_INTERVAL_S:
         raise ValueError(f"the interval must be {MIN_INTERVAL_S} to {MAX_INTERVAL_S} seconds, not {value}")
@@ -99,13 +104,15 @@ def interval_s(text: str) -> int:
 
 
 def save_enrolment(home: Path, login: Login, node: str) -> None:
-    """Keep a node token (0600) and what it is for."""
+    """Store a node token (0600) with its server, lab and node."""
     write_private_file(home / _NODE_TOKEN, login.token + "\n")
     write_private_file(home / _ENROLMENT, json.dumps({"url": login.url, "lab": login.lab, "node": node}) + "\n")
 
 
 def read_enrolment(home: Path, environ: Mapping[str, str], node: str) -> Optional[Login]:
-    """The node's login, or None while it is not enrolled. Raises Refused when the token is not private."""
+    """Return the node's login, None if it is not enrolled. Raises ConfigurationError if the token
+    is not private.
+    """
     token = read_secret(home / _NODE_TOKEN)
     saved = _read_json(home / _ENROLMENT)
     url = environ.get("LABCARBON_URL") or saved.get("url", "")
@@ -125,7 +132,7 @@ def config_dir(environ: Mapping[str, str]) -> Path:
 
 
 def save_login(environ: Mapping[str, str], login: Login) -> Path:
-    """Keep a user token in ~/.config/labcarbon/login.json (0600)."""
+    """Store a user token in ~/.config/labcarbon/login.json (0600)."""
     path = ensure_private_dir(config_dir(environ)) / _LOGIN
     write_private_file(
         path, json.dumps({"url": login.url, "token": login.token, "lab": login.lab, "user": login.name}) + "\n"
@@ -134,7 +141,9 @@ def save_login(environ: Mapping[str, str], login: Login) -> Path:
 
 
 def read_login(environ: Mapping[str, str]) -> Optional[Login]:
-    """The user's login: ``LABCARBON_TOKEN`` first, then the user file. None when there is none. Raises Refused."""
+    """Return the user's login from ``LABCARBON_TOKEN`` or the user's file, None without one. Raises
+    ConfigurationError.
+    """
     path = config_dir(environ) / _LOGIN
     text = read_secret(path)
     try:
@@ -147,7 +156,7 @@ def read_login(environ: Mapping[str, str]) -> Optional[Login]:
 
 
 def is_uuid(text: object) -> bool:
-    """Whether ``text`` is a UUID in its usual form."""
+    """Whether ``text`` is a UUID in its canonical form."""
     try:
         return isinstance(text, str) and str(uuid.UUID(text)) == text.lower()
     except ValueError:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class CommandError(Exception):
-    """A command could not do its work; the text says what was wrong and what mends it."""
+    """A command failed. The text states the cause and the fix."""
 
 
 class RequestError(Exception):
-    """A request that the daemon does not carry out; ``code`` is for programs, ``hint`` mends it."""
+    """The daemon refuses a request. ``code`` is for programs, ``hint`` states the fix."""
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Which node is this, which boot, and may we trust the folder we keep our things in?"""
+"""Identity of this node and boot, and private files of the collector."""
 
 from __future__ import annotations
 
@@ -20,25 +20,27 @@ _MACHINE_ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
 
 class ConfigurationError(Exception):
-    """The collector will not work with this folder or file; the text says what to do."""
+    """A folder, file or setting cannot be used. The text states the fix."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """This node's identity. ``set_aside``: names of files of another machine found here (a cloned disk)."""
+    """Identity of this node. ``foreign_files``: files in the data folder that belonged to another
+    machine (a cloned disk).
+    """
 
     uuid: str
     foreign_files: Tuple[str, ...] = ()
 
 
 def read_clock() -> Clock:
-    """Both clocks. CLOCK_BOOTTIME goes on while the machine sleeps, as energy counters do."""
+    """Read both clocks. CLOCK_BOOTTIME advances while the machine sleeps, as energy counters do."""
     clock_id = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return Clock(time.clock_gettime_ns(clock_id) // 1000, time.time_ns() // 1000)
 
 
 def boot_id() -> str:
-    """The kernel's id of this boot."""
+    """Return the kernel's id of this boot."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -47,7 +49,9 @@ def boot_id() -> str:
 
 
 def ensure_private_dir(path: Path) -> Path:
-    """Make or check a folder that only we may write. Raises Refused with the command that mends it."""
+    """Create or check a folder that only this user may write. Raises ConfigurationError with the
+    command that fixes it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     parent = path.parent.stat()
     if parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX:
@@ -69,7 +73,9 @@ def ensure_private_dir(path: Path) -> Path:
 
 
 def read_secret(path: Path) -> Optional[str]:
-    """A token from a file that only its owner may read; None when there is none. Raises Refused."""
+    """Read a token from a file that only its owner may read, None without one. Raises
+    ConfigurationError.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -90,7 +96,7 @@ def read_secret(path: Path) -> Optional[str]:
 
 
 def write_private_file(path: Path, text: str) -> None:
-    """Replace a file atomically, readable by us alone, and on disk when we return."""
+    """Replace a file atomically, readable by its owner only and synced to disk."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -106,10 +112,12 @@ def write_private_file(path: Path, text: str) -> None:
 
 
 def node_identity(home: Path, environ: Mapping[str, str], *, machine: Optional[str] = None) -> Node:
-    """The node's UUID, made once and kept in ``home`` (a private folder).
+    """Return the UUID of this node. It is created on the first call and stored in ``home``, a
+    private folder.
 
-    ``LABCARBON_NODE_ID`` overrides it. The folder remembers a hash of the machine id: on a cloned disk everything in it
-    belongs to the other machine, is set aside, and a new node begins (which must be enrolled).
+    ``LABCARBON_NODE_ID`` overrides it. The folder stores a hash of the machine id. If the hash
+    differs, the disk was cloned: all files are moved to a subfolder and a new node starts, which
+    must be enrolled.
     """
     machine = _machine_hash() if machine is None else machine
     configured = environ.get("LABCARBON_NODE_ID", "")

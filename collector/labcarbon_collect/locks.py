@@ -1,4 +1,7 @@
-"""One daemon per node: an abstract socket named by the node is the lock. The kernel lets go of it with the process."""
+"""Locks that admit one process per node, machine or data folder.
+
+Each lock is an abstract socket. The kernel releases it when the process ends.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from pathlib import Path
 
 
 class AlreadyRunning(Exception):
-    """Another process of ours does this already."""
+    """Another collector process holds the lock."""
 
 
 def lock_node(node: str) -> socket.socket:
-    """Hold a node's lock for as long as the returned socket lives. Raises AlreadyRunning."""
+    """Lock a node for the lifetime of the returned socket. Raises AlreadyRunning."""
     return _bind(
         f"labcarbon-collect-{node}",
         f"another labcarbon-collect daemon measures node {node} already; see it with: labcarbon-collect status",
@@ -20,9 +23,10 @@ def lock_node(node: str) -> socket.socket:
 
 
 def lock_machine() -> socket.socket:
-    """Hold this machine's lock: with another data folder it would be another node, and its energy would count twice.
+    """Lock this machine. A second daemon with another data folder would be another node and count
+    the energy twice.
 
-    A node that is not this machine (``LABCARBON_NODE_ID``: simulated nodes) does without. Raises AlreadyRunning.
+    A simulated node (``LABCARBON_NODE_ID``) does not need this lock. Raises AlreadyRunning.
     """
     return _bind(
         "labcarbon-collect-machine",
@@ -32,7 +36,7 @@ def lock_machine() -> socket.socket:
 
 
 def lock_scan(home: Path) -> socket.socket:
-    """Hold the lock of the scans of one data folder. Raises AlreadyRunning."""
+    """Lock the scans of one data folder. Raises AlreadyRunning."""
     folder_hash = hashlib.sha256(str(home.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:32]
     return _bind(
         f"labcarbon-collect-scan-{folder_hash}", f"another scan with the data folder {home} goes on: wait for its end"
@@ -40,7 +44,7 @@ def lock_scan(home: Path) -> socket.socket:
 
 
 def lock_cleanup(node: str) -> socket.socket:
-    """Hold the lock on carrying out plans on a node. Raises AlreadyRunning."""
+    """Lock the cleanup of a node. Raises AlreadyRunning."""
     return _bind(
         f"labcarbon-collect-plans-{node}",
         f"another labcarbon-collect apply-plan is at work on node {node}: wait for its end",

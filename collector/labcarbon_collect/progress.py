@@ -1,4 +1,4 @@
-"""How far a long command is: a bar on a terminal, a plain line now and then elsewhere."""
+"""Progress of a long command: a bar on a terminal, a line every ten seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ _TERMINAL_INTERVAL_S, _PLAIN_INTERVAL_S = 0.2, 10.0
 
 
 class Progress:
-    """Tells how many rows are done and, by the fraction of the whole, how long the rest takes, at the pace since a fraction
-    was known: what an earlier try had done says nothing of that."""
+    """Prints the rows done and estimates the remaining time.
+
+    The rate is measured from the first known fraction on, because work of an earlier attempt does
+    not count.
+    """
 
     def __init__(
         self,
@@ -23,16 +26,18 @@ class Progress:
         out: Optional[TextIO] = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``what`` is counted: rows, or bytes that are so."""
+        """``unit`` names the counted rows, or the counted bytes with ``counts_bytes``."""
         self._unit, self._counts_bytes, self._out, self._now = unit, counts_bytes, out or sys.stderr, now
         self._terminal = self._out.isatty()
         self._started_s = now()
         self._updated_s = self._started_s if not self._terminal else -_PLAIN_INTERVAL_S
         self._line_width = 0
-        self._first_estimate: Optional[Tuple[float, float]] = None  # when a fraction was known first, and which
+        self._first_estimate: Optional[Tuple[float, float]] = None  # time and value of the first known fraction
 
     def update(self, count: int, fraction: float, *, is_final: bool = False, read_bytes: Optional[int] = None) -> None:
-        """Show ``rows`` done, bytes read where they count, and the ``fraction`` (0 to 1) of the whole; 0: not known."""
+        """Print the rows done, the bytes read if they count, and the ``fraction`` done (0 to 1; 0:
+        unknown).
+        """
         now_s = self._now()
         if self._first_estimate is None and fraction > 0:
             self._first_estimate = now_s, fraction
@@ -50,7 +55,9 @@ class Progress:
         self._line_width = len(line)
 
     def _write(self, text: str) -> None:
-        """The work goes on where nobody can be told of it: a log on a full disk, a terminal that is gone."""
+        """Write to the output. Errors are ignored: a log on a full disk or a closed terminal must
+        not stop the work.
+        """
         with suppress(OSError):
             self._out.write(text)
             self._out.flush()
@@ -79,7 +86,7 @@ class Progress:
 
 
 def format_bytes(size: float) -> str:
-    """Bytes in decimal units, three digits: ``3.21 GB``."""
+    """Format bytes in decimal units with three digits: ``3.21 GB``."""
     for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if size >= 0.9995 * unit:
             return f"{size / unit:.3g} {name}"

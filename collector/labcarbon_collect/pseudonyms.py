@@ -1,7 +1,7 @@
-"""How people are named to the server: as the system knows them, by a pseudonym, or not at all.
+"""User names as they are sent to the server: unchanged, as pseudonyms, or not at all.
 
-``LABCARBON_USERS`` is ``keep`` (default), ``hash`` or ``drop``; without it the word in /etc/labcarbon/users counts, which
-holds for the daemon and for everybody's ``run`` on that machine.
+``LABCARBON_USERS`` is ``keep`` (default), ``hash`` or ``drop``. Without it the setting in
+/etc/labcarbon/users applies, to the daemon and to the ``run`` command of every user of the machine.
 """
 
 from __future__ import annotations
@@ -22,50 +22,58 @@ DROPPED = "-"
 MACHINE_SETTING = Path("/etc/labcarbon/users")
 MACHINE_KEY = Path("/etc/labcarbon/users-key")
 _KEY_CHARACTERS = 32
-_PSEUDONYM_DIGITS = 12  # 48 bits: among 10 000 people two share one with a chance of 2 in 10 million
+_PSEUDONYM_DIGITS = 12  # 48 bits: the chance of a collision among 10 000 people is 2 in 10 million
 PSEUDONYM = re.compile(r"u-[0-9a-f]{12}")
-# A person's name also stands in the path of the home folder.
+# The path of a home folder contains the user's name.
 _HOME = re.compile(r"(?<![\w.-])(/(?:home|Users)/|~)([A-Za-z_][\w.-]*)")
 
 
 @dataclass(frozen=True)
 class UserNames:
-    """What is told instead of a user's name. ``key`` is set in ``hash`` mode only."""
+    """How user names are replaced. ``key`` is set in ``hash`` mode only."""
 
     mode: str = KEEP
     key: bytes = field(default=b"", repr=False)
 
     def public_name(self, name: str) -> str:
-        """The name as it may leave this machine: itself, ``u-`` and 12 hex digits (HMAC-SHA-256), or ``-``."""
+        """Return the name to send: itself, ``u-`` and 12 hex digits (HMAC-SHA-256), or ``-``."""
         if self.mode == KEEP or name == DROPPED:
             return name
         if self.mode == DROP:
             return DROPPED
-        # The name is what counts: uids may differ from node to node.
+        # The name is hashed, not the uid: uids may differ between nodes.
         digest = hmac.new(self.key, b"labcarbon user\0" + name.encode("utf-8", "surrogatepass"), hashlib.sha256)
         return f"u-{digest.hexdigest()[:_PSEUDONYM_DIGITS]}"
 
     @property
     def fingerprint(self) -> str:
-        """Tells keys apart without telling them: nodes with the same eight digits give the same pseudonyms."""
+        """Eight digits that identify the key without revealing it. Nodes with equal digits produce
+        equal pseudonyms.
+        """
         return hmac.new(self.key, b"labcarbon users key", hashlib.sha256).hexdigest()[:8] if self.key else ""
 
     @property
     def stamp(self) -> str:
-        """The mode and its key, to notice a change."""
+        """Mode and key fingerprint, to detect a change."""
         return f"{self.mode} {self.fingerprint}".strip()
 
     def mask(self, value: Any, name: str) -> Any:
-        """``value`` (texts in lists and mappings) without ``name`` as a whole word and without names of home folders."""
+        """Return ``value`` (texts in lists and mappings) without the word ``name`` and without
+        names of home folders.
+        """
         return value if self.mode == KEEP else replace_name(value, name, self.public_name(name))
 
     def mask_run(self, facts: Mapping[str, Any], name: str) -> Dict[str, Any]:
-        """Facts of a run or job of the user ``name`` as they may be told; the project, which people chose, stays."""
+        """Return the facts of a run or job of user ``name`` as they may be sent. The project, a
+        chosen name, is not masked.
+        """
         masked = self.mask({key: value for key, value in facts.items() if key not in ("project", "user")}, name)
         return {**masked, "project": facts.get("project"), "user": self.public_name(name)[:100]}
 
     def mask_job(self, body: Mapping[str, Any], name: str) -> Dict[str, Any]:
-        """What a scheduler says of a job of the user ``name``, as it may be told: nothing is added to it."""
+        """Return a scheduler's facts of a job of user ``name`` as they may be sent. No keys are
+        added.
+        """
         masked = body if self.mode == KEEP else self.mask_run(body, name)
         return {key: masked[key] for key in body}
 
@@ -74,7 +82,9 @@ KEEP_NAMES = UserNames()
 
 
 def replace_name(value: Any, name: str, replacement: str) -> Any:
-    """``value`` with the whole word ``name`` as ``told`` in every text, and other people's home folders as ``-``."""
+    """Replace the word ``name`` by ``replacement`` in every text, and names of other home folders
+    by ``-``.
+    """
     if isinstance(value, str):
         pattern = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])")
         without_homes = _HOME.sub(lambda match: match.group(1) + (replacement if match.group(2) == name else DROPPED), value)
@@ -87,13 +97,15 @@ def replace_name(value: Any, name: str, replacement: str) -> Any:
 
 
 def user_names(environ: Mapping[str, str]) -> UserNames:
-    """The setting of this machine. Raises Refused: an unknown word, or ``hash`` without a key that may be used."""
+    """Return the setting of this machine. Raises ConfigurationError for an unknown mode, or
+    ``hash`` without a usable key.
+    """
     mode = read_mode(environ)
     return UserNames(mode, _key(environ)) if mode == HASH else UserNames(mode)
 
 
 def read_mode(environ: Mapping[str, str]) -> str:
-    """``keep``, ``hash`` or ``drop``. Raises Refused for any other word."""
+    """Return ``keep``, ``hash`` or ``drop``. Raises ConfigurationError for anything else."""
     mode, origin = environ.get("LABCARBON_USERS", "").strip(), "LABCARBON_USERS"
     if not mode:
         mode, origin = _machine_mode(), str(MACHINE_SETTING)
@@ -105,7 +117,7 @@ def read_mode(environ: Mapping[str, str]) -> str:
 
 
 def user_name_of(uid: int) -> str:
-    """The system's name for ``uid``; the number itself where it has none."""
+    """Return the system's name of ``uid``, or the number without one."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -124,7 +136,9 @@ def _machine_mode() -> str:
 
 
 def _key(environ: Mapping[str, str]) -> bytes:
-    """The secret that all nodes of a lab share, so that one person has one pseudonym on all of them."""
+    """Return the secret shared by all nodes of a lab, so that a person has one pseudonym on all of
+    them.
+    """
     path = Path(environ.get("LABCARBON_USERS_KEY_FILE") or MACHINE_KEY)
     key: Optional[str] = environ.get("LABCARBON_USERS_KEY", "").strip() or read_secret(path)
     if not key:
@@ -141,7 +155,9 @@ def _key(environ: Mapping[str, str]) -> bytes:
 
 
 def safe_user_names(environ: Mapping[str, str]) -> UserNames:
-    """As :func:`user_names`, for a person's own command, which must not fail: what cannot be told rightly is dropped."""
+    """As :func:`user_names`, for a person's own command. It must not fail: after an error, names
+    are dropped.
+    """
     try:
         return user_names(environ)
     except ConfigurationError:
@@ -149,5 +165,5 @@ def safe_user_names(environ: Mapping[str, str]) -> UserNames:
 
 
 def current_user_name() -> str:
-    """The login name of who runs this."""
+    """Return the login name of this process."""
     return user_name_of(os.getuid())

@@ -1,6 +1,7 @@
-"""What looks like a secret in a command line or a parameter, and the same text without it. Pure.
+"""Masking of secrets in command lines and parameters. Pure.
 
-Rather too much is masked than too little: what is masked is said, and what left this machine cannot be called back.
+When in doubt the text is masked: a masked value is reported as such, but a value that was sent
+cannot be recalled.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from typing import List, Match, Sequence
 
 MASK = "(masked)"
 _MAX_TEXT = 4096
-# Names of options, variables and JSON fields. "token" alone is a secret, "max_tokens" and "pad_token" are not.
+# Names of options, variables and JSON fields. "token" alone is a secret. "max_tokens" and
+# "pad_token" are not.
 _SECRET_WORDS = frozenset(
     ("password", "passwd", "passphrase", "passcode", "pwd", "secret", "secrets", "token", "credential", "credentials",
      "creds", "apikey", "accesskey", "secretkey", "privatekey", "auth", "authorization", "authentication", "bearer",
@@ -43,16 +45,17 @@ _BASE64_KEY = re.compile(r"^(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9+/]{40}$"
 _BASE64 = re.compile(
     r"(?<![\w+/=-])(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])(?=[\w+/-]*[0-9])[A-Za-z0-9+/_-]{18,}={1,2}(?![\w=\"'])"
 )
-# Programs whose short options hold a password: curl -u name:password, mysql -ppassword, sshpass -p password.
+# Programs with a password in a short option: curl -u name:password, mysql -ppassword, sshpass -p
+# password.
 _CLIENT_PROGRAMS = frozenset(
     ("curl", "wget", "http", "https", "mysql", "mysqldump", "mysqladmin", "mariadb", "sshpass", "redis-cli", "mongosh",
      "ldapsearch")
 )  # fmt: skip
-_CLIENT_OPTION = re.compile(r"^-[upPwa](?P<joined>.*)$")
+_CLIENT_OPTION = re.compile(r"^-[upPwa](?P<value>.*)$")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a value under this name is a secret by its name: ``--hf-token``, ``DB_PASSWORD``, ``apiKey``."""
+    """Whether values of this name are secrets: ``--hf-token``, ``DB_PASSWORD``, ``apiKey``."""
     words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
     pairs = list(zip(words, words[1:]))  # noqa: RUF007 - Python 3.9
     if words == ["connection", "string"] or any(word in _KEY_PREFIXES for word, following in pairs if following == "key"):
@@ -64,12 +67,12 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_secret_value(text: str) -> bool:
-    """Whether a text is, or holds, what looks like a secret whatever its name."""
+    """Whether the text contains a likely secret, whatever its name."""
     return mask_argument(text) != _truncate(text)
 
 
 def mask_text(text: str) -> str:
-    """``text`` with what looks like a secret masked; at most 4096 characters are looked at and given back."""
+    """Mask likely secrets in ``text``. At most 4096 characters are searched and returned."""
     text = _truncate(text)
     if _PEM.search(text):
         return MASK
@@ -82,7 +85,9 @@ def mask_text(text: str) -> str:
 
 
 def mask_arguments(arguments: Sequence[str]) -> List[str]:
-    """A command line with secrets masked, also those that follow the option that names them: ``--password x``."""
+    """Mask secrets in a command line, including values that follow the option of a secret:
+    ``--password x``.
+    """
     masked: List[str] = []
     is_client = is_next_secret = False
     for argument in arguments:
@@ -90,26 +95,26 @@ def mask_arguments(arguments: Sequence[str]) -> List[str]:
         is_secret = is_next_secret and not argument.startswith("--")
         if is_secret:
             masked.append(MASK)
-        elif option and option.group("joined"):
+        elif option and option.group("value"):
             masked.append(argument[:2] + MASK)
         else:
             masked.append(mask_argument(argument))
         is_next_secret = not is_secret and (
-            bool(option and not option.group("joined")) or _expects_secret(argument, is_client)
+            bool(option and not option.group("value")) or _expects_secret(argument, is_client)
         )
         is_client = argument.rpartition("/")[2] in _CLIENT_PROGRAMS or (is_client and not argument.endswith((";", "|", "&")))
     return masked
 
 
 def mask_argument(argument: str) -> str:
-    """One argument, name or value, which may hold a command line itself: ``sh -c "train --token x"``."""
+    """Mask one argument, name or value. It may contain a command line: ``sh -c "train --token x"``."""
     name, equals, _ = argument.partition("=")
     if equals and " " not in name and is_secret_name(name):
-        return f"{name}={MASK}"  # a value may hold blanks
+        return f"{name}={MASK}"  # a value may contain blanks
     words = _truncate(argument).split(" ")
     if len(words) == 1:
         return mask_text(argument)
-    return mask_text(" ".join(mask_arguments(words)))  # a script given as one argument: sh -c "…"
+    return mask_text(" ".join(mask_arguments(words)))  # a script as one argument: sh -c "…"
 
 
 def _expects_secret(argument: str, is_client: bool) -> bool:
@@ -120,7 +125,7 @@ def _expects_secret(argument: str, is_client: bool) -> bool:
 
 
 def _mask_scheme(match: Match[str]) -> str:
-    # "basic training" is no credential: what follows must look like one.
+    # "basic training" is no credential: the second word must look like one.
     value = match.group(3)
     is_credential = len(value) >= 8 and (value.rstrip("=").isalnum() or any(not letter.isalpha() for letter in value))
     is_word = value.isalpha() and value.islower()
@@ -128,7 +133,7 @@ def _mask_scheme(match: Match[str]) -> str:
 
 
 def _mask_secret_pairs(text: str) -> str:
-    """Values masked whose name is a secret's; in the value of another name pairs are looked for as well."""
+    """Mask the values of secret names. Values of other names are searched for such pairs too."""
     result, position = "", 0
     while True:
         match = _PAIR.search(text, position)
@@ -140,7 +145,7 @@ def _mask_secret_pairs(text: str) -> str:
 
 
 def _is_random(word: str) -> bool:
-    """Whether a word is a random string by its look: letters, digits and cases that change as they do in no name."""
+    """Whether a word looks random: its digits and cases alternate more often than in any name."""
     if _BASE64_KEY.match(word):
         return True
     return any(
@@ -149,7 +154,7 @@ def _is_random(word: str) -> bool:
 
 
 def _count_transitions(part: str) -> int:
-    """How often a letter meets a digit, or the case changes otherwise than at the beginning of a word."""
+    """Count the positions between a letter and a digit, and case changes that do not start a word."""
     count = 0
     for index in range(1, len(part)):
         previous, current = part[index - 1], part[index]
@@ -162,7 +167,7 @@ def _count_transitions(part: str) -> int:
 
 
 def _truncate(text: str) -> str:
-    """The beginning of a very long text, without the word that was cut through: half a secret looks like none."""
+    """Truncate a very long text at a word boundary. Half a secret would not look like one."""
     if len(text) <= _MAX_TEXT:
         return text
     return text[:_MAX_TEXT].rpartition(" ")[0] + " …"

@@ -1,6 +1,8 @@
-"""How long work waits for us before it begins, and as long again when it has ended: ``LABCARBON_PATIENCE_S``.
+"""The startup timeout: how long LabCarbon may delay a command before its start, and again after its
+end.
 
-Two seconds by default. Who works from a shared file system, where Python alone takes that long to start, sets more.
+The default is two seconds. A shared file system may need more: starting Python alone can take that
+long there.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ MIN_S, DEFAULT_S, MAX_S = 0.5, 2.0, 60.0
 
 
 def read_startup_timeout(environ: Mapping[str, str]) -> Tuple[float, str]:
-    """(seconds, what is wrong with the setting: "" if nothing is)."""
+    """Return the timeout in seconds and the error of the setting, "" without one."""
     text = environ.get("LABCARBON_PATIENCE_S", "")
     try:
         seconds = float(text) if text else DEFAULT_S

@@ -1,4 +1,7 @@
-"""Millijoules to what people read: kWh, kg CO2e, shares by quality. Pure; integers until the last step."""
+"""Formatting of energy and emissions for people: kWh, kg CO2e, shares by quality. Pure.
+
+Figures are integers until the last step.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ QUALITIES = ("counter", "sampled", "modelled", "declared")
 
 
 def emission_ug(energy_mj: int, config: Optional[Mapping[str, Any]]) -> Optional[int]:
-    """Micrograms CO2e of ``energy_mj`` at the site of ``config`` (the answer of ``GET config/``), rounded half up.
+    """Return the micrograms CO2e of ``energy_mj`` at the site of ``config`` (response of ``GET
+    config/``), rounded half up.
 
-    None when no factor is known there: no zone chosen, or no factor for it.
+    None without a grid zone, or without a factor for it.
     """
     factor, site = (config or {}).get("factor"), (config or {}).get("site")
     if not isinstance(factor, Mapping) or not isinstance(site, Mapping):
@@ -30,7 +34,7 @@ def emission_ug(energy_mj: int, config: Optional[Mapping[str, Any]]) -> Optional
 
 
 def factor_text(config: Optional[Mapping[str, Any]]) -> str:
-    """Zone, year and edition of the factor used; empty without one."""
+    """Return zone, year and edition of the factor, "" without one."""
     factor = (config or {}).get("factor")
     if not isinstance(factor, Mapping):
         return ""
@@ -38,7 +42,9 @@ def factor_text(config: Optional[Mapping[str, Any]]) -> str:
 
 
 def by_quality(by_device: Mapping[str, int], measurement: Mapping[str, str]) -> Dict[str, int]:
-    """mJ per energy quality (counter, sampled, modelled, declared), qualities without energy left out."""
+    """Return mJ per energy quality (counter, sampled, modelled, declared). Qualities without energy
+    are left out.
+    """
     totals: Dict[str, int] = {}
     for device, energy_mj in by_device.items():
         quality = _QUALITY.get(measurement.get(device, ""), "modelled")
@@ -47,7 +53,9 @@ def by_quality(by_device: Mapping[str, int], measurement: Mapping[str, str]) -> 
 
 
 def format_significant(value: float) -> str:
-    """A positive figure with three significant digits and no exponent: 0.0123, 4.21, 137, 0.0000456."""
+    """Format a positive number with three significant digits and no exponent: 0.0123, 4.21, 137,
+    0.0000456.
+    """
     if value == 0:
         return "0"
     if value >= 100:
@@ -59,7 +67,7 @@ def format_significant(value: float) -> str:
 
 
 def percent(part: int, total: int) -> str:
-    """A whole-number share; "<1" for a small one that is not nought."""
+    """Format a share as a whole percentage, "<1" for a small one above zero."""
     if total <= 0:
         return "0"
     if 0 < part * 100 < total:
@@ -68,9 +76,9 @@ def percent(part: int, total: int) -> str:
 
 
 def summary_line(figures: Mapping[str, Any], *, link: str, server: str) -> str:
-    """The one line that ends a run, from the daemon's answer to ``end``.
+    """Return the closing line of a run from the daemon's response to ``end``.
 
-    ``server``: its address, or "" when none is known; ``link``: the run's page, or "".
+    ``server`` is the server's URL, ``link`` the URL of the run's page. Either is "" if unknown.
     """
     energy_mj = int(figures.get("energy_mj", 0))
     qualities = figures.get("by_quality") or {}

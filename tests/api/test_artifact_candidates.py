@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Labs
-from tests.artifacts.support import digest, settle, trained
+from tests.artifacts.support import digest, run_jobs, trained_model
 from tests.builders import small_lab
 
 Refused = Callable[..., dict[str, Any]]
@@ -14,15 +14,15 @@ PATH = f"artifacts/{digest('mine.pt')}/candidates/"
 
 
 def _told(labs: Labs) -> None:
-    trained(labs.ours, "mine.pt", data="cats")
-    trained(labs.ours, "cats.pt", data="cats-2025", metrics={"val_acc": 0.5}, licence="MIT", bytes=77)
-    settle()
+    trained_model(labs.ours, "mine.pt", data="cats")
+    trained_model(labs.ours, "cats.pt", data="cats-2025", metrics={"val_acc": 0.5}, licence="MIT", bytes=77)
+    run_jobs()
 
 
 def test_what_could_be_adapted(labs: Labs) -> None:
     _told(labs)
-    trained(small_lab(name="Others"), "theirs.pt", data="cats")
-    settle()
+    trained_model(small_lab(name="Others"), "theirs.pt", data="cats")
+    run_jobs()
     reply = labs.viewer("GET", PATH)
     assert reply.status_code == 200
     told = reply.json()  # type: ignore[attr-defined]
@@ -38,7 +38,7 @@ def test_what_could_be_adapted(labs: Labs) -> None:
 
 
 def test_what_nobody_can_share_is_told_with_what_mends_it(labs: Labs) -> None:
-    trained(labs.ours, "mine.pt")
+    trained_model(labs.ours, "mine.pt")
     told = labs.viewer("GET", PATH).json()  # type: ignore[attr-defined]
     assert told["results"] == []
     assert "tell a tag" in told["word"]

@@ -6,14 +6,14 @@ from uuid import uuid4
 
 import pytest
 
-from apps.artifacts.cleanup.plans import approve, make_plan, tell_owners
+from apps.artifacts.cleanup.plans import approve, create_plan, notify_owners
 from apps.artifacts.cleanup.retention import DAY_US
-from apps.artifacts.models import Plan
+from apps.artifacts.models import CleanupPlan
 from apps.artifacts.services.holds import place_hold
 from apps.core.clock import now_us
 from apps.runs.models import Run
 from tests.api.conftest import Labs
-from tests.artifacts.support import a_run, edge, row, told
+from tests.artifacts.support import create_run, edge, register_rows, row
 from tests.builders import T0
 
 Refused = Callable[..., dict[str, Any]]
@@ -21,25 +21,25 @@ LATER = T0 + 365 * DAY_US
 
 
 @pytest.fixture
-def plan(labs: Labs) -> Plan:
+def plan(labs: Labs) -> CleanupPlan:
     """An approved plan of two checkpoints on our node."""
-    lab, run = labs.ours, a_run(labs.ours)
+    lab, run = labs.ours, create_run(labs.ours)
     Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0)
     rows = [
         row(f"step{i}", kind="checkpoint", facts={"step": i}, copies=[{"path": f"/ckpt/{i}"}], runs=[edge(run)])
         for i in range(3)
     ]
-    told(lab, *rows, now=T0)
-    made = make_plan(lab=lab.lab, node=lab.node, project=None, by=lab.owner, now=LATER)
-    tell_owners(plan=made, grace_days=7, trash_days=14, by=lab.owner, now=LATER)
+    register_rows(lab, *rows, now=T0)
+    made = create_plan(lab=lab.lab, node=lab.node, project=None, by=lab.owner, now=LATER)
+    notify_owners(plan=made, grace_days=7, trash_days=14, by=lab.owner, now=LATER)
     return approve(plan=made, by=lab.owner, now=LATER + 7 * DAY_US)
 
 
-def path(plan: Plan, more: str = "") -> str:
+def path(plan: CleanupPlan, more: str = "") -> str:
     return f"artifacts/plans/{plan.uuid}/{more}"
 
 
-def test_what_may_go_and_why_the_rest_stays(labs: Labs, plan: Plan) -> None:
+def test_what_may_go_and_why_the_rest_stays(labs: Labs, plan: CleanupPlan) -> None:
     reply = labs.member("GET", path(plan))
     assert reply.status_code == 200, reply.content
     found = reply.json()  # type: ignore[attr-defined]
@@ -50,9 +50,9 @@ def test_what_may_go_and_why_the_rest_stays(labs: Labs, plan: Plan) -> None:
     }  # fmt: skip
 
 
-def test_who_was_told_what_is_held_and_what_it_costs(labs: Labs, plan: Plan) -> None:
-    line = plan.lines.filter(chosen=True).select_related("artifact").order_by("pk")[0]
-    place_hold(on=line.artifact, reason="paper", until_hour=2_000_000, by=labs.ours.owner, keeper=True, now=now_us())
+def test_who_was_told_what_is_held_and_what_it_costs(labs: Labs, plan: CleanupPlan) -> None:
+    line = plan.items.filter(selected=True).select_related("artifact").order_by("pk")[0]
+    place_hold(on=line.artifact, reason="paper", until_hour=2_000_000, by=labs.ours.owner, is_manager=True, now=now_us())
     found = labs.member("GET", path(plan)).json()  # type: ignore[attr-defined]
     (told_,) = found["told"]
     assert (told_["person"], told_["own"], told_["others"], told_["mail"]) == (labs.ours.owner.username, 2, 0, "off")
@@ -70,8 +70,8 @@ def test_who_was_told_what_is_held_and_what_it_costs(labs: Labs, plan: Plan) -> 
     assert [each["reason"] for each in one["holds"]] == ["paper"]
 
 
-def test_what_became_of_it(labs: Labs, plan: Plan) -> None:
-    goes = [line.pk for line in plan.lines.filter(chosen=True).order_by("pk")]
+def test_what_became_of_it(labs: Labs, plan: CleanupPlan) -> None:
+    goes = [line.pk for line in plan.items.filter(selected=True).order_by("pk")]
     body = {
         "lines": [{"line": goes[0], "outcome": "trashed"}, {"line": goes[1], "outcome": "refused", "word": "it\x00 changed"}]
     }
@@ -92,25 +92,25 @@ def test_what_became_of_it(labs: Labs, plan: Plan) -> None:
         ({"lines": [{"line": 1, "outcome": "trashed"}] * 1001}, "length"),
     ],
 )  # fmt: skip
-def test_what_is_no_outcome(labs: Labs, plan: Plan, refused: Refused, body: Any, words: str) -> None:
+def test_what_is_no_outcome(labs: Labs, plan: CleanupPlan, refused: Refused, body: Any, words: str) -> None:
     assert words in refused(labs.member("POST", path(plan, "outcomes/"), body), 400)["message"]
 
 
-def test_a_plan_that_is_not_approved(labs: Labs, plan: Plan, refused: Refused) -> None:
-    Plan.objects.update(state="told")
+def test_a_plan_that_is_not_approved(labs: Labs, plan: CleanupPlan, refused: Refused) -> None:
+    CleanupPlan.objects.update(state="told")
     lines = labs.member("GET", path(plan)).json()["lines"]  # type: ignore[attr-defined]
     assert {line["stays"] for line in lines} == {"the plan is owners told"}
-    body = {"lines": [{"line": plan.lines.all()[0].pk, "outcome": "trashed"}]}
+    body = {"lines": [{"line": plan.items.all()[0].pk, "outcome": "trashed"}]}
     assert "is owners told" in refused(labs.member("POST", path(plan, "outcomes/"), body), 409)["message"]
 
 
-def test_another_labs_plan_is_not_there(labs: Labs, plan: Plan, refused: Refused) -> None:
+def test_another_labs_plan_is_not_there(labs: Labs, plan: CleanupPlan, refused: Refused) -> None:
     assert "no such plan" in refused(labs.outsider("GET", path(plan)), 404)["message"]
     refused(labs.outsider("POST", path(plan, "outcomes/"), {"lines": []}), 404)
     assert labs.member("GET", f"artifacts/plans/{uuid4()}/").status_code == 404
 
 
-def test_rights(labs: Labs, plan: Plan, refused: Refused) -> None:
+def test_rights(labs: Labs, plan: CleanupPlan, refused: Refused) -> None:
     for more, method in (("", "GET"), ("outcomes/", "POST")):
         for who in (labs.viewer, labs.node):
             refused(who(method, path(plan, more)), 403)

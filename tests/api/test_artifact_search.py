@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tests.api.conftest import Labs
-from tests.artifacts.support import artifact, settle, trained
+from tests.artifacts.support import register_artifact, run_jobs, trained_model
 
 Refused = Callable[..., dict[str, Any]]
 
@@ -24,12 +24,12 @@ def names(labs: Labs, query: str) -> list[str]:
 
 
 def _three(labs: Labs) -> None:
-    trained(
+    trained_model(
         labs.ours, "a.pt", data="cats", metrics={"val_acc": 0.7}, bytes=100, licence="MIT", facts={"architecture": "vgg"}
     )
-    trained(labs.ours, "b.pt", data="dogs", metrics={"val_acc": 0.9}, bytes=2_000, licence="Apache-2.0")
-    trained(labs.ours, "c.pt", data="cat-boxes", metrics={"val_acc": 0.8}, bytes=30_000, facts={"base_model": "bert"})
-    settle()
+    trained_model(labs.ours, "b.pt", data="dogs", metrics={"val_acc": 0.9}, bytes=2_000, licence="Apache-2.0")
+    trained_model(labs.ours, "c.pt", data="cat-boxes", metrics={"val_acc": 0.8}, bytes=30_000, facts={"base_model": "bert"})
+    run_jobs()
 
 
 FILTERS = (
@@ -57,7 +57,7 @@ def test_the_value_is_told_where_a_metric_is_asked_for(labs: Labs) -> None:
 def test_pages_by_metric_hold_each_once_and_in_order(labs: Labs) -> None:
     values = [0.1, 0.30000000000000004, 0.30000000000000004, 1e-9, 0.9]
     for i, value in enumerate(values):
-        trained(labs.ours, f"m{i}", metrics={"val_loss": value})
+        trained_model(labs.ours, f"m{i}", metrics={"val_loss": value})
     seen: list[float] = []
     page = get(labs, "metric=val_loss&page_size=2")
     while True:
@@ -95,13 +95,13 @@ def test_queries_do_not_grow(labs: Labs) -> None:
         return len(captured)
 
     more = {"data": "cats", "metrics": {"val_acc": 0.5}, "licence": "MIT", "facts": {"base_model": "bert"}}
-    trained(labs.ours, "first", **more)
-    artifact(labs.ours, "other")
-    settle()
+    trained_model(labs.ours, "first", **more)
+    register_artifact(labs.ours, "other")
+    run_jobs()
     queries()  # what is cached is cached
     before = queries()
     for i in range(10):
-        trained(labs.ours, f"m{i}", **more)
-    settle()
+        trained_model(labs.ours, f"m{i}", **more)
+    run_jobs()
     assert len(names(labs, query)) == 11
     assert queries() == before

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.artifacts.models import Artifact, Copy
 from tests.api.conftest import Labs
-from tests.artifacts.support import artifact, digest, edge, row
+from tests.artifacts.support import digest, edge, register_artifact, row
 
 Refused = Callable[..., dict[str, Any]]
 RUN = "7f1d3b52-2222-4333-8444-555566667777"
@@ -162,12 +162,12 @@ def test_queries_do_not_grow(labs: Labs) -> None:
         return len(captured)
 
     labs.member("PUT", f"runs/{RUN}/", FACTS)
-    one = artifact(labs.ours, "a", copies=[{"path": "/a"}], runs=[edge(RUN)])
-    artifact(labs.ours, "b", project="demo", runs=[edge(RUN, "used")])
+    one = register_artifact(labs.ours, "a", copies=[{"path": "/a"}], runs=[edge(RUN)])
+    register_artifact(labs.ours, "b", project="demo", runs=[edge(RUN, "used")])
     paths = (PATH, f"{PATH}{one.digest}/", f"{PATH}{one.digest}/lineage/")
     get(labs)  # the first use of a token is noted
     before = [queries(path) for path in paths]
     for i in range(9):
-        artifact(labs.ours, f"b{i}", project="demo", runs=[edge(RUN, "used")])
-        artifact(labs.ours, "a", copies=[{"path": f"/a{i}"}])
+        register_artifact(labs.ours, f"b{i}", project="demo", runs=[edge(RUN, "used")])
+        register_artifact(labs.ours, "a", copies=[{"path": f"/a{i}"}])
     assert [queries(path) for path in paths] == before

@@ -20,15 +20,15 @@ from django.test import Client
 from apps.accounts.models import Membership, User
 from apps.accounts.services.labs import issue_user_token
 from apps.artifacts.cleanup.retention import DAY_US
-from apps.artifacts.models import Artifact, Copy, Plan
+from apps.artifacts.models import Artifact, CleanupPlan, Copy
 from apps.core.clock import now_us, utc
 from apps.dashboard.formatting import size
 from tests.alone import answer_one_at_a_time
 from tests.api.conftest import Caller
 from tests.artifacts.engineers_disk import RUNS, Item, engineers_disk, listing
 from tests.builders import MINUTE, SmallLab, W, push, small_lab
-from tests.collector.apply_plan.world import digest_of, two_days_ago
-from tests.collector.processes import Collector
+from tests.collector.cleanup.support import read_digest, two_days_ago
+from tests.collector.collector_process import Collector
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import figures_on, text_of
 
@@ -61,11 +61,11 @@ class Day:
     @cached_property
     def digests(self) -> dict[str, str]:
         """By path, as the documents say that they are made."""
-        return {path: digest_of(self.disk / path)[1] for path in self.items}
+        return {path: read_digest(self.disk / path)[1] for path in self.items}
 
     @cached_property
     def bytes(self) -> dict[str, int]:
-        return {path: digest_of(self.disk / path)[2] for path in self.items}
+        return {path: read_digest(self.disk / path)[2] for path in self.items}
 
     def api(self, method: str, path: str, body: Any = None) -> Any:
         reply = Caller(self.machine.settings["LABCARBON_TOKEN"])(method, path, body)
@@ -128,7 +128,7 @@ def tell_runs(day: Day) -> None:
 
 
 def _row(day: Day, item: Item) -> dict[str, Any]:
-    form, digest, number, files = digest_of(day.disk / item.path)
+    form, digest, number, files = read_digest(day.disk / item.path)
     assert item.run
     run, role = item.run
     return {
@@ -146,29 +146,31 @@ def scan(day: Day) -> None:
     )
 
 
-def make_plan(day: Day) -> Plan:
+def make_plan(day: Day) -> CleanupPlan:
     """Days are set, the sweep has its winner, and a plan lists what is due: all for its reason."""
     owner = day.lab.owner
     day.post(owner, PLANS, **{"do": "days", "days:intermediate": "30", "days:final": "20"})
     assert "It is a candidate" in day.post(day.engineer, day.page_of(CHOSEN), do="candidate")
     day.post(day.engineer, PLANS, do="make", node=str(day.lab.node.uuid))
-    plan = Plan.objects.get()
-    listed = plan.lines.values_list("copy__path", "kept", "chosen", "is_last_copy")
+    plan = CleanupPlan.objects.get()
+    listed = plan.items.values_list("copy__path", "retention_class", "selected", "is_last_copy")
     assert set(listed) == {
-        (str(day.disk / item.path), item.kept, item.kept != "final", True) for item in day.items.values() if item.kept
+        (str(day.disk / item.path), item.retention_class, item.retention_class != "final", True)
+        for item in day.items.values()
+        if item.retention_class
     }
     return plan
 
 
-def review(day: Day, plan: Plan) -> dict[str, int]:
+def review(day: Day, plan: CleanupPlan) -> dict[str, int]:
     """Look through the lines: one stays, the last of a run goes. Then owners are told. Returns the lines that may go."""
     address = f"{PLANS}{plan.uuid}/"
     page = day.get(address)
     shown = [int(pk) for pk in re.findall(r'name="shown" value="(\d+)"', page)]
     ticked = {int(pk) for pk in re.findall(r'name="line" value="(\d+)" checked', page)}
-    lines = {path.removeprefix(f"{day.disk}/"): pk for path, pk in plan.lines.values_list("copy__path", "pk")}
+    lines = {path.removeprefix(f"{day.disk}/"): pk for path, pk in plan.items.values_list("copy__path", "pk")}
     assert (sorted(shown), ticked) == (
-        sorted(lines.values()), {pk for path, pk in lines.items() if day.items[path].kept != "final"},
+        sorted(lines.values()), {pk for path, pk in lines.items() if day.items[path].retention_class != "final"},
     )  # fmt: skip
     ticked = ticked - {lines[LEFT]} | {lines[TAKEN]}
     assert "2 lines changed" in day.post(day.lab.owner, address, do="choose", shown=shown, line=sorted(ticked))
@@ -177,7 +179,7 @@ def review(day: Day, plan: Plan) -> dict[str, int]:
     return {path: pk for path, pk in lines.items() if pk in ticked}
 
 
-def pin_hers(day: Day, plan: Plan, lines: dict[str, int]) -> None:
+def pin_hers(day: Day, plan: CleanupPlan, lines: dict[str, int]) -> None:
     """Who owns it sees on any page that it is to go, and pins it."""
     assert f"{len(lines)} of your artifacts may go from ws-1" in text_of(client_of(day.engineer).get("/runs/"))
     day.post(day.engineer, day.page_of(HERS), do="pin", reason="my thesis")
@@ -185,7 +187,7 @@ def pin_hers(day: Day, plan: Plan, lines: dict[str, int]) -> None:
     assert f"{len(lines) - 1} of your artifacts may go from ws-1" in text_of(client_of(day.engineer).get("/runs/"))
 
 
-def approve(day: Day, plan: Plan) -> None:
+def approve(day: Day, plan: CleanupPlan) -> None:
     address = f"{PLANS}{plan.uuid}/"
     with later(-1):
         early = client_of(day.lab.owner).post(address, {"do": "approve"})
@@ -193,7 +195,7 @@ def approve(day: Day, plan: Plan) -> None:
     assert "labcarbon-collect apply-plan" in day.post(day.lab.owner, address, do="approve")
 
 
-def moved(before: dict[str, tuple[Any, ...]], plan: Plan, lines: dict[str, int]) -> dict[str, tuple[Any, ...]]:
+def moved(before: dict[str, tuple[Any, ...]], plan: CleanupPlan, lines: dict[str, int]) -> dict[str, tuple[Any, ...]]:
     """The same disk with what went in its trash."""
     found = {}
     for name, which in before.items():
@@ -204,7 +206,7 @@ def moved(before: dict[str, tuple[Any, ...]], plan: Plan, lines: dict[str, int])
     return found
 
 
-def new_names(plan: Plan, lines: dict[str, int], *, is_empty: bool) -> set[str]:
+def new_names(plan: CleanupPlan, lines: dict[str, int], *, is_empty: bool) -> set[str]:
     """What a disk has besides: a tombstone for each line, and the folders of its trash."""
     found = {f"{path}{TOMBSTONE}" for path in lines}
     folders = set() if is_empty else {str(Path(path).parent) for path in lines}
@@ -218,15 +220,15 @@ def assert_same_disk(after: dict[str, tuple[Any, ...]], expected: dict[str, tupl
 
 def keys_listed(*kinds: str) -> set[str]:
     """The keys of a tombstone's file, as the page lists them in the rows that begin so."""
-    part = DOCS.read_text(encoding="utf-8").split("**What stays in its place**")[1].split("**Coming back**")[0]
+    part = DOCS.read_text(encoding="utf-8").split("### Tombstone file")[1].split("###")[0]
     rows = [line for line in part.splitlines() if line.startswith("| ") and line.split(" | ")[0][2:] in kinds]
     assert len(rows) == len(kinds)
     return {key for row in rows for key in re.findall(r"`(\w+)`", row.split(" | ")[1])}
 
 
-def assert_tombstones(day: Day, plan: Plan, lines: dict[str, int], state: str) -> None:
+def assert_tombstones(day: Day, plan: CleanupPlan, lines: dict[str, int], state: str) -> None:
     """The files that lie in the place of what went say all that the page lists."""
-    kinds = ("what it was", "why it went", "in the trash" if state == "in the trash" else "deleted")
+    kinds = ("original", "reason", "in the trash" if state == "in the trash" else "deleted")
     for path, pk in lines.items():
         told = json.loads((day.disk / f"{path}{TOMBSTONE}").read_text())
         assert set(told) == keys_listed(*kinds)
@@ -235,7 +237,7 @@ def assert_tombstones(day: Day, plan: Plan, lines: dict[str, int], state: str) -
         assert told["page"] == f"{day.url}{PLANS}{plan.uuid}/"
 
 
-def assert_pages_say(day: Day, plan: Plan, lines: dict[str, int], *, in_trash: bool) -> None:
+def assert_pages_say(day: Day, plan: CleanupPlan, lines: dict[str, int], *, in_trash: bool) -> None:
     """The board, what keeping costs and the plan, of what is there and of what went."""
     there = set(day.items) - set(lines)
     whole = size(sum(day.bytes[path] for path in there))
@@ -292,7 +294,7 @@ def test_what_goes_is_what_was_planned_the_very_files_and_nothing_else(day: Day)
     scan(day)
     before = listing(day.disk)
     with later(31):
-        told = {path: known(day, path) for path, item in day.items.items() if item.kept}
+        told = {path: known(day, path) for path, item in day.items.items() if item.retention_class}
         plan = make_plan(day)
         lines = review(day, plan)
         pin_hers(day, plan, lines)

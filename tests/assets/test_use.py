@@ -56,7 +56,7 @@ def summed(lab: SmallLab) -> None:
 
 def claimed(lab: SmallLab, key: str, project: Project) -> UUID:
     row = Consumer.objects.get(lab=lab.lab, key=key)
-    return claim(lab=lab.lab, stretches=[Stretch(row.pk, None, 0, 3_000_000)], project=project, by=None, now=NOW)
+    return claim(lab=lab.lab, spans=[Stretch(row.pk, None, 0, 3_000_000)], project=project, by=None, now=NOW)
 
 
 def test_used_idle_and_not_measured_hours_are_borne_apart(lab: SmallLab) -> None:

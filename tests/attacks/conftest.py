@@ -12,7 +12,7 @@ from apps.accounts.services.invitations import invite
 from apps.accounts.services.labs import issue_node_token, issue_user_token
 from apps.accounts.services.members import remove_member
 from apps.accounts.services.tokens import create_token
-from apps.artifacts.models import Artifact, Copy, Notice, Plan, PlanLine
+from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy, Notification
 from apps.artifacts.services.holds import place_hold
 from apps.assets.services.csv_import import bring
 from apps.assets.spreadsheets.rows import Options
@@ -38,7 +38,7 @@ from apps.trackers.mlflow.services.servers import SourceIn, add_source
 from apps.trackers.models import MlflowRun, MlflowSource
 from tests.api.conftest import add_person
 from tests.artifacts.support import edge, row
-from tests.artifacts.support import told as artifacts_told
+from tests.artifacts.support import register_rows as artifacts_told
 from tests.assets.support import bought
 from tests.attacks.routes import ARTIFACT, PROJECT
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
@@ -108,8 +108,8 @@ def _attribute(small: SmallLab, name: str) -> None:
     rule = drafted_rule(lab=small.lab, criteria=criteria, project=project, person=small.owner, from_us=T0)
     rule.note = name[:200]
     make_rule(rule=rule, by=small.owner, now=T0)
-    stretches = [Stretch(row.pk, None, 0, 1) for row in Consumer.objects.filter(lab=small.lab, kind="proc")]
-    claim(lab=small.lab, stretches=stretches, project=project, by=small.owner, now=T0)
+    spans = [Stretch(row.pk, None, 0, 1) for row in Consumer.objects.filter(lab=small.lab, kind="proc")]
+    claim(lab=small.lab, spans=spans, project=project, by=small.owner, now=T0)
     run_until_idle(worker="test")
 
 
@@ -124,9 +124,15 @@ def _catalogue(small: SmallLab, name: str) -> None:
 
 def _register(small: SmallLab, name: str) -> None:
     """Give a lab an asset whose use the GPU's meter tells, and a file of assets that nobody confirmed yet."""
-    told = {"serial": name[:120], "tag": name[:60], "supplier": name[:200], "location": name[:200], "note": name[:1000]}
+    register_rows = {
+        "serial": name[:120],
+        "tag": name[:60],
+        "supplier": name[:200],
+        "location": name[:200],
+        "note": name[:1000],
+    }
     opening = {"counterpart": name[:200], "note": name[:500]}
-    bought(small, name=name[:200], device=Device.objects.get(lab=small.lab, key=GPU), opening=opening, **told)
+    bought(small, name=name[:200], device=Device.objects.get(lab=small.lab, key=GPU), opening=opening, **register_rows)
     quoted = name.replace('"', '""')
     content = f'name,kind,model,bought_on\n"{quoted}",gpu,"{quoted}",2024-03-01\n'.encode()
     bring(lab=small.lab, file_name=name, content=content, options=Options(), by=small.owner, now=now_us())
@@ -145,7 +151,7 @@ def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:
     repeat = Repeat.objects.get(lab=small.lab)
     assert repeat.run == again
     decide(
-        lab=small.lab, repeats=[repeat.pk], state=RepeatState.DISMISSED, reason=name[:400], by=small.owner, keeper=True,
+        lab=small.lab, repeats=[repeat.pk], state=RepeatState.DISMISSED, reason=name[:400], by=small.owner, is_manager=True,
         now=T0,
     )  # fmt: skip
     asked = Preflight.objects.create(
@@ -157,9 +163,9 @@ def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:
 
 def _server(small: SmallLab, uuid: UUID, name: str) -> None:
     """Give a lab an MLflow server that told of a run, and is not asked."""
-    told = SourceIn(name=name[:100], address="http://127.0.0.1:9", project=Project.objects.filter(lab=small.lab)[0],
+    register_rows = SourceIn(name=name[:100], address="http://127.0.0.1:9", project=Project.objects.filter(lab=small.lab)[0],
                     site=small.site, patterns=((name[:200], Project.objects.filter(lab=small.lab)[0]),))  # fmt: skip
-    source = add_source(lab=small.lab, told=told, by=small.owner, now=now_us())
+    source = add_source(lab=small.lab, told=register_rows, by=small.owner, now=now_us())
     Job.objects.filter(kind="trackers.mlflow").delete()
     MlflowSource.objects.filter(pk=source.pk).update(problem=name[:400], version=name[:40])
     run = Run.objects.get(lab=small.lab, uuid=uuid)
@@ -169,29 +175,36 @@ def _server(small: SmallLab, uuid: UUID, name: str) -> None:
 
 def _artifact(small: SmallLab, run: str, name: str) -> None:
     """Give a lab a model that the run made, and a copy of it."""
-    told = {"name": name[:255], "licence": name[:100], "user": name[:100], "tags": {name[:100]: name[:300]},
+    register_rows = {"name": name[:255], "licence": name[:100], "user": name[:100], "tags": {name[:100]: name[:300]},
             "facts": {name[:100]: name[:300]}}  # fmt: skip
     copies = [{"path": f"/data/{name}"[:4096], "medium": "ssd"}]
-    answers = artifacts_told(small, row(ARTIFACT, **told, copies=copies, runs=[edge(run)]))
+    answers = artifacts_told(small, row(ARTIFACT, **register_rows, copies=copies, runs=[edge(run)]))
     assert answers == [["created"]], answers
     Artifact.objects.filter(lab=small.lab).update(note=name[:1000])
-    plan = Plan.objects.create(lab=small.lab, node=small.node, made_by=small.owner, made_us=now_us())
+    plan = CleanupPlan.objects.create(lab=small.lab, node=small.node, created_by=small.owner, created_us=now_us())
     copy = Copy.objects.get(lab=small.lab)
-    PlanLine.objects.create(
-        plan=plan, copy=copy, artifact=copy.artifact, kept="intermediate", is_last_copy=True, due_us=T0, chosen=True,
+    CleanupItem.objects.create(
+        plan=plan, copy=copy, artifact=copy.artifact, retention_class="intermediate", is_last_copy=True, due_us=T0, selected=True,
         objection=name[:300], word=name[:300], retrain_run=Run.objects.get(lab=small.lab, uuid=UUID(run)),
         retrain_mj=1,
     )  # fmt: skip
-    Notice.objects.create(
-        plan=plan, user=small.owner, name=name[:150], own=1, others=0, told_us=T0, mail="failed", word=name[:300]
+    Notification.objects.create(
+        plan=plan,
+        user=small.owner,
+        name=name[:150],
+        own_items=1,
+        other_items=0,
+        notified_us=T0,
+        mail="failed",
+        message=name[:300],
     )
     for on in (
         copy.artifact,
         Project.objects.get(lab=small.lab, slug=PROJECT),
         Run.objects.get(lab=small.lab, uuid=UUID(run)),
     ):
-        place_hold(on=on, reason=name[:300], until_hour=None, by=small.owner, keeper=True, now=now_us())
-    PlanLine.objects.update(chosen=True)
+        place_hold(on=on, reason=name[:300], until_hour=None, by=small.owner, is_manager=True, now=now_us())
+    CleanupItem.objects.update(selected=True)
 
 
 @dataclass

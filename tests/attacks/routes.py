@@ -7,7 +7,7 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.models import Invitation, Token
-from apps.artifacts.models import Plan
+from apps.artifacts.models import CleanupPlan
 from apps.assets.models import Asset, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
 from apps.catalog.models import EmbodiedFigure
@@ -73,7 +73,7 @@ def address(route: str, small: SmallLab, run: str) -> str:
 
 # Parts of routes whose parameter is that of the lab's first thing of a kind.
 FIRST_OF: dict[str, tuple[str, Any]] = {
-    "/rules/": ("pk", AttributionRule), "/mlflow/": ("pk", MlflowSource), "/plans/": ("uuid", Plan),
+    "/rules/": ("pk", AttributionRule), "/mlflow/": ("pk", MlflowSource), "/plans/": ("uuid", CleanupPlan),
     "/claims/": ("act", Claim), "/duplicates/": ("pk", Repeat), "/preflight/": ("uuid", Preflight),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"

@@ -113,8 +113,8 @@ class History:
     def claim(self, consumer: str, offset: int, project: str) -> None:
         rows = list(Consumer.objects.filter(lab=self.lab, key=consumer))
         if rows:
-            stretches = [Stretch(row.pk, None, H0 + offset, H0 + offset + 2) for row in rows]
-            self.acts.append(claim(lab=self.lab, stretches=stretches, project=self.projects[project], by=None, now=T0))
+            spans = [Stretch(row.pk, None, H0 + offset, H0 + offset + 2) for row in rows]
+            self.acts.append(claim(lab=self.lab, spans=spans, project=self.projects[project], by=None, now=T0))
 
     def undo(self, number: int) -> None:
         if self.acts:

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.attribution.calc import Claimed, Rule, Span, Stood, Use, namespace_of, spans, user_and_program
+from apps.attribution.calc import Claimed, PlacementSpan, Rule, Span, Use, namespace_of, spans, user_and_program
 from apps.core.units import END_HOUR
 
 NODE, OTHER_NODE, SITE, OTHER_SITE = 1, 2, 11, 12
 ALICE = Use("proc", NODE, os_user="alice", command=("python3",))
 JOB = Use("job", NODE, os_user="alice", cluster="hpc", account="vision", command=("/home/alice/train.py",))
 POD = Use("pod", NODE, cluster="k8s", namespace="nlp")
-STOOD = [Stood(0, END_HOUR, SITE)]
+STOOD = [PlacementSpan(0, END_HOUR, SITE)]
 
 BY_USER = Rule(1, os_user="alice", project_id=101)
 BY_USER_HERE = Rule(2, os_user="alice", node_id=NODE, project_id=102)
@@ -55,45 +55,45 @@ ELSEWHERE = Rule(11, node_id=OTHER_NODE, project_id=111)
 )
 def test_the_table_of_precedence(use: Use, rules: list[Rule], project: int | None, way: str) -> None:
     for order in (rules, rules[::-1]):
-        [span] = spans(use, rules=order, claims=[], stood=STOOD)
+        [span] = spans(use, rules=order, claims=[], placements=STOOD)
         assert (span.project_id, span.way) == (project, way)
 
 
 def test_a_claim_beats_every_rule_and_the_runs_own_word_beats_the_claim() -> None:
     claim = Claimed(1, 100, 200, 300)
     rules = [BY_ACCOUNT_THERE, BY_USER_HERE]
-    found = spans(JOB, rules=rules, claims=[claim], stood=STOOD)
+    found = spans(JOB, rules=rules, claims=[claim], placements=STOOD)
     assert [(s.from_hour, s.to_hour, s.project_id, s.way) for s in found] == [
         (0, 100, 106, "account"), (100, 200, 300, "claim"), (200, END_HOUR, 106, "account"),
     ]  # fmt: skip
     named = Use("run", NODE, os_user="alice", account="vision", project_id=999)
-    [span] = spans(named, rules=rules, claims=[claim], stood=STOOD)
+    [span] = spans(named, rules=rules, claims=[claim], placements=STOOD)
     assert (span.project_id, span.way) == (999, "explicit")
 
 
 def test_the_claim_made_last_holds_and_one_on_another_node_does_not() -> None:
     claims = [Claimed(1, 0, 10, 301), Claimed(2, 5, 10, 302), Claimed(3, 0, 10, 303, node_id=OTHER_NODE)]
-    found = spans(ALICE, rules=[], claims=claims, stood=[])
+    found = spans(ALICE, rules=[], claims=claims, placements=[])
     assert [(s.to_hour, s.project_id) for s in found] == [(5, 301), (10, 302), (END_HOUR, None)]
 
 
 def test_person_and_project_are_looked_for_apart() -> None:
-    [span] = spans(ALICE, rules=[PERSON, BY_NODE], claims=[], stood=STOOD)
+    [span] = spans(ALICE, rules=[PERSON, BY_NODE], claims=[], placements=STOOD)
     assert (span.project_id, span.person_id, span.rule_id) == (103, 201, 3)
-    [span] = spans(ALICE, rules=[PERSON], claims=[], stood=STOOD)
+    [span] = spans(ALICE, rules=[PERSON], claims=[], placements=STOOD)
     assert (span.project_id, span.person_id, span.way, span.rule_id) == (None, 201, "", 9)
-    [span] = spans(Use("run", NODE, os_user="alice", person_id=7), rules=[PERSON], claims=[], stood=STOOD)
+    [span] = spans(Use("run", NODE, os_user="alice", person_id=7), rules=[PERSON], claims=[], placements=STOOD)
     assert span.person_id == 7
 
 
 def test_of_two_alike_the_one_that_begins_later_holds_from_then_on() -> None:
-    found = spans(ALICE, rules=[LATER, BY_USER], claims=[], stood=[])
+    found = spans(ALICE, rules=[LATER, BY_USER], claims=[], placements=[])
     assert [(s.from_hour, s.project_id) for s in found] == [(0, 101), (500, 110)]
 
 
 def test_a_site_rule_follows_the_node_from_site_to_site() -> None:
-    moved = [Stood(0, 50, SITE), Stood(50, END_HOUR, OTHER_SITE)]
-    found = spans(ALICE, rules=[BY_SITE, BY_USER], claims=[], stood=moved)
+    moved = [PlacementSpan(0, 50, SITE), PlacementSpan(50, END_HOUR, OTHER_SITE)]
+    found = spans(ALICE, rules=[BY_SITE, BY_USER], claims=[], placements=moved)
     assert [(s.from_hour, s.project_id) for s in found] == [(0, 104), (50, 101)]
 
 
@@ -155,15 +155,15 @@ def test_every_hour_is_charged_once_and_as_an_hour_by_hour_oracle_says(
     use = Use("run", NODE, os_user="alice", account=account, project_id=explicit)
     claimed = [Claimed(i, start, end, 100 + i) for i, (start, end) in enumerate(claims)]
     edges = [0, *sorted(hour for hour in moves if hour), END_HOUR]
-    stood = [Stood(a, b, (SITE, OTHER_SITE)[i % 2]) for i, (a, b) in enumerate(pairwise(edges))]
-    found = spans(use, rules=rules, claims=claimed, stood=stood)
+    placements = [PlacementSpan(a, b, (SITE, OTHER_SITE)[i % 2]) for i, (a, b) in enumerate(pairwise(edges))]
+    found = spans(use, rules=rules, claims=claimed, placements=placements)
     assert found[0].from_hour == 0
     assert found[-1].to_hour == END_HOUR
     assert all(a.to_hour == b.from_hour for a, b in pairwise(found))
     assert all(_said(a) != _said(b) for a, b in pairwise(found))
     for hour in range(HOURS + 1):
         [span] = [each for each in found if each.from_hour <= hour < each.to_hour]
-        assert (span.project_id, span.way, span.person_id) == _oracle(use, rules, claimed, stood, hour)
+        assert (span.project_id, span.way, span.person_id) == _oracle(use, rules, claimed, placements, hour)
 
 
 def _said(span: Span) -> tuple[object, ...]:
@@ -171,10 +171,10 @@ def _said(span: Span) -> tuple[object, ...]:
 
 
 def _oracle(
-    use: Use, rules: list[Rule], claims: list[Claimed], stood: list[Stood], hour: int
+    use: Use, rules: list[Rule], claims: list[Claimed], placements: list[PlacementSpan], hour: int
 ) -> tuple[int | None, str, int | None]:
     """The rule of precedence once more, written as the documents have it."""
-    site = next(each.site_id for each in stood if each.from_hour <= hour < each.to_hour)
+    site = next(each.site_id for each in placements if each.from_hour <= hour < each.to_hour)
     holding = [
         r for r in rules if r.from_hour <= hour < r.to_hour and r.node_id in (None, NODE) and r.site_id in (None, site)
     ]

@@ -133,8 +133,8 @@ class History:
     def claim(self, consumer: str, offset: int, project: str) -> None:
         rows = list(Consumer.objects.filter(lab=self.lab, key=consumer))
         if rows:
-            stretches = [Stretch(row.pk, None, H0 + offset, H0 + offset + 30) for row in rows]
-            self.acts.append(claim(lab=self.lab, stretches=stretches, project=self.projects[project], by=None, now=T0))
+            spans = [Stretch(row.pk, None, H0 + offset, H0 + offset + 30) for row in rows]
+            self.acts.append(claim(lab=self.lab, spans=spans, project=self.projects[project], by=None, now=T0))
 
     def undo(self, number: int) -> None:
         if self.acts:
@@ -273,7 +273,7 @@ def test_only_the_days_that_changed_are_read_from_the_ledger_until_they_are_summ
     assert counted(small.lab) == {H0, H0 + 48, H0 + 72}
     row = Consumer.objects.get(lab=small.lab, key="proc:ann/python3")
     project = create_project(lab=small.lab, slug="vision", name="Vision", now=T0)
-    claim(lab=small.lab, stretches=[Stretch(row.pk, None, H0 + 48, H0 + 72)], project=project, by=None, now=T0)
+    claim(lab=small.lab, spans=[Stretch(row.pk, None, H0 + 48, H0 + 72)], project=project, by=None, now=T0)
     assert counted(small.lab) == {H0, H0 + 72}
     assert build.roll_up(lab=small.lab, now=NOW)
     assert counted(small.lab) == {H0, H0 + 24, H0 + 48, H0 + 72}
@@ -309,7 +309,7 @@ def test_days_of_a_month_whose_idle_shares_still_move_wait_for_its_end(small: Sm
     project = create_project(lab=small.lab, slug="vision", name="Vision", now=T0)
     rolled(small, (3, 1_000), (30, 2_000))
     row = Consumer.objects.get(lab=small.lab, key="proc:ann/python3")
-    claim(lab=small.lab, stretches=[Stretch(row.pk, None, H0, H0 + HOURS)], project=project, by=None, now=T0)
+    claim(lab=small.lab, spans=[Stretch(row.pk, None, H0, H0 + HOURS)], project=project, by=None, now=T0)
     set_idle_policy(lab=small.lab, policy="by_energy", from_us=(H0 + 24) * US_PER_HOUR, by=None, now=T0)
     assert build.roll_up(lab=small.lab, now=NOW)
     assert counted(small.lab) == {H0}

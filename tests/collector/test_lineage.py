@@ -28,7 +28,7 @@ from apps.core.clock import now_us
 from apps.runs.models import Run
 from tests.alone import answer_one_at_a_time
 from tests.builders import small_lab
-from tests.collector.apply_plan.world import digest_of
+from tests.collector.cleanup.support import read_digest
 from tests.collector.collector_process import DEFAULT_TIMEOUT, Collector, wait_for
 from tests.collector.scan.support import safetensors, torch
 from tests.collector.test_sent_data import VARYING, documented, keys
@@ -74,7 +74,7 @@ def test_what_a_script_read_and_made_is_told(person: Collector, server: fakes.Fa
     }  # fmt: skip
     rows = {row["name"]: row for row in server.artifacts.values()}
     for name, path in (("all cats", "cats"), ("epoch=3.ckpt", "epoch=3.ckpt"), ("final", "final")):
-        form, expected, size, files = digest_of(work / path)
+        form, expected, size, files = read_digest(work / path)
         row = rows[name]
         assert (row["form"], row["digest"], row["bytes"], row["files"]) == (form, expected, size, files)
         assert row["copies"][0]["path"] == str(work / path)
@@ -167,9 +167,9 @@ def teller(server: fakes.FakeServer, node: str = "") -> Iterator[ServerReporter]
 
 def test_what_is_told_before_its_run_waits_for_it(server: fakes.FakeServer) -> None:
     with teller(server) as made:
-        assert (made.send(5), made.pending_count, made.why) == (False, 1, "the server does not know of this run")
+        assert (made.send(5), made.pending_count, made.error) == (False, 1, "the server does not know of this run")
         server.runs["r"] = {}
-        assert (made.send(5), made.pending_count, made.told) == (True, 0, 1)
+        assert (made.send(5), made.pending_count, made.sent_count) == (True, 0, 1)
     assert server.edges == {("r", "used", digest(b"1"))}
 
 
@@ -177,7 +177,7 @@ def test_a_node_that_the_lab_does_not_know_costs_only_the_places(server: fakes.F
     server.runs["r"], server.nodes = {}, ()
     with teller(server, "node-1") as made:
         assert made.send(5)
-    assert (made.told, made.failed) == (1, [])
+    assert (made.sent_count, made.failed) == (1, [])
     assert "There is no such node in this lab." in made.notes[0]
     assert "copies" not in server.artifacts[digest(b"1")]
 
@@ -403,6 +403,6 @@ def ours(work: Path) -> list[int]:
     for each in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             program, *words = (each / "cmdline").read_bytes().split(b"\0")
-            if program != b"sh" and b"labcarbon_collect.lineage.child" in words and (each / "cwd").readlink() == work:
+            if program != b"sh" and b"labcarbon_collect.lineage.worker" in words and (each / "cwd").readlink() == work:
                 found.append(int(each.name))
     return found

@@ -14,16 +14,16 @@ from apps.accounts.choices import Role
 from apps.accounts.models import AuditEntry, Membership, Project, User
 from apps.artifacts.choices import Medium
 from apps.artifacts.models import Artifact, Copy, LineageEdge
-from apps.artifacts.selectors import lineage
+from apps.artifacts.selectors import load_lineage
 from apps.artifacts.services.curation import pin
-from apps.artifacts.storage_model import HOURS_A_YEAR, POWER, storage_mj
+from apps.artifacts.storage_model import HOURS_PER_YEAR, MEDIUM_POWER, storage_mj
 from apps.core.clock import now_us
 from apps.dashboard.artifacts import detail as artifact_shown
 from apps.fleet.services import set_pue
 from apps.runs.metric_parsing import Point
 from apps.runs.models import Run
 from apps.runs.services.metrics import add_points
-from tests.artifacts.support import a_run, artifact, digest, edge, on, row, told
+from tests.artifacts.support import at_paths, create_run, digest, edge, register_artifact, register_rows, row
 from tests.artifacts.test_lineage import chain
 from tests.builders import T0, SmallLab
 from tests.dashboard.conftest import client_of
@@ -53,18 +53,18 @@ def act(client: Client, name: str, do: str, **more: str) -> Any:
 def family(lab: SmallLab) -> list[UUID]:
     """A data set, a model made from it, one tuned from that, and what came of it: three measured runs."""
     runs = use(lab, runs=3)
-    told(
+    register_rows(
         lab,
-        row("data", kind="dataset", bytes=GB, copies=on("/d"), runs=[edge(runs[0], "used"), edge(runs[1], "used")]),
-        row("base", kind="model", bytes=GB, copies=on("/b"), runs=[edge(runs[0]), edge(runs[1], "initialised_from")]),
-        row("tuned", kind="model", bytes=GB, copies=on("/t"), runs=[edge(runs[1]), edge(runs[2], "used")]),
+        row("data", kind="dataset", bytes=GB, copies=at_paths("/d"), runs=[edge(runs[0], "used"), edge(runs[1], "used")]),
+        row("base", kind="model", bytes=GB, copies=at_paths("/b"), runs=[edge(runs[0]), edge(runs[1], "initialised_from")]),
+        row("tuned", kind="model", bytes=GB, copies=at_paths("/t"), runs=[edge(runs[1]), edge(runs[2], "used")]),
         row("after", bytes=1, runs=[edge(runs[2])]),
     )
     return runs
 
 
 def test_what_it_is(lab: SmallLab, owner: Client) -> None:
-    told(lab, row(
+    register_rows(lab, row(
         "best.safetensors", kind="model", format="safetensors", bytes=91_234_567, payload=digest("tensors"), licence="MIT",
         aliases={"md5": "0" * 32}, facts={"parameters": 25_557_032, "frozen": True}, tags={"task": "cats"},
     ))  # fmt: skip
@@ -82,9 +82,9 @@ def test_what_it_is(lab: SmallLab, owner: Client) -> None:
 def test_keeping_and_making_again(lab: SmallLab, owner: Client) -> None:
     (run,) = use(lab)
     set_pue(site=lab.site, pue_ppm=1_400_000, from_us=T0)
-    told(lab, row("m", bytes=GB, copies=[*on("/a"), *on("/b", medium="ssd")], runs=[edge(run)]))
+    register_rows(lab, row("m", bytes=GB, copies=[*at_paths("/a"), *at_paths("/b", medium="ssd")], runs=[edge(run)]))
     page = shown(owner, "m")
-    each = [storage_mj(GB, HOURS_A_YEAR, POWER[medium].uwh, 1_400_000) for medium in (Medium.HDD, Medium.SSD)]
+    each = [storage_mj(GB, HOURS_PER_YEAR, MEDIUM_POWER[medium].uwh, 1_400_000) for medium in (Medium.HDD, Medium.SSD)]
     for value in (*each, sum(each)):
         assert f'title="{value:,} mJ exactly"'.replace(",", "\u202f") in page
     assert ("1.400" in page, page.count("data-figure")) == (True, 9)
@@ -94,7 +94,7 @@ def test_keeping_and_making_again(lab: SmallLab, owner: Client) -> None:
 
 
 def test_copies_that_are_gone_take_nothing(lab: SmallLab, owner: Client) -> None:
-    told(lab, row("m", bytes=GB, copies=on("/a", "/b", "/c")))
+    register_rows(lab, row("m", bytes=GB, copies=at_paths("/a", "/b", "/c")))
     Copy.objects.filter(path="/a").update(state="missing")
     Copy.objects.filter(path="/b").update(state="corrupt")
     page = shown(owner, "m")
@@ -118,7 +118,7 @@ def test_copies_that_are_gone_take_nothing(lab: SmallLab, owner: Client) -> None
     ],
 )  # fmt: skip
 def test_what_is_not_known_of_keeping_is_not_nothing(lab: SmallLab, owner: Client, states: list[str], words: str) -> None:
-    told(lab, row("m", bytes=GB, copies=on(*(f"/{i}" for i in range(len(states))))))
+    register_rows(lab, row("m", bytes=GB, copies=at_paths(*(f"/{i}" for i in range(len(states))))))
     for i, state in enumerate(states):
         Copy.objects.filter(path=f"/{i}").update(state=state)
     assert f"<dt>A year of keeping</dt><dd>{words}</dd>" in shown(owner, "m")
@@ -126,8 +126,8 @@ def test_what_is_not_known_of_keeping_is_not_nothing(lab: SmallLab, owner: Clien
 
 def test_when_a_copy_was_last_told_of(lab: SmallLab, owner: Client) -> None:
     for now in (T0, T0 + 1):
-        told(lab, row("m", copies=on("/a")), now=now)
-    assert Copy.objects.get().seen_us == T0 + 1, "told again it is renewed"
+        register_rows(lab, row("m", copies=at_paths("/a")), now=now)
+    assert Copy.objects.get().last_observed_us == T0 + 1, "told again it is renewed"
     page = shown(owner, "m").split('id="copies-title"')[1].split("</section>")[0]
     assert '<th scope="col" class="hide">Told</th>' in page
     assert "a scan that finds it as it was tells nothing" in page
@@ -151,8 +151,10 @@ def test_the_life_is_the_sum_of_the_runs_that_led_to_it(lab: SmallLab, owner: Cl
 
 def test_runs_that_were_not_measured_are_in_no_sum(lab: SmallLab, owner: Client) -> None:
     (run,) = use(lab)
-    lost = a_run(lab, "unmeasured.py")
-    told(lab, row("d", runs=[edge(lost), edge(run, "used")]), row("m", runs=[edge(run)]), row("n", runs=[edge(lost)]))
+    lost = create_run(lab, "unmeasured.py")
+    register_rows(
+        lab, row("d", runs=[edge(lost), edge(run, "used")]), row("m", runs=[edge(run)]), row("n", runs=[edge(lost)])
+    )
     page = shown(owner, "m")
     assert "All 2 runs that led to it" in page
     assert "1 of them was not measured and is in no sum" in page
@@ -165,8 +167,8 @@ def test_runs_that_were_not_measured_are_in_no_sum(lab: SmallLab, owner: Client)
 
 def test_more_runs_than_one_explanation_takes(lab: SmallLab, owner: Client) -> None:
     runs = use(lab, runs=53)
-    told(lab, *(row(f"d{i}", runs=[edge(run), edge(runs[-1], "used")]) for i, run in enumerate(runs[:-1])))
-    told(lab, row("m", runs=[edge(runs[-1])]))
+    register_rows(lab, *(row(f"d{i}", runs=[edge(run), edge(runs[-1], "used")]) for i, run in enumerate(runs[:-1])))
+    register_rows(lab, row("m", runs=[edge(runs[-1])]))
     page = shown(owner, "m")
     life = page.split('id="life-title"')[1].split("</section>")[0]
     listed = [value for query, value in figures_on(life) if "metric=energy_mj" in query]
@@ -189,8 +191,8 @@ def test_the_drawing_has_who_is_near(lab: SmallLab, owner: Client) -> None:
 
 
 def test_a_wide_lineage_is_cut_with_a_word_and_whole_as_csv(lab: SmallLab, owner: Client) -> None:
-    run = a_run(lab)
-    told(lab, row("data", runs=[edge(run, "used")]), *(row(f"m{i}", runs=[edge(run)]) for i in range(40)))
+    run = create_run(lab)
+    register_rows(lab, row("data", runs=[edge(run, "used")]), *(row(f"m{i}", runs=[edge(run)]) for i in range(40)))
     page = shown(owner, "data")
     assert "32 more are not drawn" in page
     assert page.count('<svg class="node artifact') == 9
@@ -204,13 +206,13 @@ def test_a_lineage_longer_than_what_is_read_is_not_all_in_the_csv(
     lab: SmallLab, owner: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if fewer were read at once."""
-    run = a_run(lab)
-    told(lab, row("data", runs=[edge(each, "used") for each in [run, *(a_run(lab) for _ in range(60))]]))
-    told(lab, *(row(f"m{i}", runs=[edge(run)]) for i in range(40)))
+    run = create_run(lab)
+    register_rows(lab, row("data", runs=[edge(each, "used") for each in [run, *(create_run(lab) for _ in range(60))]]))
+    register_rows(lab, *(row(f"m{i}", runs=[edge(run)]) for i in range(40)))
     page = shown(owner, "data")
     assert ">all of it as CSV</a>" in page
     assert "all of them in the" in page
-    monkeypatch.setattr(artifact_shown, "lineage", partial(lineage, most=40))
+    monkeypatch.setattr(artifact_shown, "lineage", partial(load_lineage, most=40))
     page = shown(owner, "data")
     assert ">the nearest 2\u202f000 as CSV</a>" in page
     assert "the nearest 2\u202f000 runs and artifacts in the" in page
@@ -222,8 +224,8 @@ def test_a_deep_one_and_a_circle_are_drawn(lab: SmallLab, owner: Client) -> None
     page = text_of(owner.get(f"/artifacts/{made[15].digest}/"))
     assert page.count('<svg class="node') == 13
     assert "46 more are not drawn" in page
-    run = a_run(lab)
-    told(lab, row("c", runs=[edge(run), edge(run, "used")]))
+    run = create_run(lab)
+    register_rows(lab, row("c", runs=[edge(run), edge(run, "used")]))
     assert shown(owner, "c").count('<svg class="node') == 2
 
 
@@ -231,7 +233,7 @@ def test_runs_with_their_results(lab: SmallLab, owner: Client) -> None:
     (run,) = use(lab, name="train-cats.py")
     points = {"val_acc": [Point(1, T0, 0.875)], "zeal": [Point(1, T0, 3.0)], "loss": [Point(1, T0, 0.25)]}
     add_points(lab=lab.lab, uuid=run, points=points, bound_node=None, now=None)
-    told(lab, row("m", runs=[edge(run)]))
+    register_rows(lab, row("m", runs=[edge(run)]))
     table = shown(owner, "m").split('id="runs-title"')[1]
     assert "train-cats.py" in table
     assert "val_acc 0.875, loss 0.25" in table
@@ -239,7 +241,7 @@ def test_runs_with_their_results(lab: SmallLab, owner: Client) -> None:
 
 
 def test_pin_promote_and_back(lab: SmallLab, owner: Client) -> None:
-    artifact(lab, "m", copies=on("/m"))
+    register_artifact(lab, "m", copies=at_paths("/m"))
     assert act(owner, "m", "pin", reason="Cited in May").status_code == 302
     page = shown(owner, "m")
     assert "◆ Pinned" in page
@@ -257,7 +259,7 @@ def test_pin_promote_and_back(lab: SmallLab, owner: Client) -> None:
 
 
 def test_candidate_laid_aside_and_back(lab: SmallLab, owner: Client) -> None:
-    artifact(lab, "m", kind="model", copies=on("/m"), runs=[edge(a_run(lab))])
+    register_artifact(lab, "m", kind="model", copies=at_paths("/m"), runs=[edge(create_run(lab))])
     steps = (
         ("candidate", "<strong>Candidate</strong>", "no_candidate"), ("lay_aside", "<strong>Archived</strong>", "take_up"),
         ("take_up", "<strong>Candidate</strong>", "no_candidate"), ("no_candidate", "Make it a candidate …", "candidate"),
@@ -274,7 +276,7 @@ def test_candidate_laid_aside_and_back(lab: SmallLab, owner: Client) -> None:
 
 
 def test_states_that_make_no_sense_are_not_offered(lab: SmallLab, owner: Client) -> None:
-    artifact(lab, "m", kind="model", copies=on("/m"), runs=[edge(a_run(lab))])
+    register_artifact(lab, "m", kind="model", copies=at_paths("/m"), runs=[edge(create_run(lab))])
 
     def offered() -> set[str]:
         return set(re.findall(r'name="do" value="(candidate|lay_aside|take_up|no_candidate)"', shown(owner, "m")))
@@ -291,7 +293,7 @@ def test_states_that_make_no_sense_are_not_offered(lab: SmallLab, owner: Client)
 
 
 def test_described_and_undone(lab: SmallLab, owner: Client) -> None:
-    artifact(lab, "m", kind="checkpoint", tags={"task": "cats"})
+    register_artifact(lab, "m", kind="checkpoint", tags={"task": "cats"})
     told_ = {"kind": "model", "licence": "MIT", "note": "Good.", "tags": "task=cats\n\n size = small", "project": "demo"}
     reply = act(owner, "m", "describe", **told_)
     assert re.fullmatch(rf"/artifacts/{digest('m')}/\?done=\d+", reply["Location"])
@@ -327,21 +329,21 @@ def test_described_and_undone(lab: SmallLab, owner: Client) -> None:
 def test_what_cannot_be_done_is_said(
     lab: SmallLab, owner: Client, do: str, more: dict[str, str], status: int, words: str
 ) -> None:
-    artifact(lab, "m")
+    register_artifact(lab, "m")
     reply = act(owner, "m", do, **more)
     assert (reply.status_code, words in text_of(reply)) == (status, True)
     assert not AuditEntry.objects.filter(action__startswith="artifact.").exists()
 
 
 def test_what_was_typed_stays_when_it_is_refused(lab: SmallLab, owner: Client) -> None:
-    artifact(lab, "m")
+    register_artifact(lab, "m")
     page = text_of(act(owner, "m", "describe", kind="model", licence="GPL-3.0", tags="cats", note="Mine."))
     assert 'value="GPL-3.0"' in page
     assert ">Mine.</textarea>" in page
 
 
 def test_who_may_what(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
-    it = artifact(lab, "m")
+    it = register_artifact(lab, "m")
     member = User.objects.create_user(username="mia")
     Membership.objects.create(lab=lab.lab, user=member, role=Role.MEMBER)
     address = f"/artifacts/{it.digest}/"
@@ -360,7 +362,7 @@ def test_who_may_what(lab: SmallLab, owner: Client, viewer: Client, outsider: Cl
 
 
 def test_the_questions_every_page_is_asked(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
-    artifact(lab, "m")
+    register_artifact(lab, "m")
     address = f"/artifacts/{digest('m')}/"
     for path in ("", "lineage.csv"):
         assert_needs_sign_in(address + path)
@@ -374,11 +376,11 @@ def test_the_questions_every_page_is_asked(lab: SmallLab, owner: Client, viewer:
 
 
 def test_hostile_words_are_inert(lab: SmallLab, owner: Client) -> None:
-    run = a_run(lab, HOSTILE)
+    run = create_run(lab, HOSTILE)
     project = Project.objects.create(lab=lab.lab, slug="p", name=HOSTILE[:100], created_us=T0)
-    told(lab, row(
+    register_rows(lab, row(
         HOSTILE, licence=HOSTILE, format="x", facts={HOSTILE: HOSTILE}, tags={HOSTILE: HOSTILE}, project=project.slug,
-        copies=on("/" + HOSTILE), runs=[edge(run), edge(run, "used")], user=HOSTILE,
+        copies=at_paths("/" + HOSTILE), runs=[edge(run), edge(run, "used")], user=HOSTILE,
     ))  # fmt: skip
     act(owner, HOSTILE, "pin", reason=HOSTILE)
     page = shown(owner, HOSTILE)
@@ -389,11 +391,11 @@ def test_hostile_words_are_inert(lab: SmallLab, owner: Client) -> None:
 def test_queries_do_not_grow(lab: SmallLab, owner: Client) -> None:
     def family_of(first: int, count: int) -> None:
         runs = use(lab, runs=count, first=first)
-        told(lab, *(
-            row(f"d{first + i}", copies=on(f"/{first + i}"), runs=[edge(run), edge(runs[0], "used")])
+        register_rows(lab, *(
+            row(f"d{first + i}", copies=at_paths(f"/{first + i}"), runs=[edge(run), edge(runs[0], "used")])
             for i, run in enumerate(runs[1:])
         ))  # fmt: skip
-        told(lab, row("m", copies=on(*(f"/m{first + i}" for i in range(count))), runs=[edge(runs[0])]))
+        register_rows(lab, row("m", copies=at_paths(*(f"/m{first + i}" for i in range(count))), runs=[edge(runs[0])]))
 
     family_of(0, 3)
     address = f"/artifacts/{digest('m')}/"
@@ -403,16 +405,16 @@ def test_queries_do_not_grow(lab: SmallLab, owner: Client) -> None:
 
 
 def test_a_run_says_what_it_made_and_read(lab: SmallLab, owner: Client) -> None:
-    run = a_run(lab)
+    run = create_run(lab)
     address = f"/runs/{run.uuid}/"
     assert 'id="artifacts-title"' not in text_of(owner.get(address))
-    told(lab, row("made", bytes=GB, kind="model", runs=[edge(run)]), row("read", runs=[edge(run, "used")]))
+    register_rows(lab, row("made", bytes=GB, kind="model", runs=[edge(run)]), row("read", runs=[edge(run, "used")]))
     few = queries(owner, address)
     page = text_of(owner.get(address))
     assert f'href="/artifacts/{digest("made")}/"' in page
     assert "1.00 GB" in page
     assert re.search(r"produced.*used", page, re.DOTALL)
-    told(lab, *(row(f"m{i}", runs=[edge(run)]) for i in range(30)))
+    register_rows(lab, *(row(f"m{i}", runs=[edge(run)]) for i in range(30)))
     page = text_of(owner.get(address))
     assert "The latest 20 of 32" in page
     assert f'href="/artifacts/?run={run.uuid}"' in page

@@ -10,12 +10,12 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.dashboard.artifacts.model_card import _line, _safe
+from apps.dashboard.artifacts.model_card import _escape, _one_line
 from apps.runs.metric_parsing import Point
 from apps.runs.models import Run
 from apps.runs.services.fingerprints import put_fingerprint
 from apps.runs.services.metrics import add_points
-from tests.artifacts.support import a_run, artifact, digest, edge, row, told
+from tests.artifacts.support import create_run, digest, edge, register_artifact, register_rows, row
 from tests.builders import T0, SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, figures_on, text_of, use
 from tests.runs.fingerprints import parsed
@@ -38,7 +38,7 @@ def card(client: Client, name: str) -> tuple[dict[str, Any], str]:
 def test_what_the_hub_reads(lab: SmallLab, owner: Client) -> None:
     first, second = use(lab, runs=2)
     add_points(lab=lab.lab, uuid=second, points={"val_acc": [Point(1, T0, 0.875)]}, bound_node=None, now=None)
-    told(
+    register_rows(
         lab,
         row("cats", kind="dataset", runs=[edge(first, "used"), edge(second, "used")]),
         row("base", kind="model", runs=[edge(first), edge(second, "initialised_from")]),
@@ -67,12 +67,12 @@ def test_what_the_hub_reads(lab: SmallLab, owner: Client) -> None:
 def test_from_scratch(lab: SmallLab, owner: Client) -> None:
     (run,) = use(lab)
     put_fingerprint(run=Run.objects.get(uuid=run), told=parsed(start={"verified": "a" * 64, "name": "scratch"}))
-    told(lab, row("m", runs=[edge(run)]))
+    register_rows(lab, row("m", runs=[edge(run)]))
     assert card(owner, "m")[0]["co2_eq_emissions"]["training_type"] == "pre-training"
 
 
 def test_what_is_not_known_is_left_out_and_said(lab: SmallLab, owner: Client) -> None:
-    told(lab, row("alone"), row("unmeasured", licence="Ours alone", runs=[edge(a_run(lab))]))
+    register_rows(lab, row("alone"), row("unmeasured", licence="Ours alone", runs=[edge(create_run(lab))]))
     head, text = card(owner, "alone")
     assert head == {}
     assert "Which run made it was not told." in text
@@ -83,7 +83,7 @@ def test_what_is_not_known_is_left_out_and_said(lab: SmallLab, owner: Client) ->
 
 def test_part_of_it_is_a_lower_bound(lab: SmallLab, owner: Client) -> None:
     (run,) = use(lab)
-    told(lab, row("m", runs=[edge(run), edge(a_run(lab))]))
+    register_rows(lab, row("m", runs=[edge(run), edge(create_run(lab))]))
     head, text = card(owner, "m")
     assert "a lower bound" in head["co2_eq_emissions"]["source"]
     assert "(2, of which 1 not measured): at least" in text
@@ -104,9 +104,11 @@ def test_hostile_words_break_out_of_nothing(lab: SmallLab, owner: Client, subtes
 
 def _breaks_out_of_nothing(lab: SmallLab, owner: Client, run: UUID, words: str) -> None:
     add_points(lab=lab.lab, uuid=run, points={words[:100]: [Point(1, T0, 0.5)]}, bound_node=None, now=None)
-    told(lab, row("in" + words, kind="dataset", runs=[edge(run, "used")]))
+    register_rows(lab, row("in" + words, kind="dataset", runs=[edge(run, "used")]))
     name = words
-    told(lab, row(name, licence=words[:100], tags={words[:100]: words}, facts={words[:100]: words}, runs=[edge(run)]))
+    register_rows(
+        lab, row(name, licence=words[:100], tags={words[:100]: words}, facts={words[:100]: words}, runs=[edge(run)])
+    )
     head, text = card(owner, name)
     assert set(head) <= {"license", "license_name", "tags", "datasets", "metrics", "co2_eq_emissions"}
     plain = " ".join("".join(letter if letter.isprintable() else " " for letter in words).split())
@@ -120,16 +122,16 @@ def _breaks_out_of_nothing(lab: SmallLab, owner: Client, run: UUID, words: str) 
 
 @given(st.text(max_size=60))
 def test_any_text_is_one_line(text: str) -> None:
-    assert len(_line(text).splitlines()) <= 1
-    assert "<" not in _safe(text)
-    if plain := _line(text):
+    assert len(_one_line(text).splitlines()) <= 1
+    assert "<" not in _escape(text)
+    if plain := _one_line(text):
         dumped = yaml.safe_dump({"a": [plain]}, allow_unicode=True, width=10**6)
         assert yaml.safe_load(dumped) == {"a": [plain]}
         assert not any(line.startswith("---") for line in dumped.splitlines())
 
 
 def test_the_questions_every_page_is_asked(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
-    artifact(lab, "m")
+    register_artifact(lab, "m")
     address = f"/artifacts/{digest('m')}/card.md"
     assert_needs_sign_in(address)
     assert_only(owner, address, "GET")

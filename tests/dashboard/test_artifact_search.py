@@ -7,7 +7,7 @@ import re
 import pytest
 from django.test import Client
 
-from tests.artifacts.support import settle, trained
+from tests.artifacts.support import run_jobs, trained_model
 from tests.builders import SmallLab
 from tests.dashboard.support import HOSTILE, queries, text_of
 
@@ -22,10 +22,12 @@ def lines(client: Client, query: str) -> list[dict[str, str]]:
 
 @pytest.fixture
 def three(lab: SmallLab) -> None:
-    trained(lab, "a.pt", data="cats", metrics={"val_loss": -0.5}, bytes=100, licence="MIT", facts={"architecture": "vgg"})
-    trained(lab, "b.pt", data="dogs", metrics={"val_loss": 0.9}, bytes=2_000, licence="Apache-2.0")
-    trained(lab, "c.pt", data="cat-boxes", metrics={"val_loss": 0.8}, bytes=30_000, facts={"base_model": "bert"})
-    settle()
+    trained_model(
+        lab, "a.pt", data="cats", metrics={"val_loss": -0.5}, bytes=100, licence="MIT", facts={"architecture": "vgg"}
+    )
+    trained_model(lab, "b.pt", data="dogs", metrics={"val_loss": 0.9}, bytes=2_000, licence="Apache-2.0")
+    trained_model(lab, "c.pt", data="cat-boxes", metrics={"val_loss": 0.8}, bytes=30_000, facts={"base_model": "bert"})
+    run_jobs()
 
 
 FILTERS = (
@@ -129,6 +131,6 @@ def test_queries_do_not_grow(lab: SmallLab, three: None, owner: Client) -> None:
     )
     before = {address: queries(owner, address) for address in addresses}
     for i in range(12):
-        trained(lab, f"m{i}", data="cats", metrics={"val_loss": i / 10}, licence="MIT")
-    settle()
+        trained_model(lab, f"m{i}", data="cats", metrics={"val_loss": i / 10}, licence="MIT")
+    run_jobs()
     assert {address: queries(owner, address) for address in addresses} == before

@@ -13,12 +13,12 @@ from apps.accounts.models import Project
 from apps.artifacts.choices import Medium
 from apps.artifacts.models import Artifact, Copy
 from apps.artifacts.services.curation import pin
-from apps.artifacts.storage_model import HOURS_A_YEAR, POWER, storage_mj
+from apps.artifacts.storage_model import HOURS_PER_YEAR, MEDIUM_POWER, storage_mj
 from apps.core.clock import now_us
 from apps.core.units import INT64_MAX
-from apps.dashboard.artifacts.list import end_of
+from apps.dashboard.artifacts.list import shorten_path
 from apps.fleet.services import set_pue
-from tests.artifacts.support import a_run, artifact, digest, edge, on, row, told
+from tests.artifacts.support import at_paths, create_run, digest, edge, register_artifact, register_rows, row
 from tests.builders import T0, SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
 
@@ -42,18 +42,18 @@ def test_an_empty_lab_is_told_the_next_step(lab: SmallLab, owner: Client) -> Non
 
 def test_what_is_kept_and_what_that_takes(lab: SmallLab, owner: Client) -> None:
     set_pue(site=lab.site, pue_ppm=1_500_000, from_us=T0)
-    told(lab, row("twice", bytes=TB, kind="model", project="demo", copies=on("/a", "/b")))
-    told(lab, row("once", bytes=2 * TB, kind="dataset", copies=on("/c", medium="ssd")))
-    told(lab, row("nowhere", bytes=5 * TB), row("lost", bytes=7 * TB, copies=on("/lost")))
+    register_rows(lab, row("twice", bytes=TB, kind="model", project="demo", copies=at_paths("/a", "/b")))
+    register_rows(lab, row("once", bytes=2 * TB, kind="dataset", copies=at_paths("/c", medium="ssd")))
+    register_rows(lab, row("nowhere", bytes=5 * TB), row("lost", bytes=7 * TB, copies=at_paths("/lost")))
     Copy.objects.filter(path="/lost").update(state="missing")
     page = text_of(owner.get("/artifacts/"))
     assert "2 artifacts take 3.00\xa0TB, and 1.00\xa0TB more in copies of the same." in page
     assert "4 known in all" in page
-    parts = [(2 * TB, POWER[Medium.HDD]), (2 * TB, POWER[Medium.SSD])]
-    year = sum(storage_mj(size, HOURS_A_YEAR, power.uwh, 1_500_000) for size, power in parts)
+    parts = [(2 * TB, MEDIUM_POWER[Medium.HDD]), (2 * TB, MEDIUM_POWER[Medium.SSD])]
+    year = sum(storage_mj(size, HOURS_PER_YEAR, power.uwh, 1_500_000) for size, power in parts)
     assert f'title="{year:,} mJ exactly"'.replace(",", "\u202f") in page
     low, high = (
-        sum(storage_mj(size, HOURS_A_YEAR, getattr(power, end), 1_500_000) for size, power in parts) / 3.6e9
+        sum(storage_mj(size, HOURS_PER_YEAR, getattr(power, end), 1_500_000) for size, power in parts) / 3.6e9
         for end in ("low_uwh", "high_uwh")
     )
     assert f"<span data-range>{low:.1f}–{high:.1f} kWh</span>" in page
@@ -63,11 +63,11 @@ def test_what_is_kept_and_what_that_takes(lab: SmallLab, owner: Client) -> None:
 
 
 def test_what_is_not_known_is_said_and_in_no_sum(lab: SmallLab, owner: Client) -> None:
-    told(lab, row("u", bytes=TB, copies=on("/u", medium="unknown")))
+    register_rows(lab, row("u", bytes=TB, copies=at_paths("/u", medium="unknown")))
     page = text_of(owner.get("/artifacts/"))
     assert "What keeping it takes is not known" in page
     assert "1.00 TB on unknown medium: not counted" in page
-    told(lab, row("o", bytes=TB, copies=on("s3://bucket/o", medium="object")))
+    register_rows(lab, row("o", bytes=TB, copies=at_paths("s3://bucket/o", medium="object")))
     page = text_of(owner.get("/artifacts/"))
     assert "1.00 TB where no PUE is known" in page
     assert re.search(r"data-would[^>]*>≥", page)
@@ -75,7 +75,7 @@ def test_what_is_not_known_is_said_and_in_no_sum(lab: SmallLab, owner: Client) -
 
 def test_sums_of_whatever_anybody_tells_fit(lab: SmallLab, owner: Client) -> None:
     for name in "abc":
-        told(lab, row(name, bytes=INT64_MAX, copies=on(f"/{name}", f"/{name}{name}")))
+        register_rows(lab, row(name, bytes=INT64_MAX, copies=at_paths(f"/{name}", f"/{name}{name}")))
     page = text_of(owner.get("/artifacts/"))
     assert "3 artifacts take 27.7\xa0EB, and 27.7\xa0EB more in copies of the same." in page
 
@@ -92,9 +92,11 @@ FILTERS = (
 
 
 def test_filters_and_sorts_live_in_the_address(lab: SmallLab, owner: Client, subtests: pytest.Subtests) -> None:
-    told(lab, row("model", bytes=5, kind="model", format="torch", licence="MIT", copies=on("/m", "/gone")), now=T0)
-    told(lab, row("data", bytes=9, kind="dataset", project="demo", copies=on("/d", "/e")), now=T0 + 1)
-    told(lab, row("other", bytes=1), now=T0 + 2)
+    register_rows(
+        lab, row("model", bytes=5, kind="model", format="torch", licence="MIT", copies=at_paths("/m", "/gone")), now=T0
+    )
+    register_rows(lab, row("data", bytes=9, kind="dataset", project="demo", copies=at_paths("/d", "/e")), now=T0 + 1)
+    register_rows(lab, row("other", bytes=1), now=T0 + 2)
     Copy.objects.filter(path="/gone").update(state="missing")
     pin(artifact=Artifact.objects.get(name="model"), reason="cited", by=lab.owner, now=T0)
     for query, expected in FILTERS:
@@ -105,7 +107,7 @@ def test_filters_and_sorts_live_in_the_address(lab: SmallLab, owner: Client, sub
 
 
 def test_marks_have_a_word(lab: SmallLab, owner: Client) -> None:
-    made = artifact(lab, "m", copies=on("/a", "/b", "/c"))
+    made = register_artifact(lab, "m", copies=at_paths("/a", "/b", "/c"))
     Copy.objects.filter(path="/a").update(state="missing")
     Copy.objects.filter(path="/b").update(state="corrupt")
     pin(artifact=made, reason="Cited in May", by=lab.owner, now=now_us())
@@ -120,8 +122,12 @@ def test_marks_have_a_word(lab: SmallLab, owner: Client) -> None:
 
 def test_things_of_one_name_are_told_apart_by_where_they_lie(lab: SmallLab, owner: Client) -> None:
     """Half of a lab's models are called weights.pt."""
-    told(lab, row("gone", name="weights.pt", copies=on("/data/a-lost/weights.pt", "/data/speech/b-there/weights.pt")))
-    told(lab, row("lost", name="weights.pt", copies=on("/data/lost/weights.pt")), row("nowhere", name="weights.pt"))
+    register_rows(
+        lab, row("gone", name="weights.pt", copies=at_paths("/data/a-lost/weights.pt", "/data/speech/b-there/weights.pt"))
+    )
+    register_rows(
+        lab, row("lost", name="weights.pt", copies=at_paths("/data/lost/weights.pt")), row("nowhere", name="weights.pt")
+    )
     Copy.objects.filter(path__contains="lost").update(state="missing")
     page = text_of(owner.get("/artifacts/")).replace("<wbr>", "")
     assert names(page) == ["weights.pt"] * 3
@@ -133,7 +139,7 @@ def test_things_of_one_name_are_told_apart_by_where_they_lie(lab: SmallLab, owne
 
 @given(st.lists(st.text("ab/é", min_size=1, max_size=30), max_size=8).map("/".join))
 def test_the_end_of_a_path_is_short_and_true(path: str) -> None:
-    end = end_of(path, 20)
+    end = shorten_path(path, 20)
     assert len(end) <= 20
     if len(path) <= 20:
         assert end == path
@@ -148,12 +154,12 @@ def test_the_end_of_a_path_is_short_and_true(path: str) -> None:
     ("/scratch/shared/detector/2026-03/run-100", "…/detector/2026-03/run-100"), ("/" + "x" * 40, "…" + "x" * 28),
 ])  # fmt: skip
 def test_the_end_of_a_path_is_of_whole_names(path: str, end: str) -> None:
-    assert end_of(path, 30) == end
+    assert shorten_path(path, 30) == end
 
 
 def test_of_one_run(lab: SmallLab, owner: Client) -> None:
-    run = a_run(lab)
-    told(lab, row("made", runs=[edge(run), edge(run, "used")]), row("alone"))
+    run = create_run(lab)
+    register_rows(lab, row("made", runs=[edge(run), edge(run, "used")]), row("alone"))
     page = text_of(owner.get(f"/artifacts/?run={run.uuid}"))
     assert names(page) == ["made"]
     assert f'href="/runs/{run.uuid}/"' in page
@@ -161,7 +167,7 @@ def test_of_one_run(lab: SmallLab, owner: Client) -> None:
 
 def test_pages_of_fifty(lab: SmallLab, owner: Client) -> None:
     for i in range(60):
-        told(lab, row(f"a{i:02}"), now=T0 + i)
+        register_rows(lab, row(f"a{i:02}"), now=T0 + i)
     page = text_of(owner.get("/artifacts/?sort=name&kind=other"))
     assert "60 artifacts fit these filters" in page
     assert len(names(page)) == 50
@@ -192,7 +198,11 @@ def test_bad_questions_are_refused_in_words(lab: SmallLab, owner: Client, query:
 
 def test_hostile_names_are_shown_as_they_are(lab: SmallLab, owner: Client) -> None:
     Project.objects.create(lab=lab.lab, slug="p", name=HOSTILE[:100], created_us=T0)
-    told(lab, row(HOSTILE, format="x", licence=HOSTILE, project="p", copies=on("/" + HOSTILE)), row("=1+1", licence="@x"))
+    register_rows(
+        lab,
+        row(HOSTILE, format="x", licence=HOSTILE, project="p", copies=at_paths("/" + HOSTILE)),
+        row("=1+1", licence="@x"),
+    )
     page = text_of(owner.get("/artifacts/"))
     assert "<script>alert" not in page
     assert "<img src=x" not in page
@@ -200,7 +210,7 @@ def test_hostile_names_are_shown_as_they_are(lab: SmallLab, owner: Client) -> No
 
 
 def test_who_may_look(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
-    told(lab, row("ours"))
+    register_rows(lab, row("ours"))
     assert names(text_of(viewer.get("/artifacts/"))) == ["ours"]
     assert "ours" not in text_of(outsider.get("/artifacts/"))
     assert lines(outsider) == []
@@ -211,8 +221,8 @@ def test_who_may_look(lab: SmallLab, owner: Client, viewer: Client, outsider: Cl
 
 def test_queries_do_not_grow(lab: SmallLab, owner: Client) -> None:
     def more(start: int, count: int) -> None:
-        told(lab, *(
-            row(f"a{i}", project="demo" if i % 2 else "", kind="model" if i % 3 else "log", copies=on(f"/{i}", f"/b{i}"))
+        register_rows(lab, *(
+            row(f"a{i}", project="demo" if i % 2 else "", kind="model" if i % 3 else "log", copies=at_paths(f"/{i}", f"/b{i}"))
             for i in range(start, start + count)
         ))  # fmt: skip
 

@@ -51,13 +51,13 @@ def _delete(lab: SmallLab, owner: Client) -> object:
 
 
 ACTS: dict[str, Callable[[SmallLab, Client], object]] = {
-    Act.PROJECT_MADE: lambda lab, owner: owner.post("/projects/", {"name": "Cell Atlas"}),
+    Act.PROJECT_CREATED: lambda lab, owner: owner.post("/projects/", {"name": "Cell Atlas"}),
     Act.LAB_CHANGED: lambda lab, owner: owner.post("/lab/", {"lab": "A", "time_zone": "UTC", "person_view": "own"}),
-    Act.INVITATION_MADE: lambda lab, owner: owner.post("/people/", {"role": "viewer"}),
-    Act.TOKEN_MADE: lambda lab, owner: owner.post("/tokens/", {"name": "x", "scopes": ["runs:read"]}),
+    Act.INVITATION_CREATED: lambda lab, owner: owner.post("/people/", {"role": "viewer"}),
+    Act.TOKEN_CREATED: lambda lab, owner: owner.post("/tokens/", {"name": "x", "scopes": ["runs:read"]}),
     Act.SITE_ZONE: lambda lab, owner: owner.post(_site(lab), {"do": "zone", "zone": "France", "when": "always"}),
     Act.SITE_PUE: lambda lab, owner: owner.post(_site(lab), {"do": "pue", "pue": "1.4", **_NOV}),
-    Act.SITE_MADE: lambda lab, owner: owner.post("/sites/", {"name": "Annex", "kind": "machine_room", "zone": "FR"}),
+    Act.SITE_CREATED: lambda lab, owner: owner.post("/sites/", {"name": "Annex", "kind": "machine_room", "zone": "FR"}),
     Act.SITE_RENAMED: lambda lab, owner: owner.post(_site(lab), {"do": "rename", "name": "Cellar"}),
     Act.SITE_DELETED: _delete,
     Act.SITE_PRICE: lambda lab, owner: owner.post(_site(lab), {"do": "price", "price": "0.3", "currency": "EUR", **_NOV}),

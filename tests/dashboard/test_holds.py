@@ -12,7 +12,7 @@ from apps.artifacts.services.holds import place_hold
 from apps.core.clock import now_us
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.runs.models import Run
-from tests.artifacts.support import a_run, artifact, edge
+from tests.artifacts.support import create_run, edge, register_artifact
 from tests.builders import T0, SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
 
@@ -21,12 +21,12 @@ PAGE = "/artifacts/holds/"
 
 @pytest.fixture
 def run(lab: SmallLab) -> Run:
-    return a_run(lab)
+    return create_run(lab)
 
 
 @pytest.fixture
 def it(lab: SmallLab, run: Run) -> Artifact:
-    return artifact(lab, "best.pt", project="demo", kind="model", copies=[{"path": "/m"}], runs=[edge(run)])
+    return register_artifact(lab, "best.pt", project="demo", kind="model", copies=[{"path": "/m"}], runs=[edge(run)])
 
 
 def _post(client: Client, status: int = 302, **data: Any) -> str:
@@ -117,7 +117,7 @@ def test_reasons_are_nothing_but_words(lab: SmallLab, it: Artifact, owner: Clien
 
 def test_what_is_over_is_listed_apart(lab: SmallLab, it: Artifact, owner: Client) -> None:
     then = now_us() - 10 * US_PER_HOUR
-    place_hold(on=it, reason="long ago", until_hour=hour_of(then) + 2, by=lab.owner, keeper=True, now=then)
+    place_hold(on=it, reason="long ago", until_hour=hour_of(then) + 2, by=lab.owner, is_manager=True, now=then)
     page = text_of(owner.get(PAGE))
     assert "Nothing is held." in page
     assert "long ago" in page
@@ -129,7 +129,7 @@ def test_queries_do_not_grow_with_rows(lab: SmallLab, it: Artifact, run: Run, ow
     def some() -> list[int]:
         for on in (it, run, demo):
             for _ in range(3):
-                place_hold(on=on, reason="x", until_hour=None, by=lab.owner, keeper=True, now=now_us())
+                place_hold(on=on, reason="x", until_hour=None, by=lab.owner, is_manager=True, now=now_us())
         return [queries(owner, path) for path in (PAGE, f"/artifacts/{it.digest}/", f"/runs/{run.uuid}/", "/projects/demo/")]
 
     assert some() == some()

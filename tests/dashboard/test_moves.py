@@ -13,7 +13,7 @@ from apps.core.clock import now_us
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.fleet.choices import SiteKind
-from apps.fleet.models import STANDING, Placement, Site
+from apps.fleet.models import ACTIVE, Placement, Site
 from apps.fleet.selectors import stays_of
 from apps.fleet.services import create_site, delete_site, enrol_node, move_node, register_node, set_static_power
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
@@ -79,7 +79,7 @@ def test_a_look_a_move_and_its_undoing(lab: SmallLab, owner: Client, paris: Site
     [link] = re.findall(r'href="(/nodes/[^"]*do=undo[^"]*)"', shown)
     page = text_of(owner.get(link.replace("&amp;", "&")))
     assert _told(page) == before
-    latest = Placement.objects.get(STANDING, node=lab.node, site=paris)
+    latest = Placement.objects.get(ACTIVE, node=lab.node, site=paris)
     undo = {"do": "undo", "placement": str(latest.pk)}
     assert owner.post(_address(lab), undo).status_code == 302
     run_until_idle(worker="test")

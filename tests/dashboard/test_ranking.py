@@ -147,7 +147,7 @@ def test_idle_energy_that_is_spread_over_projects_stays_with_the_card(lab: Small
     used = Consumer.objects.get(lab=lab.lab, key="proc:ada/train")
     create_project(lab=lab.lab, slug="a", name="A", now=T0)
     whole = [Stretch(used.pk, None, 0, 3_000_000)]
-    claim(lab=lab.lab, stretches=whole, project=Project.objects.get(slug="a"), by=None, now=now_us())
+    claim(lab=lab.lab, spans=whole, project=Project.objects.get(slug="a"), by=None, now=now_us())
     set_idle_policy(lab=lab.lab, policy="by_energy", from_us=T0 - 40 * 24 * US_PER_HOUR, by=None, now=now_us())
     run_until_idle(worker="test")
     assert IdleShare.objects.exists(), "nothing was spread: the test looks at nothing"

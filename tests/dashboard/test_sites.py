@@ -12,7 +12,7 @@ from apps.carbon.figures.query import FigureQuery
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.fleet.choices import SiteKind
-from apps.fleet.models import STANDING, Site, SitePrice, SitePue, SiteZone
+from apps.fleet.models import ACTIVE, Site, SitePrice, SitePue, SiteZone
 from apps.fleet.selectors import zone_at
 from apps.fleet.services import create_site, move_node, register_node, set_price, set_pue
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
@@ -37,7 +37,7 @@ NOON_HOUR = HOUR + 3
 
 
 def facts(lab: SmallLab) -> list[tuple[int, str]]:
-    found = SiteZone.objects.filter(STANDING, site=lab.site).order_by("from_hour")
+    found = SiteZone.objects.filter(ACTIVE, site=lab.site).order_by("from_hour")
     return list(found.values_list("from_hour", "zone"))
 
 
@@ -138,10 +138,10 @@ def test_the_latest_pue_is_withdrawn_after_a_look(lab: SmallLab, owner: Client) 
     [link] = re.findall(r'href="(\?do=withdraw[^"#]*)', page)
     page = text_of(owner.get(address + link.replace("&amp;", "&")))
     assert "PUE 1.000</b> instead of Germany 2025" in page
-    assert SitePue.objects.filter(STANDING, pk=fact.pk).exists()
+    assert SitePue.objects.filter(ACTIVE, pk=fact.pk).exists()
     form = {"do": "withdraw", "kind": "pue", "fact": str(fact.pk)}
     assert owner.post(address, form).status_code == 302
-    assert not SitePue.objects.filter(STANDING, pk=fact.pk).exists()
+    assert not SitePue.objects.filter(ACTIVE, pk=fact.pk).exists()
     assert owner.post(address, form).status_code == 409
 
 
@@ -258,7 +258,7 @@ def test_another_labs_entry_is_not_withdrawn(lab: SmallLab, owner: Client) -> No
     fact = set_pue(site=theirs.site, pue_ppm=1_400_000, from_us=T0, by=theirs.owner, now=T0)
     form = {"do": "withdraw", "kind": "pue", "fact": str(fact.pk)}
     assert owner.post(f"/sites/{lab.site.pk}/", form).status_code == 409
-    assert SitePue.objects.filter(STANDING, pk=fact.pk).exists()
+    assert SitePue.objects.filter(ACTIVE, pk=fact.pk).exists()
 
 
 def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:

@@ -10,15 +10,15 @@ from django.test import Client
 
 from apps.accounts.models import Project
 from apps.artifacts.models import Copy
-from apps.artifacts.storage import lots_of
-from apps.artifacts.storage_model import costs
+from apps.artifacts.storage import storage_lots
+from apps.artifacts.storage_model import total_storage_cost
 from apps.carbon.models import AppliedFactor
 from apps.carbon.services import apply_factors
 from apps.core.clock import now_us
 from apps.core.units import hour_of
 from apps.fleet.choices import SiteKind
 from apps.fleet.services import create_site, register_node, set_pue
-from tests.artifacts.support import on, row, told
+from tests.artifacts.support import at_paths, register_rows, row
 from tests.builders import T0, SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
 
@@ -39,11 +39,11 @@ def exactly(page: str, title: str) -> list[tuple[str, ...]]:
 
 def some(lab: SmallLab) -> None:
     set_pue(site=lab.site, pue_ppm=1_500_000, from_us=T0)
-    told(
+    register_rows(
         lab,
-        row("a", bytes=TB, project="demo", copies=on("/a", "/b")),
-        row("b", bytes=2 * TB, project="demo", copies=on("/c", medium="ssd")),
-        row("c", bytes=3 * TB, copies=on("/d")),
+        row("a", bytes=TB, project="demo", copies=at_paths("/a", "/b")),
+        row("b", bytes=2 * TB, project="demo", copies=at_paths("/c", medium="ssd")),
+        row("c", bytes=3 * TB, copies=at_paths("/d")),
     )
     apply_factors(lab=lab.lab)
 
@@ -57,11 +57,11 @@ def test_an_empty_lab_is_told_the_next_step(lab: SmallLab, owner: Client) -> Non
 
 def test_each_table_sums_to_the_headline(lab: SmallLab, owner: Client) -> None:
     some(lab)
-    whole = costs(lots_of(lab.lab, hour_of(now_us())))
+    whole = total_storage_cost(storage_lots(lab.lab, hour_of(now_us())))
     page = text_of(owner.get(PATH))
     heading = re.sub(r"<[^>]*>", "", page.split("<h1>")[1].split("</h1>")[0])
     assert re.fullmatch(r"Keeping 7\.00\xa0TB takes [\d.]+\xa0kWh a year and emits [\d.]+\xa0kg CO₂e\.", heading), heading
-    total = (str(whole.keeping.energy_mj), str(whole.emission_ug))
+    total = (str(whole.energy.energy_mj), str(whole.emission_ug))
     for title in ("By project", "By medium", "By place, and what prices it"):
         *parts, last = exactly(page, title)
         assert last == total, title
@@ -70,7 +70,7 @@ def test_each_table_sums_to_the_headline(lab: SmallLab, owner: Client) -> None:
     assert factor is not None
     # 5 TB on hard disks and 2 TB on solid state, PUE 1.5.
     energy_mj = round((5 * 0.65 + 2 * 1.2) * 8760 * 1.5 * 3_600_000)
-    assert abs(whole.keeping.energy_mj - energy_mj) <= 3
+    assert abs(whole.energy.energy_mj - energy_mj) <= 3
     assert abs(whole.emission_ug - energy_mj * factor.ug_per_kwh / 3.6e9) <= 3
     assert factor.source in unescape(page)
 
@@ -85,7 +85,7 @@ def test_the_board_tells_the_same_energy(lab: SmallLab, owner: Client) -> None:
 
 
 def test_what_has_no_medium_has_no_invented_power(lab: SmallLab, owner: Client) -> None:
-    told(lab, row("u", bytes=TB, copies=on("/u", medium="unknown")))
+    register_rows(lab, row("u", bytes=TB, copies=at_paths("/u", medium="unknown")))
     page = text_of(owner.get(PATH))
     assert "What keeping 1.00\xa0TB takes is not known." in page
     assert "1.00 TB on unknown medium: not counted" in page
@@ -97,7 +97,7 @@ def test_what_has_no_medium_has_no_invented_power(lab: SmallLab, owner: Client) 
     assert (line["medium"], line["bytes"], line["energy_mj_a_year"], line["emission_ug_co2e_a_year"]) == (
         "unknown", str(TB), "", "",
     )  # fmt: skip
-    told(lab, row("k", bytes=TB, copies=on("/k")))
+    register_rows(lab, row("k", bytes=TB, copies=at_paths("/k")))
     apply_factors(lab=lab.lab)
     assert re.search(r"data-would[^>]*>≥", text_of(owner.get(PATH)).split("</h1>")[0])
     Copy.objects.update(medium="hdd")
@@ -107,7 +107,7 @@ def test_what_has_no_medium_has_no_invented_power(lab: SmallLab, owner: Client) 
 def test_an_unknown_zone_leaves_carbon_unknown_and_says_what_to_do(lab: SmallLab, owner: Client) -> None:
     site = create_site(lab=lab.lab, name="Cellar", kind=SiteKind.MACHINE_ROOM, zone="")
     node = register_node(lab=lab.lab, uuid=uuid4(), hostname="nas", facts={}, site=site, now=T0)
-    told(SmallLab(lab.lab, lab.owner, site, node), row("n", bytes=TB, copies=on("/n")))
+    register_rows(SmallLab(lab.lab, lab.owner, site, node), row("n", bytes=TB, copies=at_paths("/n")))
     apply_factors(lab=lab.lab)
     page = text_of(owner.get(PATH))
     assert " and emits " not in page
@@ -119,7 +119,7 @@ def test_an_unknown_zone_leaves_carbon_unknown_and_says_what_to_do(lab: SmallLab
 
 
 def test_an_address_lies_at_no_site(lab: SmallLab, owner: Client) -> None:
-    told(lab, row("o", bytes=TB, copies=on("s3://bucket/o", medium="object")))
+    register_rows(lab, row("o", bytes=TB, copies=at_paths("s3://bucket/o", medium="object")))
     page = text_of(owner.get(PATH))
     assert "an address lies at no site" in page
     assert "1.00 TB where no PUE is known" in page
@@ -132,8 +132,8 @@ def test_lines_hold_every_project_and_medium(lab: SmallLab, owner: Client) -> No
     assert {(line["project"], line["medium"]): (line["copies"], line["bytes"]) for line in found} == {
         ("demo", "hdd"): ("2", str(2 * TB)), ("demo", "ssd"): ("1", str(2 * TB)), ("", "hdd"): ("1", str(3 * TB)),
     }  # fmt: skip
-    whole = costs(lots_of(lab.lab, hour_of(now_us())))
-    assert sum(int(line["energy_mj_a_year"]) for line in found) == whole.keeping.energy_mj
+    whole = total_storage_cost(storage_lots(lab.lab, hour_of(now_us())))
+    assert sum(int(line["energy_mj_a_year"]) for line in found) == whole.energy.energy_mj
     assert sum(int(line["emission_ug_co2e_a_year"]) for line in found) == whole.emission_ug
 
 
@@ -141,7 +141,7 @@ def test_the_chart_stacks_media_and_hatches_the_unknown(lab: SmallLab, owner: Cl
     some(lab)
     for i in range(10):
         Project.objects.create(lab=lab.lab, slug=f"p{i}", name=f"P {i}", created_us=T0)
-        told(lab, row(f"x{i}", bytes=10**9 + i, project=f"p{i}", copies=on(f"/x{i}", medium="unknown")))
+        register_rows(lab, row(f"x{i}", bytes=10**9 + i, project=f"p{i}", copies=at_paths(f"/x{i}", medium="unknown")))
     page = text_of(owner.get(PATH))
     assert "4 more projects" in page
     assert '"shape": "/"' in page.split('id="storage"')[1]
@@ -150,7 +150,7 @@ def test_the_chart_stacks_media_and_hatches_the_unknown(lab: SmallLab, owner: Cl
 
 def test_hostile_names_are_shown_as_they_are(lab: SmallLab, owner: Client) -> None:
     Project.objects.create(lab=lab.lab, slug="p", name=HOSTILE[:100], created_us=T0)
-    told(lab, row("x", bytes=5, project="p", copies=on("/x")))
+    register_rows(lab, row("x", bytes=5, project="p", copies=at_paths("/x")))
     page = text_of(owner.get(PATH))
     assert "<script>alert" not in page
     assert "<img src=x" not in page
@@ -174,5 +174,7 @@ def test_queries_do_not_grow(lab: SmallLab, owner: Client) -> None:
         site = create_site(lab=lab.lab, name=f"S {i}", kind=SiteKind.MACHINE_ROOM, zone="FR")
         node = register_node(lab=lab.lab, uuid=uuid4(), hostname=f"n{i}", facts={}, site=site, now=T0)
         here = SmallLab(lab.lab, lab.owner, site, node)
-        told(here, row(f"x{i}", bytes=5, project=f"p{i}", copies=on(f"/x{i}", medium=("hdd", "ssd", "tape")[i % 3])))
+        register_rows(
+            here, row(f"x{i}", bytes=5, project=f"p{i}", copies=at_paths(f"/x{i}", medium=("hdd", "ssd", "tape")[i % 3]))
+        )
     assert {address: queries(owner, address) for address in (PATH, CSV)} == before

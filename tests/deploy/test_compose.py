@@ -77,7 +77,7 @@ def test_web_and_workers_wait_for_the_migration_and_beat_is_one() -> None:
 
 
 def test_only_variables_that_something_reads_are_set() -> None:
-    readers = [ROOT / "labcarbon" / "environment.py", ROOT / "docker" / "entrypoint.sh"]
+    readers = [ROOT / "labcarbon" / "env.py", ROOT / "docker" / "entrypoint.sh"]
     text = "".join(path.read_text(encoding="utf-8") for path in readers)
     for name in OURS:
         assert all(variable in text for variable in SERVICES[name]["environment"]), name

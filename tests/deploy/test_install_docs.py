@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
 DOCUMENTED = set(re.findall(r"(?m)^\| `(LABCARBON_[A-Z_]+)` \|", DOCS))
 SHELL = (ROOT / "docker" / "entrypoint.sh", ROOT / "scripts" / "build_image.sh")
-PYTHON = (ROOT / "labcarbon" / "environment.py", *sorted((ROOT / "scripts").glob("image*.py")))
+PYTHON = (ROOT / "labcarbon" / "env.py", *sorted((ROOT / "scripts").glob("image*.py")))
 NAME = re.compile(r"LABCARBON_[A-Z_]+")
 
 

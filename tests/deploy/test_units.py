@@ -70,7 +70,7 @@ def test_the_collector_has_no_privilege() -> None:
 
 
 def test_the_watchdog_waits_longer_than_the_daemon_is_silent() -> None:
-    daemon = (DEPLOY.parent / "collector" / "labcarbon_collect" / "daemon.py").read_text(encoding="utf-8")
+    daemon = (DEPLOY.parent / "collector" / "labcarbon_collect" / "daemon" / "daemon.py").read_text(encoding="utf-8")
     assert "WATCHDOG=1" in daemon
     assert "READY=1" in daemon
     assert settings(COLLECT)["Type"] == ["notify"]

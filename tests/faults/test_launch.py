@@ -221,7 +221,7 @@ def test_an_enrolment_that_failed_is_tried_again(tmp_path: Path, monkeypatch: py
             stop.set()
         return done
 
-    monkeypatch.setattr("apps.accounts.selectors.set_up", lambda: True)
+    monkeypatch.setattr("apps.accounts.selectors.is_set_up", lambda: True)
     monkeypatch.setattr(launching, "enrol_here", enrol)
     monkeypatch.setattr(launching, "_ENROL_EVERY_S", 0.0)
     launching.supervise([], tmp_path, "http://127.0.0.1:8000", stop)

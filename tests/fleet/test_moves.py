@@ -13,7 +13,7 @@ from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.core.units import US_PER_HOUR, emission_ug
 from apps.fleet.choices import SiteKind
-from apps.fleet.models import STANDING, Placement, Site
+from apps.fleet.models import ACTIVE, Placement, Site
 from apps.fleet.selectors import placement_of, stays_at, stays_of
 from apps.fleet.services import correct_place, create_site, move_node, register_node, undo_move
 from tests.builders import T0, SmallLab, W, push, small_lab
@@ -101,7 +101,7 @@ def test_undo_gives_the_same_integers_as_if_it_had_never_moved(lab: SmallLab, pa
     before = rows(lab)
     move(lab, paris, HOUR + 1)
     latest = move(lab, oslo, HOUR + 3)
-    first = Placement.objects.get(STANDING, node=lab.node, from_hour=HOUR + 1)
+    first = Placement.objects.get(ACTIVE, node=lab.node, from_hour=HOUR + 1)
     with pytest.raises(Conflict, match="not the latest"):
         undo_move(placement=first, by=lab.owner, now=T0)
     for placement in (latest, first):

@@ -11,7 +11,7 @@ from apps.core.errors import Conflict, InvalidInput
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.fleet.choices import SiteKind
-from apps.fleet.models import STANDING, Site, SitePrice, SitePue, SiteZone
+from apps.fleet.models import ACTIVE, Site, SitePrice, SitePue, SiteZone
 from apps.fleet.selectors import site_of, sites_without_zone, zone_at, zones_at
 from apps.fleet.services import (
     correct_pue,
@@ -109,7 +109,7 @@ def test_nothing_is_rewritten_silently(lab: SmallLab) -> None:
     for record in again:
         with pytest.raises(Conflict, match="that very hour"):
             record()
-    assert SitePue.objects.get(STANDING, site=lab.site, from_hour=HOUR).pue_ppm == 1_700_000
+    assert SitePue.objects.get(ACTIVE, site=lab.site, from_hour=HOUR).pue_ppm == 1_700_000
 
 
 def test_a_pue_that_was_always_so(lab: SmallLab) -> None:
@@ -133,7 +133,7 @@ def test_prices_are_a_history_and_may_all_be_withdrawn(lab: SmallLab) -> None:
         assert refused.value.field == field
     for fact in SitePrice.objects.filter(site=lab.site).order_by("-from_hour"):
         withdraw_site_fact(fact=fact, by=lab.owner, now=T0)
-    assert not SitePrice.objects.filter(STANDING).exists()
+    assert not SitePrice.objects.filter(ACTIVE).exists()
 
 
 def test_names_are_one_per_lab(lab: SmallLab) -> None:

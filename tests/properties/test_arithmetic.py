@@ -14,7 +14,7 @@ from apps.core.intervals import merge_intervals, split_by_hour
 from apps.core.sql import emission_sql, facility_sql
 from apps.core.units import US_PER_HOUR, emission_ug, facility_mj, kwh_to_mj, largest_remainder
 from apps.energy.calc import covered_us, overhead_mj, runs_of_hours
-from apps.fleet.calc import holding, stretches
+from apps.fleet.calc import dated_intervals, value_at
 from tests.hours import durations_by_hour
 
 BLOOM_MJ = 433_196 * 3_600_000_000
@@ -119,9 +119,9 @@ def test_coverage_is_the_length_of_the_union(raw: list[tuple[int, int]]) -> None
 
 @given(st.sets(st.integers(0, 50)))
 def test_hours_become_stretches_and_back(hours: set[int]) -> None:
-    stretches = runs_of_hours(hours)
-    assert {hour for start, end in stretches for hour in range(start, end)} == hours
-    assert all(one[1] < other[0] for one, other in itertools.pairwise(stretches))
+    intervals = runs_of_hours(hours)
+    assert {hour for start, end in intervals for hour in range(start, end)} == hours
+    assert all(one[1] < other[0] for one, other in itertools.pairwise(intervals))
 
 
 @given(st.integers(0, 5_000_000), st.integers(0, US_PER_HOUR), st.integers(0, 10**10))
@@ -172,25 +172,25 @@ HISTORIES = st.lists(
 
 @given(HISTORIES)
 def test_a_history_has_neither_gaps_nor_overlaps(history: list[tuple[int, int]]) -> None:
-    found = stretches(history)
+    found = dated_intervals(history)
     assert found[0][0] == 0
     assert found[-1][1] is None
     assert all(one[1] == other[0] for one, other in itertools.pairwise(found))
     for hour in range(70):
         begun = [value for at, value in sorted(history) if at <= hour]
-        assert holding(history, hour) == (begun[-1] if begun else min(history)[1])
-    assert holding([], 5) is None
+        assert value_at(history, hour) == (begun[-1] if begun else min(history)[1])
+    assert value_at([], 5) is None
 
 
 @given(HISTORIES, HISTORIES)
 def test_changes_are_the_hours_that_are_priced_otherwise(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
     before, after = (
-        [Span(start, 80 if end is None else end, pue, None) for start, end, pue in stretches(history)]
+        [Span(start, 80 if end is None else end, pue, None) for start, end, pue in dated_intervals(history)]
         for history in (one, other)
     )
     found = changes(before, after)
     told = {hour: (row.before.pue_ppm, row.after.pue_ppm) for row in found for hour in range(row.from_hour, row.to_hour)}
-    differ = {hour: (holding(one, hour), holding(other, hour)) for hour in range(80)}
+    differ = {hour: (value_at(one, hour), value_at(other, hour)) for hour in range(80)}
     assert told == {hour: pair for hour, pair in differ.items() if pair[0] != pair[1]}
     assert all(row.to_hour <= following.from_hour for row, following in itertools.pairwise(found))
 

@@ -98,13 +98,13 @@ def test_parts_and_rows_sum_to_the_figure() -> None:
     @given(histories(), st.integers(0, 800), st.integers(1, 900), st.lists(st.integers(0, 3), max_size=12))
     def check(found: Lives, start: int, length: int, reversals: list[int]) -> None:
         with undone():
-            stood = written(lab, projects, found, reversals)
+            placements = written(lab, projects, found, reversals)
             asked = FigureQuery(metric=ALLOCATION, from_hour=start, to_hour=start + length)
             expected = sum(one.within(start, start + length) for _, borne in found for one in borne)
             assert embodied(lab.lab, asked, NOW).embodied_ug == expected
             bought = asked.but(metric=INVENTORY)
             assert embodied(lab.lab, bought, NOW).embodied_ug == sum(
-                brought_ug(events, start + length) - brought_ug(events, start) for events in stood
+                brought_ug(events, start + length) - brought_ug(events, start) for events in placements
             )
             for query in (asked, bought):
                 whole = embodied(lab.lab, query, NOW)

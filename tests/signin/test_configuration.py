@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.accounts.oidc.id_token import NotBelieved
+from apps.accounts.oidc.id_token import InvalidIdToken
 from labcarbon.checks import check_oidc
 from labcarbon.env import EnvironmentProblem, Oidc, read_environment
 
@@ -95,9 +95,9 @@ def test_pressing_it_all_the_time_does_not_keep_the_provider_busy(
 
     def silent(url: str, **headers: str) -> None:
         asked.append(url)
-        raise NotBelieved("The provider does not answer.")
+        raise InvalidIdToken("The provider does not answer.")
 
-    monkeypatch.setattr("apps.accounts.oidc.provider._asked", silent)
+    monkeypatch.setattr("apps.accounts.oidc.provider._fetch_json", silent)
     statuses = [Client().post("/accounts/oidc/login/").status_code for _ in range(32)]
     assert statuses == [401] * 30 + [429] * 2
     assert len(asked) == 30

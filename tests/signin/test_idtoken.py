@@ -9,7 +9,7 @@ import pytest
 import time_machine
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from apps.accounts.oidc.id_token import Expected, NotBelieved, verified_claims
+from apps.accounts.oidc.id_token import Expected, InvalidIdToken, verified_claims
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 CURVE = ec.generate_private_key(ec.SECP256R1())
@@ -79,7 +79,7 @@ def test_a_good_token_is_believed(token: str) -> None:
     ids=[f"token {i}" for i in range(19)],  # each worker signs them anew
 )  # fmt: skip
 def test_anything_else_is_refused_with_the_reason(token: object, why: str) -> None:
-    with pytest.raises(NotBelieved, match=why):
+    with pytest.raises(InvalidIdToken, match=why):
         verified_claims(token, KEYS, EXPECTED)
 
 
@@ -88,12 +88,12 @@ def test_anything_else_is_refused_with_the_reason(token: object, why: str) -> No
     [{}, {"keys": 5}, {"keys": []}, {"keys": [None, "r"]}, {"keys": [RSA, RSA]}, {"keys": [{"kty": "RSA", "kid": "r"}]}],
 )
 def test_odd_keys_break_nothing(keys: dict[str, Any]) -> None:
-    with pytest.raises(NotBelieved, match=r"publishes|cannot be read"):
+    with pytest.raises(InvalidIdToken, match=r"publishes|cannot be read"):
         verified_claims(_token(_claims()), keys, EXPECTED)
 
 
 def test_without_a_nonce_of_ours_nothing_is_believed() -> None:
-    with pytest.raises(NotBelieved, match="another sign-in"):
+    with pytest.raises(InvalidIdToken, match="another sign-in"):
         verified_claims(_token(_claims(nonce="")), KEYS, Expected(EXPECTED.issuer, "labcarbon", ""))
 
 
@@ -102,5 +102,5 @@ def test_a_token_without_a_key_id_takes_the_only_key() -> None:
 
 
 def test_a_token_without_a_key_id_is_refused_where_two_keys_fit() -> None:
-    with pytest.raises(NotBelieved, match="publishes"):
+    with pytest.raises(InvalidIdToken, match="publishes"):
         verified_claims(jwt.encode(_claims(), KEY, "RS256"), {"keys": [RSA, {**RSA, "kid": "r2"}]}, EXPECTED)

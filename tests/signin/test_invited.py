@@ -17,7 +17,7 @@ from django.test import RequestFactory
 
 from apps.accounts.choices import Role
 from apps.accounts.models import AuditEntry, Invitation, Membership, User
-from apps.accounts.oidc.adapter import Identities, vouch_for_mail
+from apps.accounts.oidc.adapter import Identities, verify_email_address
 from apps.accounts.oidc.provider import StrictProvider, configured_app
 from apps.accounts.services.invitations import invite as make_invitation
 from apps.accounts.services.invitations import revoke_invitation
@@ -138,7 +138,7 @@ def test_an_account_with_the_address_of_the_invitation_is_not_taken_over(lab: Sm
 
 
 def test_whoever_is_in_one_lab_joins_another_that_invites_them(lab: SmallLab) -> None:
-    vouch_for_mail(user=lab.owner, mail="new@lab.example")
+    verify_email_address(user=lab.owner, mail="new@lab.example")
     other = small_lab(name="Other")
     invite(other, "new@lab.example")
     assert _come() == lab.owner
@@ -147,7 +147,7 @@ def test_whoever_is_in_one_lab_joins_another_that_invites_them(lab: SmallLab) ->
 
 def test_a_closed_account_takes_up_no_invitation(lab: SmallLab) -> None:
     user = User.objects.create_user("closed", is_active=False)
-    vouch_for_mail(user=user, mail="new@lab.example")
+    verify_email_address(user=user, mail="new@lab.example")
     invite(lab, "new@lab.example")
     assert _come() == user
     assert not Membership.objects.filter(user=user).exists()
@@ -155,7 +155,7 @@ def test_a_closed_account_takes_up_no_invitation(lab: SmallLab) -> None:
 
 def test_whoever_is_linked_and_lost_their_place_may_be_invited_again(lab: SmallLab) -> None:
     user = User.objects.create_user("back")
-    vouch_for_mail(user=user, mail="New@Lab.Example")
+    verify_email_address(user=user, mail="New@Lab.Example")
     assert _come() == user
     assert not Membership.objects.filter(user=user).exists()
     invite(lab, "new@lab.example")
@@ -180,7 +180,7 @@ def test_an_admin_stands_for_an_address(lab: SmallLab, capsys: pytest.CaptureFix
 
 
 def test_the_same_person_in_two_windows_at_once(lab: SmallLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    vouch_for_mail(user=lab.owner, mail="new@lab.example")
+    verify_email_address(user=lab.owner, mail="new@lab.example")
 
     def beaten(*arguments: Any) -> None:
         raise IntegrityError
@@ -193,7 +193,7 @@ def test_the_same_person_in_two_windows_at_once(lab: SmallLab, monkeypatch: pyte
 
 def test_the_same_subject_at_another_provider_is_another_person(lab: SmallLab, settings: Any) -> None:
     user = User.objects.create_user("ada")
-    vouch_for_mail(user=user, mail="ada@lab.example")
+    verify_email_address(user=user, mail="ada@lab.example")
     assert _come(email="ada@lab.example") == user
     moved = replace(settings.ENVIRONMENT.oidc, issuer="https://other.example.org")
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, oidc=moved)

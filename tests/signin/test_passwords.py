@@ -9,7 +9,7 @@ from django.core.cache import cache, caches
 from django.core.cache.backends.db import DatabaseCache
 from django.test import Client
 
-from apps.accounts.backends import person_named
+from apps.accounts.backends import find_user
 from apps.accounts.models import User
 
 PASSWORD = "correct horse battery"
@@ -101,13 +101,13 @@ def test_a_closed_account_is_answered_like_a_wrong_password(ada: User) -> None:
 
 
 def test_whose_name_it_is(ada: User) -> None:
-    assert person_named("Ada") == person_named(" ada@LAB.example ") == ada
-    assert person_named("") is person_named("lab.example") is None
+    assert find_user("Ada") == find_user(" ada@LAB.example ") == ada
+    assert find_user("") is find_user("lab.example") is None
     impostor = User.objects.create_user("ada@lab.example")
-    assert person_named("ada@lab.example") == impostor, "a user name goes before a mail address"
+    assert find_user("ada@lab.example") == impostor, "a user name goes before a mail address"
     User.objects.create_user("second", email="ada@lab.example")
     impostor.delete()
-    assert person_named("ada@lab.example") is None, "of two people neither is meant"
+    assert find_user("ada@lab.example") is None, "of two people neither is meant"
 
 
 def test_behind_a_proxy_the_proxys_word_counts_and_nobody_elses(ada: User, settings: Any) -> None:

@@ -18,7 +18,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from apps.accounts.models import Membership, User
-from apps.accounts.oidc.id_token import NotBelieved
+from apps.accounts.oidc.id_token import InvalidIdToken
 from apps.accounts.oidc.provider import CarefulSession, StrictProvider, configured_app
 from apps.accounts.services.invitations import accept_by_email
 from apps.core.clock import now_us
@@ -28,21 +28,21 @@ from apps.core.text import replace_unstorable
 log = logging.getLogger(__name__)
 
 
-def person_vouched_for(mail: str) -> User | None:
+def user_with_verified_email(mail: str) -> User | None:
     """Return whose confirmed address this is. An address that nobody confirmed opens no account (docs/sign-in.md)."""
     address = EmailAddress.objects.select_related("user").filter(email=mail.lower(), verified=True).first()
     return address.user if address else None
 
 
 @transaction.atomic
-def vouch_for_mail(*, user: User, mail: str) -> None:
+def verify_email_address(*, user: User, mail: str) -> None:
     """Record that ``mail`` is this person's: from now on whoever proves to own it may sign in as them.
 
     For an address that a provider has verified or an admin stands for; never for one that the person typed in themselves.
     Raise Conflict where it is somebody else's.
     """
     address = mail.strip().lower()
-    holder = person_vouched_for(address)
+    holder = user_with_verified_email(address)
     if holder is not None and holder.pk != user.pk:
         raise Conflict(
             f"{address} is confirmed as the address of {holder.get_username()}.", hint="Nobody shares an address."
@@ -83,7 +83,7 @@ class Identities(DefaultSocialAccountAdapter):
         self, request: HttpRequest, provider: Any, error: Any = None, exception: Any = None, extra_context: Any = None
     ) -> None:
         """Note why; send whoever turned back at the provider to the sign-in page."""
-        log.warning("Sign-in by OpenID Connect failed: %s", exception if isinstance(exception, NotBelieved) else error)
+        log.warning("Sign-in by OpenID Connect failed: %s", exception if isinstance(exception, InvalidIdToken) else error)
         if error == AuthError.CANCELLED:
             messages.info(request, f"You turned back at {provider.name}. Nobody was signed in.")
             raise ImmediateHttpResponse(HttpResponseRedirect(reverse("account_login")))
@@ -127,11 +127,11 @@ def _new_person(sociallogin: SocialLogin, mail: str) -> User:
     )
     person.set_unusable_password()
     person.save()
-    vouch_for_mail(user=person, mail=mail)
+    verify_email_address(user=person, mail=mail)
     return person
 
 
-def _took_invitations(person: User, mail: str) -> bool:
+def _accept_invitations(person: User, mail: str) -> bool:
     """Take up what is open for ``mail``; return whether the person has a place in a lab now."""
     if person.is_active:
         accept_by_email(user=person, verified_email=mail, now=now_us())
@@ -140,9 +140,9 @@ def _took_invitations(person: User, mail: str) -> bool:
 
 def _admit(request: HttpRequest, sociallogin: SocialLogin, mail: str) -> None:
     """Link the sign-in to a person who may come in, or raise: within a transaction, so that nothing stays of others."""
-    known = sociallogin.user if sociallogin.is_existing else person_vouched_for(mail)
+    known = sociallogin.user if sociallogin.is_existing else user_with_verified_email(mail)
     person = known or _new_person(sociallogin, mail)
-    in_a_lab = _took_invitations(person, mail)
+    in_a_lab = _accept_invitations(person, mail)
     if known is None and not in_a_lab:
         log.warning("Sign-in by OpenID Connect refused: no place for this person")
         message = f"You have no place in a lab here: ask an admin to invite {mail}."

@@ -22,7 +22,7 @@ SIGNED_WITH = {
 LEEWAY_S = 60
 SUBJECT_LENGTH = 191  # what a link between a person and their identity holds
 
-_SAID = {
+_MESSAGES = {
     jwt.ExpiredSignatureError: "has expired",
     jwt.ImmatureSignatureError: "is dated in the future",
     jwt.InvalidAudienceError: "was made for another application",
@@ -31,11 +31,11 @@ _SAID = {
 }
 
 
-class NotBelieved(OAuth2Error):
+class InvalidIdToken(OAuth2Error):
     """What the provider said cannot be believed; the text says why and holds nothing secret."""
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """The sentence for the page."""
         return str(self)
 
@@ -56,7 +56,7 @@ def _key(keys: Mapping[str, Any], kid: object, kind: str) -> Any:
     signing = [one for one in usable if one.get("use", "sig") == "sig" and one.get("kty") == kind]
     named = [one for one in signing if kid is None or one.get("kid") == kid]
     if len(named) != 1:
-        raise NotBelieved("The identity token is not signed with a key that the provider publishes.")
+        raise InvalidIdToken("The identity token is not signed with a key that the provider publishes.")
     return jwt.PyJWK.from_dict(named[0]).key
 
 
@@ -64,7 +64,7 @@ def _decoded(token: str, keys: Mapping[str, Any], expected: Expected) -> dict[st
     header = jwt.get_unverified_header(token)
     algorithm = str(header.get("alg"))
     if algorithm not in SIGNED_WITH:
-        raise NotBelieved(f"The identity token is signed with {algorithm[:20]!r}, which proves nothing.")
+        raise InvalidIdToken(f"The identity token is signed with {algorithm[:20]!r}, which proves nothing.")
     claims: dict[str, Any] = jwt.decode(
         token,
         key=_key(keys, header.get("kid"), SIGNED_WITH[algorithm]),
@@ -80,19 +80,19 @@ def _decoded(token: str, keys: Mapping[str, Any], expected: Expected) -> dict[st
 def verified_claims(token: object, keys: Mapping[str, Any], expected: Expected) -> dict[str, Any]:
     """Return the claims of an ID token that the provider made for us, for this very sign-in; raise NotBelieved."""
     if not isinstance(token, str) or not token:
-        raise NotBelieved("The provider sent no identity token.")
+        raise InvalidIdToken("The provider sent no identity token.")
     try:
         claims = _decoded(token, keys, expected)
     except (jwt.PyJWTError, TypeError, ValueError) as error:  # the last two: the library on keys and texts that are odd
-        said = next((text for kind, text in _SAID.items() if isinstance(error, kind)), "cannot be read")
-        raise NotBelieved(f"The provider's identity token {said}.") from error
+        message = next((text for kind, text in _MESSAGES.items() if isinstance(error, kind)), "cannot be read")
+        raise InvalidIdToken(f"The provider's identity token {message}.") from error
     audience = claims["aud"]
     shared = isinstance(audience, list) and len(audience) > 1
     if (shared or "azp" in claims) and claims.get("azp") != expected.client_id:
-        raise NotBelieved("The provider's identity token was made for another application.")
+        raise InvalidIdToken("The provider's identity token was made for another application.")
     if not expected.nonce or not hmac.compare_digest(str(claims.get("nonce", "")).encode(), expected.nonce.encode()):
-        raise NotBelieved("The provider's identity token belongs to another sign-in than this one.")
+        raise InvalidIdToken("The provider's identity token belongs to another sign-in than this one.")
     subject = claims["sub"]
     if not isinstance(subject, str) or not 0 < len(subject) <= SUBJECT_LENGTH or is_unstorable(subject):
-        raise NotBelieved("The provider's identity token names nobody (its claim sub is empty or too long).")
+        raise InvalidIdToken("The provider's identity token names nobody (its claim sub is empty or too long).")
     return claims

@@ -34,7 +34,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from apps.accounts.models import User
-from apps.accounts.oidc.id_token import Expected, NotBelieved, verified_claims
+from apps.accounts.oidc.id_token import Expected, InvalidIdToken, verified_claims
 from apps.core.text import replace_unstorable
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class CarefulSession(requests.Session):
         return response
 
 
-def _asked(url: str, **headers: str) -> dict[str, Any]:
+def _fetch_json(url: str, **headers: str) -> dict[str, Any]:
     """Return the JSON object at ``url``."""
     try:
         with CarefulSession() as session:
@@ -84,23 +84,23 @@ def _asked(url: str, **headers: str) -> dict[str, Any]:
         answer = response.json() if response.status_code == 200 else None
     except requests.RequestException as error:
         log.warning("The identity provider does not answer at %s: %s", url, error)
-        raise NotBelieved("The provider does not answer.") from error
+        raise InvalidIdToken("The provider does not answer.") from error
     if not isinstance(answer, dict):
         log.warning("The identity provider answers %s at %s, not a JSON object", response.status_code, url)
-        raise NotBelieved("The provider does not answer as one.")
+        raise InvalidIdToken("The provider does not answer as one.")
     return answer
 
 
-def _checked(config: dict[str, Any], issuer: str) -> dict[str, Any]:
+def _checked_config(config: dict[str, Any], issuer: str) -> dict[str, Any]:
     """Return a discovery document that is the issuer's own and names endpoints as safe as the issuer's address."""
     if str(config.get("issuer", "")).rstrip("/") != issuer.rstrip("/"):
-        raise NotBelieved("The provider gives another issuer than the one set in LABCARBON_OIDC_ISSUER.")
+        raise InvalidIdToken("The provider gives another issuer than the one set in LABCARBON_OIDC_ISSUER.")
     for name in ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"):
         address = urlsplit(str(config.get(name, "")))
         if name == "userinfo_endpoint" and name not in config:
             continue
         if not address.hostname or address.scheme not in {"https", urlsplit(issuer).scheme}:
-            raise NotBelieved(f"The provider's {name} is no https:// address.")
+            raise InvalidIdToken(f"The provider's {name} is no https:// address.")
     return config
 
 
@@ -116,7 +116,7 @@ class StrictOidc(OpenIDConnectOAuth2Adapter):
     def openid_config(self) -> dict[str, Any]:
         if not hasattr(self, "_openid_config"):
             issuer = self.app.provider_id
-            self._openid_config = _checked(_asked(issuer.rstrip("/") + DISCOVERY), issuer)
+            self._openid_config = _checked_config(_fetch_json(issuer.rstrip("/") + DISCOVERY), issuer)
         return self._openid_config
 
     @property
@@ -137,17 +137,17 @@ class StrictOidc(OpenIDConnectOAuth2Adapter):
             answer = super().get_access_token_data(request, app, client, pkce_code_verifier)
             return {"access_token": str(answer["access_token"]), "id_token": answer.get("id_token")}
         except (OAuth2Error, requests.RequestException, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise NotBelieved("The provider did not take the code: it was used before, or is too old.") from error
+            raise InvalidIdToken("The provider did not take the code: it was used before, or is too old.") from error
 
     def complete_login(self, request: HttpRequest, app: SocialApp, token: SocialToken, **kwargs: Any) -> SocialLogin:
         config = self.openid_config
         expected = Expected(issuer=config["issuer"], client_id=app.client_id, nonce=self.nonce)
-        claims = verified_claims(kwargs["response"]["id_token"], _asked(config["jwks_uri"]), expected)
+        claims = verified_claims(kwargs["response"]["id_token"], _fetch_json(config["jwks_uri"]), expected)
         facts = claims
         if not {"email", "email_verified"} <= claims.keys() and "userinfo_endpoint" in config:
-            facts = _asked(config["userinfo_endpoint"], Authorization=f"Bearer {token.token}")
+            facts = _fetch_json(config["userinfo_endpoint"], Authorization=f"Bearer {token.token}")
             if facts.get("sub") != claims["sub"]:
-                raise NotBelieved("The provider's userinfo is about somebody else.")
+                raise InvalidIdToken("The provider's userinfo is about somebody else.")
         return self.get_provider().sociallogin_from_response(request, facts)
 
 
@@ -162,10 +162,10 @@ class StrictProvider(OpenIDConnectProvider):
 
     def get_redirect_from_request_kwargs(self, request: HttpRequest) -> dict[str, Any]:
         """Return where to go on to and a fresh nonce; nothing else of the address reaches the provider."""
-        asked = Provider.get_redirect_from_request_kwargs(self, request)
-        process = AuthProcess.CONNECT if asked.pop("process") == AuthProcess.CONNECT else AuthProcess.LOGIN
+        redirect_options = Provider.get_redirect_from_request_kwargs(self, request)
+        process = AuthProcess.CONNECT if redirect_options.pop("process") == AuthProcess.CONNECT else AuthProcess.LOGIN
         nonce = secrets.token_urlsafe(32)
-        return {**asked, "process": process, "nonce": nonce, "auth_params": {"nonce": nonce}}
+        return {**redirect_options, "process": process, "nonce": nonce, "auth_params": {"nonce": nonce}}
 
     def extract_uid(self, data: Mapping[str, Any]) -> str:
         return str(data["sub"])

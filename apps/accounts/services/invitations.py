@@ -9,20 +9,20 @@ from django.db.models import QuerySet
 from apps.accounts import audit
 from apps.accounts.choices import MAY_GRANT, Act, Role
 from apps.accounts.models import Invitation, Lab, Membership, User
-from apps.accounts.services.labs import MINUTE_US, digests_of_code, new_code
+from apps.accounts.services.labs import MINUTE_US, code_digests, new_code
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from apps.core.text import is_unstorable, replace_unstorable
 
 LIFE_US = 14 * 24 * 60 * MINUTE_US
 
 
-def normal_email(text: str) -> str:
+def normalise_email(text: str) -> str:
     """Return an address as it is compared: without spaces around it, in lower case."""
     return text.strip().lower()
 
 
 def _checked_email(text: str) -> str:
-    email = normal_email(replace_unstorable(text))
+    email = normalise_email(replace_unstorable(text))
     if email and (len(email) > 254 or email.count("@") != 1 or email[0] == "@" or email[-1] == "@" or " " in email):
         raise InvalidInput(f"{text[:60]!r} is no e-mail address.", field="email", hint="Write ada@example.org, or nothing.")
     return email
@@ -40,7 +40,7 @@ def invite(*, lab: Lab, role: str, by: User, now: int, email: str = "", note: st
         mine = " or ".join(MAY_GRANT[own or ""])
         raise Forbidden(f"Your role may invite a {mine}, not a {role}.", field="role", hint="Ask an admin of your lab.")
     code, digest = new_code()
-    made = Invitation.objects.create(
+    invitation = Invitation.objects.create(
         lab=lab,
         email=_checked_email(email),
         role=role,
@@ -50,9 +50,11 @@ def invite(*, lab: Lab, role: str, by: User, now: int, email: str = "", note: st
         created_us=now,
         expires_us=now + LIFE_US,
     )
-    details = {"role": role, "email": made.email, "note": made.note, "expires_us": made.expires_us}
-    audit.record(lab=lab, by=by, action=Act.INVITATION_MADE, subject=f"invitation {made.pk}", details=details, now=now)
-    return made, code
+    details = {"role": role, "email": invitation.email, "note": invitation.note, "expires_us": invitation.expires_us}
+    audit.record(
+        lab=lab, by=by, action=Act.INVITATION_CREATED, subject=f"invitation {invitation.pk}", details=details, now=now
+    )
+    return invitation, code
 
 
 def open_invitations(now: int) -> QuerySet[Invitation]:
@@ -60,22 +62,22 @@ def open_invitations(now: int) -> QuerySet[Invitation]:
     return Invitation.objects.filter(accepted_us__isnull=True, revoked_us__isnull=True, expires_us__gt=now)
 
 
-def _holds(invitation: Invitation) -> bool:
+def _is_valid(invitation: Invitation) -> bool:
     """Return whether whoever made the invitation may still make it."""
     maker = Membership.objects.filter(lab=invitation.lab, user=invitation.by, user__is_active=True)
     role = maker.values_list("role", flat=True).first()
     return invitation.role in MAY_GRANT.get(role or "", ())
 
 
-def invitation_of_code(code: str, now: int) -> Invitation:
+def invitation_by_code(code: str, now: int) -> Invitation:
     """Return the open invitation of a code. Wrong, used, expired and revoked get one same answer."""
-    found = open_invitations(now).select_related("lab", "by").filter(digest__in=digests_of_code(code)).first()
-    if found is None or not _holds(found):
-        raise _no_invitation()
-    return found
+    invitation = open_invitations(now).select_related("lab", "by").filter(digest__in=code_digests(code)).first()
+    if invitation is None or not _is_valid(invitation):
+        raise _invalid_invitation_error()
+    return invitation
 
 
-def _no_invitation() -> InvalidInput:
+def _invalid_invitation_error() -> InvalidInput:
     return InvalidInput(
         "This invitation is wrong, used, expired or revoked.",
         field="code",
@@ -84,7 +86,7 @@ def _no_invitation() -> InvalidInput:
     )
 
 
-def _join(invitation: Invitation, user: User, now: int) -> Membership | None:
+def _add_member(invitation: Invitation, user: User, now: int) -> Membership | None:
     """Use up the invitation and make the membership, or return None if somebody was first."""
     audit.hold(invitation.lab)
     if open_invitations(now).filter(pk=invitation.pk).update(accepted_us=now, accepted_by=user) == 0:
@@ -93,14 +95,14 @@ def _join(invitation: Invitation, user: User, now: int) -> Membership | None:
         with transaction.atomic():
             joined = Membership.objects.create(lab=invitation.lab, user=user, role=invitation.role, joined_us=now)
     except IntegrityError as error:
-        raise _member_already(invitation.lab) from error
+        raise _already_member_error(invitation.lab) from error
     details = {"role": invitation.role, "invited_by": invitation.by.get_username() if invitation.by else ""}
     subject = f"invitation {invitation.pk}"
     audit.record(lab=invitation.lab, by=user, action=Act.INVITATION_ACCEPTED, subject=subject, details=details, now=now)
     return joined
 
 
-def _member_already(lab: Lab) -> Conflict:
+def _already_member_error(lab: Lab) -> Conflict:
     return Conflict(
         f"You are a member of {lab.name} already; the invitation is not used up.",
         hint="It is meant for somebody else. To get another role, ask an admin of the lab.",
@@ -110,22 +112,22 @@ def _member_already(lab: Lab) -> Conflict:
 @transaction.atomic
 def accept_invitation(*, code: str, user: User, now: int) -> Membership:
     """Join the lab of a code. Two at once: one wins, the other hears what a used code hears."""
-    invitation = invitation_of_code(code, now)
+    invitation = invitation_by_code(code, now)
     if Membership.objects.filter(lab=invitation.lab, user=user).exists():
-        raise _member_already(invitation.lab)
-    joined = _join(invitation, user, now)
+        raise _already_member_error(invitation.lab)
+    joined = _add_member(invitation, user, now)
     if joined is None:
-        raise _no_invitation()
+        raise _invalid_invitation_error()
     return joined
 
 
 def invitations_for_email(email: str, *, now: int) -> list[Invitation]:
     """Return the open invitations to an address, in any spelling of its letters; none for ''."""
-    wanted = normal_email(email)
-    if not wanted or is_unstorable(wanted):
+    address = normalise_email(email)
+    if not address or is_unstorable(address):
         return []
-    found = open_invitations(now).select_related("lab", "by").filter(email=wanted).order_by("id")
-    return [invitation for invitation in found if _holds(invitation)]
+    invitations = open_invitations(now).select_related("lab", "by").filter(email=address).order_by("id")
+    return [invitation for invitation in invitations if _is_valid(invitation)]
 
 
 @transaction.atomic
@@ -137,7 +139,7 @@ def accept_by_email(*, user: User, verified_email: str, now: int) -> list[Member
     joined: list[Membership] = []
     mine = set(Membership.objects.filter(user=user).values_list("lab_id", flat=True))
     for invitation in invitations_for_email(verified_email, now=now):
-        if invitation.lab_id not in mine and (membership := _join(invitation, user, now)) is not None:
+        if invitation.lab_id not in mine and (membership := _add_member(invitation, user, now)) is not None:
             joined.append(membership)
             mine.add(invitation.lab_id)
     return joined
@@ -146,14 +148,14 @@ def accept_by_email(*, user: User, verified_email: str, now: int) -> list[Member
 @transaction.atomic
 def revoke_invitation(*, lab: Lab, pk: int, by: User, now: int) -> None:
     """End an open invitation of the lab, by somebody who could have made it."""
-    found = Invitation.objects.filter(lab=lab, pk=pk).first()
-    if found is None:
+    invitation = Invitation.objects.filter(lab=lab, pk=pk).first()
+    if invitation is None:
         raise NotFound("There is no such invitation in your lab.", hint="See /people/ for those there are.")
     own = Membership.objects.filter(lab=lab, user=by).values_list("role", flat=True).first()
-    if found.role not in MAY_GRANT.get(own or "", ()):
+    if invitation.role not in MAY_GRANT.get(own or "", ()):
         raise Forbidden("Your role does not revoke this invitation.", hint="Ask an admin of your lab.")
     audit.hold(lab)
     if open_invitations(now).filter(pk=pk).update(revoked_us=now) == 0:
         raise Conflict("This invitation is not open any more.", hint="See /people/ for those that are.")
-    details = {"role": found.role, "email": found.email}
+    details = {"role": invitation.role, "email": invitation.email}
     audit.record(lab=lab, by=by, action=Act.INVITATION_REVOKED, subject=f"invitation {pk}", details=details, now=now)

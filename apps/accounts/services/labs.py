@@ -55,8 +55,10 @@ def checked_lab_name(text: str) -> str:
 def _free_slug(name: str) -> str:
     """Return a short name that no lab of this server has: two labs may well have one name."""
     slug = slugify(name)[:50].strip("-") or "lab"
-    taken = set(Lab.objects.filter(slug__startswith=slug).values_list("slug", flat=True))
-    return next(free for i in range(len(taken) + 1) if (free := f"{slug}-{i + 1}" if i else slug) not in taken)
+    existing_slugs = set(Lab.objects.filter(slug__startswith=slug).values_list("slug", flat=True))
+    return next(
+        free for i in range(len(existing_slugs) + 1) if (free := f"{slug}-{i + 1}" if i else slug) not in existing_slugs
+    )
 
 
 @transaction.atomic
@@ -65,7 +67,7 @@ def create_lab(*, name: str, time_zone: str, owner: User, now: int) -> Lab:
     lab = Lab.objects.create(slug=_free_slug(name), name=name, time_zone=time_zone, created_us=now)
     Membership.objects.create(lab=lab, user=owner, role=Role.ADMIN, joined_us=now)
     details = {"admin": owner.get_username(), "time_zone": time_zone}
-    audit.record(lab=lab, by=owner, action=Act.LAB_MADE, subject=name, details=details, now=now)
+    audit.record(lab=lab, by=owner, action=Act.LAB_CREATED, subject=name, details=details, now=now)
     create_project(lab=lab, slug="demo", name="Demo", now=now, by=owner)
     return lab
 
@@ -80,13 +82,17 @@ def change_lab(*, lab: Lab, by: User, name: str, time_zone: str, person_view: st
     if profile and profile not in Profile.values:
         choices = ", ".join(Profile.values)
         raise InvalidInput(f"{profile[:40]!r} is not a scope profile.", field="profile", hint=f"Use one of {choices}.")
-    asked = {"name": checked_lab_name(name), "time_zone": checked_time_zone(time_zone), "person_view": person_view}
-    asked |= {"profile": profile} if profile else {}
-    held = audit.hold(lab)
-    changed = {key: {"from": getattr(held, key), "to": value} for key, value in asked.items() if getattr(held, key) != value}
+    new_values = {"name": checked_lab_name(name), "time_zone": checked_time_zone(time_zone), "person_view": person_view}
+    new_values |= {"profile": profile} if profile else {}
+    locked_lab = audit.hold(lab)
+    changed = {
+        key: {"from": getattr(locked_lab, key), "to": value}
+        for key, value in new_values.items()
+        if getattr(locked_lab, key) != value
+    }
     if changed:
-        Lab.objects.filter(pk=lab.pk).update(**asked)
-        audit.record(lab=lab, by=by, action=Act.LAB_CHANGED, subject=asked["name"], details=changed, now=now)
+        Lab.objects.filter(pk=lab.pk).update(**new_values)
+        audit.record(lab=lab, by=by, action=Act.LAB_CHANGED, subject=new_values["name"], details=changed, now=now)
     return list(changed)
 
 
@@ -99,9 +105,9 @@ def create_project(*, lab: Lab, slug: str, name: str, now: int, by: User | None 
         )
     if Project.objects.filter(lab=lab, slug=slug).exists():
         raise Conflict(f"The lab already has a project {slug!r}.", field="slug", hint=f"Open /projects/{slug}/.")
-    made = Project.objects.create(lab=lab, slug=slug, name=name.strip() or slug, created_us=now)
-    audit.record(lab=lab, by=by, action=Act.PROJECT_MADE, subject=slug, details={"name": made.name}, now=now)
-    return made
+    project = Project.objects.create(lab=lab, slug=slug, name=name.strip() or slug, created_us=now)
+    audit.record(lab=lab, by=by, action=Act.PROJECT_CREATED, subject=slug, details={"name": project.name}, now=now)
+    return project
 
 
 def new_token(*, kind: str, lab: Lab, scopes: tuple[str, ...], now: int, **bound: Any) -> tuple[Token, str]:
@@ -112,7 +118,7 @@ def new_token(*, kind: str, lab: Lab, scopes: tuple[str, ...], now: int, **bound
     number, pepper = _signing_pepper()
     parts = credentials.parse_token(text)
     assert parts is not None
-    made = Token.objects.create(
+    token = Token.objects.create(
         lab=lab,
         kind=kind,
         public_id=parts.public_id,
@@ -122,7 +128,7 @@ def new_token(*, kind: str, lab: Lab, scopes: tuple[str, ...], now: int, **bound
         created_us=now,
         **bound,
     )
-    return made, text
+    return token, text
 
 
 @transaction.atomic
@@ -139,11 +145,11 @@ def issue_user_token(*, lab: Lab, user: User, now: int, name: str = "") -> str:
     role = Membership.objects.filter(lab=lab, user=user).values_list("role", flat=True).first()
     if role is None:
         raise Forbidden("You are no longer a member of this lab.", hint="Ask an admin of your lab to add you.")
-    made, text = new_token(
+    token, text = new_token(
         kind=TokenKind.USER, lab=lab, scopes=SCOPES_OF_ROLE[role], now=now, user=user, name=name, made_by=user
     )
-    details = {"kind": made.kind, "name": name, "scopes": made.scopes, "expires_us": None}
-    audit.record(lab=lab, by=user, action=Act.TOKEN_MADE, subject=made.public_id, details=details, now=now)
+    details = {"kind": token.kind, "name": name, "scopes": token.scopes, "expires_us": None}
+    audit.record(lab=lab, by=user, action=Act.TOKEN_CREATED, subject=token.public_id, details=details, now=now)
     return text
 
 
@@ -154,7 +160,7 @@ def new_code() -> tuple[str, str]:
     return code, credentials.keyed_digest(pepper, credentials.normalised_code(code))
 
 
-def digests_of_code(code: str) -> list[str]:
+def code_digests(code: str) -> list[str]:
     """Return the keyed digests of a typed code, one for each pepper."""
     return [
         credentials.keyed_digest(pepper, credentials.normalised_code(code)) for pepper in settings.TOKEN_PEPPERS.values()
@@ -177,7 +183,7 @@ def issue_code(*, purpose: CodePurpose, now: int, lab: Lab | None = None, user: 
 
 
 _URL = settings.SITE_URL
-_MEND = {
+_HINT = {
     CodePurpose.SETUP: "Stop and start `make run`: it prints a new set-up link.",
     CodePurpose.SIGN_IN: "Stop and start `make run`: it prints a new sign-in link.",
     CodePurpose.ENROL: f"Make a new code at {_URL}/nodes/enrol/ and run `labcarbon-collect enrol {_URL}`.",
@@ -187,8 +193,8 @@ _MEND = {
 
 def spend_code(*, purpose: CodePurpose, code: str, now: int) -> OneTimeCode:
     """Use up one use of a code. Two at once: one wins. Unknown, spent and expired codes get the same answer."""
-    digests = digests_of_code(code)
+    digests = code_digests(code)
     candidates = OneTimeCode.objects.filter(purpose=purpose, digest__in=digests, expires_us__gt=now, uses_left__gt=0)
     if candidates.update(uses_left=F("uses_left") - 1) == 0:
-        raise InvalidInput("This code is wrong, used up or expired.", field="code", hint=_MEND[purpose], code="bad_code")
+        raise InvalidInput("This code is wrong, used up or expired.", field="code", hint=_HINT[purpose], code="bad_code")
     return OneTimeCode.objects.select_related("lab", "user").get(purpose=purpose, digest__in=digests)

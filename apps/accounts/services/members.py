@@ -5,24 +5,24 @@ from django.db.models import Q
 
 from apps.accounts import audit
 from apps.accounts.authentication import forget_tokens
-from apps.accounts.choices import MADE_FOR_OTHERS, MAY_GRANT, Act, CodePurpose, Role
+from apps.accounts.choices import MAY_GRANT, SERVICE_KINDS, Act, CodePurpose, Role
 from apps.accounts.models import Invitation, Lab, Membership, OneTimeCode, Token, User
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 
 
-def _only_an_admin(lab: Lab, by: User) -> None:
+def _require_admin(lab: Lab, by: User) -> None:
     if not Membership.objects.filter(lab=lab, user=by, role=Role.ADMIN).exists():
         raise Forbidden("Only an admin of the lab changes who is in it.", hint="Ask an admin of your lab.")
 
 
 def _membership(lab: Lab, person: User) -> Membership:
-    found = Membership.objects.filter(lab=lab, user=person).first()
-    if found is None:
+    membership = Membership.objects.filter(lab=lab, user=person).first()
+    if membership is None:
         raise NotFound("There is no such person in your lab.", hint="See /people/ for those there are.")
-    return found
+    return membership
 
 
-def _not_the_last_admin(membership: Membership) -> None:
+def _refuse_last_admin(membership: Membership) -> None:
     others = Membership.objects.filter(lab=membership.lab, role=Role.ADMIN, user__is_active=True).exclude(pk=membership.pk)
     if membership.role == Role.ADMIN and not others.exists():
         raise Conflict(
@@ -32,7 +32,7 @@ def _not_the_last_admin(membership: Membership) -> None:
         )
 
 
-def _end_what_was_offered(lab: Lab, person: User, role: str | None, now: int) -> int:
+def _revoke_invitations_of(lab: Lab, person: User, role: str | None, now: int) -> int:
     """End the open codes and invitations that a person with ``role`` (None: removed) could not make any more.
 
     Return how many invitations ended.
@@ -51,16 +51,16 @@ def change_role(*, lab: Lab, person: User, role: str, by: User, now: int) -> Mem
     if role not in Role.values:
         raise InvalidInput(f"{role[:40]!r} is not a role.", field="role", hint=f"Use one of {', '.join(Role.values)}.")
     audit.hold(lab)  # two admins who remove each other at once must not both succeed
-    _only_an_admin(lab, by)
+    _require_admin(lab, by)
     membership = _membership(lab, person)
     before = membership.role
     if role == before:
         return membership
     if role != Role.ADMIN:
-        _not_the_last_admin(membership)
+        _refuse_last_admin(membership)
     membership.role = role
     membership.save(update_fields=["role"])
-    details = {"role": {"from": before, "to": role}, "invitations_ended": _end_what_was_offered(lab, person, role, now)}
+    details = {"role": {"from": before, "to": role}, "invitations_ended": _revoke_invitations_of(lab, person, role, now)}
     audit.record(lab=lab, by=by, action=Act.MEMBER_ROLE, subject=person.get_username(), details=details, now=now)
     transaction.on_commit(forget_tokens)  # a tracker's token does no more than its maker's role allows
     return membership
@@ -70,12 +70,12 @@ def change_role(*, lab: Lab, person: User, role: str, by: User, now: int) -> Mem
 def remove_member(*, lab: Lab, person: User, by: User, now: int) -> None:
     """Remove a person: their tokens, codes and open invitations of this lab end at once. Their runs and figures stay."""
     audit.hold(lab)  # two admins who remove each other at once must not both succeed
-    _only_an_admin(lab, by)
+    _require_admin(lab, by)
     membership = _membership(lab, person)
-    _not_the_last_admin(membership)
-    theirs = Q(user=person) | Q(made_by=person, kind__in=MADE_FOR_OTHERS)
+    _refuse_last_admin(membership)
+    theirs = Q(user=person) | Q(made_by=person, kind__in=SERVICE_KINDS)
     ended = Token.objects.filter(theirs, lab=lab, revoked_us__isnull=True).update(revoked_us=now)
-    invitations = _end_what_was_offered(lab, person, None, now)
+    invitations = _revoke_invitations_of(lab, person, None, now)
     membership.delete()
     details = {"role": membership.role, "tokens_ended": ended, "invitations_ended": invitations}
     audit.record(lab=lab, by=by, action=Act.MEMBER_REMOVED, subject=person.get_username(), details=details, now=now)

@@ -23,18 +23,18 @@ def _role(lab: Lab, user: User) -> str:
 
 def _checked_scopes(scopes: Iterable[str], role: str) -> tuple[str, ...]:
     """Return scopes in the order of their list: at least one, all known, none beyond the role."""
-    asked = set(scopes)
-    unknown = sorted(asked - set(Scope.values))
+    requested_scopes = set(scopes)
+    unknown = sorted(requested_scopes - set(Scope.values))
     if unknown:
         known = ", ".join(SCOPES_OF_ROLE[role])
         raise InvalidInput(f"{unknown[0][:40]!r} is not a right.", field="scopes", hint=f"Choose from {known}.")
-    if not asked:
+    if not requested_scopes:
         raise InvalidInput("A token needs at least one right.", field="scopes", hint="Choose what it may do.")
-    beyond = sorted(asked - set(SCOPES_OF_ROLE[role]))
-    if beyond:
+    excess_scopes = sorted(requested_scopes - set(SCOPES_OF_ROLE[role]))
+    if excess_scopes:
         hint = f"A token does at most what you may do here: {', '.join(SCOPES_OF_ROLE[role])}."
-        raise Forbidden(f"Your role {role!r} does not give the right {beyond[0]!r}.", field="scopes", hint=hint)
-    return tuple(scope for scope in Scope.values if scope in asked)
+        raise Forbidden(f"Your role {role!r} does not give the right {excess_scopes[0]!r}.", field="scopes", hint=hint)
+    return tuple(scope for scope in Scope.values if scope in requested_scopes)
 
 
 @transaction.atomic
@@ -58,7 +58,7 @@ def create_token(
     if expires_us is not None and expires_us <= now:
         raise InvalidInput("The token would be over already.", field="expires", hint="Choose a later end.")
     owner = by if kind == TokenKind.USER else None
-    made, text = new_token(
+    token, text = new_token(
         kind=kind,
         lab=lab,
         scopes=_checked_scopes(scopes, role),
@@ -68,9 +68,9 @@ def create_token(
         made_by=by,
         expires_us=expires_us,
     )
-    details = {"kind": str(kind), "name": called, "scopes": made.scopes, "expires_us": expires_us}
-    audit.record(lab=lab, by=by, action=Act.TOKEN_MADE, subject=made.public_id, details=details, now=now)
-    return made, text
+    details = {"kind": str(kind), "name": called, "scopes": token.scopes, "expires_us": expires_us}
+    audit.record(lab=lab, by=by, action=Act.TOKEN_CREATED, subject=token.public_id, details=details, now=now)
+    return token, text
 
 
 @transaction.atomic

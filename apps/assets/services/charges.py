@@ -19,8 +19,8 @@ from apps.assets.signals import charged
 from apps.core.clock import now_us
 from apps.core.units import END_HOUR, hour_of
 from apps.energy.models import IdleShare
-from apps.fleet.calc import stretches
-from apps.fleet.models import STANDING, Device
+from apps.fleet.calc import dated_intervals
+from apps.fleet.models import ACTIVE, Device
 
 CHUNK = 100  # assets a transaction
 
@@ -112,7 +112,7 @@ def assets_metered_by(lab: Lab, device_ids: Iterable[int]) -> list[int]:
     wanted = set(device_ids)
     nodes = DeviceDay.objects.filter(lab=lab, device_id__in=wanted).values_list("node_id", flat=True).distinct()
     homes = Device.objects.filter(pk__in=wanted).values_list("node_id", flat=True)
-    meters = AssetMeter.objects.filter(STANDING, asset__lab=lab)
+    meters = AssetMeter.objects.filter(ACTIVE, asset__lab=lab)
     by_device = meters.filter(device_id__in=wanted).values_list("asset_id", flat=True)
     by_node = meters.filter(node_id__in={*nodes, *homes}).values_list("asset_id", flat=True)
     return sorted({*by_device, *by_node})
@@ -131,14 +131,14 @@ def _metered(lab: Lab, asset_ids: Sequence[int], since: int) -> dict[int, list[U
     """Return the use of each asset that has a meter, in days that reach beyond ``since``."""
     found: dict[int, list[Use]] = {}
     meters: dict[int, list[tuple[int, tuple[int | None, int | None]]]] = defaultdict(list)
-    for row in AssetMeter.objects.filter(STANDING, asset_id__in=asset_ids):
+    for row in AssetMeter.objects.filter(ACTIVE, asset_id__in=asset_ids):
         meters[row.asset_id].append((row.from_hour, (row.device_id, row.node_id)))
     places = [place for history in meters.values() for _, place in history]
     devices, nodes = {device for device, _ in places if device}, {node for _, node in places if node}
     by_device, by_node = _days_of(lab, devices, nodes, since)
     for asset_id, history in meters.items():
         days: list[Use] = []
-        for start, end, (device_id, node_id) in stretches(history):
+        for start, end, (device_id, node_id) in dated_intervals(history):
             told = by_device.get(device_id, []) if device_id else by_node.get(node_id, []) if node_id else []
             days += _clipped(told, start, END_HOUR if end is None else end)
         found[asset_id] = days
@@ -186,7 +186,7 @@ def _use(span: tuple[int, int], found: list[DeviceDay], devices: int) -> Use:
 def _stored(asset_ids: Sequence[int]) -> dict[int, list[Use]]:
     """Return the use of file servers by what projects store: cut where any volume changes."""
     volumes: dict[int, dict[int, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
-    for row in StoredVolume.objects.filter(STANDING, asset_id__in=asset_ids):
+    for row in StoredVolume.objects.filter(ACTIVE, asset_id__in=asset_ids):
         volumes[row.asset_id][row.project_id or amortisation.NOBODY_KNOWN].append((row.from_hour, row.gigabytes))
     return {asset_id: _volumes(found) for asset_id, found in volumes.items()}
 

@@ -17,7 +17,7 @@ from apps.assets.services.validation import Draft, Entry, Facts
 from apps.assets.spreadsheets.catalog_match import Matcher
 from apps.core.errors import InvalidInput
 from apps.core.jobs import enqueue
-from apps.fleet.models import STANDING
+from apps.fleet.models import ACTIVE
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _linked(proposal: Proposal, each: Chosen, by: User | None, now: int) -> bool
         return False
     if each.asset not in (proposal.same, *proposal.like):
         raise InvalidInput(f"{proposal.name} is not {each.asset}.", field="as", hint="Choose one of the list.")
-    if AssetMeter.objects.filter(STANDING, asset=each.asset).exists():
+    if AssetMeter.objects.filter(ACTIVE, asset=each.asset).exists():
         raise InvalidInput(f"{each.asset} was chosen twice.", field="as", hint="Each asset is one thing.")
     node = None if proposal.device else proposal.node
     set_meter(asset=each.asset, device=proposal.device, node=node, from_us=proposal.since_us, by=by, now=now)
@@ -83,7 +83,7 @@ def _linked(proposal: Proposal, each: Chosen, by: User | None, now: int) -> bool
 def _homes(lab: Lab, part: Sequence[tuple[Proposal, Chosen]]) -> dict[int, Asset]:
     """Return the asset of each node into which GPUs go."""
     nodes = {proposal.node.pk for proposal, _ in part}
-    meters = AssetMeter.objects.filter(STANDING, asset__lab=lab, node_id__in=nodes).select_related("asset")
+    meters = AssetMeter.objects.filter(ACTIVE, asset__lab=lab, node_id__in=nodes).select_related("asset")
     return {meter.node_id: meter.asset for meter in meters.order_by("from_hour") if meter.node_id is not None}
 
 

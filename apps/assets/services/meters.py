@@ -11,7 +11,7 @@ from apps.assets.services.events import held, note_act
 from apps.core.errors import InvalidInput
 from apps.core.jobs import enqueue
 from apps.core.units import hour_of
-from apps.fleet.models import STANDING, Device, Node
+from apps.fleet.models import ACTIVE, Device, Node
 
 
 @transaction.atomic
@@ -26,7 +26,7 @@ def set_meter(
     if device is not None and node is not None:
         raise InvalidInput("One meter, not two.", field="meter", hint="A device, or a node.")
     hour = hour_of(from_us)
-    AssetMeter.objects.filter(STANDING, asset=asset, from_hour=hour).update(withdrawn_us=now, withdrawn_by=by)
+    AssetMeter.objects.filter(ACTIVE, asset=asset, from_hour=hour).update(withdrawn_us=now, withdrawn_by=by)
     row = AssetMeter.objects.create(asset=asset, device=device, node=node, from_hour=hour, recorded_us=now, recorded_by=by)
     told: Model | None = device or node
     note_act(asset, by, Act.ASSET_METER, {"from_hour": hour, "meter": str(told) if told else ""}, now)
@@ -44,7 +44,7 @@ def store(*, asset: Asset, project: Project | None, gigabytes: int, from_us: int
     if not 0 <= gigabytes <= 10**12:
         raise InvalidInput("This volume is out of range.", field="gigabytes", hint="Gigabytes, 0 or more.")
     hour = hour_of(from_us)
-    same = StoredVolume.objects.filter(STANDING, asset=asset, project=project, from_hour=hour)
+    same = StoredVolume.objects.filter(ACTIVE, asset=asset, project=project, from_hour=hour)
     same.update(withdrawn_us=now, withdrawn_by=by)
     row = StoredVolume.objects.create(
         asset=asset, project=project, gigabytes=gigabytes, from_hour=hour, recorded_us=now, recorded_by=by

@@ -47,11 +47,11 @@ def derive(lab: Lab, pairs: Iterable[Pair], rules: list[Rule]) -> dict[Pair, lis
 
 def _derive(found: dict[Pair, Use], rules: list[Rule]) -> dict[Pair, list[Span]]:
     claims = selectors.live_claims({consumer_id for consumer_id, _ in found})
-    stood = selectors.stood({node_id for _, node_id in found})
+    placements = selectors.placements({node_id for _, node_id in found})
     by_user = _Rules(rules)
     return {
         (consumer_id, node_id): spans(
-            use, rules=by_user.of(use), claims=claims.get(consumer_id, []), stood=stood.get(node_id, [])
+            use, rules=by_user.of(use), claims=claims.get(consumer_id, []), placements=placements.get(node_id, [])
         )
         for (consumer_id, node_id), use in found.items()
     }
@@ -273,10 +273,10 @@ def charge_unseen(*, lab: Lab, among: QuerySet[Run] | None = None) -> None:
 @transaction.atomic
 def _charge_unseen(lab: Lab, runs: list[Run]) -> None:
     rules = _Rules(rules_now(lab))
-    places = selectors.stood({run.node_id for run in runs if run.node_id is not None})
+    places = selectors.placements({run.node_id for run in runs if run.node_id is not None})
     changed = []
     for run in runs:
         use = selectors.use_of_run(run, run.node_id or 0)
-        found = spans(use, rules=rules.of(use), claims=[], stood=places.get(run.node_id or 0, []))
+        found = spans(use, rules=rules.of(use), claims=[], placements=places.get(run.node_id or 0, []))
         changed += _charged(run, _at_start(run, found))
     _keep_charges(changed)

@@ -92,7 +92,7 @@ def make_rule(*, rule: AttributionRule, by: User | None, now: int) -> Attributio
         raise Conflict("There is this very rule already.", hint="See /rules/.")
     rule.made_by, rule.made_us = by, now
     rule.save(force_insert=True)
-    _note(rule, by, Act.RULE_MADE, now)
+    _note(rule, by, Act.RULE_CREATED, now)
     enqueue(kind="attribution.rule", key=str(rule.pk))
     return rule
 
@@ -162,16 +162,16 @@ def at_most_claimed(number: int) -> None:
 
 
 @transaction.atomic
-def claim(*, lab: Lab, stretches: Sequence[Stretch], project: Project, by: User | None, now: int) -> UUID:
+def claim(*, lab: Lab, spans: Sequence[Stretch], project: Project, by: User | None, now: int) -> UUID:
     """Say that what was used in ``stretches`` was for ``project``; whatever a rule says of them, the claim stands above it.
 
     Returns the act by which it is undone. Figures follow at once. What named its project itself stays there.
     """
-    if not stretches:
+    if not spans:
         raise InvalidInput("Nothing was chosen to claim.", field="consumer", hint="Choose at least one line.")
-    consumer_ids = {each.consumer_id for each in stretches}
-    at_most_claimed(len(stretches))
-    if any(each.to_hour <= each.from_hour for each in stretches):
+    consumer_ids = {each.consumer_id for each in spans}
+    at_most_claimed(len(spans))
+    if any(each.to_hour <= each.from_hour for each in spans):
         raise InvalidInput("The period is empty.", field="to", hint="'to' is after 'from'.")
     if project.lab_id != lab.pk or Consumer.objects.filter(pk__in=consumer_ids).exclude(lab=lab).exists():
         raise InvalidInput("There is no such project in this lab.", field="project")
@@ -182,15 +182,15 @@ def claim(*, lab: Lab, stretches: Sequence[Stretch], project: Project, by: User 
                 lab=lab, act=act, consumer_id=each.consumer_id, node_id=each.node_id, from_hour=each.from_hour,
                 to_hour=each.to_hour, project=project, made_by=by, made_us=now,
             )
-            for each in stretches
+            for each in spans
         ],
         batch_size=500,
     )  # fmt: skip
     details = {
-        "consumers": len(consumer_ids), "from_hour": min(each.from_hour for each in stretches),
-        "to_hour": max(each.to_hour for each in stretches), "act": str(act),
+        "consumers": len(consumer_ids), "from_hour": min(each.from_hour for each in spans),
+        "to_hour": max(each.to_hour for each in spans), "act": str(act),
     }  # fmt: skip
-    audit.record(lab=lab, by=by, action=Act.CLAIM_MADE, subject=project.slug, details=details, now=now)
+    audit.record(lab=lab, by=by, action=Act.CLAIM_CREATED, subject=project.slug, details=details, now=now)
     reattribute_consumers(lab=lab, consumer_ids=consumer_ids)
     return act
 

@@ -11,8 +11,8 @@ from apps.assets.lifecycle import standing
 from apps.assets.models import AssetMeter, DeviceDay, LifecycleEvent
 from apps.assets.services.charges import as_event
 from apps.core.units import END_HOUR
-from apps.fleet.calc import stretches
-from apps.fleet.models import STANDING, Device
+from apps.fleet.calc import dated_intervals
+from apps.fleet.models import ACTIVE, Device
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def standing_by(lab: Lab, kind: str, key: str) -> list[Standing]:
     """Return the stretches of assets that a node (``key``: UUID) or device (its key) meters, their parts included;
     disjoint for each asset. The number of queries does not depend on the number of rows."""
     meters: dict[int, list[tuple[int, tuple[int | None, int | None]]]] = defaultdict(list)
-    for row in AssetMeter.objects.filter(STANDING, asset__lab=lab):
+    for row in AssetMeter.objects.filter(ACTIVE, asset__lab=lab):
         meters[row.asset_id].append((row.from_hour, (row.device_id, row.node_id)))
     if not meters:
         return []
@@ -48,7 +48,7 @@ def standing_by(lab: Lab, kind: str, key: str) -> list[Standing]:
     metered: dict[int, list[tuple[int, int]]] = {}
     for asset_id, history in meters.items():
         metered[asset_id] = []
-        for start, end, (device_id, by_node) in stretches(history):
+        for start, end, (device_id, by_node) in dated_intervals(history):
             stop = END_HOUR if end is None else end
             if device_id or by_node:
                 metered[asset_id].append((start, stop))
@@ -71,7 +71,7 @@ def _in_node(lab: Lab, node_id: int) -> dict[int, list[tuple[int, int]]]:
             new = next((node for node in nodes if node != last), nodes[0])  # on the day of a move: where it went
             if new != last:
                 history.append((hour, new))
-        found[device_id] = [(s, END_HOUR if e is None else e) for s, e, node in stretches(history) if node == node_id]
+        found[device_id] = [(s, END_HOUR if e is None else e) for s, e, node in dated_intervals(history) if node == node_id]
     unseen = Device.objects.filter(lab=lab, node_id=node_id).exclude(pk__in=found)
     return found | {pk: [(0, END_HOUR)] for pk in unseen.values_list("pk", flat=True)}
 

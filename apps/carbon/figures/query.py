@@ -8,7 +8,7 @@ from itertools import pairwise
 from urllib.parse import quote_plus
 
 from apps.core.units import US_PER_HOUR
-from apps.fleet.calc import Places, holding, stretches
+from apps.fleet.calc import SiteFacts, dated_intervals, value_at
 
 ENERGY_METRICS = ("energy_mj", "facility_energy_mj")
 USE_METRICS = (*ENERGY_METRICS, "emission_ug")  # sums of the energy ledger
@@ -163,10 +163,10 @@ def spans(
     edges = sorted(cut for cut in cuts if from_hour <= cut <= to_hour)
     result: list[Span] = []
     for start, end in pairwise(edges):
-        pue_ppm = holding(pues, start)
+        pue_ppm = value_at(pues, start)
         if pue_ppm is None:
             raise ValueError("A site without a PUE: it is made with one, and the last is never withdrawn.")
-        factor = factor_for_year(holding(factors, start) or (), datetime.fromtimestamp(start * 3600, tz=UTC).year)
+        factor = factor_for_year(value_at(factors, start) or (), datetime.fromtimestamp(start * 3600, tz=UTC).year)
         span = Span(start, end, pue_ppm, factor.factor_id if factor else None)
         last = result[-1] if result else None
         if last and last.priced == span.priced:
@@ -177,14 +177,14 @@ def spans(
 
 
 def spans_by_node(
-    places: Places, factors: Mapping[str, Sequence[YearFactor]], node_ids: Iterable[int], until: int
+    places: SiteFacts, factors: Mapping[str, Sequence[YearFactor]], node_ids: Iterable[int], until: int
 ) -> dict[int, list[Span]]:
     """Return the spans of nodes over ``[0, until)`` from the places they stood at; ``factors`` are the zones'."""
     of_site: dict[int, list[Span]] = {}
     result: dict[int, list[Span]] = {}
     for node_id in node_ids:
         result[node_id] = []
-        for start, end, site_id in stretches(places.stood[node_id]):
+        for start, end, site_id in dated_intervals(places.placements[node_id]):
             if site_id not in of_site:
                 zones = [(hour, factors[zone]) for hour, zone in places.zones.get(site_id, ())]
                 of_site[site_id] = spans(from_hour=0, to_hour=until, pues=places.pues[site_id], factors=zones)

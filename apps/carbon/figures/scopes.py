@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from apps.accounts.models import Lab
 from apps.carbon.figures.query import FigureQuery
 from apps.core.units import END_HOUR
-from apps.fleet.calc import stretches
+from apps.fleet.calc import dated_intervals
 from apps.fleet.models import Site
-from apps.fleet.selectors import places_of
+from apps.fleet.selectors import site_facts_of
 
 OPERATION, EMBODIED, WASTE, UPSTREAM = "operation", "embodied", "waste", "upstream"
 ROLES = (OPERATION, EMBODIED, WASTE, UPSTREAM)
@@ -81,8 +81,8 @@ def controlled_sql(lab: Lab, query: FigureQuery) -> str:
         return "" if own else "1 = 0"
     listed = ", ".join(
         f"({int(node_id)}, {int(start)}, {END_HOUR if end is None else int(end)})"
-        for node_id, history in sorted(places_of(lab).stood.items())
-        for start, end, site_id in stretches(history)
+        for node_id, history in sorted(site_facts_of(lab).placements.items())
+        for start, end, site_id in dated_intervals(history)
         if site_id in named
     )
     there = (

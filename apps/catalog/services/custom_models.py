@@ -122,18 +122,18 @@ def add_figure(
             "The method or the unit is not known.", field="method", hint=f"Methods: {', '.join(FigureMethod.values)}."
         )
     full = completed(draft)
-    held = _evidence(document)
+    evidence = _evidence(document)
     audit.hold(lab)
     former = EmbodiedFigure.objects.filter(CURRENT, lab=lab, model=model, method=full.method, unit=full.unit).first()
     if former:
         _supersede(former, by, now)
     figure = EmbodiedFigure.objects.create(lab=lab, model=model, uploaded_by=by, uploaded_us=now, **_fields(full))
-    if held:
-        held.figure = figure
-        held.save()
+    if evidence:
+        evidence.figure = figure
+        evidence.save()
     details = {
         "total_ug": figure.total_ug, "unit": figure.unit, "method": figure.method, "source": figure.source,
-        "supersedes": former.pk if former else None, "evidence_sha256": held.sha256 if held else "",
+        "supersedes": former.pk if former else None, "evidence_sha256": evidence.sha256 if evidence else "",
     }  # fmt: skip
     audit.record(lab=lab, by=by, action=Act.FIGURE_UPLOADED, subject=model.name, details=details, now=now)
     return figure

@@ -39,24 +39,24 @@ def _load_models(shipped: Shipped, now: int) -> dict[Key, int]:
         if old and any(getattr(old, part) != getattr(model, part) for part in _SPECIFICATION):
             model.pk = old.pk
             changed.append(model)
-    gone = [model.pk for key, model in known.items() if key not in shipped.models and model.retired_us is None]
+    stale_ids = [model.pk for key, model in known.items() if key not in shipped.models and model.retired_us is None]
     HardwareModel.objects.bulk_create(new, batch_size=200, ignore_conflicts=True)
     HardwareModel.objects.bulk_update(changed, _SPECIFICATION, batch_size=50)
-    HardwareModel.objects.filter(pk__in=gone).update(retired_us=now)
+    HardwareModel.objects.filter(pk__in=stale_ids).update(retired_us=now)
     rows = HardwareModel.objects.filter(SHIPPED, retired_us__isnull=True).values_list("kind", "name", "pk")
     return {(kind, name): pk for kind, name, pk in rows}
 
 
 def _load_aliases(shipped: Shipped, ids: dict[Key, int]) -> None:
-    wanted = {(ids[key], alias) for key, aliases in shipped.aliases.items() for alias in aliases}
+    alias_pairs = {(ids[key], alias) for key, aliases in shipped.aliases.items() for alias in aliases}
     known = {
         (model_id, key): pk
         for pk, model_id, key in HardwareAlias.objects.filter(model__lab__isnull=True).values_list(
             "pk", "model_id", "match_key"
         )
     }
-    HardwareAlias.objects.filter(pk__in=[pk for pair, pk in known.items() if pair not in wanted]).delete()
-    new = [HardwareAlias(model_id=model_id, match_key=key) for model_id, key in sorted(wanted - known.keys())]
+    HardwareAlias.objects.filter(pk__in=[pk for pair, pk in known.items() if pair not in alias_pairs]).delete()
+    new = [HardwareAlias(model_id=model_id, match_key=key) for model_id, key in sorted(alias_pairs - known.keys())]
     HardwareAlias.objects.bulk_create(new, batch_size=200, ignore_conflicts=True)
 
 
@@ -70,8 +70,8 @@ def _load_figures(shipped: Shipped, ids: dict[Key, int], now: int) -> None:
             del known[_place(figure)]
         else:
             new.append(figure)
-    gone = [figure.pk for figure in known.values()]
-    EmbodiedFigure.objects.filter(CURRENT, pk__in=gone).update(superseded_us=now)
+    stale_ids = [figure.pk for figure in known.values()]
+    EmbodiedFigure.objects.filter(CURRENT, pk__in=stale_ids).update(superseded_us=now)
     EmbodiedFigure.objects.bulk_create(new, batch_size=200, ignore_conflicts=True)
 
 

@@ -41,19 +41,19 @@ class IdlePage:
 def idle_page(*, lab: Lab, hour: int) -> IdlePage:
     """Return policies, newest first, and how idle energy was spread. Two queries."""
     rows = list(IdlePolicy.objects.filter(lab=lab).select_related("made_by").order_by("-from_hour"))
-    holding = next((row for row in rows if row.from_hour <= hour), None)
+    value_at = next((row for row in rows if row.from_hour <= hour), None)
     words = dict(IdleSpread.choices)
     return IdlePage(
-        policies=[_row(row, holding) for row in rows],
-        now=words[holding.policy] if holding else words[IdleSpread.VISIBLE],
+        policies=[_row(row, value_at) for row in rows],
+        now=words[value_at.policy] if value_at else words[IdleSpread.VISIBLE],
         choices=[(str(value), str(label)) for value, label in IdleSpread.choices],
         spreads=_spreads(lab),
     )
 
 
-def _row(row: IdlePolicy, holding: IdlePolicy | None) -> PolicyRow:
+def _row(row: IdlePolicy, value_at: IdlePolicy | None) -> PolicyRow:
     by = row.made_by.get_username() if row.made_by else "somebody who left"
-    return PolicyRow(row, str(IdleSpread(row.policy).label), by, row == holding)
+    return PolicyRow(row, str(IdleSpread(row.policy).label), by, row == value_at)
 
 
 def _spreads(lab: Lab) -> list[Spread]:

@@ -48,8 +48,8 @@ def unattributed(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             keys = request.POST.getlist("line")
             if not keys:
                 raise InvalidInput("No line was chosen.", field="line", hint="Tick at least one.")
-            stretches, moved = stretches_of(lab=visitor.lab, period=period, keys=keys, sight=sight)
-            act = claim(lab=visitor.lab, stretches=stretches, project=project, by=visitor.user, now=visitor.now)
+            spans, moved = stretches_of(lab=visitor.lab, period=period, keys=keys, sight=sight)
+            act = claim(lab=visitor.lab, spans=spans, project=project, by=visitor.user, now=visitor.now)
             told = f"{moved.energy.text}, {moved.emission.text} of {period.label} now belong to {project.name}."
             messages.success(request, told)
             return HttpResponseRedirect(f"/unattributed/?{period.query}&done={act}")

@@ -16,8 +16,8 @@ from apps.assets.services.charges import as_charge, as_event
 from apps.carbon.figures.embodied_rate import Rate, rate_at
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.formatting import grouped, percent, significant, unit_for
-from apps.fleet.calc import holding, stretches
-from apps.fleet.models import STANDING
+from apps.fleet.calc import dated_intervals, value_at
+from apps.fleet.models import ACTIVE
 
 MOST_DAYS = 40
 MS_PER_HOUR = 3_600_000
@@ -128,8 +128,8 @@ def _last(rows: Mapping[int, LifecycleEvent], ids: Sequence[int], hour: int, at_
 def _use(lab: Lab, asset_id: int, from_hour: int, to_hour: int) -> tuple[list[UseLine], str]:
     """Return the device-days, or volumes, by which the use of an asset was told, and what they are in words."""
     names = dict(lab.projects.values_list("pk", "slug"))
-    meters = AssetMeter.objects.filter(STANDING, asset_id=asset_id).select_related("device", "node")
-    meter = holding([(row.from_hour, row) for row in meters], from_hour)
+    meters = AssetMeter.objects.filter(ACTIVE, asset_id=asset_id).select_related("device", "node")
+    meter = value_at([(row.from_hour, row) for row in meters], from_hour)
     if meter is not None and (meter.device_id or meter.node_id):
         days = DeviceDay.objects.filter(lab=lab, from_hour__lt=to_hour, to_hour__gt=from_hour).select_related("device")
         if meter.device is not None:
@@ -161,12 +161,12 @@ def _hours(ms: int) -> str:
 
 def _stored(asset_id: int, from_hour: int, to_hour: int, names: Mapping[int, str]) -> tuple[list[UseLine], str]:
     volumes: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for row in StoredVolume.objects.filter(STANDING, asset_id=asset_id):
+    for row in StoredVolume.objects.filter(ACTIVE, asset_id=asset_id):
         volumes[row.project_id or 0].append((row.from_hour, row.gigabytes))
     lines = []
     for project, history in volumes.items():
         first = min(hour for hour, _ in history)
-        for start, end, size in stretches(history):
+        for start, end, size in dated_intervals(history):
             low, high = max(start, first, from_hour), to_hour if end is None else min(end, to_hour)
             if size and low < high:
                 name = names.get(project, "no project known")

@@ -15,9 +15,9 @@ from apps.core.intervals import merge_intervals
 from apps.core.units import END_HOUR, US_PER_HOUR, hour_of
 from apps.dashboard.figures import Fig, Units, WouldBe, column_units, fig, total, would_be
 from apps.dashboard.formatting import grams_per_kwh, pue
-from apps.fleet.calc import Places
+from apps.fleet.calc import SiteFacts
 from apps.fleet.models import Node
-from apps.fleet.selectors import places_of
+from apps.fleet.selectors import site_facts_of
 
 
 @dataclass(frozen=True)
@@ -51,22 +51,22 @@ class Effect:
     sum_after: WouldBe | None
 
 
-def places_if(lab: Lab, change: Callable[[], object]) -> Places:
+def places_if(lab: Lab, change: Callable[[], object]) -> SiteFacts:
     """Return the lab's places as they would be after ``change``, by making it and taking it back; its errors are raised."""
     with transaction.atomic():
         change()
-        after = places_of(lab)
+        after = site_facts_of(lab)
         transaction.set_rollback(True)
     return after
 
 
-def effect_of(*, lab: Lab, after: Places, now: int) -> Effect:
+def effect_of(*, lab: Lab, after: SiteFacts, now: int) -> Effect:
     """Return what would change if the lab's places were ``after``. The number of queries depends on no number of rows."""
-    before = places_of(lab)
+    before = site_facts_of(lab)
     factors = year_factors(lab, before, after)
-    old = spans_by_node(before, factors, before.stood, END_HOUR)
-    new = spans_by_node(after, factors, before.stood, END_HOUR)
-    concerned = sorted(node_id for node_id in before.stood if old[node_id] != new[node_id])
+    old = spans_by_node(before, factors, before.placements, END_HOUR)
+    new = spans_by_node(after, factors, before.placements, END_HOUR)
+    concerned = sorted(node_id for node_id in before.placements if old[node_id] != new[node_id])
     to_hour = hour_of(now) + 1
     first_change = min(
         (change.from_hour for node_id in concerned for change in changes(old[node_id], new[node_id])), default=0

@@ -9,9 +9,9 @@ from apps.core.units import US_PER_HOUR, hour_of
 from apps.dashboard.formatting import grams_per_kwh, pue
 from apps.dashboard.nodes.effects import Effect
 from apps.dashboard.setup.services import zone_label
-from apps.fleet.calc import holding, stretches
-from apps.fleet.models import STANDING, DatedFact, Node, Site, SitePrice
-from apps.fleet.selectors import placements_at, places_of, sites_of, stays_at
+from apps.fleet.calc import dated_intervals, value_at
+from apps.fleet.models import ACTIVE, DatedFact, Node, Site, SitePrice
+from apps.fleet.selectors import placements_at, site_facts_of, sites_of, stays_at
 
 
 @dataclass(frozen=True)
@@ -76,22 +76,22 @@ def price_text(price: SitePrice) -> str:
 def sites_page(*, lab: Lab, now: int) -> list[SiteRow]:
     """Return the lab's sites as they are now. The number of queries does not depend on the number of rows."""
     hour = hour_of(now)
-    places = places_of(lab)
+    places = site_facts_of(lab)
     standing = placements_at(lab, hour)
     nodes: dict[int, int] = {}
     for placement in standing.values():
         nodes[placement.site_id] = nodes.get(placement.site_id, 0) + 1
     prices: dict[int, list[tuple[int, SitePrice]]] = {}
-    for price in SitePrice.objects.filter(STANDING, site__lab=lab):
+    for price in SitePrice.objects.filter(ACTIVE, site__lab=lab):
         prices.setdefault(price.site_id, []).append((price.from_hour, price))
     rows = []
     for site in sites_of(lab):
-        pue_ppm = holding(places.pues[site.pk], hour)
+        pue_ppm = value_at(places.pues[site.pk], hour)
         held = _price_at(prices.get(site.pk, []), hour)
         rows.append(
             SiteRow(
                 site,
-                holding(places.zones.get(site.pk, ()), hour) or "",
+                value_at(places.zones.get(site.pk, ()), hour) or "",
                 pue(pue_ppm) if pue_ppm is not None else "",
                 price_text(held) if held else "",
                 nodes.get(site.pk, 0),
@@ -109,7 +109,7 @@ def _price_at(history: list[tuple[int, SitePrice]], hour: int) -> SitePrice | No
 def _history(facts: list[DatedFact], told: dict[int, str], *, from_the_beginning: bool) -> list[FactRow]:
     """Return a history, newest first."""
     rows = []
-    found = stretches([(fact.from_hour, fact) for fact in facts])
+    found = dated_intervals([(fact.from_hour, fact) for fact in facts])
     for i, (_, to_hour, fact) in enumerate(found):
         first = i == 0 and from_the_beginning
         rows.append(
@@ -129,10 +129,10 @@ def site_page(*, lab: Lab, site: Site, zones: list[tuple[str, str]], effect: Eff
     """Return one site. The number of queries does not depend on the number of rows."""
     hour = hour_of(now)
     names = dict(zones)
-    on_zones = list(site.zones.filter(STANDING).select_related("recorded_by"))
-    pues = list(site.pues.filter(STANDING).select_related("recorded_by"))
-    prices = list(site.prices.filter(STANDING).select_related("recorded_by"))
-    zone = holding([(fact.from_hour, fact.zone) for fact in on_zones], hour) or ""
+    on_zones = list(site.zones.filter(ACTIVE).select_related("recorded_by"))
+    pues = list(site.pues.filter(ACTIVE).select_related("recorded_by"))
+    prices = list(site.prices.filter(ACTIVE).select_related("recorded_by"))
+    zone = value_at([(fact.from_hour, fact.zone) for fact in on_zones], hour) or ""
     factors = factors_of_zone(lab, zone) if zone else []
     latest = max(factors, key=lambda factor: factor.year, default=None)
     stays = [

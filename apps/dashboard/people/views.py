@@ -13,7 +13,7 @@ from django.views.decorators.cache import never_cache
 from apps.accounts.choices import Role
 from apps.accounts.models import User
 from apps.accounts.selectors import LAB_KEY
-from apps.accounts.services.invitations import accept_invitation, invitation_of_code, invite, revoke_invitation
+from apps.accounts.services.invitations import accept_invitation, invitation_by_code, invite, revoke_invitation
 from apps.accounts.services.members import change_role, remove_member
 from apps.carbon.figures.visibility import sight_of
 from apps.core.clock import now_us
@@ -127,7 +127,7 @@ def _asked(request: HttpRequest, code: str, error: LabCarbonError | None) -> Htt
     offer = None
     if code and (error is None or error.code != "bad_invitation"):
         try:
-            offer = invitation_of_code(code, now_us())
+            offer = invitation_by_code(code, now_us())
         except LabCarbonError as wrong:
             error = wrong
     context = {"code": code, "offer": offer, "error": error, "username": request.POST.get("username", "")}

@@ -9,7 +9,7 @@ from django.db.models import Q
 from apps.accounts.choices import SCOPES_OF_ROLE, Act, Scope, TokenKind
 from apps.accounts.models import AuditEntry, Lab, Token
 from apps.accounts.selectors import tokens_of
-from apps.artifacts.choices import Act as ArtifactAct
+from apps.artifacts.choices import AuditAction as ArtifactAct
 from apps.core.clock import utc
 from apps.core.units import PPM, US_PER_HOUR
 from apps.dashboard.decorators import Visitor

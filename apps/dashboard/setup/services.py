@@ -99,7 +99,7 @@ def set_up(
     Nothing is written, and the code is not spent, unless all of it is right. ``zone`` '' is allowed: energy is counted,
     carbon is unknown until somebody chooses.
     """
-    if accounts.set_up():
+    if accounts.is_set_up():
         raise Conflict("LabCarbon is set up already.", hint="Sign in at /accounts/login/.")
     lab_name = checked_lab_name(lab_name)
     if site_kind not in dict(SITE_KINDS):

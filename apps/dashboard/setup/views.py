@@ -54,7 +54,7 @@ def _typed(request: HttpRequest) -> SetupForm:
 @public("GET", "POST")
 def setup(request: HttpRequest) -> HttpResponseBase:
     """Ask for the lab, its first person and its place. Looking does not spend the code; finishing does."""
-    if accounts.set_up():
+    if accounts.is_set_up():
         return render(request, "pages/setup_done.html", status=200 if request.method != "POST" else 409)
     form = _typed(request) if request.method == "POST" else SetupForm(code=request.GET.get("code", ""))
     if request.method == "POST":

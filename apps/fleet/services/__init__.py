@@ -1,6 +1,6 @@
 """Writes of fleet: sites and their dated facts, where nodes stand, enrolment, what is known of a node's rest."""
 
-from apps.fleet.services.dated_facts import places_changed
+from apps.fleet.services.dated_facts import enqueue_site_updates
 from apps.fleet.services.nodes import (
     correct_place,
     enrol_node,
@@ -29,10 +29,10 @@ __all__ = [
     "correct_zone",
     "create_site",
     "delete_site",
+    "enqueue_site_updates",
     "enrol_node",
     "issue_enrolment_code",
     "move_node",
-    "places_changed",
     "register_node",
     "rename_site",
     "set_control",

@@ -17,13 +17,13 @@ from apps.fleet.models import DatedFact
 Fact = TypeVar("Fact", bound=DatedFact)
 
 
-def places_changed(lab: Lab) -> None:
+def enqueue_site_updates(lab: Lab) -> None:
     """Ask for what follows from a lab's places to be derived again: applied factors, and rules that name a site."""
     enqueue(kind="carbon.apply_factors", key=str(lab.pk))
     enqueue(kind="attribution.lab", key=str(lab.pk))
 
 
-def recorded(lab: Lab, by: User | None, action: Act, subject: str, details: dict[str, Any], now: int | None) -> None:
+def record_audit(lab: Lab, by: User | None, action: Act, subject: str, details: dict[str, Any], now: int | None) -> None:
     """Add an act to the audit log. ``now`` None: a caller that knows no time, such as a command, acts now."""
     audit.record(lab=lab, by=by, action=action, subject=subject, details=details, now=now_us() if now is None else now)
 
@@ -41,7 +41,7 @@ def withdraw(facts: "QuerySet[Fact]", by: User | None, now: int) -> None:
     facts.update(withdrawn_us=now, withdrawn_by=by)
 
 
-def free_hour(facts: "QuerySet[Fact]", hour: int, what: str) -> int:
+def require_free_hour(facts: "QuerySet[Fact]", hour: int, what: str) -> int:
     """Return ``hour`` unless a fact that stands begins in it: then nobody overwrites it silently."""
     if facts.filter(from_hour=hour).exists():
         raise Conflict(
@@ -52,7 +52,7 @@ def free_hour(facts: "QuerySet[Fact]", hour: int, what: str) -> int:
     return hour
 
 
-def only_the_latest(facts: "QuerySet[Any]", fact: DatedFact, what: str) -> None:
+def require_latest(facts: "QuerySet[Any]", fact: DatedFact, what: str) -> None:
     """Raise Conflict unless ``fact`` is the first of ``facts``, ordered from the latest on."""
     latest = facts.first()
     if latest is None or latest.pk != fact.pk:

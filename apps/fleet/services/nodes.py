@@ -14,9 +14,16 @@ from apps.accounts.services.labs import issue_code, issue_node_token, spend_code
 from apps.core.errors import Conflict, InvalidInput, NotFound
 from apps.core.jobs import enqueue
 from apps.fleet.choices import SiteKind
-from apps.fleet.models import STANDING, EnrolmentPlace, Node, Placement, Site
+from apps.fleet.models import ACTIVE, EnrolmentPlace, Node, Placement, Site
 from apps.fleet.selectors import sites_of
-from apps.fleet.services.dated_facts import free_hour, only_the_latest, places_changed, recorded, whole_hour, withdraw
+from apps.fleet.services.dated_facts import (
+    enqueue_site_updates,
+    record_audit,
+    require_free_hour,
+    require_latest,
+    whole_hour,
+    withdraw,
+)
 
 
 def _movable(node: Node, site: Site) -> Node:
@@ -25,7 +32,7 @@ def _movable(node: Node, site: Site) -> Node:
         raise NotFound("There is no such site in this lab.", field="site", hint="Choose one of the lab's sites.")
     audit.hold(node.lab)
     locked = Node.objects.select_for_update().get(pk=node.pk)
-    declared = locked.placements.filter(STANDING, site__kind=SiteKind.DECLARED).exists()
+    declared = locked.placements.filter(ACTIVE, site__kind=SiteKind.DECLARED).exists()
     if declared or site.kind == SiteKind.DECLARED:
         raise Conflict(
             "Declared use has a place of its own, which its import made.",
@@ -41,32 +48,32 @@ def move_node(*, node: Node, site: Site, from_us: int, by: User | None, now: int
 
     It stands there until its next recorded move, if there is one. Hours before keep their zone and PUE.
     """
-    facts = _movable(node, site).placements.filter(STANDING)
+    facts = _movable(node, site).placements.filter(ACTIVE)
     hour = whole_hour(from_us)
     if hour == 0:
         raise InvalidInput("A move has a date.", field="from_day", hint="Or say that the node was always there.")
-    found = Placement.objects.create(
+    placement = Placement.objects.create(
         node=node,
         site=site,
-        from_hour=free_hour(facts, hour, f"A move of {node.hostname}"),
+        from_hour=require_free_hour(facts, hour, f"A move of {node.hostname}"),
         recorded_us=now,
         recorded_by=by,
     )
-    places_changed(node.lab)
+    enqueue_site_updates(node.lab)
     details = {"node": str(node.uuid), "site": site.name, "from_hour": hour}
-    recorded(node.lab, by, Act.NODE_MOVED, node.hostname, details, now)
-    return found
+    record_audit(node.lab, by, Act.NODE_MOVED, node.hostname, details, now)
+    return placement
 
 
 @transaction.atomic
 def correct_place(*, node: Node, site: Site, by: User | None, now: int) -> Placement:
     """Record that a node always stood at ``site``: all its recorded moves are withdrawn. Prices its past again."""
-    withdraw(_movable(node, site).placements.filter(STANDING), by, now)
-    found = Placement.objects.create(node=node, site=site, from_hour=0, recorded_us=now, recorded_by=by)
-    places_changed(node.lab)
+    withdraw(_movable(node, site).placements.filter(ACTIVE), by, now)
+    placement = Placement.objects.create(node=node, site=site, from_hour=0, recorded_us=now, recorded_by=by)
+    enqueue_site_updates(node.lab)
     details = {"node": str(node.uuid), "site": site.name, "always": True}
-    recorded(node.lab, by, Act.NODE_MOVED, node.hostname, details, now)
-    return found
+    record_audit(node.lab, by, Act.NODE_MOVED, node.hostname, details, now)
+    return placement
 
 
 @transaction.atomic
@@ -74,16 +81,16 @@ def undo_move(*, placement: Placement, by: User | None, now: int) -> None:
     """Withdraw the latest move of a node: it stands where it stood before, as if it had never moved."""
     audit.hold(placement.site.lab)
     node = Node.objects.select_for_update().get(pk=placement.node_id)
-    facts = node.placements.filter(STANDING).order_by("-from_hour")
-    only_the_latest(facts, placement, "move")
+    facts = node.placements.filter(ACTIVE).order_by("-from_hour")
+    require_latest(facts, placement, "move")
     if facts.count() == 1:
         raise Conflict(
             f"{node.hostname} never moved: this is its first place.", hint="Say that it was always somewhere else instead."
         )
     withdraw(facts.filter(pk=placement.pk), by, now)
-    places_changed(node.lab)
+    enqueue_site_updates(node.lab)
     details = {"node": str(node.uuid), "site": placement.site.name, "from_hour": placement.from_hour}
-    recorded(node.lab, by, Act.NODE_MOVE_UNDONE, node.hostname, details, now)
+    record_audit(node.lab, by, Act.NODE_MOVE_UNDONE, node.hostname, details, now)
 
 
 @transaction.atomic
@@ -95,7 +102,7 @@ def set_static_power(*, node: Node, static_power_mw: int | None, by: User | None
     node.static_power_mw = static_power_mw
     node.save(update_fields=["static_power_mw"])
     enqueue(kind="energy.resettle_node", key=str(node.pk))
-    recorded(node.lab, by, Act.NODE_STATIC_POWER, node.hostname, details, now)
+    record_audit(node.lab, by, Act.NODE_STATIC_POWER, node.hostname, details, now)
 
 
 @transaction.atomic
@@ -114,10 +121,10 @@ def register_node(*, lab: Lab, uuid: UUID, hostname: str, facts: dict[str, Any],
     node.facts = facts
     node.virtual = bool(facts.get("virtual"))
     node.save()
-    if not node.placements.filter(STANDING).exists():
+    if not node.placements.filter(ACTIVE).exists():
         # Windows measured before the enrolment belong to this place as well.
         Placement.objects.create(node=node, site=site, from_hour=0, recorded_us=now)
-        places_changed(lab)
+        enqueue_site_updates(lab)
     return node
 
 
@@ -148,5 +155,5 @@ def enrol_node(*, code: str, uuid: UUID, hostname: str, facts: dict[str, Any], n
         raise InvalidInput("The lab has no site yet.", hint="Finish /setup/ first.")
     node = register_node(lab=spent.lab, uuid=uuid, hostname=hostname, facts=facts, site=site, now=now)
     token = issue_node_token(lab=spent.lab, node_uuid=uuid, now=now, by=spent.user)
-    recorded(spent.lab, spent.user, Act.NODE_ENROLLED, hostname, {"node": str(uuid), "site": site.name}, now)
+    record_audit(spent.lab, spent.user, Act.NODE_ENROLLED, hostname, {"node": str(uuid), "site": site.name}, now)
     return node, token

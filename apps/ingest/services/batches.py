@@ -10,7 +10,7 @@ from apps.ingest.calc import ClockFacts, WindowIn
 from apps.ingest.models import Batch
 from apps.ingest.parsing import BatchIn
 from apps.ingest.services.classify import Answer, decide, read_context
-from apps.ingest.services.lookups import known_devices
+from apps.ingest.services.lookups import get_or_create_devices
 from apps.ingest.services.store import store_gaps, write_set_aside, write_windows
 
 
@@ -19,7 +19,7 @@ def accept_batch(*, node: Node, batch: BatchIn, received_us: int) -> list[Answer
     """Store a collector's batch and answer for each window, in order. Replaying it changes nothing."""
     header = batch.header
     clock = ClockFacts(received_us, header.sent_at, header.monotonic, header.boot)
-    devices = known_devices(node, header.devices, header.device_facts)
+    devices = get_or_create_devices(node, header.devices, header.device_facts)
     answers: list[Answer] = []
     allowed: list[WindowIn | None] = []
     for i, window in enumerate(batch.windows):
@@ -72,7 +72,7 @@ def _store(
     for i, window in enumerate(windows):
         if window is not None:
             answers[i] = decide(context, window, clock)
-    if not context.stored and not context.set_aside:
+    if not context.stored and not context.quarantine_reasons:
         return
     row = Batch.objects.create(
         node=node,

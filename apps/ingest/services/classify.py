@@ -41,11 +41,11 @@ class BatchContext:
     epochs: dict[tuple[int, str], int]
     digests: dict[tuple[int, int], int]
     aside: dict[tuple[int, str, int, int], str]
-    taken: dict[int, list[tuple[int, int]]]
+    occupied_intervals: dict[int, list[tuple[int, int]]]
     read: dict[int, list[tuple[int, int]]]
     shifts: dict[int, int | None]
     limits: dict[int, int | None]
-    set_aside: list[tuple[WindowIn, int, str, int]] = field(default_factory=list)
+    quarantine_reasons: list[tuple[WindowIn, int, str, int]] = field(default_factory=list)
     stored: list[Stored] = field(default_factory=list)
 
 
@@ -67,8 +67,8 @@ def read_context(node: Node, devices: dict[str, Device], windows: list[WindowIn]
         devices=devices,
         epochs=epochs,
         digests=selectors.digests({epoch: (min(seqs), max(seqs)) for epoch, seqs in by_epoch.items()}),
-        aside=selectors.set_aside(ids, {window.sequence for window in windows}),
-        taken=selectors.taken(ranges),
+        aside=selectors.quarantine_reasons(ids, {window.sequence for window in windows}),
+        occupied_intervals=selectors.occupied_intervals(ranges),
         read={device: [pair] for device, pair in ranges.items()},
         shifts={},
         limits={devices[key].pk: _limit_mw(devices[key]) for key in used},
@@ -100,15 +100,15 @@ def decide(context: BatchContext, window: WindowIn, clock: ClockFacts) -> Answer
         reason = "conflict"
     elif not reason and calc.impossible(window.energy_mj, end_us - start_us, context.limits[device_id]):
         reason = "impossible"
-    taken = _taken_near(context, device_id, start_us, end_us)
-    at = bisect_left(taken, (start_us, start_us))
-    if not reason and calc.overlaps(taken, at, start_us, end_us):
+    occupied_intervals = _occupied_near(context, device_id, start_us, end_us)
+    at = bisect_left(occupied_intervals, (start_us, start_us))
+    if not reason and calc.overlaps(occupied_intervals, at, start_us, end_us):
         reason = "overlap"
     if reason:
-        context.set_aside.append((window, device_id, reason, digest))
+        context.quarantine_reasons.append((window, device_id, reason, digest))
         context.aside[device_id, window.epoch, window.sequence, digest] = reason
         return ["quarantined", reason]
-    insort(taken, (start_us, end_us))
+    insort(occupied_intervals, (start_us, end_us))
     context.digests[epoch_id, window.sequence] = digest
     if placed.shift_us:
         context.shifts[epoch_id] = placed.shift_us
@@ -128,15 +128,17 @@ def decide(context: BatchContext, window: WindowIn, clock: ClockFacts) -> Answer
     return ACCEPTED
 
 
-def _taken_near(context: BatchContext, device_id: int, start_us: int, end_us: int) -> list[tuple[int, int]]:
+def _occupied_near(context: BatchContext, device_id: int, start_us: int, end_us: int) -> list[tuple[int, int]]:
     """Return the taken intervals of a device; those around a window that the clock rule moved far are read first."""
-    taken = context.taken.setdefault(device_id, [])
+    occupied_intervals = context.occupied_intervals.setdefault(device_id, [])
     if any(low <= start_us and end_us <= high for low, high in context.read[device_id]):
-        return taken
+        return occupied_intervals
     wide = (start_us - US_PER_HOUR, end_us + US_PER_HOUR)
     context.read[device_id].append(wide)
-    taken[:] = sorted({*taken, *selectors.taken({device_id: wide}).get(device_id, [])})
-    return taken
+    occupied_intervals[:] = sorted(
+        {*occupied_intervals, *selectors.occupied_intervals({device_id: wide}).get(device_id, [])}
+    )
+    return occupied_intervals
 
 
 def _known_shift(context: BatchContext, epoch_id: int) -> int | None:

@@ -10,39 +10,39 @@ from apps.ingest.calc import consumer_kind, run_of
 from apps.ingest.models import Consumer, Epoch
 
 
-def known_devices(node: Node, keys: list[str], facts: dict[str, dict[str, Any]]) -> dict[str, Device]:
+def get_or_create_devices(node: Node, keys: list[str], facts: dict[str, dict[str, Any]]) -> dict[str, Device]:
     """Return the devices of a batch by key, made or moved to this node as needed; keys it may not push are left out."""
     kinds = {key: kind for key in dict.fromkeys(keys) if (kind := device_kind(key, str(node.uuid)))}
-    found = {device.key: device for device in Device.objects.filter(lab=node.lab, key__in=kinds)}
-    missing = [Device(lab=node.lab, key=key, kind=kind, node=node) for key, kind in kinds.items() if key not in found]
+    devices = {device.key: device for device in Device.objects.filter(lab=node.lab, key__in=kinds)}
+    missing = [Device(lab=node.lab, key=key, kind=kind, node=node) for key, kind in kinds.items() if key not in devices]
     if missing:
         Device.objects.bulk_create(missing, ignore_conflicts=True)
-        found = {device.key: device for device in Device.objects.filter(lab=node.lab, key__in=kinds)}
-    for key, device in found.items():
-        told = facts.get(key, {})
-        name = str(told.get("name", ""))[:200] or device.name
-        rest = {str(k)[:64]: str(v)[:256] for k, v in list(told.items())[:32] if k != "name"} or device.facts
+        devices = {device.key: device for device in Device.objects.filter(lab=node.lab, key__in=kinds)}
+    for key, device in devices.items():
+        device_facts = facts.get(key, {})
+        name = str(device_facts.get("name", ""))[:200] or device.name
+        rest = {str(k)[:64]: str(v)[:256] for k, v in list(device_facts.items())[:32] if k != "name"} or device.facts
         if device.node_id != node.pk:  # what the old node left to settle is the new one's from now on
             enqueue(kind="energy.settle", key=str(node.pk))
         if (device.node_id, device.name, device.facts) != (node.pk, name, rest):
             device.node, device.name, device.facts = node, name, rest
             device.save(update_fields=["node", "name", "facts"])
-    return found
+    return devices
 
 
-def epoch_ids(wanted: set[tuple[int, str]]) -> dict[tuple[int, str], int]:
+def epoch_ids(keys: set[tuple[int, str]]) -> dict[tuple[int, str], int]:
     """Return the ids of (device id, epoch key)s, made as needed."""
 
     def read() -> dict[tuple[int, str], int]:
-        rows = Epoch.objects.filter(device_id__in={device for device, _ in wanted}, key__in={key for _, key in wanted})
+        rows = Epoch.objects.filter(device_id__in={device for device, _ in keys}, key__in={key for _, key in keys})
         return {(row.device_id, row.key): row.pk for row in rows}
 
-    known = read()
-    missing = sorted(wanted - known.keys())
+    ids = read()
+    missing = sorted(keys - ids.keys())
     if missing:
         Epoch.objects.bulk_create([Epoch(device_id=device, key=key) for device, key in missing], ignore_conflicts=True)
-        known = read()
-    return known
+        ids = read()
+    return ids
 
 
 def consumer_ids(lab: Lab, keys: set[str]) -> dict[str, int]:
@@ -51,12 +51,12 @@ def consumer_ids(lab: Lab, keys: set[str]) -> dict[str, int]:
     def read() -> dict[str, int]:
         return dict(Consumer.objects.filter(lab=lab, key__in=keys).values_list("key", "pk"))
 
-    known = read()
-    missing = sorted(keys - known.keys())
+    ids = read()
+    missing = sorted(keys - ids.keys())
     if missing:
         Consumer.objects.bulk_create(
             [Consumer(lab=lab, key=key, kind=consumer_kind(key) or "unknown", run_uuid=run_of(key)) for key in missing],
             ignore_conflicts=True,
         )
-        known = read()
-    return known
+        ids = read()
+    return ids

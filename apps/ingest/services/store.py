@@ -95,7 +95,7 @@ def write_set_aside(context: BatchContext, batch: Batch) -> None:
                 digest=digest,
                 content=asdict(window),
             )
-            for window, device_id, reason, digest in context.set_aside
+            for window, device_id, reason, digest in context.quarantine_reasons
         ],
         ignore_conflicts=True,
     )

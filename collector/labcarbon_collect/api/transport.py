@@ -1,4 +1,6 @@
-"""One kept-alive HTTP connection to the LabCarbon server: verified, bounded, and careful with the token."""
+"""A persistent HTTP connection to the LabCarbon server: verified TLS, bounded time and size,
+protected token.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,13 @@ DEADLINE_S = 30.0
 
 
 class InvalidUrlError(Exception):
-    """The server's address cannot be used; the text says why and what would do."""
+    """The server's URL cannot be used. The text states the cause and the fix."""
 
 
 class ServerUnavailable(Exception):
-    """No answer came. ``sent`` tells whether any byte of the request can have reached the server."""
+    """No response was received. ``sent``: whether any byte of the request may have reached the
+    server.
+    """
 
     def __init__(self, reason: str, *, sent: bool) -> None:
         super().__init__(reason)
@@ -37,7 +41,7 @@ class ServerUnavailable(Exception):
 
 @dataclass(frozen=True)
 class Response:
-    """An answer: status, the JSON body (None when it was none), seconds to wait if it said so."""
+    """A response: status, JSON body (None if it is no JSON), and the seconds to wait, if given."""
 
     status: int
     body: Any
@@ -46,7 +50,7 @@ class Response:
 
     @property
     def message(self) -> str:
-        """The server's own words for a mistake, with its hint."""
+        """The server's error message with its hint."""
         error = self.body.get("error") if isinstance(self.body, dict) else None
         if not isinstance(error, dict):
             return f"HTTP {self.status}"
@@ -54,7 +58,9 @@ class Response:
 
 
 def retry_after(header: Optional[str], *, now_s: float) -> Optional[int]:
-    """Retry-After in seconds, given as seconds or as an HTTP date; at most an hour, None when absent or unreadable."""
+    """Return the seconds of a Retry-After header (seconds or HTTP date), at most an hour. None if
+    missing or invalid.
+    """
     if not header:
         return None
     text = header.strip()
@@ -68,7 +74,7 @@ def retry_after(header: Optional[str], *, now_s: float) -> Optional[int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` is this machine, judged by its text alone (no name service is asked)."""
+    """Whether ``host`` is this machine, judged by its text only, without name resolution."""
     if host == "localhost":
         return True
     try:
@@ -78,7 +84,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Transport:
-    """Requests to one server. Not for use by several threads at once."""
+    """Requests to one server. Not thread-safe."""
 
     def __init__(
         self,
@@ -88,9 +94,10 @@ class Transport:
         deadline_s: float = DEADLINE_S,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
-        """``deadline_s`` bounds a whole request, however slowly the answer trickles; ``most_bytes`` a reply.
+        """``deadline_s`` limits a complete request, however slow the response;
+        ``max_response_bytes`` limits its size.
 
-        Raises BadAddress.
+        Raises InvalidUrlError.
         """
         parts = urlsplit(url.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -112,20 +119,23 @@ class Transport:
         self._connection: Optional[http.client.HTTPConnection] = None
 
     def close(self) -> None:
-        """Drop the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def call(self, method: str, path: str, body: Optional[Mapping[str, Any]] = None) -> Response:
-        """One request to ``/api/v1/<path>``. Redirects are not followed. Raises Unreachable."""
+        """Send one request to ``/api/v1/<path>``. Redirects are not followed. Raises
+        ServerUnavailable.
+        """
         payload, headers = self._prepare(body)
         is_new = self._connection is None
         try:
             return self._attempt(method, path, payload, headers)
         except ServerUnavailable as error:
-            # A kept connection that the server closed meanwhile: one new attempt, if nothing was processed twice by it.
-            # Every request of ours may be repeated (PUT, PATCH, GET, and ingest by window identity); codes may not.
+            # The server may have closed the persistent connection. Retry one time if the request
+            # may be repeated: PUT, PATCH, GET, and ingest by window identity. A request with a
+            # one-time code may not.
             if is_new or "code" in (body or {}) or isinstance(error.__cause__, (TimeoutError, socket.timeout)):
                 raise
             return self._attempt(method, path, payload, headers)
@@ -149,7 +159,7 @@ class Transport:
         alarm.daemon = True
         try:
             alarm.start()
-        except RuntimeError as error:  # in a thread that is still at it when the interpreter ends
+        except RuntimeError as error:  # in a thread that still runs during interpreter shutdown
             self.close()
             raise ServerUnavailable("this Python starts no thread when it ends", sent=False) from error
         try:
@@ -181,7 +191,7 @@ class Transport:
         return self._connection
 
     def _receive(self, response: http.client.HTTPResponse) -> Response:
-        """Read at most ``most_bytes``; a longer reply is no reply of ours."""
+        """Read at most ``max_response_bytes``. A longer response is invalid."""
         content = response.read(self._max_response_bytes + 1)
         if len(content) > self._max_response_bytes:
             raise ValueError(f"the reply is larger than {self._max_response_bytes} bytes")
@@ -217,7 +227,7 @@ def _describe(error: OSError) -> str:
 
 
 def _shut_down(connection: Optional[socket.socket]) -> None:
-    """End a request that takes too long, from outside."""
+    """Shut down the socket of a request that exceeds its deadline."""
     try:
         if connection is not None:
             connection.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""The push thread: waits for windows, for a token, for the server's patience; never holds up a poll."""
+"""The upload thread. It waits for windows, for a token and for the server, and never delays a poll."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from labcarbon_collect.spool.store import Spool
 
 _TOKEN_WAIT_S = 5.0
 _CONFIG_INTERVAL_US = 600_000_000
-_NO_FACTOR_INTERVAL_US = 30_000_000  # somebody is about to choose the zone
+_NO_FACTOR_INTERVAL_US = 30_000_000  # a grid zone may be set soon
 NOT_ENROLLED = "not enrolled: measuring and keeping; push begins after: labcarbon-collect enrol URL"
 
 
 class UploadThread:
-    """Runs :class:`Pusher` beside the measuring loop, with its own connection to the spool."""
+    """Runs :class:`Uploader` beside the measuring loop, with its own connection to the spool."""
 
     def __init__(
         self,
@@ -47,24 +47,24 @@ class UploadThread:
         self.config: Optional[Dict[str, Any]] = None
         self.skew_us: Optional[int] = None
         self.last_success_us: Optional[int] = None
-        self.problem = ""  # what config/ or runs/ could not do
+        self.problem = ""  # error of config/ or runs/
         self.damaged = False
-        self.rounds = 0  # completed, of errands and push
+        self.rounds = 0  # completed rounds of sync and upload
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._config_due_us = 0
         self._thread = threading.Thread(target=self._run, name="push", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
-        """There is something new to send."""
+        """Wake the thread for new data."""
         self._wake.set()
 
     def drain(self, wait_s: float) -> None:
-        """Let a push that works send what is new; do not wait for one that does not."""
+        """Let a working upload send new data. Does not wait for a failing one."""
         deadline_s = time.monotonic() + wait_s
         before = self.rounds
         self.wake()
@@ -72,7 +72,7 @@ class UploadThread:
             time.sleep(0.01)
 
     def stop(self, *, wait_s: float = 5.0) -> None:
-        """End, giving a request under way a moment."""
+        """Stop the thread. A running request gets ``wait_s`` seconds."""
         self._stop.set()
         self._wake.set()
         self._thread.join(wait_s)
@@ -90,7 +90,7 @@ class UploadThread:
             self.state = UploadState(ok=False, at_us=self._now().wall_us, error=f"the spool cannot be read: {error}")
 
     def _session(self, spool: Spool) -> float:
-        """Push with the token there is now until something is wrong; returns the seconds to wait."""
+        """Upload with the current token until an error occurs. Returns the seconds to wait."""
         try:
             login = read_enrolment(self._home, self._environ, self._node)
             transport = Transport(login.url, login.token) if login else None
@@ -130,7 +130,9 @@ class UploadThread:
         return self.state.wait_s or self._interval_us / 1_000_000
 
     def _free_space(self, spool: Spool) -> float:
-        """A full disk must not keep us from emptying it; returns the seconds to wait."""
+        """Release the ballast, because a full disk must not block the upload. Returns the seconds
+        to wait.
+        """
         try:
             release_ballast(spool)
         except SpoolFull:
@@ -138,7 +140,7 @@ class UploadThread:
         return 1.0
 
     def _sync(self, spool: Spool, transport: Transport) -> Optional[str]:
-        """Configuration and the runs' messages; what fails here holds up no window."""
+        """Fetch the configuration and forward messages of runs. Errors do not block windows."""
         now_us = self._now().monotonic_us
         problem = None
         if now_us >= self._config_due_us:
@@ -161,7 +163,9 @@ class UploadThread:
         return _TOKEN_WAIT_S
 
     def _wait(self, wait_s: float) -> None:
-        """Wait for ``wait_s``. After a success new windows end the wait; after a failure nothing but stopping does."""
+        """Wait for ``wait_s``. After a success new windows end the wait, after a failure only
+        stopping does.
+        """
         if wait_s <= 0:
             return
         if self.state.ok:

@@ -1,4 +1,6 @@
-"""Empty the spool into the server: a batch at a time, live first, each window gone only after its own answer."""
+"""Upload of the spool to the server in batches, live windows first. A window is deleted only after
+its own result.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,19 @@ SKEW_US = 5_000_000
 
 @dataclass(frozen=True)
 class UploadState:
-    """What the last attempt came to. ``error`` is empty after a success."""
+    """Result of the last attempt. ``error`` is empty after a success."""
 
     ok: bool
     at_us: int
     windows: int = 0
     error: str = ""
-    wait_s: float = 0.0  # not before this long from now
-    more: bool = False  # a backlog is left: go on at once
-    skew_us: Optional[int] = None  # our wall clock minus the server's, to within the round trip
+    wait_s: float = 0.0  # delay before the next attempt
+    more: bool = False  # a backlog remains: continue immediately
+    skew_us: Optional[int] = None  # this machine's wall clock minus the server's, within the round trip
 
 
 class Uploader:
-    """Pushes one node's spool. Lives in the push thread."""
+    """Uploads the spool of one node in the upload thread."""
 
     def __init__(
         self,
@@ -56,7 +58,7 @@ class Uploader:
         self._limit = MAX_BATCH
 
     def upload_batch(self) -> UploadState:
-        """Send one batch and carry out the answers. Never raises for what a network or a server can do."""
+        """Send one batch and apply the results. Never raises for failures of network or server."""
         clock = self._now()
         live_from_us = clock.wall_us - LIVE_INTERVALS * self._interval_us
         batch = self._spool.begin_batch(live_from_us=live_from_us, limit=self._limit)
@@ -100,12 +102,12 @@ class Uploader:
             error=f"the server asked to keep {retained} windows and send them again" if retained else "",
             wait_s=0.0 if stored else self._delay_s(),
             more=bool(stored) and self._spool.depth().rows > retained,
-            # The middle of the round trip is when the server looked at its clock.
+            # The server read its clock in the middle of the round trip.
             skew_us=None if server_us is None else (started.wall_us + finished.wall_us) // 2 - server_us,
         )
 
     def _reject(self, response: Response) -> UploadState:
-        """A whole-batch answer: everything is kept."""
+        """Handle an error response for the complete batch. All windows are kept."""
         url = self._transport.url
         if 300 <= response.status < 400:
             reason = (
@@ -118,7 +120,8 @@ class Uploader:
         else:
             reason = f"{url} answered {response.status} ({response.message})"
         if response.status in (400, 413):
-            # Nothing was stored. A smaller batch isolates what the server cannot read, so that the rest is not held up.
+            # Nothing was stored. A smaller batch isolates the invalid window, so that it does not
+            # block the others.
             self._limit = max(1, self._limit // 2)
         return self._fail(f"{reason}; all kept", response.retry_after_s)
 
@@ -134,7 +137,7 @@ class Uploader:
 
 
 def fetch_config(spool: Spool, transport: Transport) -> Optional[str]:
-    """Fetch ``GET config/`` and keep it in the spool; returns what went wrong, or None."""
+    """Fetch ``GET config/`` and store it in the spool. Returns the error, or None."""
     try:
         response = transport.call("GET", "config/")
     except ServerUnavailable as error:
@@ -146,9 +149,11 @@ def fetch_config(spool: Spool, transport: Transport) -> Optional[str]:
 
 
 def forward_runs(spool: Spool, transport: Transport) -> Optional[str]:
-    """Forward what runs told the daemon, in order, until one cannot be delivered; returns why, or None.
+    """Forward the pending messages of runs in order until one cannot be delivered. Returns the
+    error, or None.
 
-    A message that the server refuses for good (4xx other than 401, 403, 408, 429) is dropped: it would block the rest.
+    A message that the server refuses permanently (4xx other than 401, 403, 408, 426, 429) is
+    removed, so that it does not block the others.
     """
     for message, run, verb, body in spool.runs.pending_messages():
         try:

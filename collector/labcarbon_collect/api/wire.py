@@ -1,4 +1,6 @@
-"""The collector's half of the wire contract, schema 1.0: windows to JSON, reply to answers. Pure."""
+"""The collector's side of the wire contract, schema 1.0: windows to JSON, response to results.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ _RESULTS = ("accepted", "duplicate", "quarantined", "rejected", "retry")
 
 
 class InvalidResponse(Exception):
-    """The server's answer is not what the contract says."""
+    """The server's response violates the contract."""
 
 
 def encode_batch(
@@ -27,10 +29,11 @@ def encode_batch(
     health: Mapping[str, Any],
     device_facts: Mapping[str, Mapping[str, str]],
 ) -> Dict[str, Any]:
-    """The body of ``POST ingest/``: columns, with device and consumer keys by index.
+    """Return the body of ``POST ingest/``: columns, with device and consumer keys by index.
 
-    ``monotonic_us`` is this moment on the clock of ``boot``. Windows of an earlier boot are told by their epoch, which
-    begins with the boot they were measured in. ``device_facts``: name and facts by device key; shown, never summed.
+    ``monotonic_us`` is the current time on the clock of ``boot``. The epoch of a window starts with
+    the boot of its measurement. ``device_facts``: name and facts by device key; displayed, never
+    summed.
     """
     devices = sorted({window.device for window in windows} | {gap.device for gap in gaps})
     consumers = sorted({consumer for window in windows for consumer, _ in window.shares})
@@ -78,9 +81,10 @@ def _columns(windows: Sequence[Window], device_at: Mapping[str, int]) -> Dict[st
 
 
 def decode_results(response: Any, *, expected: int) -> List[Tuple[str, str]]:
-    """``(result, reason)`` per window. An unknown result counts as retry: what we do not understand, we keep.
+    """Return ``(result, reason)`` per window. An unknown result counts as retry, so that the window
+    is kept.
 
-    Raises BadReply when the list is missing or does not answer every window.
+    Raises InvalidResponse if the list is missing or does not contain every window.
     """
     results = response.get("results") if isinstance(response, dict) else None
     if not isinstance(results, list) or len(results) != expected:
@@ -94,6 +98,6 @@ def decode_results(response: Any, *, expected: int) -> List[Tuple[str, str]]:
 
 
 def server_time(response: Any) -> Optional[int]:
-    """The server's clock in UTC µs, if the reply tells it."""
+    """Return the server's time in UTC µs if the response contains it."""
     value = response.get("server_time") if isinstance(response, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None

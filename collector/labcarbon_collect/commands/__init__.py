@@ -1,4 +1,6 @@
-"""The commands, a module each: ``arguments`` declares its options, ``carry_out`` does it and returns the exit code."""
+"""The commands, a module each: ``arguments`` declares its options, ``carry_out`` does it and
+returns the exit code.
+"""
 
 from __future__ import annotations
 

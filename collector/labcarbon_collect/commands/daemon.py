@@ -1,7 +1,7 @@
 """Measure this machine, keep what was measured, and push it to the server.
 
-Works without a server: windows wait in the spool until the machine is enrolled and the server answers. Ends on SIGTERM
-or Ctrl-C with everything stored.
+Works without a server: windows wait in the spool until the machine is enrolled and the server
+answers. Ends on SIGTERM or Ctrl-C with everything stored.
 """
 
 from __future__ import annotations

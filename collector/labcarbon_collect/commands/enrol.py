@@ -1,6 +1,8 @@
-"""Enrol this machine: trade the one-time code of the Nodes page for a token that is bound to this node.
+"""Enrol this machine: trade the one-time code of the Nodes page for a token that is bound to this
+node.
 
-The code is asked for, or read from standard input or a file; it is not an argument, where others could see it.
+The code is asked for, or read from standard input or a file; it is not an argument, where others
+could see it.
 """
 
 from __future__ import annotations

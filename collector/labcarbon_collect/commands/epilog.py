@@ -1,8 +1,10 @@
-"""Tell in one line what a Slurm job took on this node so far: for the site's TaskEpilog, or the end of a batch script.
+"""Tell in one line what a Slurm job took on this node so far: for the site's TaskEpilog, or the end
+of a batch script.
 
-Reads SLURM_JOB_ID and SLURM_CLUSTER_NAME from its own environment and prints on standard error, the one stream of a
-TaskEpilog that slurmstepd brings into the job's output. It ends within two seconds and always well: no job fails for want of
-this line. In a TaskEpilog it speaks once a job, at the end of the batch script.
+Reads SLURM_JOB_ID and SLURM_CLUSTER_NAME from its own environment and prints on standard error, the
+one stream of a TaskEpilog that slurmstepd brings into the job's output. It ends within two seconds
+and always well: no job fails for want of this line. In a TaskEpilog it speaks once a job, at the
+end of the batch script.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_step_epilog(environ: Mapping[str, str]) -> bool:
-    """Whether this is the TaskEpilog of one of srun's tasks: the batch script, which started it, goes on."""
+    """Whether this is the TaskEpilog of one of srun's tasks: the batch script, which started it,
+    goes on.
+    """
     return environ.get("SLURM_SCRIPT_CONTEXT") == "epilog_task" and environ.get("SLURM_STEP_ID", "").isdigit()
 
 

@@ -1,6 +1,7 @@
 """Log in as a person: trade the one-time code that the server's page shows for your own token.
 
-The token is kept in ~/.config/labcarbon/login.json, readable by you alone. LABCARBON_TOKEN goes before it.
+The token is kept in ~/.config/labcarbon/login.json, readable by you alone. LABCARBON_TOKEN goes
+before it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Show what each device does now: watts, utilisation, memory, energy since its window began, and who does it.
+"""Show what each device does now: watts, utilisation, memory, energy since its window began, and
+who does it.
 
-Your own runs and processes are named; of others only the kind is told. q ends it. Where it is not a terminal, one picture is
-printed as plain text.
+Your own runs and processes are named; of others only the kind is told. q ends it. Where it is not a
+terminal, one picture is printed as plain text.
 """
 
 from __future__ import annotations
@@ -89,7 +90,9 @@ def _clock(moment_us: int) -> str:
 
 
 def fit_line(text: str, width: int) -> str:
-    """One printable line of at most ``width`` columns; names come from others and may hold anything."""
+    """One printable line of at most ``width`` columns; names come from others and may hold
+    anything.
+    """
     clean = "".join(letter if letter.isprintable() else "?" for letter in text)
     if display_width(clean) <= width:
         return clean

@@ -1,4 +1,6 @@
-"""The daemon: poll every second, answer the socket in between, let the push thread empty the spool."""
+"""The daemon: poll every second, answer the socket in between, and let the upload thread empty the
+spool.
+"""
 
 from __future__ import annotations
 
@@ -36,22 +38,22 @@ from labcarbon_collect.spool.store import Spool
 
 PROCESS_INTERVAL_US = 5_000_000
 _ORPHAN_INTERVAL_US = 10_000_000
-_FINAL_UPLOAD_S = 3.0  # for what was closed by stopping
+_FINAL_UPLOAD_S = 3.0  # for the windows closed by stopping
 
 
 @dataclass(frozen=True)
 class DaemonSettings:
-    """How the daemon was started."""
+    """Settings of the daemon."""
 
     interval_s: int = 60
     upload: bool = True
-    until_idle: bool = False  # end when the runs registered here have ended (``run --local``)
+    until_idle: bool = False  # end after all registered runs have ended (``run --local``)
     on_reading: Optional[Callable[[Reading], None]] = None
-    users: UserNames = KEEP_NAMES  # how people are named to the server
+    users: UserNames = KEEP_NAMES  # how user names are sent to the server
 
 
 class Daemon:
-    """One node, measured until told to stop."""
+    """Measures one node until it is stopped."""
 
     def __init__(
         self,
@@ -62,7 +64,9 @@ class Daemon:
         now: Callable[[], Clock] = read_clock,
         log: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
     ) -> None:
-        """Take the lock and open everything. Raises Refused, AlreadyRunning, ValueError (a setting), SpoolFull."""
+        """Lock the node and open all resources. Raises ConfigurationError, AlreadyRunning,
+        ValueError (a setting), SpoolFull.
+        """
         self._environ, self._settings, self._consumers, self._now, self._log = environ, settings, consumers, now, log
         self.home = collector_dir(environ)
         self.node: Node = node_identity(self.home, environ)
@@ -70,7 +74,7 @@ class Daemon:
         if settings.upload and not environ.get("LABCARBON_NODE_ID"):
             self._locks.append(locks.lock_machine())
         self.boot = boot_id()
-        self.notes: List[str] = []  # what was set aside or recovered at the start
+        self.notes: List[str] = []  # files renamed and devices recovered at the start
         if self.node.foreign_files:
             self._add_note(
                 f"this data folder came from another machine; its files ({', '.join(self.node.foreign_files)}) are set aside, "
@@ -102,7 +106,7 @@ class Daemon:
             self.close()
 
     def tick(self) -> None:
-        """One poll, with the process lists when they are due: each 5 s, and at each cut of the grid."""
+        """Poll one time, with process lists every 5 s and at each boundary of the grid."""
         clock = self._now()
         is_due = clock.monotonic_us - self._process_list_us >= PROCESS_INTERVAL_US
         boundary_us = last_boundary(clock.wall_us, self._grid_us)
@@ -124,7 +128,7 @@ class Daemon:
         notify("WATCHDOG=1")
 
     def close(self) -> None:
-        """Settle what is open and let go of everything."""
+        """Close the open windows and release all resources."""
         notify("STOPPING=1")
         self.server.close()
         try:
@@ -141,7 +145,7 @@ class Daemon:
             lock.close()
 
     def status(self) -> Dict[str, Any]:
-        """What ``status`` shows. Says nothing about anybody's runs."""
+        """Return the response to ``status``. It contains nothing about individual runs."""
         depth = self._spool.depth()
         upload = self._upload_thread
         login = upload.login if upload else None
@@ -173,14 +177,17 @@ class Daemon:
         }  # fmt: skip
 
     def _open(self, *, is_damaged: bool = False) -> None:
-        """Open spool, meters and runs; ``condemned``: set the spool aside first, it proved damaged while in use."""
+        """Open spool, sources and registries. ``is_damaged``: rename the spool first, it proved
+        damaged in use.
+        """
         damaged_file = rename_damaged(self.home / FILE) if is_damaged else None
         self._spool = Spool(self.home, check=True)
         damaged_file = damaged_file or self._spool.damaged_file
         renamed = pseudonymise_spool(self._spool, self._settings.users)
         if renamed:
             self._add_note(f"{renamed} rows of the spool held user names; they are now told by {self._settings.users.mode}")
-        # An empty spool beside a list of acknowledged readings was lost in whatever way: the counters go on from there.
+        # An empty spool beside acknowledged anchors was lost. The counters continue from the
+        # anchors.
         recovered = 0 if self._spool.anchors() else recover_acknowledged(self._spool, boot=self.boot)
         if damaged_file:
             self._add_note(
@@ -208,7 +215,7 @@ class Daemon:
         watch = watch if self._settings.upload else None
         self.jobs = JobRegistry(self.monitor, now=self._now, config=self._config, watch=watch)
         self._upload_thread = None
-        self.monitor.poll(with_processes=True)  # the first anchors are on disk before anybody relies on us
+        self.monitor.poll(with_processes=True)  # store the first anchors before clients connect
         save_acknowledged(self._spool)
 
     def _start_upload(self) -> None:
@@ -221,7 +228,7 @@ class Daemon:
         self._upload_thread.start()
 
     def _recover_spool(self, error: sqlite3.DatabaseError) -> None:
-        """Go on with a new spool when this one broke under us; anything else is not ours to hide."""
+        """Continue with a new spool after damage to this one. Any other error is raised."""
         if not is_corrupt(error):
             raise error
         if self._upload_thread is not None:
@@ -232,7 +239,9 @@ class Daemon:
         self._start_upload()
 
     def _wait(self) -> None:
-        """Answer the socket until the next whole second of the wall clock, so that polls meet the grid."""
+        """Answer the socket until the next full second of the wall clock, so that polls meet the
+        grid.
+        """
         self.server.serve((POLL_US - self._now().wall_us % POLL_US) / 1_000_000)
 
     def _handle(self, request: Mapping[str, Any], uid: int) -> Dict[str, Any]:
@@ -289,13 +298,15 @@ class Daemon:
         raise RequestError("bad_request", f"unknown op {str(operation)[:40]!r}", operations)
 
     def _server_facts(self, facts: object, uid: int) -> object:
-        """Run facts as the server is to get them: of this node and this user, whatever the client believes."""
+        """Return run facts as they are sent to the server: of this node and this user, whatever the
+        client claims.
+        """
         if not isinstance(facts, Mapping):
             return None
         return {**self._settings.users.mask_run(facts, user_name_of(uid)), "node": self.node.uuid}
 
     def _health(self) -> Dict[str, Any]:
-        """The ``health`` part of a batch (asked for by the push thread)."""
+        """Return the ``health`` part of a batch, for the upload thread."""
         return {"source": self.monitor.sources.take_health(), "collector": __version__, "notes": list(self.notes)}
 
     def _device_facts(self) -> Dict[str, Dict[str, str]]:

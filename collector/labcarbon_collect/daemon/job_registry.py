@@ -1,4 +1,4 @@
-"""The Slurm jobs of one station: what they used, and what the daemon tells of a run registered inside one."""
+"""Slurm jobs of one node: their energy, and the job of a registered run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DELETE_INTERVAL_US = 3600 * 1_000_000
 
 
 class JobRegistry:
-    """Knows which jobs work here, by the process lists of the station."""
+    """The jobs with processes on this node."""
 
     def __init__(
         self,
@@ -25,14 +25,18 @@ class JobRegistry:
         config: Callable[[], Optional[Mapping[str, Any]]],
         watch: Optional[JobWatcher] = None,
     ) -> None:
-        """``watch`` tells the server of them; None where this machine is no node of a cluster, or does not push."""
+        """``watch`` reports jobs to the server; None if this machine is no cluster node or does not
+        upload.
+        """
         self._monitor, self._now, self._config, self._watch = monitor, now, config, watch
         self._uids: Dict[str, int] = {}
         self._idle_base_mj: Dict[str, Dict[str, int]] = {}
         self._deleted_us = -_DELETE_INTERVAL_US
 
     def update(self) -> bool:
-        """Note the jobs that have processes now; returns whether the server is to be told of one."""
+        """Record the jobs that have processes now. Returns whether a message to the server is
+        pending.
+        """
         alive = self._monitor.consumers.jobs()
         for key, uid in alive.items():
             self._uids[key] = uid or self._uids.get(key, 0)
@@ -48,18 +52,18 @@ class JobRegistry:
         return self._watch is not None and self._watch.update(alive, clock.wall_us)
 
     def status(self) -> Optional[Dict[str, Any]]:
-        """What ``status`` shows of the watch, or None without one."""
+        """Return the watch's part of ``status``, None without a watch."""
         return None if self._watch is None else {"watched": len(self._watch.jobs), "error": self._watch.error}
 
     def add_run(self, run_uuid: str, pid: int) -> str:
-        """Note the job that a newly registered run works in; returns its key, or ""."""
+        """Record the job of a newly registered run. Returns its key, or ""."""
         key = self._monitor.consumers.job_of(pid)
         if key:
             self._monitor.spool.jobs.add_run(key, run_uuid, self._now().wall_us)
         return key
 
     def with_job(self, facts: Mapping[str, Any], key: str) -> Dict[str, Any]:
-        """A run's facts with the job that the kernel says it is in, whatever its client believes."""
+        """Return a run's facts with the job that the kernel reports, whatever the client claims."""
         without_job = {name: value for name, value in facts.items() if name != "job"}
         if not key:
             return without_job
@@ -70,7 +74,9 @@ class JobRegistry:
         return {**without_job, "job": {**base, "scheduler": SCHEDULER, "cluster": cluster, "id": job_id}}
 
     def job_figures(self, *, uid: int, job: object) -> Dict[str, Any]:
-        """What a job used here so far, with the runs registered inside it. Its own user and root may ask. Raises Denied."""
+        """Return the energy of a job on this node, with its registered runs, for its user and root
+        only. Raises RequestError.
+        """
         key = f"job:{job}"
         self._monitor.poll(with_processes=True)
         self.update()

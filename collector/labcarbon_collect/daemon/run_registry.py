@@ -1,4 +1,4 @@
-"""Runs that told the daemon about themselves: who may, what they used, and what the server is to be told of them."""
+"""Runs registered with the daemon: permission, energy, and messages to the server."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ _HIDEPID_HINT = (
     "register it while it lives, on its own machine; if /proc is mounted with hidepid: "
     "mount -o remount,hidepid=2,gid=labcarbon /proc"
 )
-# A run whose first process is gone, and that nobody ended, is closed after this long (its wrapper was killed).
+# A run whose first process has ended without an end request (its wrapper was killed) is ended after
+# this time.
 ORPHAN_US = 60_000_000
 
 
 @dataclass
 class RegisteredRun:
-    """A registered run that goes on."""
+    """A registered run that has not ended."""
 
     uuid: str
     pid: int
@@ -38,7 +39,9 @@ class RegisteredRun:
 
 
 def process_start_ticks(pid: int, proc: Path = Path("/proc")) -> Optional[int]:
-    """When a process began, in clock ticks since boot; None when there is no such process (or a zombie of one)."""
+    """Return the start of a process in clock ticks since boot, None if it does not exist or is a
+    zombie.
+    """
     try:
         fields = (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -47,7 +50,7 @@ def process_start_ticks(pid: int, proc: Path = Path("/proc")) -> Optional[int]:
 
 
 def process_owner(pid: int, proc: Path = Path("/proc")) -> Optional[int]:
-    """The uid that a process belongs to."""
+    """Return the uid of a process."""
     try:
         return os.stat(proc / str(pid)).st_uid
     except OSError:
@@ -60,7 +63,9 @@ def energy_figures(
     idle_base_mj: Optional[Mapping[str, int]],
     config: Optional[Mapping[str, Any]],
 ) -> Dict[str, Any]:
-    """What is answered of a run or job that used ``by_device`` (mJ); ``idle_base_mj``: idle so far when it began."""
+    """Return the response for a run or job that used ``by_device`` (mJ). ``idle_base_mj``: idle
+    energy at its start.
+    """
     energy_mj = sum(by_device.values())
     idle_mj = None if idle_base_mj is None else sum(
         max(0, total_mj - idle_base_mj.get(device, 0))
@@ -77,7 +82,7 @@ def energy_figures(
 
 
 class RunRegistry:
-    """The registered runs of one station."""
+    """The registered runs of one node."""
 
     def __init__(
         self,
@@ -93,10 +98,11 @@ class RunRegistry:
         self._resume()
 
     def register(self, *, uid: int, run: object, pid: object, facts: object = None) -> None:
-        """Count ``pid`` and its descendants as ``run``. ``facts``: what to tell the server, when the client cannot.
+        """Count ``pid`` and its descendants as ``run``. ``facts`` are sent to the server if the
+        client cannot send them.
 
-        ``uid`` is the kernel's word for who asks: one may register one's own processes only (root: anybody's).
-        Raises Denied.
+        ``uid`` is the caller's uid as reported by the kernel. Callers may register only their own
+        processes, root any. Raises RequestError.
         """
         if not is_uuid(run) or not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0:
             raise RequestError("bad_request", "register needs run (a UUID) and pid (a positive integer)")
@@ -111,7 +117,7 @@ class RunRegistry:
             raise RequestError("not_yours", f"run {uuid} was registered by uid {existing.uid}")
         if sum(1 for other in self.active.values() if other.uid == uid) >= MAX_RUNS_PER_USER:
             raise RequestError("too_many", f"you have {MAX_RUNS_PER_USER} runs registered here", "end some of them")
-        self._monitor.poll(with_processes=True)  # what was used before now is not this run's
+        self._monitor.poll(with_processes=True)  # earlier energy does not belong to this run
         try:
             self._monitor.consumers.register(uuid, pid, owner_uid)
         except RegistrationRefused as error:
@@ -130,10 +136,11 @@ class RunRegistry:
         closing: object = None,
         process_continues: bool = False,
     ) -> Dict[str, Any]:
-        """Close a run and answer what it used so far; provisional until its last windows are settled. Raises Denied.
+        """End a run and return its energy, provisional until its last windows are processed. Raises
+        RequestError.
 
-        ``facts`` and ``closing`` are told to the server by the daemon when the client cannot. ``goes_on``: its processes
-        stay, and what they use from now on is not the run's.
+        The daemon sends ``facts`` and ``closing`` to the server if the client cannot.
+        ``continues``: the processes continue, and their later energy does not belong to the run.
         """
         registered = self._owned_run(uid, run)
         if isinstance(children_cpu_us, bool) or not isinstance(children_cpu_us, int) or children_cpu_us < 0:
@@ -153,7 +160,9 @@ class RunRegistry:
         return figures
 
     def current_figures(self, *, uid: int, run: object) -> Dict[str, Any]:
-        """What one's own run used up to the last poll, without ending it. Raises Denied."""
+        """Return the energy of the caller's own run up to the last poll, without ending it. Raises
+        RequestError.
+        """
         registered = self._owned_run(uid, run)
         return {**self._figures(registered), "warning": self._warning(registered.uuid)}
 
@@ -164,19 +173,22 @@ class RunRegistry:
         return registered
 
     def owner_of(self, run: str) -> Optional[int]:
-        """The uid that registered a run, going on or ended within the last week."""
+        """Return the uid that registered a run, active or ended within the last week."""
         registered = self.active.get(run)
         return registered.uid if registered else self._store.uid_of(run)
 
     def server_response(self, *, uid: int, run: object, reachable: bool) -> Dict[str, Any]:
-        """What the server answered about one's own run; ``wait``: it is about to be told. Raises Denied."""
+        """Return the server's response about the caller's own run. ``wait``: a message is still
+        pending. Raises RequestError.
+        """
         if uid not in (self._store.uid_of(str(run)), 0):
             raise RequestError("unknown_run", f"no run {run} of yours was registered here")
         return {"ok": True, "wait": reachable and self._store.has_pending(str(run)), "warning": self._warning(str(run))}
 
     def forward(self, *, uid: int, run: object, facts: object, closing: object, artifacts: object = None) -> int:
-        """Take messages about one's own run, going on or ended, to be forwarded to the server; return of how many
-        artifacts. Raises Denied."""
+        """Queue messages about the caller's own run, active or ended. Returns the number of
+        artifacts. Raises RequestError.
+        """
         if uid not in (self._store.uid_of(str(run)), 0):
             raise RequestError("unknown_run", f"no run {run} of yours was registered here")
         self._queue_message(str(run), "PUT", facts)
@@ -187,7 +199,7 @@ class RunRegistry:
         return self._monitor.spool.get_value(f"warning:{uuid}") or ""
 
     def end_orphans(self) -> List[str]:
-        """End runs whose process is gone and whose wrapper never said so; returns their UUIDs."""
+        """End runs whose process has ended without a request by its wrapper. Returns their UUIDs."""
         now_us = self._now().monotonic_us
         ended = []
         for registered in list(self.active.values()):
@@ -208,7 +220,7 @@ class RunRegistry:
         return energy_figures(self._monitor, by_device, registered.idle_base_mj, self._config())
 
     def _resume(self) -> None:
-        """Take up the runs of before a restart whose process still lives; end the others."""
+        """Resume the stored runs whose process still exists. End the others."""
         for row in self._store.active():
             run = RegisteredRun(row["uuid"], row["pid"], row["uid"], row["started_ticks"])
             if process_start_ticks(run.pid, self._proc) == run.start_ticks and self._reregister(run):

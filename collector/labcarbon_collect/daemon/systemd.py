@@ -1,4 +1,4 @@
-"""What systemd asked to be told (NOTIFY_SOCKET)."""
+"""Notifications to systemd (NOTIFY_SOCKET)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 
 
 def notify(state: str) -> None:
-    """Tell systemd, if it asked to be told (NOTIFY_SOCKET)."""
+    """Notify systemd of ``state`` if NOTIFY_SOCKET is set."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return

@@ -1,4 +1,6 @@
-"""The answer to ``top``: what each device does now, and as much of who does it as the caller may know. Reads memory only."""
+"""The response to ``top``: the state of each device and the consumers that the caller may see.
+Reads memory only.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,11 @@ MAX_DEVICES = 256
 
 
 def top_response(monitor: NodeMonitor, runs: RunRegistry, users: UserNames, uid: int, interval_s: int) -> Dict[str, Any]:
-    """Per device: power in mW, use in ‰, memory in MiB, mJ since the window began (UTC µs), and the caller's rows.
+    """Return per device: power in mW, use in ‰, memory in MiB, mJ and start (UTC µs) of the open
+    window, consumer rows.
 
-    What is not known is null. Nothing is polled for it: however often it is asked, the meters are read once a second.
+    Unknown values are null. No source is polled: at any request rate the meters are read one time
+    per second.
     """
     name = "" if users.mode == DROP else users.public_name(user_name_of(uid))
 

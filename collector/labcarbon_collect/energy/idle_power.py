@@ -1,6 +1,7 @@
-"""What a device draws with nobody on it, learnt from its own windows: the 5th percentile over the last 14 days.
+"""Idle power of a device, estimated from its own windows: the 5th percentile over the last 14 days.
 
-Kept as a histogram per day in the spool, so that two weeks of minutes are a few hundred rows.
+It is stored in the spool as a histogram per day, so that two weeks of minutes are a few hundred
+rows.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from labcarbon_collect.sources.base import FLAG_BRIDGED, FLAG_MERGED, FLAG_RECOV
 DAY_US = 86_400 * SECOND_US
 DAYS = 14
 BIN_MW = 500
-# Fewer idle windows than this say nothing.
+# Fewer idle windows than this yield no estimate.
 MIN_WINDOWS = 10
 _MW_PER_MJ_PER_US = 1_000_000  # 1 mJ/µs = 1 kW
 _MIN_DURATION_US = 10 * SECOND_US
 
 
 def idle_bin(window: Window) -> Optional[int]:
-    """The histogram bin of a window in which nobody used the device; None for any other. Pure."""
+    """Return the histogram bin of a window in which no consumer used the device, None for any
+    other. Pure.
+    """
     duration_us = window.mono_end_us - window.mono_start_us
     is_used = any(consumer != IDLE for consumer, _ in window.shares)
     is_unusual = window.flags & (FLAG_BRIDGED | FLAG_RECOVERED | FLAG_MERGED)
@@ -31,7 +34,9 @@ def idle_bin(window: Window) -> Optional[int]:
 
 
 def percentile_mw(bins: Sequence[Tuple[int, int]], percent: int = 5) -> Optional[int]:
-    """The percentile of ``(bin, count)`` in mW (the middle of its bin); None where there are too few. Pure."""
+    """Return the percentile of ``(bin, count)`` in mW (the middle of its bin), None with too few
+    windows. Pure.
+    """
     total = sum(count for _, count in bins)
     if total < MIN_WINDOWS:
         return None
@@ -44,7 +49,7 @@ def percentile_mw(bins: Sequence[Tuple[int, int]], percent: int = 5) -> Optional
 
 
 def record(database: sqlite3.Connection, windows: Sequence[Window]) -> None:
-    """Count idle windows, and forget days that are over. Run in the transaction that stores them."""
+    """Count idle windows and delete expired days, inside the transaction that stores the windows."""
     for window in windows:
         bin_index, day = idle_bin(window), window.start_us // DAY_US
         if bin_index is None:
@@ -57,7 +62,7 @@ def record(database: sqlite3.Connection, windows: Sequence[Window]) -> None:
 
 
 def estimated_mw(database: sqlite3.Connection) -> Dict[str, int]:
-    """Device → idle power in mW, for the devices of which enough is known."""
+    """Return the idle power in mW by device, for devices with enough windows."""
     bins: Dict[str, List[Tuple[int, int]]] = {}
     for device, index, count in database.execute("SELECT device, bin, SUM(windows) FROM idle GROUP BY device, bin"):
         bins.setdefault(device, []).append((index, count))

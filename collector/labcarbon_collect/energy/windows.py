@@ -1,8 +1,8 @@
-"""Turn readings of one device into energy windows. Pure: no clock, no disk, no network.
+"""Energy windows from the readings of one device. Pure: no clock, no disk, no network.
 
-The energy of a window is the difference of two raw counter readings, so the windows of an epoch telescope: whatever
-the grid, the polls and the consumers were, their sum is last reading minus first. Wall time only *places* a window on
-the UTC grid; monotonic time measures it.
+The energy of a window is the difference of two raw counter readings, so the windows of an epoch
+telescope: for any grid, polls and consumers their sum is the last reading minus the first. Wall
+time only places a window on the UTC grid. Monotonic time measures it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from labcarbon_collect.sources.base import FLAG_RECOVERED, Gap, Reading
 
 
 def largest_remainder(total: int, weights: Mapping[str, int]) -> Dict[str, int]:
-    """Divide ``total`` (mJ, or any unit ≥ 0) in proportion to integer ``weights``; the parts sum to it exactly.
+    """Divide ``total`` (mJ, or any unit ≥ 0) in proportion to integer ``weights``. The parts sum to
+    it exactly.
 
-    Each key first gets the whole part of its quota; what is left goes, one unit each, to the largest fractions, ties by
-    key, so that every machine divides alike (Hamilton's method). Keys of weight 0 are left out.
+    Each key gets the integer part of its quota. The rest goes, one unit each, to the largest
+    fractions, ties by key, so that every machine divides equally (Hamilton's method). Keys of
+    weight 0 are left out.
 
-    Raises ValueError on a negative total or weight, and when there is something to divide but nobody to give it to.
+    Raises ValueError for a negative total or weight, and for a positive total without weights.
     """
     if total < 0:
         raise ValueError(f"cannot divide a negative total: {total}")
@@ -40,13 +42,16 @@ def largest_remainder(total: int, weights: Mapping[str, int]) -> Dict[str, int]:
 
 SECOND_US = 1_000_000
 HOUR_US = 3_600_000_000
-# Each poll's weights become parts of this whole, so that a window's parts add up exactly over many polls.
+# The weights of each poll are scaled to this sum, so that the parts of a window add up exactly over
+# many polls.
 PART_SCALE = 1 << 32
-# Wall against monotonic drift between two polls beyond which the wall clock was stepped.
+# A drift of wall against monotonic time between two polls beyond this is a step of the wall clock.
 MAX_CLOCK_DRIFT_US = 2_000_000
-# After a step back of up to this much, new windows wait for the clock rather than overlap what was placed.
+# After a step back of up to this much, new windows wait for the clock, so that windows do not
+# overlap.
 MAX_CLOCK_HOLD_US = 300_000_000
-# Between two readings further apart than this, only a consumer alone at both ends is believed to have been there.
+# Between two readings further apart than this, only a consumer that is sole at both ends gets the
+# energy.
 MAX_UNWATCHED_US = 30_000_000
 
 UNKNOWN, IDLE = "unknown", "idle"
@@ -54,12 +59,14 @@ UNKNOWN, IDLE = "unknown", "idle"
 
 @dataclass(frozen=True)
 class Window:
-    """Energy of one device in ``[start_us, end_us)``. Σ shares = energy_mj = counter_end_mj − counter_start_mj."""
+    """Energy of one device in ``[start_us, end_us)``. Σ shares = energy_mj = counter_end_mj −
+    counter_start_mj.
+    """
 
     device: str
     epoch: str
     seq: int
-    start_us: int  # placed, UTC
+    start_us: int  # placed on the UTC grid
     end_us: int
     mono_start_us: int  # measured, this boot's monotonic clock
     mono_end_us: int
@@ -78,22 +85,22 @@ class Window:
 
 @dataclass(frozen=True)
 class Anchor:
-    """The last reading of a device that is safely on disk: where its next window starts, even after a SIGKILL."""
+    """The last stored reading of a device. The next window starts there, even after a SIGKILL."""
 
     device: str
     epoch: str
-    seq: int  # sequence of the next window; never goes back, also not over epochs
+    seq: int  # sequence of the next window; never decreases, also over epochs
     wall_us: int
     mono_us: int
     counter_mj: int
     boot: str
     measurement: str
-    sole: Optional[str] = None  # the consumer that had the whole of the last window, if one did
+    sole: Optional[str] = None  # the only consumer of the last window, if there was only one
 
 
 @dataclass(frozen=True)
 class ClosedWindows:
-    """What a reading closed: windows, gaps, and the anchor that belongs to them (one transaction)."""
+    """Windows and gaps closed by a reading, with their anchor (one transaction)."""
 
     windows: Tuple[Window, ...] = ()
     gaps: Tuple[Gap, ...] = ()
@@ -102,7 +109,7 @@ class ClosedWindows:
 
 @dataclass
 class _Gauge:
-    """A time-weighted integer mean and maximum of a gauge that may be missing."""
+    """A time-weighted integer mean and the maximum of a gauge that may be missing."""
 
     weighted: int = 0
     time_us: int = 0
@@ -122,7 +129,7 @@ class _Gauge:
 
 @dataclass
 class _OpenWindow:
-    """The window being filled."""
+    """The window that is being filled."""
 
     start_us: int
     first: Reading
@@ -138,7 +145,7 @@ class _OpenWindow:
         return self.last.counter_mj - self.first.counter_mj
 
     def add_interval(self, reading: Reading, weights: Mapping[str, int]) -> None:
-        """Add the interval since the last reading, shared by ``weights``."""
+        """Add the interval since the last reading, divided by ``weights``."""
         energy_mj = reading.counter_mj - self.last.counter_mj
         duration_us = max(0, reading.monotonic_us - self.last.monotonic_us)
         for consumer, part in largest_remainder(PART_SCALE, weights).items():
@@ -150,33 +157,37 @@ class _OpenWindow:
         self.last = reading
 
     def shares(self) -> Dict[str, int]:
-        """Consumer → mJ; sums to energy_mj."""
+        """Return the mJ by consumer. They sum to energy_mj."""
         shares = largest_remainder(self.energy_mj, self.parts) if self.energy_mj else {}
         return {consumer: energy_mj for consumer, energy_mj in sorted(shares.items()) if energy_mj}
 
 
 def next_boundary(wall_us: int, grid_us: int) -> int:
-    """The first cut after ``wall_us``: the next point of the UTC grid, or the hour if that comes first."""
+    """Return the first boundary after ``wall_us``: the next point of the UTC grid, or the hour if
+    that is earlier.
+    """
     hour_us = (wall_us // HOUR_US + 1) * HOUR_US
     return min((wall_us // grid_us + 1) * grid_us, hour_us)
 
 
 def last_boundary(wall_us: int, grid_us: int) -> int:
-    """The last cut at or before ``wall_us``."""
+    """Return the last boundary at or before ``wall_us``."""
     return max(wall_us // grid_us * grid_us, wall_us // HOUR_US * HOUR_US)
 
 
 def sole_consumer(weights: Mapping[str, int]) -> Optional[str]:
-    """The one consumer with weight, or None."""
+    """Return the only consumer with weight, or None."""
     present = [consumer for consumer, weight in weights.items() if weight]
     return present[0] if len(present) == 1 else None
 
 
 class WindowBuilder:
-    """Windows of one device. ``add`` each reading in order; persist what it returns, in one transaction."""
+    """Windows of one device. Add each reading in order and store each result in one transaction."""
 
     def __init__(self, *, device: str, boot: str, grid_us: int, tolerance_us: int, anchor: Optional[Anchor] = None) -> None:
-        """``grid_us``: length of a window. ``tolerance_us``: a reading at most this late still stands for the cut."""
+        """``grid_us``: length of a window. ``tolerance_us``: maximum delay of a reading that still
+        counts as the boundary.
+        """
         self.device = device
         self._boot = boot
         self._grid_us = grid_us
@@ -186,9 +197,10 @@ class WindowBuilder:
         self._weights: Mapping[str, int] = {}
 
     def add(self, reading: Reading, weights: Mapping[str, int], *, gap_reason: str = "") -> ClosedWindows:
-        """Take a reading; ``weights`` say who used the device since the one before (integers, any scale).
+        """Add a reading. ``weights``: use of the device since the previous one (integers, any
+        scale).
 
-        ``gap_reason``: why the source changed its epoch, if it said so.
+        ``gap_reason``: the source's reason of an epoch change, if known.
         """
         weights = weights if any(weights.values()) else {UNKNOWN: 1}
         if self._window is None:
@@ -196,14 +208,14 @@ class WindowBuilder:
         elif reading.epoch != self._window.last.epoch or reading.counter_mj < self._window.last.counter_mj:
             closed = self._close_at_restart(reading, gap_reason)
         elif reading.monotonic_us <= self._window.last.monotonic_us:
-            return ClosedWindows()  # the same moment again: what the counter moved, the next reading will hold
+            return ClosedWindows()  # the same moment: the next reading includes the counter difference
         else:
             closed = self._extend(reading, weights)
         self._weights = weights
         return closed
 
     def flush(self) -> ClosedWindows:
-        """Close the open window at its last reading (the daemon is stopping)."""
+        """Close the open window at its last reading, when the daemon stops."""
         if self._window is None or self._window.last is self._window.first:
             return ClosedWindows()
         open_window = self._window
@@ -213,11 +225,11 @@ class WindowBuilder:
 
     @property
     def open_since_us(self) -> Optional[int]:
-        """Where the window still open begins, UTC µs."""
+        """Start of the open window, UTC µs."""
         return self._window.start_us if self._window else None
 
     def open_shares(self) -> Dict[str, int]:
-        """Consumer → mJ of the window still open."""
+        """Return the mJ of the open window by consumer."""
         return self._window.shares() if self._window else {}
 
     def _start(self, reading: Reading, weights: Mapping[str, int], gap_reason: str) -> ClosedWindows:
@@ -234,11 +246,13 @@ class WindowBuilder:
         return replace(closed, windows=(window,))
 
     def _recover(self, anchor: Anchor, reading: Reading, weights: Mapping[str, int]) -> Window:
-        """One window for the time nobody watched: energy by the counter, consumer only if the same run is still alone."""
-        # Another boot's monotonic clock says nothing here; the wall clock is all there is.
+        """Return one window for the unmeasured time. Its consumer is known only if the same run is
+        sole before and after.
+        """
+        # The monotonic clock of another boot cannot be compared, so the wall clock is used.
         absence_us = max(0, reading.wall_us - anchor.wall_us)
         mono_us = anchor.mono_us if anchor.boot == self._boot else reading.monotonic_us - absence_us
-        # Use now says nothing of use then.
+        # The current use does not describe the past.
         reading = replace(reading, util_pm=None, memory_mib=None, processes=None)
         before = replace(reading, monotonic_us=mono_us, wall_us=anchor.wall_us, counter_mj=anchor.counter_mj, flags=0)
         window = _OpenWindow(anchor.wall_us, before, before, flags=FLAG_RECOVERED)
@@ -248,7 +262,9 @@ class WindowBuilder:
         return self._close(window, self._placed_end(window, reading.wall_us))
 
     def _close_at_restart(self, reading: Reading, gap_reason: str) -> ClosedWindows:
-        """The counter restarted: close at the last good reading, declare the gap, start anew."""
+        """Handle a restart of the counter: close at the last valid reading, declare the gap, open a
+        new window.
+        """
         closed = self.flush()
         assert self._anchor is not None
         anchor = self._anchor
@@ -273,7 +289,9 @@ class WindowBuilder:
         return self._close_at(window, reading, cut_us if is_on_time else reading.wall_us)
 
     def _cut_at_step(self, window: _OpenWindow, before: Reading, reading: Reading) -> ClosedWindows:
-        """The wall clock jumped: end the window on the old time line, begin the next on the new one."""
+        """Handle a step of the wall clock: end the window in the old time, start the next one in
+        the new time.
+        """
         elapsed_us = reading.monotonic_us - before.monotonic_us
         end_us = self._placed_end(window, max(before.wall_us, window.start_us) + elapsed_us)
         back_us = end_us - reading.wall_us
@@ -316,7 +334,9 @@ class WindowBuilder:
 
     @staticmethod
     def _placed_end(window: _OpenWindow, wall_us: int) -> int:
-        """A window has a length: a clock that was stepped back behind its start gives it the time that was measured."""
+        """Return the end of a window. After a step behind its start it gets the measured length,
+        because no window is empty.
+        """
         if wall_us > window.start_us:
             return wall_us
         return window.start_us + max(1, window.last.monotonic_us - window.first.monotonic_us)

@@ -1,4 +1,4 @@
-"""How long we may look, and how much: nothing that a run waits for goes on for ever."""
+"""Limits of time and size for reading files and for bounded background calls."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _POLL_INTERVAL_S = 0.1
 
 
 class BudgetExceeded(Exception):
-    """Time, or a number of files or bytes, ran out; the text says which."""
+    """The limit of time, files or bytes is exceeded. The text states which."""
 
 
 class Budget:
-    """A deadline on the monotonic clock, shared by all who look."""
+    """A deadline on the monotonic clock, shared by several calls."""
 
     def __init__(self, seconds: float, *, now: Callable[[], float] = time.monotonic) -> None:
         self._now, self.seconds = now, seconds
@@ -25,22 +25,24 @@ class Budget:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds left, never below zero."""
+        """Remaining seconds, never negative."""
         return max(0.0, self._deadline_s - self._now())
 
     def expire(self) -> None:
-        """Have it end now: nobody waits any more."""
+        """End the budget now. All waiting calls return."""
         self.seconds -= self.remaining_s
         self._deadline_s = self._now()
 
     def check(self) -> None:
-        """Raise OutOfBudget when the time is over."""
+        """Raise BudgetExceeded after the deadline."""
         if self._now() >= self._deadline_s:
             raise BudgetExceeded(f"it took longer than {self.seconds:g} s")
 
 
 class Deadline(Generic[Result]):
-    """Something looked at in a thread of its own, since a file system may hang; what is not there in time is None."""
+    """A call in its own thread, because a file system may hang. Its result is None if it is not
+    ready in time.
+    """
 
     def __init__(self, what: str, call: Callable[[], Result]) -> None:
         self.name, self._call = what, call
@@ -51,13 +53,13 @@ class Deadline(Generic[Result]):
 
     @property
     def is_done(self) -> bool:
-        """Whether it came to an end, well or not."""
+        """Whether the call ended, with or without success."""
         return not self._thread.is_alive()
 
     def wait(self, budget: Budget) -> Optional[Result]:
-        """What was found; None where it failed or took too long, and ``why`` says it."""
+        """Return the result, None after a failure or timeout. ``error`` then states the cause."""
         while self._thread.is_alive() and budget.remaining_s:
-            self._thread.join(min(budget.remaining_s, _POLL_INTERVAL_S))  # it may be cut meanwhile, by a signal
+            self._thread.join(min(budget.remaining_s, _POLL_INTERVAL_S))  # a signal may expire the budget meanwhile
         if self._thread.is_alive():
             self.error = f"it took longer than {budget.seconds:g} s"
             return None
@@ -70,12 +72,14 @@ class Deadline(Generic[Result]):
             self.error = str(error)
         except OSError as error:
             self.error = error.strerror or type(error).__name__
-        except Exception as error:  # noqa: BLE001 - what we do not understand is unknown, and the run begins
+        except Exception as error:  # noqa: BLE001 - an unexpected error must not delay the run
             self.error = type(error).__name__
 
 
 def open_regular_file(path: Any) -> int:
-    """Open a plain file for reading; never waits for the other end of a pipe. Raises OSError for anything else."""
+    """Open a regular file for reading without waiting for the other end of a pipe. Raises OSError
+    for anything else.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -84,7 +88,7 @@ def open_regular_file(path: Any) -> int:
 
 
 def read_regular_file(path: Any, max_bytes: int) -> bytes:
-    """A plain file's content. Raises OSError, and OutOfBudget when it is larger than ``most_bytes``."""
+    """Return the content of a regular file. Raises OSError, and BudgetExceeded above ``max_bytes``."""
     with os.fdopen(open_regular_file(path), "rb") as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:

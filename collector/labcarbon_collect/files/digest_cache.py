@@ -1,4 +1,4 @@
-"""What files were hashed before: device, inode, size and times → digest. Neither paths nor contents are kept."""
+"""Cache of file digests by device, inode, size and times. Neither paths nor contents are stored."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ _INT64 = 1 << 63
 
 
 class DigestSource(Protocol):
-    """Digests that something else found out."""
+    """Another store of digests."""
 
     def close(self) -> None:
-        """Let go of them."""
+        """Close the store."""
 
     def digest(self, file: File) -> Optional[bytes]:
-        """The digest (32 bytes) of a file that is as it was then."""
+        """Return the stored digest (32 bytes) if the file is unchanged."""
 
 
 class DigestCache:
-    """Shared by several processes; whatever is wrong with its file, it only forgets."""
+    """A cache shared by several processes. Errors of its file only cause misses."""
 
     def __init__(self, home: Optional[Path], fallback: Optional[DigestSource] = None) -> None:
-        """``home``: a private folder; None: nothing is remembered. ``elsewhere`` is asked where nothing is."""
+        """``home``: a private folder, None to disable the cache. ``fallback`` is queried after a
+        miss.
+        """
         self._database = _open_database(home / FILE) if home is not None else None
         self._fallback = fallback
 
@@ -48,7 +50,7 @@ class DigestCache:
             self._fallback.close()
 
     def lookup(self, file: File) -> Optional[bytes]:
-        """The digest (32 bytes) of a file that is as it was then."""
+        """Return the stored digest (32 bytes) if the file is unchanged."""
         rows = self._query(
             "SELECT sha256 FROM digest WHERE device=? AND inode=? AND size=? AND mtime_ns=? AND ctime_ns=?", _key(file)
         )
@@ -57,18 +59,20 @@ class DigestCache:
         return self._fallback.digest(file) if self._fallback is not None else None
 
     def store(self, hashed: Iterable[Tuple[File, bytes]]) -> None:
-        """Remember digests. A file changed within the last two seconds is not: it may change again within a clock tick."""
+        """Store digests. A file changed within the last two seconds is skipped: it may change again
+        within a clock tick.
+        """
         settled_before_ns = time.time_ns() - _SETTLED_NS
         rows = [(*_key(file), digest) for file, digest in hashed if max(file.mtime_ns, file.ctime_ns) < settled_before_ns]
         self._write("INSERT OR REPLACE INTO digest VALUES (?,?,?,?,?,?)", rows)
 
     def lookup_lines(self, content: bytes) -> Optional[bytes]:
-        """The normal form's line hashes of a source file, by its content's digest."""
+        """Return the line hashes of a source file in normal form, by the digest of its content."""
         rows = self._query("SELECT lines FROM normal WHERE content=?", (content,))
         return bytes(rows[0][0]) if rows else None
 
     def store_lines(self, rows: List[Tuple[bytes, bytes]]) -> None:
-        """Remember line hashes by content's digest."""
+        """Store line hashes by the digest of the content."""
         self._write("INSERT OR REPLACE INTO normal VALUES (?,?)", rows)
 
     def _query(self, statement: str, values: Tuple[object, ...]) -> List[Tuple[bytes, ...]]:
@@ -91,7 +95,7 @@ def _key(file: File) -> Tuple[int, ...]:
 
 
 def to_signed(value: int) -> int:
-    """SQLite's integers have a sign; inodes of some file systems use all 64 bits."""
+    """Convert to SQLite's signed integers. Inodes of some file systems use all 64 bits."""
     return value - 2 * _INT64 if value >= _INT64 else value
 
 
@@ -107,13 +111,13 @@ def _open_database(path: Path) -> Optional[sqlite3.Connection]:
             database.execute("PRAGMA synchronous=NORMAL")
             database.executescript(_SCHEMA)
         except sqlite3.OperationalError:
-            break  # locked, read only, full: another time
+            break  # locked, read-only or full: try again on the next use
         except sqlite3.DatabaseError:
             if database is not None:
                 database.close()
             if attempt == 0:
                 with suppress(OSError):
-                    path.unlink()  # damaged: it holds nothing that cannot be made again
+                    path.unlink()  # damaged: its content can be computed again
         else:
             return database
     return None

@@ -1,4 +1,6 @@
-"""What a path of data holds: files by their path below it, size and time of change. Nothing is opened."""
+"""Manifests of data paths: relative path, size and modification time of each file. No file is
+opened.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ LinkHandler = Callable[[bytes], None]
 
 @dataclass(frozen=True)
 class File:
-    """A plain file below a path of data. ``name``: its path below, ``/`` between parts; empty for the path itself."""
+    """A regular file of a data path. ``name``: its relative path with ``/``, empty for the path
+    itself.
+    """
 
     name: bytes
     path: bytes
@@ -29,7 +33,7 @@ class File:
 
 @dataclass
 class Manifest:
-    """The files of one path, sorted by name. Links are followed; each folder is listed once."""
+    """The files of one path, sorted by name. Links are followed. Each folder is listed one time."""
 
     role: str
     path: str
@@ -37,25 +41,28 @@ class Manifest:
 
     @property
     def size(self) -> int:
-        """The sum of their sizes."""
+        """Sum of the file sizes."""
         return sum(file.size for file in self.files)
 
     def weak_hash(self) -> str:
-        """SHA-256 over name, size and time of change of each."""
+        """SHA-256 over name, size and modification time of each file."""
         return hash_rows((file.name, b"%d %d" % (file.size, file.mtime_ns)) for file in self.files)
 
     def verified_hash(self, digests: Sequence[bytes]) -> str:
-        """SHA-256 over name, size and content's digest of each; ``digests`` in the order of ``files``."""
+        """SHA-256 over name, size and content digest of each file. ``digests`` are in the order of
+        ``files``.
+        """
         return manifest_hash((file.name, file.size, digest) for file, digest in zip(self.files, digests))
 
 
 def manifest(
     role: str, path: str, budget: Budget, *, max_files: int = MAX_FILES, on_link: Optional[LinkHandler] = None
 ) -> Manifest:
-    """List a path. Hidden files, ``__pycache__``, pipes, devices and sockets are left out; times of folders do not count.
+    """List a path. Hidden files, ``__pycache__``, pipes, devices and sockets are skipped. Folder
+    times do not count.
 
-    ``follow`` is shown each link below the path before it is followed, and may raise.
-    Raises OutOfBudget, and OSError when a folder cannot be read: what is not seen is not known.
+    ``on_link`` receives each link below the path before it is followed and may raise. Raises
+    BudgetExceeded, and OSError if a folder cannot be read: an incomplete list would be wrong.
     """
     result = Manifest(role, path)
     top = os.fsencode(path)
@@ -81,7 +88,8 @@ def _list(
 ) -> None:  # fmt: skip
     with os.scandir(folder) as entries:
         visible = [entry for entry in entries if not entry.name.startswith(b".") and entry.name != b"__pycache__"]
-    # A folder that two links lead to is listed under one of them, so the order must not be the file system's.
+    # A folder with two links is listed under one of them. The order must not depend on the file
+    # system.
     visible.sort(key=lambda entry: entry.name, reverse=True)
     for number, entry in enumerate(visible):
         if number % 256 == 0:

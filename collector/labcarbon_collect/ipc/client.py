@@ -1,4 +1,4 @@
-"""The client side of the daemon's local socket."""
+"""Client of the daemon's local socket."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ _MAX_RESPONSE_BYTES = 1 << 20
 
 
 class DaemonUnavailable(Exception):
-    """No daemon answers; the text says where we looked."""
+    """No daemon answers. The text lists the paths that were tried."""
 
 
 class Client:
-    """A connection to the daemon. Every call is bounded by a deadline."""
+    """A connection to the daemon. Each call has a timeout."""
 
     def __init__(self, paths: Iterable[Path], *, timeout_s: float) -> None:
-        """Connect to the first socket that answers and whose daemon is root's or our own. Raises NoDaemon."""
+        """Connect to the first answering socket of a trusted daemon. Raises DaemonUnavailable."""
         self._buffer = b""
         self.path, self._socket = _connect(list(paths), timeout_s)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._socket.close()
 
     def call(self, request: Mapping[str, Any], *, timeout_s: float) -> Dict[str, Any]:
-        """One request, one answer (which may be an ``error`` object). Raises NoDaemon when none comes in time."""
+        """Send a request and return the response, possibly an ``error`` object. Raises
+        DaemonUnavailable after the timeout.
+        """
         deadline_s = time.monotonic() + timeout_s
         try:
             self._socket.settimeout(timeout_s)
@@ -52,7 +54,7 @@ class Client:
 
 
 def response_error(response: Mapping[str, Any]) -> Optional[str]:
-    """The message and hint of an answer that is an error; None when it is none."""
+    """Return message and hint of an error response, None for any other."""
     error = response.get("error")
     if not isinstance(error, Mapping):
         return None
@@ -68,7 +70,7 @@ def _connect(paths: List[Path], timeout_s: float) -> Tuple[Path, socket.socket]:
         except OSError:
             connection.close()
             continue
-        # A socket that another user put in our way would learn what we run.
+        # A socket of another user could read the commands of this user.
         if _is_trusted(path, peer_uid(connection)):
             return path, connection
         connection.close()
@@ -77,5 +79,7 @@ def _connect(paths: List[Path], timeout_s: float) -> Tuple[Path, socket.socket]:
 
 
 def _is_trusted(path: Path, uid: int) -> bool:
-    """Root's daemon, our own, or the service's: who may write in /run/labcarbon was put there by root."""
+    """Whether the daemon is root's, this user's or the service's. Only root grants write access to
+    /run/labcarbon.
+    """
     return uid in (0, os.geteuid()) or path.parent == Path("/run/labcarbon") or bool(os.environ.get("LABCARBON_SOCKET"))

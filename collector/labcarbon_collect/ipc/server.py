@@ -1,4 +1,6 @@
-"""The daemon's local socket: one JSON object per line, answered in order. The kernel says who asks (SO_PEERCRED)."""
+"""The daemon's local socket: one JSON object per line, answered in order. The kernel identifies the
+caller (SO_PEERCRED).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from labcarbon_collect.identity import ConfigurationError
 MAX_LINE_BYTES = 64 * 1024
 MAX_CONNECTIONS = 128
 IDLE_TIMEOUT_S = 30.0
-Handler = Callable[[Mapping[str, Any], int], Dict[str, Any]]  # (request, uid of the caller) → answer
+Handler = Callable[[Mapping[str, Any], int], Dict[str, Any]]  # (request, uid of the caller) → response
 
 
 @dataclass
@@ -31,10 +33,12 @@ class _Caller:
 
 
 class SocketServer:
-    """Serves within the daemon's own loop: :meth:`serve` waits for callers until a deadline."""
+    """A server that runs inside the daemon's loop."""
 
     def __init__(self, path: Path, handler: Handler) -> None:
-        """Listen at ``path`` (mode 0666). Raises Refused when another daemon listens there."""
+        """Listen at ``path`` (mode 0666). Raises ConfigurationError if another daemon listens
+        there.
+        """
         self.path = path
         self._handler = handler
         self._selector = selectors.DefaultSelector()
@@ -44,7 +48,7 @@ class SocketServer:
         self._callers: Dict[socket.socket, _Caller] = {}
 
     def serve(self, timeout_s: float) -> None:
-        """Answer callers for up to ``timeout_s`` seconds, 0: whoever is there now."""
+        """Answer requests for ``timeout_s`` seconds, with 0 only those that are waiting."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             left_s = max(0.0, deadline_s - time.monotonic())
@@ -58,7 +62,7 @@ class SocketServer:
         self._drop_idle()
 
     def close(self) -> None:
-        """Stop listening and remove the socket's name, if it is still ours."""
+        """Stop listening and remove the socket file if it is still this server's."""
         for connection in list(self._callers):
             self._drop(connection)
         self._listener.close()
@@ -132,7 +136,7 @@ class SocketServer:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """The uid at the other end, by the kernel."""
+    """Return the uid of the other end, as reported by the kernel."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[1])
 
@@ -149,7 +153,7 @@ def _listen(path: Path) -> socket.socket:
         raise ConfigurationError(
             f"cannot listen at {path} ({error.strerror or error}): set LABCARBON_SOCKET to a shorter or writable path"
         ) from error
-    os.chmod(path, 0o666)  # noqa: S103 - every user may ask; the kernel says who does
+    os.chmod(path, 0o666)  # noqa: S103 - every user may send requests; the kernel identifies them
     listener.listen(64)
     listener.setblocking(False)
     return listener

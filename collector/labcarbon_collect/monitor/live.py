@@ -1,7 +1,9 @@
-"""What goes on just now, for ``top``: power between the last two readings, and whose it was. Pure; nothing is stored.
+"""Current power for ``top``: power between the last two readings, by consumer. Pure; nothing is
+stored.
 
-A caller is told of its own runs and processes by name. Everybody else's work is told by kind alone (another's run, a job,
-a pod, a container, a process), added up: the daemon may see more of /proc than the caller (hidepid).
+Callers get the names of their own runs and processes. The work of other users is summed by kind
+(run, job, pod, container, process), because the daemon may see more of /proc than the caller
+(hidepid).
 """
 
 from __future__ import annotations
@@ -11,37 +13,37 @@ from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Tupl
 from labcarbon_collect.energy.windows import IDLE, UNKNOWN
 from labcarbon_collect.sources.base import Reading
 
-MAX_ROWS = 20  # consumers told per device; the rest is one row
+MAX_ROWS = 20  # consumers per device; the rest is one row
 _GROUP_NAMES = {"run": "others' runs", "job": "jobs", "pod": "pods", "container": "containers", "proc": "others' processes"}
 MORE_ROW = "more of yours"
-# A reading further back than this is no neighbour: power over it would be an average, not now.
+# An interval longer than this yields an average instead of the current power.
 _SHORTEST_US, _LONGEST_US = 500_000, 15_000_000
 
 
 class LivePower:
-    """The last power and weights of each device."""
+    """The current power and weights of each device."""
 
     def __init__(self) -> None:
         self._last: Dict[str, Reading] = {}
-        self._start: Dict[str, Reading] = {}  # where the interval begins whose power is told
+        self._start: Dict[str, Reading] = {}  # start of the interval of the current power
         self._power_mw: Dict[str, int] = {}
         self._weights: Dict[str, Mapping[str, int]] = {}
 
     def clear(self) -> None:
-        """Sampling stopped: nothing is known of now."""
+        """Clear all values after sampling stopped."""
         self._last.clear()
         self._start.clear()
         self._power_mw.clear()
         self._weights.clear()
 
     def add_reading(self, reading: Reading) -> None:
-        """A new reading of a device."""
+        """Add a reading of a device."""
         self._last[reading.device] = reading
         before = self._start.get(reading.device)
         if before is not None and before.epoch == reading.epoch:
             elapsed_us = reading.monotonic_us - before.monotonic_us
             if elapsed_us < _SHORTEST_US:
-                return  # a registration polled in between; the counter has hardly moved
+                return  # an extra poll for a registration: the interval is too short
             energy_mj = reading.counter_mj - before.counter_mj
             is_recent = elapsed_us <= _LONGEST_US and energy_mj >= 0
         else:
@@ -52,24 +54,25 @@ class LivePower:
             self._power_mw[reading.device] = energy_mj * 1_000_000 // elapsed_us
 
     def set_weights(self, device: str, weights: Mapping[str, int]) -> None:
-        """How the energy before the last reading was shared."""
+        """Set the weights of the energy before the last reading."""
         self._weights[device] = weights
 
     def last_reading(self, device: str) -> Optional[Reading]:
-        """The last reading."""
+        """Return the last reading."""
         return self._last.get(device)
 
     def power_mw(self, device: str) -> Optional[int]:
-        """Average power between the last two readings in mW; None while there are not two of them."""
+        """Return the average power between the last two readings in mW, None before the second one."""
         return self._power_mw.get(device)
 
     def rows(
         self, device: str, energy_mj: Mapping[str, int], *, is_own: Callable[[str], bool], show_all: bool = False
     ) -> List[Dict[str, Any]]:
-        """Who is on a device: ``who``, ``yours``, ``power_mw``, ``energy_mj``; the most powerful first, at most 21.
+        """Return the consumers of a device: ``who``, ``yours``, ``power_mw``, ``energy_mj``;
+        highest power first, at most 21.
 
-        ``energy_mj``: consumer → mJ of the open window; ``mine``: whether a consumer is the caller's;
-        ``everything``: the caller may know all.
+        ``energy_mj``: mJ of the open window by consumer. ``is_own``: whether a consumer is the
+        caller's. ``show_all``: the caller may see all names.
         """
         power_mw, weights = self.power_mw(device), self._weights.get(device, {})
         total = sum(weights.values())
@@ -91,7 +94,9 @@ class LivePower:
 
 
 def _visible_name(consumer: str, is_own: Callable[[str], bool], show_all: bool) -> Tuple[str, bool]:
-    """What a caller is told of a consumer, and whether it is the caller's."""
+    """Return the name of a consumer that the caller may see, and whether the consumer is the
+    caller's.
+    """
     if consumer in (IDLE, UNKNOWN):
         return consumer, False
     is_owned = is_own(consumer)
@@ -111,9 +116,11 @@ def _sum_rows(rows: List[Dict[str, Any]]) -> Dict[str, Any]:
 def is_own_consumer(
     consumer: str, uid: int, *, name: str, owner_of: Callable[[str], Optional[int]], uids: Callable[[str], FrozenSet[int]]
 ) -> bool:
-    """Whether a consumer is the caller's. ``name``: the caller's name as told, "" where names tell nobody apart.
+    """Whether a consumer is the caller's. ``name``: the caller's public name, "" if names are
+    dropped.
 
-    A run is whose registered it; a process whose name it holds; else every process there is must be the caller's.
+    A run belongs to the uid that registered it, a process to the name in its key. Any other
+    consumer is the caller's if all its processes are.
     """
     kind, _, rest = consumer.partition(":")
     if kind == "run":

@@ -1,4 +1,6 @@
-"""One node being measured: readings in, windows on disk. No thread, no socket, no network; the daemon drives it."""
+"""Monitor of one node: readings in, windows on disk. No thread, no socket, no network; the daemon
+calls it.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,15 @@ from labcarbon_collect.spool.store import Spool
 
 SECOND_US = 1_000_000
 POLL_US = SECOND_US
-# A reading this late still stands for the cut: one poll that came late, not a machine that stood still.
+# A reading at most this late counts as the boundary: one poll was late, the machine was not
+# suspended.
 TOLERANCE_US = POLL_US + SECOND_US // 2
 _FULL_RETRY_US = 30 * SECOND_US
 
 
 @dataclass
 class _PollResult:
-    """What one poll closed, over all devices."""
+    """Windows, gaps and anchors that one poll closed, over all devices."""
 
     windows: List[Window] = field(default_factory=list)
     gaps: List[Gap] = field(default_factory=list)
@@ -45,7 +48,7 @@ class _PollResult:
 
 
 class NodeMonitor:
-    """Measures, attributes and spools."""
+    """Polls the sources, attributes the energy and stores the windows."""
 
     def __init__(
         self,
@@ -62,11 +65,11 @@ class NodeMonitor:
         on_reading: Optional[Callable[[Reading], None]] = None,
     ) -> None:
         self.spool, self.sources, self.consumers = spool, sources, consumers
-        self.stop_reason = ""  # why sampling stopped; "" while it goes on
+        self.stop_reason = ""  # why sampling stopped; "" while it runs
         self.windows_closed = 0
         self._capacity, self._boot, self._grid_us = capacity, boot, grid_us
         self._now, self._busy_us, self._on_reading = now, busy_us, on_reading
-        self._default_idle_mw = idle_mw  # device → idle power where its source does not tell one
+        self._default_idle_mw = idle_mw  # device → idle power if its source reports none
         self._estimated_idle_mw = spool.idle_mw()
         self._builders: Dict[str, WindowBuilder] = {}
         self._last: Dict[str, Reading] = {}
@@ -76,11 +79,11 @@ class NodeMonitor:
         self._cpu_time_us: Mapping[str, int] = {}
         self._busy_total_us = busy_us()
         self._busy_delta_us = 0
-        self._idle_mj: Dict[str, int] = {}  # device → mJ given to idle in closed windows since the start
+        self._idle_mj: Dict[str, int] = {}  # device → idle mJ of closed windows since the start
         self._retry_us = 0
 
     def poll(self, *, with_processes: bool) -> int:
-        """Read all meters once and store what that closed. Returns the number of windows stored."""
+        """Read all sources one time and store the closed windows. Returns their number."""
         if self.stop_reason and not self._can_resume():
             return 0
         readings, reasons = self.sources.poll(with_processes=with_processes)
@@ -93,48 +96,52 @@ class NodeMonitor:
                 self._on_reading(reading)
             self.live_power.add_reading(reading)
             if _is_split_by_cpu_time(reading) and not with_processes and reading.device in self._last:
-                continue  # its energy waits in the counter until we know who worked
+                continue  # the counter includes its energy until the CPU times are known
             reading = self._with_latest_processes(reading, with_processes)
             result.add(self._add_reading(reading, cpu_us, reasons.get(reading.device, "")))
         return self._store(result)
 
     def flush(self) -> int:
-        """Close all open windows at their last readings (stopping)."""
+        """Close all open windows at their last readings, when the daemon stops."""
         result = _PollResult()
         for builder in self._builders.values():
             result.add(builder.flush())
         return self._store(result)
 
     def energy_of(self, consumer: str) -> Dict[str, int]:
-        """Device → mJ of a consumer in windows still open."""
+        """Return the mJ of a consumer in open windows by device."""
         energy = {device: builder.open_shares().get(consumer, 0) for device, builder in self._builders.items()}
         return {device: energy_mj for device, energy_mj in energy.items() if energy_mj}
 
     def open_shares(self, device: str) -> Tuple[Optional[int], Dict[str, int]]:
-        """Begin (UTC µs) and consumer → mJ of a device's window still open; None and nothing where none is."""
+        """Return start (UTC µs) and mJ by consumer of a device's open window, None and {} without
+        one.
+        """
         builder = self._builders.get(device)
         return (builder.open_since_us, builder.open_shares()) if builder else (None, {})
 
     def total_idle_mj(self) -> Dict[str, int]:
-        """Device → mJ given to idle since the start, open windows included."""
+        """Return the idle mJ since the start by device, open windows included."""
         totals = dict(self._idle_mj)
         for device, energy_mj in self.energy_of(IDLE).items():
             totals[device] = totals.get(device, 0) + energy_mj
         return totals
 
     def last_readings(self) -> Dict[str, Reading]:
-        """Device → its last reading."""
+        """Return the last reading by device."""
         return dict(self._last)
 
     def _with_latest_processes(self, reading: Reading, has_processes: bool) -> Reading:
-        """Between two looks at the process lists the last list stands, unless the source saw that it changed."""
+        """Add the latest process list to a reading without one. A list from the source replaces it."""
         if has_processes or reading.processes is not None:
             self._processes[reading.device] = reading.processes
             return reading
         return replace(reading, processes=self._processes.get(reading.device))
 
     def _cpu_time_since_poll(self) -> Dict[str, int]:
-        """CPU time per consumer since the last look; beside it, what all processors worked (``_busy_spent_us``)."""
+        """Return the CPU time per consumer since the last snapshot and set ``_busy_delta_us``, the
+        work of all processors.
+        """
         total_us = self._busy_us()
         self._busy_delta_us, self._busy_total_us = total_us - self._busy_total_us, total_us
         before, self._cpu_time_us = self._cpu_time_us, dict(self.consumers.cpu_time_us_by_consumer())
@@ -167,7 +174,7 @@ class NodeMonitor:
             idle_mj = idle_energy_mj(energy_mj, self._idle_mw(reading.device), elapsed_us)
         if _is_split_by_cpu_time(reading):
             if before is None:
-                return {UNKNOWN: 1}  # nobody watched before the first look
+                return {UNKNOWN: 1}  # no process was observed before the first snapshot
             return processor_weights(cpu_us, self._busy_delta_us, energy_mj=energy_mj, idle_mj=idle_mj)
         return device_weights(reading.processes, self.consumers.consumer_of, energy_mj=energy_mj, idle_mj=idle_mj)
 
@@ -216,7 +223,9 @@ class NodeMonitor:
             self._stop_sampling("the spool is at its limit and cannot be merged further")
 
     def _stop_sampling(self, reason: str) -> None:
-        """Forget what is open: the counters hold it, and one recovered window will bring it when there is room."""
+        """Discard the open windows. The counters include their energy, and a recovered window will
+        contain it later.
+        """
         self.stop_reason = f"sampling stopped, {reason}; free space in {self.spool.home} or bring the server back"
         self._builders.clear()
         self._last.clear()

@@ -1,7 +1,8 @@
-"""Who works on this machine: a consumer for every process, and the CPU time of every consumer.
+"""Consumers of all processes of this machine, and the CPU time of each consumer.
 
-A registered run beats a job, a job a pod, a pod a container, a container the pair of user and command. Only what every
-user may read is read; what is hidden from us (hidepid) is ``unknown``. Nobody's environment is looked at.
+A registered run takes precedence over a job, a job over a pod, a pod over a container, and a
+container over the pair of user and command. Only files that every user may read are read. Processes
+hidden by hidepid are ``unknown``. No process environment is read.
 """
 
 from __future__ import annotations
@@ -18,25 +19,25 @@ from labcarbon_collect.processes.procfs import Stat, cgroup_paths, read_stat, re
 from labcarbon_collect.pseudonyms import KEEP_NAMES, UserNames, user_name_of
 
 UNKNOWN = "unknown"
-# A process is looked at again until it has settled: it may yet change its user, its cgroup and its program.
+# A new process is inspected this often, because it may still change its user, cgroup and program.
 _SETTLE_SNAPSHOTS = 3
-# So often, consumers without a process since the last time are forgotten; at a look each 5 s, once an hour.
+# Snapshots between removals of consumers without processes: one hour at an interval of 5 s.
 _FORGET_INTERVAL = 720
 
 
 class RegistrationRefused(Exception):
-    """A run may not be bound to this process; the text says why and what to do."""
+    """A run cannot be bound to this process. The text states the cause and the fix."""
 
 
 @dataclass
 class _Process:
-    """A process as last seen."""
+    """A process as of the last snapshot."""
 
     stat: Stat
     uid: Optional[int] = None
     cgroup: str = ""
-    outside_run: str = UNKNOWN  # its consumer if it belongs to no run
-    run: str = ""  # "" or a run's UUID; kept for life, also when its parent dies
+    outside_run: str = UNKNOWN  # its consumer outside a run
+    run: str = ""  # "" or the run's UUID, also after the end of its parent
     inspections: int = 0
 
     @property
@@ -46,20 +47,20 @@ class _Process:
 
 @dataclass(frozen=True)
 class _Registration:
-    """A process that was registered."""
+    """A registered process."""
 
     run: str
     uid: int
 
 
 def boot_ticks() -> int:
-    """Now, in ticks since boot: the scale of a process's start."""
+    """Return the ticks since boot, the unit of process start times."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime_ns(clock) // 1000 // tick_us()
 
 
 class ConsumerResolver:
-    """Knows the processes of this machine. Not thread-safe: one thread calls it."""
+    """Consumers of the processes of this machine. Not thread-safe."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class ConsumerResolver:
         self._snapshots = 0
 
     def snapshot(self) -> None:
-        """Look at every process once."""
+        """Read all processes one time."""
         now_ticks = self._now_ticks()
         stats = scan_processes(self._proc)
         self._forget_ended(stats)
@@ -105,7 +106,9 @@ class ConsumerResolver:
             self._tally.forget_absent({process.key for process in self._processes.values()})
 
     def register(self, run_uuid: str, pid: int, uid: int) -> None:
-        """Count ``pid`` and what descends from it as the run. Raises RegistrationRefused unless ``uid`` started it."""
+        """Count ``pid`` and its descendants as the run. Raises RegistrationRefused unless the
+        process belongs to ``uid``.
+        """
         stat = read_stat(self._proc, pid)
         if stat is None:
             raise RegistrationRefused(
@@ -123,9 +126,10 @@ class ConsumerResolver:
         self._propagate_runs()
 
     def end(self, run_uuid: str, children_cpu_us: int) -> None:
-        """The run is over. Its processes took ``children_cpu_us`` together by wait4: time too short to be seen counts too.
+        """End a run. ``children_cpu_us``, its total CPU time by wait4, adds the time of processes
+        too short for a snapshot.
 
-        What it leaves running stays its own until it ends.
+        Processes that it leaves running still count as the run.
         """
         self._registrations = {
             identity: registration for identity, registration in self._registrations.items() if registration.run != run_uuid
@@ -133,7 +137,7 @@ class ConsumerResolver:
         self._tally.raise_to(f"run:{run_uuid}", max(0, children_cpu_us) // tick_us())
 
     def consumer_of(self, pid: int) -> str:
-        """The consumer key of a process; ``unknown`` if it is hidden or gone."""
+        """Return the consumer key of a process, ``unknown`` if it is hidden or has ended."""
         process = self._processes.get(pid)
         if process is not None:
             return process.key
@@ -141,13 +145,14 @@ class ConsumerResolver:
         if stat is None:
             return UNKNOWN
         process = self._inspect(stat, None, {})
-        del self._processes[pid]  # the next snapshot counts its time from the beginning
+        del self._processes[pid]  # the next snapshot counts all its time
         return process.key
 
     def jobs(self) -> Mapping[str, int]:
-        """Consumer key of each job that works here → the uid of its user (0 where only root works in it).
+        """Return the uid of each job with a process on this node, by consumer key (0 if only root
+        has processes in it).
 
-        Slurm's own slurmstepd sits in the job's cgroup before and after the work; it alone is no work.
+        slurmstepd runs in the job's cgroup before and after the work. It alone is no work.
         """
         uids: Dict[str, int] = {}
         for process in self._processes.values():
@@ -156,31 +161,37 @@ class ConsumerResolver:
         return uids
 
     def job_of(self, pid: int) -> str:
-        """The consumer key of the job a process belongs to, also when it works for a registered run; "" outside one."""
+        """Return the consumer key of the process's job, also if it belongs to a registered run; ""
+        outside a job.
+        """
         process = self._processes.get(pid)
         return process.outside_run if process is not None and process.outside_run.startswith("job:") else ""
 
     def cpu_time_us_by_consumer(self) -> Mapping[str, int]:
-        """Cumulative CPU time by consumer since the first snapshot, µs. Never falls; a consumer long gone is left out."""
+        """Return the cumulative CPU time by consumer since the first snapshot in µs. It never
+        falls. Old consumers are left out.
+        """
         one_tick_us = tick_us()
         return {key: ticks * one_tick_us for key, ticks in self._tally.ticks.items()}
 
     def uids_of(self, consumer: str) -> FrozenSet[int]:
-        """Whose processes the consumer has now; empty if it has none, or if they are hidden."""
+        """Return the uids of the consumer's processes, empty if it has none or if they are hidden."""
         if not self._uids:
             for process in self._processes.values():
                 self._uids.setdefault(process.key, set()).add(-1 if process.uid is None else process.uid)
         return frozenset(self._uids.get(consumer, ()))
 
     def release(self, run_uuid: str) -> None:
-        """The run is over but its processes go on as what they were before: a notebook's kernel."""
+        """End a run whose processes continue as what they were before, such as a notebook's kernel."""
         self._uids = {}
         for process in self._processes.values():
             if process.run == run_uuid:
                 process.run = ""
 
     def _baseline(self, stat: Stat) -> Stat:
-        """What a process had when we began to count it: all it has, if it began before our last look; else nothing."""
+        """Return the time of a new process that is not counted: all of it if it started before the
+        last snapshot, else none.
+        """
         if self._snapshot_ticks is None or stat.start_ticks < self._snapshot_ticks - 1:
             return stat
         return stat._replace(cpu_ticks=0, children_ticks=0)
@@ -198,7 +209,7 @@ class ConsumerResolver:
         }
 
     def _inspect(self, stat: Stat, process: Optional[_Process], run_groups: Mapping[Tuple[str, object], str]) -> _Process:
-        """Look closer at a process that is new, still settling, or runs another program now."""
+        """Read details of a process that is new, not yet settled, or runs another program."""
         is_new = process is None
         if process is None:
             process = self._processes[stat.pid] = _Process(stat)
@@ -222,7 +233,9 @@ class ConsumerResolver:
         return by_cgroup or f"proc:{self.users.public_name(name)}/{self.users.mask(comm, name)}"
 
     def _find_run(self, stat: Stat, process: _Process, run_groups: Mapping[Tuple[str, object], str]) -> str:
-        """The run of a new process: its own registration, its parent's run, or that of a group which is all one run's."""
+        """Return the run of a new process: its own registration, its parent's run, or the run of
+        its whole group.
+        """
         registration = self._registrations.get((stat.pid, stat.start_ticks))
         if registration:
             return registration.run
@@ -236,13 +249,17 @@ class ConsumerResolver:
 
     @staticmethod
     def _groups_of(stat: Stat, process: _Process) -> Tuple[Tuple[str, object], ...]:
-        """By what an orphan whose parent we never saw is known again: process group, session, cgroup, each with its user."""
+        """Return the groups that identify an orphan with an unknown parent: process group, session,
+        cgroup, each with its user.
+        """
         groups = [("group", (stat.group, process.uid)), ("session", (stat.session, process.uid))]
         is_grouped = any(line.split(":", 2)[-1] not in ("", "/") for line in process.cgroup.splitlines())
         return (*groups, ("cgroup", (process.cgroup, process.uid))) if is_grouped else tuple(groups)
 
     def _groups_of_one_run(self) -> Dict[Tuple[str, object], str]:
-        """Groups, sessions and cgroups in which every process seen last time was of one and the same run."""
+        """Return groups, sessions and cgroups whose processes all belonged to one run in the last
+        snapshot.
+        """
         if not any(process.run for process in self._processes.values()):
             return {}
         runs: Dict[Tuple[str, object], str] = {}
@@ -252,7 +269,7 @@ class ConsumerResolver:
         return {group: run for group, run in runs.items() if run}
 
     def _propagate_runs(self) -> None:
-        """Give a new registration to the descendants we know already, unless they were registered themselves."""
+        """Assign a new registration to known descendants unless they are registered themselves."""
         self._uids = {}
         for process in sorted(self._processes.values(), key=lambda process: process.stat.start_ticks):
             parent = self._processes.get(process.stat.ppid)

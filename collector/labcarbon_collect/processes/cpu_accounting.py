@@ -1,7 +1,8 @@
-"""CPU time per consumer that only ever grows, from processes that come and go between two looks. Pure.
+"""Cumulative CPU time per consumer, with processes that start and end between two snapshots. Pure.
 
-A process that lived and died between two looks was never seen; but whoever waited for it now carries its time among
-its children's. So a parent's growth of children's time counts too, less what was counted while those children were seen.
+A process that starts and ends between two snapshots is never observed. Its parent's children time
+includes it after the wait. Growth of children time is therefore counted too, less the time that was
+counted while the children were observed.
 """
 
 from __future__ import annotations
@@ -9,23 +10,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import AbstractSet, Dict, List, Mapping, Set
 
-# A child's end and its parent's growth may fall into different looks: what was seen of the child is remembered so long.
+# The end of a child and the growth of its parent may be in different snapshots. Ended processes are
+# stored this long.
 _MAX_SNAPSHOTS = 2
 
 
 @dataclass
 class _Ended:
-    """A process that was seen and is gone: its time will turn up among its reaper's children's."""
+    """An observed process that has ended. Its time will appear in the children time of its reaper."""
 
     ppid: int
     key: str
     ticks: int
-    had_no_ticks: bool  # all of its time is still to be heard of
+    had_no_ticks: bool  # none of its time was counted yet
     snapshots: int = 0
 
 
 class CpuAccount:
-    """Ticks per consumer, cumulative."""
+    """Cumulative ticks per consumer."""
 
     def __init__(self) -> None:
         self.ticks: Dict[str, int] = {}
@@ -34,7 +36,7 @@ class CpuAccount:
         self._active: Set[str] = set()
 
     def add(self, key: str, ticks: int) -> None:
-        """Count own time of a process, less what was counted for its consumer in advance."""
+        """Count own time of a process, less the time counted for its consumer in advance."""
         self._active.add(key)
         prepaid = min(self._prepaid.get(key, 0), ticks)
         if prepaid:
@@ -42,7 +44,9 @@ class CpuAccount:
         self.ticks[key] = self.ticks.get(key, 0) + ticks - prepaid
 
     def raise_to(self, key: str, ticks: int) -> None:
-        """Raise a consumer to ``ticks``, as told by who waited for its processes; what is still to be seen of it is paid."""
+        """Raise a consumer to ``ticks``, the total by wait4. The difference is prepaid: later
+        observed time is deducted from it.
+        """
         missing = ticks - self.ticks.get(key, 0)
         if missing > 0:
             self._active.add(key)
@@ -50,11 +54,13 @@ class CpuAccount:
             self._prepaid[key] = self._prepaid.get(key, 0) + missing
 
     def add_ended(self, ppid: int, key: str, ticks: int) -> None:
-        """A process is gone that had ``ticks`` of its own and of its children when it was last seen."""
+        """Record an ended process with its own and its children's ``ticks`` of the last snapshot."""
         self._ended.append(_Ended(ppid, key, ticks, had_no_ticks=not ticks))
 
     def add_children_growth(self, growth: Mapping[int, int], keys: Mapping[int, str]) -> None:
-        """Count the unseen: ``growth`` of children's ticks by pid since the last look, ``keys`` their consumers."""
+        """Count unobserved time. ``growth``: growth of children ticks by pid since the last
+        snapshot, ``keys``: their consumers.
+        """
         unseen = {}
         by_parent: Dict[int, List[_Ended]] = {}
         for ended in self._ended:
@@ -64,7 +70,8 @@ class CpuAccount:
             heir = own[0].key if len({ended.key for ended in own}) == 1 else keys[pid]
             unseen[pid] = heir, self._settle(own, ticks)
         for heir, ticks in unseen.values():
-            # Orphans are reaped by somebody else than their last parent: better count too little than twice.
+            # Orphans are reaped by another process than their last parent. Counting too little is
+            # better than counting twice.
             remaining = self._settle(self._ended, ticks) if ticks else 0
             if remaining:
                 self.add(heir, remaining)
@@ -76,7 +83,9 @@ class CpuAccount:
         ]  # fmt: skip
 
     def forget_absent(self, present: AbstractSet[str]) -> None:
-        """Forget consumers neither ``present`` nor active since the last call: a cluster node sees a new one every job."""
+        """Remove consumers neither ``present`` nor active since the last call. A cluster node has a
+        new one with every job.
+        """
         retained = present | self._active
         self.ticks = {key: ticks for key, ticks in self.ticks.items() if key in retained}
         self._prepaid = {key: ticks for key, ticks in self._prepaid.items() if key in retained and ticks}
@@ -84,7 +93,7 @@ class CpuAccount:
 
     @staticmethod
     def _settle(ended: List[_Ended], ticks: int) -> int:
-        """Take what was already counted out of ``ticks``; return the rest."""
+        """Deduct the time already counted from ``ticks`` and return the rest."""
         for process in ended:
             counted = min(process.ticks, ticks)
             process.ticks -= counted

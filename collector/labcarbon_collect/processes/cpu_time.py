@@ -1,4 +1,4 @@
-"""How long the machine's processors have worked since boot, by /proc/stat."""
+"""Work time of the processors since boot, from /proc/stat."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import os
 from pathlib import Path
 from typing import Dict
 
-# Columns of a cpu line that are work: user, nice, system, irq, softirq. (guest is inside user; idle and iowait are not
-# work; steal is another guest's.)
+# Columns of a cpu line that count as work: user, nice, system, irq, softirq. guest is included in
+# user. idle and iowait are no work. steal belongs to another guest.
 _WORK_COLUMNS = (0, 1, 2, 5, 6)
 
 
 def tick_us() -> int:
-    """Microseconds of one kernel clock tick."""
+    """Return the microseconds of a kernel clock tick."""
     return 1_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 def busy_us_by_cpu(proc: Path = Path("/proc")) -> Dict[int, int]:
-    """Logical processor → µs of work since boot; empty where /proc/stat cannot be read."""
+    """Return the µs of work since boot by logical processor, empty if /proc/stat cannot be read."""
     try:
         lines = (proc / "stat").read_text().splitlines()
     except OSError:
@@ -33,5 +33,5 @@ def busy_us_by_cpu(proc: Path = Path("/proc")) -> Dict[int, int]:
 
 
 def busy_us(proc: Path = Path("/proc")) -> int:
-    """µs of work of all processors together since boot."""
+    """Return the µs of work of all processors since boot."""
     return sum(busy_us_by_cpu(proc).values())

@@ -1,4 +1,4 @@
-"""What /proc tells every user of every process: its stat line, its real uid, its cgroup. Never its environment."""
+"""Public data of processes in /proc: stat line, real uid, cgroup. The environment is never read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD in the flags of /proc/<pid>/stat
 
 
 class Stat(NamedTuple):
-    """One process at one moment. Times in kernel ticks."""
+    """The stat line of a process. Times are in kernel ticks."""
 
     pid: int
     start_ticks: int  # since boot; with the pid, the identity of a process
@@ -18,12 +18,12 @@ class Stat(NamedTuple):
     group: int
     session: int
     cpu_ticks: int  # user and system time of its own threads
-    children_ticks: int  # of the children it has waited for, and theirs
+    children_ticks: int  # of waited-for children and their descendants
     kernel: bool
 
 
 def parse_stat(line: bytes) -> Stat:
-    """Parse /proc/<pid>/stat. The name stands in brackets and may itself hold brackets and spaces."""
+    """Parse /proc/<pid>/stat. The name is in parentheses and may contain parentheses and spaces."""
     before, _, rest = line.partition(b"(")
     comm, _, after = rest.rpartition(b")")
     fields = after.split()
@@ -41,13 +41,13 @@ def parse_stat(line: bytes) -> Stat:
 
 
 def read_stat(proc_root: str, pid: int) -> Optional[Stat]:
-    """The stat of one process; None if it is gone or hidden from us."""
+    """Return the stat line of a process, None if it is hidden or has ended."""
     line = _read(f"{proc_root}/{pid}/stat")
     return parse_stat(line) if line else None
 
 
 def scan_processes(proc_root: str) -> Dict[int, Stat]:
-    """All processes we can see, by pid."""
+    """Return all visible processes by pid."""
     processes = {}
     for name in os.listdir(proc_root):
         if name.isdigit():
@@ -58,7 +58,9 @@ def scan_processes(proc_root: str) -> Dict[int, Stat]:
 
 
 def real_uid(proc_root: str, pid: int) -> Optional[int]:
-    """Who started the process (the real uid: a set-uid program still belongs to its user); None if hidden or gone."""
+    """Return the real uid of a process, None if it is hidden or has ended. A set-uid program
+    belongs to the user who started it.
+    """
     for line in (_read(f"{proc_root}/{pid}/status") or b"").splitlines():
         if line.startswith(b"Uid:"):
             return int(line.split()[1])
@@ -66,7 +68,9 @@ def real_uid(proc_root: str, pid: int) -> Optional[int]:
 
 
 def cgroup_paths(proc_root: str, pid: int) -> str:
-    """The text of /proc/<pid>/cgroup: a line per hierarchy; "" if hidden or gone."""
+    """Return the text of /proc/<pid>/cgroup, a line per hierarchy, "" if the process is hidden or
+    has ended.
+    """
     return (_read(f"{proc_root}/{pid}/cgroup") or b"").decode("utf-8", "replace")
 
 

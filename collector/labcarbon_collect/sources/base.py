@@ -1,7 +1,8 @@
-"""What a source is: the seam between a meter and the rest of the collector.
+"""The interface between meters and the collector.
 
-A source reads meters and nothing else. It keeps no windows, knows no runs and opens no network. Every module in this
-folder registers its class with :func:`register`; absence of a meter is an answer (:class:`SourceAbsent`), not a failure.
+A source only reads meters. It has no windows, runs or network connections. Each source module
+registers its class with :func:`register`. A missing meter is a normal result
+(:class:`SourceAbsent`), not a failure.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from labcarbon_collect.clock import Clock
 
 
 class SourceAbsent(Exception):
-    """This machine has no such meter, or we may not read it.
+    """This machine has no such meter, or it may not be read.
 
-    ``why`` says what is missing, ``mend`` is the one command or step that would bring it ("" when nothing can).
+    ``reason`` states what is missing, ``fix`` the one command or step that provides it ("" without
+    one).
     """
 
     def __init__(self, reason: str, fix: str = "") -> None:
@@ -25,61 +27,62 @@ class SourceAbsent(Exception):
 
 
 class SourceFailed(Exception):
-    """A meter that was there did not answer this time. The daemon retries with back-off."""
+    """An existing meter did not respond. The daemon retries with backoff."""
 
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """A thing with a meter, as found at discovery."""
+    """A metered device, as of discovery."""
 
     key: str  # "gpu:<NVML UUID>", "mig:<MIG UUID>", "cpu:<node uuid>/<package>", "dram:<node uuid>/<package>"
     name: str  # as the driver or kernel reports it: "NVIDIA H100 80GB HBM3", "AMD EPYC 9354"
     measurement: str  # nvml_counter, nvml_power, rapl, rapl_model, cpu_model, node_meter, imported
-    facts: Mapping[str, str] = field(default_factory=dict)  # driver version, TDP in W, threads …: shown, never summed
+    facts: Mapping[str, str] = field(default_factory=dict)  # driver version, TDP in W, threads …: displayed, never summed
 
 
 @dataclass(frozen=True)
 class ProcessUse:
-    """One process seen on a GPU at a poll."""
+    """One process on a GPU at a poll."""
 
     pid: int
-    sm_util_pm: Optional[int] = None  # streaming-multiprocessor use in per mille; None where the driver does not say
+    sm_util_pm: Optional[int] = None  # use of streaming multiprocessors in per mille; None if the driver does not report it
     memory_mib: Optional[int] = None
-    slice_share_pm: Optional[int] = None  # MIG: its part of the slices in use, per mille; stands in for SM use
+    slice_share_pm: Optional[int] = None  # MIG: its share of the slices in use, per mille, instead of SM use
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What one device's meter said at one moment.
+    """One reading of a device.
 
-    ``counter_mj`` is a never-wrapping cumulative counter in millijoules within one ``epoch``: a source unwraps a counter
-    that wraps and floors a finer unit *once*, on the running total, so that differences telescope exactly. A device
-    without a counter (nvml_power, cpu_model) integrates its own samples into such a total.
+    ``counter_mj`` is a cumulative counter in millijoules that never wraps within an ``epoch``. A
+    source unwraps a counter that wraps, and floors a finer unit on the running total, so that
+    differences telescope exactly. A device without a counter (nvml_power, cpu_model) integrates its
+    samples into such a total.
     """
 
     device: str  # key of DeviceInfo
     monotonic_us: int  # CLOCK_MONOTONIC (CLOCK_BOOTTIME where available) at the reading
-    wall_us: int  # UTC microseconds since 1970, only ever used to place energy, never to measure it
+    wall_us: int  # UTC microseconds since 1970; places energy in time and never measures it
     counter_mj: int
-    epoch: str  # changes when the counter can have restarted: reboot, driver reload, counter fall
+    epoch: str  # changes whenever the counter may have restarted: reboot, driver reload, counter fall
     measurement: str
     power_mw: Optional[int] = None
     util_pm: Optional[int] = None  # device utilisation, per mille
     memory_mib: Optional[int] = None
-    # GPU: processes on the device. None = we may not see them (unknown); () = seen, nobody there (idle).
-    # CPU and DRAM: always None; the daemon splits them by CPU time (who.py).
+    # GPU: processes on the device. None: not visible (unknown). (): no process (idle).
+    # CPU and DRAM: always None. The daemon divides their energy by CPU time.
     processes: Optional[Tuple[ProcessUse, ...]] = None
     flags: int = 0  # FLAG_* below
 
 
-FLAG_BRIDGED = 1  # part of the energy since the previous reading was bridged by power samples (counter fell)
-FLAG_RECOVERED = 2  # first window after a restart: the gap while no daemon ran
+FLAG_BRIDGED = 1  # energy since the previous reading was partly bridged by power samples (the counter fell)
+FLAG_RECOVERED = 2  # first window after a restart, for the time without a daemon
 FLAG_MERGED = 4  # adjacent windows merged in a full spool
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Time for which a device's energy is not known."""
+    """A period with unknown energy of a device."""
 
     device: str
     epoch: str
@@ -89,26 +92,29 @@ class Gap:
 
 
 class Source(Protocol):
-    """One kind of meter. ``open`` raises SourceAbsent; ``poll`` raises SourceFailed."""
+    """One kind of meter. ``open`` raises SourceAbsent, ``poll`` raises SourceFailed."""
 
     name: str  # nvml, rapl, cpu_model, replay …
 
     def open(self) -> Sequence[DeviceInfo]:
-        """Find the meters and return what they measure."""
+        """Discover the meters and return their devices."""
 
     def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
-        """Read every meter once. ``with_processes`` asks for the (dearer) process lists too; a source may give them unasked
-        when it sees that they changed."""
+        """Read all meters one time.
+
+        ``with_processes`` requests the more expensive process lists too. A source may include them
+        unrequested after a change.
+        """
 
     def gaps(self) -> Sequence[Gap]:
-        """Hand over, once, the gaps seen since the last call (epoch changes, wraps, loss)."""
+        """Return the gaps since the last call (epoch changes, wraps, losses) and clear them."""
 
     def close(self) -> None:
-        """Let go of the driver. Never raises."""
+        """Release the driver. Never raises."""
 
 
 class StoredReading(Protocol):
-    """What is stored of a device's last reading (windows.Anchor is one)."""
+    """The stored part of a device's last reading (windows.Anchor is one)."""
 
     @property
     def epoch(self) -> str: ...
@@ -123,10 +129,10 @@ class StoredReading(Protocol):
 
 
 class Resumable(Protocol):
-    """A source that can tell, over a restart of the collector, whether a counter ran on unbroken.
+    """A source that can detect over a restart of the collector whether a counter continued.
 
-    ``resume`` is called before ``open``, if the source has it, with what was stored by device key. Without it such a
-    source begins a new epoch wherever it cannot know.
+    ``resume`` is called before ``open`` with the stored readings by device key. Without it the
+    source starts a new epoch wherever continuity is unknown.
     """
 
     def resume(self, last: Mapping[str, StoredReading]) -> None: ...
@@ -137,6 +143,6 @@ REGISTRY: Dict[str, SourceFactory] = {}
 
 
 def register(name: str, factory: SourceFactory) -> SourceFactory:
-    """Make a source known under ``name``. Order of registration is order of trust."""
+    """Register a source under ``name``. The order of registration is the order of trust."""
     REGISTRY[name] = factory
     return factory

@@ -1,8 +1,9 @@
-"""A processor without an energy counter: time × idle power + busy time × dynamic power, per hardware thread.
+"""Modelled energy of a processor without a counter: time × idle power + busy time × dynamic power,
+per hardware thread.
 
-The model is linear in time and in busy time, and the kernel keeps both since boot. So the "counter" needs no memory of
-ours: it is a function of /proc/stat and the uptime, and a restart of the collector loses nothing. A guest's few
-threads get their own watts, never a whole socket's TDP. Quality: MODELLED.
+The model is linear in time and busy time. The kernel stores both since boot, so the counter is a
+function of /proc/stat and the uptime, and a restart of the collector loses nothing. The few threads
+of a guest get their own watts, never the TDP of a whole socket. Quality: MODELLED.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class _Package:
 
 
 def awake_us() -> int:
-    """Microseconds since boot without the time suspended: a sleeping machine draws next to nothing."""
+    """Return the microseconds since boot without suspended time. A sleeping machine draws almost
+    nothing.
+    """
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
 
 
@@ -48,7 +51,9 @@ class CpuModel:
         self._packages: List[_Package] = []
 
     def open(self) -> Sequence[DeviceInfo]:
-        """Find the packages in /proc/cpuinfo. Raises SourceAbsent where there is no /proc/stat to tell use from idle."""
+        """Discover the packages in /proc/cpuinfo. Raises SourceAbsent without /proc/stat, which
+        separates use from idle.
+        """
         blocks = self._cpuinfo()
         if not blocks or not busy_us_by_cpu(self._proc):
             raise SourceAbsent(f"{self._proc}/stat or {self._proc}/cpuinfo shows no processors")
@@ -66,7 +71,9 @@ class CpuModel:
         return infos
 
     def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
-        """Read /proc/stat once. Raises SourceFailed when it cannot be read or a processor went offline."""
+        """Read /proc/stat one time. Raises SourceFailed if it cannot be read or a processor went
+        offline.
+        """
         clock, awake, busy = now(), self._awake(), busy_us_by_cpu(self._proc)
         readings = []
         for package in self._packages:
@@ -76,21 +83,21 @@ class CpuModel:
         return readings
 
     def gaps(self) -> Sequence[Gap]:
-        """None: the kernel's counters restart only with the boot, which the epoch tells."""
+        """Return no gaps: the kernel's counters restart only at boot, which the epoch contains."""
         return ()
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no resource is open."""
 
     def _package(self, package: str, members: List[Mapping[str, str]], power: ThreadPower, boot: str) -> _Package:
         cpus = tuple(int(block["processor"]) for block in members)
-        # The model's parameters are in the epoch: another table is another counter.
+        # The epoch contains the model's parameters, because another table is another counter.
         epoch = f"{MEASUREMENT}:{boot}:{len(cpus)}x{power.idle_mw}-{power.max_mw}"
         return _Package(f"cpu:{self._node}/{package}", cpus, power, epoch)
 
     def _reading(self, package: _Package, clock: Clock, awake: int, busy_us: int) -> Reading:
         power = package.power
-        busy_us = max(busy_us, package.busy_us)  # the kernel's figures may step back by a tick
+        busy_us = max(busy_us, package.busy_us)  # the kernel's counters may step back by a tick
         energy_nj = power.idle_mw * len(package.cpus) * awake + (power.max_mw - power.idle_mw) * busy_us
         elapsed_us = (clock.monotonic_us - package.monotonic_us) * len(package.cpus)
         util_pm = None
@@ -134,7 +141,9 @@ def _info(package: _Package, processor: Processor) -> DeviceInfo:
 
 
 def modelled_idle_mw(node: str) -> Dict[str, int]:
-    """Package key → idle power by the model: what splits idle from use where a counter measures the package."""
+    """Return the modelled idle power by package key. It separates idle from use where a counter
+    measures the package.
+    """
     try:
         return {info.key: int(info.facts["idle_mw"]) for info in CpuModel(node).open()}
     except SourceAbsent:

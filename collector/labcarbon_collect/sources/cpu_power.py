@@ -1,4 +1,6 @@
-"""Which processor is this, and what does a hardware thread of it draw? Pure apart from reading the shipped table."""
+"""Processor types and the power of their hardware threads. Pure except for reading the shipped
+table.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Tuple
 
-# (vendor_id, family, model) → row of data/cpu_power.csv. Family and model numbers are the CPUID's, decimal.
-# Server parts, and the client parts of the same cores. What is not here gets its vendor's median and says so.
+# (vendor_id, family, model) → row of data/cpu_power.csv. Family and model numbers are the CPUID's,
+# decimal. Server parts and client parts with the same cores. Any other processor gets the median of
+# its vendor, named as such.
 _INTEL_FAMILY_6: Dict[str, Tuple[int, ...]] = {
     "Sandy Bridge": (42, 45),
     "Ivy Bridge": (58, 62),
@@ -38,27 +41,29 @@ _FIRST_CASCADE_LAKE_STEPPING = 5
 
 @dataclass(frozen=True)
 class Processor:
-    """What /proc/cpuinfo says of one package."""
+    """One package as /proc/cpuinfo describes it."""
 
     vendor: str  # intel, amd, arm, or as printed
     model_name: str
-    microarchitecture: Optional[str]  # None: not in our table
+    microarchitecture: Optional[str]  # None: not in the table
     hypervisor: bool
 
 
 @dataclass(frozen=True)
 class ThreadPower:
-    """Draw of one hardware thread in milliwatts: idle and fully used, with the lowest and highest figure of the source."""
+    """Power of a hardware thread in milliwatts: idle, fully used, and the lowest and highest figure
+    of the source.
+    """
 
     idle_mw: int
     max_mw: int
     low_mw: int
     high_mw: int
-    basis: str  # the microarchitecture, or whose median
+    basis: str  # the microarchitecture, or the vendors of the median
 
 
 def identify(cpuinfo: Mapping[str, str]) -> Processor:
-    """Name the processor from one block of /proc/cpuinfo (keys as printed)."""
+    """Identify the processor from one block of /proc/cpuinfo (keys as printed)."""
     vendor_id = cpuinfo.get("vendor_id", "")
     vendor = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}.get(vendor_id, vendor_id or "unknown")
     if "CPU implementer" in cpuinfo:
@@ -85,7 +90,9 @@ def _microarchitecture(vendor: str, cpuinfo: Mapping[str, str]) -> Optional[str]
 
 
 def thread_power(processor: Processor) -> ThreadPower:
-    """Look the processor up; an unknown one gets the median of its vendor (of all, for an unknown vendor) with the range."""
+    """Look up the processor. An unknown one gets the median and range of its vendor, or of all
+    vendors.
+    """
     rows = _power_table()
     for row in rows:
         if row["microarchitecture"] == processor.microarchitecture:
@@ -105,7 +112,9 @@ def _thread_power(rows: List[Dict[str, str]], basis: str) -> ThreadPower:
 
 
 def _median(values: List[int]) -> int:
-    """The middle value, of an even number the mean of the two, rounded down. (The statistics module costs 1 MB.)"""
+    """Return the median, for an even count the mean of the middle two, rounded down. (The
+    statistics module costs 1 MB.)
+    """
     ordered, middle = sorted(values), len(values) // 2
     return ordered[middle] if len(values) % 2 else (ordered[middle - 1] + ordered[middle]) // 2
 

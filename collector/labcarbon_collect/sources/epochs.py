@@ -1,8 +1,8 @@
-"""When does a meter's counter still count on from its last reading? Pure.
+"""Continuity of energy counters. Pure.
 
-An energy counter restarts with its driver, and a driver may unload while nobody looks. Two readings belong to one
-epoch when the later is not below the earlier and not above what the device could have drawn in between:
-``reading ≤ previous + 1.5 × TDP × gap``.
+An energy counter restarts with its driver, and a driver may be reloaded between two readings. Two
+readings belong to one epoch if the later one is not below the earlier one and not above the
+possible energy of the device in between: ``reading ≤ previous + 1.5 × TDP × gap``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from labcarbon_collect.sources.base import FLAG_BRIDGED
 
 CONTINUES, RESTARTED, JUMPED = "continues", "restarted", "jumped"
 
-# A counter is refreshed by the driver about every 20–100 ms, so two quick readings may hold a longer stretch of energy.
+# The driver refreshes a counter every 20–100 ms, so two quick readings may contain the energy of a
+# longer period.
 REFRESH_US = 1_000_000
-# A device whose power limit is not told: above any card sold.
+# For a device without a known power limit: above any existing card.
 DEFAULT_LIMIT_MW = 3_000_000
-# After a fall, the energy since the restart is placed by a power reading; that one no longer stands for a longer gap.
+# After a fall, a power reading places the energy since the restart. It is not valid for a longer
+# gap.
 BRIDGE_US = 60_000_000
 
 
@@ -35,12 +37,16 @@ class CounterReading:
 
 
 def max_energy_mj(gap_us: int, limit_mw: int) -> int:
-    """The most a device of power limit ``limit_mw`` (0: not told) can draw in ``gap_us``, in mJ."""
+    """Return the maximum energy in mJ of a device with power limit ``limit_mw`` (0: unknown) in
+    ``gap_us``.
+    """
     return (limit_mw or DEFAULT_LIMIT_MW) * 3 * (max(gap_us, 0) + REFRESH_US) // 2_000_000
 
 
 def classify_reading(before_mj: int, after_mj: int, gap_us: int, limit_mw: int) -> str:
-    """CONTINUES, RESTARTED (from nought, within the gap) or JUMPED (nothing is known of the gap)."""
+    """Return CONTINUES, RESTARTED (from zero, within the gap) or JUMPED (the energy of the gap is
+    unknown).
+    """
     limit_mj = max_energy_mj(gap_us, limit_mw)
     if before_mj <= after_mj <= before_mj + limit_mj:
         return CONTINUES
@@ -48,7 +54,9 @@ def classify_reading(before_mj: int, after_mj: int, gap_us: int, limit_mw: int) 
 
 
 def since_restart_us(counter_mj: int, gap_us: int, power_mw: int) -> int:
-    """How long a counter that restarted from nought has been counting, by the power read now: at most ``gap_us``."""
+    """Return the time since a counter's restart from zero, estimated by the current power, at most
+    ``gap_us``.
+    """
     if power_mw <= 0:
         return gap_us
     return min(gap_us, counter_mj * 1_000_000 // power_mw)
@@ -56,19 +64,21 @@ def since_restart_us(counter_mj: int, gap_us: int, power_mw: int) -> int:
 
 @dataclass(frozen=True)
 class CounterStep:
-    """What one look at a counter says: readings in order (each with flags), and where a gap in the energy ends, if any."""
+    """Result of one counter reading: readings in order with flags, and the end of a gap, if any."""
 
     readings: Tuple[Tuple[CounterReading, int], ...]
-    gap_until_us: Optional[int] = None  # wall time; the gap begins at the reading before
+    gap_until_us: Optional[int] = None  # wall time; the gap starts at the previous reading
 
 
 def place_reading(
     before: Optional[CounterReading], counter_mj: int, clock: Clock, *, load: str, limit_mw: int, power_mw: Optional[int]
 ) -> CounterStep:
-    """Place a counter's reading after the one before it: same epoch, or a new one with its gap.
+    """Place a counter reading after the previous one: in the same epoch, or in a new one with a
+    gap.
 
-    ``load`` names this boot and this load of the driver: the first epoch of it. After a restart from nought within the
-    gap, the energy since then is known by the counter; ``power_mw`` only tells when it began (FLAG_BRIDGED).
+    ``load`` identifies this boot and driver load and is its first epoch. After a restart from zero
+    within the gap, the counter contains the energy since the restart. ``power_mw`` only estimates
+    the time of the restart (FLAG_BRIDGED).
     """
     last = CounterReading(load, counter_mj, clock.monotonic_us, clock.wall_us)
     if before is None:
@@ -89,9 +99,10 @@ def place_reading(
 
 
 def driver_load(sys_root: str = "/sys", module: str = "nvidia") -> int:
-    """A number that changes whenever the kernel module is loaded anew; 0 where there is no such module.
+    """Return a number that changes with each load of the kernel module, 0 without the module.
 
-    sysfs numbers its nodes in order of creation, so the inode of the module's folder names this very load.
+    sysfs numbers its nodes in order of creation, so the inode of the module's folder identifies the
+    load.
     """
     try:
         return (Path(sys_root) / "module" / module).stat().st_ino

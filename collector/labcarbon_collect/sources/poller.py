@@ -1,4 +1,4 @@
-"""The sources of this machine, opened, polled, and retried with back-off when they fail."""
+"""Opening and polling of the sources of this machine, with backoff after failures."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from labcarbon_collect.sources.base import REGISTRY, DeviceInfo, Reading, Source
 
 ABSENT, MEASURING, FAILED = "absent", "measuring", "failed"
 _FIRST_WAIT_US, _LONGEST_WAIT_US = 1_000_000, 300_000_000
-# A meter that was absent is looked for again: drivers are installed, permissions mended.
+# An absent source is opened again later: drivers get installed, permissions get fixed.
 _ABSENT_WAIT_US = 300_000_000
 
 
 @dataclass
 class PolledSource:
-    """One source and how it fares."""
+    """One source and its state."""
 
     name: str
     source: Source
@@ -33,9 +33,10 @@ class PolledSource:
 
 
 def select_sources(environ: Mapping[str, str]) -> List[str]:
-    """Names of the sources to open: ``LABCARBON_SOURCES`` (comma separated), a replay alone, else all real meters.
+    """Return the names of the sources to open: ``LABCARBON_SOURCES`` (comma separated), a replay
+    alone, or all real meters.
 
-    Raises ValueError naming an unknown source.
+    Raises ValueError for an unknown source.
     """
     sources.load()
     names = [name.strip() for name in environ.get("LABCARBON_SOURCES", "").split(",") if name.strip()]
@@ -51,7 +52,9 @@ def select_sources(environ: Mapping[str, str]) -> List[str]:
 
 
 class SourcePoller:
-    """All meters. The first source that claims a device keeps it: a counter before a model of the same package."""
+    """All sources. The first source that claims a device measures it: a counter takes precedence
+    over a model.
+    """
 
     def __init__(
         self,
@@ -66,11 +69,13 @@ class SourcePoller:
 
     @property
     def devices(self) -> Dict[str, DeviceInfo]:
-        """Device key → what it is, of all sources that measure."""
+        """Devices of all measuring sources by key."""
         return {key: info for polled in self.sources for key, info in polled.devices.items()}
 
     def poll(self, *, with_processes: bool) -> Tuple[List[Reading], Dict[str, str]]:
-        """Read everything that can be read: readings, and why devices changed their epochs. Never raises."""
+        """Read all sources. Returns the readings, and the reason of each device's epoch change.
+        Never raises.
+        """
         readings: List[Reading] = []
         reasons: Dict[str, str] = {}
         for polled in self.sources:
@@ -86,13 +91,13 @@ class SourcePoller:
         return readings, reasons
 
     def close(self) -> None:
-        """Let go of all drivers."""
+        """Release all drivers."""
         for polled in self.sources:
             if polled.state == MEASURING:
                 polled.source.close()
 
     def take_health(self) -> Dict[str, Dict[str, int]]:
-        """Polls and time per source since the last call, in the shape of the wire."""
+        """Return polls and time per source since the last call, in the shape of the wire."""
         health = {}
         for polled in self.sources:
             if polled.state != ABSENT:
@@ -101,7 +106,7 @@ class SourcePoller:
         return health
 
     def status(self) -> Dict[str, Dict[str, Any]]:
-        """State per source, with reason and mend."""
+        """Return the state of each source with reason and fix."""
         return {
             polled.name: {"state": polled.state, "why": polled.reason, "mend": polled.fix, "devices": sorted(polled.devices)}
             for polled in self.sources
@@ -140,7 +145,7 @@ class SourcePoller:
         return [reading for reading in readings if reading.device in polled.devices]
 
     def _mark_failed(self, polled: PolledSource, error: Exception) -> None:
-        """Close and wait 1, 2, 4 … 300 s before opening it again."""
+        """Close the source and wait 1, 2, 4 … 300 s before opening it again."""
         if polled.state == MEASURING:
             polled.source.close()
         message = str(error) or type(error).__name__
@@ -157,7 +162,9 @@ def open_sources(
     now: Callable[[], Clock],
     last: Optional[Callable[[], Mapping[str, StoredReading]]] = None,
 ) -> SourcePoller:
-    """Build the chosen sources. A source whose factory says absent is listed with its reason."""
+    """Create the selected sources. A source that is absent by its settings is listed with its
+    reason.
+    """
     opened: List[Tuple[str, Source]] = []
     for name in select_sources(environ):
         try:
@@ -168,7 +175,7 @@ def open_sources(
 
 
 class _AbsentSource:
-    """A source that is absent by its settings already."""
+    """A source that is absent by its settings."""
 
     def __init__(self, name: str, error: SourceAbsent) -> None:
         self.name = name

@@ -1,8 +1,9 @@
-"""The kernel's powercap tree: which RAPL domains there are, which of them are the same meter twice, and what they read.
+"""RAPL domains in the kernel's powercap tree: discovery, duplicates and readings.
 
-``package-N`` and ``dram`` are metered parts. ``core`` and ``uncore`` are inside the package, ``psys`` is around it: to
-add them would count twice. A package of several dies has a domain a die; one register seen through two of them, or
-through two drivers (intel-rapl and intel-rapl-mmio), is found and counted once.
+``package-N`` and ``dram`` are metered parts. ``core`` and ``uncore`` are included in the package,
+``psys`` includes it: adding them would count energy twice. A package with several dies has a domain
+per die. A register that is visible through two of them, or through two drivers (intel-rapl and
+intel-rapl-mmio), is detected and counted one time.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ PERMISSION_FIX = (
     "echo 'm /sys/class/powercap/*/energy_uj 0440 root labcarbon' > /etc/tmpfiles.d/labcarbon.conf && "
     "systemd-tmpfiles --create /etc/tmpfiles.d/labcarbon.conf"
 )
-# Where the kernel tells no power limit: above what a socket draws.
+# For a domain without a power limit: above the power of any socket.
 DEFAULT_LIMIT_MW = 500_000
-# How often and how far apart two domains are compared; the registers are refreshed every millisecond.
+# Number and interval of comparisons of two domains. The registers are refreshed every millisecond.
 MIRROR_SAMPLES, MIRROR_INTERVAL_S = 3, 0.02
 
 _ZONE = re.compile(r"^([a-z-]+):(\d+)(?::(\d+))?$")
@@ -34,17 +35,17 @@ class Domain:
     folder: Path
     kind: str  # cpu, dram, psys
     package: str  # number of the socket; "" for psys
-    label: str  # name as the kernel gives it, with its package: what tells one driver's view from another's
-    range_uj: int  # the counter wraps here; 0: not readable
+    label: str  # the kernel's name with its package; equal labels of two drivers are one domain
+    range_uj: int  # the counter wraps at this value; 0: not readable
     limit_mw: int
 
     def read_uj(self) -> Optional[int]:
-        """The raw counter, µJ; None where it cannot be read."""
+        """Return the raw counter in µJ, None if it cannot be read."""
         return _read_int(self.folder / "energy_uj")
 
 
 def find_domains(root: str) -> List[Domain]:
-    """Every package, dram and psys domain, in the kernel's order."""
+    """Return all package, dram and psys domains in the kernel's order."""
     domains = []
     for folder in sorted(Path(root).glob("*:*"), key=lambda path: path.name):
         zone = _ZONE.match(folder.name)
@@ -73,7 +74,9 @@ def _domain(folder: Path, name: str, parent: str) -> Optional[Domain]:
 
 
 def drop_mirrors(domains: List[Domain], pause: Callable[[float], None] = time.sleep) -> Tuple[List[Domain], List[str]]:
-    """Leave out domains that show another's counter; return the rest and a sentence for each left out."""
+    """Remove domains that show the counter of another domain. Returns the others, and a note for
+    each removed one.
+    """
     unique: List[Domain] = []
     notes: List[str] = []
     by_label: Dict[str, Domain] = {}
@@ -93,7 +96,9 @@ def drop_mirrors(domains: List[Domain], pause: Callable[[float], None] = time.sl
 
 
 def is_mirror(first: Domain, second: Domain, pause: Callable[[float], None] = time.sleep) -> bool:
-    """Whether two domains show one counter: at every look the other lies between two readings of the one, and it moves."""
+    """Whether two domains show one counter: each reading of one lies between two readings of the
+    other, and it changes.
+    """
     values = set()
     for sample in range(MIRROR_SAMPLES):
         if sample:
@@ -109,18 +114,18 @@ def is_mirror(first: Domain, second: Domain, pause: Callable[[float], None] = ti
 
 
 def processor_facts(cpuinfo: str = "/proc/cpuinfo") -> Dict[str, str]:
-    """The first processor of /proc/cpuinfo, field by field; {} where it cannot be read."""
+    """Return the fields of the first processor in /proc/cpuinfo, {} if it cannot be read."""
     first = (_read_text(Path(cpuinfo)) or "").split("\n\n")[0]
     pairs = (line.partition(":") for line in first.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def is_modelled(processor: Mapping[str, str]) -> bool:
-    """Whether this processor's RAPL is its own estimate from activity rather than a measurement of current.
+    """Whether this processor's RAPL is estimated from activity instead of measured from current.
 
-    Intel measures from Haswell on; Sandy Bridge and Ivy Bridge estimate (Hackenberg et al. 2015, "An energy efficiency
-    feature survey of the Intel Haswell processor"). AMD's Zen estimates (Schöne et al. 2021, "Energy efficiency
-    aspects of the AMD Zen 2 architecture").
+    Intel measures from Haswell on; Sandy Bridge and Ivy Bridge estimate (Hackenberg et al. 2015,
+    "An energy efficiency feature survey of the Intel Haswell processor"). AMD's Zen estimates
+    (Schöne et al. 2021, "Energy efficiency aspects of the AMD Zen 2 architecture").
     """
     if processor.get("vendor_id") in ("AuthenticAMD", "HygonGenuine"):
         return True

@@ -1,4 +1,6 @@
-"""CPU packages and memory by RAPL (powercap): a counter in µJ that wraps within minutes and is unwrapped here."""
+"""CPU packages and memory by RAPL (powercap). The µJ counters wrap within minutes and are
+unwrapped.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from labcarbon_collect.sources.powercap import (
 
 @dataclass
 class _MeteredPart:
-    """A metered part (a package or its memory): the domains of its dies, summed."""
+    """A metered part (a package or its memory): the sum of the domains of its dies."""
 
     key: str
     name: str
@@ -43,17 +45,19 @@ class _MeteredPart:
         return min(domain.range_uj * 2_000 // (domain.limit_mw * 3) for domain in self.domains)
 
     def read_uj(self) -> Optional[List[int]]:
-        """All raw counters; None if one of them cannot be read."""
+        """Return all raw counters, None if one of them cannot be read."""
         raw_uj = [raw for raw in (domain.read_uj() for domain in self.domains) if raw is not None]
         return raw_uj if len(raw_uj) == len(self.domains) else None
 
     def delta_uj(self, raw_uj: List[int]) -> int:
-        """How far the counters went since the last reading, over at most one wrap each."""
+        """Return the sum of the counter differences since the last reading, with at most one wrap
+        each.
+        """
         return sum((now - then) % domain.range_uj for domain, then, now in zip(self.domains, self.raw_uj, raw_uj))
 
 
 class RaplSource:
-    """RAPL of this machine. ``LABCARBON_POWERCAP`` names another tree than the kernel's."""
+    """RAPL of this machine. ``LABCARBON_POWERCAP`` sets another tree than the kernel's."""
 
     name = "rapl"
 
@@ -66,7 +70,7 @@ class RaplSource:
         pause: Callable[[float], None] = time.sleep,
         cpuinfo: str = "/proc/cpuinfo",
     ) -> None:
-        self.notes: List[str] = []  # what was left out, and why
+        self.notes: List[str] = []  # excluded domains with reasons
         self._node, self._pause, self._cpuinfo = node, pause, cpuinfo
         self._root = env.get("LABCARBON_POWERCAP") or ROOT
         self._boot = boot or boot_id()
@@ -77,11 +81,13 @@ class RaplSource:
         self._resumed: Dict[str, StoredReading] = {}
 
     def resume(self, last: Mapping[str, StoredReading]) -> None:
-        """Take what was stored before a restart of the collector: a short absence keeps the epoch."""
+        """Store the readings from before a restart of the collector. A short interruption continues
+        the epoch.
+        """
         self._resumed = {key: reading for key, reading in last.items() if reading.boot == self._boot}
 
     def open(self) -> Sequence[DeviceInfo]:
-        """Find the domains. Raises SourceAbsent with the rule that grants the permission."""
+        """Discover the domains. Raises SourceAbsent with the rule that grants the permission."""
         domains = find_domains(self._root)
         if not domains:
             raise SourceAbsent(
@@ -101,22 +107,24 @@ class RaplSource:
         return [DeviceInfo(part.key, part.name, self._measurement, facts) for part in self._parts]
 
     def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
-        """Read every part. Raises SourceFailed when none can be read."""
+        """Read all parts. Raises SourceFailed if none can be read."""
         readings = [reading for part in self._parts for reading in self._read(part, now)]
         if not readings:
             raise SourceFailed(f"{self._root}/*/energy_uj could be read before and cannot now")
         return readings
 
     def gaps(self) -> Sequence[Gap]:
-        """Hand over, once, the gaps seen since the last call."""
+        """Return the gaps since the last call and clear them."""
         gaps, self._gaps = self._gaps, []
         return gaps
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no resource is open."""
 
     def _usable_parts(self, domains: List[Domain]) -> List[_MeteredPart]:
-        """Parts all of whose domains can be read and unwrapped; half a package would look like a thrifty whole."""
+        """Return the parts whose domains can all be read and unwrapped. Half a package would look
+        like an efficient whole one.
+        """
         parts: Dict[str, _MeteredPart] = {}
         for domain in domains:
             key = f"{domain.kind}:{self._node}/{domain.package}"
@@ -157,7 +165,9 @@ class RaplSource:
 
     @staticmethod
     def _is_plausible(part: _MeteredPart, delta_uj: int, gap_us: int) -> bool:
-        """Whether what moved is what was drawn: no wrap can have gone unseen, and no part draws more than it can."""
+        """Whether the difference is the energy used: no wrap can be missed, and no part draws more
+        than its maximum.
+        """
         return gap_us < part.min_wrap_us and delta_uj <= max_energy_mj(gap_us, part.limit_mw) * 1000
 
     def _restart(self, part: _MeteredPart, raw_uj: List[int], before: Clock, clock: Clock) -> None:
@@ -166,10 +176,11 @@ class RaplSource:
         part.epoch, part.total_uj = self._new_epoch(clock), sum(raw_uj)
 
     def _start(self, part: _MeteredPart, raw_uj: List[int], clock: Clock) -> None:
-        """The first reading since the start: the epoch goes on if the stored reading is near enough to be sure.
+        """Take the first reading since the start. The epoch continues if the stored reading is
+        recent enough.
 
-        The total is kept congruent to the raw counter modulo its range, so the µJ that the stored mJ left out are
-        found again and differences stay exact over the restart.
+        The total is congruent to the raw counter modulo its range. The µJ that the stored mJ omit
+        are therefore recovered, and differences are exact over the restart.
         """
         part.epoch, part.total_uj = self._new_epoch(clock), sum(raw_uj)
         last = self._resumed.get(part.key)
@@ -195,7 +206,7 @@ class RaplSource:
 
 
 def _unusable_reason(domain: Domain) -> str:
-    """Why a domain cannot be used; "" if it can."""
+    """Return why a domain cannot be used, "" if it can."""
     if not domain.range_uj:
         return f"{domain.folder}/max_energy_range_uj cannot be read, so a wrap could not be told from a fall"
     if domain.read_uj() is None:

@@ -1,9 +1,10 @@
-"""A recorded trace as if it were a machine: for tests, demonstrations and back-fill.
+"""Replay of a recorded trace as a machine, for tests, demonstrations and back-fill.
 
-A trace is JSON lines. The first is ``{"trace": "1.0", "devices": [{"key", "name", "facts"}]}`` (devices may be left
-out); then one line per reading: ``{"at_us", "device", "measurement", "counter_mj", "epoch", "power_mw", "util_pm",
-"memory_mib", "processes"}`` with ``at_us`` since the trace began and ``processes`` a list of
-``[pid, sm_util_pm, memory_mib]`` or null (not visible).
+A trace is JSON lines. The first is ``{"trace": "1.0", "devices": [{"key", "name", "facts"}]}``;
+devices are optional. Then follows one line per reading: ``{"at_us", "device", "measurement",
+"counter_mj", "epoch", "power_mw", "util_pm", "memory_mib", "processes"}`` with ``at_us`` since the
+start of the trace and ``processes`` a list of ``[pid, sm_util_pm, memory_mib]`` or null (not
+visible).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class TraceWriter:
         self._write_line({"trace": TRACE_VERSION, "devices": descriptions})
 
     def write(self, reading: Reading) -> None:
-        """Append one reading; times are kept relative to the first."""
+        """Append one reading. Times are relative to the first one."""
         if self._first_us is None:
             self._first_us = reading.monotonic_us
         processes = reading.processes
@@ -51,7 +52,9 @@ class TraceWriter:
 
 
 class Replay:
-    """Plays a trace against the clock it is given, ``speed`` times as fast, from ``start_us`` (wall) or the first poll."""
+    """Plays a trace against a clock, ``speed`` times as fast, from ``start_us`` (wall time) or the
+    first poll on.
+    """
 
     name = "replay"
 
@@ -65,7 +68,7 @@ class Replay:
         self._current: Dict[str, Dict[str, Any]] = {}
 
     def open(self) -> Sequence[DeviceInfo]:
-        """Look the trace through once. Raises SourceAbsent when the file is not there or is no trace."""
+        """Read the complete trace. Raises SourceAbsent if the file is missing or no trace."""
         try:
             devices = _devices(self._read())
             self._lines = self._read()
@@ -77,7 +80,9 @@ class Replay:
         return devices
 
     def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
-        """The newest reading of each device up to now. After the last line the counters stand still."""
+        """Return the newest reading of each device up to now. After the last line the counters do
+        not change.
+        """
         clock = now()
         position_us = self._elapsed_us(clock) * self._speed
         try:
@@ -89,11 +94,11 @@ class Replay:
         return [self._reading(line, clock, with_processes) for line in self._current.values()]
 
     def gaps(self) -> Sequence[Gap]:
-        """None of its own: a change of epoch in the trace is seen by the window builder."""
+        """Return no gaps: the window builder detects epoch changes in the trace."""
         return ()
 
     def close(self) -> None:
-        """Nothing is held open between polls but the file's iterator."""
+        """Close the iterator of the file."""
         self._lines = iter(())
 
     def _read(self) -> Iterator[Dict[str, Any]]:
@@ -103,7 +108,9 @@ class Replay:
                     yield json.loads(line)
 
     def _elapsed_us(self, clock: Clock) -> int:
-        """Monotonic time since the trace began; a given start lets a restarted collector resume where the trace is."""
+        """Return the monotonic time since the trace started. With a given start, a restarted
+        collector continues in the trace.
+        """
         if self._start_mono_us is None:
             start_us = clock.wall_us if self._start_us is None else self._start_us
             self._start_mono_us = clock.monotonic_us - (clock.wall_us - start_us)

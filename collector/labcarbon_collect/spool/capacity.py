@@ -1,4 +1,6 @@
-"""Room for the spool: its size limit, the ballast that lets deletes commit on a full disk, and what outlives damage."""
+"""Capacity of the spool: size limit, ballast for deletes on a full disk, and the anchors that
+survive damage.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,12 @@ from labcarbon_collect.spool.store import Spool
 
 BALLAST_BYTES = 256 << 10
 DEFAULT_MAX_BYTES = 200 << 20
-# Sampling goes on only when the spool is this far below its limit, so that it does not stop and go at each window.
+# Sampling resumes only this far below the limit, so that it does not stop and resume with each
+# window.
 _RESUME_FRACTION = 0.95
-# Free space below which we stop rather than fail in the middle of something.
+# Sampling stops below this free space, before a write fails halfway.
 _MARGIN_BYTES = 96 << 10
-_JOURNAL_BYTES_PER_ROW = 2_000  # with its share of index pages, generously
+_JOURNAL_BYTES_PER_ROW = 2_000  # including index pages, rounded up
 _MERGE_ROWS = 100_000
 _BALLAST = "ballast"
 _ACKNOWLEDGED = "acknowledged.json"
@@ -37,9 +40,11 @@ class SpoolCapacity:
         self.ensure_ballast()
 
     def free_space(self, *, now_us: int) -> bool:
-        """Give up the ballast, then resolution: 1 → 10 → 60 minutes. Returns whether there is room now.
+        """Release the ballast, then reduce resolution: 1 → 10 → 60 minutes. Returns whether there
+        is space now.
 
-        When there is none, the ballast stays away: its room lets the push thread work, and deletes commit.
+        Without space the ballast is not created again: its space lets the upload thread work and
+        deletes commit.
         """
         try:
             release_ballast(self._spool)
@@ -56,7 +61,9 @@ class SpoolCapacity:
         return self._spool.used_bytes() > self._max_bytes
 
     def is_usable(self) -> bool:
-        """Whether sampling may go on: below the limit, the disk has room and takes a write, and there is ballast again."""
+        """Whether sampling may continue: the spool is below its limit, the disk has space and
+        accepts a write. Restores the ballast.
+        """
         if not self._has_room():
             return False
         try:
@@ -67,12 +74,12 @@ class SpoolCapacity:
         return True
 
     def ensure_ballast(self) -> None:
-        """Have ballast whenever the disk has room for it."""
+        """Create the ballast if the disk has space for it."""
         if not self._ballast.exists() and self._has_room():
             self._create_ballast()
 
     def is_disk_low(self) -> bool:
-        """Whether the disk has so little left that a write may fail half-way."""
+        """Whether the disk has so little space that a write may fail halfway."""
         return self._disk_free() < _MARGIN_BYTES
 
     def _has_room(self) -> bool:
@@ -85,7 +92,9 @@ class SpoolCapacity:
         return disk.f_bavail * disk.f_frsize
 
     def _merge(self, bucket_us: int, before_us: int) -> None:
-        """Merge in transactions that fit: until it commits, what changes lies in the journal beside the file."""
+        """Merge in transactions that fit: until the commit, changes are in the journal beside the
+        file.
+        """
         freed = 1
         while freed:
             max_rows = max(1, min(_MERGE_ROWS, self._disk_free() // _JOURNAL_BYTES_PER_ROW))
@@ -93,7 +102,7 @@ class SpoolCapacity:
             self._spool.checkpoint()
 
     def _create_ballast(self) -> None:
-        """Reserve real blocks. Without room for them we work without ballast: better than not at all."""
+        """Reserve real blocks. Without space for them the spool works without ballast."""
         try:
             descriptor = os.open(self._ballast, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except OSError:
@@ -107,23 +116,28 @@ class SpoolCapacity:
 
 
 def release_ballast(spool: Spool) -> None:
-    """Turn the ballast into room, so that answers and deletes can commit. Raises SpoolFull when even that is too little."""
+    """Delete the ballast, so that results and deletes can commit. Raises SpoolFull if that is not
+    enough.
+    """
     (spool.home / _BALLAST).unlink(missing_ok=True)
     spool.checkpoint()
 
 
 def save_acknowledged(spool: Spool) -> None:
-    """Write beside the spool how far the server has everything, for the day the spool is damaged."""
+    """Write the acknowledged anchors beside the spool, for recovery from damage."""
     content = {device: asdict(anchor) for device, anchor in spool.acknowledged_anchors().items()}
-    # Without room the older one stands: windows sent meanwhile would come again, overlapping, and be quarantined.
+    # Without space the older file remains. Windows sent since then would be sent again, overlap and
+    # be quarantined.
     with suppress(OSError):
         write_private_file(spool.home / _ACKNOWLEDGED, json.dumps(content) + "\n")
 
 
 def recover_acknowledged(spool: Spool, *, boot: str) -> int:
-    """Give a spool begun anew the last acknowledged readings: the counters hold what the lost windows held.
+    """Store the last acknowledged anchors in a new spool. The counters include the energy of the
+    lost windows.
 
-    Returns the number of devices recovered. The epochs get the new spool's mark, so numbering may begin at 0.
+    Returns the number of devices. The epochs contain the mark of the new spool, so sequences may
+    start at 0.
     """
     anchors = [replace(anchor, seq=0) for anchor in _read(spool.home / _ACKNOWLEDGED).values()]
     spool.append(boot=boot, anchors=anchors)

@@ -1,4 +1,6 @@
-"""Make room in a full spool: adjacent windows become one. Energy and shares are kept to the millijoule, resolution goes."""
+"""Compaction of a full spool: adjacent windows are merged. Energy and shares are exact, resolution
+is lost.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _Row = Tuple[int, Window]
 
 
 def merge_windows(windows: Sequence[Window]) -> Window:
-    """One window for adjacent ones of the same device and epoch. Pure. It keeps the first one's sequence."""
+    """Merge adjacent windows of one device and epoch into one with the first sequence. Pure."""
     first, last = windows[0], windows[-1]
     shares: Dict[str, int] = {}
     for window in windows:
@@ -38,7 +40,9 @@ def merge_windows(windows: Sequence[Window]) -> Window:
 
 
 def are_adjacent(before: Window, after: Window, bucket_us: int) -> bool:
-    """Whether two windows may become one within buckets of ``bucket_us``: nothing between them, same bucket."""
+    """Whether two windows can be merged within buckets of ``bucket_us``: nothing between them, same
+    bucket.
+    """
     return (
         (before.device, before.epoch, before.measurement) == (after.device, after.epoch, after.measurement)
         and before.end_us == after.start_us
@@ -48,9 +52,10 @@ def are_adjacent(before: Window, after: Window, bucket_us: int) -> bool:
 
 
 def merge_spool(database: sqlite3.Connection, *, bucket_us: int, before_us: int, max_rows: int) -> int:
-    """Merge within buckets that ended before ``before_us``; returns rows freed, about ``at_most``. Run in a transaction.
+    """Merge within buckets that ended before ``before_us``. Returns the rows freed, about
+    ``max_rows``. Run in a transaction.
 
-    Windows that were ever sent are left alone: the server may know them under their own identity.
+    Windows that were ever sent are not merged: the server may know them by their identity.
     """
     freed = 0
     names = dict(database.execute("SELECT id, text FROM name"))

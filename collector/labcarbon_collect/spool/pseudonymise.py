@@ -1,4 +1,4 @@
-"""Take clear user names out of a spool that was filled before names were hashed or dropped."""
+"""Removal of clear user names from a spool that was filled before names were hashed or dropped."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
 
 
 def pseudonymise_spool(spool: Spool, users: UserNames) -> int:
-    """Make the spool as if ``users`` had always been the setting; returns how many rows were rewritten.
+    """Rewrite the spool as if ``users`` had always been the setting. Returns the number of
+    rewritten rows.
 
-    Pseudonyms stay as they are: nobody can turn them back, and a new key gives new ones from now on. A window that was
-    sent and not answered is rewritten too; if the server has it already, it keeps what it has and sets this one aside.
-    Raises SpoolFull.
+    Pseudonyms do not change: they cannot be reversed, and a new key yields new ones from now on. A
+    window that was sent but not acknowledged is rewritten too. If the server has it already, it
+    keeps its version and quarantines this one. Raises SpoolFull.
     """
     before = spool.get_value(_STAMP) or KEEP
     if before == users.stamp:
@@ -54,7 +55,7 @@ def _rewrite_windows(database: sqlite3.Connection, users: UserNames) -> int:
 
 
 def _rewrite_anchors_and_messages(database: sqlite3.Connection, users: UserNames) -> int:
-    """Last readings, which remember a sole consumer, and messages about runs."""
+    """Rewrite anchors, which contain a sole consumer, and messages about runs."""
     changed = 0
     for device, body in database.execute("SELECT device, body FROM anchor").fetchall():
         anchor = json.loads(body)
@@ -75,7 +76,7 @@ def _rewrite_anchors_and_messages(database: sqlite3.Connection, users: UserNames
 
 
 def _rename_shares(shares: Sequence[Sequence[Any]], users: UserNames) -> List[List[Any]]:
-    """Shares by told keys, those that became one added up; sorted as windows have them."""
+    """Return shares with public keys. Equal keys are summed; the order is that of windows."""
     sums: Dict[str, int] = {}
     for consumer, energy_mj in shares:
         key = pseudonymise_key(consumer, users)
@@ -84,7 +85,9 @@ def _rename_shares(shares: Sequence[Sequence[Any]], users: UserNames) -> List[Li
 
 
 def pseudonymise_key(consumer: str, users: UserNames) -> str:
-    """A consumer key with the names in it that may be people's as they may be told; pseudonyms stay."""
+    """Return a consumer key with public names instead of names that may belong to people.
+    Pseudonyms do not change.
+    """
     kind, _, rest = consumer.partition(":")
     owner, slash, command = rest.partition("/")
     if kind == "pod" and rest.count("/") == 2:

@@ -1,4 +1,4 @@
-"""Registered runs in the spool: who they are, what they used, and what the server has still to be told."""
+"""Registered runs and jobs in the spool: identity, energy, and pending messages to the server."""
 
 from __future__ import annotations
 
@@ -6,66 +6,68 @@ import json
 import sqlite3
 from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Tuple
 
-LINEAGE = "POST"  # verb of a message of artifacts, which goes to artifacts/
+LINEAGE = "POST"  # verb of a message with artifacts, which is sent to artifacts/
 RETENTION_US = 7 * 24 * 3600 * 1_000_000
 
 
 class RunStore:
-    """The run tables of a spool. Every writing call is one durable transaction and may raise SpoolFull."""
+    """The run tables of a spool. Each writing call is one durable transaction and may raise
+    SpoolFull.
+    """
 
     def __init__(self, database: sqlite3.Connection, transaction: Callable[[], ContextManager[sqlite3.Connection]]) -> None:
         self._database = database
         self._transaction = transaction
 
     def register(self, *, uuid: str, pid: int, uid: int, started_ticks: int, now_us: int) -> None:
-        """Remember a registered run, so that a restarted daemon still knows it."""
+        """Store a registered run for a restarted daemon."""
         with self._transaction() as database:
             row = (uuid, pid, uid, started_ticks, now_us)
             database.execute("INSERT OR REPLACE INTO run VALUES (?,?,?,?,?,NULL)", row)
 
     def end(self, uuid: str, *, now_us: int) -> None:
-        """Mark a run as ended; ended runs are forgotten after a week."""
+        """Mark a run as ended. Ended runs are deleted after a week."""
         with self._transaction() as database:
             database.execute("UPDATE run SET ended_us = ? WHERE uuid = ? AND ended_us IS NULL", (now_us, uuid))
             database.execute("DELETE FROM run WHERE ended_us < ?", (now_us - RETENTION_US,))
             database.execute("DELETE FROM run_energy WHERE uuid NOT IN (SELECT uuid FROM run)")
 
     def active(self) -> List[Dict[str, Any]]:
-        """Registered runs that have not ended."""
+        """Return the registered runs that have not ended."""
         columns = ("uuid", "pid", "uid", "started_ticks", "registered_us")
         rows = self._database.execute(f"SELECT {', '.join(columns)} FROM run WHERE ended_us IS NULL")
         return [dict(zip(columns, row)) for row in rows]
 
     def uid_of(self, uuid: str) -> Optional[int]:
-        """Whose a run is, going on or ended within the last week."""
+        """Return the uid of a run that is active or ended within the last week."""
         row = self._database.execute("SELECT uid FROM run WHERE uuid = ?", (uuid,)).fetchone()
         return int(row[0]) if row else None
 
     def energy(self, uuid: str) -> Dict[str, int]:
-        """Device → mJ of a run in closed windows."""
+        """Return the mJ of a run in closed windows by device."""
         rows = self._database.execute("SELECT device, energy_mj FROM run_energy WHERE uuid = ?", (uuid,))
         return dict(rows.fetchall())
 
     def add_message(self, uuid: str, verb: str, body: Mapping[str, Any]) -> None:
-        """Put a message about a run (PUT or PATCH) into the outbox, to be forwarded in order."""
+        """Add a message about a run (PUT or PATCH) to the outbox. Messages are forwarded in order."""
         with self._transaction() as database:
             database.execute("INSERT INTO outbox (uuid, verb, body) VALUES (?,?,?)", (uuid, verb, json.dumps(body)))
 
     def pending_messages(self) -> List[Tuple[int, str, str, Dict[str, Any]]]:
-        """Messages about runs still to be forwarded: (id, uuid, verb, body), oldest first."""
+        """Return the pending messages about runs: (id, uuid, verb, body), oldest first."""
         rows = self._database.execute("SELECT id, uuid, verb, body FROM outbox ORDER BY id LIMIT 100")
         return [(row_id, uuid, verb, json.loads(body)) for row_id, uuid, verb, body in rows.fetchall()]
 
     def has_pending(self, uuid: str) -> bool:
-        """Whether a message about this run is still to be forwarded."""
+        """Whether a message about this run is pending."""
         return self.count_pending(uuid) > 0
 
     def count_pending(self, uuid: str) -> int:
-        """How many messages about this run are still to be forwarded."""
+        """Return the number of pending messages about this run."""
         return int(self._database.execute("SELECT COUNT(*) FROM outbox WHERE uuid = ?", (uuid,)).fetchone()[0])
 
     def remove_message(self, message: int) -> None:
-        """Remove a message that the server has taken, or refused for good."""
+        """Remove a message that the server accepted or refused permanently."""
         with self._transaction() as database:
             database.execute("DELETE FROM outbox WHERE id = ?", (message,))
 
@@ -74,7 +76,9 @@ RETENTION_US = 7 * 24 * 3600 * 1_000_000
 
 
 class JobStore:
-    """The job tables of a spool. Every writing call is one durable transaction and may raise SpoolFull."""
+    """The job tables of a spool. Each writing call is one durable transaction and may raise
+    SpoolFull.
+    """
 
     def __init__(self, database: sqlite3.Connection, transaction: Callable[[], ContextManager[sqlite3.Connection]]) -> None:
         self._database = database
@@ -82,7 +86,7 @@ class JobStore:
 
     @staticmethod
     def add_energy(database: sqlite3.Connection, job: str, device: str, energy_mj: int, until_us: int) -> None:
-        """Add a closed window's share, within the transaction that stores the window."""
+        """Add the share of a closed window, inside the transaction that stores the window."""
         database.execute(
             "INSERT INTO job_energy VALUES (?,?,?,?) ON CONFLICT (job, device) "
             "DO UPDATE SET energy_mj = energy_mj + excluded.energy_mj, until_us = MAX(until_us, excluded.until_us)",
@@ -90,20 +94,22 @@ class JobStore:
         )
 
     def energy(self, job: str) -> Dict[str, int]:
-        """Device → mJ of a job in closed windows, without the runs registered inside it."""
+        """Return the mJ of a job in closed windows by device, without the runs registered inside
+        it.
+        """
         return dict(self._database.execute("SELECT device, energy_mj FROM job_energy WHERE job = ?", (job,)).fetchall())
 
     def add_run(self, job: str, run_uuid: str, now_us: int) -> None:
-        """Remember that a registered run works inside a job."""
+        """Store that a registered run belongs to a job."""
         with self._transaction() as database:
             database.execute("INSERT OR REPLACE INTO job_run VALUES (?,?,?)", (run_uuid, job, now_us))
 
     def runs(self, job: str) -> List[str]:
-        """The registered runs of a job."""
+        """Return the registered runs of a job."""
         return [uuid for (uuid,) in self._database.execute("SELECT uuid FROM job_run WHERE job = ?", (job,))]
 
     def delete_old(self, now_us: int) -> None:
-        """Forget jobs that have used nothing for a week."""
+        """Delete jobs without energy for a week."""
         with self._transaction() as database:
             database.execute("DELETE FROM job_energy WHERE until_us < ?", (now_us - RETENTION_US,))
             database.execute("DELETE FROM job_run WHERE since_us < ?", (now_us - 10 * RETENTION_US,))

@@ -1,4 +1,4 @@
-"""The spool's tables, opening and healing its file, and how a window lies in a row."""
+"""Tables of the spool, opening and repair of its file, and the row format of windows."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ CREATE TABLE IF NOT EXISTS outbox (
 
 
 class SpoolFull(Exception):
-    """Neither the disk nor the spool's own limit has room left."""
+    """The disk or the spool's own limit has no space left."""
 
 
 def open_database(home: Path, *, check: bool) -> Tuple[sqlite3.Connection, Optional[str]]:
-    """Open the spool in ``home``; a damaged file is set aside and a new one begun.
+    """Open the spool in ``home``. A damaged file is renamed and a new one created.
 
-    ``check`` reads the whole file for damage first (the daemon's start). Returns the connection and the name of the
-    file set aside, if one was.
+    ``check`` reads the complete file for damage first (at the start of the daemon). Returns the
+    connection and the new name of the damaged file, if any.
     """
     path = home / FILE
     try:
@@ -72,15 +72,16 @@ def _connect(path: Path, check: bool) -> sqlite3.Connection:
     if path.is_symlink():
         raise ConfigurationError(f"{path} is a symbolic link: remove it")
     if not path.exists():
-        # Only ever a new file: closing a descriptor of an open database would drop this process's locks on it, and
-        # another process that closes it would then take itself for the last one and delete the journal under us.
+        # Only for a new file. Closing a descriptor of an open database would release this process's
+        # locks. Another process that closes the database would then consider itself the last one
+        # and delete the journal in use.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     database = sqlite3.connect(str(path), timeout=20, isolation_level=None)
     try:
-        database.execute("PRAGMA auto_vacuum=INCREMENTAL")  # a file can shrink; has effect on a new one only
+        database.execute("PRAGMA auto_vacuum=INCREMENTAL")  # lets the file shrink; effective for a new file only
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=FULL")
-        # A small journal: on a nearly full disk the room must not sit in it.
+        # A small journal, because it occupies space on a nearly full disk.
         database.execute("PRAGMA wal_autocheckpoint=16")
         database.execute("PRAGMA journal_size_limit=65536")
         if check and database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
@@ -95,7 +96,7 @@ def _connect(path: Path, check: bool) -> sqlite3.Connection:
 
 
 def rename_damaged(path: Path) -> str:
-    """Rename a damaged spool and its journals out of the way; returns the new name."""
+    """Rename a damaged spool with its journals. Returns the new name."""
     damaged_path = path.with_name(
         f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:4]}"
     )
@@ -107,13 +108,15 @@ def rename_damaged(path: Path) -> str:
 
 
 def is_disk_full(error: sqlite3.Error) -> bool:
-    """Whether SQLite failed for want of room rather than damage (also an I/O error of a full tmpfs)."""
+    """Whether SQLite failed for lack of space instead of damage (including an I/O error of a full
+    tmpfs).
+    """
     text = str(error).lower()
     return "full" in text or "disk i/o error" in text
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:
-    """Whether the file itself is broken."""
+    """Whether the file itself is damaged."""
     text = str(error).lower()
     return "malformed" in text or "not a database" in text or "corrupt" in text
 
@@ -125,13 +128,13 @@ _BODY_FIELDS = (
 
 
 def pack_window(window: Window) -> str:
-    """The columns nobody searches by, and the shares, as compact JSON."""
+    """Return the columns without queries, and the shares, as compact JSON."""
     values = [getattr(window, name) for name in _BODY_FIELDS]
     return json.dumps([values, window.shares], separators=(",", ":"))
 
 
 def unpack_window(device: str, epoch: str, row: Sequence[Any]) -> Window:
-    """A window from (seq, start_us, end_us, energy_mj, body)."""
+    """Return a window from (seq, start_us, end_us, energy_mj, body)."""
     seq, start_us, end_us, energy_mj, body = row
     values, shares = json.loads(body)
     return Window(

@@ -1,6 +1,7 @@
-"""What was measured and not yet acknowledged, on disk. Begin a batch, get a reply per window, end it.
+"""Unacknowledged measurements on disk: begin a batch, receive a result per window, end the batch.
 
-A window leaves only after the server answered for that window. One Spool object per thread; SQLite keeps them apart.
+A window is deleted only after the server's result for it. Each thread has its own Spool object;
+SQLite isolates them.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from labcarbon_collect.spool.schema import SpoolFull, is_disk_full, open_databas
 
 ACCEPTED, DUPLICATE, QUARANTINED, REJECTED, RETRY = "accepted", "duplicate", "quarantined", "rejected", "retry"
 MAX_BATCH = 500
-# A window that was sent this often without an answer goes behind the others, lest it holds them up.
+# A window sent this often without a result is sent after the others, so that it does not block
+# them.
 _OFTEN_SENT = "sent >= 20"
 _COLUMNS = "id, device, epoch, seq, start_us, end_us, energy_mj, body"
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Windows taken for one push. The rows stay in the spool until :meth:`Spool.end`."""
+    """Windows of one upload. The rows stay in the spool until :meth:`Spool.end_batch`."""
 
     ids: Tuple[int, ...]
     windows: Tuple[Window, ...]
@@ -38,7 +40,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class SpoolDepth:
-    """How full the spool is."""
+    """Fill level of the spool."""
 
     rows: int
     dead: int
@@ -50,7 +52,9 @@ class Spool:
     """The spool in a private folder."""
 
     def __init__(self, home: Path, *, check: bool = False) -> None:
-        """Open it. ``check``: look for damage first; a damaged file is renamed (see ``set_aside``) and a new one begun."""
+        """Open the spool. ``check``: search for damage first. A damaged file is renamed
+        (``damaged_file``) and a new one created.
+        """
         self.home = home
         self._database, self.damaged_file = open_database(home, check=check)
         self._incarnation = self.get_value("incarnation") or ""
@@ -63,7 +67,7 @@ class Spool:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """BEGIN IMMEDIATE … COMMIT; SpoolFull where there is no room."""
+        """BEGIN IMMEDIATE … COMMIT. Raises SpoolFull without space."""
         try:
             self._database.execute("BEGIN IMMEDIATE")
             yield self._database
@@ -75,7 +79,7 @@ class Spool:
                 raise SpoolFull(f"{self.home}: {error}") from error
             raise
 
-    # Measuring side
+    # Measuring
 
     def append(
         self,
@@ -85,11 +89,11 @@ class Spool:
         gaps: Sequence[Gap] = (),
         anchors: Sequence[Anchor] = (),
     ) -> None:
-        """Store what readings closed, with the anchors that belong to it, in one durable transaction.
+        """Store closed windows and gaps with their anchors in one durable transaction.
 
-        On the wire an epoch is ``<boot>/<source's epoch>#<incarnation>``: the boot tells the server whose monotonic
-        clock the window was measured with; a spool begun anew numbers from 0 and must not meet the identities of the
-        lost one. Raises SpoolFull.
+        On the wire an epoch is ``<boot>/<source's epoch>#<incarnation>``. The boot identifies the
+        monotonic clock of the window. The incarnation identifies the spool: a new spool numbers
+        from 0 and must not reuse identities of the lost one. Raises SpoolFull.
         """
         with self.transaction() as database:
             for window in windows:
@@ -122,21 +126,24 @@ class Spool:
                 JobStore.add_energy(database, consumer, window.device, energy_mj, window.end_us)
 
     def anchors(self) -> Dict[str, Anchor]:
-        """The last reading on disk of each device."""
+        """Return the last stored reading of each device."""
         rows = self._database.execute("SELECT body FROM anchor")
         anchors = [Anchor(**json.loads(body)) for (body,) in rows]
         return {anchor.device: anchor for anchor in anchors}
 
     def idle_mw(self) -> Dict[str, int]:
-        """Device → idle power in mW as learnt from its idle windows of the last 14 days."""
+        """Return the idle power in mW by device, estimated from the idle windows of the last 14
+        days.
+        """
         return idle_power.estimated_mw(self._database)
 
-    # Pushing side
+    # Upload
 
     def begin_batch(self, *, live_from_us: int, limit: int = MAX_BATCH) -> Optional[Batch]:
-        """Take up to ``limit`` windows: those ending at or after ``live_from_us`` first (newest first), then the oldest.
+        """Return up to ``limit`` windows: first those ending at or after ``live_from_us`` (newest
+        first), then the oldest.
 
-        None when there is nothing.
+        None without windows.
         """
         with self.transaction() as database:
             live_rows = database.execute(
@@ -150,7 +157,7 @@ class Spool:
             rows = live_rows + old_rows
             if not rows:
                 return None
-            # From here on the server may know these windows: they must never be merged into others.
+            # The server may know these windows from now on, so they must never be merged.
             database.executemany("UPDATE window SET sent = sent + 1 WHERE id = ?", [(row[0],) for row in rows])
             return self._batch(database, rows)
 
@@ -165,9 +172,10 @@ class Spool:
         )
 
     def end_batch(self, batch: Batch, results: Sequence[Tuple[str, str]], *, now_us: int) -> None:
-        """Carry out the server's answers, ``(result, reason)`` per window, in one transaction.
+        """Apply the server's results, ``(result, reason)`` per window, in one transaction.
 
-        accepted, duplicate, quarantined: the server has it, delete. rejected: to the dead letters. Anything else: keep.
+        accepted, duplicate, quarantined: the server has it, delete. rejected: move to the dead
+        letters. Anything else: keep.
         """
         if len(results) != len(batch.ids):
             raise ValueError(f"{len(batch.ids)} windows sent, {len(results)} answered")
@@ -187,20 +195,23 @@ class Spool:
             database.executemany("DELETE FROM gap WHERE id = ?", [(gap_id,) for gap_id in batch.gap_ids])
 
     def mark_unsent(self, batch: Batch) -> None:
-        """Take back the mark of a batch of which no byte left this machine."""
+        """Revert the mark of a batch of which no byte was sent."""
         with self.transaction() as database:
             database.executemany("UPDATE window SET sent = sent - 1 WHERE id = ?", [(i,) for i in batch.ids])
 
     def merge(self, *, bucket_us: int, before_us: int, max_rows: int = 1 << 62) -> int:
-        """Merge adjacent windows within buckets of ``bucket_us`` that ended before ``before_us``; returns rows freed.
+        """Merge adjacent windows within buckets of ``bucket_us`` that ended before ``before_us``.
+        Returns the rows freed.
 
-        Stops after about ``at_most`` rows; call it again until it returns 0.
+        Stops after about ``max_rows`` rows. Repeat the call until it returns 0.
         """
         with self.transaction() as database:
             return merge_spool(database, bucket_us=bucket_us, before_us=before_us, max_rows=max_rows)
 
     def checkpoint(self) -> None:
-        """Give back the room of the journal and of free pages. Raises SpoolFull when even that has no room."""
+        """Release the space of the journal and of free pages. Raises SpoolFull if there is no space
+        even for that.
+        """
         try:
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             self._database.executescript("PRAGMA incremental_vacuum")  # execute() would stop after the first page
@@ -211,7 +222,7 @@ class Spool:
             raise
 
     def rewrite(self) -> None:
-        """Write the whole file anew, so that nothing of what was changed or deleted stays in it. Raises SpoolFull."""
+        """Rewrite the file, so that no changed or deleted data remains in it. Raises SpoolFull."""
         try:
             self._database.execute("VACUUM")
         except sqlite3.Error as error:
@@ -221,7 +232,9 @@ class Spool:
         self.checkpoint()
 
     def acknowledged_anchors(self) -> Dict[str, Anchor]:
-        """Per device the reading up to which the server answered for everything: where a lost spool resumes."""
+        """Return per device the reading up to which the server has all windows. A lost spool
+        resumes there.
+        """
         anchors = self.anchors()
         rows = self._database.execute(
             "SELECT n.text, w.seq, w.start_us, w.end_us, w.energy_mj, w.body FROM window w JOIN name n ON n.id = w.device "
@@ -236,42 +249,44 @@ class Spool:
                 )  # fmt: skip
         return anchors
 
-    # Looking at it
+    # Status
 
     def depth(self) -> SpoolDepth:
-        """Rows waiting, dead letters, bytes used (free pages not counted), oldest window's start."""
+        """Return the waiting rows, dead letters, bytes used (without free pages) and the start of
+        the oldest window.
+        """
         rows, oldest_us = self._database.execute("SELECT COUNT(*), MIN(start_us) FROM window").fetchone()
         dead = self._database.execute("SELECT COUNT(*) FROM dead").fetchone()[0]
         return SpoolDepth(rows, dead, self.used_bytes(), oldest_us)
 
     def used_bytes(self) -> int:
-        """Bytes of pages in use."""
+        """Return the bytes of pages in use."""
         pragmas = ("page_count", "freelist_count", "page_size")
         pages, free, size = (self._database.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas)
         return int((pages - free) * size)
 
     def result_totals(self) -> Dict[str, Tuple[int, int]]:
-        """Result → (windows, mJ) over the life of this spool."""
+        """Return (windows, mJ) by result over the lifetime of this spool."""
         rows = self._database.execute("SELECT result, windows, energy_mj FROM tally")
         return {result: (windows, energy_mj) for result, windows, energy_mj in rows}
 
     def spooled_mj(self) -> int:
-        """Energy of all windows waiting."""
+        """Return the energy of all waiting windows."""
         return int(self._database.execute("SELECT COALESCE(SUM(energy_mj), 0) FROM window").fetchone()[0])
 
     def windows(self) -> Iterator[Window]:
-        """All windows waiting, oldest first."""
+        """Yield all waiting windows, oldest first."""
         names = dict(self._database.execute("SELECT id, text FROM name"))
         for row in self._database.execute(f"SELECT {_COLUMNS} FROM window ORDER BY id").fetchall():
             yield unpack_window(names[row[1]], names[row[2]], row[3:])
 
     def set_value(self, key: str, value: str) -> None:
-        """Keep a small fact (the server's configuration, the last push)."""
+        """Store a small value (the server's configuration, the last upload)."""
         with self.transaction() as database:
             database.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def get_value(self, key: str) -> Optional[str]:
-        """A fact kept by :meth:`remember`."""
+        """Return a value stored by :meth:`set_value`."""
         row = self._database.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return row[0] if row else None
 

@@ -11,7 +11,7 @@ import pytest
 from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.files.manifests import manifest
-from labcarbon_collect.fingerprint.digests import verified
+from labcarbon_collect.fingerprint.digests import content_hashes
 
 from tests.collector.scan.support import (
     KERAS_H5,
@@ -131,7 +131,7 @@ def test_folders_are_one_artifact_with_the_digest_of_fingerprints(disk: Disk, he
         assert (row["kind"], row["format"], row["form"]) == (kind, form, "folder"), name
         assert facts.items() <= row.get("facts", {}).items(), name
         listed = manifest("x", str(disk.root / name), Budget(5))
-        ((_, digest),) = verified([listed], DigestCache(None), on_block=lambda size: None)
+        ((_, digest),) = content_hashes([listed], DigestCache(None), on_hashed=lambda size: None)
         assert (row["digest"], row["bytes"], row["files"]) == (digest, listed.size, len(listed.files))
     assert told(server, "bert")["licence"] == "mit"
     assert "/home/ana" not in json.dumps([request.body for request in server.requests])

@@ -41,7 +41,7 @@ class Command(BaseCommand):
             return None
         if not lab:
             raise CommandError("--expect needs --lab: each lab has a chain of its own.")
-        found = re.fullmatch(r"([1-9]\d{0,17}):([0-9a-f]{64})", text.strip())
-        if found is None:
+        match = re.fullmatch(r"([1-9]\d{0,17}):([0-9a-f]{64})", text.strip())
+        if match is None:
             raise CommandError("--expect is NUMBER:DIGEST, as `verify_audit` prints it.")
-        return int(found[1]), found[2]
+        return int(match[1]), match[2]

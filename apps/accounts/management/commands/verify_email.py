@@ -6,7 +6,7 @@ from allauth.account.internal.emailkit import valid_email_or_none
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.accounts.models import User
-from apps.accounts.oidc.adapter import vouch_for_mail
+from apps.accounts.oidc.adapter import verify_email_address
 from apps.core.errors import Conflict
 
 
@@ -25,7 +25,7 @@ class Command(BaseCommand):
         if mail is None:
             raise CommandError(f"{options['mail']!r} is no mail address.")
         try:
-            vouch_for_mail(user=user, mail=mail)
+            verify_email_address(user=user, mail=mail)
         except Conflict as error:
             raise CommandError(f"{error.message} {error.hint}") from error
         self.stdout.write(f"Whoever owns {mail.lower()} at the identity provider may sign in as {user.get_username()}.")

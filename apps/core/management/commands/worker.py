@@ -29,7 +29,7 @@ class Command(MinimalCommand):
         host = socket.gethostname()[:48]
         worker = f"{host}:{os.getpid()}"
         if options["once"]:
-            release_dead_leases(host=host, alive=_is_alive)
+            release_dead_leases(host=host, is_alive=_is_alive)
             self.stdout.write(f"{run_until_idle(worker=worker)} jobs done")
             return
         stop = threading.Event()
@@ -41,7 +41,7 @@ class Command(MinimalCommand):
                 if needs_release:
                     # At the start, and after the database was away, this process works on nothing: what is leased to its
                     # own number is what it (or a dead namesake) could not give back.
-                    release_dead_leases(host=host, alive=lambda pid: pid != os.getpid() and _is_alive(pid))
+                    release_dead_leases(host=host, is_alive=lambda pid: pid != os.getpid() and _is_alive(pid))
                     needs_release = False
                 done = run_until_idle(worker=worker, limit=20)
             except (OperationalError, InterfaceError) as error:

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
 from apps.accounts.choices import CodePurpose
-from apps.accounts.selectors import set_up
+from apps.accounts.selectors import is_set_up
 from apps.accounts.services.labs import issue_code
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
@@ -29,7 +29,7 @@ class Command(MinimalCommand):
         parser.add_argument("--time-zone", default="UTC", help="time zone of the lab, such as Europe/Berlin")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if not set_up():
+        if not is_set_up():
             raise CommandError("This server is not set up yet: open the set-up link of `make run`, or use `make setup`.")
         now = now_us()
         try:

@@ -1,7 +1,7 @@
-"""The narrow seam over NVML: one way to ask, three kinds of answer.
+"""NVML access. A query returns a value, None, or raises :class:`GpuLost`.
 
-A value; None, where the driver refuses or does not know the question (unknown is not zero); or :class:`DriverGone`,
-where the GPU or its driver stopped answering.
+None means that the driver refuses or does not know the query; unknown is not zero. GpuLost means
+that the GPU or its driver no longer responds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, List, Optional, Tuple
 
 from labcarbon_collect.sources.base import SourceAbsent, SourceFailed
 
-# NVML return codes that are an answer about the question, not about the health of the GPU.
+# NVML return codes about the query, not about the health of the GPU.
 INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND = 2, 3, 4, 6
 DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND, LIB_RM_VERSION_MISMATCH = 9, 12, 13, 18
 NO_DATA, ARGUMENT_VERSION_MISMATCH, DEPRECATED = 21, 25, 26
@@ -26,13 +26,13 @@ NO_VALUE_CODES = frozenset(
      ARGUMENT_VERSION_MISMATCH, DEPRECATED)
 )  # fmt: skip
 
-LIBRARY = "libnvidia-ml.so.1"  # the name the binding loads
+LIBRARY = "libnvidia-ml.so.1"  # the file that the binding loads
 CONTROL_DEVICE = "/dev/nvidiactl"
 NVIDIA_VENDOR = "0x10de"
 
 
 class GpuLost(Exception):
-    """The GPU fell off the bus, was reset, or its driver was reloaded: its handle is dead."""
+    """The GPU fell off the bus, was reset, or its driver was reloaded. Its handle is invalid."""
 
 
 class Driver:
@@ -40,15 +40,18 @@ class Driver:
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
-        # No NVMLError of its own, and not there at all in bindings before 12.550 (which a site may have pinned).
+        # Not a subclass of NVMLError, and missing in bindings before 12.550, which a site may have
+        # pinned.
         self._mismatch = getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError)
 
     def query(self, name: str, *arguments: Any) -> Any:
-        """Call an NVML function. None: refused, not supported, or not known to this driver. Raises DriverGone."""
+        """Call an NVML function. None: refused, not supported, or unknown to this driver. Raises
+        GpuLost.
+        """
         return self.query_with_code(name, *arguments)[0]
 
     def query_with_code(self, name: str, *arguments: Any) -> Tuple[Any, int]:
-        """Like :meth:`ask`, with the code that came along (0: a value)."""
+        """As :meth:`query`, with the return code (0: a value)."""
         function = getattr(self._nvml, name, None)
         if function is None:
             return None, FUNCTION_NOT_FOUND
@@ -62,13 +65,15 @@ class Driver:
             return None, FUNCTION_NOT_FOUND
 
     def close(self) -> None:
-        """Let go of the driver. Never raises."""
-        with suppress(self._nvml.NVMLError):  # already gone: that is what closing wants
+        """Release the driver. Never raises."""
+        with suppress(self._nvml.NVMLError):  # already shut down
             self._nvml.nvmlShutdown()
 
 
 def open_driver() -> Driver:
-    """Load and initialise NVML. Raises SourceAbsent with the step that would bring it, SourceFailed if it may come back."""
+    """Load and initialise NVML. Raises SourceAbsent with the fix, SourceFailed for a temporary
+    error.
+    """
     if "pynvml" not in sys.modules and not _is_library_installed():
         raise _open_error(LIBRARY_NOT_FOUND, "")
     try:
@@ -83,7 +88,9 @@ def open_driver() -> Driver:
 
 
 def _is_library_installed() -> bool:
-    """Whether the driver's library can be loaded. Asked first: importing the binding costs 17 MB, most nodes have no GPU."""
+    """Whether the driver's library can be loaded. Importing the binding costs 17 MB, and most nodes
+    have no GPU.
+    """
     try:
         ctypes.CDLL(LIBRARY)
     except OSError:
@@ -115,7 +122,9 @@ def _open_error(code: int, text: str) -> Exception:
 
 
 def nvidia_functions(sys_root: str) -> List[Path]:
-    """The sysfs folders of this machine's NVIDIA display functions (PCI class 03); [] where sysfs does not tell."""
+    """Return the sysfs folders of the NVIDIA display functions (PCI class 03), [] without sysfs
+    data.
+    """
     return [
         folder
         for folder in sorted((Path(sys_root) / "bus/pci/devices").glob("*"))
@@ -124,17 +133,21 @@ def nvidia_functions(sys_root: str) -> List[Path]:
 
 
 def is_suspended(folder: Path) -> bool:
-    """Whether the kernel has put this PCI function to sleep. Reading this does not wake it; asking NVML would."""
+    """Whether the kernel has suspended this PCI function. Reading this does not wake it; an NVML
+    query would.
+    """
     return _read_text(folder / "power/runtime_status") in ("suspended", "suspending")
 
 
 def may_suspend(folder: Path) -> bool:
-    """Whether runtime power management is on for this function (laptops)."""
+    """Whether runtime power management is enabled for this function (laptops)."""
     return _read_text(folder / "power/control") == "auto"
 
 
 def pci_folder(sys_root: str, bus_id: str) -> Optional[Path]:
-    """The sysfs folder for NVML's bus id (``00000000:01:00.0``), which writes the domain with eight digits."""
+    """Return the sysfs folder for NVML's bus id (``00000000:01:00.0``), whose domain has eight
+    digits.
+    """
     domain, _, rest = bus_id.partition(":")
     folder = Path(sys_root) / "bus/pci/devices" / f"{domain[-4:]}:{rest}".lower()
     return folder if rest and folder.is_dir() else None

@@ -1,6 +1,7 @@
-"""Energy of GPUs without a counter: their power, sampled at uneven intervals and integrated.
+"""Energy of GPUs without a counter: power samples at random intervals, integrated.
 
-Even intervals would lock on to a card that works in even beats, and read always its peak or always its pause.
+Regular intervals could synchronise with periodic work and always sample its peak or always its
+pause.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from labcarbon_collect.sources.nvidia.driver import GpuLost
 from labcarbon_collect.sources.nvidia.gpu import Gpu
 
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.1, 0.2
-# Two samples further apart than this do not stand for the time between them.
+# The time between two samples further apart than this is a gap.
 MAX_SAMPLE_GAP_US = 2_000_000
 
 
 @dataclass
 class PowerIntegral:
-    """Power over time by the trapezoid rule, in whole numbers: mW × µs = nJ, kept doubled so that halving is exact."""
+    """Power over time by the trapezoid rule in integers: mW × µs = nJ, doubled so that halving is
+    exact.
+    """
 
-    started: Optional[Clock] = None  # of the present, unbroken piece
+    started: Optional[Clock] = None  # of the current segment
     gaps: List[Tuple[Clock, Clock]] = field(default_factory=list)
     _doubled_nj: int = 0
     _last: Optional[Clock] = None
@@ -31,14 +34,14 @@ class PowerIntegral:
 
     @property
     def total_mj(self) -> int:
-        """Energy of the present piece, mJ, floored once on the running total."""
+        """Energy of the current segment in mJ, floored on the running total."""
         return self._doubled_nj // 2_000_000
 
     def add(self, clock: Clock, power_mw: int) -> None:
-        """Take a sample. After a hole a new piece begins at nought and the hole is noted."""
+        """Add a sample. After a long interval a new segment starts at zero and the gap is recorded."""
         last = self._last
         if last is not None and clock.monotonic_us <= last.monotonic_us:
-            return  # two threads read the clock in one order and got here in the other: the later sample stands
+            return  # two threads read the clock in one order and added in the other: the later sample is valid
         if last is not None and clock.monotonic_us - last.monotonic_us > MAX_SAMPLE_GAP_US:
             self.gaps.append((last, clock))
             last = None
@@ -51,7 +54,9 @@ class PowerIntegral:
 
 @dataclass(frozen=True)
 class PowerSample:
-    """A GPU's integral at one moment. ``holes`` are handed over once: last sample before, first after."""
+    """The integral of a GPU at one moment. ``gaps`` are returned one time: last sample before,
+    first sample after.
+    """
 
     clock: Clock
     power_mw: int
@@ -61,7 +66,9 @@ class PowerSample:
 
 
 class PowerSampler:
-    """Samples the power of GPUs in one thread; ``poll`` of the source adds a sample of its own at each reading."""
+    """Samples the power of GPUs in one thread. ``poll`` of the source adds a sample at each
+    reading.
+    """
 
     def __init__(self, gpus: Sequence[Gpu], now: Callable[[], Clock], *, threaded: bool = True) -> None:
         self._gpus = list(gpus)
@@ -75,7 +82,7 @@ class PowerSampler:
             self._thread.start()
 
     def sample(self, gpu: Gpu, now: Callable[[], Clock]) -> PowerSample:
-        """Sample one GPU and return its integral up to this moment. Raises DriverGone."""
+        """Sample one GPU and return its integral up to now. Raises GpuLost."""
         with self._lock:
             clock, power_mw, integral = self._add_sample(gpu, now)
             gaps, integral.gaps = tuple(integral.gaps), []
@@ -103,4 +110,4 @@ class PowerSampler:
                         with self._lock:
                             self._add_sample(gpu, self._now)
                 except GpuLost:
-                    continue  # the next poll meets the same silence and reports it; the hole is noted on return
+                    continue  # the next poll reports the same failure; the gap is recorded at the next sample

@@ -1,4 +1,6 @@
-"""Who is on a GPU: process lists, per-process SM use, MIG instances. Unknown (None) and nobody (()) are kept apart."""
+"""Processes on a GPU: process lists, SM use per process, MIG instances. None is unknown, () is no
+process.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from labcarbon_collect.sources.base import ProcessUse
 from labcarbon_collect.sources.nvidia.driver import Driver
 
-# An empty list on a GPU that works is a list we cannot see into (another PID namespace), not an idle GPU.
+# An empty list on a busy GPU is hidden by another PID namespace. The GPU is not idle.
 BUSY_PM = 100
 COMPUTE, GRAPHICS = "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"
 
@@ -18,18 +20,20 @@ class Instance:
     """One MIG instance of a GPU."""
 
     uuid: str
-    slices: int  # of the GPU's compute slices; 0: not told
+    slices: int  # of the GPU's compute slices; 0: unknown
     handle: Any
 
 
 def mig_enabled(driver: Driver, handle: Any) -> bool:
-    """Whether the GPU is cut into MIG instances now."""
+    """Whether the GPU is divided into MIG instances now."""
     modes = driver.query("nvmlDeviceGetMigMode", handle)
     return bool(modes and modes[0])
 
 
 def mig_instances(driver: Driver, handle: Any) -> List[Instance]:
-    """The GPU's MIG instances; they may change while we look, so they are listed afresh each time."""
+    """Return the MIG instances of the GPU. They may change at any time, so they are queried on each
+    call.
+    """
     instances = []
     for index in range(int(driver.query("nvmlDeviceGetMaxMigDeviceCount", handle) or 0)):
         instance_handle = driver.query("nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
@@ -42,7 +46,7 @@ def mig_instances(driver: Driver, handle: Any) -> List[Instance]:
 
 
 class ProcessLister:
-    """Looks at one GPU's processes and remembers which utilisation samples it has seen."""
+    """Lists the processes of one GPU and stores the time of the last utilisation sample."""
 
     def __init__(self) -> None:
         self.latest: Optional[Tuple[ProcessUse, ...]] = None
@@ -50,7 +54,7 @@ class ProcessLister:
         self._was_empty_but_busy = False
 
     def update(self, driver: Driver, handle: Any, util_pm: Optional[int]) -> Optional[Tuple[ProcessUse, ...]]:
-        """The processes on the GPU; None where the driver or another PID namespace hides them."""
+        """Return the processes on the GPU, None if the driver or another PID namespace hides them."""
         if mig_enabled(driver, handle):
             self.latest = _uses_by_instance(driver, mig_instances(driver, handle))
             return self.latest
@@ -73,20 +77,24 @@ class ProcessLister:
         return None if is_busy and was_busy else ()
 
     def _sm_util_pm(self, driver: Driver, handle: Any) -> Dict[int, int]:
-        """Mean SM use by pid since the last look, per mille; {}: the driver does not say (or has no sample yet)."""
+        """Return the mean SM use by pid since the last call in per mille, {} without data from the
+        driver.
+        """
         samples = driver.query("nvmlDeviceGetProcessUtilization", handle, self._sampled_until_us) or []
         by_pid: Dict[int, List[int]] = {}
         for sample in samples:
             self._sampled_until_us = max(self._sampled_until_us, int(sample.timeStamp))
-            if sample.pid and sample.smUtil <= 100:  # some drivers leave slots of the array unwritten
+            if sample.pid and sample.smUtil <= 100:  # some drivers leave array entries uninitialised
                 by_pid.setdefault(int(sample.pid), []).append(int(sample.smUtil))
         return {pid: sum(values) * 10 // len(values) for pid, values in by_pid.items()}
 
 
 def _uses_by_instance(driver: Driver, instances: List[Instance]) -> Optional[Tuple[ProcessUse, ...]]:
-    """Every instance's own list together: the parent's needs privileges, the instances' do not.
+    """Return the processes of all instances. The parent's list needs privileges, those of the
+    instances do not.
 
-    The driver tells no use per instance, so a process carries its part of the slices that have processes at all.
+    The driver reports no use per instance, so a process gets its share of the slices that have
+    processes.
     """
     instance_memory = [(instance.slices, _memory_by_pid(driver, instance.handle)) for instance in instances]
     if any(memory_by_pid is None for _, memory_by_pid in instance_memory):
@@ -102,7 +110,9 @@ def _uses_by_instance(driver: Driver, instances: List[Instance]) -> Optional[Tup
 
 
 def _memory_by_pid(driver: Driver, handle: Any) -> Optional[Dict[int, Optional[int]]]:
-    """pid → memory in MiB (None: not told) of compute and graphics processes; None: refused."""
+    """Return the memory in MiB (None: not reported) of compute and graphics processes by pid, None
+    if refused.
+    """
     compute = _query_versions(driver, COMPUTE, handle)
     graphics = _query_versions(driver, GRAPHICS, handle)
     if compute is None:
@@ -115,7 +125,9 @@ def _memory_by_pid(driver: Driver, handle: Any) -> Optional[Dict[int, Optional[i
 
 
 def _query_versions(driver: Driver, name: str, handle: Any) -> Optional[List[Any]]:
-    """The list by the binding's newest call, else by ``_v2``, which is what drivers before 510 have."""
+    """Query the list by the binding's newest call, then by ``_v2``, the version of drivers before
+    510.
+    """
     processes = driver.query(name, handle)
     if processes is None:
         processes = driver.query(f"{name}_v2", handle)

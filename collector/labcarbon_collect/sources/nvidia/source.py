@@ -1,4 +1,4 @@
-"""NVIDIA GPUs through NVML: the energy counter where there is one, sampled power where there is none."""
+"""NVIDIA GPUs through NVML: the energy counter if there is one, else sampled power."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from labcarbon_collect.sources.nvidia.gpu import Gpu, Pause
 from labcarbon_collect.sources.nvidia.power import PowerSampler
 from labcarbon_collect.sources.nvidia.processes import ProcessLister, mig_enabled, mig_instances
 
-# A lost GPU is looked for again after 1, 2, 4 … polls: asking for one that fell off the bus can take seconds.
+# A lost GPU is queried again after 1, 2, 4 … polls. A query of a GPU that fell off the bus can take
+# seconds.
 MAX_WAIT_POLLS = 64
 
 
 class _GpuState:
-    """A GPU with what the source remembers of it."""
+    """A GPU with the state of the source."""
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
         self.processes = ProcessLister()
         self.last: Optional[CounterReading] = None
-        self.memory_mib: Optional[int] = None  # at the last look at the processes
-        self.lost_reason = ""  # why it does not answer; "" when it does
+        self.memory_mib: Optional[int] = None  # at the last update of the process list
+        self.lost_reason = ""  # why it does not respond; "" if it does
         self.wait_polls = 0
         self.waited_polls = 0
 
@@ -48,19 +49,21 @@ class NvmlSource:
         pause: Pause = time.sleep,
         threaded: bool = True,
     ) -> None:
-        self.unmeasured: List[str] = []  # GPUs whose driver tells neither energy nor power
+        self.unmeasured: List[str] = []  # GPUs whose driver reports neither energy nor power
         self.now, self._sys_root, self._boot = now, sys_root, boot or boot_id()
         self._pause, self._threaded = pause, threaded
         self._driver: Optional[Driver] = None
         self._sampler: Optional[PowerSampler] = None
         self._gpus: List[_GpuState] = []
-        self.sleeping: List[Path] = []  # sysfs folders of the GPUs that slept when the driver was opened
+        self.sleeping: List[Path] = []  # sysfs folders of GPUs that slept when the driver was opened
         self._gaps: List[Gap] = []
         self._resumed: Dict[str, CounterReading] = {}
         self._driver_load = ""
 
     def resume(self, last: Mapping[str, StoredReading]) -> None:
-        """Take what was stored before a restart of the collector, so that unbroken counters keep their epochs."""
+        """Store the readings from before a restart of the collector, so that unbroken counters
+        continue their epochs.
+        """
         self._resumed = {
             key: CounterReading(instance.epoch, instance.counter_mj, instance.mono_us, instance.wall_us)
             for key, instance in last.items()
@@ -68,7 +71,9 @@ class NvmlSource:
         }
 
     def open(self) -> Sequence[DeviceInfo]:
-        """Find the GPUs that are awake; none, where all of them sleep. Raises SourceAbsent with the mending step."""
+        """Discover the awake GPUs. None are returned if all sleep. Raises SourceAbsent with the
+        fix.
+        """
         functions = nvidia_functions(self._sys_root)
         self.sleeping = [folder for folder in functions if is_suspended(folder)]
         if self.sleeping and len(self.sleeping) == len(functions):
@@ -87,8 +92,10 @@ class NvmlSource:
         return [self._describe(state.gpu) for state in self._gpus]
 
     def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
-        """Read every GPU that answers and is awake. Raises SourceFailed when none answers, and when one woke up that slept
-        at :meth:`open`: opening again finds it.
+        """Read all GPUs that are awake and respond.
+
+        Raises SourceFailed if none responds, or if a GPU woke up that slept at :meth:`open`.
+        Opening again discovers it.
         """
         if any(not is_suspended(folder) for folder in self.sleeping):
             self.close()
@@ -112,12 +119,14 @@ class NvmlSource:
         return readings
 
     def gaps(self) -> Sequence[Gap]:
-        """Hand over, once, the gaps seen since the last call."""
+        """Return the gaps since the last call and clear them."""
         gaps, self._gaps = self._gaps, []
         return gaps
 
     def close(self) -> None:
-        """Stop sampling and let go of the driver; what was read last is remembered for :meth:`poll` to reopen."""
+        """Stop sampling and release the driver. The last readings are stored for reopening in
+        :meth:`poll`.
+        """
         if self._sampler is not None:
             self._sampler.close()
             self._sampler = None
@@ -138,7 +147,9 @@ class NvmlSource:
         return [_GpuState(gpu) for gpu in gpus if gpu.measurement]
 
     def _handles(self, driver: Driver) -> List[object]:
-        """Handles of all GPUs that are awake: asking for the handle of a sleeping one would wake it."""
+        """Return the handles of all awake GPUs. Querying the handle of a sleeping one would wake
+        it.
+        """
         if self.sleeping:
             folders = [folder for folder in nvidia_functions(self._sys_root) if folder not in self.sleeping]
             names = [folder.name.encode("ascii") for folder in folders]
@@ -149,7 +160,7 @@ class NvmlSource:
         return [handle for handle in handles if handle is not None]
 
     def _start_sampling(self) -> None:
-        """Name this load of the driver and begin to sample the GPUs without a counter."""
+        """Identify this load of the driver and start to sample the GPUs without a counter."""
         self._driver_load = f"{self._boot[:13]}.{driver_load(self._sys_root):x}"
         for state in self._gpus:
             state.last = state.last or self._resumed.get(state.gpu.key)
@@ -167,7 +178,9 @@ class NvmlSource:
         return DeviceInfo(gpu.key, gpu.name, gpu.measurement, facts)
 
     def _reopen(self) -> None:
-        """Initialise the driver anew after every GPU fell silent; each is found again by its UUID."""
+        """Initialise the driver again after all GPUs stopped responding. Each GPU is found by its
+        UUID.
+        """
         try:
             self._driver = open_driver()
         except SourceAbsent as error:
@@ -178,7 +191,9 @@ class NvmlSource:
         self._start_sampling()
 
     def _is_answering(self, state: _GpuState) -> bool:
-        """Whether the GPU is there; a lost one is asked for again, ever more seldom. Raises DriverGone."""
+        """Whether the GPU responds. A lost one is queried again with increasing intervals. Raises
+        GpuLost.
+        """
         if not state.lost_reason:
             return True
         state.waited_polls += 1
@@ -196,7 +211,8 @@ class NvmlSource:
         energy = self._by_counter(state, now) if gpu.has_counter else self._by_power(state, now)
         util_pm = gpu.util_pm()
         memory_mib = gpu.memory_mib()
-        # A process that comes or goes takes or gives back memory: that tells of a change between two looks.
+        # A process that starts or ends changes the memory in use, which reveals a change between
+        # two updates.
         if with_processes or memory_mib != state.memory_mib:
             state.processes.update(gpu.driver, gpu.handle, util_pm)
             state.memory_mib = memory_mib
@@ -218,7 +234,9 @@ class NvmlSource:
         ]
 
     def _by_counter(self, state: _GpuState, now: Callable[[], Clock]) -> List[Tuple[CounterReading, Optional[int], int]]:
-        """The counter's reading; two of them, from the restart on, where it fell and its restart can be placed."""
+        """Return the counter's reading. After a fall whose restart can be placed, return two, from
+        the restart on.
+        """
         gpu, before = state.gpu, state.last
         counter_mj = gpu.counter_mj()
         clock = now()

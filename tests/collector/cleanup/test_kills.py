@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from labcarbon_collect.cleanup import safe_paths
 
-from tests.collector.apply_plan.killed import kill, was_killed
-from tests.collector.apply_plan.world import World, snapshot
+from tests.collector.cleanup.killed_command import kill, was_killed
+from tests.collector.cleanup.support import World, snapshot
 
 FILES = {"run/a.pt": b"aaa", "run/changed.pt": b"was", "run/pinned.pt": b"pin", "hf/x/1": b"1", "hf/x/2": b"2", "hf/3": b"3"}
 LINES = ("run/a.pt", "run/changed.pt", "run/pinned.pt", "hf")

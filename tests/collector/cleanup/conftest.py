@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collector.apply_plan.world import World
+from tests.collector.cleanup.support import World
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ import pytest
 from labcarbon_collect import progress
 from labcarbon_collect.cleanup.content import File, list_content, read_digest
 from labcarbon_collect.cleanup.safe_paths import ItemBlocked
-from labcarbon_collect.commands.apply_plan import _Read
+from labcarbon_collect.commands.apply_plan import _ReadProgress
 
-from tests.collector.apply_plan.world import World
+from tests.collector.cleanup.support import World
 
 
 class Full(io.StringIO):
@@ -28,8 +28,8 @@ def test_a_progress_that_cannot_be_told_is_no_fault_of_a_file(world: World, monk
     world.plan("a.pt", "b.pt")
     monkeypatch.setattr(progress, "_PLAIN_INTERVAL_S", 0.0)
     monkeypatch.setattr(sys, "stderr", Full())
-    read = _Read()
-    read.begins(8)
+    read = _ReadProgress()
+    read.start(8)
     world.on_block = read
     assert world.carry_out() == 0
     assert world.outcomes() == ["trashed", "trashed"]

@@ -8,7 +8,7 @@ import pytest
 from labcarbon_collect.cleanup.journal import Journal
 from labcarbon_collect.locks import AlreadyRunning
 
-from tests.collector.apply_plan.world import PLAN, World
+from tests.collector.cleanup.support import PLAN, World
 
 
 def test_two_runs_of_one_plan(world: World) -> None:
@@ -40,10 +40,10 @@ def test_where_files_cannot_be_locked_it_goes_on(world: World, monkeypatch: pyte
 
 def test_the_journal_is_let_go_of(tmp_path: Path) -> None:
     first, second = Journal(tmp_path, PLAN), Journal(tmp_path, PLAN)
-    first.begin()
+    first.acquire()
     with pytest.raises(AlreadyRunning):
         Journal(tmp_path, PLAN)
     with pytest.raises(AlreadyRunning):
-        second.begin()
+        second.acquire()
     first.close()
     Journal(tmp_path, PLAN).close()

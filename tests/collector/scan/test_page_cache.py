@@ -12,10 +12,10 @@ from labcarbon_collect.scan.local_files import LocalReader
 SIZE = 3 << 20
 
 
-def _read(path, buffer=1 << 20, expect=0):
+def _read(path, buffer=1 << 20, prefetch=0):
     reader = LocalReader(os.fsencode(path), follow=False)
-    if expect:
-        reader.prefetch(expect)
+    if prefetch:
+        reader.prefetch(prefetch)
     view = memoryview(bytearray(buffer))
     read = b""
     while count := reader.read_into(view):

@@ -19,7 +19,7 @@ from apps.runs.models import Run
 from tests.alone import answer_one_at_a_time
 from tests.artifacts.support import a_run, edge, told
 from tests.builders import MINUTE, T0, SmallLab, small_lab
-from tests.collector.apply_plan.world import read_digest, two_days_ago
+from tests.collector.cleanup.support import read_digest, two_days_ago
 from tests.collector.collector_process import Collector
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -54,7 +54,7 @@ def test_from_a_plan_to_tombstones(live_server: Any, tmp_path: Path, monkeypatch
     (folder / "step2").mkdir()
     (folder / "step2" / "weights.bin").write_bytes(b"22")
     plan = _approved(lab, folder)
-    lines = {line.artifact.name: line for line in plan.lines.select_related("artifact")}
+    lines = {line.artifact.name: line for line in plan.items.select_related("artifact")}
     Client().get("/api/v1/preflight/")  # the first request of a process reads its code
     user = User.objects.create_user(username="eng", password="correct horse battery")
     Membership.objects.create(lab=lab.lab, user=user, role="member")
@@ -68,7 +68,7 @@ def test_from_a_plan_to_tombstones(live_server: Any, tmp_path: Path, monkeypatch
     assert sorted(path.name for path in folder.iterdir()) == [
         ".labcarbon-trash", "step1.pt", "step2.labcarbon-tombstone.json", "step3.pt.labcarbon-tombstone.json", "step4.pt",
     ]  # fmt: skip
-    outcomes = {line.artifact.name: (line.outcome, line.message) for line in plan.lines.select_related("artifact")}
+    outcomes = {line.artifact.name: (line.outcome, line.message) for line in plan.items.select_related("artifact")}
     assert outcomes["step2"] == outcomes["step3.pt"] == ("trashed", "")
     assert outcomes["step1.pt"] == ("refused", "it changed: its content is not what was registered")
     assert outcomes["step4.pt"] == ("", ""), "for review, and nobody ticked it"
@@ -116,7 +116,7 @@ def test_what_lies_in_a_folder_goes_and_comes_back_with_it(
     done = machine.call("apply-plan", str(plan.uuid), "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "went with their folder: 1 line" in done.stdout
-    lines = {line.artifact.name: line for line in plan.lines.select_related("artifact", "copy", "parent_item__artifact")}
+    lines = {line.artifact.name: line for line in plan.items.select_related("artifact", "copy", "parent_item__artifact")}
     assert {name: (line.outcome, str(line.copy.state)) for name, line in lines.items()} == {
         "hf": ("trashed", "trashed"), "early.pt": ("trashed", "trashed"), "last.pt": ("", "present"),
     }  # fmt: skip
@@ -125,7 +125,7 @@ def test_what_lies_in_a_folder_goes_and_comes_back_with_it(
     done = machine.call("apply-plan", str(plan.uuid), "--restore", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert inner.read_bytes() == b"early"
-    assert set(plan.lines.filter(selected=True).values_list("outcome", flat=True)) == {"restored"}
+    assert set(plan.items.filter(selected=True).values_list("outcome", flat=True)) == {"restored"}
     assert set(Copy.objects.values_list("state", flat=True)) == {"present"}
 
 
@@ -139,7 +139,7 @@ def test_a_plan_all_of_which_is_kept_by_now_ends_with_the_command(
     for name in ("step1.pt", "step2.pt"):
         (folder / name).write_bytes(name.encode())
     plan = _approved(lab, folder)
-    line = plan.lines.select_related("artifact").get(selected=True)
+    line = plan.items.select_related("artifact").get(selected=True)
     Pin.objects.create(artifact=line.artifact, reason="thesis", from_us=now_us())
     Client().get("/api/v1/preflight/")
     token = issue_user_token(lab=lab.lab, user=lab.owner, now=now_us())
@@ -150,5 +150,5 @@ def test_a_plan_all_of_which_is_kept_by_now_ends_with_the_command(
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(path.name for path in folder.iterdir()) == ["step1.pt", "step2.pt"]
     assert CleanupPlan.objects.get().state == "applied"
-    line = plan.lines.select_related("artifact").get(pk=line.pk)
+    line = plan.items.select_related("artifact").get(pk=line.pk)
     assert (line.selected, line.objection, line.artifact.state) == (False, "pinned", "stored")

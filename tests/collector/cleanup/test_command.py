@@ -15,7 +15,7 @@ from labcarbon_collect.cleanup.client import parse_plan_id
 from labcarbon_collect.commands import apply_plan
 from labcarbon_collect.locks import lock_cleanup
 
-from tests.collector.apply_plan.world import AWAY, NODE, PLAN, FakeTransport, World, snapshot
+from tests.collector.cleanup.support import AWAY, NODE, PLAN, FakeTransport, World, snapshot
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -255,7 +255,7 @@ def test_the_lines_in_a_folder_are_found_without_copying_all_paths(tmp_path: Pat
         world.put(name)
     world.plan("a", "a/1", "a/2", "a0", "b")
     plan = plan_server.CleanupPlan(
-        "", "", "", "", "", 1, "", "", [plan_server._line(row) for row in world.transport.read()["lines"]]
+        "", "", "", "", "", 1, "", "", [plan_server._parse_item(row) for row in world.transport.read()["lines"]]
     )
     plan._paths = Counted(plan._paths)
-    assert [line.number for line in plan.inside(str(world.disk / "a"))] == [2, 3]
+    assert [line.number for line in plan.items_inside(str(world.disk / "a"))] == [2, 3]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from labcarbon_collect.cleanup.trash import TRASH
 
-from tests.collector.apply_plan.world import World, read_digest, snapshot
+from tests.collector.cleanup.support import World, read_digest, snapshot
 
 NAMES = ["a", "b", "d/a", "d/b", "d/e/a", "d/e/b", "f/a", "f/.h"]
 PLACES = [*NAMES, "d", "d/e", "f"]

@@ -14,7 +14,7 @@ from labcarbon_collect.cleanup.client import PlanClient
 from labcarbon_collect.cleanup.content import read_digest
 from labcarbon_collect.cleanup.trash_items import Prefetcher
 
-from tests.collector.apply_plan.world import PLAN, World
+from tests.collector.cleanup.support import PLAN, World
 
 WAIT_S = 30
 

@@ -13,8 +13,8 @@ from labcarbon_collect.cleanup import journal, purge
 from labcarbon_collect.cleanup.trash import TRASH
 from labcarbon_collect.errors import CommandError
 
-from tests.collector.apply_plan.killed import kill, was_killed
-from tests.collector.apply_plan.world import PLAN, World, snapshot
+from tests.collector.cleanup.killed_command import kill, was_killed
+from tests.collector.cleanup.support import PLAN, World, snapshot
 
 
 @pytest.fixture

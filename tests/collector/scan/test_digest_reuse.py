@@ -13,7 +13,7 @@ from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.files.manifests import manifest
 from labcarbon_collect.fingerprint import builder, survey
-from labcarbon_collect.fingerprint.digests import open_digest_cache, verified
+from labcarbon_collect.fingerprint.digests import content_hashes, open_digest_cache
 from labcarbon_collect.lineage.inspect import AdjustableRateLimiter, DeclarationError, Inspector
 from labcarbon_collect.runs.background_hash import BackgroundHash
 from labcarbon_collect.scan.database import FILE
@@ -43,9 +43,9 @@ def bytes_read(path: Path) -> int:
     counts: list[int] = []
     listed = manifest("data", str(path), Budget(10))
     cache = open_digest_cache(home())
-    found = verified([listed], cache, on_block=counts.append)
+    found = content_hashes([listed], cache, on_hashed=counts.append)
     cache.close()
-    assert found == verified([listed], DigestCache(None), on_block=lambda _: None)
+    assert found == content_hashes([listed], DigestCache(None), on_hashed=lambda _: None)
     return sum(counts)
 
 
@@ -108,7 +108,7 @@ def test_with_a_damaged_file_of_scans_all_is_read(scanned: Disk, content: bytes)
 def test_a_run_on_scanned_data_is_known_by_content_at_once_however_much_it_is(
     scanned: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(builder, "AT_ONCE_BYTES", 0)
+    monkeypatch.setattr(builder, "INLINE_HASH_BYTES", 0)
     command = ["python", "train.py", "--data", "cats"]
     found = survey(command, cwd=str(scanned.root), environ=os.environ, seconds=10)
     assert found.wire["data"]["items"][0]["state"] == "verified"
@@ -121,8 +121,8 @@ def test_a_run_on_scanned_data_is_known_by_content_at_once_however_much_it_is(
 def test_beside_the_work_only_what_no_scan_has_read_counts_as_much(
     scanned: Disk, monkeypatch: pytest.MonkeyPatch, most_bytes: int
 ) -> None:
-    monkeypatch.setattr(builder, "AT_ONCE_BYTES", 0)
-    monkeypatch.setattr("labcarbon_collect.runs.background_hash.MOST_BYTES", most_bytes)
+    monkeypatch.setattr(builder, "INLINE_HASH_BYTES", 0)
+    monkeypatch.setattr("labcarbon_collect.runs.background_hash.MAX_BYTES", most_bytes)
     scanned.put("cats/later.parquet", PARQUET)
     command = ["python", "train.py", "--data", "cats"]
     told: list[dict[str, Any]] = []
@@ -137,7 +137,7 @@ def test_beside_the_work_only_what_no_scan_has_read_counts_as_much(
 
 def test_what_a_run_declares_counts_only_as_far_as_no_scan_has_read_it(scanned: Disk) -> None:
     told = {"path": str(scanned.root / "cats"), "role": "used"}
-    assert Inspector("a run", AdjustableRateLimiter(None), home(), most_bytes=0).inspect(told)["files"] == 1
+    assert Inspector("a run", AdjustableRateLimiter(None), home(), max_bytes=0).inspect(told)["files"] == 1
     scanned.put("cats/later.parquet", PARQUET)
     with pytest.raises(DeclarationError, match="too large"):
-        Inspector("a run", AdjustableRateLimiter(None), home(), most_bytes=len(PARQUET) - 1).inspect(told)
+        Inspector("a run", AdjustableRateLimiter(None), home(), max_bytes=len(PARQUET) - 1).inspect(told)

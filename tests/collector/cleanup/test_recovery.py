@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from labcarbon_collect.cleanup.trash import TRASH
 
-from tests.collector.apply_plan.killed import kill, was_killed
-from tests.collector.apply_plan.world import PLAN, World, snapshot
+from tests.collector.cleanup.killed_command import kill, was_killed
+from tests.collector.cleanup.support import PLAN, World, snapshot
 
 
 def _killed_behind(world: World, call: str, number: int = 1, **asked: Any) -> None:

@@ -158,9 +158,9 @@ def test_pace_is_shared() -> None:
     pace = RateLimiter(100.0, now=lambda: now[0], sleep=slept.append)
     now[0] = 0.2
     for _ in range(3):
-        pace.take(100)
+        pace.acquire(100)
     assert slept == pytest.approx([0.8, 1.8])
-    RateLimiter(None, sleep=slept.append).take(10**9)
+    RateLimiter(None, sleep=slept.append).acquire(10**9)
     assert len(slept) == 2
 
 
@@ -238,7 +238,7 @@ def test_what_leaves_is_what_the_page_lists(
     disk: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch, title: str, path: str
 ) -> None:
     monkeypatch.setitem(__import__("tests.collector.test_sent_data", fromlist=["x"]).VARYING, "artifacts[].facts", "<name>")
-    monkeypatch.setattr("labcarbon_collect.scan.uploader._is_own", lambda owner: True)  # root's is nobody's own
+    monkeypatch.setattr("labcarbon_collect.scan.uploader._is_own_file", lambda owner: True)  # root's is nobody's own
     disk.put("a.safetensors", safetensors(license="mit"))
     disk.put("b.npy", NPY)
     here("--project", "demo")

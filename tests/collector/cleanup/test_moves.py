@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from labcarbon_collect.cleanup.trash import TRASH
 
-from tests.collector.apply_plan.world import PLAN, World, read_digest, snapshot
+from tests.collector.cleanup.support import PLAN, World, read_digest, snapshot
 
 
 def test_files_and_folders_go_to_the_trash_and_are_told(world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from labcarbon_collect.cleanup import safe_paths
 from labcarbon_collect.cleanup.trash import TRASH
 from labcarbon_collect.errors import CommandError
 
-from tests.collector.apply_plan.world import PLAN, World, snapshot
+from tests.collector.cleanup.support import PLAN, World, snapshot
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from labcarbon_collect.cleanup import open_files, trash_items
 from labcarbon_collect.cleanup.journal import Journal
 from labcarbon_collect.cleanup.trash import TRASH
 
-from tests.collector.apply_plan.killed import kill, was_killed
-from tests.collector.apply_plan.world import PLAN, World, snapshot
+from tests.collector.cleanup.killed_command import kill, was_killed
+from tests.collector.cleanup.support import PLAN, World, snapshot
 
 pytestmark = pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="leases are Linux'")
 
@@ -146,7 +146,7 @@ def test_nobody_opens_a_file_for_writing_while_it_is_moved(world: World, monkeyp
 def test_a_change_while_the_journal_is_written_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     path = world.put("a.pt", b"A" * 100)
     world.plan("a.pt")
-    note = Journal.note
+    note = Journal.append
 
     def late(journal: Journal, number: int, state: str, **facts: Any) -> None:
         note(journal, number, state, **facts)
@@ -170,7 +170,7 @@ def went(world: World, line: tuple[str, Path]) -> tuple[World, Path]:
 
 def _between(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Act after all was verified, before anything is deleted."""
-    note = Journal.note
+    note = Journal.append
 
     def late(journal: Journal, number: int, state: str, **facts: Any) -> None:
         note(journal, number, state, **facts)

@@ -9,7 +9,7 @@ import pytest
 from labcarbon_collect.cleanup import open_files, trash_items
 from labcarbon_collect.cleanup.trash import TRASH
 
-from tests.collector.apply_plan.world import AWAY, World, snapshot
+from tests.collector.cleanup.support import AWAY, World, snapshot
 
 
 @pytest.mark.parametrize("how", ["other", "link", "written", "same"])
