@@ -67,41 +67,49 @@ def fill(small: Any, number: int, now: int) -> list[Any]:
 
     dice = random.Random(50_000)
     projects = [create_project(lab=small.lab, slug=f"p{i}", name=f"Project {i}", now=now) for i in range(40)]
-    made = []
+    artifacts = []
     for i in range(number):
         kind = dice.choice(KINDS)
         name = f"{dice.choice(('best', 'last', 'step'))}-{i}.{FORMATS[kind] or 'txt'}"
         facts = {"parameters": dice.randrange(10**6, 10**10), "architecture": dice.choice(ARCHITECTURES), "tensors": 161}
         if i % 10 == 0:
             facts["base_model"] = f"lab/base-{i // 10 % 40}"
-        made.append(
+        artifacts.append(
             Artifact(
                 lab=small.lab, digest=digest(f"artifact {i}"), form="file", bytes=dice.randrange(10**6, 10**11), kind=kind,
                 licence=dice.choice(("MIT", "Apache-2.0", "CC-BY-4.0", "")), format=FORMATS[kind], name=name, facts=facts,
                 tags={"task": "cats"}, state="stored",
                 project=dice.choice([*projects, None]), owner=small.owner, registered_us=now - i * 10**9,
-                start_key=digest(f"start {i}"), data_key=digest(f"data {i}"), joined=True,
+                start_key=digest(f"start {i}"), data_key=digest(f"data {i}"), is_linked=True,
             )
         )  # fmt: skip
-    made = Artifact.objects.bulk_create(made, batch_size=1000)
+    artifacts = Artifact.objects.bulk_create(artifacts, batch_size=1000)
     copies = [
         Copy(
-            lab=small.lab, artifact=each, node=small.node, path=f"/data/{i}/{each.name}", place=digest(f"{i} {each.pk}"),
-            medium=dice.choice(MEDIA), state=dice.choice(["present"] * 20 + ["missing", "corrupt"]),
-            first_us=now, seen_us=now, hashed_us=now,
+            lab=small.lab,
+            artifact=each,
+            node=small.node,
+            path=f"/data/{i}/{each.name}",
+            location_key=digest(f"{i} {each.pk}"),
+            medium=dice.choice(MEDIA),
+            state=dice.choice(["present"] * 20 + ["missing", "corrupt"]),
+            first_observed_us=now,
+            last_observed_us=now,
+            hashed_us=now,
         )
-        for each in made for i in range(dice.choice((1, 2, 3)))
-    ]  # fmt: skip
+        for each in artifacts
+        for i in range(dice.choice((1, 2, 3)))
+    ]
     Copy.objects.bulk_create(copies, batch_size=1000)
-    pinned = dice.sample(made, number // 50)
+    pinned = dice.sample(artifacts, number // 50)
     Pin.objects.bulk_create(Pin(artifact=each, by=small.owner, reason="Cited", from_us=now) for each in pinned)
-    return made
+    return artifacts
 
 
 def works(small: Any, artifacts: list[Any], now: int) -> None:
     """Runs that made two models or checkpoints each, with fingerprints, two metrics, and what reuse knows of each model."""
     from apps.artifacts.models import LineageEdge, ReuseTerm
-    from apps.artifacts.reuse.similarity import TermKind, words
+    from apps.artifacts.reuse.similarity import TermKind, significant_words
     from apps.runs.models import Fingerprint, Metric, Run
 
     dice = random.Random(18_000)
@@ -124,9 +132,9 @@ def works(small: Any, artifacts: list[Any], now: int) -> None:
             value = dice.random()
             metrics.append(Metric(run=run, name=name, count=40, last_step=40, last_value=value, least=value, greatest=value))
         for each in pair:
-            edges.append(LineageEdge(lab=small.lab, run=run, artifact=each, role="produced", told_us=now))
-            known = [(TermKind.DATA_WORD, word) for word in words(subject)] + [(TermKind.PURPOSE_WORD, "cat")]
-            known += [(TermKind.MODEL_WORD, word) for word in words(each.facts["architecture"])]
+            edges.append(LineageEdge(lab=small.lab, run=run, artifact=each, role="produced", recorded_us=now))
+            known = [(TermKind.DATA_WORD, word) for word in significant_words(subject)] + [(TermKind.PURPOSE_WORD, "cat")]
+            known += [(TermKind.MODEL_WORD, word) for word in significant_words(each.facts["architecture"])]
             known.append((TermKind.SAME_DATA, digest(f"data {i % 400}")[:40]))
             terms += [ReuseTerm(lab=small.lab, artifact=each, kind=kind, term=term) for kind, term in known]
     Fingerprint.objects.bulk_create(prints, batch_size=1000)
@@ -149,11 +157,11 @@ def family(small: Any, nodes: int, wide: int, name: str, now: int, *, measured: 
 
     dice = random.Random(nodes)
     number = nodes // 2
-    made = Artifact.objects.bulk_create(
+    artifacts = Artifact.objects.bulk_create(
         [
             Artifact(
                 lab=small.lab, digest=digest(f"{name} {i}"), form="file", bytes=10**9, kind="model", name=f"{name}-{i}",
-                registered_us=now, start_key=digest(f"s {name} {i}"), data_key=digest(f"d {name} {i}"), joined=True,
+                registered_us=now, start_key=digest(f"s {name} {i}"), data_key=digest(f"d {name} {i}"), is_linked=True,
             )
             for i in range(number)
         ],
@@ -167,12 +175,14 @@ def family(small: Any, nodes: int, wide: int, name: str, now: int, *, measured: 
         ],
         batch_size=1000,
     )
-    edges = [LineageEdge(lab=small.lab, run=run, artifact=each, role="produced", told_us=now)
-             for run, each in zip(runs, made, strict=True)]  # fmt: skip
+    edges = [LineageEdge(lab=small.lab, run=run, artifact=each, role="produced", recorded_us=now)
+             for run, each in zip(runs, artifacts, strict=True)]  # fmt: skip
     for i, run in enumerate(runs):
         before = range(max(0, (i // wide - 1) * wide), i // wide * wide)
         read = {i - wide, *dice.sample(before, min(2, len(before)))} if before else set[int]()
-        edges += [LineageEdge(lab=small.lab, run=run, artifact=made[j], role="used", told_us=now) for j in sorted(read)]
+        edges += [
+            LineageEdge(lab=small.lab, run=run, artifact=artifacts[j], role="used", recorded_us=now) for j in sorted(read)
+        ]
     LineageEdge.objects.bulk_create(edges, batch_size=1000)
     if measured:
         device, _ = Device.objects.get_or_create(lab=small.lab, key="gpu:GPU-1", kind="gpu", node=small.node, name="A100")
@@ -188,18 +198,18 @@ def family(small: Any, nodes: int, wide: int, name: str, now: int, *, measured: 
             ],
             batch_size=1000,
         )  # fmt: skip
-    return made[-1].digest
+    return artifacts[-1].digest
 
 
 def a_plan(small: Any, number: int, now: int) -> Any:
     """Make a draft of ``number`` copies of checkpoints and models on the lab's one machine, which has some five times as
     many. Half of the largest fifty are folders, with five lines and a copy that is in no plan in each."""
-    from apps.artifacts.models import Artifact, Copy, LineageEdge, Plan, PlanLine
-    from apps.artifacts.storage_model import POWER, storage_mj
+    from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy, LineageEdge
+    from apps.artifacts.storage_model import MEDIUM_POWER, storage_mj
 
     dice = random.Random(20_000)
-    there = Copy.objects.filter(lab=small.lab, state="present", artifact__kind__in=("checkpoint", "model"))
-    copies = list(there.exclude(artifact__pins__ended_us=None, artifact__pins__isnull=False).select_related("artifact"))
+    present = Copy.objects.filter(lab=small.lab, state="present", artifact__kind__in=("checkpoint", "model"))
+    copies = list(present.exclude(artifact__pins__ended_us=None, artifact__pins__isnull=False).select_related("artifact"))
     copies = sorted(dice.sample(copies, min(number, len(copies))), key=lambda copy: -copy.artifact.bytes)
     for i, folder in enumerate(copies[:50:2]):
         Artifact.objects.filter(pk=folder.artifact_id).update(form="folder")
@@ -207,25 +217,35 @@ def a_plan(small: Any, number: int, now: int) -> Any:
             Copy.objects.filter(pk=inner.pk).update(path=f"{folder.path}/{j}")
     runs = dict(LineageEdge.objects.filter(lab=small.lab, role="produced").values_list("artifact_id", "run_id"))
     took = {run: dice.randrange(10**8, 10**11) for run in runs.values()}
-    plan = Plan.objects.create(lab=small.lab, node=small.node, made_by=small.owner, made_us=now)
-    PlanLine.objects.bulk_create(
+    plan = CleanupPlan.objects.create(lab=small.lab, node=small.node, created_by=small.owner, created_us=now)
+    CleanupItem.objects.bulk_create(
         [
-            PlanLine(
-                plan=plan, copy=copy, artifact=copy.artifact, kept="intermediate", is_last_copy=False, due_us=now,
-                storage_mj=storage_mj(copy.artifact.bytes, 8760, POWER[copy.medium].uwh) if copy.medium in POWER else None,
-                storage_ug=dice.randrange(10**9), retrain_run_id=runs.get(copy.artifact_id),
-                retrain_mj=took.get(runs.get(copy.artifact_id)), retrain_ug=dice.randrange(10**10), chosen=True,
+            CleanupItem(
+                plan=plan,
+                copy=copy,
+                artifact=copy.artifact,
+                retention_class="intermediate",
+                is_last_copy=False,
+                due_us=now,
+                storage_mj=storage_mj(copy.artifact.bytes, 8760, MEDIUM_POWER[copy.medium].uwh)
+                if copy.medium in MEDIUM_POWER
+                else None,
+                storage_ug=dice.randrange(10**9),
+                retrain_run_id=runs.get(copy.artifact_id),
+                retrain_mj=took.get(runs.get(copy.artifact_id)),
+                retrain_ug=dice.randrange(10**10),
+                selected=True,
             )
             for copy in copies
         ],
         batch_size=1000,
-    )  # fmt: skip
+    )
     return plan
 
 
 def plan_pages(small: Any, number: int, now: int) -> None:
     """Measure a plan's pages as it is drafted, told to owners and approved."""
-    from apps.artifacts.cleanup.plans import approve, tell_owners
+    from apps.artifacts.cleanup.plans import approve, notify_owners
     from apps.artifacts.cleanup.retention import DAY_US
 
     plan = a_plan(small, number, now)
@@ -233,12 +253,12 @@ def plan_pages(small: Any, number: int, now: int) -> None:
 
     def measure(what: str, *more: str) -> None:
         settle()
-        words = f"{what} of {number} lines"
-        listed = [(f"{words}: {query or 'page'}", f"{path}/{query}") for query in ("", *more)]
-        pages(small, [*listed, (f"{words}: the list of plans", "/artifacts/plans/")])
+        label = f"{what} of {number} lines"
+        listed = [(f"{label}: {query or 'page'}", f"{path}/{query}") for query in ("", *more)]
+        pages(small, [*listed, (f"{label}: the list of plans", "/artifacts/plans/")])
 
     measure("a draft", "?page=200")
-    tell_owners(plan=plan, grace_days=1, trash_days=14, by=small.owner, now=now)
+    notify_owners(plan=plan, grace_days=1, trash_days=14, by=small.owner, now=now)
     measure("told", "?page=200", "?mine=1")
     approve(plan=plan, by=small.owner, now=now + DAY_US)
     measure("approved", "?page=200", "?mine=1")
@@ -255,16 +275,16 @@ def pages(small: Any, addresses: list[tuple[str, str]]) -> None:
     client = Client(HTTP_HOST="localhost")
     client.force_login(small.owner)
     token = {"Authorization": f"Bearer {issue_user_token(lab=small.lab, user=small.owner, now=now_us())}"}
-    for words, address in addresses:
+    for label, address in addresses:
         took = []
         for _ in range(5):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             answer = client.get(address, headers=token if address.startswith("/api/") else {})
             assert answer.status_code == 200, (address, answer.status_code)
             b"".join(answer.streaming_content) if answer.streaming else answer.content
-            took.append(time.perf_counter() - begun)
+            took.append(time.perf_counter() - start)
         middle = statistics.median(took)
-        print(f"{words:84}{middle:8.3f} s, slowest {max(took):.3f} s   {middle / PAGE_MARK_S:5.2f} of the mark (0.4 s)")
+        print(f"{label:84}{middle:8.3f} s, slowest {max(took):.3f} s   {middle / PAGE_MARK_S:5.2f} of the mark (0.4 s)")
 
 
 def settle() -> None:
@@ -287,17 +307,17 @@ def run(artifacts: int, nodes: int, lines: int) -> None:
     call_command("collectstatic", "--no-input", verbosity=0)
     small, now = small_lab(name=f"Bench {uuid.uuid4().hex[:6]}"), now_us()
     print(f"{connection.vendor}: {artifacts} artifacts, lineages of {nodes} nodes")
-    made = fill(small, artifacts, now)
-    works(small, made, now)
+    artifacts = fill(small, artifacts, now)
+    works(small, artifacts, now)
     deep = family(small, nodes, 1, "deep", now, measured=True)
     wide = family(small, nodes, nodes // 20, "wide", now, measured=True)
     settle()
     listed = [(address, address) for address in BOARD]
-    model = next(each for each in made if each.kind == "model").digest
+    model = next(each for each in artifacts if each.kind == "model").digest
     listed.append(("one model that shares something with thousands", f"/artifacts/{model}/"))
     listed.append(("its candidates over the API", f"/api/v1/artifacts/{model}/candidates/?by=metric"))
-    for words, it in ((f"{nodes} nodes one after the other", deep), (f"{nodes} nodes in ten generations", wide)):
-        listed += [(f"{words}: {what or 'page'}", f"/artifacts/{it}/{what}") for what in ("", "card.md", "lineage.csv")]
+    for label, it in ((f"{nodes} nodes one after the other", deep), (f"{nodes} nodes in ten generations", wide)):
+        listed += [(f"{label}: {what or 'page'}", f"/artifacts/{it}/{what}") for what in ("", "card.md", "lineage.csv")]
     pages(small, listed)
     plan_pages(small, lines, now)
 

@@ -192,11 +192,11 @@ def _run_job(gpu: RealGpu, folder: Path, env: dict[str, str], marks: Marks, job_
     gpu.while_job_runs(job)
     marks.at["job ended"] = gpu.counter_mj()
     assert job.stderr is not None
-    said = job.stderr.read().strip()
+    output = job.stderr.read().strip()
     job.stderr.close()
     if job.returncode:
-        raise Wrong(f"the job failed with {job.returncode}: {said}")
-    return "job", [f"job: {said}"]
+        raise Wrong(f"the job failed with {job.returncode}: {output}")
+    return "job", [f"job: {output}"]
 
 
 def judge(marks: Marks, windows: list[Window], with_job: bool, idle_s: float, job_s: float) -> list[str]:
@@ -213,8 +213,8 @@ def judge(marks: Marks, windows: list[Window], with_job: bool, idle_s: float, jo
         raise Wrong(f"the last reading {last_mj} mJ is not the driver's: {at}")
     if total_mj != last_mj - first_mj:
         raise Wrong(f"windows hold {total_mj} mJ, the driver's counter moved by {last_mj - first_mj} mJ")
-    found = [f"energy: {len(windows)} windows hold {total_mj} mJ = counter {last_mj} - {first_mj}, exactly"]
-    return found + (_judge_job(marks, windows, idle_s, job_s) if with_job else [])
+    gpus = [f"energy: {len(windows)} windows hold {total_mj} mJ = counter {last_mj} - {first_mj}, exactly"]
+    return gpus + (_judge_job(marks, windows, idle_s, job_s) if with_job else [])
 
 
 def _must_telescope(windows: list[Window]) -> None:
@@ -273,8 +273,8 @@ def main() -> int:
             marks, windows, run, lines = measure(gpu, folder, options.idle, options.job)
             print("\n".join(lines))
             print("\n".join(judge(marks, windows, bool(run), options.idle, options.job)))
-        except Wrong as wrong:
-            print(f"WRONG on {gpu.label}: {wrong}")
+        except Wrong as problem:
+            print(f"WRONG on {gpu.label}: {problem}")
             return 1
     print(f"passed on {gpu.label}")
     return 0

@@ -6,12 +6,12 @@ As its figures, all of it is invented, and comes in through the services that re
 from typing import Any
 
 from apps.accounts.models import Project
-from apps.artifacts.cleanup.plans import make_plan, object_to, tell_owners
+from apps.artifacts.cleanup.plans import create_plan, notify_owners, object_to_items
 from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Artifact
 from apps.artifacts.services.curation import pin, promote
 from apps.artifacts.services.holds import place_hold
-from apps.artifacts.services.lineage import join_new
+from apps.artifacts.services.lineage import link_new_artifacts
 from apps.assets.models import Asset
 from apps.assets.services import Entry, record
 from apps.core.jobs import run_until_idle
@@ -19,7 +19,7 @@ from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
 from apps.runs.choices import RunState
 from apps.runs.models import Run
-from tests.artifacts.support import digest, edge, row, told
+from tests.artifacts.support import digest, edge, register_rows, row
 from tests.assets.support import YEAR, bought
 from tests.builders import SmallLab
 from tests.seeded import GPU_NAME, Seeded
@@ -61,17 +61,17 @@ def tell_artifacts(seeded: Seeded, *, now: int) -> tuple[Artifact, Any]:
         first = _trained(lab, f"{name}.safetensors", runs[0], now, [edge(run, "initialised_from") for run in runs[1:3]])
         made += [first, *(_trained(lab, f"{name}-tuned-{i}.safetensors", run, now) for i, run in enumerate(runs[1:3], 1))]
         _checkpoints(lab, name, runs, now)
-        told(lab, {**data, "runs": [edge(run, "used") for run in runs[:6]]}, now=now, by=seeded.owner)
-    join_new(lab=seeded.lab, now=now)
+        register_rows(lab, {**data, "runs": [edge(run, "used") for run in runs[:6]]}, now=now, by=seeded.owner)
+    link_new_artifacts(lab=seeded.lab, now=now)
     promote(artifact=made[1], by=seeded.owner, now=now)
     pin(artifact=made[6], reason="Baseline of the grant report", by=seeded.owner, now=now)
     until_hour = now // US_PER_HOUR + 2_000
     kept = Artifact.objects.filter(lab=seeded.lab, kind="checkpoint").order_by("-bytes", "pk")[3]
-    place_hold(on=kept, reason="Paper under review", until_hour=until_hour, by=seeded.owner, keeper=True, now=now)
-    plan = make_plan(lab=seeded.lab, node=lab.node, project=None, by=seeded.owner, now=now)
-    tell_owners(plan=plan, grace_days=14, trash_days=14, by=seeded.owner, now=now)
-    last = [plan.lines.order_by("-pk")[0].pk]
-    object_to(plan=plan, lines=last, reason="For the thesis of Ben", by=seeded.owner, now=now)
+    place_hold(on=kept, reason="Paper under review", until_hour=until_hour, by=seeded.owner, is_manager=True, now=now)
+    plan = create_plan(lab=seeded.lab, node=lab.node, project=None, by=seeded.owner, now=now)
+    notify_owners(plan=plan, grace_days=14, trash_days=14, by=seeded.owner, now=now)
+    last = [plan.items.order_by("-pk")[0].pk]
+    object_to_items(plan=plan, items=last, reason="For the thesis of Ben", by=seeded.owner, now=now)
     run_until_idle(worker="seed")
     return made[1], plan
 
@@ -91,7 +91,7 @@ def _data_sets(lab: SmallLab, now: int) -> tuple[dict[str, Any], dict[str, Any]]
         "recordings-16khz", kind="dataset", format="parquet", form="folder", files=418, bytes=640 * GB, project="speech",
         copies=[{"path": "/data/recordings", "medium": "hdd"}],
     )  # fmt: skip
-    told(lab, volumes, corpus, now=now - 200 * DAY_US, by=lab.owner)
+    register_rows(lab, volumes, corpus, now=now - 200 * DAY_US, by=lab.owner)
     return volumes, corpus
 
 
@@ -108,7 +108,7 @@ def _trained(lab: SmallLab, name: str, run: Run, now: int, more: list[dict[str, 
         facts={"parameters": 93_400_000, "architecture": "unet"}, payload=digest(f"tensors of {name}"),
         copies=copies, runs=[edge(run), *(more or [])],
     )  # fmt: skip
-    told(lab, model, now=now, by=lab.owner)
+    register_rows(lab, model, now=now, by=lab.owner)
     return Artifact.objects.get(lab=lab.lab, digest=model["digest"])
 
 
@@ -123,4 +123,4 @@ def _checkpoints(lab: SmallLab, name: str, runs: list[Run], now: int) -> None:
         for number, run in enumerate(runs, 1)
         for epoch in range(10, 101, 10)
     ]  # fmt: skip
-    told(lab, *rows, now=now - 60 * DAY_US, by=lab.owner)
+    register_rows(lab, *rows, now=now - 60 * DAY_US, by=lab.owner)

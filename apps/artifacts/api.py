@@ -14,24 +14,24 @@ from rest_framework.views import APIView
 from apps.accounts.permissions import caller, require
 from apps.artifacts.choices import ArtifactState, CopyState, Kind
 from apps.artifacts.models import Artifact
-from apps.artifacts.parsing import parse_artifacts, parse_gone
-from apps.artifacts.reuse.candidates import ORDERS, Candidate, candidates_of
-from apps.artifacts.search import FIELDS, Search, by_metric, found_of, metric_values, search_of
-from apps.artifacts.selectors import Wanted, artifact_of, lineage
-from apps.artifacts.serializers import artifact_detail, artifact_row, artifact_rows, lineage_reply
-from apps.artifacts.services.copies import note_found
-from apps.artifacts.services.register import node_told, register
+from apps.artifacts.parsing import parse_artifacts, parse_copy_states
+from apps.artifacts.reuse.candidates import ORDERS, Candidate, find_candidates
+from apps.artifacts.search import SEARCH_FIELDS, Search, metric_values, parse_search, rank_by_metric, search_artifacts
+from apps.artifacts.selectors import ArtifactFilter, artifact_by_digest, load_lineage
+from apps.artifacts.serializers import artifact_detail, artifact_row, artifact_rows, lineage_response
+from apps.artifacts.services.copies import record_copy_states
+from apps.artifacts.services.register import register, resolve_node
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.text import is_unstorable
 from apps.ingest.api import RawParser
-from apps.runs.metric_summary import less_is_better
+from apps.runs.metric_summary import is_lower_better
 
-FILTERS = ("digest", "text", "kind", "state", "file_format", "project", "copies", *FIELDS)
+FILTERS = ("digest", "text", "kind", "state", "file_format", "project", "copies", *SEARCH_FIELDS)
 _CHOICES = {"kind": Kind.values, "state": ArtifactState.values, "copies": [*CopyState.values, "twice"]}
 
 
-class Found(CursorPagination):
+class ArtifactCursor(CursorPagination):
     """Pages of artifacts by number, the latest first, or the best by a metric first."""
 
     page_size = 50
@@ -39,7 +39,7 @@ class Found(CursorPagination):
     max_page_size = 500
 
     def __init__(self, search: Search) -> None:
-        sign = "" if less_is_better(search.metric) else "-"
+        sign = "" if is_lower_better(search.metric) else "-"
         self.ordering = (f"{sign}metric_value", f"{sign}id") if search.metric else ("-registered_us", "-id")
 
 
@@ -64,11 +64,13 @@ class ArtifactsView(APIView):
     )
     def post(self, request: Request) -> Response:
         """Tell of up to 1000 artifacts, where they lie and which runs made or read them (docs/artifacts.md). Idempotent."""
-        who = caller(request)
+        api_caller = caller(request)
         body: Any = request.data
         node, rows = parse_artifacts(body or b"")  # DRF makes a dict of an empty body
-        answers = register(lab=who.lab, rows=rows, node_uuid=node, by=who.user, bound_node=who.node_uuid, now=now_us())
-        return Response({"results": answers})
+        results = register(
+            lab=api_caller.lab, rows=rows, node_uuid=node, by=api_caller.user, bound_node=api_caller.node_uuid, now=now_us()
+        )
+        return Response({"results": results})
 
     @extend_schema(
         parameters=[OpenApiParameter(name, OpenApiTypes.STR) for name in FILTERS],
@@ -81,20 +83,20 @@ class ArtifactsView(APIView):
         ``digest``: SHA-256, a payload's, MD5 or XXH3-128. All filters: docs/artifacts.md.
         """
         lab = caller(request).lab
-        wanted, search = _asked(request.query_params)
-        rows: Any = by_metric(lab, wanted, search) if search.metric else found_of(lab, wanted, search)
+        filters, search = _parse_query(request.query_params)
+        rows: Any = rank_by_metric(lab, filters, search) if search.metric else search_artifacts(lab, filters, search)
         if digest := request.query_params.get("digest", ""):
-            one = artifact_of(lab, digest)
-            rows = rows.filter(pk=one.pk if one else 0)
+            match = artifact_by_digest(lab, digest)
+            rows = rows.filter(pk=match.pk if match else 0)
         rows = rows if search.metric else rows.values("id", "registered_us")
-        pages = Found(search)
+        pages = ArtifactCursor(search)
         try:
-            listed: list[Any] = pages.paginate_queryset(rows, request, view=self) or []
+            page_rows: list[Any] = pages.paginate_queryset(rows, request, view=self) or []
         except ValueError as error:
             raise InvalidInput(
                 "This is no cursor of this list.", field="cursor", hint="Follow 'next', or leave it out."
             ) from error
-        page = [row["id"] for row in listed]
+        page = [row["id"] for row in page_rows]
         return Response({
             "next": pages.get_next_link(), "previous": pages.get_previous_link(),
             "results": artifact_rows(page, search.metric, metric_values(page, search)),
@@ -107,7 +109,7 @@ class ArtifactView(APIView):
     @extend_schema(responses=OpenApiTypes.OBJECT, operation_id="artifact")
     def get(self, request: Request, digest: str) -> Response:
         """Return one artifact with its copies and the runs that made or read it."""
-        return Response(artifact_detail(_found(request, digest), now_us()))
+        return Response(artifact_detail(_artifact_or_404(request, digest), now_us()))
 
 
 class LineageView(APIView):
@@ -116,7 +118,7 @@ class LineageView(APIView):
     @extend_schema(responses=OpenApiTypes.OBJECT, operation_id="artifact_lineage")
     def get(self, request: Request, digest: str) -> Response:
         """Return what an artifact came of and what came of it: runs, artifacts, edges."""
-        return Response(lineage_reply(lineage(_found(request, digest))))
+        return Response(lineage_response(load_lineage(_artifact_or_404(request, digest))))
 
 
 class CopiesView(APIView):
@@ -130,21 +132,21 @@ class CopiesView(APIView):
     )
     def post(self, request: Request) -> Response:
         """Tell that copies are missing, corrupt or there again, as a scan found them."""
-        who = caller(request)
+        api_caller = caller(request)
         body: Any = request.data
-        told = parse_gone(body or b"")
-        node = node_told(who.lab, told.node, who.node_uuid)
-        return Response({"changed": note_found(lab=who.lab, node=node, rows=told.copies, now=now_us())})
+        payload = parse_copy_states(body or b"")
+        node = resolve_node(api_caller.lab, payload.node, api_caller.node_uuid)
+        return Response({"changed": record_copy_states(lab=api_caller.lab, node=node, rows=payload.copies, now=now_us())})
 
 
-def _found(request: Request, digest: str) -> Artifact:
-    artifact = artifact_of(caller(request).lab, digest)
+def _artifact_or_404(request: Request, digest: str) -> Artifact:
+    artifact = artifact_by_digest(caller(request).lab, digest)
     if artifact is None:
         raise NotFound("There is no such artifact in this lab.", hint="GET artifacts/?text=<words of its name>")
     return artifact
 
 
-def _asked(params: QueryDict) -> tuple[Wanted, Search]:
+def _parse_query(params: QueryDict) -> tuple[ArtifactFilter, Search]:
     unknown = sorted(set(params) - {*FILTERS, "cursor", "page_size"})
     if unknown:
         raise InvalidInput(f"{unknown[0]!r} is not a filter.", field=unknown[0], hint=f"Known: {', '.join(FILTERS)}.")
@@ -154,10 +156,12 @@ def _asked(params: QueryDict) -> tuple[Wanted, Search]:
         if name in _CHOICES and value and value not in _CHOICES[name]:
             raise InvalidInput(f"{value[:40]!r} is no {name}.", field=name, hint=f"Use one of {', '.join(_CHOICES[name])}.")
     text, kind, state, form, project, copies = (params.get(name, "") for name in FILTERS[1:7])
-    return Wanted(text, kind, state, form, project, copies), search_of({name: str(value) for name, value in params.items()})
+    return ArtifactFilter(text, kind, state, form, project, copies), parse_search(
+        {name: str(value) for name, value in params.items()}
+    )
 
 
-_LONGEST = 200
+_MAX_LENGTH = 200
 _UNKNOWN = (
     "Nothing is known of it that a model could share: tell a tag (task=cats), or the run that made it with its fingerprint."
 )
@@ -181,14 +185,14 @@ class CandidatesView(APIView):
         licence (told ones first). ``metric``: which one to compare by.
         """
         by, metric = _candidate_query(request.query_params)
-        artifact = artifact_of(caller(request).lab, digest)
+        artifact = artifact_by_digest(caller(request).lab, digest)
         if artifact is None:
             raise NotFound("There is no such artifact in this lab.", hint="GET artifacts/?text=<words of its name>")
-        found = candidates_of(artifact, by=by, metric=metric)
+        result = find_candidates(artifact, by=by, metric=metric)
         return Response({
-            "metric": found.metric or None,
-            "word": "" if found.is_known else _UNKNOWN,
-            "results": [_told(each) for each in found.listed],
+            "metric": result.metric or None,
+            "word": "" if result.is_known else _UNKNOWN,
+            "results": [_candidate_row(candidate) for candidate in result.candidates],
         })  # fmt: skip
 
 
@@ -199,22 +203,22 @@ def _candidate_query(params: QueryDict) -> tuple[str, str]:
     by, metric = params.get("by") or "likeness", params.get("metric", "")
     if by not in ORDERS:
         raise InvalidInput(f"{by[:40]!r} is no order.", field="by", hint=f"Use one of {', '.join(ORDERS)}.")
-    if is_unstorable(metric) or len(metric) > _LONGEST:
+    if is_unstorable(metric) or len(metric) > _MAX_LENGTH:
         raise InvalidInput("This names no metric.", field="metric", hint="Write it as runs tell it: val_acc.")
     return by, metric
 
 
-def _told(each: Candidate) -> dict[str, Any]:
-    offer, figure = each.found.offer, each.span[0] if each.span else None
+def _candidate_row(candidate: Candidate) -> dict[str, Any]:
+    offer, figure = candidate.model.similarity, candidate.span[0] if candidate.span else None
     return {
-        **artifact_row(each.found.artifact),
-        "why": each.why,
+        **artifact_row(candidate.model.artifact),
+        "why": candidate.why,
         "shares": [kind.label for kind in offer.shared],
         "words": list(offer.words),
-        "has_same_start": each.has_same_start,
-        "is_made_from_it": each.is_made_from_it,
-        "made_by": str(each.found.maker.uuid) if each.found.maker else None,
-        "metric": {"name": each.metric[0], "value": each.metric[1]} if each.metric else None,
+        "has_same_start": candidate.has_same_start,
+        "is_made_from_it": candidate.is_derived,
+        "made_by": str(candidate.model.producing_run.uuid) if candidate.model.producing_run else None,
+        "metric": {"name": candidate.metric[0], "value": candidate.metric[1]} if candidate.metric else None,
         "energy_mj": figure.energy_mj if figure else None,
         "emission_ug": None if figure is None or figure.without_factor_mj else figure.emission_ug,
     }

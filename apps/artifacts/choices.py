@@ -39,7 +39,7 @@ class CopyState(TextChoices):
     DELETED = "deleted", "Deleted"  # by a plan
 
 
-class Role(TextChoices):
+class LineageRole(TextChoices):
     """What a run has to do with an artifact."""
 
     PRODUCED = "produced", "produced"
@@ -48,27 +48,27 @@ class Role(TextChoices):
     DISTILLED_FROM = "distilled_from", "distilled from"
 
 
-INPUTS = (Role.USED, Role.INITIALISED_FROM, Role.DISTILLED_FROM)
+INPUTS = (LineageRole.USED, LineageRole.INITIALISED_FROM, LineageRole.DISTILLED_FROM)
 
 
-class Way(TextChoices):
+class LineageSource(TextChoices):
     """How it is known."""
 
-    TOLD = "told", "told by the run"
+    REPORTED = "told", "told by the run"
     FINGERPRINT = "fingerprint", "by the fingerprint's content"
 
 
-class Adaptation(TextChoices):
+class FineTuningMethod(TextChoices):
     """How much of a model learned anew when a run adapted it."""
 
     HEAD = "head", "a new head on its frozen body"
     ADAPTERS = "adapters", "low-rank adapters"
     PART = "part", "fine-tuning with some layers frozen"
     ALL = "all", "fine-tuning all of it"
-    NOT_TOLD = "not_told", "not told"
+    UNKNOWN = "not_told", "not told"
 
 
-class Basis(TextChoices):
+class SimilarityBasis(TextChoices):
     """What those runs began from or made that tell what adapting a model takes, the nearest first."""
 
     THIS = "this", "this model"
@@ -96,16 +96,16 @@ HEX_DIGITS = {Algorithm.MD5: 32, Algorithm.XXH128: 32}
 
 class PlanState(TextChoices):
     DRAFT = "draft", "Draft"
-    TOLD = "told", "Owners told"  # they may object until the grace ends
+    NOTIFIED = "told", "Owners told"  # they may object until the grace ends
     APPROVED = "approved", "Approved"
     APPLIED = "applied", "Applied"  # what went is in the trash, or gone
     WITHDRAWN = "withdrawn", "Withdrawn"
 
 
-OPEN_PLANS = (PlanState.DRAFT, PlanState.TOLD, PlanState.APPROVED)
+OPEN_PLANS = (PlanState.DRAFT, PlanState.NOTIFIED, PlanState.APPROVED)
 
 
-class LineOutcome(TextChoices):
+class ItemOutcome(TextChoices):
     """What became of a line where the plan was carried out."""
 
     TRASHED = "trashed", "In the trash"
@@ -125,26 +125,26 @@ class MailState(TextChoices):
     FAILED = "failed", "Not mailed"
 
 
-class Act(TextChoices):
+class AuditAction(TextChoices):
     """What the audit log records of artifacts."""
 
     PINNED = "artifact.pinned", "Artifact pinned"
     UNPINNED = "artifact.unpinned", "Pin taken away"
     CANDIDATE = "artifact.candidate", "Artifact made a candidate"
-    NO_CANDIDATE = "artifact.no_candidate", "Artifact no longer a candidate"
+    CANDIDATE_REMOVED = "artifact.no_candidate", "Artifact no longer a candidate"
     PROMOTED = "artifact.promoted", "Artifact promoted"
-    TAKEN_BACK = "artifact.taken_back", "Promotion taken back"
-    LAID_ASIDE = "artifact.laid_aside", "Artifact laid aside"
-    TAKEN_UP = "artifact.taken_up", "Artifact taken up again"
+    DEMOTED = "artifact.taken_back", "Promotion taken back"
+    ARCHIVED = "artifact.laid_aside", "Artifact laid aside"
+    UNARCHIVED = "artifact.taken_up", "Artifact taken up again"
     DESCRIBED = "artifact.described", "Artifact described anew"
     RESTORED = "artifact.restored", "Description of an artifact taken back"
     HOLD_PLACED = "hold.placed", "Hold on artifacts placed"
     HOLD_LIFTED = "hold.lifted", "Hold on artifacts lifted"
     RETENTION_SET = "retention.set", "Retention of artifacts set"
-    PLAN_MADE = "plan.made", "Plan of artifacts made"
+    PLAN_CREATED = "plan.made", "Plan of artifacts made"
     PLAN_CHANGED = "plan.changed", "Lines of a plan chosen"
-    PLAN_TOLD = "plan.told", "Owners told of a plan"
+    PLAN_NOTIFIED = "plan.told", "Owners told of a plan"
     PLAN_OBJECTION = "plan.objection", "Objection to lines of a plan"
     PLAN_APPROVED = "plan.approved", "Plan approved"
     PLAN_WITHDRAWN = "plan.withdrawn", "Plan withdrawn"
-    PLAN_CARRIED_OUT = "plan.carried_out", "Plan carried out"
+    PLAN_EXECUTED = "plan.carried_out", "Plan carried out"

@@ -11,15 +11,15 @@ from apps.artifacts.choices import (
     ArtifactState,
     CopyState,
     Form,
+    ItemOutcome,
     Kind,
-    LineOutcome,
+    LineageRole,
+    LineageSource,
     MailState,
     Medium,
     PlanState,
-    Role,
-    Way,
 )
-from apps.artifacts.cleanup.retention import Retention
+from apps.artifacts.cleanup.retention import RetentionClass
 from apps.artifacts.reuse.similarity import TermKind
 from apps.core.clock import utc
 from apps.core.units import US_PER_HOUR
@@ -55,7 +55,9 @@ class Artifact(models.Model):
     start_key = models.CharField(max_length=64)
     data_key = models.CharField(max_length=64)
     registered_us = models.BigIntegerField()
-    joined = models.BooleanField(default=False)  # with the runs that were there when it was last told of
+    is_linked = models.BooleanField(
+        default=False, db_column="joined"
+    )  # with the runs that were there when it was last told of
 
     class Meta:
         constraints = [
@@ -69,7 +71,7 @@ class Artifact(models.Model):
             models.Index(fields=["lab", "start_key"], name="artifact_by_start"),
             models.Index(fields=["lab", "data_key"], name="artifact_by_data"),
             models.Index(fields=["lab", "payload"], name="artifact_by_payload", condition=~Q(payload="")),
-            models.Index(fields=["lab", "id"], name="artifact_to_join", condition=Q(joined=False)),
+            models.Index(fields=["lab", "id"], name="artifact_to_join", condition=Q(is_linked=False)),
             models.Index(fields=["lab"], name="artifact_promoted", condition=Q(state="promoted")),
         ]
 
@@ -103,17 +105,17 @@ class Copy(models.Model):
     artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="copies")
     node = models.ForeignKey(Node, on_delete=models.CASCADE, null=True, blank=True, related_name="copies")
     path = models.TextField()
-    place = models.CharField(max_length=64)
+    location_key = models.CharField(max_length=64, db_column="place")
     medium = models.CharField(max_length=8, choices=Medium, default=Medium.UNKNOWN)
     state = models.CharField(max_length=8, choices=CopyState, default=CopyState.PRESENT)
     modified_us = models.BigIntegerField(null=True, blank=True)
-    first_us = models.BigIntegerField()
-    seen_us = models.BigIntegerField()
+    first_observed_us = models.BigIntegerField(db_column="first_us")
+    last_observed_us = models.BigIntegerField(db_column="seen_us")
     hashed_us = models.BigIntegerField()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["lab", "place"], name="one_artifact_at_a_place"),
+            models.UniqueConstraint(fields=["lab", "location_key"], name="one_artifact_at_a_place"),
         ]
         # What a lab keeps is counted from this alone: paths are long.
         indexes = [models.Index(fields=["lab", "state", "artifact", "medium", "node"], name="copy_by_state")]
@@ -128,9 +130,9 @@ class LineageEdge(models.Model):
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artifact_edges")
     artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="run_edges")
-    role = models.CharField(max_length=16, choices=Role)
-    way = models.CharField(max_length=12, choices=Way, default=Way.TOLD)
-    told_us = models.BigIntegerField()
+    role = models.CharField(max_length=16, choices=LineageRole)
+    source = models.CharField(max_length=12, choices=LineageSource, default=LineageSource.REPORTED, db_column="way")
+    recorded_us = models.BigIntegerField(db_column="told_us")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "artifact", "role"], name="lineage_edge_once")]
@@ -192,7 +194,7 @@ class Hold(models.Model):
         indexes = [models.Index(fields=["lab", "until_hour"], name="hold_not_lifted", condition=Q(lifted_us__isnull=True))]
 
     def __str__(self) -> str:
-        return self.words
+        return self.description
 
     @property
     def until(self) -> str:
@@ -202,7 +204,7 @@ class Hold(models.Model):
         return f"until {utc(self.until_hour * US_PER_HOUR):%Y-%m-%d %H:%M} UTC"
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return why something stays by it."""
         what = (
             f"project {self.project.name[:60]} is " if self.project else f"run {self.run.name[:60]} is " if self.run else ""
@@ -210,44 +212,45 @@ class Hold(models.Model):
         return f"{what}held {self.until}: {self.reason}"
 
 
-class RetentionDays(models.Model):
+class RetentionPeriod(models.Model):
     """For how many days a class is kept, in a project or (``project`` null) where a project says nothing. ``days`` null:
     it is never proposed."""
 
-    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="retention_days")
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, blank=True, related_name="retention_days")
-    kept = models.CharField(max_length=16, choices=Retention)
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="retention_periods")
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, blank=True, related_name="retention_periods")
+    retention_class = models.CharField(max_length=16, choices=RetentionClass, db_column="kept")
     days = models.IntegerField(null=True, blank=True)
 
     class Meta:
+        db_table = "artifacts_retentiondays"
         constraints = [
             models.UniqueConstraint(
-                fields=["project", "kept"], condition=Q(project__isnull=False), name="retention_once_per_project"
+                fields=["project", "retention_class"], condition=Q(project__isnull=False), name="retention_once_per_project"
             ),
             models.UniqueConstraint(
-                fields=["lab", "kept"], condition=Q(project__isnull=True), name="retention_once_per_lab"
+                fields=["lab", "retention_class"], condition=Q(project__isnull=True), name="retention_once_per_lab"
             ),
             models.CheckConstraint(condition=Q(days__isnull=True) | Q(days__gte=1), name="retention_a_day_at_least"),
         ]
 
     def __str__(self) -> str:
-        return f"{self.kept} {self.days}"
+        return f"{self.retention_class} {self.days}"
 
 
-class Plan(models.Model):
+class CleanupPlan(models.Model):
     """Copies on one node that may go. Nobody but ``apply-plan`` on that node moves or deletes anything.
 
     ``grace_until_us``: until then owners may object, and nothing is approved. ``trash_days``: how long what was moved to the
     trash can come back.
     """
 
-    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="plans")
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="cleanup_plans")
     uuid = models.UUIDField(unique=True, default=uuid4)
-    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="plans")
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="plans")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="cleanup_plans")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="cleanup_plans")
     state = models.CharField(max_length=12, choices=PlanState, default=PlanState.DRAFT)
-    made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
-    made_us = models.BigIntegerField()
+    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+", db_column="made_by_id")
+    created_us = models.BigIntegerField(db_column="made_us")
     grace_until_us = models.BigIntegerField(null=True, blank=True)
     trash_days = models.IntegerField(default=14)
     approved_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
@@ -255,6 +258,7 @@ class Plan(models.Model):
     ended_us = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
+        db_table = "artifacts_plan"
         constraints = [
             # Two plans for one place could each believe that the other keeps the last copy.
             models.UniqueConstraint(
@@ -267,16 +271,16 @@ class Plan(models.Model):
         return f"{self.uuid} {self.state}"
 
 
-class PlanLine(models.Model):
+class CleanupItem(models.Model):
     """A copy that may go, as it was when the plan was made. ``storage_mj``: a year of keeping it, null where its medium is
     unknown; ``retrain_mj``: what the run that made it (``retrain_run``) took, null where nobody measured that;
     ``storage_ug`` and ``retrain_ug``: what that emits, location-based, null where no factor is known. ``before``: the state
     its artifact had before its owner was told. ``went_with``: the line of the folder that it went to the trash in."""
 
-    plan = models.ForeignKey(Plan, on_delete=models.CASCADE, related_name="lines")
-    copy = models.ForeignKey(Copy, on_delete=models.CASCADE, related_name="plan_lines")
-    artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="plan_lines")
-    kept = models.CharField(max_length=16, choices=Retention)
+    plan = models.ForeignKey(CleanupPlan, on_delete=models.CASCADE, related_name="items")
+    copy = models.ForeignKey(Copy, on_delete=models.CASCADE, related_name="cleanup_items")
+    artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="cleanup_items")
+    retention_class = models.CharField(max_length=16, choices=RetentionClass, db_column="kept")
     is_last_copy = models.BooleanField()
     due_us = models.BigIntegerField()
     storage_mj = models.BigIntegerField(null=True, blank=True)
@@ -284,40 +288,45 @@ class PlanLine(models.Model):
     storage_ug = models.BigIntegerField(null=True, blank=True)
     retrain_ug = models.BigIntegerField(null=True, blank=True)
     retrain_run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-    chosen = models.BooleanField()
+    selected = models.BooleanField(db_column="chosen")
     objection = models.CharField(max_length=300, blank=True, default="")
     objected_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-    before = models.CharField(max_length=16, choices=ArtifactState, blank=True, default="")
-    outcome = models.CharField(max_length=8, choices=LineOutcome, blank=True, default="")
-    word = models.CharField(max_length=300, blank=True, default="")
+    previous_state = models.CharField(max_length=16, choices=ArtifactState, blank=True, default="", db_column="before")
+    outcome = models.CharField(max_length=8, choices=ItemOutcome, blank=True, default="")
+    message = models.CharField(max_length=300, blank=True, default="", db_column="word")
     outcome_us = models.BigIntegerField(null=True, blank=True)
-    went_with = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="took_along")
+    parent_item = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="contained_items",
+        db_column="went_with_id",
+    )  # fmt: skip
 
     class Meta:
+        db_table = "artifacts_planline"
         constraints = [models.UniqueConstraint(fields=["plan", "copy"], name="copy_once_per_plan")]
 
     def __str__(self) -> str:
         return f"{self.copy_id} in {self.plan_id}"
 
 
-class Notice(models.Model):
+class Notification(models.Model):
     """A person was told of a plan at ``told_us``, on every page they open; ``mail``: what became of the mail to them.
 
     ``own``: ticked lines of theirs then; ``others``: ticked lines whose owner is not in the lab, of which they were told in
     the owner's place. ``name``: what they were called, for the account may go.
     """
 
-    plan = models.ForeignKey(Plan, on_delete=models.CASCADE, related_name="notices")
+    plan = models.ForeignKey(CleanupPlan, on_delete=models.CASCADE, related_name="notifications")
     user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
     name = models.CharField(max_length=150)
-    own = models.IntegerField()
-    others = models.IntegerField()
-    told_us = models.BigIntegerField()
+    own_items = models.IntegerField(db_column="own")
+    other_items = models.IntegerField(db_column="others")
+    notified_us = models.BigIntegerField(db_column="told_us")
     mail = models.CharField(max_length=12, choices=MailState)
     mailed_us = models.BigIntegerField(null=True, blank=True)
-    word = models.CharField(max_length=300, blank=True, default="")
+    message = models.CharField(max_length=300, blank=True, default="", db_column="word")
 
     class Meta:
+        db_table = "artifacts_notice"
         constraints = [models.UniqueConstraint(fields=["plan", "user"], name="told_once_of_a_plan")]
 
     def __str__(self) -> str:

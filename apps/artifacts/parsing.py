@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from apps.artifacts.choices import HEX_DIGITS, Algorithm, CopyState, Form, Kind, Medium, Role
+from apps.artifacts.choices import HEX_DIGITS, Algorithm, CopyState, Form, Kind, LineageRole, Medium
 from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable, replace_unstorable
 from apps.core.units import INT64_MAX
@@ -35,7 +35,7 @@ class EdgeRow(msgspec.Struct, forbid_unknown_fields=True):
     """A run that has to do with it."""
 
     run: UUID
-    role: Role
+    role: LineageRole
 
 
 class ArtifactRow(msgspec.Struct, forbid_unknown_fields=True):
@@ -67,23 +67,27 @@ class Body(msgspec.Struct, forbid_unknown_fields=True):
     node: UUID | None = None
 
 
-class GoneRow(msgspec.Struct, forbid_unknown_fields=True):
+class CopyStateRow(msgspec.Struct, forbid_unknown_fields=True):
     """A copy that a scan did not find as it was."""
 
     path: Path
     state: CopyState
 
 
-class GoneBody(msgspec.Struct, forbid_unknown_fields=True):
+class CopyStateBody(msgspec.Struct, forbid_unknown_fields=True):
     """The body of POST artifacts/copies/."""
 
-    copies: Annotated[list[GoneRow], msgspec.Meta(max_length=10 * MAX_ROWS)]
+    copies: Annotated[list[CopyStateRow], msgspec.Meta(max_length=10 * MAX_ROWS)]
     node: UUID | None = None
 
 
-_BODY, _GONE, _ROW = msgspec.json.Decoder(Body), msgspec.json.Decoder(GoneBody), msgspec.json.Decoder(ArtifactRow)
+_BODY, _COPY_STATES, _ROW = (
+    msgspec.json.Decoder(Body),
+    msgspec.json.Decoder(CopyStateBody),
+    msgspec.json.Decoder(ArtifactRow),
+)
 _SHAPE = '{"artifacts": [{"digest": "<64 hex>", "name": "best.safetensors", "bytes": 4, "kind": "model"}]}'
-_GONE_SHAPE = '{"node": "<uuid>", "copies": [{"path": "/data/best.safetensors", "state": "missing"}]}'
+_COPY_STATES_SHAPE = '{"node": "<uuid>", "copies": [{"path": "/data/best.safetensors", "state": "missing"}]}'
 
 
 def parse_artifacts(body: bytes) -> tuple[UUID | None, list[ArtifactRow | str]]:
@@ -91,24 +95,24 @@ def parse_artifacts(body: bytes) -> tuple[UUID | None, list[ArtifactRow | str]]:
 
     Raises InvalidInput where the whole is none.
     """
-    told: Body = _decoded(_BODY, body, "artifacts", _SHAPE)
-    return told.node, [_row(raw) for raw in told.artifacts]
+    payload: Body = _decode(_BODY, body, "artifacts", _SHAPE)
+    return payload.node, [_decode_row(raw) for raw in payload.artifacts]
 
 
-def parse_gone(body: bytes) -> GoneBody:
+def parse_copy_states(body: bytes) -> CopyStateBody:
     """Return what a scan says of copies that it knew. Raises InvalidInput."""
-    told: GoneBody = _decoded(_GONE, body, "copies", _GONE_SHAPE)
+    payload: CopyStateBody = _decode(_COPY_STATES, body, "copies", _COPY_STATES_SHAPE)
     allowed = (CopyState.MISSING, CopyState.CORRUPT, CopyState.PRESENT)
-    for number, row in enumerate(told.copies):
+    for number, row in enumerate(payload.copies):
         if row.state not in allowed:
             hint = f"A scan finds {', '.join(allowed)}."
             raise InvalidInput(f"{row.state.value!r} is nothing a scan finds.", field=f"copies[{number}].state", hint=hint)
         if is_unstorable(row.path):
             raise InvalidInput("A path holds NUL or half a character.", field=f"copies[{number}].path")
-    return told
+    return payload
 
 
-def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes, field: str, shape: str) -> Any:
+def _decode(decoder: msgspec.json.Decoder[Any], body: bytes, field: str, shape: str) -> Any:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
@@ -118,15 +122,15 @@ def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes, field: str, shape:
         raise InvalidInput("The body must be JSON.", code="parse_error", hint=shape) from error
 
 
-def _row(raw: msgspec.Raw) -> ArtifactRow | str:
+def _decode_row(raw: msgspec.Raw) -> ArtifactRow | str:
     try:
         row = _ROW.decode(raw)
     except msgspec.ValidationError as error:
         return str(error).replace("`$.", "`")
     except (msgspec.DecodeError, RecursionError):
         return "It is no JSON object."
-    told = msgspec.to_builtins(row)
-    if told != replace_unstorable(told):
+    values = msgspec.to_builtins(row)
+    if values != replace_unstorable(values):
         return "NUL and half characters cannot be stored."
     for algorithm, value in row.aliases.items():
         if len(value) != HEX_DIGITS[algorithm] or set(value) - set("0123456789abcdef"):

@@ -13,18 +13,25 @@ from django.db.models import Max, Min, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from apps.accounts.models import Lab
-from apps.artifacts.choices import CopyState, Kind, Medium, Role
+from apps.artifacts.choices import CopyState, Kind, LineageRole, Medium
 from apps.artifacts.models import Artifact, Copy, LineageEdge, ReuseTerm
-from apps.artifacts.reuse.similarity import ARCHITECTURE, KIND_OF_MODEL, TermKind, architecture_term, data_term, words
-from apps.artifacts.selectors import Wanted, artifact_of, artifacts_of
+from apps.artifacts.reuse.similarity import (
+    ARCHITECTURE,
+    KIND_OF_MODEL,
+    TermKind,
+    architecture_term,
+    data_term,
+    significant_words,
+)
+from apps.artifacts.selectors import ArtifactFilter, artifact_by_digest, filter_artifacts
 from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX
-from apps.runs.metric_summary import less_is_better
-from apps.runs.services.fingerprints import found_by_param
+from apps.runs.metric_summary import is_lower_better
+from apps.runs.services.fingerprints import lookup_param
 
-NOT_TOLD = "~none"
-_LONGEST = 200
+NO_LICENCE = "~none"
+_MAX_LENGTH = 200
 _SIZE = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)\s*(b|kb|mb|gb|tb|pb|eb)?", re.IGNORECASE)
 _UNITS = {name: 1000**power for power, name in enumerate(("b", "kb", "mb", "gb", "tb", "pb", "eb"))}
 
@@ -50,28 +57,28 @@ class Search:
     medium: str = ""
 
 
-FIELDS = tuple(field.name for field in fields(Search))
+SEARCH_FIELDS = tuple(field.name for field in fields(Search))
 
 
-def search_of(params: Mapping[str, str]) -> Search:
+def parse_search(params: Mapping[str, str]) -> Search:
     """Return what ``params`` look for; names that are not FIELDS are left alone. Raises InvalidInput, naming the field."""
-    told = {name: params.get(name, "").strip() for name in FIELDS}
-    for name, value in told.items():
-        if is_unstorable(value) or len(value) > _LONGEST:
+    values = {name: params.get(name, "").strip() for name in SEARCH_FIELDS}
+    for name, value in values.items():
+        if is_unstorable(value) or len(value) > _MAX_LENGTH:
             raise InvalidInput(
-                "A filter holds what no artifact can.", field=name, hint=f"Up to {_LONGEST} characters of text."
+                "A filter holds what no artifact can.", field=name, hint=f"Up to {_MAX_LENGTH} characters of text."
             )
-    if told["medium"] and told["medium"] not in Medium.values:
+    if values["medium"] and values["medium"] not in Medium.values:
         hint = f"Use one of {', '.join(Medium.values)}."
-        raise InvalidInput(f"{told['medium'][:40]!r} is not known as medium.", field="medium", hint=hint)
-    found = Search(
-        architecture=told["architecture"], base_model=told["base_model"], data=told["data"], metric=told["metric"],
-        metric_min=_number(told, "metric_min"), metric_max=_number(told, "metric_max"),
-        bytes_min=_bytes(told, "bytes_min"), bytes_max=_bytes(told, "bytes_max"),
-        licence=told["licence"], medium=told["medium"],
+        raise InvalidInput(f"{values['medium'][:40]!r} is not known as medium.", field="medium", hint=hint)
+    search = Search(
+        architecture=values["architecture"], base_model=values["base_model"], data=values["data"], metric=values["metric"],
+        metric_min=_number(values, "metric_min"), metric_max=_number(values, "metric_max"),
+        bytes_min=_bytes(values, "bytes_min"), bytes_max=_bytes(values, "bytes_max"),
+        licence=values["licence"], medium=values["medium"],
     )  # fmt: skip
-    _check(found)
-    return found
+    _check(search)
+    return search
 
 
 def _check(search: Search) -> None:
@@ -85,71 +92,77 @@ def _check(search: Search) -> None:
             raise InvalidInput("The upper bound lies below the lower one.", field=name, hint="Swap the two.")
 
 
-def _number(told: Mapping[str, str], name: str) -> float | None:
-    if not told[name]:
+def _number(values: Mapping[str, str], name: str) -> float | None:
+    if not values[name]:
         return None
     try:
-        number = float(told[name])
+        number = float(values[name])
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise InvalidInput(f"{told[name][:40]!r} is no number.", field=name, hint="Write it like 0.93 or 1e-3.")
+        raise InvalidInput(f"{values[name][:40]!r} is no number.", field=name, hint="Write it like 0.93 or 1e-3.")
     return number
 
 
-def _bytes(told: Mapping[str, str], name: str) -> int | None:
-    if not told[name]:
+def _bytes(values: Mapping[str, str], name: str) -> int | None:
+    if not values[name]:
         return None
-    match = _SIZE.fullmatch(told[name])
+    match = _SIZE.fullmatch(values[name])
     number = int(Decimal(match[1]) * _UNITS[(match[2] or "b").lower()]) if match else -1
     if not 0 <= number <= INT64_MAX:
         hint = "Write bytes, or decimal units: 500000, 500 kB, 1.5 GB."
-        raise InvalidInput(f"{told[name][:40]!r} is no size.", field=name, hint=hint)
+        raise InvalidInput(f"{values[name][:40]!r} is no size.", field=name, hint=hint)
     return number
 
 
-_ORIGINS = (Role.INITIALISED_FROM, Role.DISTILLED_FROM)
+_ORIGINS = (LineageRole.INITIALISED_FROM, LineageRole.DISTILLED_FROM)
 _FAMILY = (TermKind.DATA_WORD, TermKind.PURPOSE_WORD)
 _DIGEST_DIGITS = (32, 64)
 _HEX = frozenset("0123456789abcdef")
 
 
-def found_of(lab: Lab, wanted: Wanted, search: Search) -> QuerySet[Artifact]:
+def search_artifacts(lab: Lab, filters: ArtifactFilter, search: Search) -> QuerySet[Artifact]:
     """Return the lab's artifacts that fit, the latest first. Raises InvalidInput for data whose name says nothing."""
-    found = _but_metric(lab, wanted, search)
+    artifacts = _filter_without_metric(lab, filters, search)
     if search.metric:
-        made = LineageEdge.objects.filter(_measured(search), lab=lab)
-        found = found.filter(pk__in=made.values("artifact"))
-    return found
+        edges = LineageEdge.objects.filter(_metric_condition(search), lab=lab)
+        artifacts = artifacts.filter(pk__in=edges.values("artifact"))
+    return artifacts
 
 
-def by_metric(lab: Lab, wanted: Wanted, search: Search, *, best_first: bool = True) -> QuerySet[Artifact, Any]:
+def rank_by_metric(lab: Lab, filters: ArtifactFilter, search: Search, *, best_first: bool = True) -> QuerySet[Artifact, Any]:
     """Return ``{"id", "metric_value"}`` of what :func:`found_of` finds with a metric, by its value as :func:`metric_values`
     tells it."""
-    rows = _but_metric(lab, wanted, search).order_by().filter(_measured(search, "run_edges__")).values("id")
-    value = _best(search, "run_edges__run__metrics__last_value")
-    sign = "" if less_is_better(search.metric) == best_first else "-"
+    rows = (
+        _filter_without_metric(lab, filters, search).order_by().filter(_metric_condition(search, "run_edges__")).values("id")
+    )
+    value = _best_value(search, "run_edges__run__metrics__last_value")
+    sign = "" if is_lower_better(search.metric) == best_first else "-"
     return rows.annotate(metric_value=value).order_by(f"{sign}metric_value", f"{sign}id")
 
 
-def _but_metric(lab: Lab, wanted: Wanted, search: Search) -> QuerySet[Artifact]:
-    found = _texts(artifacts_of(lab, wanted))
+def _filter_without_metric(lab: Lab, filters: ArtifactFilter, search: Search) -> QuerySet[Artifact]:
+    artifacts = _with_json_texts(filter_artifacts(lab, filters))
     if search.architecture:
-        found = found.filter(_of_architecture(lab, search.architecture))
+        artifacts = artifacts.filter(_architecture_condition(lab, search.architecture))
     if search.base_model:
-        found = found.filter(_from_base(lab, search.base_model))
+        artifacts = artifacts.filter(_base_model_condition(lab, search.base_model))
     if search.data:
-        found = found.filter(_of_data(lab, search.data))
+        artifacts = artifacts.filter(_data_condition(lab, search.data))
     if search.licence:
-        found = found.filter(licence="") if search.licence == NOT_TOLD else found.filter(licence__icontains=search.licence)
+        artifacts = (
+            artifacts.filter(licence="")
+            if search.licence == NO_LICENCE
+            else artifacts.filter(licence__icontains=search.licence)
+        )
     if search.bytes_min is not None:
-        found = found.filter(bytes__gte=search.bytes_min)
+        artifacts = artifacts.filter(bytes__gte=search.bytes_min)
     if search.bytes_max is not None:
-        found = found.filter(bytes__lte=search.bytes_max)
+        artifacts = artifacts.filter(bytes__lte=search.bytes_max)
     if search.medium:
-        lying = Copy.objects.filter(lab=lab, state=CopyState.PRESENT, medium=search.medium)
-        found = found.filter(pk__in=lying.values("artifact"))
-    return found
+        copies = Copy.objects.filter(lab=lab, state=CopyState.PRESENT, medium=search.medium)
+        artifacts = artifacts.filter(pk__in=copies.values("artifact"))
+    return artifacts
 
 
 def metric_values(numbers: Iterable[int], search: Search) -> dict[int, float]:
@@ -157,58 +170,58 @@ def metric_values(numbers: Iterable[int], search: Search) -> dict[int, float]:
     bounds. One query; none where no metric is asked for."""
     if not search.metric:
         return {}
-    edges = LineageEdge.objects.filter(_measured(search), artifact__in=list(numbers)).order_by()
-    return dict(edges.values_list("artifact").annotate(value=_best(search, "run__metrics__last_value")))
+    edges = LineageEdge.objects.filter(_metric_condition(search), artifact__in=list(numbers)).order_by()
+    return dict(edges.values_list("artifact").annotate(value=_best_value(search, "run__metrics__last_value")))
 
 
-def _best(search: Search, path: str) -> Max | Min:
-    return Min(path) if less_is_better(search.metric) else Max(path)
+def _best_value(search: Search, path: str) -> Max | Min:
+    return Min(path) if is_lower_better(search.metric) else Max(path)
 
 
-def _measured(search: Search, path: str = "") -> Q:
+def _metric_condition(search: Search, path: str = "") -> Q:
     """Match edges of runs that made something and told a value of the metric within its bounds."""
     value = f"{path}run__metrics__last_value"
-    asked: dict[str, Any] = {
-        f"{path}role": Role.PRODUCED, f"{path}run__metrics__name": search.metric, f"{value}__isnull": False,
+    conditions: dict[str, Any] = {
+        f"{path}role": LineageRole.PRODUCED, f"{path}run__metrics__name": search.metric, f"{value}__isnull": False,
     }  # fmt: skip
     if search.metric_min is not None:
-        asked[f"{value}__gte"] = search.metric_min
+        conditions[f"{value}__gte"] = search.metric_min
     if search.metric_max is not None:
-        asked[f"{value}__lte"] = search.metric_max
-    return Q(**asked)
+        conditions[f"{value}__lte"] = search.metric_max
+    return Q(**conditions)
 
 
-def _texts(found: QuerySet[Artifact]) -> QuerySet[Artifact]:
-    return found.alias(facts_text=Cast("facts", TextField()), tags_text=Cast("tags", TextField()))
+def _with_json_texts(artifacts: QuerySet[Artifact]) -> QuerySet[Artifact]:
+    return artifacts.alias(facts_text=Cast("facts", TextField()), tags_text=Cast("tags", TextField()))
 
 
-def _says(names: Sequence[str], text: str) -> Q:
+def _mentions(names: Sequence[str], text: str) -> Q:
     """Match what says ``text`` of itself under one of ``names``. Looked for in the whole first: that is quick, and seldom
     true in vain."""
     stored = _as_stored(text)
-    told = Q()
+    condition = Q()
     for name in names:
-        told |= Q(**{f"facts__{name}__icontains": text}) | Q(**{f"tags__{name}__icontains": text})
-    return (Q(facts_text__icontains=stored) | Q(tags_text__icontains=stored)) & told
+        condition |= Q(**{f"facts__{name}__icontains": text}) | Q(**{f"tags__{name}__icontains": text})
+    return (Q(facts_text__icontains=stored) | Q(tags_text__icontains=stored)) & condition
 
 
-def _of_architecture(lab: Lab, text: str) -> Q:
+def _architecture_condition(lab: Lab, text: str) -> Q:
     """Match what says it of itself, models whose run had a parameter of just this value and, where ``text`` has no number,
     models whose words hold all of its words: numbers say nothing there."""
-    found = _says((*KIND_OF_MODEL, "modelspec.architecture"), text) | _exactly(lab, text)
-    said = words(text)
-    if not said or any(letter.isdecimal() for letter in text):
-        return found
+    condition = _mentions((*KIND_OF_MODEL, "modelspec.architecture"), text) | _exact_architecture(lab, text)
+    text_words = significant_words(text)
+    if not text_words or any(letter.isdecimal() for letter in text):
+        return condition
     shared = Q()
-    for word in said:
+    for word in text_words:
         shared &= Q(pk__in=_with_terms(lab, (TermKind.MODEL_WORD,), [word]))
-    return found | shared
+    return condition | shared
 
 
-def _exactly(lab: Lab, text: str) -> Q:
+def _exact_architecture(lab: Lab, text: str) -> Q:
     """Match models whose run had a parameter of an architecture with this value."""
-    told = (found_by_param(name, text) for name in ARCHITECTURE)
-    return Q(pk__in=_with_terms(lab, (TermKind.SAME_ARCHITECTURE,), [architecture_term(*each) for each in told]))
+    param_terms = (lookup_param(name, text) for name in ARCHITECTURE)
+    return Q(pk__in=_with_terms(lab, (TermKind.SAME_ARCHITECTURE,), [architecture_term(*term) for term in param_terms]))
 
 
 def _as_stored(text: str) -> str:
@@ -216,44 +229,44 @@ def _as_stored(text: str) -> str:
     return json.dumps(text, ensure_ascii=connection.vendor != "postgresql")[1:-1]
 
 
-def _from_base(lab: Lab, text: str) -> Q:
+def _base_model_condition(lab: Lab, text: str) -> Q:
     """Match what says so of itself, and what a run made that began from an artifact of this name or digest, or from a start
     that its fingerprint calls so."""
     starts = Artifact.objects.filter(Q(name__icontains=text) | Q(digest=text.lower()), lab=lab)
-    began = LineageEdge.objects.filter(lab=lab, role__in=_ORIGINS, artifact__in=starts.values("pk"))
-    made = LineageEdge.objects.filter(lab=lab, role=Role.PRODUCED)
-    called = made.filter(run__fingerprint__start_name__icontains=text)
+    started = LineageEdge.objects.filter(lab=lab, role__in=_ORIGINS, artifact__in=starts.values("pk"))
+    produced = LineageEdge.objects.filter(lab=lab, role=LineageRole.PRODUCED)
+    named = produced.filter(run__fingerprint__start_name__icontains=text)
     return (
-        _says(("base_model",), text)
-        | Q(pk__in=made.filter(run__in=began.values("run")).values("artifact"))
-        | Q(pk__in=called.values("artifact"))
+        _mentions(("base_model",), text)
+        | Q(pk__in=produced.filter(run__in=started.values("run")).values("artifact"))
+        | Q(pk__in=named.values("artifact"))
     )
 
 
-def _of_data(lab: Lab, text: str) -> Q:
+def _data_condition(lab: Lab, text: str) -> Q:
     """Match models made from data, and data sets, whose names share all words of ``text``; with a digest, models made from
     just this content."""
     digest = text.lower()
     if len(digest) in _DIGEST_DIGITS and set(digest) <= _HEX:
-        return _made_from(lab, digest)
-    said = words(text)
-    if not said:
+        return _trained_on(lab, digest)
+    text_words = significant_words(text)
+    if not text_words:
         hint = "Name what it is of (cats, imagenet), or give a data set's digest; other words of a name are found by 'text'."
         raise InvalidInput(f"{text[:40]!r} says nothing of data.", field="data", hint=hint)
-    asked = Q()
-    for word in said:
-        asked &= Q(pk__in=_with_terms(lab, _FAMILY, [word])) | Q(kind=Kind.DATASET, name__icontains=word)
-    return asked
+    condition = Q()
+    for word in text_words:
+        condition &= Q(pk__in=_with_terms(lab, _FAMILY, [word])) | Q(kind=Kind.DATASET, name__icontains=word)
+    return condition
 
 
-def _made_from(lab: Lab, digest: str) -> Q:
-    data = artifact_of(lab, digest)
+def _trained_on(lab: Lab, digest: str) -> Q:
+    data = artifact_by_digest(lab, digest)
     if data is None:
         return Q(pk__in=[])
-    read = LineageEdge.objects.filter(lab=lab, role=Role.USED, artifact=data).values("run")
-    made = LineageEdge.objects.filter(lab=lab, role=Role.PRODUCED, run__in=read)
-    same = _with_terms(lab, (TermKind.SAME_DATA,), [data_term(data.data_key)])
-    return Q(pk__in=same) | Q(pk__in=made.values("artifact")) | Q(pk=data.pk)
+    readers = LineageEdge.objects.filter(lab=lab, role=LineageRole.USED, artifact=data).values("run")
+    produced = LineageEdge.objects.filter(lab=lab, role=LineageRole.PRODUCED, run__in=readers)
+    same_data = _with_terms(lab, (TermKind.SAME_DATA,), [data_term(data.data_key)])
+    return Q(pk__in=same_data) | Q(pk__in=produced.values("artifact")) | Q(pk=data.pk)
 
 
 def _with_terms(lab: Lab, kinds: Sequence[TermKind], terms: Sequence[str]) -> QuerySet[ReuseTerm, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apps.artifacts.holds import holds_of
+from apps.artifacts.holds import holds_on_artifact
 from apps.artifacts.models import Artifact, Hold, LineageEdge
 from apps.artifacts.selectors import Lineage
 from apps.core.clock import utc
@@ -28,8 +28,8 @@ def artifact_rows(numbers: Sequence[int], metric: str, values: Mapping[int, floa
     by_pk = Artifact.objects.select_related("project", "owner").defer("facts", "tags", "note").in_bulk(numbers)
     rows = []
     for number in (number for number in numbers if number in by_pk):
-        told = {"metric": {"name": metric, "value": values.get(number)}} if metric else {}
-        rows.append({**artifact_row(by_pk[number]), **told})
+        metric_fields = {"metric": {"name": metric, "value": values.get(number)}} if metric else {}
+        rows.append({**artifact_row(by_pk[number]), **metric_fields})
     return rows
 
 
@@ -39,15 +39,28 @@ def artifact_detail(artifact: Artifact, now: int) -> dict[str, Any]:
     edges = artifact.run_edges.select_related("run").order_by("pk")
     pin = artifact.pins.filter(ended_us=None).first()
     return {
-        **artifact_row(artifact), "payload": artifact.payload or None, "tags": artifact.tags, "facts": artifact.facts,
-        "note": artifact.note, "aliases": dict(artifact.aliases.values_list("algorithm", "value")),
-        "pin": pin.reason if pin else None, "holds": [hold_row(hold) for hold in holds_of(artifact, now)],
+        **artifact_row(artifact),
+        "payload": artifact.payload or None,
+        "tags": artifact.tags,
+        "facts": artifact.facts,
+        "note": artifact.note,
+        "aliases": dict(artifact.aliases.values_list("algorithm", "value")),
+        "pin": pin.reason if pin else None,
+        "holds": [hold_row(hold) for hold in holds_on_artifact(artifact, now)],
         "copies": [
-            {"node": str(copy.node.uuid) if copy.node else None, "path": copy.path, "medium": copy.medium,
-             "state": copy.state, "seen_at": utc(copy.seen_us).isoformat()} for copy in copies
+            {
+                "node": str(copy.node.uuid) if copy.node else None,
+                "path": copy.path,
+                "medium": copy.medium,
+                "state": copy.state,
+                "seen_at": utc(copy.last_observed_us).isoformat(),
+            }
+            for copy in copies
         ],
-        "runs": [{"run": str(edge.run.uuid), "name": edge.run.name, "role": edge.role, "way": edge.way} for edge in edges],
-    }  # fmt: skip
+        "runs": [
+            {"run": str(edge.run.uuid), "name": edge.run.name, "role": edge.role, "way": edge.source} for edge in edges
+        ],
+    }
 
 
 def hold_row(hold: Hold) -> dict[str, Any]:
@@ -57,13 +70,13 @@ def hold_row(hold: Hold) -> dict[str, Any]:
     return {"on": on, "reason": hold.reason, "until": until, "by": hold.by.username if hold.by else None}
 
 
-def lineage_reply(found: Lineage) -> dict[str, Any]:
+def lineage_response(lineage: Lineage) -> dict[str, Any]:
     """Return a lineage as nodes and edges: run → artifact where it was produced, artifact → run where it was read."""
     return {
-        "artifacts": [artifact_row(each) for each in found.artifacts.values()],
-        "runs": [_run(each) for each in found.runs.values()],
-        "edges": [_edge(found, edge) for edge in found.edges],
-        "is_cut": found.is_cut,
+        "artifacts": [artifact_row(row) for row in lineage.artifacts.values()],
+        "runs": [_run(row) for row in lineage.runs.values()],
+        "edges": [_edge(lineage, edge) for edge in lineage.edges],
+        "is_cut": lineage.is_cut,
     }
 
 
@@ -72,8 +85,10 @@ def _run(run: Run) -> dict[str, Any]:
     return {"run": str(run.uuid), "name": run.name, "state": run.state, "project": project.slug if project else None}
 
 
-def _edge(found: Lineage, edge: LineageEdge) -> dict[str, str]:
+def _edge(lineage: Lineage, edge: LineageEdge) -> dict[str, str]:
     return {
-        "run": str(found.runs[edge.run_id].uuid), "artifact": found.artifacts[edge.artifact_id].digest, "role": edge.role,
-        "way": edge.way,
-    }  # fmt: skip
+        "run": str(lineage.runs[edge.run_id].uuid),
+        "artifact": lineage.artifacts[edge.artifact_id].digest,
+        "role": edge.role,
+        "way": edge.source,
+    }

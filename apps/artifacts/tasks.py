@@ -1,20 +1,20 @@
 """Jobs of artifacts."""
 
 from apps.accounts.models import Lab
-from apps.artifacts.cleanup.notifications import MAIL, mail_notice
-from apps.artifacts.services.lineage import join_new
-from apps.artifacts.services.register import JOIN
+from apps.artifacts.cleanup.notifications import MAIL_JOB, send_mail
+from apps.artifacts.services.lineage import link_new_artifacts
+from apps.artifacts.services.register import LINK_JOB
 from apps.core.clock import now_us
 from apps.core.jobs import job
 
 
-@job(JOIN)
-def join_job(key: str) -> None:
+@job(LINK_JOB)
+def link_artifacts(key: str) -> None:
     """Join new artifacts of lab ``key`` with the runs that name their content."""
-    join_new(lab=Lab.objects.get(pk=int(key)), now=now_us())
+    link_new_artifacts(lab=Lab.objects.get(pk=int(key)), now=now_us())
 
 
-@job(MAIL)
-def mail_job(key: str) -> None:
+@job(MAIL_JOB)
+def send_notification_mail(key: str) -> None:
     """Send the mail of notice ``key``."""
-    mail_notice(pk=int(key), now=now_us())
+    send_mail(pk=int(key), now=now_us())

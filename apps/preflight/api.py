@@ -12,23 +12,23 @@ from rest_framework.views import APIView
 
 from apps.accounts.choices import Scope
 from apps.accounts.permissions import caller
-from apps.artifacts.choices import Adaptation, Basis
+from apps.artifacts.choices import FineTuningMethod, SimilarityBasis
 from apps.carbon.figures.visibility import sight_of
 from apps.core.api import StrictSerializer
 from apps.core.clock import now_us
 from apps.core.errors import Forbidden, InvalidInput
 from apps.core.text import is_unstorable
 from apps.preflight.choices import Certainty, Level, Outcome, Verdict
-from apps.preflight.presenters import Asker
-from apps.preflight.services.preflight import Asked, ask, record_outcome
+from apps.preflight.presenters import Requester
+from apps.preflight.services.preflight import PreflightRequest, check_duplicates, record_outcome
 from apps.runs.api import PackedJSONParser
 from apps.runs.fingerprint_parsing import parse_fingerprint
-from apps.runs.serializers import checked_tags
+from apps.runs.serializers import validate_tags_mapping
 
 _TEXT = 200
 
 
-class MayAsk(BasePermission):
+class CanAskPreflight(BasePermission):
     """Whoever may register runs or read them may ask."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
@@ -44,7 +44,7 @@ class External(StrictSerializer):
     value = serializers.CharField(max_length=200)
 
 
-class Question(StrictSerializer):
+class PreflightSerializer(StrictSerializer):
     fingerprint = serializers.DictField(help_text="docs/fingerprint.md")
     project = serializers.CharField(max_length=60, required=False, allow_null=True, allow_blank=True)
     name = serializers.CharField(max_length=_TEXT, required=False, allow_blank=True)
@@ -61,7 +61,7 @@ class Question(StrictSerializer):
     )  # fmt: skip
 
     def validate_tags(self, tags: dict[str, Any]) -> dict[str, Any]:
-        return checked_tags(tags)
+        return validate_tags_mapping(tags)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         told = attrs.get("external") or {}
@@ -109,7 +109,8 @@ class AdaptingReply(serializers.Serializer[Any]):
     """Finished runs of this lab that began from such a model and made another, the newest 20 that were measured."""
 
     basis = serializers.ChoiceField(
-        choices=Basis.choices, help_text="what they adapted or made: this model, else one of its architecture or base model"
+        choices=SimilarityBasis.choices,
+        help_text="what they adapted or made: this model, else one of its architecture or base model",
     )
     runs = serializers.IntegerField()
     energy_mj = serializers.IntegerField(help_text="their lower median")
@@ -128,7 +129,7 @@ class SavedReply(serializers.Serializer[Any]):
 
 
 class WayReply(serializers.Serializer[Any]):
-    way = serializers.ChoiceField(choices=Adaptation.choices, help_text="as parameters of well-known names tell it")
+    way = serializers.ChoiceField(choices=FineTuningMethod.choices, help_text="as parameters of well-known names tell it")
     runs = serializers.IntegerField()
     energy_mj = serializers.IntegerField(help_text="their lower median")
     low_mj = serializers.IntegerField()
@@ -156,7 +157,7 @@ class ReuseReply(serializers.Serializer[Any]):
     ways = WayReply(many=True, help_text="the runs of 'adapting' by how much of the model learned, what took least first")
 
 
-class Answer(serializers.Serializer[Any]):
+class PreflightResponse(serializers.Serializer[Any]):
     verdict = serializers.ChoiceField(choices=Verdict.choices)
     certainty = serializers.ChoiceField(choices=Certainty.choices)
     level = serializers.ChoiceField(choices=Level.choices)
@@ -178,17 +179,17 @@ class Answer(serializers.Serializer[Any]):
 
 
 class PreflightView(APIView):
-    permission_classes = (MayAsk,)
+    permission_classes = (CanAskPreflight,)
     parser_classes = (PackedJSONParser,)
 
-    @extend_schema(request=Question, responses=Answer, operation_id="preflight")
+    @extend_schema(request=PreflightSerializer, responses=PreflightResponse, operation_id="preflight")
     def post(self, request: Request) -> Response:
         """Ask whether a run was done already, runs now, or will fail (docs/duplicates.md)."""
-        body = Question(data=request.data)
+        body = PreflightSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         data, who = body.validated_data, caller(request)
         external = data.get("external")
-        asked = Asked(
+        asked = PreflightRequest(
             fingerprint=parse_fingerprint(data["fingerprint"]),
             project=data.get("project"),
             name=data.get("name", ""),
@@ -198,8 +199,8 @@ class PreflightView(APIView):
             tags=data.get("tags", {}),
             external=(external["tool"], external["value"]) if external else None,
         )
-        asker = Asker(who.user, sight_of(who.lab, who.user), Scope.RUNS_READ in who.scopes)
-        return Response(ask(lab=who.lab, asked=asked, asker=asker, node_uuid=who.node_uuid, now=now_us()))
+        asker = Requester(who.user, sight_of(who.lab, who.user), Scope.RUNS_READ in who.scopes)
+        return Response(check_duplicates(lab=who.lab, asked=asked, asker=asker, node_uuid=who.node_uuid, now=now_us()))
 
 
 class OutcomeBody(StrictSerializer):
@@ -207,7 +208,7 @@ class OutcomeBody(StrictSerializer):
 
 
 class OutcomeView(APIView):
-    permission_classes = (MayAsk,)
+    permission_classes = (CanAskPreflight,)
 
     @extend_schema(request=OutcomeBody, responses=OutcomeBody, operation_id="preflight_outcome")
     def post(self, request: Request, uuid: UUID) -> Response:

@@ -7,36 +7,38 @@ from uuid import UUID
 from django.conf import settings
 
 from apps.accounts.models import Lab
-from apps.artifacts.choices import Adaptation, Basis
-from apps.artifacts.reuse.fine_tuning import Adapting, adapting
-from apps.artifacts.reuse.index import Reusable, reusable, terms_of_row
-from apps.artifacts.storage_model import Spread, saving, spread
+from apps.artifacts.choices import FineTuningMethod, SimilarityBasis
+from apps.artifacts.reuse.fine_tuning import FineTuningRun, find_fine_tuning_runs
+from apps.artifacts.reuse.index import ReusableModel, find_reusable, terms_of_row
+from apps.artifacts.storage_model import Spread, compute_saving, compute_spread
 from apps.carbon.figures.energy import Figure, figures_of_runs
 from apps.preflight.choices import Verdict
-from apps.preflight.presenters import Asker, emission_of
-from apps.preflight.verdicts import Found
+from apps.preflight.presenters import Requester, emission_of
+from apps.preflight.verdicts import Finding
 from apps.runs.models import Fingerprint, Run
 from apps.runs.selectors import metrics_of
 
-MOST = 3
+MAX_SUGGESTIONS = 3
 SCRATCH = "scratch"
 _Figures = Mapping[UUID, Figure]
-_ByBasis = Mapping[Basis, Sequence[Adapting]]
+_ByBasis = Mapping[SimilarityBasis, Sequence[FineTuningRun]]
 
 
-def told_reuse(lab: Lab, row: Fingerprint, found: Found, asker: Asker, tags: Mapping[str, object]) -> list[dict[str, Any]]:
+def suggest_reuse(
+    lab: Lab, row: Fingerprint, found: Finding, asker: Requester, tags: Mapping[str, object]
+) -> list[dict[str, Any]]:
     """Return up to three models that could be adapted instead, with what adapting one took and saves by runs of this lab: of
     those equally like first what is known to save more. None where the work was done already, begins from something, or the
     asker may not read runs."""
     if found.verdict != Verdict.NONE or row.start_name not in ("", SCRATCH) or not asker.reads:
         return []
-    listed = reusable(lab, terms_of_row(row, tags), most=MOST)
-    makers = [each.maker for each in listed if each.maker is not None]
-    adapted = adapting(lab, listed)
+    listed = find_reusable(lab, terms_of_row(row, tags), limit=MAX_SUGGESTIONS)
+    makers = [each.producing_run for each in listed if each.producing_run is not None]
+    adapted = find_fine_tuning_runs(lab, listed)
     runs = {run.uuid for run in makers} | {each.run for by in adapted.values() for part in by.values() for each in part}
     figures = figures_of_runs(lab, sorted(runs))
     metrics = metrics_of([run.pk for run in makers])
-    told = [(each.place, _told(each, figures, metrics, adapted[each.artifact.pk], asker)) for each in listed]
+    told = [(each.rank, _suggestion(each, figures, metrics, adapted[each.artifact.pk], asker)) for each in listed]
     return [offer for _, offer in sorted(told, key=lambda each: (each[0], -_known_saved(each[1])))]
 
 
@@ -44,10 +46,10 @@ def _known_saved(offer: Mapping[str, Any]) -> int:
     return int(offer["saved"]["energy_mj"]) if offer["saved"] else 0
 
 
-def _told(
-    each: Reusable, figures: _Figures, metrics: dict[int, tuple[str, float]], adapted: _ByBasis, asker: Asker
+def _suggestion(
+    each: ReusableModel, figures: _Figures, metrics: dict[int, tuple[str, float]], adapted: _ByBasis, asker: Requester
 ) -> dict[str, Any]:
-    artifact, run = each.artifact, each.maker
+    artifact, run = each.artifact, each.producing_run
     metric = metrics.get(run.pk) if run else None
     figure = figures.get(run.uuid) if run else None
     return {
@@ -65,19 +67,19 @@ def _told(
     }
 
 
-def _who(run: Run | None, asker: Asker) -> str | None:
+def _who(run: Run | None, asker: Requester) -> str | None:
     return asker.who(run) if run is not None else None
 
 
 def _saved(made: Figure | None, adapted: _ByBasis, figures: _Figures) -> dict[str, Any]:
     """Return what adapting took by the nearest runs that were measured, what that saves, and both for each way."""
     measured = {basis: [run for run in runs if run.run in figures] for basis, runs in adapted.items()}
-    basis = next((basis for basis in Basis if measured.get(basis)), None)
+    basis = next((basis for basis in SimilarityBasis if measured.get(basis)), None)
     runs = measured[basis] if basis is not None else []
     made_mj = made.energy_mj if made else None
-    took = spread([figures[run.run].energy_mj for run in runs])
+    took = compute_spread([figures[run.run].energy_mj for run in runs])
     emitted = _emitted([figures[run.run] for run in runs])
-    saved, saved_ug = saving(made_mj, took), saving(emission_of(made), emitted)
+    saved, saved_ug = compute_saving(made_mj, took), compute_saving(emission_of(made), emitted)
     return {
         "adapting": took
         and {
@@ -88,7 +90,7 @@ def _saved(made: Figure | None, adapted: _ByBasis, figures: _Figures) -> dict[st
             "high_mj": took.high,
             "emission_ug": emitted.median if emitted else None,
         },
-        "adapted_unmeasured": len(adapted.get(Basis.THIS, ())) - len(measured.get(Basis.THIS, ())),
+        "adapted_unmeasured": len(adapted.get(SimilarityBasis.THIS, ())) - len(measured.get(SimilarityBasis.THIS, ())),
         "saved": saved
         and {
             "energy_mj": saved.saved,
@@ -103,12 +105,14 @@ def _saved(made: Figure | None, adapted: _ByBasis, figures: _Figures) -> dict[st
 def _emitted(figures: Collection[Figure]) -> Spread | None:
     """Return what runs emitted; None where that of one is not known."""
     known = [value for figure in figures if (value := emission_of(figure)) is not None]
-    return spread(known) if len(known) == len(figures) else None
+    return compute_spread(known) if len(known) == len(figures) else None
 
 
-def _ways(made_mj: int | None, runs: Sequence[Adapting], figures: _Figures) -> list[dict[str, Any]]:
+def _ways(made_mj: int | None, runs: Sequence[FineTuningRun], figures: _Figures) -> list[dict[str, Any]]:
     """Return what each way of adapting took, the one that took least first; together they are all of ``runs``."""
-    by_way = {way: spread([figures[run.run].energy_mj for run in runs if run.way == way]) for way in Adaptation}
+    by_way = {
+        way: compute_spread([figures[run.run].energy_mj for run in runs if run.method == way]) for way in FineTuningMethod
+    }
     known = sorted(((took.median, way, took) for way, took in by_way.items() if took is not None), key=lambda each: each[:2])
     return [
         {
@@ -117,7 +121,7 @@ def _ways(made_mj: int | None, runs: Sequence[Adapting], figures: _Figures) -> l
             "energy_mj": took.median,
             "low_mj": took.low,
             "high_mj": took.high,
-            "saved_mj": saved.saved if (saved := saving(made_mj, took)) else None,
+            "saved_mj": saved.saved if (saved := compute_saving(made_mj, took)) else None,
         }
         for _, way, took in known
     ]

@@ -1,14 +1,14 @@
 """Jobs of preflight."""
 
-from apps.artifacts.services.lineage import join_run
+from apps.artifacts.services.lineage import link_run
 from apps.core.clock import now_us
 from apps.core.jobs import enqueue, job
-from apps.preflight.choices import RepeatState
-from apps.preflight.models import Repeat
+from apps.preflight.choices import FindingState
+from apps.preflight.models import DuplicateFinding
 from apps.preflight.services.findings import judge_run
 from apps.runs.models import Run
 
-MOST_AFTER = 50
+MAX_LATER_RUNS = 50
 
 
 @job("preflight.judge")
@@ -21,8 +21,12 @@ def judge_job(key: str) -> None:
     run = Run.objects.select_related("lab", "parent").filter(pk=int(key)).first()
     if run is None:
         return
-    join_run(run=run, now=now_us())
+    link_run(run=run, now=now_us())
     judge_run(run=run, now=now_us())
-    later = Repeat.objects.filter(of=run, state=RepeatState.OPEN).order_by("-pk").values_list("run_id", flat=True)
-    for pk in later[:MOST_AFTER]:
+    later = (
+        DuplicateFinding.objects.filter(original=run, state=FindingState.OPEN)
+        .order_by("-pk")
+        .values_list("run_id", flat=True)
+    )
+    for pk in later[:MAX_LATER_RUNS]:
         enqueue(kind="preflight.judge", key=str(pk))

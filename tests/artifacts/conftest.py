@@ -3,7 +3,7 @@
 import pytest
 
 from apps.runs.models import Run
-from tests.artifacts.planned import finished_run
+from tests.artifacts.sample_plans import finished_run
 from tests.builders import SmallLab, small_lab
 from tests.copied import copied
 

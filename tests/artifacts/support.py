@@ -10,7 +10,7 @@ import msgspec
 from apps.accounts.models import User
 from apps.artifacts.models import Artifact
 from apps.artifacts.parsing import ArtifactRow, parse_artifacts
-from apps.artifacts.services.register import Answer, register
+from apps.artifacts.services.register import RowResult, register
 from apps.core.clock import now_us
 from apps.core.jobs import run_until_idle
 from apps.core.models import Job
@@ -37,19 +37,19 @@ def parsed(*rows: dict[str, Any]) -> list[ArtifactRow | str]:
     return parse_artifacts(msgspec.json.encode({"artifacts": rows}))[1]
 
 
-def told(lab: SmallLab, *rows: dict[str, Any], now: int | None = None, by: User | None = None) -> list[Answer]:
+def register_rows(lab: SmallLab, *rows: dict[str, Any], now: int | None = None, by: User | None = None) -> list[RowResult]:
     """Tell of artifacts on the lab's node."""
     return register(lab=lab.lab, rows=parsed(*rows), node_uuid=lab.node.uuid, by=by, bound_node=None, now=now or now_us())
 
 
-def artifact(lab: SmallLab, name: str, **more: Any) -> Artifact:
+def register_artifact(lab: SmallLab, name: str, **more: Any) -> Artifact:
     """Tell of one artifact and return it."""
-    answers = told(lab, row(name, **more))
+    answers = register_rows(lab, row(name, **more))
     assert answers[0][0] != "refused", answers
     return Artifact.objects.get(lab=lab.lab, digest=digest(name))
 
 
-def a_run(lab: SmallLab, name: str = "train.py", **more: Any) -> Run:
+def create_run(lab: SmallLab, name: str = "train.py", **more: Any) -> Run:
     facts = RunFacts(name=name, started_us=T0, project="demo", **more)
     run, _ = put_run(lab=lab.lab, uuid=uuid4(), facts=facts, by=lab.owner, bound_node=None, now=now_us())
     return run
@@ -59,31 +59,31 @@ def edge(run: Run | UUID | str, role: str = "produced") -> dict[str, str]:
     return {"run": str(run.uuid if isinstance(run, Run) else run), "role": role}
 
 
-def trained(
+def trained_model(
     lab: SmallLab, name: str, *, data: str = "", metrics: Mapping[str, float] | None = None, **more: Any
 ) -> Artifact:
     """Return a model that is there, made by a run of its own: of ``data`` (and an architecture ``resnet18``), with last
     values of ``metrics``. ``more``: facts of the artifact."""
-    run = a_run(lab)
+    run = create_run(lab)
     if data:
-        put_fingerprint(run=run, told=of_data(data))
+        put_fingerprint(run=run, told=data_fingerprint(data))
     for metric, value in (metrics or {}).items():
         add_points(lab=lab.lab, uuid=run.uuid, points={metric: [Point(1, T0, value)]}, bound_node=None, now=None)
     usual = {"kind": "model", "copies": [{"path": f"/m/{name}", "medium": "hdd"}], "runs": [edge(run)]}
-    return artifact(lab, name, **{**usual, **more})
+    return register_artifact(lab, name, **{**usual, **more})
 
 
-def of_data(name: str, **more: Any) -> Any:
+def data_fingerprint(name: str, **more: Any) -> Any:
     """Return the fingerprint of a run on data of this name and content."""
     items = [{"role": "data", "name": name, "files": 1, "bytes": 1, "state": "verified"}]
     return fingerprint(data={"verified": hex64(name), "items": items}, **more)
 
 
-def settle() -> None:
+def run_jobs() -> None:
     """Do all that waits for a worker, whenever it is due."""
     Job.objects.update(due_us=0)
     run_until_idle(worker="test")
 
 
-def on(*paths: str, medium: str = "hdd") -> list[dict[str, str]]:
+def at_paths(*paths: str, medium: str = "hdd") -> list[dict[str, str]]:
     return [{"path": path, "medium": medium} for path in paths]

@@ -4,15 +4,15 @@ import msgspec
 import pytest
 
 from apps.artifacts.choices import CopyState
-from apps.artifacts.cleanup.proposals import proposals
+from apps.artifacts.cleanup.proposals import propose_copies
 from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Copy
-from apps.artifacts.parsing import parse_gone
-from apps.artifacts.services.copies import note_found
+from apps.artifacts.parsing import parse_copy_states
+from apps.artifacts.services.copies import record_copy_states
 from apps.core.clock import utc
 from apps.runs.models import Run
-from tests.artifacts.planned import LATER
-from tests.artifacts.support import edge, row, told
+from tests.artifacts.sample_plans import LATER
+from tests.artifacts.support import edge, register_rows, row
 from tests.builders import T0, SmallLab
 
 PATH = "/ckpt/last.pt"
@@ -21,30 +21,32 @@ PATH = "/ckpt/last.pt"
 def _found(lab: SmallLab, content: str, now: int) -> Copy:
     """Something is found under the path, written long ago (copied with its time)."""
     copies = [{"path": PATH, "medium": "hdd", "modified_at": utc(T0 - DAY_US).isoformat()}]
-    told(lab, row(content, kind="checkpoint", copies=copies, facts={"step": 0}, runs=[edge(Run.objects.get())]), now=now)
+    register_rows(
+        lab, row(content, kind="checkpoint", copies=copies, facts={"step": 0}, runs=[edge(Run.objects.get())]), now=now
+    )
     return Copy.objects.get(path=PATH)
 
 
 def test_the_same_content_in_its_place_was_found_when_it_was_found_first(lab: SmallLab, run: Run) -> None:
-    assert _found(lab, "a", T0).first_us == T0
+    assert _found(lab, "a", T0).first_observed_us == T0
     again = _found(lab, "a", LATER)
-    assert (again.first_us, again.seen_us) == (T0, LATER)
+    assert (again.first_observed_us, again.last_observed_us) == (T0, LATER)
 
 
 @pytest.mark.parametrize("state", ["missing", "corrupt"])
 def test_what_was_missing_and_is_found_again_was_there_before(lab: SmallLab, run: Run, state: str) -> None:
     _found(lab, "a", T0)
-    gone = parse_gone(msgspec.json.encode({"copies": [{"path": PATH, "state": state}]})).copies
-    assert note_found(lab=lab.lab, node=lab.node, rows=gone, now=T0 + DAY_US) == 1
-    assert (_found(lab, "a", LATER).first_us, Copy.objects.get(path=PATH).state) == (T0, "present")
+    gone = parse_copy_states(msgspec.json.encode({"copies": [{"path": PATH, "state": state}]})).copies
+    assert record_copy_states(lab=lab.lab, node=lab.node, rows=gone, now=T0 + DAY_US) == 1
+    assert (_found(lab, "a", LATER).first_observed_us, Copy.objects.get(path=PATH).state) == (T0, "present")
 
 
 def test_other_content_in_a_known_place_is_found_anew_and_not_due(lab: SmallLab, run: Run) -> None:
     _found(lab, "a", T0)
-    assert _found(lab, "b", LATER).first_us == LATER
-    assert PATH not in {each.copy.path for each in proposals(lab.lab, lab.node, now=LATER)}
-    assert PATH in {each.copy.path for each in proposals(lab.lab, lab.node, now=LATER + 14 * DAY_US)}
-    assert _found(lab, "a", LATER + DAY_US).first_us == LATER + DAY_US, "also what lay there once"
+    assert _found(lab, "b", LATER).first_observed_us == LATER
+    assert PATH not in {each.copy.path for each in propose_copies(lab.lab, lab.node, now=LATER)}
+    assert PATH in {each.copy.path for each in propose_copies(lab.lab, lab.node, now=LATER + 14 * DAY_US)}
+    assert _found(lab, "a", LATER + DAY_US).first_observed_us == LATER + DAY_US, "also what lay there once"
 
 
 @pytest.mark.parametrize("state", [CopyState.TRASHED, CopyState.DELETED])
@@ -52,6 +54,6 @@ def test_what_is_back_where_a_plan_took_it_away_is_found_anew_and_not_due(lab: S
     _found(lab, "a", T0)
     Copy.objects.filter(path=PATH).update(state=state)
     back = _found(lab, "a", LATER)
-    assert (back.first_us, back.state) == (LATER, "present")
-    assert PATH not in {each.copy.path for each in proposals(lab.lab, lab.node, now=LATER)}
-    assert _found(lab, "a", LATER + DAY_US).first_us == LATER
+    assert (back.first_observed_us, back.state) == (LATER, "present")
+    assert PATH not in {each.copy.path for each in propose_copies(lab.lab, lab.node, now=LATER)}
+    assert _found(lab, "a", LATER + DAY_US).first_observed_us == LATER

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.artifacts.models import Artifact, LineageEdge
-from apps.artifacts.selectors import ancestors_of, lineage
+from apps.artifacts.selectors import ancestor_ids, load_lineage
 from apps.runs.models import Run
 from tests.artifacts.support import digest
 from tests.builders import T0, SmallLab, small_lab
@@ -20,7 +20,7 @@ def things(lab: SmallLab, artifacts: int, runs: int) -> tuple[list[Artifact], li
         for i in range(artifacts)
     ]
     works = [
-        Run(lab=lab.lab, uuid=f"7f1d3b52-2222-4333-8444-{i:012x}", name=f"r{i}", started_us=T0 + i, seen_us=T0)
+        Run(lab=lab.lab, uuid=f"7f1d3b52-2222-4333-8444-{i:012x}", name=f"r{i}", started_us=T0 + i, last_observed_us=T0)
         for i in range(runs)
     ]
     return Artifact.objects.bulk_create(made), Run.objects.bulk_create(works)
@@ -28,7 +28,7 @@ def things(lab: SmallLab, artifacts: int, runs: int) -> tuple[list[Artifact], li
 
 def join(lab: SmallLab, *edges: tuple[Run, Artifact, str]) -> None:
     LineageEdge.objects.bulk_create(
-        LineageEdge(lab=lab.lab, run=run, artifact=artifact, role=role, told_us=T0) for run, artifact, role in edges
+        LineageEdge(lab=lab.lab, run=run, artifact=artifact, role=role, recorded_us=T0) for run, artifact, role in edges
     )
 
 
@@ -43,7 +43,7 @@ def chain(lab: SmallLab, length: int) -> list[Artifact]:
 def test_depth_takes_no_more_queries(lab: SmallLab) -> None:
     def asked(it: Artifact) -> int:
         with CaptureQueriesContext(connection) as captured:
-            lineage(it)
+            load_lineage(it)
         return len(captured)
 
     short = chain(lab, 3)
@@ -52,29 +52,29 @@ def test_depth_takes_no_more_queries(lab: SmallLab) -> None:
     Run.objects.all().delete()
     long = chain(lab, 200)
     assert asked(long[100]) == few <= 8
-    found = lineage(long[150])
+    found = load_lineage(long[150])
     assert (len(found.artifacts), len(found.runs), len(found.edges), found.is_cut) == (200, 199, 398, False)
-    assert len(found.makers) == 150
+    assert len(found.producing_runs) == 150
 
 
 def test_a_long_one_is_cut_and_says_so(lab: SmallLab) -> None:
     made = chain(lab, 60)
-    found = lineage(made[30], most=40)
+    found = load_lineage(made[30], limit=40)
     assert found.is_cut
     assert len(found.artifacts) + len(found.runs) <= 40
     assert {made[29].pk, made[30].pk, made[28].pk} <= set(found.artifacts)
-    assert found.makers <= set(found.runs)
-    assert not lineage(made[30], most=119).is_cut
-    assert lineage(made[30], most=118).is_cut
+    assert found.producing_runs <= set(found.runs)
+    assert not load_lineage(made[30], limit=119).is_cut
+    assert load_lineage(made[30], limit=118).is_cut
 
 
 def test_what_reads_the_same_is_no_kin(lab: SmallLab) -> None:
     (data, one, other), (first, second) = things(lab, 3, 2)
     join(lab, (first, data, "used"), (first, one, "produced"), (second, data, "used"), (second, other, "produced"))
-    found = lineage(one)
+    found = load_lineage(one)
     assert set(found.artifacts) == {data.pk, one.pk}
-    assert found.makers == {first.pk}
-    assert set(lineage(data).artifacts) == {data.pk, one.pk, other.pk}
+    assert found.producing_runs == {first.pk}
+    assert set(load_lineage(data).artifacts) == {data.pk, one.pk, other.pk}
 
 
 @pytest.mark.django_db
@@ -92,7 +92,7 @@ def test_the_runs_that_led_to_it_are_those_of_its_ancestors(edges: list[tuple[in
         while wave:
             above |= wave
             wave = {i for j in wave for run in makers[j] for i in reads[run]} - above
-        found = lineage(made[0])
-        assert found.makers == {works[run].pk for i in above for run in makers[i]}
-        assert ancestors_of([made[0].pk]) == {made[i].pk for i in above} - {made[0].pk}
+        found = load_lineage(made[0])
+        assert found.producing_runs == {works[run].pk for i in above for run in makers[i]}
+        assert ancestor_ids([made[0].pk]) == {made[i].pk for i in above} - {made[0].pk}
         transaction.set_rollback(True)

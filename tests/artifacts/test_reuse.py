@@ -9,14 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.artifacts.models import Artifact, Copy, ReuseTerm
-from apps.artifacts.reuse.index import reusable, terms_of_run
-from apps.artifacts.reuse.similarity import MOST_TERMS, TermKind, offers, terms_of_model, terms_of_work, words
-from apps.artifacts.services.curation import lay_aside, make_candidate
+from apps.artifacts.reuse.index import find_reusable, terms_of_run
+from apps.artifacts.reuse.similarity import (
+    MAX_TERMS,
+    TermKind,
+    rank_similar,
+    significant_words,
+    terms_of_model,
+    terms_of_work,
+)
+from apps.artifacts.services.curation import archive, mark_candidate
 from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.runs.models import Run
 from apps.runs.services.fingerprints import put_fingerprint
-from tests.artifacts.support import a_run, artifact, edge, row, told
+from tests.artifacts.support import create_run, edge, register_artifact, register_rows, row
 from tests.builders import T0, SmallLab
 from tests.runs.fingerprints import hex64, parsed
 
@@ -32,12 +39,12 @@ K = TermKind
     ],
 )  # fmt: skip
 def test_words_that_say_something(text: str, found: list[str]) -> None:
-    assert words(text) == found
+    assert significant_words(text) == found
 
 
 def test_terms() -> None:
     found = terms_of_work(
-        data="d" * 64, data_names=["cat-boxes"], params={"arch": "a1", "lr": "b2"}, told={"model": "ResNet50"},
+        data="d" * 64, data_names=["cat-boxes"], params={"arch": "a1", "lr": "b2"}, values={"model": "ResNet50"},
         tags={"task": "detection"},
     )  # fmt: skip
     assert found == [
@@ -51,8 +58,8 @@ def test_terms() -> None:
 
 @given(st.lists(st.text(max_size=30), max_size=60))
 def test_terms_are_few_and_short(names: list[str]) -> None:
-    found = terms_of_work(data="", data_names=names, params={}, told={}, tags={})
-    assert len(found) <= MOST_TERMS
+    found = terms_of_work(data="", data_names=names, params={}, values={}, tags={})
+    assert len(found) <= MAX_TERMS
     assert all(0 < len(term) <= 40 for _, term in found)
 
 
@@ -61,7 +68,7 @@ def test_an_architecture_alone_is_no_reason_and_rare_things_say_more() -> None:
         (1, K.SAME_ARCHITECTURE, "arch:a"), (2, K.DATA_WORD, "cat"), (3, K.DATA_WORD, "photo"),
         (4, K.DATA_WORD, "cat"), (4, K.SAME_ARCHITECTURE, "arch:a"),
     ]  # fmt: skip
-    found = offers(((pk, kind, term) for pk, kind, term in shared), {(K.DATA_WORD, "photo"): 400})
+    found = rank_similar(((pk, kind, term) for pk, kind, term in shared), {(K.DATA_WORD, "photo"): 400})
     assert [each.artifact for each in found] == [4, 2, 3]
     assert found[0].shared == (K.SAME_ARCHITECTURE, K.DATA_WORD)
     assert found[0].words == ("cat",)
@@ -69,10 +76,10 @@ def test_an_architecture_alone_is_no_reason_and_rare_things_say_more() -> None:
 
 def _model(lab: SmallLab, name: str, *, data: str = "cats", state: str = "stored", **more: Any) -> Artifact:
     """A model that a run on some data made."""
-    run = a_run(lab)
+    run = create_run(lab)
     items = [{"role": "data", "name": data, "files": 1, "bytes": 1, "state": "verified"}]
     put_fingerprint(run=run, told=parsed(data={"verified": hex64(data), "items": items}))
-    found = artifact(lab, name, kind="model", copies=[{"path": f"/{name}"}], runs=[edge(run)], **more)
+    found = register_artifact(lab, name, kind="model", copies=[{"path": f"/{name}"}], runs=[edge(run)], **more)
     Artifact.objects.filter(pk=found.pk).update(state=state)
     return found
 
@@ -80,15 +87,15 @@ def _model(lab: SmallLab, name: str, *, data: str = "cats", state: str = "stored
 def test_of_equally_likely_ones_candidates_come_first_and_archived_ones_last(lab: SmallLab) -> None:
     for name in ("chosen.pt", "plain.pt", "aside.pt"):
         _model(lab, name)
-    make_candidate(artifact=Artifact.objects.get(name="chosen.pt"), by=lab.owner, now=T0)
-    lay_aside(artifact=Artifact.objects.get(name="aside.pt"), by=lab.owner, now=T0)
+    mark_candidate(artifact=Artifact.objects.get(name="chosen.pt"), by=lab.owner, now=T0)
+    archive(artifact=Artifact.objects.get(name="aside.pt"), by=lab.owner, now=T0)
     _settle()
-    found = reusable(lab.lab, terms_of_run(_work(lab, "cats")))
+    found = find_reusable(lab.lab, terms_of_run(_work(lab, "cats")))
     assert [each.artifact.name for each in found] == ["chosen.pt", "plain.pt", "aside.pt"]
 
 
 def _work(lab: SmallLab, data: str) -> Run:
-    run = a_run(lab)
+    run = create_run(lab)
     items = [{"role": "data", "name": data, "files": 1, "bytes": 1, "state": "verified"}]
     put_fingerprint(run=run, told=parsed(data={"verified": hex64(data), "items": items}))
     return run
@@ -103,34 +110,34 @@ def test_models_of_like_data_are_found_the_likeliest_first(lab: SmallLab) -> Non
     _model(lab, "cats.pt", facts={"task": "classification"})
     _model(lab, "promoted.pt", state="promoted")
     _model(lab, "dogs.pt", data="dogs")
-    told(lab, row("lost.pt", kind="model", tags={"task": "cat"}))  # nobody has its bytes
+    register_rows(lab, row("lost.pt", kind="model", tags={"task": "cat"}))  # nobody has its bytes
     _settle()
     run = _work(lab, "cat-boxes")
-    found = reusable(lab.lab, terms_of_run(run), most=5)
+    found = find_reusable(lab.lab, terms_of_run(run), limit=5)
     assert [each.artifact.name for each in found] == ["promoted.pt", "cats.pt"]
     assert found[0].why == "the same architecture, data of a like name (cat)"
-    assert found[0].maker is not None
-    assert [each.artifact.name for each in reusable(lab.lab, terms_of_run(_work(lab, "dogs")))] == ["dogs.pt"]
-    assert reusable(lab.lab, terms_of_run(_work(lab, "weather"))) == []
-    assert reusable(lab.lab, []) == []
+    assert found[0].producing_run is not None
+    assert [each.artifact.name for each in find_reusable(lab.lab, terms_of_run(_work(lab, "dogs")))] == ["dogs.pt"]
+    assert find_reusable(lab.lab, terms_of_run(_work(lab, "weather"))) == []
+    assert find_reusable(lab.lab, []) == []
 
 
 def test_of_a_run_one_model_and_of_what_is_gone_none(lab: SmallLab) -> None:
     first = _model(lab, "epoch1.pt")
     maker = Run.objects.get(artifact_edges__artifact=first)
-    artifact(lab, "epoch2.pt", kind="checkpoint", copies=[{"path": "/2"}], runs=[edge(maker)])
+    register_artifact(lab, "epoch2.pt", kind="checkpoint", copies=[{"path": "/2"}], runs=[edge(maker)])
     _settle()
     terms = terms_of_run(_work(lab, "cats-2"))
-    assert [each.artifact.name for each in reusable(lab.lab, terms)] == ["epoch2.pt"]
+    assert [each.artifact.name for each in find_reusable(lab.lab, terms)] == ["epoch2.pt"]
     Copy.objects.update(state="missing")
-    assert reusable(lab.lab, terms) == []
+    assert find_reusable(lab.lab, terms) == []
 
 
 def test_what_is_told_anew_is_found_anew(lab: SmallLab) -> None:
-    artifact(lab, "a.pt", kind="model", copies=[{"path": "/a"}])
+    register_artifact(lab, "a.pt", kind="model", copies=[{"path": "/a"}])
     _settle()
     assert not ReuseTerm.objects.exists()
-    artifact(lab, "a.pt", tags={"task": "cat detection"})
+    register_artifact(lab, "a.pt", tags={"task": "cat detection"})
     _settle()
     assert set(ReuseTerm.objects.values_list("term", flat=True)) == {"cat", "detection"}
     _settle()
@@ -144,11 +151,11 @@ def test_labs_are_apart_and_queries_do_not_grow(lab: SmallLab) -> None:
         _model(lab, f"cats{i}.pt")
     _settle()
     terms = terms_of_run(_work(lab, "cats"))
-    assert reusable(small_lab(name="Other").lab, terms) == []
+    assert find_reusable(small_lab(name="Other").lab, terms) == []
 
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
-            reusable(lab.lab, terms)
+            find_reusable(lab.lab, terms)
         return len(captured)
 
     before = queries()
@@ -161,7 +168,7 @@ def test_labs_are_apart_and_queries_do_not_grow(lab: SmallLab) -> None:
 
 def test_an_architectures_word_is_none_of_the_datas() -> None:
     shared = [(1, TermKind.MODEL_WORD, "resnet"), (1, TermKind.SAME_ARCHITECTURE, "h"), (1, TermKind.DATA_WORD, "cat")]
-    (offer,) = offers(shared, {})
+    (offer,) = rank_similar(shared, {})
     assert offer.words == ("cat",)
-    (offer,) = offers([(1, TermKind.SAME_DATA, "d"), (1, TermKind.MODEL_WORD, "resnet")], {})
+    (offer,) = rank_similar([(1, TermKind.SAME_DATA, "d"), (1, TermKind.MODEL_WORD, "resnet")], {})
     assert offer.words == ("resnet",)

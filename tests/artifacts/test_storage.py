@@ -6,23 +6,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.artifacts.choices import Medium
-from apps.artifacts.costs import rate_at, year_of
+from apps.artifacts.costs import node_rates, yearly_storage_cost
 from apps.artifacts.models import Copy
-from apps.artifacts.storage import lots_of
-from apps.artifacts.storage_model import HOURS_A_YEAR, POWER, Cost, Lot, cost, costs, storage_mj
+from apps.artifacts.storage import storage_lots
+from apps.artifacts.storage_model import (
+    HOURS_PER_YEAR,
+    MEDIUM_POWER,
+    StorageCost,
+    StorageLot,
+    storage_cost,
+    storage_mj,
+    total_storage_cost,
+)
 from apps.carbon.models import AppliedFactor
 from apps.carbon.services import apply_factors
 from apps.core.units import INT64_MAX, PPM, emission_ug, hour_of
 from apps.fleet.choices import SiteKind
 from apps.fleet.services import create_site, register_node, set_pue
-from tests.artifacts.support import row, told
+from tests.artifacts.support import register_rows, row
 from tests.builders import T0, SmallLab, small_lab
 
 TB = 10**12
 HOUR = hour_of(T0) + 1
 LOTS = st.lists(
     st.builds(
-        Lot,
+        StorageLot,
         project_id=st.sampled_from([None, 1, 2]),
         medium=st.sampled_from(Medium.values),
         node_id=st.sampled_from([None, 7]),
@@ -37,55 +45,55 @@ LOTS = st.lists(
 
 def test_a_year_of_a_terabyte_on_a_hard_disk() -> None:
     # 1 TB × 0.65 Wh per TB-hour × 8 760 h × PUE 1.5 = 8.541 kWh; × 400 g/kWh = 3.4164 kg.
-    found = cost(Lot(None, "hdd", 7, 1, TB, 1_500_000, 400_000_000))
-    assert found.keeping.energy_mj == 8_541 * 3_600_000
+    found = storage_cost(StorageLot(None, "hdd", 7, 1, TB, 1_500_000, 400_000_000))
+    assert found.energy.energy_mj == 8_541 * 3_600_000
     assert found.emission_ug == 3_416_400_000
     assert (found.low_ug, found.high_ug) == (1_314_000_000, 5_256_000_000)  # 0.25 and 1.0 Wh per TB-hour
-    assert found.is_carbon_known
-    assert found.is_carbon_whole
+    assert found.is_emission_known
+    assert found.is_emission_complete
 
 
 def test_what_is_not_known_is_in_no_sum() -> None:
-    unknown = cost(Lot(None, "unknown", 7, 2, TB, PPM, 400_000_000))
-    assert (unknown.keeping.known, unknown.is_carbon_known, unknown.emission_ug, unknown.bytes) == (False, False, 0, TB)
-    nowhere = cost(Lot(None, "hdd", 7, 1, TB, PPM, None))
-    assert nowhere.keeping.known
-    assert not nowhere.is_carbon_known
-    assert (nowhere.unpriced_bytes, nowhere.unpriced_mj) == (TB, nowhere.keeping.energy_mj)
-    known = cost(Lot(None, "hdd", 7, 1, TB, PPM, 400_000_000))
+    unknown = storage_cost(StorageLot(None, "unknown", 7, 2, TB, PPM, 400_000_000))
+    assert (unknown.energy.is_known, unknown.is_emission_known, unknown.emission_ug, unknown.bytes) == (False, False, 0, TB)
+    nowhere = storage_cost(StorageLot(None, "hdd", 7, 1, TB, PPM, None))
+    assert nowhere.energy.is_known
+    assert not nowhere.is_emission_known
+    assert (nowhere.unpriced_bytes, nowhere.unpriced_mj) == (TB, nowhere.energy.energy_mj)
+    known = storage_cost(StorageLot(None, "hdd", 7, 1, TB, PPM, 400_000_000))
     together = known + nowhere + unknown
     assert together.emission_ug == known.emission_ug
-    assert together.is_carbon_known
-    assert not together.is_carbon_whole
-    assert Cost().is_carbon_known  # nothing costs nothing
+    assert together.is_emission_known
+    assert not together.is_emission_complete
+    assert StorageCost().is_emission_known  # nothing costs nothing
 
 
 @given(LOTS)
-def test_the_same_sum_in_whatever_order_and_grouping(lots: list[Lot]) -> None:
-    whole = costs(lots)
+def test_the_same_sum_in_whatever_order_and_grouping(lots: list[StorageLot]) -> None:
+    whole = total_storage_cost(lots)
     for name in ("project_id", "medium", "node_id"):
         groups = {getattr(lot, name) for lot in lots}
-        parts = [costs(lot for lot in lots if getattr(lot, name) == group) for group in groups]
-        assert sum(parts, Cost()) == whole
-    assert costs(reversed(lots)) == whole
-    assert whole.priced_bytes + whole.unpriced_bytes + whole.keeping.unknown_bytes == whole.bytes
+        parts = [total_storage_cost(lot for lot in lots if getattr(lot, name) == group) for group in groups]
+        assert sum(parts, StorageCost()) == whole
+    assert total_storage_cost(reversed(lots)) == whole
+    assert whole.priced_bytes + whole.unpriced_bytes + whole.energy.unknown_bytes == whole.bytes
     assert whole.low_ug <= whole.emission_ug <= whole.high_ug
 
 
 @given(LOTS)
-def test_carbon_is_energy_times_factor(lots: list[Lot]) -> None:
+def test_carbon_is_energy_times_factor(lots: list[StorageLot]) -> None:
     for lot in lots:
-        found = cost(replace(lot, ug_per_kwh=500))
-        power = POWER.get(Medium(lot.medium))
+        found = storage_cost(replace(lot, ug_per_kwh=500))
+        power = MEDIUM_POWER.get(Medium(lot.medium))
         if power is not None:
-            energy = storage_mj(lot.bytes, HOURS_A_YEAR, power.uwh, lot.pue_ppm if lot.pue_ppm is not None else PPM)
-            assert found.keeping.energy_mj == energy
+            energy = storage_mj(lot.bytes, HOURS_PER_YEAR, power.uwh, lot.pue_ppm if lot.pue_ppm is not None else PPM)
+            assert found.energy.energy_mj == energy
             assert found.emission_ug == emission_ug(energy, PPM, 500)
 
 
 def test_lots_are_by_project_medium_and_machine(lab: SmallLab) -> None:
     set_pue(site=lab.site, pue_ppm=1_500_000, from_us=T0)
-    told(
+    register_rows(
         lab,
         row("a", bytes=5, project="demo", copies=[{"path": "/a", "medium": "hdd"}, {"path": "/b", "medium": "ssd"}]),
         row(
@@ -97,7 +105,7 @@ def test_lots_are_by_project_medium_and_machine(lab: SmallLab) -> None:
     Copy.objects.filter(path="/gone").update(state="missing")
     apply_factors(lab=lab.lab)
     demo = lab.lab.projects.get(slug="demo").pk
-    found = {(lot.project_id, lot.medium, lot.node_id): lot for lot in lots_of(lab.lab, HOUR)}
+    found = {(lot.project_id, lot.medium, lot.node_id): lot for lot in storage_lots(lab.lab, HOUR)}
     assert {key: (lot.copies, lot.bytes) for key, lot in found.items()} == {
         (demo, "hdd", lab.node.pk): (2, 12), (demo, "ssd", lab.node.pk): (1, 5), (demo, "object", None): (1, 7),
         (None, "hdd", lab.node.pk): (2, 22),
@@ -107,7 +115,7 @@ def test_lots_are_by_project_medium_and_machine(lab: SmallLab) -> None:
     assert here.ug_per_kwh
     address = found[demo, "object", None]
     assert (address.pue_ppm, address.ug_per_kwh) == (None, None)
-    assert lots_of(small_lab(name="Other").lab, HOUR) == []
+    assert storage_lots(small_lab(name="Other").lab, HOUR) == []
 
 
 def test_a_site_without_a_zone_has_no_factor(lab: SmallLab) -> None:
@@ -116,8 +124,8 @@ def test_a_site_without_a_zone_has_no_factor(lab: SmallLab) -> None:
         lab=lab.lab, uuid="7f1d3b52-2222-4333-8444-555566667799", hostname="nas", facts={}, site=site, now=T0
     )  # type: ignore[arg-type]
     apply_factors(lab=lab.lab)
-    told(SmallLab(lab.lab, lab.owner, site, node), row("a", bytes=5, copies=[{"path": "/a", "medium": "hdd"}]))
-    (lot,) = lots_of(lab.lab, HOUR)
+    register_rows(SmallLab(lab.lab, lab.owner, site, node), row("a", bytes=5, copies=[{"path": "/a", "medium": "hdd"}]))
+    (lot,) = storage_lots(lab.lab, HOUR)
     assert lot.ug_per_kwh is None
 
 
@@ -125,12 +133,12 @@ def test_a_plan_prices_a_year_of_keeping_as_storage_does(lab: SmallLab) -> None:
     """Under a PUE and a factor; without a factor neither tells emissions."""
     set_pue(site=lab.site, pue_ppm=1_500_000, from_us=T0)
     apply_factors(lab=lab.lab)
-    told(lab, row("a", bytes=10**12, copies=[{"path": "/a", "medium": "hdd"}]))
+    register_rows(lab, row("a", bytes=10**12, copies=[{"path": "/a", "medium": "hdd"}]))
     for is_priced in (True, False):
         if not is_priced:
             AppliedFactor.objects.filter(node__lab=lab.lab).delete()
-        [lot], copy = lots_of(lab.lab, hour_of(T0)), Copy.objects.select_related("artifact").get()
-        year = year_of(copy, rate_at(lab.lab, lab.node, T0))
-        assert year.energy_mj == cost(lot).keeping.energy_mj > 0
-        assert year.emission_ug == (cost(lot).emission_ug if is_priced else None)
+        [lot], copy = storage_lots(lab.lab, hour_of(T0)), Copy.objects.select_related("artifact").get()
+        year = yearly_storage_cost(copy, node_rates(lab.lab, lab.node, T0))
+        assert year.energy_mj == storage_cost(lot).energy.energy_mj > 0
+        assert year.emission_ug == (storage_cost(lot).emission_ug if is_priced else None)
         assert (lot.ug_per_kwh is not None) == is_priced

@@ -28,8 +28,8 @@ from apps.core.models import Job
 from apps.fleet.models import Device
 from apps.fleet.services import register_node
 from apps.ingest.models import Consumer
-from apps.preflight.choices import RepeatState
-from apps.preflight.models import Avoided, Preflight, Repeat
+from apps.preflight.choices import FindingState
+from apps.preflight.models import Avoided, Preflight, DuplicateFinding
 from apps.preflight.services.findings import decide
 from apps.runs.models import Run
 from apps.runs.services.fingerprints import put_fingerprint
@@ -148,10 +148,10 @@ def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:
     again = a_run(small.lab, name=name[:200], host=name[:255], started_us=T0 + 5 * MINUTE, user=small.owner)
     put_fingerprint(run=again, told=parsed(**wire, hardware={"gpus": name[:255]}))
     run_until_idle(worker="test")
-    repeat = Repeat.objects.get(lab=small.lab)
+    repeat = DuplicateFinding.objects.get(lab=small.lab)
     assert repeat.run == again
     decide(
-        lab=small.lab, repeats=[repeat.pk], state=RepeatState.DISMISSED, reason=name[:400], by=small.owner, is_manager=True,
+        lab=small.lab, repeats=[repeat.pk], state=FindingState.DISMISSED, reason=name[:400], by=small.owner, is_manager=True,
         now=T0,
     )  # fmt: skip
     asked = Preflight.objects.create(

@@ -11,7 +11,7 @@ from apps.artifacts.models import CleanupPlan
 from apps.assets.models import Asset, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
 from apps.catalog.models import EmbodiedFigure
-from apps.preflight.models import Preflight, Repeat
+from apps.preflight.models import Preflight, DuplicateFinding
 from apps.runs.models import Run
 from apps.trackers.models import MlflowSource
 from tests.artifacts.support import digest
@@ -74,7 +74,7 @@ def address(route: str, small: SmallLab, run: str) -> str:
 # Parts of routes whose parameter is that of the lab's first thing of a kind.
 FIRST_OF: dict[str, tuple[str, Any]] = {
     "/rules/": ("pk", AttributionRule), "/mlflow/": ("pk", MlflowSource), "/plans/": ("uuid", CleanupPlan),
-    "/claims/": ("act", Claim), "/duplicates/": ("pk", Repeat), "/preflight/": ("uuid", Preflight),
+    "/claims/": ("act", Claim), "/duplicates/": ("pk", DuplicateFinding), "/preflight/": ("uuid", Preflight),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"

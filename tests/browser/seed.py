@@ -77,7 +77,7 @@ def main() -> None:
     session.create()
     _server(small, runs[0], now)
     model = _artifacts(small, runs, now)
-    told = {
+    register_rows = {
         "session": session.session_key,
         "run": str(runs[0]),
         "other": str(runs[2]),
@@ -87,7 +87,7 @@ def main() -> None:
         "asset": asset,
         "artifact": model,
     }
-    print(json.dumps(told))
+    print(json.dumps(register_rows))
 
 
 def _server(small: Any, run: uuid.UUID, now: int) -> None:
@@ -98,18 +98,18 @@ def _server(small: Any, run: uuid.UUID, now: int) -> None:
     from apps.trackers.models import MlflowRun, MlflowSource
 
     project = Project.objects.get(lab=small.lab, slug="demo")
-    told = SourceIn(name="MLflow of the lab", address="http://127.0.0.1:9",
+    register_rows = SourceIn(name="MLflow of the lab", address="http://127.0.0.1:9",
                     patterns=(("cells-*", project),), project=project,
                     site=small.site)  # fmt: skip
-    source = add_source(lab=small.lab, told=told, by=small.owner, now=now)
+    source = add_source(lab=small.lab, told=register_rows, by=small.owner, now=now)
     away = {"problem": "127.0.0.1:9 refuses the connection: is the server running?", "failures": 3, "version": "3.4.0"}
     MlflowSource.objects.filter(pk=source.pk).update(
-        asked_us=now, answered_us=now, due_us=now, experiments=12, experiments_taken=7, skew_us=420_000_000, **away
+        polled_us=now, succeeded_us=now, due_us=now, experiments=12, experiments_imported=7, skew_us=420_000_000, **away
     )
     said = {"verdict": "possible duplicate: This may have been done already.", "seen_us": now}
     MlflowRun.objects.create(
         source=source, mlflow_id="a" * 32, run=Run.objects.get(lab=small.lab, uuid=run), joined=True, **said,
-        told_verdict=said["verdict"],
+        written_verdict=said["verdict"],
     )  # fmt: skip
     MlflowRun.objects.create(
         source=source,
@@ -121,13 +121,13 @@ def _server(small: Any, run: uuid.UUID, now: int) -> None:
 
 def _artifacts(small: Any, runs: list[uuid.UUID], now: int) -> str:
     """Tell of a data set, a model made from it in two steps, checkpoints; return the model's digest."""
-    from apps.artifacts.cleanup.plans import make_plan, object_to, tell_owners
+    from apps.artifacts.cleanup.plans import create_plan, notify_owners, object_to_items
     from apps.artifacts.cleanup.retention import DAY_US
     from apps.artifacts.models import Artifact, Copy
     from apps.artifacts.services.curation import pin, promote
     from apps.artifacts.services.holds import place_hold
-    from apps.artifacts.services.lineage import join_new
-    from tests.artifacts.support import digest, edge, row, told
+    from apps.artifacts.services.lineage import link_new_artifacts
+    from tests.artifacts.support import digest, edge, register_rows, row
 
     def at(*paths: str, medium: str = "ssd") -> list[dict[str, str]]:
         return [{"path": path, "medium": medium} for path in paths]
@@ -153,19 +153,19 @@ def _artifacts(small: Any, runs: list[uuid.UUID], now: int) -> str:
             copies=at(f"/c/{i}", medium="unknown"))
         for i in range(1, 61)
     ]  # fmt: skip
-    told(small, *steps, now=now - 60 * DAY_US, by=small.owner)
-    told(small, cells, base, tuned, row("log.txt", kind="log", bytes=12), now=now, by=small.owner)
-    join_new(lab=small.lab, now=now)
+    register_rows(small, *steps, now=now - 60 * DAY_US, by=small.owner)
+    register_rows(small, cells, base, tuned, row("log.txt", kind="log", bytes=12), now=now, by=small.owner)
+    link_new_artifacts(lab=small.lab, now=now)
     Copy.objects.filter(path="/m/copy.safetensors").update(state="corrupt")
     Copy.objects.filter(path="/backup/cells").update(state="missing")
     pin(artifact=Artifact.objects.get(name="cells-2026"), reason="Cited in the paper of May", by=small.owner, now=now)
     made = Artifact.objects.get(name=tuned["name"])
     promote(artifact=made, by=small.owner, now=now)
-    plan = make_plan(lab=small.lab, node=small.node, project=None, by=small.owner, now=now)
-    tell_owners(plan=plan, grace_days=14, trash_days=14, by=small.owner, now=now)
+    plan = create_plan(lab=small.lab, node=small.node, project=None, by=small.owner, now=now)
+    notify_owners(plan=plan, grace_days=14, trash_days=14, by=small.owner, now=now)
     seventh, until_hour = Artifact.objects.get(name="step-7.ckpt"), now // 3_600_000_000 + 2_000
-    place_hold(on=seventh, reason="Paper under review", until_hour=until_hour, by=small.owner, keeper=True, now=now)
-    object_to(plan=plan, lines=[plan.lines.order_by("-pk")[0].pk], reason="In the thesis", by=small.owner, now=now)
+    place_hold(on=seventh, reason="Paper under review", until_hour=until_hour, by=small.owner, is_manager=True, now=now)
+    object_to_items(plan=plan, items=[plan.items.order_by("-pk")[0].pk], reason="In the thesis", by=small.owner, now=now)
     return made.digest
 
 

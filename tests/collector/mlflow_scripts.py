@@ -27,12 +27,12 @@ class Done:
     code: int
     created: list[dict[str, str]]
     output: str
-    message: str
+    messages: str
 
     @property
     def ours(self) -> list[str]:
         """The lines of standard error that are ours."""
-        return [line for line in self.said.splitlines() if line.startswith("labcarbon: ")]
+        return [line for line in self.messages.splitlines() if line.startswith("labcarbon: ")]
 
 
 @dataclass

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.fingerprint.builder import shown
+from labcarbon_collect.fingerprint.builder import format_fingerprint
 
 from tests.collector.mlflow_scripts import DATA, ONE_RUN, RUN, WORDS, Scripts, questions
 from tests.collector.preflight_responses import DUPLICATE, POSSIBLE, PREFLIGHT_ID, outcomes
@@ -36,8 +36,8 @@ def test_the_response_is_printed_before_the_run_is_created(scripts: Scripts, ser
     server.preflight = DUPLICATE
     done = scripts.run("with mlflow.start_run(run_name='mine'):\n    print('trained')")
     assert (done.code, done.output) == (0, "trained")
-    assert "Ben did exactly this" in done.said
-    assert "Parameters that MLflow is told of later are not known yet" in done.said
+    assert "Ben did exactly this" in done.messages
+    assert "Parameters that MLflow is told of later are not known yet" in done.messages
     (tags,) = done.created
     assert (tags["labcarbon.verdict_at_start"], tags["labcarbon.asked"]) == ("duplicate", PREFLIGHT_ID)
     (asked,) = questions(server)
@@ -78,7 +78,7 @@ def test_its_fingerprint_is_that_of_the_same_command(scripts: Scripts, server: f
 
 def test_an_empty_response_prints_nothing(scripts: Scripts) -> None:
     done = scripts.run()
-    assert (done.code, done.said) == (0, "")
+    assert (done.code, done.messages) == (0, "")
     assert done.created[0]["labcarbon.verdict_at_start"] == "none"
 
 
@@ -104,7 +104,7 @@ def test_the_tags_are_hashes_of_nothing_and_names_of_nobody(scripts: Scripts, se
     ],
 )  # fmt: skip
 def test_how_well_each_part_is_known_in_words(wire: dict[str, Any], text: str) -> None:
-    assert shown(wire) == text
+    assert format_fingerprint(wire) == text
 
 
 @pytest.mark.parametrize("verdict", ["duplicate", "concurrent", "will_fail"])
@@ -112,7 +112,7 @@ def test_enforce_stops_before_the_run_is_created(scripts: Scripts, server: fakes
     server.preflight = {**DUPLICATE, "verdict": verdict}
     done = scripts.run(environ={"LABCARBON_ENFORCE": "1"})
     assert (done.code, done.created, done.output) == (3, [], "")
-    assert "not started, since it would be in vain (LABCARBON_ENFORCE)" in done.said
+    assert "not started, since it would be in vain (LABCARBON_ENFORCE)" in done.messages
     assert outcomes(server) == [{"outcome": "stopped"}]
     assert server.runs == {}
 
@@ -136,13 +136,13 @@ def test_settings_from_the_environment(scripts: Scripts, server: fakes.FakeServe
     (asked,) = questions(server)
     assert (asked["project"], asked["fingerprint"]["intent"]) == ("demo", "replicate")
     wrong = scripts.run(environ={"LABCARBON_INTENT": "fun"})
-    assert "LABCARBON_INTENT=fun is none of train, replicate" in wrong.said
+    assert "LABCARBON_INTENT=fun is none of train, replicate" in wrong.messages
     assert server.runs[wrong.created[0][RUN]]["intent"] == "train"
 
 
 def test_it_can_be_turned_off(scripts: Scripts, server: fakes.FakeServer) -> None:
     done = scripts.run(environ={"LABCARBON_MLFLOW": "off"})
-    assert (done.created, done.said, server.requests) == ([{}], "", [])
+    assert (done.created, done.messages, server.requests) == ([{}], "", [])
 
 
 def test_a_script_that_changes_its_folder_is_still_located(scripts: Scripts, server: fakes.FakeServer) -> None:
@@ -160,15 +160,15 @@ def test_the_code_of_an_installed_command_is_unknown(scripts: Scripts, server: f
     scripts.folder.mkdir()
     environment = scripts.person.root / "environment"
     done = scripts.call([sys.executable, "-m", "venv", "--without-pip", str(environment)], {})
-    assert done.code == 0, done.said
+    assert done.code == 0, done.messages
     command = environment / "bin" / "train"
     command.write_text(f"#!{environment}/bin/python\nimport mlflow\nmlflow.start_run()\n")
     command.chmod(0o755)
-    site = Path(distributed.__file__).parents[1]
+    site = Path(distributed.__file__).parents[2]
     packages = ":".join(
         [str(scripts.person.root / "libraries"), str(site), *(path for path in sys.path if "site-packages" in path)]
     )
     done = scripts.call([str(command), "--lr", "0.1"], {"PYTHONPATH": packages})
-    assert done.code == 0, done.said
+    assert done.code == 0, done.messages
     (asked,) = questions(server)
     assert (asked["name"], asked["fingerprint"]["code"]) == ("train", {"state": "unknown"})

@@ -69,7 +69,7 @@ def test_with_a_daemon_the_energy_belongs_to_the_run_and_is_printed(scripts: Scr
         facts = server.runs[done.created[0][RUN]]
         assert facts["energy_mj"] > 100
         assert done.created[0]["labcarbon.node"] == facts["node"] == person.node_id
-        assert "kWh" in done.said
+        assert "kWh" in done.messages
         stranger = Scripts(Collector(person.root, {"XDG_CONFIG_HOME": str(person.root / "nobody")}, node_id=person.node_id))
         two = stranger.run("for number in range(2):\n    mlflow.start_run(); mlflow.end_run()")
         first, second = (reported_by_daemon(server, tags[RUN]) for tags in two.created)
@@ -105,7 +105,7 @@ def test_a_python_that_starts_no_thread_at_its_end_leaves_it_to_the_daemon(
     assert (alone.code, len(alone.ours)) == (0, 1)
     assert wait_for(lambda: hung_up) == [False]  # an interpreter that goes while a thread of ours works may crash
     server.faults = []
-    assert "the server does not know of this run: this Python starts no thread when it ends" in alone.said
+    assert "the server does not know of this run: this Python starts no thread when it ends" in alone.messages
     scripts.person.enrol(server.url)
     scripts.person.start()
     try:
@@ -131,7 +131,7 @@ def waited(scripts: Scripts, environ: dict[str, str]) -> tuple[float, float, Any
     best = (math.inf, math.inf)
     for _ in range(3):
         done = scripts.run(TIMED, environ=environ)
-        assert done.code == 0, done.said
+        assert done.code == 0, done.messages
         first, second = map(float, done.output.splitlines())
         best = min(best[0], first), min(best[1], second)
         if max(best) < 2.5:
@@ -141,7 +141,7 @@ def waited(scripts: Scripts, environ: dict[str, str]) -> tuple[float, float, Any
 
 def test_without_login_and_daemon_the_provider_is_inactive(tmp_path: Path) -> None:
     done = Scripts(Collector(tmp_path)).run(f"{ONE_RUN}\n{ONE_RUN}")
-    assert (done.code, done.created, done.said) == (0, [{}, {}], "")
+    assert (done.code, done.created, done.messages) == (0, [{}, {}], "")
 
 
 def test_a_login_readable_by_others_is_reported_once(scripts: Scripts, server: fakes.FakeServer) -> None:
@@ -153,13 +153,16 @@ def test_a_login_readable_by_others_is_reported_once(scripts: Scripts, server: f
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (fakes.trickle_response, "did not answer within"), (fakes.drop_connection, "nobody was asked"),
+        (fakes.trickle_response, "did not answer within"),
+        (fakes.drop_connection, "nobody was asked"),
         (fakes.respond_with(200, b"<html>no</html>"), "gave no answer that this"),
         (fakes.respond_with(200, {**DUPLICATE, "level": "purple"}), "gave no answer"),
-        (fakes.error_response(401, "It has expired."), "labcarbon-collect login"), (fakes.error_response(500), "answered 500"),
-        ("silent", "did not answer within"), ("refused", "nothing answers there"),
+        (fakes.error_response(401, "It has expired."), "labcarbon-collect login"),
+        (fakes.error_response(500), "answered 500"),
+        ("silent", "did not answer within"),
+        ("refused", "nothing answers there"),
     ],
-)  # fmt: skip
+)
 def test_the_run_begins_within_two_and_a_half_seconds_with_one_line(
     scripts: Scripts, server: fakes.FakeServer, fault: Any, said: str
 ) -> None:
@@ -198,4 +201,4 @@ def test_whatever_is_wrong_with_us_the_run_begins(scripts: Scripts) -> None:
     broken = "import sys\nsys.modules['labcarbon_collect.mlflow.process'] = None\n"
     done = scripts.run(f"{broken}{ONE_RUN}")
     assert (done.output, done.created) == ("trained", [{}])
-    assert "labcarbon: this run is not told: ModuleNotFoundError" in done.said
+    assert "labcarbon: this run is not told: ModuleNotFoundError" in done.messages

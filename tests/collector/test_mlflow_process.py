@@ -17,7 +17,7 @@ from tests.fakes import labcarbon_server as fakes
 @pytest.mark.parametrize("rank", ["RANK", "LOCAL_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "NODE_RANK"])
 def test_other_ranks_send_and_tag_nothing(scripts: Scripts, server: fakes.FakeServer, rank: str) -> None:
     done = scripts.run(environ={rank: "1"})
-    assert (done.code, done.created, done.said, server.requests) == (0, [{}], "", [])
+    assert (done.code, done.created, done.messages, server.requests) == (0, [{}], "", [])
     scripts.run(environ={rank: "0"})
     assert len(questions(server)) == 1
 
@@ -28,7 +28,7 @@ def test_nested_runs_are_parts_and_quiet(scripts: Scripts, server: fakes.FakeSer
     outer, inner = done.created
     assert {name: text for name, text in inner.items() if name.startswith("labcarbon")} == {PART: outer[RUN]}
     assert len(questions(server)) == len(server.runs) == 1
-    assert done.said.count("Ben did exactly this") == 1
+    assert done.messages.count("Ben did exactly this") == 1
 
 
 def test_a_run_whose_parent_is_named_is_quiet(scripts: Scripts, server: fakes.FakeServer) -> None:
@@ -91,9 +91,9 @@ def test_interactive_sessions_get_no_duplicate_check(scripts: Scripts, server: f
     """A notebook's code is not known, and its cells are run again and again."""
     prompt = "import sys\nsys.ps1 = '>>> '\nmlflow.start_run()\nmlflow.end_run()"
     uuid = "55555555-5555-4555-8555-555555555555"
-    loaded = f"from labcarbon_collect import going_on\ngoing_on.begin('{uuid}', going_on.NOTEBOOK)\nmlflow.start_run()"
+    loaded = f"from labcarbon_collect.runs import current\ncurrent.activate('{uuid}', current.NOTEBOOK)\nmlflow.start_run()"
     done = scripts.run(f"{prompt}\n{loaded}")
-    assert (done.created, done.said, server.requests) == ([{}, {PART: uuid}], "", [])
+    assert (done.created, done.messages, server.requests) == ([{}, {PART: uuid}], "", [])
 
 
 def test_warnings_of_the_server_are_printed_once(scripts: Scripts, server: fakes.FakeServer) -> None:

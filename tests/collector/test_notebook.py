@@ -64,7 +64,7 @@ def ipython(node: Collector, *cells: str, **environ: str) -> subprocess.Complete
     return subprocess.run(command, env=settings, capture_output=True, text=True, timeout=60, check=False)
 
 
-def said(done: subprocess.CompletedProcess[str]) -> list[str]:
+def printed_lines(done: subprocess.CompletedProcess[str]) -> list[str]:
     """Our own lines; nothing was raised and the shell ended well."""
     assert done.returncode == 0, done.stderr
     assert "RAISED" not in done.stdout, done.stdout
@@ -77,7 +77,7 @@ def test_a_notebook_is_a_run_from_loading_to_the_kernels_end(node: Collector, se
         node, LOAD, "%labcarbon project=demo name=ablation", BUSY, "time.sleep(6)", "%labcarbon",
         JPY_SESSION_NAME="/home/ana/secret folder/first.ipynb",
     )  # fmt: skip
-    loaded, told, shown, closing = said(done)
+    loaded, told, shown, closing = printed_lines(done)
     run = next(iter(server.runs))
     link = f"{server.url}/runs/{run}/"
     assert loaded == f"labcarbon: this notebook is measured as the run first.ipynb {link}"
@@ -101,7 +101,7 @@ def test_a_notebook_is_a_run_from_loading_to_the_kernels_end(node: Collector, se
 
 def test_with_a_login_the_run_is_the_persons(node: Collector, server: fakes.FakeServer) -> None:
     node.log_in(server.url)
-    said(ipython(node, LOAD, "%labcarbon project=demo"))
+    printed_lines(ipython(node, LOAD, "%labcarbon project=demo"))
     (run,) = server.runs
     assert server.runs[run]["state"] == "finished"
     assert {request.token for request in server.requests if run in request.path} == {"lc_user_fake"}
@@ -113,7 +113,7 @@ def test_an_unknown_project_is_reported_and_the_notebook_continues(
 ) -> None:
     if logged_in:
         node.log_in(server.url)
-    lines = said(ipython(node, LOAD, "%labcarbon project=nosuch", "print('on')"))
+    lines = printed_lines(ipython(node, LOAD, "%labcarbon project=nosuch", "print('on')"))
     assert lines[1] == "labcarbon: notebook, project nosuch. There is no project 'nosuch'."
 
 
@@ -132,24 +132,24 @@ def test_after_unloading_the_kernel_is_not_the_run_any_more(node: Collector, ser
 
 
 def test_loading_twice_is_one_run_and_reloading_begins_another(node: Collector, server: fakes.FakeServer) -> None:
-    said(ipython(node, LOAD, LOAD, "%labcarbon"))
+    printed_lines(ipython(node, LOAD, LOAD, "%labcarbon"))
     assert len(server.runs) == 1
-    said(ipython(node, LOAD, "%reload_ext labcarbon_collect"))
+    printed_lines(ipython(node, LOAD, "%reload_ext labcarbon_collect"))
     wait_for(lambda: len([run for run in server.runs.values() if "state" in run]) == 3)
 
 
 def test_a_fork_that_ends_does_not_end_the_notebook(node: Collector, server: fakes.FakeServer) -> None:
     fork = (
         "import os\nfrom labcarbon_collect import notebook\npid = os.fork()\n"
-        "if pid == 0:\n    notebook._at_exit()\n    os._exit(0)\nos.waitpid(pid, 0);"
+        "if pid == 0:\n    notebook._end_at_exit()\n    os._exit(0)\nos.waitpid(pid, 0);"
     )
-    lines = said(ipython(node, LOAD, fork, "%labcarbon"))
+    lines = printed_lines(ipython(node, LOAD, fork, "%labcarbon"))
     assert len(lines) == 3
     assert all("kWh" in line for line in lines[1:])
 
 
 def test_without_a_daemon_one_line_is_printed_and_the_magic_retries(lone: Collector) -> None:
-    lines = said(ipython(lone, LOAD, "%labcarbon", "x = 1", UNLOAD))
+    lines = printed_lines(ipython(lone, LOAD, "%labcarbon", "x = 1", UNLOAD))
     assert len(lines) == 2
     for line in lines:
         assert line.startswith("labcarbon: this notebook is not measured: no daemon answers at ")
@@ -158,7 +158,7 @@ def test_without_a_daemon_one_line_is_printed_and_the_magic_retries(lone: Collec
 
 @pytest.mark.parametrize("line", ["projct=x", "project", "'", "nonsense"])
 def test_invalid_arguments_print_the_usage(lone: Collector, line: str) -> None:
-    _, told = said(ipython(lone, LOAD, f"%labcarbon {line}"))
+    _, told = printed_lines(ipython(lone, LOAD, f"%labcarbon {line}"))
     assert told.endswith("write %labcarbon, or %labcarbon project=NAME name=NAME")
 
 
@@ -168,7 +168,7 @@ def test_a_stopped_daemon_never_raises_into_the_notebook(node: Collector) -> Non
         f"import os, time; os.kill({node.daemon.pid}, 15)\n"
         f"while os.path.exists({str(node.socket)!r}): time.sleep(0.05)"  # it listens no more
     )
-    lines = said(ipython(node, LOAD, kill, "%labcarbon", "%labcarbon project=demo"))
+    lines = printed_lines(ipython(node, LOAD, kill, "%labcarbon", "%labcarbon project=demo"))
     assert len(lines) == 4
     assert all("no daemon answers" in line for line in lines[1:])
 
@@ -177,7 +177,7 @@ def test_a_setting_that_cannot_be_read_never_raises(lone: Collector) -> None:
     lone.log_in("http://127.0.0.1:1")
     path = lone.root / "home" / ".config" / "labcarbon" / "login.json"
     path.chmod(0o644)
-    (line,) = said(ipython(lone, LOAD))
+    (line,) = printed_lines(ipython(lone, LOAD))
     assert "this notebook is not measured" in line
 
 
@@ -187,7 +187,7 @@ def test_an_unreachable_server_delays_little_and_the_daemon_reports_the_run(
     with fakes.running() as hanging:
         hanging.faults = [fakes.trickle_response] * 9
         begun = time.monotonic()
-        said(ipython(node, LOAD, LABCARBON_URL=hanging.url, LABCARBON_TOKEN="lc_user_fake", **DEFAULT_TIMEOUT))
+        printed_lines(ipython(node, LOAD, LABCARBON_URL=hanging.url, LABCARBON_TOKEN="lc_user_fake", **DEFAULT_TIMEOUT))
         assert time.monotonic() - begun < 25
     wait_for(lambda: any(run.get("state") == "finished" for run in server.runs.values()))
 
@@ -212,7 +212,7 @@ def test_where_no_thread_can_start_the_daemon_reports_the_end(monkeypatch: pytes
     monkeypatch.setenv("LABCARBON_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("LABCARBON_TOKEN", "lc_user_fake")
     run = NotebookRun(Settings("n", "ipython"))
-    run.begin()
+    run.start()
     monkeypatch.setattr(threading.Thread, "start", refused)
     assert "kWh" in run.end(process_continues=False)
     assert [request["op"] for request in asked] == ["register", "end", "tell"]

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from labcarbon_collect.api.preflight import LEVELS, VERDICTS, parse_response
-from labcarbon_collect.runs.preflight_text import WIDTH, lines
+from labcarbon_collect.runs.preflight_text import WIDTH, format_response
 
 from tests.collector.preflight_responses import DUPLICATE, MATCH
 
@@ -19,7 +19,7 @@ JSON = st.recursive(
 
 
 def text(**changes: Any) -> str:
-    return "\n".join(lines(parse_response("http://server", {**DUPLICATE, **changes})))
+    return "\n".join(format_response(parse_response("http://server", {**DUPLICATE, **changes})))
 
 
 @settings(max_examples=60, deadline=None)
@@ -32,7 +32,7 @@ def test_whatever_the_server_sends_is_printable_and_narrow(
     verdict: str, level: str, message: str, matches: list[Any], estimate: Any
 ) -> None:
     body = {**DUPLICATE, "verdict": verdict, "level": level, "message": message, "matches": matches, "estimate": estimate}
-    for line in lines(parse_response("http://server", body)):
+    for line in format_response(parse_response("http://server", body)):
         assert line.isprintable()
         assert len(line) <= WIDTH or line.startswith("    ")  # an address is never broken
 
@@ -74,8 +74,8 @@ def test_many_matches_are_counted_and_unknown_is_not_nought() -> None:
 
 def test_colour_is_for_terminals_only() -> None:
     answer = parse_response("http://server", DUPLICATE)
-    assert "\x1b[31;1m" in lines(answer, colour=True)[0]
-    assert "\x1b" not in "".join(lines(answer))
+    assert "\x1b[31;1m" in format_response(answer, colour=True)[0]
+    assert "\x1b" not in "".join(format_response(answer))
 
 
 def test_a_name_cannot_repaint_the_terminal() -> None:
@@ -196,7 +196,7 @@ FIGURES = st.integers(-1, 10**14) | JSON
     "ways": JSON | st.lists(st.fixed_dictionaries({}, optional={"way": JSON | st.just("head"), "energy_mj": FIGURES})),
 }), max_size=5))  # fmt: skip
 def test_whatever_is_offered_is_printable_and_narrow(offers: list[Any]) -> None:
-    for line in lines(parse_response("http://server", {**DUPLICATE, **NONE, "reuse": offers})):
+    for line in format_response(parse_response("http://server", {**DUPLICATE, **NONE, "reuse": offers})):
         assert line.isprintable()
         assert len(line) <= WIDTH or line.startswith("    ")
 

@@ -141,15 +141,21 @@ def waited(person: Collector, script: Path, *options: str) -> tuple[float, subpr
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (fakes.trickle_response, "did not answer within "), (fakes.drop_connection, "nobody was asked"),
-        (fakes.truncate_response, "was cut off"), (fakes.respond_with(200, b"<html>no</html>"), "gave no answer that this"),
+        (fakes.trickle_response, "did not answer within "),
+        (fakes.drop_connection, "nobody was asked"),
+        (fakes.truncate_response, "was cut off"),
+        (fakes.respond_with(200, b"<html>no</html>"), "gave no answer that this"),
         (fakes.respond_with(200, {"verdict": "duplicate"}), "gave no answer that this collector"),
-        (fakes.respond_with(200, []), "gave no answer"), (fakes.respond_with(200, {**DUPLICATE, "level": "purple"}), "gave no answer"),
-        (fakes.error_response(401, "It has expired."), "labcarbon-collect login"), (fakes.error_response(404), "older than this collector"),
-        (fakes.error_response(500), "answered 500"), (fakes.respond_with(302, b"", Location="http://127.0.0.1:1/"), "answered 302"),
-        ("silent", "did not answer within "), ("refused", "nothing answers there"),
+        (fakes.respond_with(200, []), "gave no answer"),
+        (fakes.respond_with(200, {**DUPLICATE, "level": "purple"}), "gave no answer"),
+        (fakes.error_response(401, "It has expired."), "labcarbon-collect login"),
+        (fakes.error_response(404), "older than this collector"),
+        (fakes.error_response(500), "answered 500"),
+        (fakes.respond_with(302, b"", Location="http://127.0.0.1:1/"), "answered 302"),
+        ("silent", "did not answer within "),
+        ("refused", "nothing answers there"),
     ],
-)  # fmt: skip
+)
 def test_the_work_begins_within_two_and_a_half_seconds_with_one_line(
     person: Collector, script: Path, server: fakes.FakeServer, fault: Any, said: str
 ) -> None:

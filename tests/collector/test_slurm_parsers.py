@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from labcarbon_collect.slurm.commands import new_delimiter
-from labcarbon_collect.slurm.jobs import JobFacts, bulk_row, current_job, exit_code, job_uuid, run_name, state_of
+from labcarbon_collect.slurm.jobs import JobFacts, bulk_row, current_job, exit_code, job_uuid, run_name, run_state
 from labcarbon_collect.slurm.parsers import (
     SacctFormatError,
     parse_gpu_indices,
@@ -31,7 +31,7 @@ def refuse(number: int, why: str) -> None:
 
 def history(text: str, **options: object) -> dict[str, JobFacts]:
     lines = [f"{line}\n" for line in text.split("\n")]
-    return {job.job_id: job for job in parse_sacct_jobs(lines, wrong=refuse, **options)}  # type: ignore[arg-type]
+    return {job.job_id: job for job in parse_sacct_jobs(lines, on_invalid_row=refuse, **options)}  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -135,12 +135,12 @@ def test_other_input_than_sacct_is_rejected(text: str) -> None:
 def test_an_invalid_row_is_reported_and_the_others_are_read() -> None:
     wrong: list[tuple[int, str]] = []
     lines = ["JobIDRaw|State|Start|JobName\n", "1|COMPLETED|yesterday|a\n", "2|COMPLETED|5|b\n"]
-    found = list(parse_sacct_jobs(lines, cluster="hpc", wrong=lambda number, why: wrong.append((number, why))))
+    found = list(parse_sacct_jobs(lines, cluster="hpc", on_invalid_row=lambda number, why: wrong.append((number, why))))
     assert [job.job_id for job in found] == ["2"]
     assert wrong[0][0] == 2
     assert "yesterday" in wrong[0][1]
     nowhere: list[str] = []
-    assert not list(parse_sacct_jobs(lines[::2], wrong=lambda number, why: nowhere.append(why)))
+    assert not list(parse_sacct_jobs(lines[::2], on_invalid_row=lambda number, why: nowhere.append(why)))
     assert "--cluster" in nowhere[0]
 
 
@@ -196,7 +196,7 @@ def test_exit_codes(text: str, code: int | None) -> None:
 
 
 def test_states_unknown_to_us_are_not_guessed() -> None:
-    assert [state_of(text) for text in ("PENDING", "", "DANCING")] == ["", "", ""]
+    assert [run_state(text) for text in ("PENDING", "", "DANCING")] == ["", "", ""]
 
 
 def test_the_uuid_of_a_job_is_the_servers() -> None:

@@ -100,21 +100,21 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.spool.close()
 
 
-Told = list[tuple[str, str, dict[str, Any]]]
+Messages = list[tuple[str, str, dict[str, Any]]]
 
 
-def until(bench: Bench, *job_ids: str, told: Callable[[Told], bool], looks: int = 40) -> Told:
-    """Look each five seconds until something is told."""
-    for _ in range(looks):
+def until(bench: Bench, *job_ids: str, is_posted: Callable[[Messages], bool], rounds: int = 40) -> Messages:
+    """Update every five seconds until something is posted."""
+    for _ in range(rounds):
         found = bench.update(*job_ids)
-        if told(found):
+        if is_posted(found):
             return found
-    raise AssertionError(f"nothing told in {looks} looks; {bench.watch.jobs} {bench.watch.error}")
+    raise AssertionError(f"nothing posted in {rounds} rounds; {bench.watch.jobs} {bench.watch.error}")
 
 
 def test_a_job_is_posted_a_single_time_with_its_gpus_by_uuid(bench: Bench) -> None:
     bench.programs.jobs["981"] = {"tres": "cpu=8,gres/gpu=6", "%N": "gpu[1-2]"}
-    told = until(bench, "981", public_name=bool)
+    told = until(bench, "981", is_posted=bool)
     assert [verb for verb, _, _ in told] == ["PUT", "PATCH"]
     _, run, body = told[0]
     assert run == job_uuid("hpc", "981")
@@ -131,15 +131,15 @@ def test_a_job_is_posted_a_single_time_with_its_gpus_by_uuid(bench: Bench) -> No
 def test_gpus_that_are_not_all_known_are_not_named(bench: Bench) -> None:
     bench.gpus = {0: "GPU-0"}
     bench.programs.jobs["981"] = {"tres": "gres/gpu=4"}
-    told = until(bench, "981", public_name=bool)
+    told = until(bench, "981", is_posted=bool)
     assert "gpus" not in told[0][2]["job"]
 
 
 def test_the_end_of_a_job_is_posted_when_its_processes_vanish(bench: Bench) -> None:
     bench.programs.jobs["5"] = {}
-    until(bench, "5", public_name=bool)
+    until(bench, "5", is_posted=bool)
     bench.programs.jobs["5"] = {"%T": "FAILED", "status": "768"}
-    ((verb, run, body),) = until(bench, public_name=bool)
+    ((verb, run, body),) = until(bench, is_posted=bool)
     assert (verb, run) == ("PATCH", job_uuid("hpc", "5"))
     assert body == {
         "state": "failed", "exit_code": 3, "ended_at": "2026-11-02T08:01:40.000000Z",
@@ -150,7 +150,7 @@ def test_the_end_of_a_job_is_posted_when_its_processes_vanish(bench: Bench) -> N
 
 def test_a_job_that_continues_on_another_node_is_not_ended(bench: Bench) -> None:
     bench.programs.jobs["5"] = {}
-    until(bench, "5", public_name=bool)
+    until(bench, "5", is_posted=bool)
     for _ in range(30):
         assert bench.update() == []
     assert "5" in bench.watch.jobs
@@ -159,28 +159,28 @@ def test_a_job_that_continues_on_another_node_is_not_ended(bench: Bench) -> None
 def test_a_job_purged_from_slurmctld_is_read_from_accounting(bench: Bench) -> None:
     bench.programs.query_sacct["5"] = {"State": "TIMEOUT", "ExitCode": "0:15"}
     bench.update("5")
-    told = until(bench, public_name=bool)
+    told = until(bench, is_posted=bool)
     assert [(verb, body.get("state")) for verb, _, body in told] == [("PUT", None), ("PATCH", "killed")]
     assert told[1][2]["job"] == {"state": "TIMEOUT", "exit": "0:15"}
 
 
 def test_a_restart_forgets_no_job(bench: Bench) -> None:
     bench.programs.jobs["5"] = {}
-    until(bench, "5", public_name=bool)
+    until(bench, "5", is_posted=bool)
     bench.spool.close()
     bench.programs.jobs["5"] = {"%T": "COMPLETED"}
     bench.start()
-    ((verb, _, body),) = until(bench, public_name=bool)
+    ((verb, _, body),) = until(bench, is_posted=bool)
     assert (verb, body["state"]) == ("PATCH", "finished")
 
 
 def test_a_requeued_job_is_posted_again(bench: Bench) -> None:
     bench.programs.jobs["5"] = {}
-    until(bench, "5", public_name=bool)
+    until(bench, "5", is_posted=bool)
     bench.programs.jobs["5"] = {"%T": "PREEMPTED"}
-    assert until(bench, public_name=bool)[0][2]["state"] == "killed"
+    assert until(bench, is_posted=bool)[0][2]["state"] == "killed"
     bench.programs.jobs["5"] = {"%S": "1793607000"}
-    assert [(verb, body.get("state")) for verb, _, body in until(bench, "5", public_name=bool)] == [
+    assert [(verb, body.get("state")) for verb, _, body in until(bench, "5", is_posted=bool)] == [
         ("PUT", None),
         ("PATCH", "running"),
     ]
@@ -193,7 +193,7 @@ def test_an_unavailable_slurm_is_queried_less_often_and_reported(bench: Bench) -
     assert 3 <= len(bench.programs.asked) <= 30
     assert bench.watch.error == "squeue did not answer within 5 s"
     bench.programs.away, bench.programs.jobs["5"] = "", {}
-    assert until(bench, "5", public_name=bool, looks=200)
+    assert until(bench, "5", is_posted=bool, rounds=200)
     assert bench.watch.error == ""
 
 
@@ -210,7 +210,7 @@ def test_many_jobs_cost_few_calls(bench: Bench) -> None:
 
 def test_a_job_whose_end_stays_unknown_is_dropped_after_a_week(bench: Bench) -> None:
     bench.programs.jobs["5"] = {}
-    until(bench, "5", public_name=bool)
+    until(bench, "5", is_posted=bool)
     del bench.programs.jobs["5"]
     bench.update()
     bench.update(after_us=FORGET_US + SECOND)

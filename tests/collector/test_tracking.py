@@ -110,7 +110,7 @@ def test_other_ranks_send_nothing(person: Collector, server: fakes.FakeServer, r
 
 def test_check_prints_and_returns_the_response(person: Collector, server: fakes.FakeServer) -> None:
     server.preflight = DUPLICATE
-    done = track(person, "answer = run.check(); print(answer.verdict, answer.in_vain)")
+    done = track(person, "answer = run.check(); print(answer.verdict, answer.is_blocking)")
     assert done.stdout == "duplicate True\n"
     assert "Ben did exactly this" in done.stderr
     (asked,) = server.sent("POST", "preflight/")

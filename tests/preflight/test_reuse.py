@@ -18,7 +18,7 @@ from apps.fleet.services import create_site, register_node
 from apps.runs.choices import Intent, RunState
 from apps.runs.models import Run
 from tests.api.conftest import Labs
-from tests.artifacts.support import artifact, digest, edge, row, told
+from tests.artifacts.support import digest, edge, register_artifact, register_rows, row
 from tests.builders import T0, SmallLab, W, push
 from tests.preflight.support import body, metric, seeds, spend, stored
 from tests.preflight.test_ask import asked
@@ -42,7 +42,7 @@ def classifier(labs: Labs) -> Run:
     run = stored(labs.ours, wire={"data": _data("cats")}, user=labs.ours.owner)
     spend(labs.ours, run, 3_600_000)
     metric(run, "val/acc", 0.914)
-    artifact(
+    register_artifact(
         labs.ours, "cats.safetensors", kind="model", licence="Apache-2.0", copies=[{"path": "/m/cats"}], runs=[edge(run)],
         bytes=98_000_000,
     )  # fmt: skip
@@ -80,7 +80,7 @@ def test_who_may_not_read_is_told_nothing(labs: Labs, classifier: Run) -> None:
 
 
 def test_unknown_is_null(labs: Labs) -> None:
-    artifact(labs.ours, "found.pt", kind="model", tags={"task": "cat"}, copies=[{"path": "/f"}])
+    register_artifact(labs.ours, "found.pt", kind="model", tags={"task": "cat"}, copies=[{"path": "/f"}])
     Job.objects.update(due_us=0)
     run_until_idle(worker="test")
     (offer,) = asked(labs.member, _detector())["reuse"]
@@ -108,7 +108,7 @@ def _adapted(
 
 def _told(small: SmallLab, name: str, **more: Any) -> None:
     bytes_ = 98_000_000 if name == CATS else 1
-    assert told(small, row(name, **{"kind": "model", "bytes": bytes_, **more}))[0][0] != "refused"
+    assert register_rows(small, row(name, **{"kind": "model", "bytes": bytes_, **more}))[0][0] != "refused"
 
 
 def _settled(labs: Labs, **more: Any) -> dict[str, Any]:
@@ -249,7 +249,7 @@ def test_names_of_who_adapted_it_are_not_told(labs: Labs, classifier: Run) -> No
 
 
 def test_tags_of_the_question_find_what_is_for_the_same(labs: Labs) -> None:
-    artifact(labs.ours, "found.pt", kind="model", tags={"task": "weather"}, copies=[{"path": "/f"}])
+    register_artifact(labs.ours, "found.pt", kind="model", tags={"task": "weather"}, copies=[{"path": "/f"}])
     Job.objects.update(due_us=0)
     run_until_idle(worker="test")
     assert asked(labs.admin, _detector())["reuse"] == []

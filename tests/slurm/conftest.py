@@ -61,8 +61,8 @@ class Node:
             "LABCARBON_SOURCES": "nvml,cpu_model",
             "LABCARBON_NODE_ID": str(uuid.uuid5(uuid.NAMESPACE_URL, str(self.base))),
         }
-        kept = {name: value for name, value in plain_environ().items() if name in ("PATH", "LANG")}
-        return {**kept, **own, **self.driver.env, **self.slurm.environ}
+        inherited = {name: value for name, value in plain_environ().items() if name in ("PATH", "LANG")}
+        return {**inherited, **own, **self.driver.env, **self.slurm.environ}
 
     @property
     def command(self) -> str:
@@ -71,12 +71,12 @@ class Node:
         words = [f"{name}={value}" for name, value in self.environ.items() if name in names]
         return f"env -u LABCARBON_TOKEN HOME=/nonexistent {' '.join(words)} {self.python} -m labcarbon_collect"
 
-    def collect(self, *arguments: str, said: str = "") -> subprocess.CompletedProcess[str]:
+    def collect(self, *arguments: str, output: str = "") -> subprocess.CompletedProcess[str]:
         """Run ``labcarbon-collect`` as the daemon's user."""
         command = [self.python, "-m", "labcarbon_collect", *arguments]
         return subprocess.run(
             ["setpriv", "--reuid", str(DAEMON), "--regid", str(DAEMON), "--clear-groups", *command],
-            env=self.environ, input=said, capture_output=True, text=True, cwd="/", timeout=120,
+            env=self.environ, input=output, capture_output=True, text=True, cwd="/", timeout=120,
         )  # fmt: skip
 
     def status(self) -> dict[str, object]:
@@ -142,7 +142,7 @@ def node(slurm: Slurm) -> Iterator[Node]:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Installation]:
-    made = Installation(tmp_path / "server")
-    made.prepare()
-    with serving(made):
-        yield made
+    cluster = Installation(tmp_path / "server")
+    cluster.prepare()
+    with serving(cluster):
+        yield cluster

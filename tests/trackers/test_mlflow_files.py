@@ -15,11 +15,11 @@ from apps.artifacts.choices import Kind
 from apps.artifacts.models import Artifact, Copy, LineageEdge
 from apps.core.url_allowlist import parse_address
 from apps.trackers.mlflow import client as asking
-from apps.trackers.mlflow.artifact_files import entries, handed_out, kind_of
+from apps.trackers.mlflow.artifact_files import entries, proxied_path, kind_of
 from apps.trackers.mlflow.services import artifacts as reading
 from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 from tests.artifacts.support import row as told_row
-from tests.artifacts.support import told as told_by_scan
+from tests.artifacts.support import register_rows as told_by_scan
 from tests.builders import T0, SmallLab
 from tests.dashboard.support import text_of
 from tests.fakes.mlflow_server import PROXY, FakeMlflow
@@ -123,7 +123,7 @@ def test_where_this_server_hands_files_out() -> None:
         "mlflow-artifacts:/1/a/artifacts": "1/a/artifacts", "mlflow-artifacts:/": "", f"{own}/1/a": "1/a",
         "mlflow-artifacts://mlflow.example.org/1/a": "1/a", "mlflow-artifacts:/1/b%20c": "1/b c",
     }  # fmt: skip
-    assert {root: handed_out(root, at) for root in good} == good
+    assert {root: proxied_path(root, at) for root in good} == good
     bad = [
         f"{own}-other/1",
         f"{own}/../../1",
@@ -131,7 +131,7 @@ def test_where_this_server_hands_files_out() -> None:
         "mlflow-artifacts:/a\\b",
         "https://other.org/x",
     ]
-    assert [handed_out(root, at) for root in bad] == [None] * len(bad)
+    assert [proxied_path(root, at) for root in bad] == [None] * len(bad)
 
 
 def test_too_large_and_too_many_are_counted(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_a_list_without_end_is_left(fake: FakeMlflow, source: MlflowSource, monk
 
     monkeypatch.setattr(fake, "answer", endless)
     assert poll(source).problem == ""
-    assert fake.requested_paths.count("/artifacts/list") == reading.MOST_FOLDERS
+    assert fake.requested_paths.count("/artifacts/list") == reading.MAX_FOLDERS
     row = MlflowRun.objects.get()
     assert (row.files_read, row.files_left > 0) == (True, True)
 
@@ -264,7 +264,7 @@ def test_a_file_that_is_well_again_is_taken(fake: FakeMlflow, source: MlflowSour
 def test_a_list_that_cannot_be_had_is_given_up_in_the_end(fake: FakeMlflow, source: MlflowSource) -> None:
     training(fake, "a1").files = {"a.pt": b"weights"}
     fake.faults["/artifacts/list"] = (500, {}, b'{"message": "boom"}')
-    for _ in range(reading.MOST_TRIES):
+    for _ in range(reading.MAX_TRIES):
         assert poll(source).problem == ""
         MlflowRun.objects.update(files_due_us=0)
     row = MlflowRun.objects.get()

@@ -15,16 +15,16 @@ from rest_framework.views import APIView
 
 from apps.accounts.authentication import Caller
 from apps.accounts.permissions import caller, require
-from apps.artifacts.choices import LineOutcome, PlanState
-from apps.artifacts.cleanup.eligibility import Going, going
-from apps.artifacts.cleanup.notifications import untold
-from apps.artifacts.cleanup.outcomes import Outcome, note_outcomes
-from apps.artifacts.cleanup.plans import plan_of
-from apps.artifacts.cleanup.totals import break_even_of, kept_with, sums_of
-from apps.artifacts.holds import held_by
-from apps.artifacts.models import Hold, Notice, Plan
+from apps.artifacts.choices import ItemOutcome, PlanState
+from apps.artifacts.cleanup.eligibility import Eligibility, check_plan
+from apps.artifacts.cleanup.notifications import not_notified
+from apps.artifacts.cleanup.outcomes import Outcome, record_outcomes
+from apps.artifacts.cleanup.plans import plan_by_uuid
+from apps.artifacts.cleanup.totals import artifact_storage_mj, item_break_even, plan_totals
+from apps.artifacts.holds import effective_holds
+from apps.artifacts.models import CleanupPlan, Hold, Notification
 from apps.artifacts.serializers import hold_row
-from apps.artifacts.storage_model import in_ppm
+from apps.artifacts.storage_model import to_ppm
 from apps.core.clock import now_us, utc
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.text import replace_unstorable
@@ -36,7 +36,7 @@ class OutcomeRow(msgspec.Struct, forbid_unknown_fields=True):
     """What became of a line."""
 
     line: Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)]
-    outcome: LineOutcome
+    outcome: ItemOutcome
     word: Annotated[str, msgspec.Meta(max_length=1000)] = ""
 
 
@@ -51,33 +51,44 @@ _SHAPE = '{"lines": [{"line": 7, "outcome": "trashed", "word": ""}]}'
 
 
 # A person carries a plan out: a machine's own token neither reads nor moves one on.
-_BOTH = (require("runs:read"), require("runs:write"))
+_PERMISSIONS = (require("runs:read"), require("runs:write"))
 
 
 class PlanView(APIView):
-    permission_classes = _BOTH
+    permission_classes = _PERMISSIONS
 
     @extend_schema(responses=OpenApiTypes.OBJECT, operation_id="artifact_plan")
     def get(self, request: Request, uuid: UUID) -> Response:
         """Return a plan: who was told of it, the lines that may go now, and why the others stay."""
-        plan, now = _found(caller(request), uuid), now_us()
-        lines, sums, kept = going(plan, now), sums_of(plan), kept_with(plan)
-        held = held_by(plan.lab, {each.line.artifact_id: each.line.artifact for each in lines}, now)
-        return Response({
-            "plan": str(plan.uuid), "lab": plan.lab.name, "node": str(plan.node.uuid), "hostname": plan.node.hostname,
-            "state": plan.state, "trash_days": plan.trash_days,
-            "approved_at": utc(plan.approved_us).isoformat() if plan.approved_us else None,
-            "approved_by": plan.approved_by.username if plan.approved_by else None,
-            "grace_until": utc(plan.grace_until_us).isoformat() if plan.grace_until_us else None,
-            "told": [_told(notice) for notice in plan.notices.order_by("name", "pk")],
-            "untold": [each.user.get_username() for each in untold(plan)] if plan.state == PlanState.TOLD else [],
-            "sums": {**asdict(sums), "break_even_ppm_a_year": in_ppm(sums.break_even)},
-            "lines": [_line(each, held.get(each.line.artifact_id), break_even_of(each.line, kept)) for each in lines],
-        })  # fmt: skip
+        plan, now = _plan_or_404(caller(request), uuid), now_us()
+        results, totals, storage_mj = check_plan(plan, now), plan_totals(plan), artifact_storage_mj(plan)
+        holds = effective_holds(plan.lab, {result.line.artifact_id: result.line.artifact for result in results}, now)
+        return Response(
+            {
+                "plan": str(plan.uuid),
+                "lab": plan.lab.name,
+                "node": str(plan.node.uuid),
+                "hostname": plan.node.hostname,
+                "state": plan.state,
+                "trash_days": plan.trash_days,
+                "approved_at": utc(plan.approved_us).isoformat() if plan.approved_us else None,
+                "approved_by": plan.approved_by.username if plan.approved_by else None,
+                "grace_until": utc(plan.grace_until_us).isoformat() if plan.grace_until_us else None,
+                "told": [_notification_row(notification) for notification in plan.notifications.order_by("name", "pk")],
+                "untold": [result.user.get_username() for result in not_notified(plan)]
+                if plan.state == PlanState.NOTIFIED
+                else [],
+                "sums": {**asdict(totals), "break_even_ppm_a_year": to_ppm(totals.break_even)},
+                "lines": [
+                    _item_row(result, holds.get(result.line.artifact_id), item_break_even(result.line, storage_mj))
+                    for result in results
+                ],
+            }
+        )
 
 
 class OutcomesView(APIView):
-    permission_classes = _BOTH
+    permission_classes = _PERMISSIONS
     parser_classes = (RawParser,)
 
     @extend_schema(
@@ -87,41 +98,57 @@ class OutcomesView(APIView):
     )
     def post(self, request: Request, uuid: UUID) -> Response:
         """Tell what became of lines of an approved plan. Idempotent."""
-        who = caller(request)
+        api_caller = caller(request)
         body: Any = request.data
         try:
-            told = _BODY.decode(body or b"")
+            payload = _BODY.decode(body or b"")
         except msgspec.ValidationError as error:
             text, _, where = str(error).partition(" - at `$.")
             raise InvalidInput(f"{text}.", field=where.strip("`") or "lines", hint=_SHAPE) from error
         except (msgspec.DecodeError, RecursionError) as error:
             raise InvalidInput("The body must be JSON.", code="parse_error", hint=_SHAPE) from error
-        outcomes = [Outcome(row.line, row.outcome, replace_unstorable(row.word)) for row in told.lines]
-        changed = note_outcomes(plan=_found(who, uuid), outcomes=outcomes, by=who.user, now=now_us())
+        outcomes = [Outcome(row.line, row.outcome, replace_unstorable(row.word)) for row in payload.lines]
+        changed = record_outcomes(plan=_plan_or_404(api_caller, uuid), outcomes=outcomes, by=api_caller.user, now=now_us())
         return Response({"changed": changed})
 
 
-def _found(who: Caller, uuid: UUID) -> Plan:
-    plan = plan_of(who.lab, uuid)
+def _plan_or_404(api_caller: Caller, uuid: UUID) -> CleanupPlan:
+    plan = plan_by_uuid(api_caller.lab, uuid)
     if plan is None:
         raise NotFound("There is no such plan in this lab.", hint="Open /artifacts/plans/ for its number.")
     return plan
 
 
-def _line(each: Going, hold: Hold | None, pays_from: Fraction | None) -> dict[str, Any]:
-    line = each.line
+def _item_row(result: Eligibility, hold: Hold | None, pays_from: Fraction | None) -> dict[str, Any]:
+    item = result.line
     return {
-        "line": line.pk, "path": line.copy.path, "digest": line.artifact.digest, "form": line.artifact.form,
-        "bytes": line.artifact.bytes, "files": line.artifact.files, "name": line.artifact.name, "kept": line.kept,
-        "goes": not each.stays, "stays": each.stays, "outcome": line.outcome, "went_with": line.went_with_id,
+        "line": item.pk,
+        "path": item.copy.path,
+        "digest": item.artifact.digest,
+        "form": item.artifact.form,
+        "bytes": item.artifact.bytes,
+        "files": item.artifact.files,
+        "name": item.artifact.name,
+        "kept": item.retention_class,
+        "goes": not result.blocked_reason,
+        "stays": result.blocked_reason,
+        "outcome": item.outcome,
+        "went_with": item.parent_item_id,
         "held": hold_row(hold) if hold else None,
-        "storage_mj_a_year": line.storage_mj, "storage_ug_a_year": line.storage_ug, "retrain_mj": line.retrain_mj,
-        "retrain_ug": line.retrain_ug, "break_even_ppm_a_year": in_ppm(pays_from),
-    }  # fmt: skip
+        "storage_mj_a_year": item.storage_mj,
+        "storage_ug_a_year": item.storage_ug,
+        "retrain_mj": item.retrain_mj,
+        "retrain_ug": item.retrain_ug,
+        "break_even_ppm_a_year": to_ppm(pays_from),
+    }
 
 
-def _told(notice: Notice) -> dict[str, Any]:
+def _notification_row(notification: Notification) -> dict[str, Any]:
     return {
-        "person": notice.name, "own": notice.own, "others": notice.others, "told_at": utc(notice.told_us).isoformat(),
-        "mail": notice.mail, "mailed_at": utc(notice.mailed_us).isoformat() if notice.mailed_us else None,
-    }  # fmt: skip
+        "person": notification.name,
+        "own": notification.own_items,
+        "others": notification.other_items,
+        "told_at": utc(notification.notified_us).isoformat(),
+        "mail": notification.mail,
+        "mailed_at": utc(notification.mailed_us).isoformat() if notification.mailed_us else None,
+    }

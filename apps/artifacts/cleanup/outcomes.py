@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from apps.accounts.models import User
-from apps.artifacts.choices import Act, ArtifactState, CopyState, Form, LineOutcome, PlanState
-from apps.artifacts.cleanup.plans import ended, give_back, held_plan, record
-from apps.artifacts.models import Artifact, Copy, Plan, PlanLine
+from apps.artifacts.choices import ArtifactState, AuditAction, CopyState, Form, ItemOutcome, PlanState
+from apps.artifacts.cleanup.plans import close_if_complete, lock_plan, record_action, restore_state
+from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy
 from apps.core.errors import InvalidInput
 
-_AT_ONCE = 500
+_BATCH_SIZE = 500
 _COPY_AFTER = {
-    LineOutcome.TRASHED: CopyState.TRASHED, LineOutcome.RESTORED: CopyState.PRESENT, LineOutcome.DELETED: CopyState.DELETED,
+    ItemOutcome.TRASHED: CopyState.TRASHED, ItemOutcome.RESTORED: CopyState.PRESENT, ItemOutcome.DELETED: CopyState.DELETED,
 }  # fmt: skip
 
 
@@ -22,120 +22,133 @@ class Outcome:
     """What became of a line on the machine."""
 
     line: int
-    outcome: LineOutcome
-    word: str = ""
+    outcome: ItemOutcome
+    message: str = ""
 
 
 @transaction.atomic
-def note_outcomes(*, plan: Plan, outcomes: Sequence[Outcome], by: User | None, now: int) -> int:
+def record_outcomes(*, plan: CleanupPlan, outcomes: Sequence[Outcome], by: User | None, now: int) -> int:
     """Record what ``apply-plan`` did; return of how many of these lines that is news. Saying it again changes nothing. Where
     a folder went, what lies in it went with it, and comes back and is deleted with it. The plan ends once nothing of it is
     left to go, which is looked at also where nothing is told.
 
     Raises Conflict for a plan that was not approved, InvalidInput for lines that are not ticked in it.
     """
-    plan = held_plan(plan, PlanState.APPROVED, PlanState.APPLIED)
-    told = {each.line: each for each in outcomes}
-    rows = list(
-        plan.lines.select_for_update(of=("self",)).select_related("copy", "artifact").filter(pk__in=told).order_by("pk")
+    plan = lock_plan(plan, PlanState.APPROVED, PlanState.APPLIED)
+    outcomes_by_item = {outcome.line: outcome for outcome in outcomes}
+    items = list(
+        plan.items.select_for_update(of=("self",))
+        .select_related("copy", "artifact")
+        .filter(pk__in=outcomes_by_item)
+        .order_by("pk")
     )
-    if len(rows) != len(told) or any(not line.chosen and line.outcome == "" for line in rows):
+    if len(items) != len(outcomes_by_item) or any(not item.selected and item.outcome == "" for item in items):
         raise InvalidInput("A line is not of this plan, or is not to go.", field="lines", hint="Ask for the plan again.")
-    fresh = [line for line in rows if _is_news(line, told[line.pk])]
-    for line in fresh:
-        _become(line, told[line.pk], now)
-    along = _took_along(plan, fresh, now)
-    _store([*fresh, *along])
-    stay = ended(plan, now)
-    if fresh or stay is not None:
-        record(plan, Act.PLAN_CARRIED_OUT, by, now, {**_counts([*fresh, *along]), **({"stay": stay} if stay else {})})
-    return len(fresh)
+    changed = [item for item in items if _is_change(item, outcomes_by_item[item.pk])]
+    for item in changed:
+        _apply(item, outcomes_by_item[item.pk], now)
+    contents = _apply_to_contents(plan, changed, now)
+    _save([*changed, *contents])
+    ineligible = close_if_complete(plan, now)
+    if changed or ineligible is not None:
+        record_action(
+            plan,
+            AuditAction.PLAN_EXECUTED,
+            by,
+            now,
+            {**_counts([*changed, *contents]), **({"stay": ineligible} if ineligible else {})},
+        )
+    return len(changed)
 
 
-def _is_news(line: PlanLine, told: Outcome) -> bool:
+def _is_change(item: CleanupItem, outcome: Outcome) -> bool:
     """A line that went with its folder does what that does: the machine does not find it by itself any more."""
-    if line.went_with_id is not None and line.outcome != LineOutcome.RESTORED:
-        return told.outcome != LineOutcome.REFUSED and line.outcome != told.outcome
-    return line.outcome != told.outcome
+    if item.parent_item_id is not None and item.outcome != ItemOutcome.RESTORED:
+        return outcome.outcome != ItemOutcome.REFUSED and item.outcome != outcome.outcome
+    return item.outcome != outcome.outcome
 
 
-def _become(line: PlanLine, told: Outcome, now: int) -> None:
-    line.outcome, line.word, line.outcome_us = told.outcome, told.word[:300], now
+def _apply(item: CleanupItem, outcome: Outcome, now: int) -> None:
+    item.outcome, item.message, item.outcome_us = outcome.outcome, outcome.message[:300], now
 
 
-def _took_along(plan: Plan, fresh: Sequence[PlanLine], now: int) -> list[PlanLine]:
+def _apply_to_contents(plan: CleanupPlan, changed: Sequence[CleanupItem], now: int) -> list[CleanupItem]:
     """Have the lines in folders that went, came back or were deleted do the same."""
     folders = {
-        line.copy.path: line for line in fresh if line.artifact.form == Form.FOLDER and line.outcome in _COPY_AFTER
+        item.copy.path: item for item in changed if item.artifact.form == Form.FOLDER and item.outcome in _COPY_AFTER
     }  # fmt: skip
     if not folders:
         return []
-    mine = {line.pk: line for line in fresh}
-    found = []
-    rows = plan.lines.select_for_update(of=("self",)).select_related("copy", "artifact")
-    for line in (mine.get(row.pk, row) for row in rows.filter(chosen=True).order_by("pk")):
-        folder = _around(line.copy.path, folders)
-        if folder is None or not _goes_along(line, folder):
+    changed_items = {item.pk: item for item in changed}
+    contents = []
+    selected_items = plan.items.select_for_update(of=("self",)).select_related("copy", "artifact")
+    for item in (changed_items.get(row.pk, row) for row in selected_items.filter(selected=True).order_by("pk")):
+        folder = _enclosing_folder(item.copy.path, folders)
+        if folder is None or not _follows_folder(item, folder):
             continue
-        _become(line, Outcome(line.pk, LineOutcome(folder.outcome), f"with its folder {folder.copy.path}"), now)
-        line.went_with = folder
-        found += [] if line.pk in mine else [line]
-    return found
+        _apply(item, Outcome(item.pk, ItemOutcome(folder.outcome), f"with its folder {folder.copy.path}"), now)
+        item.parent_item = folder
+        contents += [] if item.pk in changed_items else [item]
+    return contents
 
 
-def _goes_along(line: PlanLine, folder: PlanLine) -> bool:
+def _follows_folder(item: CleanupItem, folder: CleanupItem) -> bool:
     """What lies in the trash on its own, or was brought back or deleted on its own, is not in the folder."""
-    if folder.outcome == LineOutcome.TRASHED:
-        return line.outcome in ("", LineOutcome.REFUSED) or line.went_with_id == folder.pk
-    return line.went_with_id == folder.pk
+    if folder.outcome == ItemOutcome.TRASHED:
+        return item.outcome in ("", ItemOutcome.REFUSED) or item.parent_item_id == folder.pk
+    return item.parent_item_id == folder.pk
 
 
-def _around(path: str, folders: Mapping[str, PlanLine]) -> PlanLine | None:
+def _enclosing_folder(path: str, folders: Mapping[str, CleanupItem]) -> CleanupItem | None:
     """Return the outermost of ``folders`` that a path lies in: it took the others along."""
     parts = path.split("/")
     above = ("/".join(parts[:end]) for end in range(1, len(parts)))
-    return next((folders[each] for each in above if each in folders), None)
+    return next((folders[folder] for folder in above if folder in folders), None)
 
 
-def _store(lines: Sequence[PlanLine]) -> None:
-    for some in _parts(lines):
-        _move_copies(some)
-        PlanLine.objects.bulk_update(some, ["outcome", "word", "outcome_us", "went_with"])
-    for some in _parts(lines):
-        _after(some)
+def _save(items: Sequence[CleanupItem]) -> None:
+    for batch in _batches(items):
+        _update_copies(batch)
+        CleanupItem.objects.bulk_update(batch, ["outcome", "message", "outcome_us", "parent_item"])
+    for batch in _batches(items):
+        _update_artifacts(batch)
 
 
-def _parts(lines: Sequence[PlanLine]) -> Iterator[Sequence[PlanLine]]:
-    yield from (lines[start : start + _AT_ONCE] for start in range(0, len(lines), _AT_ONCE))
+def _batches(items: Sequence[CleanupItem]) -> Iterator[Sequence[CleanupItem]]:
+    yield from (items[start : start + _BATCH_SIZE] for start in range(0, len(items), _BATCH_SIZE))
 
 
-def _move_copies(lines: Sequence[PlanLine]) -> None:
+def _update_copies(items: Sequence[CleanupItem]) -> None:
     """A copy is a place: where that holds something else by now, or the same again since it went to the trash, it is not
     what the line is about. ``lines`` as they become; the database has them as they were."""
-    became = {line.pk: LineOutcome(line.outcome) for line in lines}
-    rows = PlanLine.objects.select_for_update(of=("copy",)).select_related("copy").filter(pk__in=became)
-    changed = []
+    new_outcomes = {item.pk: ItemOutcome(item.outcome) for item in items}
+    rows = CleanupItem.objects.select_for_update(of=("copy",)).select_related("copy").filter(pk__in=new_outcomes)
+    changed_copies = []
     for row in rows.order_by("copy_id"):
-        after = _COPY_AFTER.get(became[row.pk])
-        is_anew = row.outcome == LineOutcome.TRASHED and row.copy.state != CopyState.TRASHED
-        if after is not None and row.copy.artifact_id == row.artifact_id and not (is_anew and after == CopyState.DELETED):
-            row.copy.state = after
-            changed.append(row.copy)
-    Copy.objects.bulk_update(changed, ["state"])
+        new_state = _COPY_AFTER.get(new_outcomes[row.pk])
+        is_replaced = row.outcome == ItemOutcome.TRASHED and row.copy.state != CopyState.TRASHED
+        if (
+            new_state is not None
+            and row.copy.artifact_id == row.artifact_id
+            and not (is_replaced and new_state == CopyState.DELETED)
+        ):
+            row.copy.state = new_state
+            changed_copies.append(row.copy)
+    Copy.objects.bulk_update(changed_copies, ["state"])
 
 
-def _after(lines: Sequence[PlanLine]) -> None:
+def _update_artifacts(items: Sequence[CleanupItem]) -> None:
     """What became of copies shows on their artifacts: without any left an artifact is a tombstone, else it is as before."""
-    deleted = {line.artifact_id for line in lines if line.outcome == LineOutcome.DELETED}
-    there = Copy.objects.filter(artifact__in=deleted, state__in=(CopyState.PRESENT, CopyState.TRASHED))
-    left = set(there.values_list("artifact", flat=True))
-    Artifact.objects.filter(pk__in=deleted - left).update(state=ArtifactState.TOMBSTONE)
-    back = (LineOutcome.REFUSED, LineOutcome.RESTORED)
-    give_back([line for line in lines if line.outcome in back or line.artifact_id in left])
+    deleted = {item.artifact_id for item in items if item.outcome == ItemOutcome.DELETED}
+    remaining_copies = Copy.objects.filter(artifact__in=deleted, state__in=(CopyState.PRESENT, CopyState.TRASHED))
+    with_copies = set(remaining_copies.values_list("artifact", flat=True))
+    Artifact.objects.filter(pk__in=deleted - with_copies).update(state=ArtifactState.TOMBSTONE)
+    returned = (ItemOutcome.REFUSED, ItemOutcome.RESTORED)
+    restore_state([item for item in items if item.outcome in returned or item.artifact_id in with_copies])
 
 
-def _counts(lines: Sequence[PlanLine]) -> dict[str, int | str]:
-    names = sorted({str(line.outcome) for line in lines})
-    counts: dict[str, int | str] = {name: sum(line.outcome == name for line in lines) for name in names}
-    along = sum(line.went_with_id is not None for line in lines)
-    return {**counts, **({"with_folder": along} if along else {})}
+def _counts(items: Sequence[CleanupItem]) -> dict[str, int | str]:
+    names = sorted({str(item.outcome) for item in items})
+    counts: dict[str, int | str] = {name: sum(item.outcome == name for item in items) for name in names}
+    with_folder = sum(item.parent_item_id is not None for item in items)
+    return {**counts, **({"with_folder": with_folder} if with_folder else {})}

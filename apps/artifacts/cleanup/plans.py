@@ -10,182 +10,198 @@ from django.db.models import Q
 
 from apps.accounts import audit
 from apps.accounts.models import Lab, Project, User
-from apps.artifacts.choices import OPEN_PLANS, Act, ArtifactState, LineOutcome, PlanState
-from apps.artifacts.cleanup.eligibility import going_of
-from apps.artifacts.cleanup.notifications import by_owner, tell, to_tell, untold
-from apps.artifacts.cleanup.other_copies import elsewhere
-from apps.artifacts.cleanup.proposals import Proposal, next_due_us, proposals, why_kept
+from apps.artifacts.choices import OPEN_PLANS, ArtifactState, AuditAction, ItemOutcome, PlanState
+from apps.artifacts.cleanup.eligibility import check_items
+from apps.artifacts.cleanup.notifications import find_recipients, items_by_owner, not_notified, notify
+from apps.artifacts.cleanup.other_copies import load_other_copies
+from apps.artifacts.cleanup.proposals import Proposal, next_due_us, propose_copies, protection_reasons
 from apps.artifacts.cleanup.retention import DAY_US
-from apps.artifacts.models import Artifact, Plan, PlanLine
-from apps.artifacts.services.owners import name_owners
+from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan
+from apps.artifacts.services.owners import assign_owners
 from apps.core.clock import utc
 from apps.core.errors import Conflict, InvalidInput
 from apps.fleet.models import Node
 
-_LONGEST = 300
-_AT_ONCE = 500
-_AGAIN = "Load the page again to see the plan as it is now."
+_MAX_REASON_LENGTH = 300
+_BATCH_SIZE = 500
+_RELOAD_HINT = "Load the page again to see the plan as it is now."
 
 
-def held_plan(plan: Plan, *states: PlanState) -> Plan:
+def lock_plan(plan: CleanupPlan, *states: PlanState) -> CleanupPlan:
     """Queue at the lab's row; return the plan locked, if it is in one of these states. Raises Conflict."""
     audit.hold(plan.lab)
-    held = Plan.objects.select_for_update(of=("self",)).select_related("lab", "node").get(pk=plan.pk)
-    if held.state not in states:
-        raise Conflict(f"This plan is {held.get_state_display().lower()}.", hint=_AGAIN)
-    return held
+    locked = CleanupPlan.objects.select_for_update(of=("self",)).select_related("lab", "node").get(pk=plan.pk)
+    if locked.state not in states:
+        raise Conflict(f"This plan is {locked.get_state_display().lower()}.", hint=_RELOAD_HINT)
+    return locked
 
 
-def record(plan: Plan, act: Act, by: User | None, now: int, details: Mapping[str, int | str]) -> None:
+def record_action(
+    plan: CleanupPlan, action: AuditAction, by: User | None, now: int, details: Mapping[str, int | str]
+) -> None:
     """Add an act on a plan to the lab's log."""
     audit.record(
-        lab=plan.lab, by=by, action=act, subject=plan.node.hostname, details={"plan": str(plan.uuid), **details}, now=now
+        lab=plan.lab, by=by, action=action, subject=plan.node.hostname, details={"plan": str(plan.uuid), **details}, now=now
     )
 
 
-def spare_lines(*, lab: Lab, which: Q, reason: str, by: User, now: int) -> int:
+def exclude_items(*, lab: Lab, condition: Q, reason: str, by: User, now: int) -> int:
     """Take ticked lines out of all open plans of a lab that nobody moved yet, within the caller's transaction, which holds
     the lab. Return how many that were."""
-    ticked = PlanLine.objects.filter(which, plan__lab=lab, plan__state__in=OPEN_PLANS, chosen=True, outcome="")
-    found: dict[int, list[PlanLine]] = defaultdict(list)
-    for line in PlanLine.objects.select_for_update(of=("self",)).filter(pk__in=ticked.values("pk")).order_by("pk"):
-        found[line.plan_id].append(line)
-    for plan in Plan.objects.filter(pk__in=found).select_related("lab", "node").order_by("pk"):
-        take_out(found[plan.pk], reason, by)
-        record(plan, Act.PLAN_OBJECTION, by, now, {"lines": len(found[plan.pk]), "reason": reason[:_LONGEST]})
-        end(plan, by, now)
-    return sum(map(len, found.values()))
+    open_items = CleanupItem.objects.filter(condition, plan__lab=lab, plan__state__in=OPEN_PLANS, selected=True, outcome="")
+    items_by_plan: dict[int, list[CleanupItem]] = defaultdict(list)
+    for item in CleanupItem.objects.select_for_update(of=("self",)).filter(pk__in=open_items.values("pk")).order_by("pk"):
+        items_by_plan[item.plan_id].append(item)
+    for plan in CleanupPlan.objects.filter(pk__in=items_by_plan).select_related("lab", "node").order_by("pk"):
+        deselect(items_by_plan[plan.pk], reason, by)
+        record_action(
+            plan,
+            AuditAction.PLAN_OBJECTION,
+            by,
+            now,
+            {"lines": len(items_by_plan[plan.pk]), "reason": reason[:_MAX_REASON_LENGTH]},
+        )
+        close_and_record(plan, by, now)
+    return sum(map(len, items_by_plan.values()))
 
 
-def take_out(lines: Sequence[PlanLine], reason: str, by: User | None) -> None:
+def deselect(items: Sequence[CleanupItem], reason: str, by: User | None) -> None:
     """Untick lines, for a reason; their artifacts are as before."""
-    for line in lines:
-        line.chosen, line.objection, line.objected_by = False, reason[:_LONGEST], by
-    PlanLine.objects.bulk_update(lines, ["chosen", "objection", "objected_by"], batch_size=500)
-    give_back(lines)
+    for item in items:
+        item.selected, item.objection, item.objected_by = False, reason[:_MAX_REASON_LENGTH], by
+    CleanupItem.objects.bulk_update(items, ["selected", "objection", "objected_by"], batch_size=500)
+    restore_state(items)
 
 
-def take_out_kept(plan: Plan, lines: Sequence[PlanLine], now: int) -> int:
+def deselect_protected(plan: CleanupPlan, items: Sequence[CleanupItem], now: int) -> int:
     """Take out those of a plan's ticked lines (with artifact) that are pinned, promoted, held or used by now; return how
     many."""
-    kept = why_kept(plan.lab, {line.artifact_id: line.artifact for line in lines}, now)
-    return _take_out_each((line, kept[line.artifact_id]) for line in lines if line.artifact_id in kept)
+    reasons = protection_reasons(plan.lab, {item.artifact_id: item.artifact for item in items}, now)
+    return _deselect_each((item, reasons[item.artifact_id]) for item in items if item.artifact_id in reasons)
 
 
-def _take_out_each(lines: Iterable[tuple[PlanLine, str]]) -> int:
+def _deselect_each(items: Iterable[tuple[CleanupItem, str]]) -> int:
     """Take out lines, each for its reason; return how many."""
-    by_reason: dict[str, list[PlanLine]] = defaultdict(list)
-    for line, reason in lines:
-        by_reason[reason].append(line)
-    for reason, some in by_reason.items():
-        take_out(some, reason, None)
+    by_reason: dict[str, list[CleanupItem]] = defaultdict(list)
+    for item, reason in items:
+        by_reason[reason].append(item)
+    for reason, group in by_reason.items():
+        deselect(group, reason, None)
     return sum(map(len, by_reason.values()))
 
 
-def end(plan: Plan, by: User | None, now: int) -> None:
+def close_and_record(plan: CleanupPlan, by: User | None, now: int) -> None:
     """End an approved plan of which nothing is left to go, as :func:`ended` does, and add that to the lab's log."""
-    stay = ended(plan, now)
-    if stay is not None:
-        record(plan, Act.PLAN_CARRIED_OUT, by, now, {"stay": stay})
+    remaining = close_if_complete(plan, now)
+    if remaining is not None:
+        record_action(plan, AuditAction.PLAN_EXECUTED, by, now, {"stay": remaining})
 
 
-def ended(plan: Plan, now: int) -> int | None:
+def close_if_complete(plan: CleanupPlan, now: int) -> int | None:
     """End an approved plan of which nothing is left to go, within the caller's transaction, which holds the lab: what was
     not moved and is kept by now is taken out, its line says why. Return how many lines that are, None where it goes on."""
     if plan.state != PlanState.APPROVED:
         return None
-    stay = list[tuple[PlanLine, str]]()
-    for lines in _left(plan):
-        found = going_of(plan, lines, now)
-        if not all(each.stays for each in found):
+    ineligible = list[tuple[CleanupItem, str]]()
+    for batch in _open_items(plan):
+        results = check_items(plan, batch, now)
+        if not all(result.blocked_reason for result in results):
             return None
-        stay += [(each.line, each.stays) for each in found]
+        ineligible += [(result.line, result.blocked_reason) for result in results]
     plan.state, plan.ended_us = PlanState.APPLIED, now
     plan.save(update_fields=["state", "ended_us"])
-    return _take_out_each(stay)
+    return _deselect_each(ineligible)
 
 
-def _left(plan: Plan) -> Iterator[list[PlanLine]]:
+def _open_items(plan: CleanupPlan) -> Iterator[list[CleanupItem]]:
     """Yield the ticked lines that were not moved, some hundred at a time: the first that may go ends the search."""
-    lines, last = plan.lines.filter(chosen=True, outcome="").select_related("artifact", "copy").order_by("pk"), 0
-    while some := list(lines.filter(pk__gt=last)[:_AT_ONCE]):
-        yield some
-        last = some[-1].pk
+    open_items, last = plan.items.filter(selected=True, outcome="").select_related("artifact", "copy").order_by("pk"), 0
+    while batch := list(open_items.filter(pk__gt=last)[:_BATCH_SIZE]):
+        yield batch
+        last = batch[-1].pk
 
 
-def give_back(lines: Sequence[PlanLine]) -> None:
+def restore_state(items: Sequence[CleanupItem]) -> None:
     """Give artifacts the state that they had before the plan."""
-    for state in sorted({line.before for line in lines if line.before}):
-        of_it = [line.artifact_id for line in lines if line.before == state]
-        Artifact.objects.filter(pk__in=of_it, state=ArtifactState.SCHEDULED).update(state=state)
+    for state in sorted({item.previous_state for item in items if item.previous_state}):
+        artifact_ids = [item.artifact_id for item in items if item.previous_state == state]
+        Artifact.objects.filter(pk__in=artifact_ids, state=ArtifactState.SCHEDULED).update(state=state)
 
 
-LEAST_GRACE_DAYS, MOST_DAYS = 1, 365
+MIN_DAYS, MAX_DAYS = 1, 365
 
 
-def make_plan(*, lab: Lab, node: Node, project: Project | None, by: User, now: int) -> Plan:
+def create_plan(*, lab: Lab, node: Node, project: Project | None, by: User, now: int) -> CleanupPlan:
     """Propose what is due on a node (of a project). A plan of the node of which nothing is left to go ends. Raises
     InvalidInput where nothing is due, Conflict where a plan of the node is open."""
-    _end_plan_of(node, by, now)
-    return _make_plan(lab=lab, node=node, project=project, by=by, now=now)
+    _close_plan_of(node, by, now)
+    return _create_plan(lab=lab, node=node, project=project, by=by, now=now)
 
 
 @transaction.atomic
-def _end_plan_of(node: Node, by: User, now: int) -> None:
+def _close_plan_of(node: Node, by: User, now: int) -> None:
     audit.hold(node.lab)
-    plans = Plan.objects.select_for_update(of=("self",)).select_related("lab", "node")
+    plans = CleanupPlan.objects.select_for_update(of=("self",)).select_related("lab", "node")
     for plan in plans.filter(node=node, state=PlanState.APPROVED):
-        end(plan, by, now)
+        close_and_record(plan, by, now)
 
 
 @transaction.atomic
-def _make_plan(*, lab: Lab, node: Node, project: Project | None, by: User, now: int) -> Plan:
+def _create_plan(*, lab: Lab, node: Node, project: Project | None, by: User, now: int) -> CleanupPlan:
     Lab.objects.select_for_update().get(pk=lab.pk)
-    if Plan.objects.filter(node=node, state__in=OPEN_PLANS).exists():
+    if CleanupPlan.objects.filter(node=node, state__in=OPEN_PLANS).exists():
         raise Conflict("A plan of this machine is open.", hint="Finish or withdraw it first.")
-    name_owners(lab=lab, node=node, now=now)
-    found = proposals(lab, node, project=project, now=now)
-    if not found:
-        hint = _next_due(next_due_us(lab, node, project=project, now=now))
+    assign_owners(lab=lab, node=node, now=now)
+    candidates = propose_copies(lab, node, project=project, now=now)
+    if not candidates:
+        hint = _next_due_hint(next_due_us(lab, node, project=project, now=now))
         raise InvalidInput("Nothing on this machine is due.", field="node", hint=hint)
     try:
-        plan = Plan.objects.create(lab=lab, node=node, project=project, made_by=by, made_us=now)
+        plan = CleanupPlan.objects.create(lab=lab, node=node, project=project, created_by=by, created_us=now)
     except IntegrityError as error:
         raise Conflict("A plan of this machine is open.", hint="Finish or withdraw it first.") from error
-    PlanLine.objects.bulk_create([_line(plan, each) for each in found], batch_size=500)
-    record(plan, Act.PLAN_MADE, by, now, {"lines": len(found)})
+    CleanupItem.objects.bulk_create([_new_item(plan, proposal) for proposal in candidates], batch_size=500)
+    record_action(plan, AuditAction.PLAN_CREATED, by, now, {"lines": len(candidates)})
     return plan
 
 
-def _line(plan: Plan, each: Proposal) -> PlanLine:
-    again = each.again
-    return PlanLine(
-        plan=plan, copy=each.copy, artifact=each.copy.artifact, kept=each.kept, is_last_copy=each.is_last_copy,
-        due_us=each.due_us, chosen=each.is_ticked, storage_mj=each.year.energy_mj, storage_ug=each.year.emission_ug,
-        retrain_mj=again.energy_mj if again else None, retrain_ug=again.emission_ug if again else None,
-        retrain_run=again.run if again else None,
-    )  # fmt: skip
+def _new_item(plan: CleanupPlan, proposal: Proposal) -> CleanupItem:
+    retraining = proposal.retraining_cost
+    return CleanupItem(
+        plan=plan,
+        copy=proposal.copy,
+        artifact=proposal.copy.artifact,
+        retention_class=proposal.retention_class,
+        is_last_copy=proposal.is_last_copy,
+        due_us=proposal.due_us,
+        selected=proposal.is_ticked,
+        storage_mj=proposal.storage_cost.energy_mj,
+        storage_ug=proposal.storage_cost.emission_ug,
+        retrain_mj=retraining.energy_mj if retraining else None,
+        retrain_ug=retraining.emission_ug if retraining else None,
+        retrain_run=retraining.run if retraining else None,
+    )
 
 
 @transaction.atomic
-def choose(*, plan: Plan, chosen: Collection[int], shown: Collection[int], by: User, now: int) -> int:
+def select_items(*, plan: CleanupPlan, selected: Collection[int], listed: Collection[int], by: User, now: int) -> int:
     """Tick the lines ``chosen`` of those that were ``shown``, and no other of them; return how many changed. What is held,
     pinned or used by now is not ticked: its line says why."""
-    plan = held_plan(plan, PlanState.DRAFT)
-    changed, ticked, wanted = 0, [], set(chosen)
-    for line in plan.lines.select_for_update(of=("self",)).filter(pk__in=shown).select_related("artifact").order_by("pk"):
-        if line.chosen != (line.pk in wanted):
-            line.chosen, line.objection, line.objected_by = line.pk in wanted, "", None
-            line.save(update_fields=["chosen", "objection", "objected_by"])
-            ticked += [line] if line.chosen else []
-            changed += 1
-    changed -= take_out_kept(plan, ticked, now)
-    if changed:
-        record(plan, Act.PLAN_CHANGED, by, now, {"changed": changed})
-    return changed
+    plan = lock_plan(plan, PlanState.DRAFT)
+    changed_count, newly_selected, selected_ids = 0, [], set(selected)
+    for item in plan.items.select_for_update(of=("self",)).filter(pk__in=listed).select_related("artifact").order_by("pk"):
+        if item.selected != (item.pk in selected_ids):
+            item.selected, item.objection, item.objected_by = item.pk in selected_ids, "", None
+            item.save(update_fields=["selected", "objection", "objected_by"])
+            newly_selected += [item] if item.selected else []
+            changed_count += 1
+    changed_count -= deselect_protected(plan, newly_selected, now)
+    if changed_count:
+        record_action(plan, AuditAction.PLAN_CHANGED, by, now, {"changed": changed_count})
+    return changed_count
 
 
-def _next_due(at_us: int | None) -> str:
+def _next_due_hint(at_us: int | None) -> str:
     if at_us is None:
         return "Nothing on it ever is by itself: look at what is kept, and for how long."
     day = utc(at_us)
@@ -193,133 +209,137 @@ def _next_due(at_us: int | None) -> str:
 
 
 @transaction.atomic
-def tell_owners(
+def notify_owners(
     *,
-    plan: Plan,
+    plan: CleanupPlan,
     grace_days: int,
     trash_days: int,
     by: User,
     now: int,
-    chosen: Collection[int] = (),
-    shown: Collection[int] = (),
-) -> Plan:
+    selected: Collection[int] = (),
+    listed: Collection[int] = (),
+) -> CleanupPlan:
     """Let the grace begin: owners are told what is to go and may object. Lines that were ``shown`` are ticked first, as by
     :func:`choose`; what is held, pinned or used by now is taken out. Raises InvalidInput and Conflict."""
-    plan = held_plan(plan, PlanState.DRAFT)
+    plan = lock_plan(plan, PlanState.DRAFT)
     for name, days in (("grace_days", grace_days), ("trash_days", trash_days)):
-        _days(name, days)
-    choose(plan=plan, chosen=chosen, shown=shown, by=by, now=now)
-    lines = list(plan.lines.filter(chosen=True).select_related("artifact", "copy").order_by("pk"))
-    stay = take_out_kept(plan, lines, now)
-    lines = [line for line in lines if line.chosen]
-    if not lines:
+        _check_days(name, days)
+    select_items(plan=plan, selected=selected, listed=listed, by=by, now=now)
+    items = list(plan.items.filter(selected=True).select_related("artifact", "copy").order_by("pk"))
+    protected_count = deselect_protected(plan, items, now)
+    items = [item for item in items if item.selected]
+    if not items:
         raise InvalidInput(
             "No line is ticked that may go: nobody is to be told.", field="line", hint="Tick what may go, or withdraw it."
         )
-    _schedule(lines)
-    plan.state, plan.grace_until_us, plan.trash_days = PlanState.TOLD, now + grace_days * DAY_US, trash_days
+    _schedule(items)
+    plan.state, plan.grace_until_us, plan.trash_days = PlanState.NOTIFIED, now + grace_days * DAY_US, trash_days
     plan.save()
-    people = tell(plan=plan, people=to_tell(plan, by_owner(plan)), now=now)
-    details = {"lines": len(lines), "stay": stay, "people": people, "grace_days": grace_days}
-    record(plan, Act.PLAN_TOLD, by, now, details)
+    people = notify(plan=plan, recipients=find_recipients(plan, items_by_owner(plan)), now=now)
+    details = {"lines": len(items), "stay": protected_count, "people": people, "grace_days": grace_days}
+    record_action(plan, AuditAction.PLAN_NOTIFIED, by, now, details)
     return plan
 
 
-def _schedule(lines: Sequence[PlanLine]) -> None:
+def _schedule(items: Sequence[CleanupItem]) -> None:
     """Keep which of ticked lines take the last copy, as they are ticked by now, and what their artifacts were before."""
-    last = elsewhere(line.artifact_id for line in lines).last_of(line.copy for line in lines)
-    for line in lines:
-        line.before, line.is_last_copy = line.artifact.state, line.copy_id in last
-    PlanLine.objects.bulk_update(lines, ["before", "is_last_copy"], batch_size=500)
-    artifacts = [line.artifact_id for line in lines if line.is_last_copy]
-    for start in range(0, len(artifacts), 500):
-        Artifact.objects.filter(pk__in=artifacts[start : start + 500]).update(state=ArtifactState.SCHEDULED)
+    last_copies = load_other_copies(item.artifact_id for item in items).select_last(item.copy for item in items)
+    for item in items:
+        item.previous_state, item.is_last_copy = item.artifact.state, item.copy_id in last_copies
+    CleanupItem.objects.bulk_update(items, ["previous_state", "is_last_copy"], batch_size=500)
+    artifact_ids = [item.artifact_id for item in items if item.is_last_copy]
+    for start in range(0, len(artifact_ids), 500):
+        Artifact.objects.filter(pk__in=artifact_ids[start : start + 500]).update(state=ArtifactState.SCHEDULED)
 
 
 @transaction.atomic
-def tell_the_rest(*, plan: Plan, grace_days: int, by: User, now: int) -> int:
+def notify_remaining(*, plan: CleanupPlan, grace_days: int, by: User, now: int) -> int:
     """Tell those who own lines and were not told: who came, or stands in for somebody who left since. The grace goes on for
     at least ``grace_days`` from now. Return how many people. Raises InvalidInput and Conflict."""
-    plan = held_plan(plan, PlanState.TOLD)
-    _days("grace_days", grace_days)
-    people = tell(plan=plan, people=untold(plan), now=now)
+    plan = lock_plan(plan, PlanState.NOTIFIED)
+    _check_days("grace_days", grace_days)
+    people = notify(plan=plan, recipients=not_notified(plan), now=now)
     if not people:
         raise Conflict("Everybody was told.", hint="Load the page again.")
     plan.grace_until_us = max(plan.grace_until_us or 0, now + grace_days * DAY_US)
     plan.save(update_fields=["grace_until_us"])
-    record(plan, Act.PLAN_TOLD, by, now, {"people": people, "grace_days": grace_days})
+    record_action(plan, AuditAction.PLAN_NOTIFIED, by, now, {"people": people, "grace_days": grace_days})
     return people
 
 
-def _days(name: str, days: int) -> None:
-    if not LEAST_GRACE_DAYS <= days <= MOST_DAYS:
-        raise InvalidInput(f"{days} days are not between {LEAST_GRACE_DAYS} and {MOST_DAYS}.", field=name)
+def _check_days(name: str, days: int) -> None:
+    if not MIN_DAYS <= days <= MAX_DAYS:
+        raise InvalidInput(f"{days} days are not between {MIN_DAYS} and {MAX_DAYS}.", field=name)
 
 
 @transaction.atomic
-def object_to(*, plan: Plan, lines: Collection[int], reason: str, by: User, now: int) -> int:
+def object_to_items(*, plan: CleanupPlan, items: Collection[int], reason: str, by: User, now: int) -> int:
     """Take lines out of a plan, with a reason: they stay, also what the machine left and would try again. Return how many.
     Raises InvalidInput, and Conflict where none can be taken out."""
     reason = reason.strip()
     if not reason:
         raise InvalidInput("Say why it is to stay.", field="reason")
-    plan = held_plan(plan, PlanState.TOLD, PlanState.APPROVED)
-    there = plan.lines.select_for_update().filter(pk__in=lines, chosen=True, outcome__in=("", LineOutcome.REFUSED))
-    found = list(there.order_by("pk"))
-    if not found:
-        raise _too_late(plan, lines)
-    take_out(found, reason, by)
-    record(plan, Act.PLAN_OBJECTION, by, now, {"lines": len(found), "reason": reason[:300]})
-    end(plan, by, now)
-    return len(found)
+    plan = lock_plan(plan, PlanState.NOTIFIED, PlanState.APPROVED)
+    open_items = plan.items.select_for_update().filter(pk__in=items, selected=True, outcome__in=("", ItemOutcome.REFUSED))
+    objected = list(open_items.order_by("pk"))
+    if not objected:
+        raise _too_late(plan, items)
+    deselect(objected, reason, by)
+    record_action(plan, AuditAction.PLAN_OBJECTION, by, now, {"lines": len(objected), "reason": reason[:300]})
+    close_and_record(plan, by, now)
+    return len(objected)
 
 
-def _too_late(plan: Plan, lines: Collection[int]) -> Conflict:
+def _too_late(plan: CleanupPlan, item_ids: Collection[int]) -> Conflict:
     """Say why none of ``lines`` can be objected to. What went in a folder comes back with that."""
-    trashed = plan.lines.filter(pk__in=lines, outcome=LineOutcome.TRASHED).values_list("went_with", "pk")
-    if numbers := sorted({folder or pk for folder, pk in trashed}):
-        what = " ".join(map(str, numbers))
-        command = f"labcarbon-collect apply-plan {plan.uuid} --restore {what}"
+    trashed = plan.items.filter(pk__in=item_ids, outcome=ItemOutcome.TRASHED).values_list("parent_item", "pk")
+    if numbers := sorted({parent or pk for parent, pk in trashed}):
+        arguments = " ".join(map(str, numbers))
+        command = f"labcarbon-collect apply-plan {plan.uuid} --restore {arguments}"
         return Conflict("It is too late to object: this lies in the trash.", hint=f"To bring it back: {command}")
     return Conflict("None of these lines is to go by this plan any more.", hint="Load the page again.")
 
 
 @transaction.atomic
-def approve(*, plan: Plan, by: User, now: int) -> Plan:
+def approve(*, plan: CleanupPlan, by: User, now: int) -> CleanupPlan:
     """Approve what is still ticked, once the grace is over and everybody was told; what is held, pinned or used by now is
     taken out. Raises Conflict."""
-    plan = held_plan(plan, PlanState.TOLD)
+    plan = lock_plan(plan, PlanState.NOTIFIED)
     assert plan.grace_until_us is not None
     if now < plan.grace_until_us:
         raise Conflict("The grace goes on: owners may still object.", hint="Approve it when it is over.")
-    lines = list(plan.lines.filter(chosen=True).select_related("artifact").order_by("pk"))
-    stay = take_out_kept(plan, lines, now)
-    count = len(lines) - stay
+    items = list(plan.items.filter(selected=True).select_related("artifact").order_by("pk"))
+    protected_count = deselect_protected(plan, items, now)
+    count = len(items) - protected_count
     if not count:
         raise Conflict("Nothing is left to go: every line was objected to, or is kept.", hint="Withdraw the plan.")
-    if missing := untold(plan):
-        names = ", ".join(each.user.get_username() for each in missing[:3])
+    if unnotified := not_notified(plan):
+        names = ", ".join(recipient.user.get_username() for recipient in unnotified[:3])
         raise Conflict(f"Not everybody was told: {names}.", hint="Tell the rest: their grace begins then.")
     plan.state, plan.approved_by, plan.approved_us = PlanState.APPROVED, by, now
     plan.save()
-    record(plan, Act.PLAN_APPROVED, by, now, {"lines": count, "stay": stay})
+    record_action(plan, AuditAction.PLAN_APPROVED, by, now, {"lines": count, "stay": protected_count})
     return plan
 
 
 @transaction.atomic
-def withdraw(*, plan: Plan, by: User, now: int) -> Plan:
+def withdraw(*, plan: CleanupPlan, by: User, now: int) -> CleanupPlan:
     """Take a plan back: what nobody moved yet stays. Raises Conflict for one that was carried out or withdrawn, or of which
     something lies in the trash or was deleted."""
-    plan = held_plan(plan, *OPEN_PLANS)
-    if plan.lines.filter(outcome__in=(LineOutcome.TRASHED, LineOutcome.DELETED)).exists():
+    plan = lock_plan(plan, *OPEN_PLANS)
+    if plan.items.filter(outcome__in=(ItemOutcome.TRASHED, ItemOutcome.DELETED)).exists():
         raise Conflict("It is being carried out: lines were moved already.", hint="labcarbon-collect apply-plan … --restore")
-    give_back(list(plan.lines.filter(chosen=True)))
+    restore_state(list(plan.items.filter(selected=True)))
     plan.state, plan.ended_us = PlanState.WITHDRAWN, now
     plan.save()
-    record(plan, Act.PLAN_WITHDRAWN, by, now, {})
+    record_action(plan, AuditAction.PLAN_WITHDRAWN, by, now, {})
     return plan
 
 
-def plan_of(lab: Lab, uuid: UUID) -> Plan | None:
+def plan_by_uuid(lab: Lab, uuid: UUID) -> CleanupPlan | None:
     """Return the lab's plan, or None."""
-    return Plan.objects.filter(lab=lab, uuid=uuid).select_related("lab", "node", "project", "made_by", "approved_by").first()
+    return (
+        CleanupPlan.objects.filter(lab=lab, uuid=uuid)
+        .select_related("lab", "node", "project", "created_by", "approved_by")
+        .first()
+    )

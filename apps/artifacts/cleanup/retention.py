@@ -14,15 +14,15 @@ from apps.core.units import US_PER_HOUR
 from apps.runs.choices import RunState
 
 DAY_US = 24 * US_PER_HOUR
-KEPT_WHILE_RUNNING = 2
+RETAINED_WHILE_RUNNING = 2
 
 
-class Retention(TextChoices):
+class RetentionClass(TextChoices):
     """The class of an artifact, the longest kept first."""
 
     PINNED = "pinned", "pinned"
     PROMOTED = "promoted", "promoted"
-    HELD = "held", "held"
+    ON_HOLD = "held", "held"
     ANCESTOR = "ancestor", "something promoted or pinned came of it"
     DATASET = "dataset", "a dataset"
     REFERENCED = "referenced", "another run began from it or read it"
@@ -35,20 +35,34 @@ class Retention(TextChoices):
     SWEEP = "sweep", "of a sweep that another run won"
 
 
-NEVER = frozenset({Retention.PINNED, Retention.PROMOTED, Retention.HELD, Retention.ANCESTOR, Retention.DATASET,
-                   Retention.REFERENCED, Retention.UNKNOWN, Retention.RUNNING})  # fmt: skip
+PROTECTED_CLASSES = frozenset(
+    {
+        RetentionClass.PINNED,
+        RetentionClass.PROMOTED,
+        RetentionClass.ON_HOLD,
+        RetentionClass.ANCESTOR,
+        RetentionClass.DATASET,
+        RetentionClass.REFERENCED,
+        RetentionClass.UNKNOWN,
+        RetentionClass.RUNNING,
+    }
+)
 # Days after it was last written or first found, of what is ARCHIVED also after that; None: never proposed, unless a lab or
 # project sets days. What is REVIEWED is listed, and nobody ticks it but a person.
-DEFAULT_DAYS: Mapping[Retention, int | None] = {
-    Retention.ARCHIVED: None, Retention.FINAL: 180, Retention.CRASHED: 30, Retention.INTERMEDIATE: 14, Retention.SWEEP: 7,
-}  # fmt: skip
-REVIEWED = frozenset({Retention.ARCHIVED, Retention.FINAL})
-_STRONGEST = {kept: place for place, kept in enumerate(Retention)}
-_OVER_BADLY = frozenset({RunState.FAILED, RunState.KILLED, RunState.LOST})
+DEFAULT_DAYS: Mapping[RetentionClass, int | None] = {
+    RetentionClass.ARCHIVED: None,
+    RetentionClass.FINAL: 180,
+    RetentionClass.CRASHED: 30,
+    RetentionClass.INTERMEDIATE: 14,
+    RetentionClass.SWEEP: 7,
+}
+REVIEWED_CLASSES = frozenset({RetentionClass.ARCHIVED, RetentionClass.FINAL})
+_PRECEDENCE = {retention_class: rank for rank, retention_class in enumerate(RetentionClass)}
+_FAILED_STATES = frozenset({RunState.FAILED, RunState.KILLED, RunState.LOST})
 
 
 @dataclass(frozen=True)
-class Made:
+class RunOutput:
     """One artifact of a run. ``order``: step or epoch where it is known, then when it was written."""
 
     artifact: int
@@ -57,17 +71,17 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Origin:
+class ProducingRun:
     """A run that made artifacts. ``sweep``: its name, '' for none; ``won``: whether its sweep's best is of this run, None:
     nobody said which run won."""
 
     state: str
     sweep: str = ""
-    won: bool | None = None
+    is_winner: bool | None = None
 
 
 @dataclass(frozen=True)
-class Known:
+class ArtifactFacts:
     """What else is known of an artifact."""
 
     kind: str
@@ -75,58 +89,63 @@ class Known:
     is_pinned: bool = False
     is_ancestor: bool = False
     is_referenced: bool = False
-    is_held: bool = False
+    is_on_hold: bool = False
 
 
-def classes_of_run(made: Sequence[Made], origin: Origin) -> dict[int, Retention]:
+def classify_run_outputs(outputs: Sequence[RunOutput], run: ProducingRun) -> dict[int, RetentionClass]:
     """Return what a run made of each of its artifacts."""
-    if origin.sweep and origin.won is False and origin.state != RunState.RUNNING:
-        return {each.artifact: Retention.SWEEP for each in made}
-    ordered = sorted(made, key=lambda each: (each.order, each.artifact))
-    kept_last = KEPT_WHILE_RUNNING if origin.state == RunState.RUNNING else 1
-    last = {each.artifact for each in ordered[-kept_last:]}
-    end = {RunState.RUNNING: Retention.RUNNING, RunState.FINISHED: Retention.FINAL}.get(
-        RunState(origin.state), Retention.CRASHED
+    if run.sweep and run.is_winner is False and run.state != RunState.RUNNING:
+        return {output.artifact: RetentionClass.SWEEP for output in outputs}
+    ordered = sorted(outputs, key=lambda output: (output.order, output.artifact))
+    retained_count = RETAINED_WHILE_RUNNING if run.state == RunState.RUNNING else 1
+    last = {output.artifact for output in ordered[-retained_count:]}
+    last_class = {RunState.RUNNING: RetentionClass.RUNNING, RunState.FINISHED: RetentionClass.FINAL}.get(
+        RunState(run.state), RetentionClass.CRASHED
     )
-    best = Retention.RUNNING if origin.state == RunState.RUNNING else Retention.FINAL
+    best_class = RetentionClass.RUNNING if run.state == RunState.RUNNING else RetentionClass.FINAL
     return {
-        each.artifact: best if each.is_best else end if each.artifact in last else Retention.INTERMEDIATE for each in ordered
+        output.artifact: best_class
+        if output.is_best
+        else last_class
+        if output.artifact in last
+        else RetentionClass.INTERMEDIATE
+        for output in ordered
     }
 
 
-def retention(known: Known, made_as: Collection[Retention]) -> Retention:
+def classify(facts: ArtifactFacts, run_classes: Collection[RetentionClass]) -> RetentionClass:
     """Return the class of an artifact: of all that holds, what keeps it longest. ``made_as``: of each run that made it."""
-    holds = set(made_as) or {Retention.UNKNOWN}
-    if known.is_pinned:
-        holds.add(Retention.PINNED)
-    if known.state == ArtifactState.PROMOTED:
-        holds.add(Retention.PROMOTED)
-    if known.state == ArtifactState.ARCHIVED:
-        holds.add(Retention.ARCHIVED)
-    if known.is_held:
-        holds.add(Retention.HELD)
-    if known.is_ancestor:
-        holds.add(Retention.ANCESTOR)
-    if known.kind == Kind.DATASET:
-        holds.add(Retention.DATASET)
-    if known.is_referenced:
-        holds.add(Retention.REFERENCED)
-    return min(holds, key=_STRONGEST.__getitem__)
+    classes = set(run_classes) or {RetentionClass.UNKNOWN}
+    if facts.is_pinned:
+        classes.add(RetentionClass.PINNED)
+    if facts.state == ArtifactState.PROMOTED:
+        classes.add(RetentionClass.PROMOTED)
+    if facts.state == ArtifactState.ARCHIVED:
+        classes.add(RetentionClass.ARCHIVED)
+    if facts.is_on_hold:
+        classes.add(RetentionClass.ON_HOLD)
+    if facts.is_ancestor:
+        classes.add(RetentionClass.ANCESTOR)
+    if facts.kind == Kind.DATASET:
+        classes.add(RetentionClass.DATASET)
+    if facts.is_referenced:
+        classes.add(RetentionClass.REFERENCED)
+    return min(classes, key=_PRECEDENCE.__getitem__)
 
 
-def due_us(kept: Retention, days: Mapping[Retention, int | None], last_us: int) -> int | None:
+def due_us(retention_class: RetentionClass, days: Mapping[RetentionClass, int | None], last_us: int) -> int | None:
     """Return when an artifact of a class may be proposed, µs UTC; None: never. ``last_us``: from when its days count."""
-    if kept in NEVER:
+    if retention_class in PROTECTED_CLASSES:
         return None
-    told = days.get(kept, DEFAULT_DAYS[kept])
-    return None if told is None else last_us + told * DAY_US
+    period = days.get(retention_class, DEFAULT_DAYS[retention_class])
+    return None if period is None else last_us + period * DAY_US
 
 
-def won_sweeps(runs: Iterable[tuple[int, str, bool]]) -> dict[int, bool]:
+def winning_runs(runs: Iterable[tuple[int, str, bool]]) -> dict[int, bool]:
     """Return for each run of a sweep in which somebody named a best whether it is of this run.
 
     ``runs``: (run, sweep, whether one of its artifacts is a candidate or promoted).
     """
-    listed = list(runs)
-    decided = {sweep for _, sweep, named in listed if sweep and named}
-    return {run: named for run, sweep, named in listed if sweep in decided}
+    run_list = list(runs)
+    decided_sweeps = {sweep for _, sweep, has_best in run_list if sweep and has_best}
+    return {run: has_best for run, sweep, has_best in run_list if sweep in decided_sweeps}

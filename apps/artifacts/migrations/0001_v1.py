@@ -78,7 +78,7 @@ class Migration(migrations.Migration):
                         ("start_key", models.CharField(max_length=64)),
                         ("data_key", models.CharField(max_length=64)),
                         ("registered_us", models.BigIntegerField()),
-                        ("joined", models.BooleanField(default=False)),
+                        ("is_linked", models.BooleanField(db_column="joined", default=False)),
                         (
                             "lab",
                             models.ForeignKey(
@@ -117,7 +117,7 @@ class Migration(migrations.Migration):
                                 name="artifact_by_payload",
                             ),
                             models.Index(
-                                condition=models.Q(("joined", False)), fields=["lab", "id"], name="artifact_to_join"
+                                condition=models.Q(("is_linked", False)), fields=["lab", "id"], name="artifact_to_join"
                             ),
                             models.Index(fields=["lab", "registered_us", "id"], name="artifact_by_registration"),
                             models.Index(fields=["lab", "name", "id"], name="artifact_by_name"),
@@ -157,7 +157,7 @@ class Migration(migrations.Migration):
                     fields=[
                         ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                         ("path", models.TextField()),
-                        ("place", models.CharField(max_length=64)),
+                        ("location_key", models.CharField(db_column="place", max_length=64)),
                         (
                             "medium",
                             models.CharField(
@@ -187,8 +187,8 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         ("modified_us", models.BigIntegerField(blank=True, null=True)),
-                        ("first_us", models.BigIntegerField()),
-                        ("seen_us", models.BigIntegerField()),
+                        ("first_observed_us", models.BigIntegerField(db_column="first_us")),
+                        ("last_observed_us", models.BigIntegerField(db_column="seen_us")),
                         ("hashed_us", models.BigIntegerField()),
                         (
                             "artifact",
@@ -217,7 +217,9 @@ class Migration(migrations.Migration):
                         "indexes": [
                             models.Index(fields=["lab", "state", "artifact", "medium", "node"], name="copy_by_state")
                         ],
-                        "constraints": [models.UniqueConstraint(fields=("lab", "place"), name="one_artifact_at_a_place")],
+                        "constraints": [
+                            models.UniqueConstraint(fields=("lab", "location_key"), name="one_artifact_at_a_place")
+                        ],
                     },
                 ),
                 migrations.CreateModel(
@@ -237,14 +239,15 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "way",
+                            "source",
                             models.CharField(
                                 choices=[("told", "told by the run"), ("fingerprint", "by the fingerprint's content")],
+                                db_column="way",
                                 default="told",
                                 max_length=12,
                             ),
                         ),
-                        ("told_us", models.BigIntegerField()),
+                        ("recorded_us", models.BigIntegerField(db_column="told_us")),
                         (
                             "artifact",
                             models.ForeignKey(
@@ -316,7 +319,7 @@ class Migration(migrations.Migration):
                     },
                 ),
                 migrations.CreateModel(
-                    name="Plan",
+                    name="CleanupPlan",
                     fields=[
                         ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                         ("uuid", models.UUIDField(default=uuid.uuid4, unique=True)),
@@ -334,7 +337,7 @@ class Migration(migrations.Migration):
                                 max_length=12,
                             ),
                         ),
-                        ("made_us", models.BigIntegerField()),
+                        ("created_us", models.BigIntegerField(db_column="made_us")),
                         ("grace_until_us", models.BigIntegerField(blank=True, null=True)),
                         ("trash_days", models.IntegerField(default=14)),
                         ("approved_us", models.BigIntegerField(blank=True, null=True)),
@@ -352,12 +355,13 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="plans", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE, related_name="cleanup_plans", to="accounts.lab"
                             ),
                         ),
                         (
-                            "made_by",
+                            "created_by",
                             models.ForeignKey(
+                                db_column="made_by_id",
                                 null=True,
                                 on_delete=django.db.models.deletion.SET_NULL,
                                 related_name="+",
@@ -367,7 +371,7 @@ class Migration(migrations.Migration):
                         (
                             "node",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="plans", to="fleet.node"
+                                on_delete=django.db.models.deletion.CASCADE, related_name="cleanup_plans", to="fleet.node"
                             ),
                         ),
                         (
@@ -376,12 +380,13 @@ class Migration(migrations.Migration):
                                 blank=True,
                                 null=True,
                                 on_delete=django.db.models.deletion.PROTECT,
-                                related_name="plans",
+                                related_name="cleanup_plans",
                                 to="accounts.project",
                             ),
                         ),
                     ],
                     options={
+                        "db_table": "artifacts_plan",
                         "constraints": [
                             models.UniqueConstraint(
                                 condition=models.Q(("state__in", ("draft", "told", "approved"))),
@@ -395,11 +400,11 @@ class Migration(migrations.Migration):
                     },
                 ),
                 migrations.CreateModel(
-                    name="PlanLine",
+                    name="CleanupItem",
                     fields=[
                         ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                         (
-                            "kept",
+                            "retention_class",
                             models.CharField(
                                 choices=[
                                     ("pinned", "pinned"),
@@ -416,6 +421,7 @@ class Migration(migrations.Migration):
                                     ("intermediate", "an intermediate state of a run"),
                                     ("sweep", "of a sweep that another run won"),
                                 ],
+                                db_column="kept",
                                 max_length=16,
                             ),
                         ),
@@ -423,10 +429,10 @@ class Migration(migrations.Migration):
                         ("due_us", models.BigIntegerField()),
                         ("storage_mj", models.BigIntegerField(blank=True, null=True)),
                         ("retrain_mj", models.BigIntegerField(blank=True, null=True)),
-                        ("chosen", models.BooleanField()),
+                        ("selected", models.BooleanField(db_column="chosen")),
                         ("objection", models.CharField(blank=True, default="", max_length=300)),
                         (
-                            "before",
+                            "previous_state",
                             models.CharField(
                                 blank=True,
                                 choices=[
@@ -438,6 +444,7 @@ class Migration(migrations.Migration):
                                     ("scheduled", "Scheduled"),
                                     ("tombstone", "Tombstone"),
                                 ],
+                                db_column="before",
                                 default="",
                                 max_length=16,
                             ),
@@ -456,20 +463,22 @@ class Migration(migrations.Migration):
                                 max_length=8,
                             ),
                         ),
-                        ("word", models.CharField(blank=True, default="", max_length=300)),
+                        ("message", models.CharField(blank=True, db_column="word", default="", max_length=300)),
                         ("outcome_us", models.BigIntegerField(blank=True, null=True)),
                         (
                             "artifact",
                             models.ForeignKey(
                                 on_delete=django.db.models.deletion.CASCADE,
-                                related_name="plan_lines",
+                                related_name="cleanup_items",
                                 to="artifacts.artifact",
                             ),
                         ),
                         (
                             "copy",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="plan_lines", to="artifacts.copy"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="cleanup_items",
+                                to="artifacts.copy",
                             ),
                         ),
                         (
@@ -485,7 +494,7 @@ class Migration(migrations.Migration):
                         (
                             "plan",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="lines", to="artifacts.plan"
+                                on_delete=django.db.models.deletion.CASCADE, related_name="items", to="artifacts.cleanupplan"
                             ),
                         ),
                         (
@@ -501,26 +510,28 @@ class Migration(migrations.Migration):
                         ("retrain_ug", models.BigIntegerField(blank=True, null=True)),
                         ("storage_ug", models.BigIntegerField(blank=True, null=True)),
                         (
-                            "went_with",
+                            "parent_item",
                             models.ForeignKey(
                                 blank=True,
+                                db_column="went_with_id",
                                 null=True,
                                 on_delete=django.db.models.deletion.SET_NULL,
-                                related_name="took_along",
-                                to="artifacts.planline",
+                                related_name="contained_items",
+                                to="artifacts.cleanupitem",
                             ),
                         ),
                     ],
                     options={
+                        "db_table": "artifacts_planline",
                         "constraints": [models.UniqueConstraint(fields=("plan", "copy"), name="copy_once_per_plan")],
                     },
                 ),
                 migrations.CreateModel(
-                    name="RetentionDays",
+                    name="RetentionPeriod",
                     fields=[
                         ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                         (
-                            "kept",
+                            "retention_class",
                             models.CharField(
                                 choices=[
                                     ("pinned", "pinned"),
@@ -537,6 +548,7 @@ class Migration(migrations.Migration):
                                     ("intermediate", "an intermediate state of a run"),
                                     ("sweep", "of a sweep that another run won"),
                                 ],
+                                db_column="kept",
                                 max_length=16,
                             ),
                         ),
@@ -544,7 +556,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="retention_days", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="retention_periods",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -553,21 +567,22 @@ class Migration(migrations.Migration):
                                 blank=True,
                                 null=True,
                                 on_delete=django.db.models.deletion.CASCADE,
-                                related_name="retention_days",
+                                related_name="retention_periods",
                                 to="accounts.project",
                             ),
                         ),
                     ],
                     options={
+                        "db_table": "artifacts_retentiondays",
                         "constraints": [
                             models.UniqueConstraint(
                                 condition=models.Q(("project__isnull", False)),
-                                fields=("project", "kept"),
+                                fields=("project", "retention_class"),
                                 name="retention_once_per_project",
                             ),
                             models.UniqueConstraint(
                                 condition=models.Q(("project__isnull", True)),
-                                fields=("lab", "kept"),
+                                fields=("lab", "retention_class"),
                                 name="retention_once_per_lab",
                             ),
                             models.CheckConstraint(
@@ -718,13 +733,13 @@ class Migration(migrations.Migration):
                     },
                 ),
                 migrations.CreateModel(
-                    name="Notice",
+                    name="Notification",
                     fields=[
                         ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                         ("name", models.CharField(max_length=150)),
-                        ("own", models.IntegerField()),
-                        ("others", models.IntegerField()),
-                        ("told_us", models.BigIntegerField()),
+                        ("own_items", models.IntegerField(db_column="own")),
+                        ("other_items", models.IntegerField(db_column="others")),
+                        ("notified_us", models.BigIntegerField(db_column="told_us")),
                         (
                             "mail",
                             models.CharField(
@@ -740,11 +755,13 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         ("mailed_us", models.BigIntegerField(blank=True, null=True)),
-                        ("word", models.CharField(blank=True, default="", max_length=300)),
+                        ("message", models.CharField(blank=True, db_column="word", default="", max_length=300)),
                         (
                             "plan",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="notices", to="artifacts.plan"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="notifications",
+                                to="artifacts.cleanupplan",
                             ),
                         ),
                         (
@@ -758,6 +775,7 @@ class Migration(migrations.Migration):
                         ),
                     ],
                     options={
+                        "db_table": "artifacts_notice",
                         "constraints": [models.UniqueConstraint(fields=("plan", "user"), name="told_once_of_a_plan")],
                     },
                 ),

@@ -5,16 +5,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apps.artifacts.choices import Kind, Role
+from apps.artifacts.choices import Kind, LineageRole
 from apps.artifacts.models import Artifact, LineageEdge, ReuseTerm
-from apps.artifacts.reuse.index import Reusable, reusable
-from apps.artifacts.reuse.similarity import MOST_TERMS, Term, TermKind, data_term, terms_of_model, words
+from apps.artifacts.reuse.index import ReusableModel, find_reusable
+from apps.artifacts.reuse.similarity import MAX_TERMS, Term, TermKind, data_term, significant_words, terms_of_model
 from apps.carbon.figures.energy import Figure, spans_of_runs
-from apps.runs.metric_summary import less_is_better
+from apps.runs.metric_summary import is_lower_better
 from apps.runs.models import Fingerprint, Metric, Run
 from apps.runs.selectors import metrics_of
 
-MOST = 20
+MAX_CANDIDATES = 20
 # The likeliest, the best, the smallest, what saves most, those with a licence first.
 ORDERS = ("likeness", "metric", "bytes", "energy", "licence")
 _SCRATCH = ("", "scratch")
@@ -26,9 +26,9 @@ class Candidate:
     """A model that is there. ``metric``: (name, last value) of the run that made it; ``span``: what that run used, and the
     hours that hold it; None: not known. ``has_same_start``: both were trained from the same start."""
 
-    found: Reusable
+    model: ReusableModel
     has_same_start: bool
-    is_made_from_it: bool
+    is_derived: bool
     metric: tuple[str, float] | None
     span: Span | None
 
@@ -39,8 +39,8 @@ class Candidate:
     @property
     def why(self) -> str:
         """What it shares, in words."""
-        more = ", adapted from this one" if self.is_made_from_it else ", the same start" if self.has_same_start else ""
-        return f"{self.found.why}{more}"
+        more = ", adapted from this one" if self.is_derived else ", the same start" if self.has_same_start else ""
+        return f"{self.model.why}{more}"
 
 
 @dataclass(frozen=True)
@@ -48,88 +48,96 @@ class Candidates:
     """Those found, in order. ``metric``: the name that they are compared by, '' for none; ``is_known``: whether anything is
     known of the artifact that another could share."""
 
-    listed: list[Candidate]
+    candidates: list[Candidate]
     metric: str
     is_known: bool
 
 
-def candidates_of(artifact: Artifact, *, most: int = MOST, by: str = "likeness", metric: str = "") -> Candidates:
+def find_candidates(
+    artifact: Artifact, *, limit: int = MAX_CANDIDATES, by: str = "likeness", metric: str = ""
+) -> Candidates:
     """Return models that share data, purpose or architecture with an artifact; of each run one, of the artifact's own runs
     none. ``by``: one of ORDERS; ``metric``: its name, else the one that says best how the artifact's own run went, else
     the one that most of them have. 14 queries at most."""
     terms = _terms(artifact)
-    makers = list(LineageEdge.objects.filter(artifact=artifact, role=Role.PRODUCED).values_list("run_id", flat=True))
-    found = reusable(artifact.lab, terms, most=most, without=[artifact.digest], without_runs=makers)
-    runs = [each.maker for each in found if each.maker is not None]
-    name, values = _metrics(makers, runs, metric)
+    producers = list(
+        LineageEdge.objects.filter(artifact=artifact, role=LineageRole.PRODUCED).values_list("run_id", flat=True)
+    )
+    models = find_reusable(artifact.lab, terms, limit=limit, without=[artifact.digest], without_runs=producers)
+    runs = [model.producing_run for model in models if model.producing_run is not None]
+    name, values = _metrics(producers, runs, metric)
     spans = spans_of_runs(artifact.lab, [run.uuid for run in runs])
-    same, from_it = _starts(artifact, makers, runs)
-    listed = [
+    same_start, derived = _shared_starts(artifact, producers, runs)
+    candidates = [
         Candidate(
-            each,
-            each.maker is not None and each.maker.pk in same,
-            each.maker is not None and each.maker.pk in from_it,
-            values.get(each.maker.pk) if each.maker is not None else None,
-            spans.get(each.maker.uuid) if each.maker is not None else None,
+            model,
+            model.producing_run is not None and model.producing_run.pk in same_start,
+            model.producing_run is not None and model.producing_run.pk in derived,
+            values.get(model.producing_run.pk) if model.producing_run is not None else None,
+            spans.get(model.producing_run.uuid) if model.producing_run is not None else None,
         )
-        for each in found
+        for model in models
     ]
-    return Candidates(listed if by == ORDERS[0] else sorted(listed, key=_key(by, name)), name, bool(terms))
+    return Candidates(candidates if by == ORDERS[0] else sorted(candidates, key=_sort_key(by, name)), name, bool(terms))
 
 
 def _terms(artifact: Artifact) -> list[Term]:
     if artifact.kind in (Kind.MODEL, Kind.CHECKPOINT):
-        kept = ReuseTerm.objects.filter(artifact=artifact).order_by("kind", "term")
-        return [(TermKind(kind), term) for kind, term in kept.values_list("kind", "term")[:MOST_TERMS]]
+        stored_terms = ReuseTerm.objects.filter(artifact=artifact).order_by("kind", "term")
+        return [(TermKind(kind), term) for kind, term in stored_terms.values_list("kind", "term")[:MAX_TERMS]]
     if artifact.kind == Kind.DATASET:
-        named = [(TermKind.DATA_WORD, word) for word in words(artifact.name)]
-        said = [
+        named = [(TermKind.DATA_WORD, word) for word in significant_words(artifact.name)]
+        purpose = [
             term for term in terms_of_model(facts=artifact.facts, tags=artifact.tags) if term[0] == TermKind.PURPOSE_WORD
         ]
-        return [(TermKind.SAME_DATA, data_term(artifact.data_key)), *named, *said][:MOST_TERMS]
+        return [(TermKind.SAME_DATA, data_term(artifact.data_key)), *named, *purpose][:MAX_TERMS]
     return []
 
 
-def _metrics(makers: Sequence[int], runs: Sequence[Run], asked: str) -> tuple[str, dict[int, tuple[str, float]]]:
+def _metrics(producers: Sequence[int], runs: Sequence[Run], requested: str) -> tuple[str, dict[int, tuple[str, float]]]:
     """Return the name of the metric to compare by, and by run the value to show: of that metric, else of its own."""
-    shown = metrics_of([*makers, *(run.pk for run in runs)])
-    own = next((shown[pk][0] for pk in makers if pk in shown), "")
-    names = Counter(shown[run.pk][0] for run in runs if run.pk in shown)
-    name = asked or own or min(names, key=lambda each: (-names[each], each), default="")
-    told = Metric.objects.filter(run__in=[run.pk for run in runs], name=name, last_value__isnull=False)
-    named = {run_id: (name, value) for run_id, value in told.values_list("run_id", "last_value") if value is not None}
-    return name, {**shown, **named}
+    metrics = metrics_of([*producers, *(run.pk for run in runs)])
+    own = next((metrics[pk][0] for pk in producers if pk in metrics), "")
+    names = Counter(metrics[run.pk][0] for run in runs if run.pk in metrics)
+    name = requested or own or min(names, key=lambda each: (-names[each], each), default="")
+    metric_rows = Metric.objects.filter(run__in=[run.pk for run in runs], name=name, last_value__isnull=False)
+    named = {run_id: (name, value) for run_id, value in metric_rows.values_list("run_id", "last_value") if value is not None}
+    return name, {**metrics, **named}
 
 
-def _starts(artifact: Artifact, makers: Sequence[int], runs: Sequence[Run]) -> tuple[set[int], set[int]]:
+def _shared_starts(artifact: Artifact, producers: Sequence[int], runs: Sequence[Run]) -> tuple[set[int], set[int]]:
     """Return which runs began from what the artifact's own makers began from, and which from the artifact itself."""
-    own = LineageEdge.objects.filter(run__in=makers, role=Role.INITIALISED_FROM).values_list("artifact_id", flat=True)
+    own = LineageEdge.objects.filter(run__in=producers, role=LineageRole.INITIALISED_FROM).values_list(
+        "artifact_id", flat=True
+    )
     starts = set(own)
     numbers = [run.pk for run in runs]
-    began = LineageEdge.objects.filter(
-        run__in=numbers, artifact__in=[*starts, artifact.pk], role__in=(Role.INITIALISED_FROM, Role.DISTILLED_FROM)
+    start_edges = LineageEdge.objects.filter(
+        run__in=numbers,
+        artifact__in=[*starts, artifact.pk],
+        role__in=(LineageRole.INITIALISED_FROM, LineageRole.DISTILLED_FROM),
     )
-    edges = list(began.values_list("run_id", "artifact_id", "role"))
-    same = {run for run, start, role in edges if start in starts and role == Role.INITIALISED_FROM}
-    prints = Fingerprint.objects.filter(run__in=[*makers, *numbers]).exclude(start="").exclude(start_name__in=_SCRATCH)
-    told = dict(prints.values_list("run_id", "start"))
-    contents = {told[pk] for pk in makers if pk in told}
-    same |= {pk for pk in numbers if told.get(pk) in contents}
-    return same, {run for run, start, _ in edges if start == artifact.pk}
+    edges = list(start_edges.values_list("run_id", "artifact_id", "role"))
+    same_start = {run for run, start, role in edges if start in starts and role == LineageRole.INITIALISED_FROM}
+    prints = Fingerprint.objects.filter(run__in=[*producers, *numbers]).exclude(start="").exclude(start_name__in=_SCRATCH)
+    starts_by_run = dict(prints.values_list("run_id", "start"))
+    contents = {starts_by_run[pk] for pk in producers if pk in starts_by_run}
+    same_start |= {pk for pk in numbers if starts_by_run.get(pk) in contents}
+    return same_start, {run for run, start, _ in edges if start == artifact.pk}
 
 
-def _key(by: str, name: str) -> Callable[[Candidate], Any]:
+def _sort_key(by: str, name: str) -> Callable[[Candidate], Any]:
     """Return what sorts candidates; the likeliest stay before others that are equal."""
-    sign = 1 if less_is_better(name) else -1
+    sign = 1 if is_lower_better(name) else -1
 
     def metric(each: Candidate) -> tuple[bool, float]:
-        told = each.metric if each.metric is not None and each.metric[0] == name else None
-        return told is None, sign * told[1] if told else 0.0
+        value = each.metric if each.metric is not None and each.metric[0] == name else None
+        return value is None, sign * value[1] if value else 0.0
 
     keys: dict[str, Callable[[Candidate], Any]] = {
         "metric": metric,
-        "bytes": lambda each: each.found.artifact.bytes,
+        "bytes": lambda each: each.model.artifact.bytes,
         "energy": lambda each: (each.energy_mj is None, -(each.energy_mj or 0)),
-        "licence": lambda each: (not each.found.artifact.licence, each.found.artifact.licence.casefold()),
+        "licence": lambda each: (not each.model.artifact.licence, each.model.artifact.licence.casefold()),
     }
     return keys[by]

@@ -9,21 +9,24 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q
 
 from apps.accounts.models import Lab
-from apps.artifacts.choices import MODELS, Adaptation, Basis, Role
+from apps.artifacts.choices import MODELS, FineTuningMethod, LineageRole, SimilarityBasis
 from apps.artifacts.models import Artifact, LineageEdge, ReuseTerm
-from apps.artifacts.reuse.index import Reusable
-from apps.artifacts.reuse.similarity import TermKind, words
+from apps.artifacts.reuse.index import ReusableModel
+from apps.artifacts.reuse.similarity import TermKind, significant_words
 from apps.runs.choices import Intent, RunState
 from apps.runs.models import Fingerprint, Run
-from apps.runs.services.fingerprints import values_known
+from apps.runs.services.fingerprints import resolve_param_values
 
-UNTOLD = object()  # a value of which only the hash is known, and that it is none of ASKED
+HASH_ONLY = object()  # a value of which only the hash is known, and that it is none of ASKED
 _METHOD_WORDS = {
-    "lora": Adaptation.ADAPTERS, "qlora": Adaptation.ADAPTERS, "adalora": Adaptation.ADAPTERS, "dora": Adaptation.ADAPTERS,
-    "full": Adaptation.ALL,
-}  # fmt: skip
+    "lora": FineTuningMethod.ADAPTERS,
+    "qlora": FineTuningMethod.ADAPTERS,
+    "adalora": FineTuningMethod.ADAPTERS,
+    "dora": FineTuningMethod.ADAPTERS,
+    "full": FineTuningMethod.ALL,
+}
 # What a hash is compared with.
-ASKED = (True, False, None, 0, 1, "all", *_METHOD_WORDS, *(word.upper() for word in _METHOD_WORDS))
+COMPARED_VALUES = (True, False, None, 0, 1, "all", *_METHOD_WORDS, *(word.upper() for word in _METHOD_WORDS))
 # True: the body is frozen and the head learns; false: nothing of it is.
 _BODY = frozenset((
     "freeze_backbone", "freeze_encoder", "freeze_body", "freeze_base", "freeze_base_model", "frozen_backbone",
@@ -38,8 +41,8 @@ _ALL = frozenset(("full_finetune", "full_finetuning", "full_fine_tuning", "finet
 # An 'r' is a rank beside one of these, or in a group called so.
 _BESIDE = frozenset(("lora_alpha", "use_peft")) | _METHODS | _ADAPTERS
 _GROUPS = frozenset(("lora", "peft", "lora_config", "peft_config"))
-NAMES = _BODY | _LAYERS | _RANKS | _ADAPTERS | _METHODS | _ALL | _BESIDE | {"r"}
-_STRONGEST_FIRST = (Adaptation.ADAPTERS, Adaptation.HEAD, Adaptation.PART, Adaptation.ALL)
+PARAMETER_NAMES = _BODY | _LAYERS | _RANKS | _ADAPTERS | _METHODS | _ALL | _BESIDE | {"r"}
+_STRONGEST_FIRST = (FineTuningMethod.ADAPTERS, FineTuningMethod.HEAD, FineTuningMethod.PART, FineTuningMethod.ALL)
 
 
 def last_part(name: str) -> str:
@@ -47,69 +50,71 @@ def last_part(name: str) -> str:
     return name.rpartition(".")[2].lower()
 
 
-def way_of(said: Mapping[str, Any]) -> Adaptation:
+def detect_method(params: Mapping[str, Any]) -> FineTuningMethod:
     """Return the way that parameters tell (name → value, or UNTOLD); of several the one that leaves most as it was."""
-    parts = {last_part(name) for name in said}
-    found = {_way(name, value, beside=bool(parts & _BESIDE)) for name, value in said.items()}
-    return next((way for way in _STRONGEST_FIRST if way in found), Adaptation.NOT_TOLD)
+    parts = {last_part(name) for name in params}
+    methods = {_parameter_method(name, value, beside=bool(parts & _BESIDE)) for name, value in params.items()}
+    return next((way for way in _STRONGEST_FIRST if way in methods), FineTuningMethod.UNKNOWN)
 
 
-def _way(name: str, value: Any, *, beside: bool) -> Adaptation | None:
+def _parameter_method(name: str, value: Any, *, beside: bool) -> FineTuningMethod | None:
     last, group = last_part(name), last_part(name.rpartition(".")[0])
     if last in _RANKS or (last == "r" and (beside or group in _GROUPS)):
-        return Adaptation.ADAPTERS if value is UNTOLD or _is_some(value) else None
+        return FineTuningMethod.ADAPTERS if value is HASH_ONLY or _is_count(value) else None
     if last in _ADAPTERS and _is_on(value):
-        return Adaptation.ADAPTERS
+        return FineTuningMethod.ADAPTERS
     if last in _ADAPTERS | _METHODS and isinstance(value, str):
         return _METHOD_WORDS.get(value.lower())
     if last in _ALL and _is_on(value):
-        return Adaptation.ALL
-    return _frozen(last, value) if last in _BODY | _LAYERS else None
+        return FineTuningMethod.ALL
+    return _freezing_method(last, value) if last in _BODY | _LAYERS else None
 
 
-def _frozen(last: str, value: Any) -> Adaptation | None:
+def _freezing_method(last: str, value: Any) -> FineTuningMethod | None:
     if value is True or value == "all" or (last in _BODY and _is_on(value)):
-        return Adaptation.HEAD
+        return FineTuningMethod.HEAD
     if value == 0 or value == []:  # and false
-        return Adaptation.ALL
-    return Adaptation.PART if last in _LAYERS and (_is_some(value) or isinstance(value, list)) else None
+        return FineTuningMethod.ALL
+    return FineTuningMethod.PART if last in _LAYERS and (_is_count(value) or isinstance(value, list)) else None
 
 
 def _is_on(value: Any) -> bool:
     return bool(value == 1)  # and true
 
 
-def _is_some(value: Any) -> bool:
+def _is_count(value: Any) -> bool:
     """Return whether a value is a number of layers, or a rank."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 1
 
 
-MOST = 20  # runs of each basis, the newest
-_MOST_RUNS, _MOST_ALIKE = 100, 500
-_NO_USE = (Intent.DEBUG, Intent.BENCHMARK)
+MAX_RUNS_PER_BASIS = 20  # runs of each basis, the newest
+_MAX_RUNS, _MAX_SIMILAR = 100, 500
+_EXCLUDED_INTENTS = (Intent.DEBUG, Intent.BENCHMARK)
 # What a fingerprint says of what was trained on what: '' is unknown.
-_Work = tuple[str, str, str]
-_Alike = dict[int, set[tuple[int, Basis]]]
+_TrainingKey = tuple[str, str, str]
+_SimilarModels = dict[int, set[tuple[int, SimilarityBasis]]]
 
 
 @dataclass(frozen=True)
-class Adapting:
+class FineTuningRun:
     """A finished run that adapted a model, and in which way as far as its parameters tell."""
 
     run: UUID
-    way: Adaptation
+    method: FineTuningMethod
 
 
 @dataclass
-class _Began:
+class _DerivedRun:
     """A run with what it began from and the models it made, by number."""
 
     uuid: UUID
     starts: set[int] = field(default_factory=set)
-    made: set[int] = field(default_factory=set)
+    models: set[int] = field(default_factory=set)
 
 
-def adapting(lab: Lab, offered: Sequence[Reusable]) -> dict[int, dict[Basis, list[Adapting]]]:
+def find_fine_tuning_runs(
+    lab: Lab, offered: Sequence[ReusableModel]
+) -> dict[int, dict[SimilarityBasis, list[FineTuningRun]]]:
     """Return for each model (by number) the runs that adapted it, those that adapted or made one of the same architecture,
     and those of the same base model, the newest first.
 
@@ -117,107 +122,115 @@ def adapting(lab: Lab, offered: Sequence[Reusable]) -> dict[int, dict[Basis, lis
     find errors or to measure speed, the model's own maker, and those that go on training: the same entry on the data of the
     run that made what they began from, unless their parameters tell that they adapt. Seven queries at most.
     """
-    own = {each.artifact.pk: each.maker for each in offered}
+    own = {model.artifact.pk: model.producing_run for model in offered}
     if not own:
         return {}
-    alike = _alike(lab, [each.artifact for each in offered])
-    began = _began(lab, own, {*own, *alike})
-    ways = _ways(began)
-    found: dict[int, dict[Basis, list[Adapting]]] = {pk: {basis: [] for basis in Basis} for pk in own}
-    for run_id, run in began.items():
-        if run_id not in ways:
+    similar = _similar_models(lab, [model.artifact for model in offered])
+    derived = _derived_runs(lab, own, {*own, *similar})
+    methods = _methods_by_run(derived)
+    result: dict[int, dict[SimilarityBasis, list[FineTuningRun]]] = {
+        pk: {basis: [] for basis in SimilarityBasis} for pk in own
+    }
+    for run_id, run in derived.items():
+        if run_id not in methods:
             continue
-        for pk, basis in _tells_of(run, own, alike):
+        for pk, basis in _evidence_for(run, own, similar):
             maker = own[pk]
-            if len(found[pk][basis]) < MOST and (maker is None or maker.pk != run_id):
-                found[pk][basis].append(Adapting(run.uuid, ways[run_id]))
-    return found
+            if len(result[pk][basis]) < MAX_RUNS_PER_BASIS and (maker is None or maker.pk != run_id):
+                result[pk][basis].append(FineTuningRun(run.uuid, methods[run_id]))
+    return result
 
 
-def _tells_of(run: _Began, own: Collection[int], alike: _Alike) -> list[tuple[int, Basis]]:
+def _evidence_for(run: _DerivedRun, own: Collection[int], similar: _SimilarModels) -> list[tuple[int, SimilarityBasis]]:
     """Return of which of our own models a run tells, each once, by what is nearest."""
-    told = {(pk, Basis.THIS) for pk in run.starts if pk in own}
-    for other in run.starts | run.made:
-        told |= alike.get(other, set())
-    nearest = {basis: place for place, basis in enumerate(Basis)}
-    by_model: dict[int, Basis] = {}
-    for pk, basis in sorted(told, key=lambda each: nearest[each[1]]):
+    evidence = {(pk, SimilarityBasis.THIS) for pk in run.starts if pk in own}
+    for other in run.starts | run.models:
+        evidence |= similar.get(other, set())
+    nearest = {basis: rank for rank, basis in enumerate(SimilarityBasis)}
+    by_model: dict[int, SimilarityBasis] = {}
+    for pk, basis in sorted(evidence, key=lambda each: nearest[each[1]]):
         by_model.setdefault(pk, basis)
     return list(by_model.items())
 
 
-def _alike(lab: Lab, offered: Sequence[Artifact]) -> _Alike:
+def _similar_models(lab: Lab, models: Sequence[Artifact]) -> _SimilarModels:
     """Return other models of the same architecture (the value of a parameter of the run that made them) or base model (as
     they say themselves), the newest of each, with whom they are like."""
-    found: _Alike = defaultdict(set)
+    similar: _SimilarModels = defaultdict(set)
     terms: dict[str, set[int]] = defaultdict(set)
-    named = ReuseTerm.objects.filter(artifact__in=offered, kind=TermKind.SAME_ARCHITECTURE)
+    named = ReuseTerm.objects.filter(artifact__in=models, kind=TermKind.SAME_ARCHITECTURE)
     for term, pk in named.values_list("term", "artifact_id"):
         terms[term].add(pk)
     if terms:
-        kept = ReuseTerm.objects.filter(lab=lab, kind=TermKind.SAME_ARCHITECTURE, term__in=list(terms))
-        for term, other in kept.order_by("-artifact_id").values_list("term", "artifact_id")[:_MOST_ALIKE]:
-            found[other] |= {(pk, Basis.ARCHITECTURE) for pk in terms[term]}
+        matching_terms = ReuseTerm.objects.filter(lab=lab, kind=TermKind.SAME_ARCHITECTURE, term__in=list(terms))
+        for term, other in matching_terms.order_by("-artifact_id").values_list("term", "artifact_id")[:_MAX_SIMILAR]:
+            similar[other] |= {(pk, SimilarityBasis.ARCHITECTURE) for pk in terms[term]}
     bases: dict[str, set[int]] = defaultdict(set)
-    for each in offered:
-        base = each.facts.get("base_model") if isinstance(each.facts, dict) else None
-        if isinstance(base, str) and words(base):
-            bases[base].add(each.pk)
+    for model in models:
+        base = model.facts.get("base_model") if isinstance(model.facts, dict) else None
+        if isinstance(base, str) and significant_words(base):
+            bases[base].add(model.pk)
     if bases:
-        longest = {max(words(base), key=len) for base in bases}
-        kept = ReuseTerm.objects.filter(lab=lab, kind=TermKind.MODEL_WORD, term__in=longest)
-        same = kept.filter(artifact__facts__base_model__in=list(bases)).order_by("-artifact_id")
-        for other, base in same.values_list("artifact_id", "artifact__facts__base_model")[:_MOST_ALIKE]:
-            found[other] |= {(pk, Basis.BASE_MODEL) for pk in bases[base]}
-    return found
+        longest = {max(significant_words(base), key=len) for base in bases}
+        matching_terms = ReuseTerm.objects.filter(lab=lab, kind=TermKind.MODEL_WORD, term__in=longest)
+        same = matching_terms.filter(artifact__facts__base_model__in=list(bases)).order_by("-artifact_id")
+        for other, base in same.values_list("artifact_id", "artifact__facts__base_model")[:_MAX_SIMILAR]:
+            similar[other] |= {(pk, SimilarityBasis.BASE_MODEL) for pk in bases[base]}
+    return similar
 
 
-def _began(lab: Lab, own: Iterable[int], models: Iterable[int]) -> dict[int, _Began]:
+def _derived_runs(lab: Lab, own: Iterable[int], models: Iterable[int]) -> dict[int, _DerivedRun]:
     """Return the newest runs that began from a model, made another and have to do with ``models``; first those that began
     from one of ``own``."""
     edges = LineageEdge.objects.filter(run=OuterRef("pk"))
-    starts = edges.filter(role=Role.INITIALISED_FROM)
-    near = LineageEdge.objects.filter(artifact__in=list(models), role__in=(Role.INITIALISED_FROM, Role.PRODUCED))
-    runs = Run.objects.filter(lab=lab, pk__in=near.values("run"), state=RunState.FINISHED).exclude(intent__in=_NO_USE)
-    runs = runs.filter(Exists(starts), Exists(edges.filter(role=Role.PRODUCED, artifact__kind__in=MODELS)))
-    newest = runs.annotate(is_own=Exists(starts.filter(artifact__in=list(own)))).order_by("-is_own", "-started_us", "-pk")
-    found = {pk: _Began(uuid) for pk, uuid in newest.values_list("pk", "uuid")[:_MOST_RUNS]}
-    told = LineageEdge.objects.filter(run__in=list(found)).filter(
-        Q(role=Role.INITIALISED_FROM) | Q(role=Role.PRODUCED, artifact__kind__in=MODELS)
+    starts = edges.filter(role=LineageRole.INITIALISED_FROM)
+    related = LineageEdge.objects.filter(
+        artifact__in=list(models), role__in=(LineageRole.INITIALISED_FROM, LineageRole.PRODUCED)
     )
-    for run_id, artifact, role in told.values_list("run_id", "artifact_id", "role") if found else ():
-        (found[run_id].starts if role == Role.INITIALISED_FROM else found[run_id].made).add(artifact)
-    for run in found.values():
-        run.starts -= run.made  # it went on from what it had made itself
-    return {pk: run for pk, run in found.items() if run.starts and run.made}
+    runs = Run.objects.filter(lab=lab, pk__in=related.values("run"), state=RunState.FINISHED).exclude(
+        intent__in=_EXCLUDED_INTENTS
+    )
+    runs = runs.filter(Exists(starts), Exists(edges.filter(role=LineageRole.PRODUCED, artifact__kind__in=MODELS)))
+    newest = runs.annotate(is_own=Exists(starts.filter(artifact__in=list(own)))).order_by("-is_own", "-started_us", "-pk")
+    derived = {pk: _DerivedRun(uuid) for pk, uuid in newest.values_list("pk", "uuid")[:_MAX_RUNS]}
+    edges_of_runs = LineageEdge.objects.filter(run__in=list(derived)).filter(
+        Q(role=LineageRole.INITIALISED_FROM) | Q(role=LineageRole.PRODUCED, artifact__kind__in=MODELS)
+    )
+    for run_id, artifact, role in edges_of_runs.values_list("run_id", "artifact_id", "role") if derived else ():
+        (derived[run_id].starts if role == LineageRole.INITIALISED_FROM else derived[run_id].models).add(artifact)
+    for run in derived.values():
+        run.starts -= run.models  # it went on from what it had made itself
+    return {pk: run for pk, run in derived.items() if run.starts and run.models}
 
 
-def _ways(began: dict[int, _Began]) -> dict[int, Adaptation]:
+def _methods_by_run(derived: dict[int, _DerivedRun]) -> dict[int, FineTuningMethod]:
     """Return in which way each run adapted, those left out that go on training."""
-    if not began:
+    if not derived:
         return {}
-    starts = {start for run in began.values() for start in run.starts}
-    makers: dict[int, set[_Work]] = defaultdict(set)
-    made = LineageEdge.objects.filter(artifact__in=starts, role=Role.PRODUCED, run__fingerprint__isnull=False)
+    starts = {start for run in derived.values() for start in run.starts}
+    producers: dict[int, set[_TrainingKey]] = defaultdict(set)
+    produced = LineageEdge.objects.filter(artifact__in=starts, role=LineageRole.PRODUCED, run__fingerprint__isnull=False)
     parts = ("run__fingerprint__entry", "run__fingerprint__data", "run__fingerprint__data_weak")
-    for artifact, *work in made.values_list("artifact_id", *parts):
-        makers[artifact].add((work[0], work[1], work[2]))
-    prints = Fingerprint.objects.filter(run__in=list(began)).only("params", "told", "entry", "data", "data_weak")
+    for artifact, *work in produced.values_list("artifact_id", *parts):
+        producers[artifact].add((work[0], work[1], work[2]))
+    prints = Fingerprint.objects.filter(run__in=list(derived)).only("params", "told", "entry", "data", "data_weak")
     rows = {row.run_id: row for row in prints}
-    found = {}
-    for run_id, run in began.items():
+    methods = {}
+    for run_id, run in derived.items():
         row = rows.get(run_id)
-        said = {} if row is None else values_known(row, NAMES, among=ASKED, otherwise=UNTOLD)
-        found[run_id] = way_of(said)
-        if row is not None and found[run_id] in (Adaptation.ALL, Adaptation.NOT_TOLD):
-            works = {work for start in run.starts for work in makers.get(start, ())}
-            if any(_is_same((row.entry, row.data, row.data_weak), work) for work in works):
-                del found[run_id]
-    return found
+        params = (
+            {} if row is None else resolve_param_values(row, PARAMETER_NAMES, among=COMPARED_VALUES, otherwise=HASH_ONLY)
+        )
+        methods[run_id] = detect_method(params)
+        if row is not None and methods[run_id] in (FineTuningMethod.ALL, FineTuningMethod.UNKNOWN):
+            works = {work for start in run.starts for work in producers.get(start, ())}
+            if any(_is_same_training((row.entry, row.data, row.data_weak), work) for work in works):
+                del methods[run_id]
+    return methods
 
 
-def _is_same(here: _Work, there: _Work) -> bool:
+def _is_same_training(first: _TrainingKey, second: _TrainingKey) -> bool:
     """Return whether two runs are of one entry on the same data, as far as is known; unknown is not the same."""
-    entry, data, weak = ((bool(mine) and mine == theirs) for mine, theirs in zip(here, there))
-    contents_differ = bool(here[1] and there[1]) and not data
+    entry, data, weak = ((bool(mine) and mine == theirs) for mine, theirs in zip(first, second))
+    contents_differ = bool(first[1] and second[1]) and not data
     return entry and (data or (weak and not contents_differ))

@@ -8,14 +8,14 @@ from django.db import transaction
 from apps.accounts.models import Lab
 from apps.artifacts.choices import CopyState, Medium
 from apps.artifacts.models import Artifact, Copy
-from apps.artifacts.parsing import ArtifactRow, CopyRow, GoneRow
+from apps.artifacts.parsing import ArtifactRow, CopyRow, CopyStateRow
 from apps.core.intervals import datetime_to_us
 from apps.fleet.models import Node
 
 # What a plan took away stays so, whatever a scan says of the place.
-_BY_PLAN = (CopyState.TRASHED, CopyState.DELETED)
+_REMOVED_STATES = (CopyState.TRASHED, CopyState.DELETED)
 # What hands out what lies there says nothing of the disk below.
-_ANY_MEDIUM = ("http://", "https://")
+_NO_MEDIUM_PREFIXES = ("http://", "https://")
 
 
 def is_address(path: str) -> bool:
@@ -23,69 +23,92 @@ def is_address(path: str) -> bool:
     return "://" in path
 
 
-def place_of(node: Node | None, path: str) -> str:
+def location_key(node: Node | None, path: str) -> str:
     """Return the key of a path on a node, or of an address: SHA-256, 64 hex digits."""
-    where = "" if node is None or is_address(path) else str(node.uuid)
-    return hashlib.sha256(f"{where}\0{path}".encode()).hexdigest()
+    node_id = "" if node is None or is_address(path) else str(node.uuid)
+    return hashlib.sha256(f"{node_id}\0{path}".encode()).hexdigest()
 
 
-class Copies:
+class CopyRecorder:
     """The copies that one request tells of, with what lay at their places before."""
 
     def __init__(self, *, lab: Lab, node: Node | None, rows: Sequence[ArtifactRow], now: int) -> None:
         self._lab, self._node, self._now = lab, node, now
-        places = {place_of(node, copy.path) for row in rows for copy in row.copies}
-        there = Copy.objects.filter(lab=lab, place__in=places).select_related("artifact").order_by("pk")
-        self._before = {copy.place: (copy.artifact.digest, copy.state, copy.medium) for copy in there}
-        self._first = {(copy.place, copy.artifact.digest): copy.first_us for copy in there if copy.state not in _BY_PLAN}
+        places = {location_key(node, copy.path) for row in rows for copy in row.copies}
+        known_copies = Copy.objects.filter(lab=lab, location_key__in=places).select_related("artifact").order_by("pk")
+        self._before = {copy.location_key: (copy.artifact.digest, copy.state, copy.medium) for copy in known_copies}
+        self._first = {
+            (copy.location_key, copy.artifact.digest): copy.first_observed_us
+            for copy in known_copies
+            if copy.state not in _REMOVED_STATES
+        }
         self._fresh: dict[str, Copy] = {}
 
-    def take(self, artifact: Artifact, rows: Sequence[CopyRow]) -> bool:
+    def add(self, artifact: Artifact, rows: Sequence[CopyRow]) -> bool:
         """Note copies of an artifact; return whether one lies where it did not, or on another medium."""
-        is_news = False
+        is_changed = False
         for row in rows:
             copy = self._copy(artifact, row)
-            before = self._before.get(copy.place)
+            before = self._before.get(copy.location_key)
             if before is not None and copy.medium == Medium.UNKNOWN:
                 copy.medium = before[2]  # who does not know takes away nothing
-            self._fresh[copy.place] = copy
-            is_news = is_news or before != (artifact.digest, copy.state, copy.medium)
-        return is_news
+            self._fresh[copy.location_key] = copy
+            is_changed = is_changed or before != (artifact.digest, copy.state, copy.medium)
+        return is_changed
 
     def store(self) -> None:
         """Write what was noted; the artifacts are stored by now."""
         for copy in self._fresh.values():
             copy.artifact_id = copy.artifact.pk
         Copy.objects.bulk_create(
-            self._fresh.values(), update_conflicts=True, unique_fields=["lab", "place"], batch_size=500,
-            update_fields=["artifact", "medium", "state", "modified_us", "first_us", "seen_us", "hashed_us"],
-        )  # fmt: skip
+            self._fresh.values(),
+            update_conflicts=True,
+            unique_fields=["lab", "location_key"],
+            batch_size=500,
+            update_fields=[
+                "artifact",
+                "medium",
+                "state",
+                "modified_us",
+                "first_observed_us",
+                "last_observed_us",
+                "hashed_us",
+            ],
+        )
 
     def _copy(self, artifact: Artifact, row: CopyRow) -> Copy:
         node = None if is_address(row.path) else self._node
-        is_object = node is None and not row.path.startswith(_ANY_MEDIUM)
+        is_object = node is None and not row.path.startswith(_NO_MEDIUM_PREFIXES)
         medium = Medium.OBJECT if is_object and row.medium == Medium.UNKNOWN else row.medium
-        place = place_of(node, row.path)
+        key = location_key(node, row.path)
         return Copy(
-            lab=self._lab, artifact=artifact, node=node, path=row.path, place=place, medium=medium,
-            state=CopyState.PRESENT, modified_us=datetime_to_us(row.modified_at) if row.modified_at else None,
-            first_us=self._first.get((place, artifact.digest), self._now), seen_us=self._now, hashed_us=self._now,
-        )  # fmt: skip
+            lab=self._lab,
+            artifact=artifact,
+            node=node,
+            path=row.path,
+            location_key=key,
+            medium=medium,
+            state=CopyState.PRESENT,
+            modified_us=datetime_to_us(row.modified_at) if row.modified_at else None,
+            first_observed_us=self._first.get((key, artifact.digest), self._now),
+            last_observed_us=self._now,
+            hashed_us=self._now,
+        )
 
 
 @transaction.atomic
-def note_found(*, lab: Lab, node: Node | None, rows: Sequence[GoneRow], now: int) -> int:
+def record_copy_states(*, lab: Lab, node: Node | None, rows: Sequence[CopyStateRow], now: int) -> int:
     """Record that copies are missing, corrupt or there again; return of how many that is news. Places that nobody told of
     are passed over."""
-    told = {place_of(node, row.path): row.state for row in rows}
-    changed = []
-    for copy in Copy.objects.select_for_update().filter(lab=lab, place__in=told).order_by("pk"):
-        state = told[copy.place]
-        if copy.state in _BY_PLAN or copy.state == state:
+    states = {location_key(node, row.path): row.state for row in rows}
+    changed_copies = []
+    for copy in Copy.objects.select_for_update().filter(lab=lab, location_key__in=states).order_by("pk"):
+        state = states[copy.location_key]
+        if copy.state in _REMOVED_STATES or copy.state == state:
             continue
         copy.state = state
         if state != CopyState.MISSING:
-            copy.seen_us = now
-        changed.append(copy)
-    Copy.objects.bulk_update(changed, ["state", "seen_us"], batch_size=500)
-    return len(changed)
+            copy.last_observed_us = now
+        changed_copies.append(copy)
+    Copy.objects.bulk_update(changed_copies, ["state", "last_observed_us"], batch_size=500)
+    return len(changed_copies)

@@ -10,34 +10,38 @@ from django.db.models import Q
 
 from apps.accounts import audit
 from apps.accounts.models import AuditEntry, Project, User
-from apps.artifacts.choices import MODELS, Act, ArtifactState, CopyState, Kind, Role
-from apps.artifacts.cleanup.plans import spare_lines
+from apps.artifacts.choices import MODELS, ArtifactState, AuditAction, CopyState, Kind, LineageRole
+from apps.artifacts.cleanup.plans import exclude_items
 from apps.artifacts.models import Artifact, Copy, LineageEdge, Pin
 from apps.core.errors import Conflict, Forbidden, InvalidInput
 from apps.core.text import is_unstorable
 
-MOST_TAGS = 64
-_LONGEST = {"licence": 100, "note": 1000, "reason": 300, "tag": 100, "value": 300}
+MAX_TAGS = 64
+_MAX_LENGTH = {"licence": 100, "note": 1000, "reason": 300, "tag": 100, "value": 300}
 # Which act puts an artifact into a state, and which takes it out again.
-_PUTS = {
-    ArtifactState.CANDIDATE: Act.CANDIDATE, ArtifactState.PROMOTED: Act.PROMOTED, ArtifactState.ARCHIVED: Act.LAID_ASIDE,
-}  # fmt: skip
-_TAKES = {
-    ArtifactState.CANDIDATE: Act.NO_CANDIDATE, ArtifactState.PROMOTED: Act.TAKEN_BACK, ArtifactState.ARCHIVED: Act.TAKEN_UP,
-}  # fmt: skip
-_AGAIN = "Load the page again."
+_ENTER_ACTIONS = {
+    ArtifactState.CANDIDATE: AuditAction.CANDIDATE,
+    ArtifactState.PROMOTED: AuditAction.PROMOTED,
+    ArtifactState.ARCHIVED: AuditAction.ARCHIVED,
+}
+_LEAVE_ACTIONS = {
+    ArtifactState.CANDIDATE: AuditAction.CANDIDATE_REMOVED,
+    ArtifactState.PROMOTED: AuditAction.DEMOTED,
+    ArtifactState.ARCHIVED: AuditAction.UNARCHIVED,
+}
+_RELOAD_HINT = "Load the page again."
 # Why what is in a state already cannot be put into another.
-_GOES = {
+_BLOCKED_STATES = {
     ArtifactState.SCHEDULED: ("A plan would take it.", "Object on the plan's page, or pin, hold or promote it."),
-    ArtifactState.TOMBSTONE: ("Its bytes are gone.", _AGAIN),
+    ArtifactState.TOMBSTONE: ("Its bytes are gone.", _RELOAD_HINT),
 }  # fmt: skip
-_NO_CANDIDATE = {
-    **_GOES,
-    ArtifactState.CANDIDATE: ("It is a candidate already.", _AGAIN),
+_CANDIDATE_CONFLICTS = {
+    **_BLOCKED_STATES,
+    ArtifactState.CANDIDATE: ("It is a candidate already.", _RELOAD_HINT),
     ArtifactState.PROMOTED: ("It is promoted, which is more.", "Take the promotion back first."),
     ArtifactState.ARCHIVED: ("It is laid aside.", "Take it up again first."),
 }  # fmt: skip
-_NOT_ASIDE = {**_GOES, ArtifactState.ARCHIVED: ("It is laid aside already.", _AGAIN)}
+_ARCHIVE_CONFLICTS = {**_BLOCKED_STATES, ArtifactState.ARCHIVED: ("It is laid aside already.", _RELOAD_HINT)}
 
 
 @dataclass(frozen=True)
@@ -55,157 +59,157 @@ class Description:
 def pin(*, artifact: Artifact, reason: str, by: User, now: int) -> Pin:
     """Pin an artifact: no plan takes it while the pin holds. Raises InvalidInput without a reason, Conflict where it is
     pinned already or its bytes are gone."""
-    reason = _checked(reason.strip(), "reason")
+    reason = _check_text(reason.strip(), "reason")
     if not reason:
         raise InvalidInput("Why should it stay?", field="reason", hint="Say it in a few words: others will ask.")
-    held = _hold(artifact)
-    if held.state == ArtifactState.TOMBSTONE:
+    locked = _lock_artifact(artifact)
+    if locked.state == ArtifactState.TOMBSTONE:
         raise Conflict("Its bytes are gone: there is nothing to keep.", hint="Tell of it anew where it is still copied.")
-    if held.pins.filter(ended_us=None).exists():
+    if locked.pins.filter(ended_us=None).exists():
         raise Conflict("It is pinned already.", hint="Take that pin away first.")
-    spare_lines(lab=held.lab, which=Q(artifact=held), reason=f"pinned: {reason}", by=by, now=now)
-    made = Pin.objects.create(artifact=held, by=by, reason=reason, from_us=now)
-    _record(held, by, Act.PINNED, {"name": held.name, "reason": reason}, now)
-    return made
+    exclude_items(lab=locked.lab, condition=Q(artifact=locked), reason=f"pinned: {reason}", by=by, now=now)
+    new_pin = Pin.objects.create(artifact=locked, by=by, reason=reason, from_us=now)
+    _record(locked, by, AuditAction.PINNED, {"name": locked.name, "reason": reason}, now)
+    return new_pin
 
 
 @transaction.atomic
-def unpin(*, artifact: Artifact, by: User, keeper: bool, now: int) -> Pin:
+def unpin(*, artifact: Artifact, by: User, is_manager: bool, now: int) -> Pin:
     """Take a pin away: who set it may, and PIs and admins (``keeper``). Raises Conflict where there is none, Forbidden."""
-    held = _hold(artifact)
-    there = held.pins.select_for_update().filter(ended_us=None).first()
-    if there is None:
+    locked = _lock_artifact(artifact)
+    pin = locked.pins.select_for_update().filter(ended_us=None).first()
+    if pin is None:
         raise Conflict("It is not pinned.", hint="Load the page again.")
-    if there.by_id != by.pk and not keeper:
+    if pin.by_id != by.pk and not is_manager:
         raise Forbidden("Somebody else pinned it.", hint="Ask them, or a PI or an admin of your lab.")
-    there.ended_us, there.ended_by = now, by
-    there.save(update_fields=["ended_us", "ended_by"])
-    _record(held, by, Act.UNPINNED, {"name": held.name, "reason": there.reason}, now)
-    return there
+    pin.ended_us, pin.ended_by = now, by
+    pin.save(update_fields=["ended_us", "ended_by"])
+    _record(locked, by, AuditAction.UNPINNED, {"name": locked.name, "reason": pin.reason}, now)
+    return pin
 
 
 @transaction.atomic
-def make_candidate(*, artifact: Artifact, by: User, now: int) -> Artifact:
+def mark_candidate(*, artifact: Artifact, by: User, now: int) -> Artifact:
     """Say that an artifact is the best of its run, and of its sweep if that is of one: what the sweep's other runs made is
     kept for less long. It leaves open plans. Raises Conflict, also for what no run is known to have made."""
-    held = _hold(artifact)
-    _refuse(held, _NO_CANDIDATE)
-    if held.kind not in MODELS:
+    locked = _lock_artifact(artifact)
+    _check_state(locked, _CANDIDATE_CONFLICTS)
+    if locked.kind not in MODELS:
         raise Conflict("Only a checkpoint or a model can be a candidate.", hint="Describe it anew if it is one.")
-    if not LineageEdge.objects.filter(artifact=held, role=Role.PRODUCED).exists():
+    if not LineageEdge.objects.filter(artifact=locked, role=LineageRole.PRODUCED).exists():
         raise Conflict("No run is known that made it: a candidate is the best of one.", hint="Tell of its run first.")
-    spare_lines(lab=held.lab, which=Q(artifact=held), reason="a candidate", by=by, now=now)
-    return _into(held, ArtifactState.CANDIDATE, Act.CANDIDATE, by, now)
+    exclude_items(lab=locked.lab, condition=Q(artifact=locked), reason="a candidate", by=by, now=now)
+    return _enter_state(locked, ArtifactState.CANDIDATE, AuditAction.CANDIDATE, by, now)
 
 
 @transaction.atomic
-def unmake_candidate(*, artifact: Artifact, by: User, now: int) -> Artifact:
+def unmark_candidate(*, artifact: Artifact, by: User, now: int) -> Artifact:
     """Take back that an artifact is the best of its run. Raises Conflict."""
-    return _out_of(artifact, ArtifactState.CANDIDATE, "It is no candidate.", by, now)
+    return _leave_state(artifact, ArtifactState.CANDIDATE, "It is no candidate.", by, now)
 
 
 @transaction.atomic
 def promote(*, artifact: Artifact, by: User, now: int) -> Artifact:
     """Say that an artifact is cited or deployed: neither it nor what it came of is ever in a plan. One that is in a plan
     already stays: what may go is asked again before it goes. Raises Conflict."""
-    held = _hold(artifact)
-    if held.state in (ArtifactState.PROMOTED, ArtifactState.TOMBSTONE):
-        words = "Its bytes are gone." if held.state == ArtifactState.TOMBSTONE else "It is promoted already."
-        raise Conflict(words, hint=_AGAIN)
-    spare_lines(lab=held.lab, which=Q(artifact=held), reason="promoted", by=by, now=now)
-    held.refresh_from_db(fields=["state"])  # taken out of a plan it is what it was before
-    return _into(held, ArtifactState.PROMOTED, Act.PROMOTED, by, now)
+    locked = _lock_artifact(artifact)
+    if locked.state in (ArtifactState.PROMOTED, ArtifactState.TOMBSTONE):
+        words = "Its bytes are gone." if locked.state == ArtifactState.TOMBSTONE else "It is promoted already."
+        raise Conflict(words, hint=_RELOAD_HINT)
+    exclude_items(lab=locked.lab, condition=Q(artifact=locked), reason="promoted", by=by, now=now)
+    locked.refresh_from_db(fields=["state"])  # taken out of a plan it is what it was before
+    return _enter_state(locked, ArtifactState.PROMOTED, AuditAction.PROMOTED, by, now)
 
 
 @transaction.atomic
-def take_back(*, artifact: Artifact, by: User, now: int) -> Artifact:
+def demote(*, artifact: Artifact, by: User, now: int) -> Artifact:
     """Take a promotion back. Raises Conflict."""
-    return _out_of(artifact, ArtifactState.PROMOTED, "It is not promoted.", by, now)
+    return _leave_state(artifact, ArtifactState.PROMOTED, "It is not promoted.", by, now)
 
 
 @transaction.atomic
-def lay_aside(*, artifact: Artifact, by: User, now: int) -> Artifact:
+def archive(*, artifact: Artifact, by: User, now: int) -> Artifact:
     """Say that an artifact is kept on purpose and used no more: no plan takes it unless days are set for what is archived.
     It leaves open plans; what it came of may be in one, even where it was promoted. Raises Conflict."""
-    held = _hold(artifact)
-    _refuse(held, _NOT_ASIDE)
-    spare_lines(lab=held.lab, which=Q(artifact=held), reason="laid aside", by=by, now=now)
-    return _into(held, ArtifactState.ARCHIVED, Act.LAID_ASIDE, by, now)
+    locked = _lock_artifact(artifact)
+    _check_state(locked, _ARCHIVE_CONFLICTS)
+    exclude_items(lab=locked.lab, condition=Q(artifact=locked), reason="laid aside", by=by, now=now)
+    return _enter_state(locked, ArtifactState.ARCHIVED, AuditAction.ARCHIVED, by, now)
 
 
 @transaction.atomic
-def take_up(*, artifact: Artifact, by: User, now: int) -> Artifact:
+def unarchive(*, artifact: Artifact, by: User, now: int) -> Artifact:
     """Use again what was laid aside. Raises Conflict."""
-    return _out_of(artifact, ArtifactState.ARCHIVED, "It is not laid aside.", by, now)
+    return _leave_state(artifact, ArtifactState.ARCHIVED, "It is not laid aside.", by, now)
 
 
 @transaction.atomic
-def describe(*, artifact: Artifact, told: Description, by: User, now: int) -> AuditEntry | None:
+def describe(*, artifact: Artifact, description: Description, by: User, now: int) -> AuditEntry | None:
     """Say anew what an artifact is; return the log's entry, by which it can be undone, None where nothing changed.
 
     Raises InvalidInput for what cannot be said.
     """
-    fresh = _said(told)
-    held = _hold(artifact)
-    before = _description(held)
-    changes = {name: {"from": before[name], "to": value} for name, value in fresh.items() if before[name] != value}
+    new_values = _validated(description)
+    locked = _lock_artifact(artifact)
+    before = _description(locked)
+    changes = {name: {"from": before[name], "to": value} for name, value in new_values.items() if before[name] != value}
     if not changes:
         return None
-    _write(held, fresh)
-    return _record(held, by, Act.DESCRIBED, changes, now)
+    _write(locked, new_values)
+    return _record(locked, by, AuditAction.DESCRIBED, changes, now)
 
 
 @transaction.atomic
-def restore(*, artifact: Artifact, entry: AuditEntry, by: User, now: int) -> None:
+def restore_description(*, artifact: Artifact, entry: AuditEntry, by: User, now: int) -> None:
     """Take back what ``entry`` of the log said of an artifact. Raises Conflict where it was said anew since."""
-    held = _hold(artifact)
-    before = _description(held)
-    if entry.lab_id != held.lab_id or entry.action != Act.DESCRIBED or entry.subject != held.digest:
+    locked = _lock_artifact(artifact)
+    before = _description(locked)
+    if entry.lab_id != locked.lab_id or entry.action != AuditAction.DESCRIBED or entry.subject != locked.digest:
         raise Conflict("That entry is of something else.", hint="Load the page again.")
     changes: dict[str, dict[str, Any]] = entry.details
     if any(before[name] != change["to"] for name, change in changes.items()):
         raise Conflict("It was described anew since.", hint="Change it by hand: the audit log has what it said before.")
-    _write(held, {**before, **{name: change["from"] for name, change in changes.items()}})
+    _write(locked, {**before, **{name: change["from"] for name, change in changes.items()}})
     back = {name: {"from": change["to"], "to": change["from"]} for name, change in changes.items()}
-    _record(held, by, Act.RESTORED, back, now)
+    _record(locked, by, AuditAction.RESTORED, back, now)
 
 
-def _hold(artifact: Artifact) -> Artifact:
+def _lock_artifact(artifact: Artifact) -> Artifact:
     """Queue at the lab's row and the artifact's; return it as it is now."""
     audit.hold(artifact.lab)
     return Artifact.objects.select_for_update(of=("self",)).select_related("lab", "project").get(pk=artifact.pk)
 
 
-def _record(artifact: Artifact, by: User, act: Act, details: dict[str, Any], now: int) -> AuditEntry:
+def _record(artifact: Artifact, by: User, act: AuditAction, details: dict[str, Any], now: int) -> AuditEntry:
     return audit.record(lab=artifact.lab, by=by, action=act.value, subject=artifact.digest, details=details, now=now)
 
 
-def _refuse(artifact: Artifact, why: Mapping[ArtifactState, tuple[str, str]]) -> None:
+def _check_state(artifact: Artifact, conflicts: Mapping[ArtifactState, tuple[str, str]]) -> None:
     """Raise Conflict where the state of an artifact is one of ``why``."""
-    if artifact.state in why:
-        words, hint = why[ArtifactState(artifact.state)]
+    if artifact.state in conflicts:
+        words, hint = conflicts[ArtifactState(artifact.state)]
         raise Conflict(words, hint=hint)
 
 
-def _out_of(artifact: Artifact, state: ArtifactState, otherwise: str, by: User, now: int) -> Artifact:
+def _leave_state(artifact: Artifact, state: ArtifactState, conflict: str, by: User, now: int) -> Artifact:
     """Take an artifact out of a state: it is a candidate, promoted or archived again where it was that before, else stored,
     or registered where nobody ever read its bytes. Raises Conflict for another state."""
-    held = _hold(artifact)
-    if held.state != state:
-        raise Conflict(otherwise, hint=_AGAIN)
-    before = _before(held)
-    if before not in _PUTS:
-        was_read = Copy.objects.filter(artifact=held).exclude(state=CopyState.DELETED).exists()
+    locked = _lock_artifact(artifact)
+    if locked.state != state:
+        raise Conflict(conflict, hint=_RELOAD_HINT)
+    before = _previous_state(locked)
+    if before not in _ENTER_ACTIONS:
+        was_read = Copy.objects.filter(artifact=locked).exclude(state=CopyState.DELETED).exists()
         before = ArtifactState.STORED if was_read else ArtifactState.REGISTERED
-    return _into(held, ArtifactState(before), _TAKES[state], by, now)
+    return _enter_state(locked, ArtifactState(before), _LEAVE_ACTIONS[state], by, now)
 
 
-def _before(artifact: Artifact) -> str:
+def _previous_state(artifact: Artifact) -> str:
     """Return what an artifact was before it was put into its state, as the log says; '' where that says nothing."""
-    acts = AuditEntry.objects.filter(lab=artifact.lab, subject=artifact.digest).order_by("-sequence")
+    entries = AuditEntry.objects.filter(lab=artifact.lab, subject=artifact.digest).order_by("-sequence")
     undone = 0
-    for entry in acts.filter(action__in=[*_PUTS.values(), *_TAKES.values()]):
-        if entry.action in _TAKES.values():
+    for entry in entries.filter(action__in=[*_ENTER_ACTIONS.values(), *_LEAVE_ACTIONS.values()]):
+        if entry.action in _LEAVE_ACTIONS.values():
             undone += 1
         elif undone:
             undone -= 1
@@ -214,7 +218,7 @@ def _before(artifact: Artifact) -> str:
     return ""
 
 
-def _into(artifact: Artifact, state: ArtifactState, act: Act, by: User, now: int) -> Artifact:
+def _enter_state(artifact: Artifact, state: ArtifactState, act: AuditAction, by: User, now: int) -> Artifact:
     details = {"name": artifact.name, "state": {"from": str(artifact.state), "to": state.value}}
     artifact.state = state
     artifact.save(update_fields=["state"])
@@ -230,35 +234,37 @@ def _description(artifact: Artifact) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _write(artifact: Artifact, said: Mapping[str, Any]) -> None:
-    slug = said["project"]
+def _write(artifact: Artifact, values: Mapping[str, Any]) -> None:
+    slug = values["project"]
     project = Project.objects.filter(lab_id=artifact.lab_id, slug=slug).first() if slug is not None else None
     if slug is not None and project is None:
         raise InvalidInput("There is no such project in your lab.", field="project", hint="Choose one of the list, or none.")
-    artifact.kind, artifact.licence, artifact.note = said["kind"], said["licence"], said["note"]
-    artifact.tags, artifact.project = said["tags"], project
+    artifact.kind, artifact.licence, artifact.note = values["kind"], values["licence"], values["note"]
+    artifact.tags, artifact.project = values["tags"], project
     artifact.save(update_fields=["kind", "licence", "note", "tags", "project"])
 
 
-def _said(told: Description) -> dict[str, Any]:
-    if told.kind not in Kind.values:
+def _validated(description: Description) -> dict[str, Any]:
+    if description.kind not in Kind.values:
         hint = f"Use one of {', '.join(Kind.values)}."
-        raise InvalidInput(f"{told.kind[:40]!r} is no kind.", field="kind", hint=hint)
-    if len(told.tags) > MOST_TAGS:
-        raise InvalidInput(f"{len(told.tags)} tags are more than {MOST_TAGS}.", field="tags", hint="Leave some out.")
+        raise InvalidInput(f"{description.kind[:40]!r} is no kind.", field="kind", hint=hint)
+    if len(description.tags) > MAX_TAGS:
+        raise InvalidInput(f"{len(description.tags)} tags are more than {MAX_TAGS}.", field="tags", hint="Leave some out.")
     return {
-        "kind": told.kind,
-        "licence": _checked(told.licence.strip(), "licence"),
-        "note": _checked(told.note.strip(), "note"),
-        "tags": {_checked(name, "tag", "tags"): _checked(value, "value", "tags") for name, value in told.tags.items()},
-        "project": told.project.slug if told.project else None,
+        "kind": description.kind,
+        "licence": _check_text(description.licence.strip(), "licence"),
+        "note": _check_text(description.note.strip(), "note"),
+        "tags": {
+            _check_text(name, "tag", "tags"): _check_text(value, "value", "tags") for name, value in description.tags.items()
+        },
+        "project": description.project.slug if description.project else None,
     }
 
 
-def _checked(text: str, what: str, field: str = "") -> str:
+def _check_text(text: str, name: str, field: str = "") -> str:
     if is_unstorable(text):
-        raise InvalidInput(f"The {what} holds NUL or half a character.", field=field or what, hint="Leave it out.")
-    if len(text) > _LONGEST[what]:
-        hint = f"At most {_LONGEST[what]} characters."
-        raise InvalidInput(f"The {what} is longer than can be kept.", field=field or what, hint=hint)
+        raise InvalidInput(f"The {name} holds NUL or half a character.", field=field or name, hint="Leave it out.")
+    if len(text) > _MAX_LENGTH[name]:
+        hint = f"At most {_MAX_LENGTH[name]} characters."
+        raise InvalidInput(f"The {name} is longer than can be kept.", field=field or name, hint=hint)
     return text

@@ -5,81 +5,83 @@ from django.db.models import Q
 
 from apps.accounts import audit
 from apps.accounts.models import Project, User
-from apps.artifacts.choices import Act, ArtifactState
-from apps.artifacts.cleanup.plans import spare_lines
+from apps.artifacts.choices import ArtifactState, AuditAction
+from apps.artifacts.cleanup.plans import exclude_items
 from apps.artifacts.models import Artifact, Hold
 from apps.core.errors import Conflict, Forbidden, InvalidInput
 from apps.core.text import is_unstorable
 from apps.core.units import END_HOUR, hour_of
 from apps.runs.models import Run
 
-LONGEST_REASON = 300
+MAX_REASON_LENGTH = 300
 Holdable = Artifact | Project | Run
 
 
 @transaction.atomic
-def place_hold(*, on: Holdable, reason: str, until_hour: int | None, by: User, keeper: bool, now: int) -> Hold:
+def place_hold(*, on: Holdable, reason: str, until_hour: int | None, by: User, is_manager: bool, now: int) -> Hold:
     """Hold something from this hour until ``until_hour`` (None: until it is lifted), and take it out of open plans.
 
     Members may hold an artifact or a run, PIs and admins (``keeper``) a project. Raises InvalidInput without a reason or for
     an end that is over, Forbidden, Conflict for an artifact whose bytes are gone.
     """
-    reason = _reason(reason)
+    reason = _check_reason(reason)
     hour = hour_of(now)
     if until_hour is not None and not hour < until_hour < END_HOUR:
         raise InvalidInput(
             "A hold ends in the future.", field="until", hint="Choose a later day, or none: until it is lifted."
         )
     audit.hold(on.lab)
-    if isinstance(on, Project) and not keeper:
+    if isinstance(on, Project) and not is_manager:
         raise Forbidden("A whole project is held by PIs and admins.", hint="Hold an artifact or a run, or ask one of them.")
     if isinstance(on, Artifact) and Artifact.objects.filter(pk=on.pk, state=ArtifactState.TOMBSTONE).exists():
         raise Conflict("Its bytes are gone: there is nothing to keep.", hint="Tell of it anew where it is still copied.")
     name = "artifact" if isinstance(on, Artifact) else "project" if isinstance(on, Project) else "run"
-    made = Hold.objects.create(
+    hold = Hold.objects.create(
         lab=on.lab, reason=reason, from_hour=hour, until_hour=until_hour, by=by, placed_us=now, **{name: on}
     )
-    lines = spare_lines(lab=on.lab, which=_lines_of(on), reason=made.words, by=by, now=now)
-    _record(made, Act.HOLD_PLACED, by, {"on": name, "until_hour": until_hour, "reason": reason, "lines": lines}, now)
-    return made
+    excluded = exclude_items(lab=on.lab, condition=_items_condition(on), reason=hold.description, by=by, now=now)
+    _record(
+        hold, AuditAction.HOLD_PLACED, by, {"on": name, "until_hour": until_hour, "reason": reason, "lines": excluded}, now
+    )
+    return hold
 
 
 @transaction.atomic
-def lift_hold(*, hold: Hold, by: User, keeper: bool, now: int) -> Hold:
+def lift_hold(*, hold: Hold, by: User, is_manager: bool, now: int) -> Hold:
     """End a hold before its time: who placed it may, and PIs and admins (``keeper``). Plans that it took lines out of stay
     as they are. Raises Conflict where it holds no more, Forbidden."""
     audit.hold(hold.lab)
-    held = Hold.objects.select_for_update(of=("self",)).select_related("lab", "artifact", "project", "run").get(pk=hold.pk)
-    if held.lifted_us is not None or (held.until_hour is not None and held.until_hour <= hour_of(now)):
+    locked = Hold.objects.select_for_update(of=("self",)).select_related("lab", "artifact", "project", "run").get(pk=hold.pk)
+    if locked.lifted_us is not None or (locked.until_hour is not None and locked.until_hour <= hour_of(now)):
         raise Conflict("It holds no more.", hint="Load the page again.")
-    if held.by_id != by.pk and not keeper:
+    if locked.by_id != by.pk and not is_manager:
         raise Forbidden("Somebody else placed it.", hint="Ask them, or a PI or an admin of your lab.")
-    held.lifted_us, held.lifted_by = now, by
-    held.save(update_fields=["lifted_us", "lifted_by"])
-    _record(held, Act.HOLD_LIFTED, by, {"reason": held.reason, "until_hour": held.until_hour}, now)
-    return held
+    locked.lifted_us, locked.lifted_by = now, by
+    locked.save(update_fields=["lifted_us", "lifted_by"])
+    _record(locked, AuditAction.HOLD_LIFTED, by, {"reason": locked.reason, "until_hour": locked.until_hour}, now)
+    return locked
 
 
-def _reason(text: str) -> str:
+def _check_reason(text: str) -> str:
     reason = text.strip()
     if not reason:
         raise InvalidInput("Why is it held?", field="reason", hint="Say it in a few words, such as: paper under review.")
     if is_unstorable(reason):
         raise InvalidInput("The reason holds NUL or half a character.", field="reason", hint="Leave it out.")
-    if len(reason) > LONGEST_REASON:
-        hint = f"At most {LONGEST_REASON} characters."
+    if len(reason) > MAX_REASON_LENGTH:
+        hint = f"At most {MAX_REASON_LENGTH} characters."
         raise InvalidInput("The reason is longer than can be kept.", field="reason", hint=hint)
     return reason
 
 
-def _lines_of(on: Holdable) -> Q:
+def _items_condition(on: Holdable) -> Q:
     """Return which lines of plans are of what is held."""
     if isinstance(on, Artifact):
         return Q(artifact=on)
     return Q(artifact__project=on) if isinstance(on, Project) else Q(artifact__run_edges__run=on)
 
 
-def _record(hold: Hold, act: Act, by: User, details: dict[str, object], now: int) -> None:
+def _record(hold: Hold, act: AuditAction, by: User, details: dict[str, object], now: int) -> None:
     if hold.artifact:
         subject = hold.artifact.digest
     else:

@@ -6,47 +6,50 @@ from django.db import transaction
 from django.db.models import Q
 
 from apps.accounts.models import Lab
-from apps.artifacts.choices import Role, Way
+from apps.artifacts.choices import LineageRole, LineageSource
 from apps.artifacts.models import Artifact
-from apps.artifacts.reuse.index import keep_terms
-from apps.artifacts.services.register import keep_edges
+from apps.artifacts.reuse.index import save_terms
+from apps.artifacts.services.register import save_edges
 from apps.core.sql import fetch_rows
 from apps.runs.models import Fingerprint, Run
 
-_AT_ONCE = 1000
+_BATCH_SIZE = 1000
 
 
-def join_new(*, lab: Lab, now: int) -> int:
+def link_new_artifacts(*, lab: Lab, now: int) -> int:
     """Join artifacts that are new, or were told of anew, with the runs that were there before them, and keep what they have
     in common with work to come; return how many edges were looked at.
 
     Runs that come later are joined when they are judged. Each thousand artifacts read the lab's fingerprints once.
     """
     count = 0
-    while part := list(Artifact.objects.filter(lab=lab, joined=False).order_by("pk")[:_AT_ONCE]):
-        starts, data = {each.start_key: each.pk for each in part}, {each.data_key: each.pk for each in part}
-        told = Fingerprint.objects.filter(Q(start__in=starts) | Q(data__in=data), run__lab=lab)
-        edges = list(_edges(told.values_list("run_id", "start", "data"), starts, data))
+    while batch := list(Artifact.objects.filter(lab=lab, is_linked=False).order_by("pk")[:_BATCH_SIZE]):
+        starts, data = (
+            {artifact.start_key: artifact.pk for artifact in batch},
+            {artifact.data_key: artifact.pk for artifact in batch},
+        )
+        fingerprints = Fingerprint.objects.filter(Q(start__in=starts) | Q(data__in=data), run__lab=lab)
+        edges = list(_edges(fingerprints.values_list("run_id", "start", "data"), starts, data))
         with transaction.atomic():
-            keep_edges(lab=lab, edges=edges, now=now)
-            keep_terms(lab, part)
-            Artifact.objects.filter(pk__in=[each.pk for each in part]).update(joined=True)
+            save_edges(lab=lab, edges=edges, now=now)
+            save_terms(lab, batch)
+            Artifact.objects.filter(pk__in=[artifact.pk for artifact in batch]).update(is_linked=True)
         count += len(edges)
     return count
 
 
-def join_run(*, run: Run, now: int) -> None:
+def link_run(*, run: Run, now: int) -> None:
     """Join a run with the artifacts whose content its fingerprint names. Each run comes by here once more of it is known."""
     fingerprint = Fingerprint.objects.filter(run=run).only("start", "data").first()
     if fingerprint is None or not (fingerprint.start or fingerprint.data):
         return
-    one = "SELECT id, start_key, data_key FROM artifacts_artifact WHERE lab_id = %s AND {0} = %s AND {0} <> ''"
+    query = "SELECT id, start_key, data_key FROM artifacts_artifact WHERE lab_id = %s AND {0} = %s AND {0} <> ''"
     params = [run.lab_id, fingerprint.start, run.lab_id, fingerprint.data]
-    found = list(fetch_rows(f"{one.format('start_key')} UNION {one.format('data_key')}", params))
-    if found:
-        starts, data = {row["start_key"]: row["id"] for row in found}, {row["data_key"]: row["id"] for row in found}
+    rows = list(fetch_rows(f"{query.format('start_key')} UNION {query.format('data_key')}", params))
+    if rows:
+        starts, data = {row["start_key"]: row["id"] for row in rows}, {row["data_key"]: row["id"] for row in rows}
         edges = _edges([(run.pk, fingerprint.start, fingerprint.data)], starts, data)
-        keep_edges(lab=run.lab, edges=edges, now=now)
+        save_edges(lab=run.lab, edges=edges, now=now)
 
 
 def _edges(
@@ -54,6 +57,6 @@ def _edges(
 ) -> Iterator[tuple[int, int, str, str]]:
     for run_id, start, read in runs:
         if start in starts:
-            yield run_id, starts[start], Role.INITIALISED_FROM.value, Way.FINGERPRINT.value
+            yield run_id, starts[start], LineageRole.INITIALISED_FROM.value, LineageSource.FINGERPRINT.value
         if read in data:
-            yield run_id, data[read], Role.USED.value, Way.FINGERPRINT.value
+            yield run_id, data[read], LineageRole.USED.value, LineageSource.FINGERPRINT.value

@@ -7,21 +7,21 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from apps.accounts.models import Lab, User
-from apps.artifacts.choices import ArtifactState, Kind, Role, Way
+from apps.artifacts.choices import ArtifactState, Kind, LineageRole, LineageSource
 from apps.artifacts.models import Alias, Artifact, LineageEdge
 from apps.artifacts.parsing import ArtifactRow
-from apps.artifacts.services.copies import Copies, is_address
-from apps.artifacts.storage_model import data_key, start_key
+from apps.artifacts.services.copies import CopyRecorder, is_address
+from apps.artifacts.storage_model import data_match_key, start_match_key
 from apps.core.errors import Forbidden, InvalidInput
 from apps.core.jobs import enqueue
 from apps.fleet.models import Node
 from apps.fleet.selectors import node_of
 from apps.runs.models import Run
 
-JOIN = "artifacts.join"
-JOIN_AFTER_US = 2_000_000  # once some requests have come together
-Answer = list[str]
-_WRITTEN = ("kind", "format", "payload", "licence", "tags", "facts", "state", "project", "owner", "os_user")
+LINK_JOB = "artifacts.join"
+LINK_DELAY_US = 2_000_000  # once some requests have come together
+RowResult = list[str]
+_UPDATED_FIELDS = ("kind", "format", "payload", "licence", "tags", "facts", "state", "project", "owner", "os_user")
 
 
 def register(
@@ -32,23 +32,23 @@ def register(
     by: User | None,
     bound_node: UUID | None,
     now: int,
-) -> list[Answer]:
+) -> list[RowResult]:
     """Create or renew artifacts, their copies and edges; return an answer for each row, in order.
 
     An answer is ``created``, ``changed``, ``unchanged`` or ``refused``, and a word where there is one to say. ``rows`` as
     ``parsing.parse_artifacts`` gives them. Paths lie on the node ``node_uuid``; addresses (``s3://…``) on none. What is
     known already is never overwritten with less. Raises Forbidden and InvalidInput as :func:`node_told` does.
     """
-    node = node_told(lab, node_uuid, bound_node)
+    node = resolve_node(lab, node_uuid, bound_node)
     try:
         with transaction.atomic():
-            return _Registering(lab, node, rows, by, now).done()
+            return _Registration(lab, node, rows, by, now).execute()
     except IntegrityError:  # somebody told the same at the same moment: now it is there
         with transaction.atomic():
-            return _Registering(lab, node, rows, by, now).done()
+            return _Registration(lab, node, rows, by, now).execute()
 
 
-def node_told(lab: Lab, node_uuid: UUID | None, bound_node: UUID | None) -> Node | None:
+def resolve_node(lab: Lab, node_uuid: UUID | None, bound_node: UUID | None) -> Node | None:
     """Return the node that a request tells of. Raises Forbidden for a node's token that tells of another, InvalidInput for
     one that the lab does not have."""
     if bound_node is not None and node_uuid not in (None, bound_node):
@@ -60,115 +60,134 @@ def node_told(lab: Lab, node_uuid: UUID | None, bound_node: UUID | None) -> Node
     return node
 
 
-def keep_edges(*, lab: Lab, edges: Iterable[tuple[int, int, str, str]], now: int) -> None:
+def save_edges(*, lab: Lab, edges: Iterable[tuple[int, int, str, str]], now: int) -> None:
     """Keep ``(run, artifact, role, way)``, the first two by number; an edge that is there already stays as it is."""
     rows = [
-        LineageEdge(lab=lab, run_id=run, artifact_id=artifact, role=role, way=way, told_us=now)
-        for run, artifact, role, way in edges
+        LineageEdge(lab=lab, run_id=run, artifact_id=artifact, role=role, source=source, recorded_us=now)
+        for run, artifact, role, source in edges
     ]
     LineageEdge.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
 
 
 @dataclass
-class _Kept:
+class _Pending:
     """An artifact of the request, as it will be."""
 
     artifact: Artifact
     before: tuple[object, ...] | None  # None: it is new
 
 
-class _Registering:
+class _Registration:
     """One request, in a fixed number of statements."""
 
     def __init__(self, lab: Lab, node: Node | None, rows: Sequence[ArtifactRow | str], by: User | None, now: int) -> None:
         self._lab, self._node, self._rows, self._by, self._now = lab, node, rows, by, now
-        good = [row for row in rows if not isinstance(row, str)]
-        found = Artifact.objects.select_for_update(of=("self",)).filter(lab=lab, digest__in={row.digest for row in good})
-        self._known = {each.digest: _Kept(each, _content(each)) for each in found.order_by("pk")}
-        self._projects = {each.slug: each for each in lab.projects.all()}
-        self._runs = self._runs_named(good)
-        self._copies = Copies(lab=lab, node=node, rows=good, now=now)
+        valid = [row for row in rows if not isinstance(row, str)]
+        known = Artifact.objects.select_for_update(of=("self",)).filter(lab=lab, digest__in={row.digest for row in valid})
+        self._known = {artifact.digest: _Pending(artifact, _field_values(artifact)) for artifact in known.order_by("pk")}
+        self._projects = {artifact.slug: artifact for artifact in lab.projects.all()}
+        self._runs = self._runs_named(valid)
+        self._copies = CopyRecorder(lab=lab, node=node, rows=valid, now=now)
         self._taken: list[ArtifactRow] = []
         self._news: list[Artifact] = []  # to be joined with runs, and compared with work to come
 
-    def done(self) -> list[Answer]:
+    def execute(self) -> list[RowResult]:
         answers = [self._answer(row) for row in self._rows]
         self._store()
         return answers
 
     def _runs_named(self, rows: Sequence[ArtifactRow]) -> dict[UUID, Run]:
-        wanted = {edge.run for row in rows for edge in row.runs}
-        runs = Run.objects.filter(lab=self._lab, uuid__in=wanted).select_related("charged_project", "user")
-        return {run.uuid: run for run in runs} if wanted else {}
+        run_ids = {edge.run for row in rows for edge in row.runs}
+        runs = Run.objects.filter(lab=self._lab, uuid__in=run_ids).select_related("charged_project", "user")
+        return {run.uuid: run for run in runs} if run_ids else {}
 
-    def _answer(self, row: ArtifactRow | str) -> Answer:
+    def _answer(self, row: ArtifactRow | str) -> RowResult:
         problem = row if isinstance(row, str) else self._problem(row)
         if isinstance(row, str) or problem:
             return ["refused", problem]
         is_new = row.digest not in self._known
-        kept = self._known.setdefault(row.digest, _Kept(self._fresh(row), None))
-        before = _content(kept.artifact)
-        _describe(kept.artifact, row)
-        words = self._note_whose(kept.artifact, row)
+        pending = self._known.setdefault(row.digest, _Pending(self._fresh(row), None))
+        before = _field_values(pending.artifact)
+        _merge(pending.artifact, row)
+        notes = self._note_whose(pending.artifact, row)
         self._taken.append(row)
-        is_news = self._copies.take(kept.artifact, row.copies)
-        result = "created" if is_new else "changed" if is_news or before != _content(kept.artifact) else "unchanged"
-        if row.runs or is_new or before != _content(kept.artifact):
-            self._news.append(kept.artifact)
-        return [result, *words]
+        copies_changed = self._copies.add(pending.artifact, row.copies)
+        result = (
+            "created"
+            if is_new
+            else "changed"
+            if copies_changed or before != _field_values(pending.artifact)
+            else "unchanged"
+        )
+        if row.runs or is_new or before != _field_values(pending.artifact):
+            self._news.append(pending.artifact)
+        return [result, *notes]
 
     def _problem(self, row: ArtifactRow) -> str:
-        kept = self._known.get(row.digest)
-        if kept is not None and (kept.artifact.bytes, kept.artifact.form) != (row.bytes, row.form):
-            return f"This digest is known as a {kept.artifact.form} of {kept.artifact.bytes} bytes."
+        pending = self._known.get(row.digest)
+        if pending is not None and (pending.artifact.bytes, pending.artifact.form) != (row.bytes, row.form):
+            return f"This digest is known as a {pending.artifact.form} of {pending.artifact.bytes} bytes."
         if self._node is None and not all(is_address(copy.path) for copy in row.copies):
             return "A path lies on a node: name it in 'node'."
         return ""
 
     def _fresh(self, row: ArtifactRow) -> Artifact:
         return Artifact(
-            lab=self._lab, digest=row.digest, form=row.form, bytes=row.bytes, files=row.files, kind=row.kind, name=row.name,
-            start_key=start_key(row.form, row.digest, row.bytes), data_key=data_key(row.form, row.digest, row.bytes),
+            lab=self._lab,
+            digest=row.digest,
+            form=row.form,
+            bytes=row.bytes,
+            files=row.files,
+            kind=row.kind,
+            name=row.name,
+            start_key=start_match_key(row.form, row.digest, row.bytes),
+            data_key=data_match_key(row.form, row.digest, row.bytes),
             registered_us=self._now,
-        )  # fmt: skip
+        )
 
     def _note_whose(self, artifact: Artifact, row: ArtifactRow) -> list[str]:
         """Note project and owner where they are not known; return what could not be noted."""
-        words = []
+        notes = []
         named = self._projects.get(row.project)
         if row.project and named is None:
             known = ", ".join(sorted(self._projects)[:10])
-            words.append(f"There is no project {row.project!r} (known: {known}): it is kept without.")
-        maker = next((self._runs.get(edge.run) for edge in row.runs if edge.role == Role.PRODUCED), None)
-        artifact.project = artifact.project or named or (maker.charged_project if maker else None)
-        artifact.owner = artifact.owner or (maker.user if maker else None) or (self._by if row.own else None)
+            notes.append(f"There is no project {row.project!r} (known: {known}): it is kept without.")
+        producer = next((self._runs.get(edge.run) for edge in row.runs if edge.role == LineageRole.PRODUCED), None)
+        artifact.project = artifact.project or named or (producer.charged_project if producer else None)
+        artifact.owner = artifact.owner or (producer.user if producer else None) or (self._by if row.own else None)
         unknown = next((edge.run for edge in row.runs if edge.run not in self._runs), None)
         if unknown is not None:
-            words.append(f"There is no run {unknown} in this lab: tell of the run first, then of this again.")
-        return words
+            notes.append(f"There is no run {unknown} in this lab: tell of the run first, then of this again.")
+        return notes
 
     def _store(self) -> None:
-        new = [kept.artifact for kept in self._known.values() if kept.before is None]
-        changed = [kept.artifact for kept in self._known.values() if kept.before not in (None, _content(kept.artifact))]
+        new = [pending.artifact for pending in self._known.values() if pending.before is None]
+        changed = [
+            pending.artifact
+            for pending in self._known.values()
+            if pending.before not in (None, _field_values(pending.artifact))
+        ]
         Artifact.objects.bulk_create(new, batch_size=500)
-        Artifact.objects.bulk_update(changed, list(_WRITTEN), batch_size=200)
+        Artifact.objects.bulk_update(changed, list(_UPDATED_FIELDS), batch_size=200)
         self._copies.store()
-        told = [(row, self._known[row.digest].artifact) for row in self._taken]
+        accepted = [(row, self._known[row.digest].artifact) for row in self._taken]
         aliases = [
-            Alias(artifact=each, algorithm=name, value=value) for row, each in told for name, value in row.aliases.items()
+            Alias(artifact=artifact, algorithm=name, value=value)
+            for row, artifact in accepted
+            for name, value in row.aliases.items()
         ]
         Alias.objects.bulk_create(aliases, ignore_conflicts=True)
         edges = [
-            (self._runs[edge.run].pk, each.pk, edge.role.value, Way.TOLD.value)
-            for row, each in told for edge in row.runs if edge.run in self._runs
+            (self._runs[edge.run].pk, artifact.pk, edge.role.value, LineageSource.REPORTED.value)
+            for row, artifact in accepted for edge in row.runs if edge.run in self._runs
         ]  # fmt: skip
-        keep_edges(lab=self._lab, edges=edges, now=self._now)
+        save_edges(lab=self._lab, edges=edges, now=self._now)
         if self._news:
-            Artifact.objects.filter(pk__in=[each.pk for each in self._news], joined=True).update(joined=False)
-            enqueue(kind=JOIN, key=str(self._lab.pk), due_us=self._now + JOIN_AFTER_US)
+            Artifact.objects.filter(pk__in=[artifact.pk for artifact in self._news], is_linked=True).update(is_linked=False)
+            enqueue(kind=LINK_JOB, key=str(self._lab.pk), due_us=self._now + LINK_DELAY_US)
 
 
-def _describe(artifact: Artifact, row: ArtifactRow) -> None:
+def _merge(artifact: Artifact, row: ArtifactRow) -> None:
     """Put what is told onto an artifact; what is known already stays, tags and facts told anew count."""
     if artifact.kind == Kind.OTHER:
         artifact.kind = row.kind
@@ -181,5 +200,5 @@ def _describe(artifact: Artifact, row: ArtifactRow) -> None:
         artifact.state = ArtifactState.STORED
 
 
-def _content(artifact: Artifact) -> tuple[object, ...]:
-    return tuple(dict(value) if isinstance(value := getattr(artifact, name), dict) else value for name in _WRITTEN)
+def _field_values(artifact: Artifact) -> tuple[object, ...]:
+    return tuple(dict(value) if isinstance(value := getattr(artifact, name), dict) else value for name in _UPDATED_FIELDS)

@@ -9,7 +9,7 @@ from apps.dashboard.charts import SERIES, UNKNOWN, Chart, figure_as_json, label,
 
 
 @dataclass(frozen=True)
-class BytesOf:
+class BarSeries:
     """What a project keeps of each kind, in the chart's unit; or what lies on a medium of each project. ``colour``: a key
     of SERIES."""
 
@@ -20,7 +20,7 @@ class BytesOf:
     is_hatched: bool = False  # nobody knows what it is
 
 
-def _marker(part: BytesOf) -> dict[str, Any]:
+def _marker(part: BarSeries) -> dict[str, Any]:
     if part.is_hatched:
         return {
             "color": SERIES[part.colour], "line": {"width": 0},
@@ -29,7 +29,7 @@ def _marker(part: BytesOf) -> dict[str, Any]:
     return {"color": SERIES[part.colour], "line": {"width": 0}}
 
 
-def kept_bars(*, name: str, summary: str, kinds: Sequence[str], projects: Sequence[BytesOf], unit: str) -> Chart:
+def stacked_bytes_chart(*, name: str, summary: str, kinds: Sequence[str], projects: Sequence[BarSeries], unit: str) -> Chart:
     """Return a bar of bytes per kind, stacked by project, from zero: lying, so that names fit beside them on any screen."""
     figure = new_figure(barmode="stack")
     for part in projects:

@@ -9,25 +9,32 @@ from django.conf import settings
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
 
 from apps.accounts.models import Lab, Project, User
-from apps.artifacts.choices import LineOutcome, MailState, PlanState
-from apps.artifacts.cleanup.eligibility import going_of
-from apps.artifacts.cleanup.notifications import Absent, ToTell, absent, by_owner, lines_told, untold
-from apps.artifacts.cleanup.other_copies import all_going
-from apps.artifacts.cleanup.proposals import own_days
-from apps.artifacts.cleanup.retention import DEFAULT_DAYS, REVIEWED, Retention
+from apps.artifacts.choices import ItemOutcome, MailState, PlanState
+from apps.artifacts.cleanup.eligibility import check_items
+from apps.artifacts.cleanup.notifications import (
+    FormerOwners,
+    Recipient,
+    former_owners,
+    items_by_owner,
+    not_notified,
+    notified_items,
+)
+from apps.artifacts.cleanup.other_copies import fully_selected
+from apps.artifacts.cleanup.proposals import own_periods
+from apps.artifacts.cleanup.retention import DEFAULT_DAYS, REVIEWED_CLASSES, RetentionClass
 from apps.artifacts.cleanup.retention_settings import NEVER
-from apps.artifacts.cleanup.totals import PlanSums, break_even_of, kept_with, sums_of
-from apps.artifacts.models import Copy, Notice, Plan, PlanLine
-from apps.artifacts.storage_model import in_ppm
+from apps.artifacts.cleanup.totals import PlanTotals, artifact_storage_mj, item_break_even, plan_totals
+from apps.artifacts.models import CleanupItem, CleanupPlan, Copy, Notification
+from apps.artifacts.storage_model import to_ppm
 from apps.core.errors import InvalidInput
-from apps.dashboard.artifacts.storage_cost import reuse_short, reuse_words
+from apps.dashboard.artifacts.storage_cost import break_even_cell, break_even_sentence
 from apps.dashboard.figures import WouldBe, estimated
 from apps.dashboard.formatting import size
 from apps.fleet.models import Node
 
 
 @dataclass(frozen=True)
-class Cost:
+class CostQuantities:
     """Energy and what it emits, location-based. None: not known. ``is_factorless``: some of it has no factor."""
 
     energy: WouldBe | None
@@ -36,40 +43,49 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class ToldPart:
+class NotificationPart:
     """Who was told of a plan; ``missing``: who never was; ``absent``: lines whose owner is not in the lab. ``mails``:
     whether mails are sent now; ``unmailed``: how many were told while none were."""
 
-    notices: list[Notice]
-    missing: list[ToTell]
-    absent: Absent
+    notifications: list[Notification]
+    missing: list[Recipient]
+    absent: FormerOwners
     mails: bool
     mailed: int
     unmailed: int
 
 
-def cost(energy_mj: int | None, emission_ug: int | None, *, at_least: bool = False, factorless: bool = False) -> Cost:
+def cost_quantities(
+    energy_mj: int | None, emission_ug: int | None, *, at_least: bool = False, factorless: bool = False
+) -> CostQuantities:
     """Return energy and emissions as a page shows them. ``at_least``: some energy is in neither sum."""
-    return Cost(
+    return CostQuantities(
         None if energy_mj is None else estimated(energy_mj, at_least=at_least),
         None if emission_ug is None else estimated(emission_ug, "emission_ug", at_least=at_least or factorless),
         factorless or (energy_mj is not None and emission_ug is None),
     )
 
 
-def told_part(plan: Plan) -> ToldPart:
+def notification_part(plan: CleanupPlan) -> NotificationPart:
     """Return who was told. A draft's are those who will be."""
-    notices = list(plan.notices.order_by("name", "pk"))
-    is_open = plan.state in (PlanState.DRAFT, PlanState.TOLD)
-    mailed = sum(notice.mail == MailState.SENT for notice in notices)
-    off = sum(notice.mail == MailState.OFF for notice in notices)
-    lines = by_owner(plan) if is_open else {}
-    missing = untold(plan, lines) if is_open else []
-    return ToldPart(notices, missing, absent(plan, lines) if is_open else Absent([], 0, 0), settings.MAIL_ON, mailed, off)
+    notifications = list(plan.notifications.order_by("name", "pk"))
+    is_open = plan.state in (PlanState.DRAFT, PlanState.NOTIFIED)
+    mailed = sum(notice.mail == MailState.SENT for notice in notifications)
+    off = sum(notice.mail == MailState.OFF for notice in notifications)
+    counts = items_by_owner(plan) if is_open else {}
+    unnotified = not_notified(plan, counts) if is_open else []
+    return NotificationPart(
+        notifications,
+        unnotified,
+        former_owners(plan, counts) if is_open else FormerOwners([], 0, 0),
+        settings.MAIL_ON,
+        mailed,
+        off,
+    )
 
 
 PAGE_ROWS = 50
-CSV_HEAD = (
+CSV_COLUMNS = (
     "artifact", "digest", "path", "bytes", "why", "last_copy", "owner", "due_at_us", "storage_mj_a_year",
     "storage_ug_a_year", "retrain_mj", "retrain_ug", "break_even_ppm_a_year", "goes", "stays", "objection", "outcome",
     "word",
@@ -80,17 +96,17 @@ CSV_HEAD = (
 class PlanRow:
     """A plan in the list."""
 
-    plan: Plan
+    plan: CleanupPlan
     lines: int
     size: str
 
 
 @dataclass(frozen=True)
-class DaysRow:
+class PeriodRow:
     """For how many days a class is kept. ``field``: what its field holds; ``otherwise``: the days where that is empty, of
     the lab or usual. 'never': it is never proposed."""
 
-    kept: Retention
+    retention_class: RetentionClass
     days: str
     is_reviewed: bool
     field: str
@@ -106,178 +122,209 @@ class PlansPage:
     over: list[PlanRow]
     nodes: list[Node]
     projects: list[Project]
-    days: list[DaysRow]
+    days: list[PeriodRow]
     project: Project | None
 
 
 def plans_page(lab: Lab, *, project: Project | None, typed: Mapping[str, str]) -> PlansPage:
     """Return the page. ``project``: whose days are shown; None: the lab's. ``typed``: days that could not be recorded."""
-    found = list(lab.plans.select_related("node", "project", "made_by").order_by("-made_us", "-pk")[:200])
-    ticked = _ticked(found)
-    rows = [PlanRow(plan, lines, size(many)) for plan in found for lines, many in [ticked.get(plan.pk, (0, 0))]]
+    plans = list(lab.cleanup_plans.select_related("node", "project", "created_by").order_by("-created_us", "-pk")[:200])
+    totals = _selected_totals(plans)
+    rows = [PlanRow(plan, lines, size(byte_count)) for plan in plans for lines, byte_count in [totals.get(plan.pk, (0, 0))]]
     return PlansPage(
-        [row for row in rows if row.plan.state in (PlanState.DRAFT, PlanState.TOLD, PlanState.APPROVED)],
-        [row for row in rows if row.plan.state not in (PlanState.DRAFT, PlanState.TOLD, PlanState.APPROVED)],
+        [row for row in rows if row.plan.state in (PlanState.DRAFT, PlanState.NOTIFIED, PlanState.APPROVED)],
+        [row for row in rows if row.plan.state not in (PlanState.DRAFT, PlanState.NOTIFIED, PlanState.APPROVED)],
         list(Node.objects.filter(Exists(Copy.objects.filter(node=OuterRef("pk"))), lab=lab).order_by("hostname", "pk")),
         list(lab.projects.order_by("name", "pk")),
-        _days_rows(lab, project, typed),
+        _period_rows(lab, project, typed),
         project,
     )
 
 
-def _ticked(plans: Sequence[Plan]) -> dict[int, tuple[int, int]]:
+def _selected_totals(plans: Sequence[CleanupPlan]) -> dict[int, tuple[int, int]]:
     """Return how many lines of each plan are ticked, and their bytes; what has none is left out. One query."""
-    lines = PlanLine.objects.filter(plan__in=plans, chosen=True).order_by()
-    sums = lines.values_list("plan").annotate(lines=Count("pk"), bytes=Sum("artifact__bytes"))
-    return {plan: (many, int(number)) for plan, many, number in sums}
+    items = CleanupItem.objects.filter(plan__in=plans, selected=True).order_by()
+    sums = items.values_list("plan").annotate(lines=Count("pk"), bytes=Sum("artifact__bytes"))
+    return {plan: (count, int(number)) for plan, count, number in sums}
 
 
-def _days_rows(lab: Lab, project: Project | None, typed: Mapping[str, str]) -> list[DaysRow]:
-    of_lab = own_days(lab, None)
-    own = own_days(lab, project) if project else of_lab
+def _period_rows(lab: Lab, project: Project | None, typed: Mapping[str, str]) -> list[PeriodRow]:
+    of_lab = own_periods(lab, None)
+    own = own_periods(lab, project) if project else of_lab
     otherwise = {**DEFAULT_DAYS, **(of_lab if project else {})}
     days = {**otherwise, **own}
     return [
-        DaysRow(
-            kept, _days(days[kept]), kept in REVIEWED,
-            typed.get(f"days:{kept.value}", _days(own[kept]) if kept in own else ""), _days(otherwise[kept]),
-            project is not None and kept in of_lab,
+        PeriodRow(
+            retention_class,
+            _format_days(days[retention_class]),
+            retention_class in REVIEWED_CLASSES,
+            typed.get(f"days:{retention_class.value}", _format_days(own[retention_class]) if retention_class in own else ""),
+            _format_days(otherwise[retention_class]),
+            project is not None and retention_class in of_lab,
         )
-        for kept in DEFAULT_DAYS
-    ]  # fmt: skip
+        for retention_class in DEFAULT_DAYS
+    ]
 
 
-def _days(days: int | None) -> str:
+def _format_days(days: int | None) -> str:
     return NEVER if days is None else str(days)
 
 
 @dataclass(frozen=True)
-class LineRow:
+class ItemRow:
     """A line. ``storage``: a year of keeping it; ``retrain``: making it again; both with what that emits. ``pays``: from
     which chance of reuse on keeping its artifact pays, short and in a sentence, '' where that is not known. ``stays``: why
     it does not go although it was ticked. ``copy_stays``: another copy is there, and does not go by this plan.
     ``is_ticked``: whether its box is."""
 
-    line: PlanLine
+    line: CleanupItem
     size: str
-    storage: Cost
-    retrain: Cost
+    storage: CostQuantities
+    retrain: CostQuantities
     pays: tuple[str, str]
-    stays: str
+    blocked_reason: str
     copy_stays: bool
     mine: bool
     is_ticked: bool
 
     @property
-    def may_be_spared(self) -> bool:
+    def can_be_excluded(self) -> bool:
         """Return whether it would go, or be tried again, unless somebody objects."""
-        return self.line.chosen and self.line.outcome in ("", LineOutcome.REFUSED)
+        return self.line.selected and self.line.outcome in ("", ItemOutcome.REFUSED)
 
     @property
-    def is_spared(self) -> bool:
+    def is_excluded(self) -> bool:
         """Return whether somebody objected to what the machine had left: it is not tried again."""
-        return not self.line.chosen and self.line.outcome == LineOutcome.REFUSED
+        return not self.line.selected and self.line.outcome == ItemOutcome.REFUSED
 
 
 @dataclass(frozen=True)
 class PlanPage:
     """One plan. ``mine``: how many ticked lines are the visitor's own, or theirs to look at as they were told of them."""
 
-    plan: Plan
-    rows: list[LineRow]
+    plan: CleanupPlan
+    rows: list[ItemRow]
     first: int
     number: int
-    sums: PlanSums
-    chosen_size: str
-    storage: Cost
-    retrain: Cost
+    sums: PlanTotals
+    selected_size: str
+    storage: CostQuantities
+    retrain: CostQuantities
     reuse: str
-    told: ToldPart
+    notified: NotificationPart
     mine: int
     is_grace_over: bool
     before: str
     after: str
     command: str
-    outcomes: list[tuple[LineOutcome, int]]
+    outcomes: list[tuple[ItemOutcome, int]]
 
     @property
     def in_trash(self) -> int:
         """Return how many lines lie in a trash folder."""
-        return dict(self.outcomes).get(LineOutcome.TRASHED, 0)
+        return dict(self.outcomes).get(ItemOutcome.TRASHED, 0)
 
 
-def plan_page(*, plan: Plan, params: Mapping[str, str], user: User, now: int, ticks: Mapping[str, bool]) -> PlanPage:
+def plan_page(*, plan: CleanupPlan, params: Mapping[str, str], user: User, now: int, ticks: Mapping[str, bool]) -> PlanPage:
     """Return a page of a plan's lines, the largest first. ``ticks``: by line, as they were posted and could not be kept.
     Raises InvalidInput."""
-    start = _start(params.get("page", ""))
-    mine = _mine(plan, user)
-    lines = plan.lines.select_related("artifact__owner", "artifact__project", "copy", "objected_by", "retrain_run")
-    of_mine = plan.lines.filter(mine).aggregate(all=Count("pk"), ticked=Count("pk", filter=Q(chosen=True)))
+    start = _parse_page(params.get("page", ""))
+    mine = _own_items_condition(plan, user)
+    items = plan.items.select_related("artifact__owner", "artifact__project", "copy", "objected_by", "retrain_run")
+    own_counts = plan.items.filter(mine).aggregate(all=Count("pk"), ticked=Count("pk", filter=Q(selected=True)))
     if params.get("mine") == "1":
-        lines, number = lines.filter(mine), of_mine["all"]
+        items, number = items.filter(mine), own_counts["all"]
     else:
-        number = plan.lines.count()
-    listed = _largest(lines, start)
-    sums = sums_of(plan)
+        number = plan.items.count()
+    page_items = _largest_items(items, start)
+    totals = plan_totals(plan)
     return PlanPage(
-        plan, _rows(plan, listed, user, now, ticks), start + 1, number, sums, size(sums.bytes),
-        cost(sums.storage_mj, sums.storage_ug, at_least=bool(sums.unknown_medium), factorless=bool(sums.without_factor)),
-        cost(sums.retrain_mj, sums.retrain_ug, at_least=bool(sums.unmeasured), factorless=bool(sums.runs_without_factor)),
-        "" if sums.break_even is None else reuse_words(sums.break_even),
-        told_part(plan), of_mine["ticked"],
+        plan,
+        _rows(plan, page_items, user, now, ticks),
+        start + 1,
+        number,
+        totals,
+        size(totals.bytes),
+        cost_quantities(
+            totals.storage_mj,
+            totals.storage_ug,
+            at_least=bool(totals.unknown_medium),
+            factorless=bool(totals.without_factor),
+        ),
+        cost_quantities(
+            totals.retrain_mj,
+            totals.retrain_ug,
+            at_least=bool(totals.unmeasured),
+            factorless=bool(totals.runs_without_factor),
+        ),
+        "" if totals.break_even is None else break_even_sentence(totals.break_even),
+        notification_part(plan),
+        own_counts["ticked"],
         plan.grace_until_us is not None and now >= plan.grace_until_us,
         _href(params, start - PAGE_ROWS) if start else "",
         _href(params, start + PAGE_ROWS) if start + PAGE_ROWS < number else "",
-        f"labcarbon-collect apply-plan {settings.SITE_URL}/artifacts/plans/{plan.uuid}/", _outcomes(plan),
-    )  # fmt: skip
+        f"labcarbon-collect apply-plan {settings.SITE_URL}/artifacts/plans/{plan.uuid}/",
+        _outcomes(plan),
+    )
 
 
-def _largest(lines: QuerySet[PlanLine], start: int) -> list[PlanLine]:
+def _largest_items(items: QuerySet[CleanupItem], start: int) -> list[CleanupItem]:
     """Return a page of lines. To sort numbers is much quicker than to sort all that is known."""
-    numbers = list(lines.order_by("-artifact__bytes", "pk").values_list("pk", flat=True)[start : start + PAGE_ROWS])
-    by_pk = lines.in_bulk(numbers)
+    numbers = list(items.order_by("-artifact__bytes", "pk").values_list("pk", flat=True)[start : start + PAGE_ROWS])
+    by_pk = items.in_bulk(numbers)
     return [by_pk[number] for number in numbers if number in by_pk]
 
 
-def _mine(plan: Plan, user: User) -> Q:
+def _own_items_condition(plan: CleanupPlan, user: User) -> Q:
     """Return which lines a person was told of, or owns."""
-    notice = plan.notices.filter(user=user).select_related("plan__lab").first()
-    return lines_told(notice) if notice else Q(artifact__owner=user)
+    notification = plan.notifications.filter(user=user).select_related("plan__lab").first()
+    return notified_items(notification) if notification else Q(artifact__owner=user)
 
 
-def _rows(plan: Plan, lines: Sequence[PlanLine], user: User, now: int, ticks: Mapping[str, bool]) -> list[LineRow]:
-    stays = _stays(plan, lines, now)
-    artifacts = [line.artifact_id for line in lines]
-    kept, gone = kept_with(plan, artifacts), all_going(plan, artifacts)
-    return [_row(line, break_even_of(line, kept), stays, gone, user, ticks) for line in lines]
+def _rows(plan: CleanupPlan, items: Sequence[CleanupItem], user: User, now: int, ticks: Mapping[str, bool]) -> list[ItemRow]:
+    reasons = _blocked_reasons(plan, items, now)
+    artifacts = [item.artifact_id for item in items]
+    storage_mj, fully_selected_ids = artifact_storage_mj(plan, artifacts), fully_selected(plan, artifacts)
+    return [_row(item, item_break_even(item, storage_mj), reasons, fully_selected_ids, user, ticks) for item in items]
 
 
-def _stays(plan: Plan, lines: Sequence[PlanLine], now: int) -> dict[int, str]:
+def _blocked_reasons(plan: CleanupPlan, items: Sequence[CleanupItem], now: int) -> dict[int, str]:
     """Return why some lines stay, of a plan that is approved: what came after it counts."""
     if plan.state != PlanState.APPROVED:
         return {}
-    return {each.line.pk: each.stays for each in going_of(plan, [line for line in lines if line.chosen], now)}
+    return {
+        result.line.pk: result.blocked_reason for result in check_items(plan, [item for item in items if item.selected], now)
+    }
 
 
 def _row(
-    line: PlanLine, pays_from: Fraction | None, stays: Mapping[int, str], gone: Collection[int], user: User,
+    item: CleanupItem,
+    break_even: Fraction | None,
+    reasons: Mapping[int, str],
+    fully_selected_ids: Collection[int],
+    user: User,
     ticks: Mapping[str, bool],
-) -> LineRow:  # fmt: skip
-    is_ticked = line.plan.state == PlanState.DRAFT and line.chosen
-    return LineRow(
-        line, size(line.artifact.bytes), cost(line.storage_mj, line.storage_ug), cost(line.retrain_mj, line.retrain_ug),
-        ("", "") if pays_from is None else (reuse_short(pays_from), reuse_words(pays_from)),
-        stays.get(line.pk, ""), not line.is_last_copy and line.artifact_id not in gone, line.artifact.owner_id == user.pk,
-        ticks.get(str(line.pk), is_ticked),
-    )  # fmt: skip
+) -> ItemRow:
+    is_ticked = item.plan.state == PlanState.DRAFT and item.selected
+    return ItemRow(
+        item,
+        size(item.artifact.bytes),
+        cost_quantities(item.storage_mj, item.storage_ug),
+        cost_quantities(item.retrain_mj, item.retrain_ug),
+        ("", "") if break_even is None else (break_even_cell(break_even), break_even_sentence(break_even)),
+        reasons.get(item.pk, ""),
+        not item.is_last_copy and item.artifact_id not in fully_selected_ids,
+        item.artifact.owner_id == user.pk,
+        ticks.get(str(item.pk), is_ticked),
+    )
 
 
-def _outcomes(plan: Plan) -> list[tuple[LineOutcome, int]]:
-    rows = plan.lines.exclude(outcome="").values("outcome").annotate(many=Count("pk")).order_by("outcome")
-    return [(LineOutcome(row["outcome"]), row["many"]) for row in rows]
+def _outcomes(plan: CleanupPlan) -> list[tuple[ItemOutcome, int]]:
+    rows = plan.items.exclude(outcome="").values("outcome").annotate(many=Count("pk")).order_by("outcome")
+    return [(ItemOutcome(row["outcome"]), row["many"]) for row in rows]
 
 
-def _start(text: str) -> int:
+def _parse_page(text: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= 10**7:
@@ -290,16 +337,30 @@ def _href(params: Mapping[str, str], start: int) -> str:
     return f"?{urlencode({**mine, 'page': start // PAGE_ROWS + 1})}"
 
 
-def plan_lines(plan: Plan, now: int) -> Sequence[tuple[object, ...]]:
+def plan_csv_rows(plan: CleanupPlan, now: int) -> Sequence[tuple[object, ...]]:
     """Return all lines as the CSV has them, with what goes and stays as on the page. Empty: not known."""
-    rows = list(plan.lines.select_related("artifact__owner", "copy").order_by("-artifact__bytes", "pk"))
-    kept, stays = kept_with(plan), _stays(plan, rows, now)
+    items = list(plan.items.select_related("artifact__owner", "copy").order_by("-artifact__bytes", "pk"))
+    storage_mj, reasons = artifact_storage_mj(plan), _blocked_reasons(plan, items, now)
     return [
         (
-            line.artifact.name, line.artifact.digest, line.copy.path, line.artifact.bytes, Retention(line.kept).label,
-            line.is_last_copy, line.artifact.owner.username if line.artifact.owner else "", line.due_us, line.storage_mj,
-            line.storage_ug, line.retrain_mj, line.retrain_ug, in_ppm(break_even_of(line, kept)),
-            line.chosen and not stays.get(line.pk), stays.get(line.pk, ""), line.objection, line.outcome, line.word,
+            item.artifact.name,
+            item.artifact.digest,
+            item.copy.path,
+            item.artifact.bytes,
+            RetentionClass(item.retention_class).label,
+            item.is_last_copy,
+            item.artifact.owner.username if item.artifact.owner else "",
+            item.due_us,
+            item.storage_mj,
+            item.storage_ug,
+            item.retrain_mj,
+            item.retrain_ug,
+            to_ppm(item_break_even(item, storage_mj)),
+            item.selected and not reasons.get(item.pk),
+            reasons.get(item.pk, ""),
+            item.objection,
+            item.outcome,
+            item.message,
         )
-        for line in rows
-    ]  # fmt: skip
+        for item in items
+    ]

@@ -5,67 +5,76 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.accounts.models import AuditEntry, Lab
-from apps.artifacts.choices import MODELS, Act, CopyState, Kind, Role
-from apps.artifacts.costs import making_again
-from apps.artifacts.holds import holds_of
+from apps.artifacts.choices import MODELS, AuditAction, CopyState, Kind, LineageRole
+from apps.artifacts.costs import retraining_costs
+from apps.artifacts.holds import holds_on_artifact
 from apps.artifacts.models import Artifact, Copy, Hold, LineageEdge, Pin
-from apps.artifacts.reuse.candidates import Candidate, candidates_of
-from apps.artifacts.selectors import MOST_LINEAGE, lineage
-from apps.artifacts.storage import lying_each
-from apps.artifacts.storage_model import keeping, kept
+from apps.artifacts.reuse.candidates import Candidate, find_candidates
+from apps.artifacts.selectors import MAX_LINEAGE, load_lineage
+from apps.artifacts.storage import stored_copies
+from apps.artifacts.storage_model import storage_energy, total_storage_energy
 from apps.core.units import hour_of
-from apps.dashboard.artifacts.footprint import Life, life_of, run_query, spans_of
-from apps.dashboard.artifacts.lineage import Graph, graph_of
-from apps.dashboard.artifacts.runs import RunLines, edges_of, run_lines
-from apps.dashboard.artifacts.storage_cost import KeepingShown, MediumShown, keeping_shown, media, not_kept, reuse_told
+from apps.dashboard.artifacts.footprint import Footprint, lineage_footprint, load_spans, run_query
+from apps.dashboard.artifacts.lineage import Graph, build_graph
+from apps.dashboard.artifacts.runs import RunRows, run_rows, visible_edges
+from apps.dashboard.artifacts.storage_cost import (
+    MediumRow,
+    StorageEnergyText,
+    absence_text,
+    break_even_text,
+    media_rows,
+    storage_energy_text,
+)
 from apps.dashboard.figures import Fig, Units, WouldBe, column_units, estimated, fig
 from apps.dashboard.formatting import grouped, pue, size
 from apps.runs.models import Run
 
-MOST_SHOWN = 5
+MAX_CANDIDATES = 5
 _KINDS = (Kind.MODEL, Kind.CHECKPOINT, Kind.DATASET)
 
 
 @dataclass(frozen=True)
-class CandidateLine:
+class CandidateRow:
     """A candidate; ``energy`` of the run that made it, None: not measured."""
 
-    each: Candidate
+    candidate: Candidate
     size: str
     energy: Fig | None
 
 
 @dataclass(frozen=True)
-class CandidateLines:
+class CandidateRows:
     """The likeliest few. ``is_known``: whether anything is known of the artifact that another could share."""
 
-    rows: list[CandidateLine]
+    rows: list[CandidateRow]
     units: Units
     is_known: bool
-    is_of_data: bool
+    is_dataset: bool
 
 
-def candidate_lines(artifact: Artifact) -> CandidateLines | None:
+def candidate_rows(artifact: Artifact) -> CandidateRows | None:
     """Return what could be adapted; None for what nobody adapts."""
     if artifact.kind not in _KINDS:
         return None
-    found = candidates_of(artifact, most=MOST_SHOWN)
-    units = column_units(each.span[0] for each in found.listed if each.span)
-    rows = [CandidateLine(each, size(each.found.artifact.bytes), _energy(artifact, each, units)) for each in found.listed]
-    return CandidateLines(rows, units, found.is_known, artifact.kind == Kind.DATASET)
+    result = find_candidates(artifact, limit=MAX_CANDIDATES)
+    units = column_units(each.span[0] for each in result.candidates if each.span)
+    rows = [
+        CandidateRow(each, size(each.model.artifact.bytes), _energy(artifact, each, units)) for each in result.candidates
+    ]
+    return CandidateRows(rows, units, result.is_known, artifact.kind == Kind.DATASET)
 
 
 def _energy(artifact: Artifact, each: Candidate, units: Units) -> Fig | None:
-    if each.span is None or each.found.maker is None:
+    if each.span is None or each.model.producing_run is None:
         return None
-    return fig(run_query(artifact.lab, each.found.maker.uuid, each.span), each.span[0], units.energy)
+    return fig(run_query(artifact.lab, each.model.producing_run.uuid, each.span), each.span[0], units.energy)
 
 
-MOST_COPIES = 100
+MAX_COPIES = 100
 
 
 @dataclass(frozen=True)
-class CopyLine:
+class CopyDetail:
     """A copy, and what keeping it for a year takes (None: nobody knows). ``pue``: '' where none is known."""
 
     copy: Copy
@@ -74,13 +83,13 @@ class CopyLine:
 
 
 @dataclass(frozen=True)
-class Again:
+class RetrainingRow:
     """What making an artifact again would take: what the run took that made it, of several the one that took least."""
 
     run: Run
     energy: Fig
     value_mj: int
-    made: int  # artifacts that the run made
+    artifact_count: int  # artifacts that the run made
 
 
 @dataclass(frozen=True)
@@ -94,23 +103,23 @@ class ArtifactPage:
     facts: list[tuple[str, str]]
     tags: list[tuple[str, str]]
     tags_text: str
-    is_of_a_run: bool
+    has_producer: bool
     pin: Pin | None
     holds: list[Hold]
-    copies: list[CopyLine]
+    copies: list[CopyDetail]
     copies_more: int
     present: int
-    keeping: KeepingShown
-    not_kept: str
-    again: Again | None
+    keeping: StorageEnergyText
+    absence_text: str
+    retraining: RetrainingRow | None
     reuse: str
-    media: list[MediumShown]
-    runs: RunLines
-    candidates: CandidateLines | None
+    media: list[MediumRow]
+    runs: RunRows
+    candidates: CandidateRows | None
     graph: Graph | None
     is_cut: bool
     most: int
-    life: Life | None
+    footprint: Footprint | None
     kinds: list[tuple[str, str]]
     projects: list[tuple[str, str]]
     undo: AuditEntry | None
@@ -119,13 +128,13 @@ class ArtifactPage:
 def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -> ArtifactPage:
     """Return one artifact. The number of queries does not depend on its copies, and on its lineage only by two more for
     each 500 runs that led to it. ``done``: the entry of the audit log that a visitor may take back."""
-    found = lineage(artifact)
-    edges, number = edges_of(artifact)
-    makers = [found.runs[pk] for pk in found.makers]
-    spans = spans_of(lab, list({run.uuid: run for run in (*makers, *(edge.run for edge in edges))}.values()))
-    own = {edge.run_id for edge in edges if edge.role == Role.PRODUCED}
-    copies, present, it = _copies(artifact, hour_of(now))
-    again = _again(lab, artifact)
+    lineage = load_lineage(artifact)
+    edges, number = visible_edges(artifact)
+    producers = [lineage.runs[pk] for pk in lineage.producing_runs]
+    spans = load_spans(lab, list({run.uuid: run for run in (*producers, *(edge.run for edge in edges))}.values()))
+    own = {edge.run_id for edge in edges if edge.role == LineageRole.PRODUCED}
+    copies, present, energy = _copies(artifact, hour_of(now))
+    retraining = _retraining_row(lab, artifact)
     return ArtifactPage(
         artifact=artifact,
         size=size(artifact.bytes),
@@ -133,26 +142,26 @@ def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -
         facts=[(name.replace("_", " "), _fact(value)) for name, value in sorted(artifact.facts.items())],
         tags=sorted((str(name), str(value)) for name, value in artifact.tags.items()),
         tags_text="\n".join(f"{name}={value}" for name, value in sorted(artifact.tags.items())),
-        is_of_a_run=bool(own) and artifact.kind in MODELS,
+        has_producer=bool(own) and artifact.kind in MODELS,
         pin=artifact.pins.filter(ended_us=None).select_related("by").first(),
-        holds=holds_of(artifact, now),
-        copies=copies[:MOST_COPIES],
-        copies_more=max(0, len(copies) - MOST_COPIES),
+        holds=holds_on_artifact(artifact, now),
+        copies=copies[:MAX_COPIES],
+        copies_more=max(0, len(copies) - MAX_COPIES),
         present=present,
-        keeping=keeping_shown(it),
-        not_kept="" if present else not_kept([line.copy.state for line in copies]),
-        again=again,
-        reuse=reuse_told(it, again.value_mj) if again and present else "",
-        media=media(),
-        runs=run_lines(lab, edges, number, spans),
-        candidates=candidate_lines(artifact),
-        graph=graph_of(artifact, found),
-        is_cut=found.is_cut,
-        most=MOST_LINEAGE,
-        life=life_of(lab, found, own, spans) if found.makers else None,
+        keeping=storage_energy_text(energy),
+        absence_text="" if present else absence_text([line.copy.state for line in copies]),
+        retraining=retraining,
+        reuse=break_even_text(energy, retraining.value_mj) if retraining and present else "",
+        media=media_rows(),
+        runs=run_rows(lab, edges, number, spans),
+        candidates=candidate_rows(artifact),
+        graph=build_graph(artifact, lineage),
+        is_cut=lineage.is_cut,
+        most=MAX_LINEAGE,
+        footprint=lineage_footprint(lab, lineage, own, spans) if lineage.producing_runs else None,
         kinds=list(Kind.choices),
         projects=list(lab.projects.order_by("name", "pk").values_list("slug", "name")),
-        undo=_undo(artifact, done),
+        undo=_undo_entry(artifact, done),
     )
 
 
@@ -171,31 +180,33 @@ def _fact(value: Any) -> str:
     return grouped(value) if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _copies(artifact: Artifact, hour: int) -> tuple[list[CopyLine], int, Any]:
+def _copies(artifact: Artifact, hour: int) -> tuple[list[CopyDetail], int, Any]:
     """Return the copies, those that are there first, how many are there, and what keeping them takes: the sum of theirs."""
     listed = list(Copy.objects.filter(artifact=artifact).select_related("node").order_by("path", "pk"))
     listed.sort(key=lambda copy: copy.state != CopyState.PRESENT)
-    lots = lying_each(artifact, listed, hour)
+    lots = stored_copies(artifact, listed, hour)
     lines = []
     for copy, lot in zip(listed, lots, strict=True):
-        year = keeping(lot) if lot else None
-        energy = estimated(year.energy_mj) if year is not None and year.known else None
-        lines.append(CopyLine(copy, energy, pue(lot.pue_ppm) if lot and lot.pue_ppm is not None else ""))
-    there = [lot for lot in lots if lot is not None]
-    return lines, len(there), kept(there)
+        year = storage_energy(lot) if lot else None
+        energy = estimated(year.energy_mj) if year is not None and year.is_known else None
+        lines.append(CopyDetail(copy, energy, pue(lot.pue_ppm) if lot and lot.pue_ppm is not None else ""))
+    present = [lot for lot in lots if lot is not None]
+    return lines, len(present), total_storage_energy(present)
 
 
-def _again(lab: Lab, artifact: Artifact) -> Again | None:
+def _retraining_row(lab: Lab, artifact: Artifact) -> RetrainingRow | None:
     """Return what making it again would take, as plans have it; None where no run that made it was measured."""
-    found = making_again(lab, [artifact.pk]).get(artifact.pk)
-    if found is None:
+    cost = retraining_costs(lab, [artifact.pk]).get(artifact.pk)
+    if cost is None:
         return None
-    made = LineageEdge.objects.filter(run=found.run, role=Role.PRODUCED).count()
-    return Again(found.run, fig(run_query(lab, found.run.uuid, found.span), found.span[0]), found.energy_mj, made)
+    artifact_count = LineageEdge.objects.filter(run=cost.run, role=LineageRole.PRODUCED).count()
+    return RetrainingRow(
+        cost.run, fig(run_query(lab, cost.run.uuid, cost.span), cost.span[0]), cost.energy_mj, artifact_count
+    )
 
 
-def _undo(artifact: Artifact, done: int | None) -> AuditEntry | None:
+def _undo_entry(artifact: Artifact, done: int | None) -> AuditEntry | None:
     if done is None:
         return None
-    asked: Mapping[str, Any] = {"lab": artifact.lab, "action": Act.DESCRIBED, "subject": artifact.digest}
-    return AuditEntry.objects.filter(pk=done, **asked).first()
+    conditions: Mapping[str, Any] = {"lab": artifact.lab, "action": AuditAction.DESCRIBED, "subject": artifact.digest}
+    return AuditEntry.objects.filter(pk=done, **conditions).first()

@@ -9,18 +9,18 @@ from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect, Que
 from django.shortcuts import render
 
 from apps.accounts.selectors import project_by_slug
-from apps.artifacts.holds import hold_of
-from apps.artifacts.selectors import artifact_of
+from apps.artifacts.holds import hold_by_pk
+from apps.artifacts.selectors import artifact_by_digest
 from apps.artifacts.services.holds import Holdable, lift_hold, place_hold
 from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.intervals import midnight_hour
 from apps.core.text import is_unstorable, parse_record_number
-from apps.dashboard.artifacts.holds import holds_page, thing_of
+from apps.dashboard.artifacts.holds import hold_subject, holds_page
 from apps.dashboard.decorators import WRITERS, Visitor, found, page
 from apps.runs.selectors import run_of
 
 LIST = "/artifacts/holds/"
-NAMED_BY = ("artifact", "project", "run")
+SUBJECT_FIELDS = ("artifact", "project", "run")
 
 
 @page("GET", "POST")
@@ -30,62 +30,62 @@ def holds(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if request.method == "POST":
         visitor.needs(WRITERS)
         try:
-            return HttpResponseRedirect(_done(request, visitor))
-        except LabCarbonError as wrong:
-            error = wrong
+            return HttpResponseRedirect(_handle_post(request, visitor))
+        except LabCarbonError as exception:
+            error = exception
     named = request.POST if request.method == "POST" else request.GET
-    shown = holds_page(
-        lab=visitor.lab, on=_named(named, visitor), user=visitor.user, may_write=visitor.may_write,
+    holds_shown = holds_page(
+        lab=visitor.lab, on=_requested_subject(named, visitor), user=visitor.user, may_write=visitor.may_write,
         may_keep=visitor.may_keep, now=visitor.now,
     )  # fmt: skip
-    context = {"page": shown, "error": error, "typed": request.POST}
+    context = {"page": holds_shown, "error": error, "typed": request.POST}
     return render(request, "pages/holds.html", context, status=error.status if error else 200)
 
 
-def _done(request: HttpRequest, visitor: Visitor) -> str:
+def _handle_post(request: HttpRequest, visitor: Visitor) -> str:
     """Do what a form asks; return the page to show."""
     data = request.POST
     if data.get("do") == "lift":
-        hold = found(hold_of(visitor.lab, parse_record_number(data.get("hold", ""))), "hold", LIST)
-        lift_hold(hold=hold, by=visitor.user, keeper=visitor.may_keep, now=visitor.now)
+        hold = found(hold_by_pk(visitor.lab, parse_record_number(data.get("hold", ""))), "hold", LIST)
+        lift_hold(hold=hold, by=visitor.user, is_manager=visitor.may_keep, now=visitor.now)
         messages.success(request, "The hold is lifted. Plans that it took lines out of stay as they are.")
         return LIST
     if data.get("do") != "place":
         raise InvalidInput("Nothing was chosen to do.", field="do", hint="Use one of the buttons.")
-    on = _named(data, visitor)
+    on = _requested_subject(data, visitor)
     if on is None:
         raise InvalidInput("What is to be held?", field="project", hint="Choose a project, or begin on an artifact's page.")
-    until = _until_hour(data, visitor)
+    until = _parse_until(data, visitor)
     place_hold(
-        on=on, reason=data.get("reason", ""), until_hour=until, by=visitor.user, keeper=visitor.may_keep, now=visitor.now
+        on=on, reason=data.get("reason", ""), until_hour=until, by=visitor.user, is_manager=visitor.may_keep, now=visitor.now
     )
     messages.success(request, "It is held: no plan takes it until then.")
-    return thing_of(on).href
+    return hold_subject(on).href
 
 
-def _named(data: QueryDict, visitor: Visitor) -> Holdable | None:
+def _requested_subject(data: QueryDict, visitor: Visitor) -> Holdable | None:
     """Return what a form or an address names. Raises NotFound for what is not in the visitor's lab."""
-    named = [(name, str(data[name])) for name in NAMED_BY if data.get(name)]
-    if not named:
+    values = [(name, str(data[name])) for name in SUBJECT_FIELDS if data.get(name)]
+    if not values:
         return None
-    name, value = named[0]
-    ways: dict[str, Callable[[], Holdable | None]] = {
-        "artifact": lambda: artifact_of(visitor.lab, value),
+    name, value = values[0]
+    lookups: dict[str, Callable[[], Holdable | None]] = {
+        "artifact": lambda: artifact_by_digest(visitor.lab, value),
         "project": lambda: None if is_unstorable(value) else project_by_slug(visitor.lab, value),
-        "run": lambda: _run(value, visitor),
+        "run": lambda: _run_subject(value, visitor),
     }
-    on: Holdable = found(ways[name](), name, LIST)
+    on: Holdable = found(lookups[name](), name, LIST)
     return on
 
 
-def _run(text: str, visitor: Visitor) -> Holdable | None:
+def _run_subject(text: str, visitor: Visitor) -> Holdable | None:
     try:
         return run_of(visitor.lab, UUID(text))
     except ValueError:
         return None
 
 
-def _until_hour(data: Mapping[str, str], visitor: Visitor) -> int | None:
+def _parse_until(data: Mapping[str, str], visitor: Visitor) -> int | None:
     """Return the whole UTC hour in which the day that is named ends in the lab's zone; None where none is named."""
     text = data.get("until_day", "")
     if not text:

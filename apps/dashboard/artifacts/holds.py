@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from apps.accounts.models import Lab, Project, User
-from apps.artifacts.holds import in_force
+from apps.artifacts.holds import active_holds
 from apps.artifacts.models import Artifact, Hold
 from apps.artifacts.services.holds import Holdable
 from apps.core.units import END_HOUR, hour_of
 
-MOST_OVER = 100
+MAX_ENDED = 100
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class HoldRow:
 
 
 @dataclass(frozen=True)
-class HeldThing:
+class HoldSubject:
     """What a hold is to be placed on: the form's field and value that name it."""
 
     name: str
@@ -42,7 +42,7 @@ class HoldsPage:
     rows: list[HoldRow]
     over: list[HoldRow]
     is_cut: bool
-    thing: HeldThing | None
+    subject: HoldSubject | None
     projects: list[Project]
 
 
@@ -50,26 +50,28 @@ def holds_page(*, lab: Lab, on: Holdable | None, user: User, may_write: bool, ma
     """Return the page. Three queries."""
 
     def row(hold: Hold, *, is_over: bool = False) -> HoldRow:
-        thing = thing_of(hold.artifact or hold.project or hold.run)
+        subject = hold_subject(hold.artifact or hold.project or hold.run)
         may = not is_over and (may_keep or (may_write and hold.by_id == user.pk))
-        return HoldRow(hold, thing.name, thing.kind, thing.href, may)
+        return HoldRow(hold, subject.name, subject.kind, subject.href, may)
 
-    listed = sorted(in_force(lab, now), key=lambda hold: (END_HOUR if hold.until_hour is None else hold.until_hour, hold.pk))
+    listed = sorted(
+        active_holds(lab, now), key=lambda hold: (END_HOUR if hold.until_hour is None else hold.until_hour, hold.pk)
+    )
     ended = Hold.objects.filter(Q(lifted_us__isnull=False) | Q(until_hour__lte=hour_of(now)), lab=lab)
     over = list(
-        ended.select_related("artifact", "project", "run", "by", "lifted_by").order_by("-placed_us", "-pk")[: MOST_OVER + 1]
+        ended.select_related("artifact", "project", "run", "by", "lifted_by").order_by("-placed_us", "-pk")[: MAX_ENDED + 1]
     )
     return HoldsPage(
-        [row(hold) for hold in listed], [row(hold, is_over=True) for hold in over[:MOST_OVER]], len(over) > MOST_OVER,
-        thing_of(on) if on is not None else None, list(lab.projects.order_by("name", "pk")) if may_keep else [],
+        [row(hold) for hold in listed], [row(hold, is_over=True) for hold in over[:MAX_ENDED]], len(over) > MAX_ENDED,
+        hold_subject(on) if on is not None else None, list(lab.projects.order_by("name", "pk")) if may_keep else [],
     )  # fmt: skip
 
 
-def thing_of(on: Holdable | None) -> HeldThing:
+def hold_subject(on: Holdable | None) -> HoldSubject:
     """Return what is held as a page names it."""
     assert on is not None, "the database lets no hold name nothing"
     if isinstance(on, Artifact):
-        return HeldThing(on.name, "artifact", "artifact", on.digest, f"/artifacts/{on.digest}/")
+        return HoldSubject(on.name, "artifact", "artifact", on.digest, f"/artifacts/{on.digest}/")
     if isinstance(on, Project):
-        return HeldThing(on.name, "all artifacts of a project", "project", on.slug, f"/projects/{on.slug}/")
-    return HeldThing(on.name, "all that a run made or read", "run", str(on.uuid), f"/runs/{on.uuid}/")
+        return HoldSubject(on.name, "all artifacts of a project", "project", on.slug, f"/projects/{on.slug}/")
+    return HoldSubject(on.name, "all that a run made or read", "run", str(on.uuid), f"/runs/{on.uuid}/")

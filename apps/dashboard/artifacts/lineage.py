@@ -6,27 +6,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apps.accounts.models import Lab
-from apps.artifacts.choices import Role, Way
+from apps.artifacts.choices import LineageRole, LineageSource
 from apps.artifacts.models import Artifact, LineageEdge
-from apps.artifacts.selectors import Lineage, lineage
-from apps.dashboard.artifacts.footprint import spans_of
+from apps.artifacts.selectors import Lineage, load_lineage
+from apps.dashboard.artifacts.footprint import load_spans
 
-MOST_GENERATIONS, MOST_IN_ONE = 6, 8
-WIDTH, HEIGHT, ACROSS, DOWN, UNDER = 172, 44, 206, 58, 48
+MAX_GENERATIONS, MAX_PER_GENERATION = 6, 8
+WIDTH, HEIGHT, COLUMN_WIDTH, ROW_HEIGHT, EDGE_DROP = 172, 44, 206, 58, 48
 Key = tuple[str, int]  # 'artifact' or 'run', number
 
 
 @dataclass(frozen=True)
-class Drawn:
+class GraphNode:
     """A run or an artifact, and where it stands."""
 
     kind: str
     href: str
     name: str
-    words: str
+    label: str
     x: int
     y: int
-    is_it: bool
+    is_subject: bool
 
     @property
     def middle(self) -> int:
@@ -34,28 +34,28 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Line:
+class GraphEdge:
     """From one to the next: a path, what it is drawn like, what it says."""
 
     path: str
-    look: str
-    words: str
+    css_class: str
+    label: str
 
 
 @dataclass(frozen=True)
 class Graph:
     """A drawing. ``steps``: the same from top to bottom, for narrow screens. ``left_out``: how many are not drawn."""
 
-    nodes: list[Drawn]
-    lines: list[Line]
-    steps: list[list[Drawn]]
+    nodes: list[GraphNode]
+    lines: list[GraphEdge]
+    steps: list[list[GraphNode]]
     width: int
     height: int
-    left_out: int
+    hidden_count: int
 
 
 @dataclass
-class _Net:
+class _Neighbours:
     """Who comes before and after whom."""
 
     before: dict[Key, list[Key]] = field(default_factory=dict)
@@ -66,45 +66,47 @@ class _Net:
         self.before.setdefault(then, []).append(first)
 
 
-def graph_of(artifact: Artifact, found: Lineage) -> Graph | None:
+def build_graph(artifact: Artifact, lineage: Lineage) -> Graph | None:
     """Return the drawing, None for an artifact that no run made or read."""
-    if not found.edges:
+    if not lineage.edges:
         return None
     start: Key = ("artifact", artifact.pk)
-    columns = _columns(start, _net(found.edges))
-    least = min(columns.values())
-    steps: list[list[Key]] = [[] for _ in range(max(columns.values()) - least + 1)]
+    columns = _columns(start, _neighbours(lineage.edges))
+    first_column = min(columns.values())
+    steps: list[list[Key]] = [[] for _ in range(max(columns.values()) - first_column + 1)]
     for key, column in columns.items():
-        steps[column - least].append(key)
+        steps[column - first_column].append(key)
     tallest = max(map(len, steps))
     placed = {
-        key: _drawn(found, key, key == start, 1 + ACROSS * i, 1 + DOWN * j + DOWN * (tallest - len(step)) // 2)
+        key: _graph_node(
+            lineage, key, key == start, 1 + COLUMN_WIDTH * i, 1 + ROW_HEIGHT * j + ROW_HEIGHT * (tallest - len(step)) // 2
+        )
         for i, step in enumerate(steps)
         for j, key in enumerate(step)
     }
     return Graph(
         nodes=list(placed.values()),
-        lines=[line for edge in found.edges if (line := _line(edge, placed))],
+        lines=[line for edge in lineage.edges if (line := _graph_edge(edge, placed))],
         steps=[[placed[key] for key in step] for step in steps],
-        width=ACROSS * (len(steps) - 1) + WIDTH + 2,
-        height=DOWN * (tallest - 1) + HEIGHT + UNDER // 2,
-        left_out=len(found.artifacts) + len(found.runs) - len(placed),
+        width=COLUMN_WIDTH * (len(steps) - 1) + WIDTH + 2,
+        height=ROW_HEIGHT * (tallest - 1) + HEIGHT + EDGE_DROP // 2,
+        hidden_count=len(lineage.artifacts) + len(lineage.runs) - len(placed),
     )
 
 
 def _ends(edge: LineageEdge) -> tuple[Key, Key]:
     run, artifact = ("run", edge.run_id), ("artifact", edge.artifact_id)
-    return (run, artifact) if edge.role == Role.PRODUCED else (artifact, run)
+    return (run, artifact) if edge.role == LineageRole.PRODUCED else (artifact, run)
 
 
-def _net(edges: Iterable[LineageEdge]) -> _Net:
-    net = _Net()
+def _neighbours(edges: Iterable[LineageEdge]) -> _Neighbours:
+    net = _Neighbours()
     for edge in edges:
         net.add(*_ends(edge))
     return net
 
 
-def _columns(start: Key, net: _Net) -> dict[Key, int]:
+def _columns(start: Key, net: _Neighbours) -> dict[Key, int]:
     """Return in which column each that is drawn stands: left of ``start`` what came before it."""
     after = _levels(start, net.after)
     before = _levels(start, net.before)
@@ -114,7 +116,7 @@ def _columns(start: Key, net: _Net) -> dict[Key, int]:
 def _levels(start: Key, nexts: Mapping[Key, list[Key]]) -> dict[Key, int]:
     """Return how many steps each is from ``start``, by the longest way among those that are drawn; of a circle the
     shortest."""
-    near = _nearest(start, nexts)
+    near = _visible_distances(start, nexts)
     drawn = {key: [each for each in nexts.get(key, []) if each in near and each != start] for key in near}
     waiting = Counter(each for listed in drawn.values() for each in listed)
     levels, queue = {start: 0}, [start]
@@ -128,57 +130,57 @@ def _levels(start: Key, nexts: Mapping[Key, list[Key]]) -> dict[Key, int]:
     return {key: levels.get(key, distance) for key, distance in near.items()}
 
 
-def _nearest(start: Key, nexts: Mapping[Key, list[Key]]) -> dict[Key, int]:
+def _visible_distances(start: Key, nexts: Mapping[Key, list[Key]]) -> dict[Key, int]:
     """Return the distance of those that are drawn: a few of each generation, first those from which it goes on."""
     near, wave = {start: 0}, [start]
-    for distance in range(1, MOST_GENERATIONS + 1):
+    for distance in range(1, MAX_GENERATIONS + 1):
         fresh = dict.fromkeys(each for key in wave for each in nexts.get(key, []) if each not in near)
-        wave = sorted(fresh, key=lambda each: not nexts.get(each))[:MOST_IN_ONE]
+        wave = sorted(fresh, key=lambda each: not nexts.get(each))[:MAX_PER_GENERATION]
         near.update(dict.fromkeys(wave, distance))
     return near
 
 
-def _drawn(found: Lineage, key: Key, is_it: bool, x: int, y: int) -> Drawn:
+def _graph_node(lineage: Lineage, key: Key, is_it: bool, x: int, y: int) -> GraphNode:
     kind, number = key
     if kind == "run":
-        run = found.runs[number]
-        return Drawn(kind, f"/runs/{run.uuid}/", run.name, f"run, {run.get_state_display().lower()}", x, y, is_it)
-    artifact = found.artifacts[number]
+        run = lineage.runs[number]
+        return GraphNode(kind, f"/runs/{run.uuid}/", run.name, f"run, {run.get_state_display().lower()}", x, y, is_it)
+    artifact = lineage.artifacts[number]
     words = f"{artifact.get_kind_display().lower()}{', promoted' if artifact.state == 'promoted' else ''}"
-    return Drawn(kind, f"/artifacts/{artifact.digest}/", artifact.name, words, x, y, is_it)
+    return GraphNode(kind, f"/artifacts/{artifact.digest}/", artifact.name, words, x, y, is_it)
 
 
-def _line(edge: LineageEdge, placed: Mapping[Key, Drawn]) -> Line | None:
+def _graph_edge(edge: LineageEdge, placed: Mapping[Key, GraphNode]) -> GraphEdge | None:
     first, then = (placed.get(key) for key in _ends(edge))
     if first is None or then is None:
         return None
     start, end = first.x + WIDTH, then.x
     bend = max(24, abs(end - start) // 2)
-    under = UNDER if abs(end - start) > ACROSS else 0  # past what stands between them, not behind it
+    under = EDGE_DROP if abs(end - start) > COLUMN_WIDTH else 0  # past what stands between them, not behind it
     curve = f"C{start + bend} {first.middle + under} {end - bend} {then.middle + under}"
     path = f"M{start} {first.middle}{curve} {end} {then.middle}"
-    known = "" if edge.way == Way.TOLD else f", {edge.get_way_display()}"
-    return Line(path, edge.role.replace("_", "-"), f"{edge.get_role_display()}{known}")
+    source_text = "" if edge.source == LineageSource.REPORTED else f", {edge.get_source_display()}"
+    return GraphEdge(path, edge.role.replace("_", "-"), f"{edge.get_role_display()}{source_text}")
 
 
-LINEAGE_HEAD = (
+LINEAGE_COLUMNS = (
     "run", "run_name", "run_state", "role", "known", "artifact", "artifact_name", "artifact_kind", "artifact_bytes",
     "led_to_it", "energy_mj", "emission_ug_co2e", "whole_lineage",
 )  # fmt: skip
 
 
-def lineage_lines(lab: Lab, artifact: Artifact) -> Iterator[tuple[Any, ...]]:
+def lineage_csv_rows(lab: Lab, artifact: Artifact) -> Iterator[tuple[Any, ...]]:
     """Yield the edges of an artifact's lineage. Empty: not measured, or no factor. ``led_to_it``: whether the run is one of
     those whose energy the artifact's life is the sum of; a run stands once for each edge, and counts once."""
-    found = lineage(artifact)
-    spans = spans_of(lab, list(found.runs.values()))
-    for edge in found.edges:
-        run, end = found.runs[edge.run_id], found.artifacts[edge.artifact_id]
+    lineage = load_lineage(artifact)
+    spans = load_spans(lab, list(lineage.runs.values()))
+    for edge in lineage.edges:
+        run, end = lineage.runs[edge.run_id], lineage.artifacts[edge.artifact_id]
         span = spans.get(run.uuid)
         figure = span[0] if span else None
         emission = None if figure is None or (figure.without_factor_mj and not figure.emission_ug) else figure.emission_ug
         yield (
-            run.uuid, run.name, run.state, edge.role, edge.way, end.digest, end.name, end.kind, end.bytes,
-            "yes" if run.pk in found.makers else "no", figure.energy_mj if figure else None, emission,
-            "no" if found.is_cut else "yes",
+            run.uuid, run.name, run.state, edge.role, edge.source, end.digest, end.name, end.kind, end.bytes,
+            "yes" if run.pk in lineage.producing_runs else "no", figure.energy_mj if figure else None, emission,
+            "no" if lineage.is_cut else "yes",
         )  # fmt: skip

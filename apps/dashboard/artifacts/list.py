@@ -13,17 +13,17 @@ from django.db.models.functions import Coalesce
 from apps.accounts.models import Lab
 from apps.artifacts.choices import ArtifactState, CopyState, Kind, Medium
 from apps.artifacts.models import Artifact, Copy, Pin
-from apps.artifacts.search import FIELDS, Search, by_metric, found_of, metric_values, search_of
-from apps.artifacts.selectors import Wanted
+from apps.artifacts.search import SEARCH_FIELDS, Search, metric_values, parse_search, rank_by_metric, search_artifacts
+from apps.artifacts.selectors import ArtifactFilter
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable
-from apps.dashboard.artifacts.summary import NO_PROJECT, Holdings, holdings
+from apps.dashboard.artifacts.summary import NO_PROJECT, StorageSummary, storage_summary
 from apps.dashboard.formatting import size
 from apps.dashboard.runs.list import Sort
-from apps.runs.metric_summary import less_is_better
+from apps.runs.metric_summary import is_lower_better
 
-FILTERS = ("text", "kind", "state", "project", "format", "copies", "pinned", "run", *FIELDS)
+FILTERS = ("text", "kind", "state", "project", "format", "copies", "pinned", "run", *SEARCH_FIELDS)
 SORTS = {"registered": "registered_us", "name": "name", "bytes": "bytes", "copies": "present", "metric": ""}
 LATEST = "-registered"
 BEST = "metric"  # the best first, whether that is the most or the least
@@ -32,8 +32,8 @@ COPIES = {
     CopyState.CORRUPT.value: "corrupt", CopyState.TRASHED.value: "in the trash",
 }  # fmt: skip
 # What only says how another filter is meant goes with it.
-_WITH = {"metric": ("metric_min", "metric_max")}
-_NAMES = {
+_DEPENDENT_FILTERS = {"metric": ("metric_min", "metric_max")}
+_FILTER_LABELS = {
     "text": "name, licence or digest", "pinned": "pinned only", "run": "of one run", "base_model": "base model",
     "metric_min": "metric from", "metric_max": "metric to", "bytes_min": "size from", "bytes_max": "size to",
 }  # fmt: skip
@@ -41,16 +41,16 @@ _CHOICES: dict[str, list[str]] = {"kind": Kind.values, "state": ArtifactState.va
 
 
 @dataclass(frozen=True)
-class Asked:
+class ArtifactQuery:
     """The artifacts that were asked for, in their order (a query of which to take numbers), and the question as
     understood."""
 
-    found: QuerySet[Artifact, Any]
+    artifacts: QuerySet[Artifact, Any]
     filters: dict[str, str]
     search: Search = field(default_factory=Search)
 
     @property
-    def told(self) -> dict[str, str]:
+    def active_params(self) -> dict[str, str]:
         """What the address of this list holds."""
         usual = self.usual_sort
         return {name: value for name, value in self.filters.items() if value and (name, value) != ("sort", usual)}
@@ -65,7 +65,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Drop:
+class RemovableFilter:
     """A filter without which something fits."""
 
     name: str
@@ -73,7 +73,7 @@ class Drop:
     href: str
 
 
-def artifacts_filtered(lab: Lab, params: Mapping[str, str]) -> Asked:
+def parse_query(lab: Lab, params: Mapping[str, str]) -> ArtifactQuery:
     """Return the artifacts that ``params`` ask for, and the filters as understood. Raises InvalidInput."""
     filters = {name: params.get(name, "").strip() for name in FILTERS}
     if is_unstorable("".join(filters.values())):
@@ -82,19 +82,19 @@ def artifacts_filtered(lab: Lab, params: Mapping[str, str]) -> Asked:
         if filters[name] and filters[name] not in known:
             hint = f"Use one of {', '.join(known)}."
             raise InvalidInput(f"{filters[name][:40]!r} is not known as {name}.", field=name, hint=hint)
-    search = search_of(filters)
+    search = parse_search(filters)
     sort = params.get("sort") or (BEST if search.metric else LATEST)
     _check_sort(sort, search)
-    wanted = Wanted(
+    artifact_filter = ArtifactFilter(
         text=filters["text"], kind=filters["kind"], state=filters["state"], format=filters["format"],
         project=filters["project"], copies=filters["copies"], run=_run(filters["run"]), pinned=bool(filters["pinned"]),
     )  # fmt: skip
     column, descending = sort.removeprefix("-"), sort.startswith("-")
     if column == "metric":
-        found = by_metric(lab, wanted, search, best_first=not descending)
+        artifacts = rank_by_metric(lab, artifact_filter, search, best_first=not descending)
     else:
-        found = _sorted(found_of(lab, wanted, search), column, "-" if descending else "")
-    return Asked(found, {**filters, "sort": sort}, search)
+        artifacts = _sorted(search_artifacts(lab, artifact_filter, search), column, "-" if descending else "")
+    return ArtifactQuery(artifacts, {**filters, "sort": sort}, search)
 
 
 def _check_sort(sort: str, search: Search) -> None:
@@ -115,29 +115,31 @@ def _run(text: str) -> str:
         ) from error
 
 
-def _sorted(found: QuerySet[Artifact], column: str, sign: str) -> QuerySet[Artifact]:
+def _sorted(artifacts: QuerySet[Artifact], column: str, sign: str) -> QuerySet[Artifact]:
     if column == "copies":
         counted: QuerySet[Copy, Any] = (
             Copy.objects.filter(artifact=OuterRef("pk"), state=CopyState.PRESENT)
             .order_by().values("artifact").annotate(many=Count("pk")).values("many")
         )  # fmt: skip
-        found = found.annotate(present=Coalesce(Subquery(counted), 0))
-    return found.order_by(f"{sign}{SORTS[column]}", f"{sign}pk")
+        artifacts = artifacts.annotate(present=Coalesce(Subquery(counted), 0))
+    return artifacts.order_by(f"{sign}{SORTS[column]}", f"{sign}pk")
 
 
-def to_drop(lab: Lab, asked: Asked) -> list[Drop]:
+def removable_filters(lab: Lab, query: ArtifactQuery) -> list[RemovableFilter]:
     """Return the filters of which each alone keeps a list empty: without it something fits. A query for each."""
-    active = [name for name in FILTERS if asked.filters[name]]
+    active = [name for name in FILTERS if query.filters[name]]
     return [
-        Drop(_NAMES.get(name, name), "" if name == "pinned" else asked.filters[name], "?" + urlencode(left))
+        RemovableFilter(
+            _FILTER_LABELS.get(name, name), "" if name == "pinned" else query.filters[name], "?" + urlencode(left)
+        )
         for name in active
-        if (left := _without(asked.told, name)) and artifacts_filtered(lab, left).found.exists()
+        if (left := _without(query.active_params, name)) and parse_query(lab, left).artifacts.exists()
     ]
 
 
-def _without(told: Mapping[str, str], dropped: str) -> dict[str, str]:
-    gone = {dropped, *_WITH.get(dropped, ())}
-    left = {name: value for name, value in told.items() if name not in gone}
+def _without(params: Mapping[str, str], dropped: str) -> dict[str, str]:
+    removed = {dropped, *_DEPENDENT_FILTERS.get(dropped, ())}
+    left = {name: value for name, value in params.items() if name not in removed}
     if dropped == "metric" and left.get("sort", "").removeprefix("-") == "metric":
         del left["sort"]
     return left
@@ -145,12 +147,12 @@ def _without(told: Mapping[str, str], dropped: str) -> dict[str, str]:
 
 PAGE_ROWS = 50
 # Filters that the form folds away.
-MORE = (
+ADVANCED_FILTERS = (
     "architecture", "base_model", "data", "metric", "metric_min", "metric_max", "bytes_min", "bytes_max", "licence",
     "medium", "format", "copies", "pinned",
 )  # fmt: skip
-CHUNK = 2000
-_COUNTED = (CopyState.PRESENT, CopyState.MISSING, CopyState.CORRUPT)  # as the CSV has them
+BATCH_SIZE = 2000
+_COUNTED_STATES = (CopyState.PRESENT, CopyState.MISSING, CopyState.CORRUPT)  # as the CSV has them
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ class ArtifactRow:
     @property
     def folder(self) -> str:
         """The end of the way to the folder it lies in."""
-        return end_of(self.path.rpartition("/")[0])
+        return shorten_path(self.path.rpartition("/")[0])
 
     @property
     def present(self) -> int:
@@ -187,16 +189,16 @@ class ArtifactRow:
 class ArtifactsPage:
     """The board. ``holdings`` is None where somebody looks for something: then the list is what was asked."""
 
-    holdings: Holdings | None
+    holdings: StorageSummary | None
     rows: list[ArtifactRow]
     number: int
     first: int
     last: int
     filters: dict[str, str]
-    kept_sort: str  # for the form: another order than the usual one
+    custom_sort: str  # for the form: another order than the usual one
     narrowed: bool
     more: bool
-    drops: list[Drop]
+    drops: list[RemovableFilter]
     several: bool  # filters leave nothing, and more than one of them is to blame
     media: list[tuple[str, str]]
     kinds: list[tuple[str, str]]
@@ -213,28 +215,28 @@ class ArtifactsPage:
 
 def artifacts_page(*, lab: Lab, params: Mapping[str, str], now: int) -> ArtifactsPage:
     """Return the board. The number of queries does not depend on the number of artifacts."""
-    asked = artifacts_filtered(lab, params)
+    query = parse_query(lab, params)
     page = _page_number(params.get("page", "1"))
     start = (page - 1) * PAGE_ROWS
-    numbers, number = _page_of(asked, start)
-    rows = artifact_rows(_whole(numbers), metric_values(numbers, asked.search))
-    filters = asked.filters
-    drops = [] if number else to_drop(lab, asked)
+    numbers, number = _page_ids(query, start)
+    rows = artifact_rows(_load_artifacts(numbers), metric_values(numbers, query.search))
+    filters = query.filters
+    drops = [] if number else removable_filters(lab, query)
 
     def address(**changes: str) -> str:
-        return "?" + urlencode({**asked.told, **changes})
+        return "?" + urlencode({**query.active_params, **changes})
 
     projects = list(lab.projects.order_by("name", "pk"))
     return ArtifactsPage(
-        holdings=None if asked.is_narrowed or page > 1 or filters["sort"] != LATEST else holdings(lab, projects, now),
+        holdings=None if query.is_narrowed or page > 1 or filters["sort"] != LATEST else storage_summary(lab, projects, now),
         rows=rows,
         number=number,
         first=start + 1,
         last=start + len(rows),
         filters=filters,
-        kept_sort="" if filters["sort"] in (asked.usual_sort, "-metric") else filters["sort"],
-        narrowed=asked.is_narrowed,
-        more=any(filters[name] for name in MORE),
+        custom_sort="" if filters["sort"] in (query.usual_sort, "-metric") else filters["sort"],
+        narrowed=query.is_narrowed,
+        more=any(filters[name] for name in ADVANCED_FILTERS),
         drops=drops,
         several=not number and not drops and sum(bool(filters[name]) for name in FILTERS) > 1,
         media=list(Medium.choices),
@@ -243,7 +245,7 @@ def artifacts_page(*, lab: Lab, params: Mapping[str, str], now: int) -> Artifact
         copies=list(COPIES.items()),
         formats=_formats(lab),
         projects=[*((each.slug, each.name) for each in projects), ("~none", NO_PROJECT)],
-        sorts={name: _sort(name, asked, address) for name in SORTS},
+        sorts={name: _sort(name, query, address) for name in SORTS},
         before=address(page=str(page - 1)) if page > 1 else "",
         after=address(page=str(page + 1)) if start + len(rows) < number else "",
         csv="/artifacts.csv" + address(),
@@ -251,17 +253,17 @@ def artifacts_page(*, lab: Lab, params: Mapping[str, str], now: int) -> Artifact
     )
 
 
-def _page_of(asked: Asked, start: int) -> tuple[list[int], int]:
+def _page_ids(query: ArtifactQuery, start: int) -> tuple[list[int], int]:
     """Return the numbers on a page, and how many fit. What a search takes long to find is looked for once: to count it would
     take as long again."""
-    listed = asked.found.values_list("pk", flat=True)
-    if asked.search == Search():
-        return list(listed[start : start + PAGE_ROWS]), asked.found.count()
+    listed = query.artifacts.values_list("pk", flat=True)
+    if query.search == Search():
+        return list(listed[start : start + PAGE_ROWS]), query.artifacts.count()
     numbers = list(listed)
     return numbers[start : start + PAGE_ROWS], len(numbers)
 
 
-def _whole(numbers: Sequence[int]) -> list[Artifact]:
+def _load_artifacts(numbers: Sequence[int]) -> list[Artifact]:
     """Return artifacts in the order of their numbers: to sort numbers is much quicker than to sort all that is known."""
     by_pk = Artifact.objects.select_related("project", "owner").defer("facts", "tags", "note").in_bulk(numbers)
     return [by_pk[number] for number in numbers if number in by_pk]
@@ -278,39 +280,39 @@ def _formats(lab: Lab) -> list[str]:
     return sorted(listed.distinct())
 
 
-def _sort(name: str, asked: Asked, address: Any) -> Sort:
-    now = {f"-{name}": "descending", name: "ascending"}.get(asked.filters["sort"], "")
+def _sort(name: str, query: ArtifactQuery, address: Any) -> Sort:
+    now = {f"-{name}": "descending", name: "ascending"}.get(query.filters["sort"], "")
     first = name if name in ("name", "metric") else f"-{name}"
     other = {"descending": name, "ascending": f"-{name}"}.get(now, first)
-    if name == "metric" and asked.search.metric and not less_is_better(asked.search.metric):
+    if name == "metric" and query.search.metric and not is_lower_better(query.search.metric):
         now = {"ascending": "descending", "descending": "ascending"}.get(now, "")  # the best is the most
     return Sort(address(sort=other), now)
 
 
 def artifact_rows(artifacts: Sequence[Artifact], values: Mapping[int, float] | None = None) -> list[ArtifactRow]:
     """Return artifacts as rows, with ``values`` of the metric asked for. Two queries."""
-    found = _found([each.pk for each in artifacts])
-    told = values or {}
+    facts = _copy_facts([each.pk for each in artifacts])
+    metric_values_by_pk = values or {}
     return [
         ArtifactRow(
-            each, size(each.bytes), found.copies[each.pk], found.paths.get(each.pk, ""), found.pins.get(each.pk, ""),
-            told.get(each.pk),
+            each, size(each.bytes), facts.copies[each.pk], facts.paths.get(each.pk, ""), facts.pins.get(each.pk, ""),
+            metric_values_by_pk.get(each.pk),
         )
         for each in artifacts
     ]  # fmt: skip
 
 
-def end_of(path: str, longest: int = 44) -> str:
+def shorten_path(path: str, longest: int = 44) -> str:
     """Return the end of a path, in whole names as far as they fit: models called ``weights.pt`` differ by their folder."""
     if len(path) <= longest:
         return path
-    kept = path[-longest + 2 :]
-    whole = kept.partition("/")[2]
-    return f"…/{whole}" if whole else f"…{kept}"
+    tail = path[-longest + 2 :]
+    complete = tail.partition("/")[2]
+    return f"…/{complete}" if complete else f"…{tail}"
 
 
 @dataclass(frozen=True)
-class _Found:
+class _CopyFacts:
     """By artifact: how many of its copies are in which state, where one of them lies (one that is there, if any is), and why
     it is pinned."""
 
@@ -319,7 +321,7 @@ class _Found:
     pins: Mapping[int, str]
 
 
-def _found(numbers: Sequence[int]) -> _Found:
+def _copy_facts(numbers: Sequence[int]) -> _CopyFacts:
     """Two queries."""
     counted = Copy.objects.filter(artifact__in=numbers).order_by().values_list("artifact", "state")
     copies: dict[int, Counter[str]] = defaultdict(Counter)
@@ -329,10 +331,10 @@ def _found(numbers: Sequence[int]) -> _Found:
         if state == CopyState.PRESENT or artifact not in paths:
             paths[artifact] = path
     pins = dict(Pin.objects.filter(artifact__in=numbers, ended_us=None).values_list("artifact", "reason"))
-    return _Found(copies, paths, pins)
+    return _CopyFacts(copies, paths, pins)
 
 
-CSV_HEAD = (
+CSV_COLUMNS = (
     "digest", "name", "kind", "form", "format", "bytes", "files", "state", "project", "owner", "licence", "copies_present",
     "copies_missing", "copies_corrupt", "path", "pinned", "registered_utc", "metric", "metric_value",
 )  # fmt: skip
@@ -342,18 +344,18 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def artifact_lines(asked: Asked) -> Iterator[tuple[Any, ...]]:
+def artifact_csv_rows(query: ArtifactQuery) -> Iterator[tuple[Any, ...]]:
     """Yield the lines of the CSV. Four queries for each CHUNK of artifacts at most."""
-    numbers = list(asked.found.values_list("pk", flat=True))
-    metric = asked.search.metric
-    for start in range(0, len(numbers), CHUNK):
-        part = numbers[start : start + CHUNK]
+    numbers = list(query.artifacts.values_list("pk", flat=True))
+    metric = query.search.metric
+    for start in range(0, len(numbers), BATCH_SIZE):
+        part = numbers[start : start + BATCH_SIZE]
         by_pk = {row[0]: row[1:] for row in Artifact.objects.filter(pk__in=part).values_list(*_COLUMNS)}
-        found = _found(part)
-        values = metric_values(part, asked.search)
+        facts = _copy_facts(part)
+        values = metric_values(part, query.search)
         for pk in part:
             if pk in by_pk:
-                *told, registered_us = by_pk[pk]
-                counted = (found.copies[pk][state] for state in _COUNTED)
-                beside = found.paths.get(pk, ""), found.pins.get(pk, "")
-                yield (*told, *counted, *beside, utc(registered_us).isoformat(), metric, values.get(pk, ""))
+                *columns, registered_us = by_pk[pk]
+                counted = (facts.copies[pk][state] for state in _COUNTED_STATES)
+                beside = facts.paths.get(pk, ""), facts.pins.get(pk, "")
+                yield (*columns, *counted, *beside, utc(registered_us).isoformat(), metric, values.get(pk, ""))

@@ -14,13 +14,13 @@ from typing import Any
 import yaml
 
 from apps.accounts.models import Lab
-from apps.artifacts.choices import Kind, Role
+from apps.artifacts.choices import Kind, LineageRole
 from apps.artifacts.models import Artifact, LineageEdge
-from apps.artifacts.selectors import lineage
+from apps.artifacts.selectors import load_lineage
 from apps.carbon.figures.energy import Figure, factors_used, figures_by
 from apps.carbon.figures.query import MOST_RUNS
 from apps.core.units import UG_PER_G
-from apps.dashboard.artifacts.footprint import Spans, life_of, spans_of, together
+from apps.dashboard.artifacts.footprint import Spans, joint_query, lineage_footprint, load_spans
 from apps.dashboard.artifacts.runs import first_metrics
 from apps.dashboard.figures import fig, total
 from apps.dashboard.formatting import grouped, size
@@ -42,7 +42,7 @@ _MARKUP = re.compile(r"([\\`*_\[\]|~#])")
 
 
 @dataclass(frozen=True)
-class _Made:
+class _Training:
     """The runs that made an artifact, what they took, and what they read."""
 
     runs: list[Run]
@@ -52,24 +52,24 @@ class _Made:
     inputs: list[LineageEdge]
 
 
-def card_of(*, lab: Lab, artifact: Artifact) -> str:
+def build_card(*, lab: Lab, artifact: Artifact) -> str:
     """Return the model card of an artifact."""
-    made = _made(lab, artifact)
-    metrics = _metrics(made.runs)
+    training = _load_training(lab, artifact)
+    metrics = _metrics(training.runs)
     head = yaml.safe_dump(
-        _head(lab, artifact, made, metrics), sort_keys=False, allow_unicode=True, default_flow_style=False, width=10**6
+        _head(lab, artifact, training, metrics), sort_keys=False, allow_unicode=True, default_flow_style=False, width=10**6
     )
-    return f"---\n{head}---\n\n{_text(lab, artifact, made, metrics)}"
+    return f"---\n{head}---\n\n{_markdown(lab, artifact, training, metrics)}"
 
 
-def _made(lab: Lab, artifact: Artifact) -> _Made:
-    edges = LineageEdge.objects.filter(artifact=artifact, role=Role.PRODUCED).select_related("run").order_by("-pk")
+def _load_training(lab: Lab, artifact: Artifact) -> _Training:
+    edges = LineageEdge.objects.filter(artifact=artifact, role=LineageRole.PRODUCED).select_related("run").order_by("-pk")
     runs = [edge.run for edge in edges[:MOST_RUNS]]
-    inputs = LineageEdge.objects.filter(run__in=runs).exclude(role=Role.PRODUCED).exclude(artifact=artifact)
-    spans = spans_of(lab, runs)
+    inputs = LineageEdge.objects.filter(run__in=runs).exclude(role=LineageRole.PRODUCED).exclude(artifact=artifact)
+    spans = load_spans(lab, runs)
     measured = [run for run in runs if run.uuid in spans]
     whole = total(spans[run.uuid][0] for run in measured)
-    return _Made(
+    return _Training(
         runs, measured, spans, whole, list(inputs.select_related("artifact").order_by("artifact__name", "pk")[:100])
     )
 
@@ -79,109 +79,111 @@ def _metrics(runs: Sequence[Run]) -> list[tuple[str, float]]:
     return list(first_metrics(runs[:1]).get(runs[0].pk, [])) if runs else []
 
 
-def _head(lab: Lab, artifact: Artifact, made: _Made, metrics: Sequence[tuple[str, float]]) -> dict[str, Any]:
+def _head(lab: Lab, artifact: Artifact, training: _Training, metrics: Sequence[tuple[str, float]]) -> dict[str, Any]:
     """Return the head; what is not known is not in it."""
-    base = _names(made, (Role.INITIALISED_FROM, Role.DISTILLED_FROM))
+    base = _input_names(training, (LineageRole.INITIALISED_FROM, LineageRole.DISTILLED_FROM))
     head = {
         **_licence(artifact.licence),
-        "tags": [_line(f"{name}:{value}") for name, value in sorted(artifact.tags.items())],
+        "tags": [_one_line(f"{name}:{value}") for name, value in sorted(artifact.tags.items())],
         "base_model": base[0] if len(base) == 1 else base,
-        "datasets": [_line(edge.artifact.name) for edge in made.inputs if edge.artifact.kind == Kind.DATASET],
-        "metrics": [_line(name) for name, _ in metrics],
-        "co2_eq_emissions": _emissions(lab, made),
+        "datasets": [_one_line(edge.artifact.name) for edge in training.inputs if edge.artifact.kind == Kind.DATASET],
+        "metrics": [_one_line(name) for name, _ in metrics],
+        "co2_eq_emissions": _emissions(lab, training),
     }
     return {name: value for name, value in head.items() if value}
 
 
-def _names(made: _Made, roles: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(_line(edge.artifact.name) for edge in made.inputs if edge.role in roles))
+def _input_names(training: _Training, roles: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(_one_line(edge.artifact.name) for edge in training.inputs if edge.role in roles))
 
 
 def _licence(text: str) -> dict[str, str]:
-    known = re.sub(r"\s+", "-", text.strip().lower())
-    if not known:
+    identifier = re.sub(r"\s+", "-", text.strip().lower())
+    if not identifier:
         return {}
-    return {"license": known} if known in _LICENCES else {"license": "other", "license_name": _line(text)}
+    return {"license": identifier} if identifier in _LICENCES else {"license": "other", "license_name": _one_line(text)}
 
 
-def _emissions(lab: Lab, made: _Made) -> dict[str, Any]:
+def _emissions(lab: Lab, training: _Training) -> dict[str, Any]:
     """Return what training emitted, in grams; nothing where nothing was measured or nothing of it has a factor."""
-    if not made.measured or not made.whole.emission_ug:
+    if not training.measured or not training.whole.emission_ug:
         return {}
-    query = together(lab, made.measured, made.spans)
-    lower = made.whole.without_factor_mj or len(made.measured) < len(made.runs)
+    query = joint_query(lab, training.measured, training.spans)
+    lower = training.whole.without_factor_mj or len(training.measured) < len(training.runs)
     places = sorted({factor.zone_name for factor, _, _ in factors_used(lab, query) if factor is not None})
     devices = figures_by(lab, query, ["device"])
     named = Device.objects.filter(lab=lab, key__in=[key for (key,) in devices]).only("name", "kind")
-    counted = Counter(_line(device.name) or str(device.get_kind_display()) for device in named)
-    told = {
-        "emissions": float(round(Decimal(made.whole.emission_ug) / UG_PER_G, 3)),
+    counted = Counter(_one_line(device.name) or str(device.get_kind_display()) for device in named)
+    values = {
+        "emissions": float(round(Decimal(training.whole.emission_ug) / UG_PER_G, 3)),
         "source": "LabCarbon: metered energy × PUE × grid factor, location-based"
         + (", a lower bound: not all of it is known" if lower else ""),
-        "training_type": _training_type(made),
-        "geographical_location": ", ".join(_line(place) for place in places),
+        "training_type": _training_type(training),
+        "geographical_location": ", ".join(_one_line(place) for place in places),
         "hardware_used": ", ".join(f"{number} × {name}" for name, number in sorted(counted.items())),
     }
-    return {name: value for name, value in told.items() if value or name == "emissions"}
+    return {name: value for name, value in values.items() if value or name == "emissions"}
 
 
-def _training_type(made: _Made) -> str:
+def _training_type(training: _Training) -> str:
     """Return the Hub's word for how training began; '' where nobody told."""
-    if _names(made, (Role.INITIALISED_FROM, Role.DISTILLED_FROM)):
+    if _input_names(training, (LineageRole.INITIALISED_FROM, LineageRole.DISTILLED_FROM)):
         return "fine-tuning"
-    starts = set(Fingerprint.objects.filter(run__in=made.runs).values_list("start_name", flat=True))
+    starts = set(Fingerprint.objects.filter(run__in=training.runs).values_list("start_name", flat=True))
     return "pre-training" if starts == {"scratch"} else ""
 
 
-def _text(lab: Lab, artifact: Artifact, made: _Made, metrics: Sequence[tuple[str, float]]) -> str:
+def _markdown(lab: Lab, artifact: Artifact, training: _Training, metrics: Sequence[tuple[str, float]]) -> str:
     """Return the page of Markdown."""
-    lines = [f"# {_safe(artifact.name)}", ""]
-    lines += [f"Note: {_safe(artifact.note)}", ""] if artifact.note.strip() else []
+    lines = [f"# {_escape(artifact.name)}", ""]
+    lines += [f"Note: {_escape(artifact.note)}", ""] if artifact.note.strip() else []
     lines += ["## What it is", "", *(f"- {name}: {value}" for name, value in _facts(artifact)), ""]
-    lines += ["## Energy and carbon", "", *_carbon(lab, artifact, made), ""]
+    lines += ["## Energy and carbon", "", *_carbon_lines(lab, artifact, training), ""]
     if metrics:
         lines += ["## Evaluation", "", "| metric | last value |", "|---|---|"]
-        lines += [*(f"| {_safe(name)} | {value:.6g} |" for name, value in metrics), ""]
-    inputs = [f"- {edge.get_role_display()} {_safe(edge.artifact.name)} (`{edge.artifact.digest}`)" for edge in made.inputs]
+        lines += [*(f"| {_escape(name)} | {value:.6g} |" for name, value in metrics), ""]
+    inputs = [
+        f"- {edge.get_role_display()} {_escape(edge.artifact.name)} (`{edge.artifact.digest}`)" for edge in training.inputs
+    ]
     lines += ["## What it came of", "", *(inputs or ["- Not told."]), ""]
     return "\n".join(lines)
 
 
 def _facts(artifact: Artifact) -> list[tuple[str, str]]:
     facts = [
-        ("Kind", artifact.get_kind_display()), ("Size", size(artifact.bytes)), ("Format", _safe(artifact.format)),
-        ("Licence", _safe(artifact.licence)), (f"SHA-256 of the {artifact.form}", f"`{artifact.digest}`"),
+        ("Kind", artifact.get_kind_display()), ("Size", size(artifact.bytes)), ("Format", _escape(artifact.format)),
+        ("Licence", _escape(artifact.licence)), (f"SHA-256 of the {artifact.form}", f"`{artifact.digest}`"),
     ]  # fmt: skip
-    told = [
-        (_safe(name), grouped(value) if type(value) is int else _safe(str(value)))
+    extra = [
+        (_escape(name), grouped(value) if type(value) is int else _escape(str(value)))
         for name, value in sorted(artifact.facts.items())
     ]
-    return [(name, value) for name, value in (*facts, *told) if value]
+    return [(name, value) for name, value in (*facts, *extra) if value]
 
 
-def _carbon(lab: Lab, artifact: Artifact, made: _Made) -> list[str]:
-    if not made.runs:
+def _carbon_lines(lab: Lab, artifact: Artifact, training: _Training) -> list[str]:
+    if not training.runs:
         return ["Which run made it was not told."]
-    if not made.measured:
+    if not training.measured:
         return ["The run that made it was not measured: what it emitted is not known, not zero."]
-    query = together(lab, made.measured, made.spans)
-    energy, emission = fig(query, made.whole).text, fig(query.but(metric="emission_ug"), made.whole).text
-    found = lineage(artifact)
-    makers = [found.runs[pk] for pk in found.makers]
-    spans = spans_of(lab, makers)
-    life = life_of(lab, found, {run.pk for run in made.runs}, spans)
-    whole = total(spans[run.uuid][0] for run in makers if run.uuid in spans)
-    least = "at least " if life.unmeasured or life.is_cut else ""
+    query = joint_query(lab, training.measured, training.spans)
+    energy, emission = fig(query, training.whole).text, fig(query.but(metric="emission_ug"), training.whole).text
+    lineage_graph = load_lineage(artifact)
+    producers = [lineage_graph.runs[pk] for pk in lineage_graph.producing_runs]
+    spans = load_spans(lab, producers)
+    footprint = lineage_footprint(lab, lineage_graph, {run.pk for run in training.runs}, spans)
+    whole = total(spans[run.uuid][0] for run in producers if run.uuid in spans)
+    prefix = "at least " if footprint.unmeasured or footprint.is_cut else ""
     of_all = fig(query, whole).text, fig(query.but(metric="emission_ug"), whole).text
-    runs = f"With all runs that led to it ({life.runs}, of which {life.unmeasured} not measured)"
-    return [f"- Training: {energy}, {emission}.", f"- {runs}: {least}{of_all[0]}, {of_all[1]}."]
+    runs = f"With all runs that led to it ({footprint.runs}, of which {footprint.unmeasured} not measured)"
+    return [f"- Training: {energy}, {emission}.", f"- {runs}: {prefix}{of_all[0]}, {of_all[1]}."]
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     """Return text as one line without control characters."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in str(text)).split())
 
 
-def _safe(text: str) -> str:
+def _escape(text: str) -> str:
     """Return text as one line that Markdown shows as it is written."""
-    return _MARKUP.sub(r"\\\1", _line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+    return _MARKUP.sub(r"\\\1", _one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))

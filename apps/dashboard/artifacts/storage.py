@@ -8,19 +8,19 @@ from urllib.parse import urlencode
 
 from apps.accounts.models import Lab, Project
 from apps.artifacts.choices import Medium
-from apps.artifacts.storage import lots_of
-from apps.artifacts.storage_model import Cost, Lot, cost, costs
+from apps.artifacts.storage import storage_lots
+from apps.artifacts.storage_model import StorageCost, StorageLot, storage_cost, total_storage_cost
 from apps.carbon.figures.energy import applied_factors
 from apps.carbon.models import EmissionFactor
 from apps.core.units import hour_of
-from apps.dashboard.artifacts.charts import BytesOf, kept_bars
+from apps.dashboard.artifacts.charts import BarSeries, stacked_bytes_chart
 from apps.dashboard.artifacts.storage_cost import (
-    KeepingShown,
-    MediumShown,
-    emission_shown,
-    energy_shown,
-    keeping_shown,
-    media,
+    MediumRow,
+    StorageEnergyText,
+    emission_quantity,
+    energy_quantity,
+    media_rows,
+    storage_energy_text,
 )
 from apps.dashboard.artifacts.summary import NO_PROJECT
 from apps.dashboard.charts import Chart
@@ -29,36 +29,36 @@ from apps.dashboard.formatting import Unit, grams_per_kwh, pue, shown, size, siz
 from apps.fleet.models import Site
 from apps.fleet.selectors import placements_at
 
-MOST_BARS = 8
+MAX_BARS = 8
 _COLOURS = {Medium.HDD: "s1", Medium.SSD: "s2", Medium.OBJECT: "s3", Medium.TAPE: "s4", Medium.UNKNOWN: "s-off"}
 
 
-def storage_chart(projects: Sequence[tuple[str, int | None]], lots: Sequence[Lot]) -> Chart:
+def storage_chart(projects: Sequence[tuple[str, int | None]], lots: Sequence[StorageLot]) -> Chart:
     """Return a bar of bytes for each of the largest projects (names with numbers, the largest first), and one for the
     rest, stacked by medium; what lies on an unknown one is hatched."""
-    first = dict.fromkeys(pk for _, pk in projects[:MOST_BARS])
+    first = dict.fromkeys(pk for _, pk in projects[:MAX_BARS])
     rest = len(projects) - len(first)
-    names = [name for name, _ in projects[:MOST_BARS]] + ([f"{rest} more projects"] if rest else [])
+    names = [name for name, _ in projects[:MAX_BARS]] + ([f"{rest} more projects"] if rest else [])
     place = {pk: row for row, pk in enumerate(first)}
     sums: Counter[tuple[str, int]] = Counter()
     for lot in lots:
         sums[lot.medium, place.get(lot.project_id, len(place))] += lot.bytes
-    unit = size_unit([sum(each for (_, row), each in sums.items() if row == wanted) for wanted in range(len(names))])
-    media = [medium for medium in Medium if any(key[0] == medium for key in sums)]
+    unit = size_unit([sum(each for (_, row), each in sums.items() if row == position) for position in range(len(names))])
+    media_rows = [medium for medium in Medium if any(key[0] == medium for key in sums)]
     summary = f"Bytes of all copies by project, stacked by medium, {unit.name}: most of it of {names[0]}."
-    return kept_bars(
-        name="storage", summary=summary, kinds=names, projects=[_bar(each, sums, len(names), unit) for each in media],
+    return stacked_bytes_chart(
+        name="storage", summary=summary, kinds=names, projects=[_bar(each, sums, len(names), unit) for each in media_rows],
         unit=unit.name,
     )  # fmt: skip
 
 
-def _bar(medium: Medium, sums: Counter[tuple[str, int]], rows: int, unit: Unit) -> BytesOf:
+def _bar(medium: Medium, sums: Counter[tuple[str, int]], rows: int, unit: Unit) -> BarSeries:
     href = "/artifacts/?" + urlencode({"medium": medium.value})
     values = [sums[medium, row] / unit.divisor for row in range(rows)]
-    return BytesOf(str(medium.label), _COLOURS[medium], href, values, is_hatched=medium == Medium.UNKNOWN)
+    return BarSeries(str(medium.label), _COLOURS[medium], href, values, is_hatched=medium == Medium.UNKNOWN)
 
 
-ADDRESS, NOWHERE = "At addresses", "On machines that stand at no site"
+AT_ADDRESS, NO_SITE = "At addresses", "On machines that stand at no site"
 
 
 @dataclass(frozen=True)
@@ -74,36 +74,36 @@ class Place:
     source: str
     energy: WouldBe | None
     emission: WouldBe | None
-    mend: str
-    mend_href: str
+    missing: str
+    missing_href: str
 
 
-def places_shown(lab: Lab, lots: Sequence[Lot], hour: int, energy: Unit, emission: Unit) -> list[Place]:
+def place_rows(lab: Lab, lots: Sequence[StorageLot], hour: int, energy: Unit, emission: Unit) -> list[Place]:
     """Return the places where lots lie in a UTC hour, the largest first, in the units of the page. Two queries."""
-    stood = placements_at(lab, hour)
+    placements = placements_at(lab, hour)
     applied = applied_factors(lab, lab.basis, hour)
     sites: dict[int | str, Site] = {}
-    sums: dict[int | str, Cost] = {}
+    sums: dict[int | str, StorageCost] = {}
     factors: dict[int | str, EmissionFactor | None] = {}
     pues: dict[int | str, int | None] = {}
     for lot in lots:
-        placement = stood.get(lot.node_id) if lot.node_id is not None else None
-        key: int | str = placement.site_id if placement else ADDRESS if lot.node_id is None else NOWHERE
+        placement = placements.get(lot.node_id) if lot.node_id is not None else None
+        key: int | str = placement.site_id if placement else AT_ADDRESS if lot.node_id is None else NO_SITE
         if placement:
             sites[key] = placement.site
-        held = applied.get(lot.node_id) if lot.node_id is not None else None
-        factors[key] = factors.get(key) or (held.factor if held else None)
+        applied_factor = applied.get(lot.node_id) if lot.node_id is not None else None
+        factors[key] = factors.get(key) or (applied_factor.factor if applied_factor else None)
         pues[key] = lot.pue_ppm
-        sums[key] = sums.get(key, Cost()) + cost(lot)
+        sums[key] = sums.get(key, StorageCost()) + storage_cost(lot)
     ordered = sorted(sums, key=lambda key: (-sums[key].bytes, str(key)))
     return [_place(key, sites.get(key), sums[key], factors[key], pues[key], energy, emission) for key in ordered]
 
 
 def _place(
-    key: int | str, site: Site | None, it: Cost, factor: EmissionFactor | None, pue_ppm: int | None, energy: Unit,
+    key: int | str, site: Site | None, it: StorageCost, factor: EmissionFactor | None, pue_ppm: int | None, energy: Unit,
     emission: Unit,
 ) -> Place:  # fmt: skip
-    mend, mend_href = _mend(key, site, factor, pue_ppm)
+    missing, missing_href = _missing_data(key, site, factor, pue_ppm)
     return Place(
         name=site.name if site else str(key),
         href=f"/sites/{site.pk}/" if site else "",
@@ -111,16 +111,16 @@ def _place(
         pue=pue(pue_ppm) if pue_ppm is not None else "",
         factor=f"{grams_per_kwh(factor.ug_per_kwh)} g/kWh" if factor else "",
         source=f"{factor.zone_name} {factor.year}, edition {factor.edition}: {factor.source}" if factor else "",
-        energy=energy_shown(it, energy),
-        emission=emission_shown(it, emission),
-        mend=mend,
-        mend_href=mend_href,
+        energy=energy_quantity(it, energy),
+        emission=emission_quantity(it, emission),
+        missing=missing,
+        missing_href=missing_href,
     )
 
 
-def _mend(key: int | str, site: Site | None, factor: EmissionFactor | None, pue_ppm: int | None) -> tuple[str, str]:
+def _missing_data(key: int | str, site: Site | None, factor: EmissionFactor | None, pue_ppm: int | None) -> tuple[str, str]:
     if site is None:
-        if key == ADDRESS:
+        if key == AT_ADDRESS:
             return "an address lies at no site: neither its grid nor its PUE is known", ""
         return "say where the machines stand", "/nodes/"
     if factor is None:
@@ -158,7 +158,7 @@ class StoragePage:
 
     copies: int
     size: str
-    keeping: KeepingShown
+    energy: StorageEnergyText
     has_unknown_medium: bool
     emission: WouldBe | None
     emission_range: str
@@ -169,28 +169,28 @@ class StoragePage:
     places: list[Place]
     units: Units
     chart: Chart | None
-    powers: list[MediumShown]
+    powers: list[MediumRow]
 
 
 def storage_page(*, lab: Lab, now: int) -> StoragePage:
     """Return the page. The number of queries does not depend on what is kept."""
-    lots = lots_of(lab, hour_of(now))
+    lots = storage_lots(lab, hour_of(now))
     projects = {each.pk: each for each in lab.projects.all()}
-    whole = costs(lots)
+    whole = total_storage_cost(lots)
     by_project = grouped_costs({lot: lot.project_id for lot in lots})
     by_medium = grouped_costs({lot: lot.medium for lot in lots})
-    known = [each for each in by_project.values() if each.keeping.known]
-    priced = [each for each in by_project.values() if each.is_carbon_known]
+    known = [each for each in by_project.values() if each.energy.is_known]
+    priced = [each for each in by_project.values() if each.is_emission_known]
     units = Units(
-        unit_for("energy_mj", [each.keeping.energy_mj for each in known], column=True),
+        unit_for("energy_mj", [each.energy.energy_mj for each in known], column=True),
         unit_for("emission_ug", [each.emission_ug for each in priced], column=True),
     )
     return StoragePage(
         copies=whole.copies,
         size=size(whole.bytes),
-        keeping=keeping_shown(whole.keeping),
-        has_unknown_medium=whole.keeping.unknown_bytes > 0,
-        emission=emission_shown(whole),
+        energy=storage_energy_text(whole.energy),
+        has_unknown_medium=whole.energy.unknown_bytes > 0,
+        emission=emission_quantity(whole),
         emission_range=_emission_range(whole),
         unpriced=_unpriced(whole),
         total=_row("Total", "", whole, units),
@@ -198,40 +198,40 @@ def storage_page(*, lab: Lab, now: int) -> StoragePage:
             _row(_name(projects, pk), _href("project", _slug(projects, pk)), each, units) for pk, each in by_size(by_project)
         ],
         media=[_row(str(Medium(medium).label), _href("medium", medium), each, units) for medium, each in by_size(by_medium)],
-        places=places_shown(lab, lots, hour_of(now), units.energy, units.emission),
+        places=place_rows(lab, lots, hour_of(now), units.energy, units.emission),
         units=units,
         chart=storage_chart([(_name(projects, pk), pk) for pk, _ in by_size(by_project)], lots) if whole.bytes else None,
-        powers=media(),
+        powers=media_rows(),
     )
 
 
-def grouped_costs(groups: Mapping[Lot, K]) -> dict[K, Cost]:
+def grouped_costs(groups: Mapping[StorageLot, K]) -> dict[K, StorageCost]:
     """Return what each group of lots costs: together the whole, exactly."""
-    found: dict[K, Cost] = {}
+    sums: dict[K, StorageCost] = {}
     for lot, key in groups.items():
-        found[key] = found.get(key, Cost()) + cost(lot)
-    return found
+        sums[key] = sums.get(key, StorageCost()) + storage_cost(lot)
+    return sums
 
 
-def by_size(found: Mapping[K, Cost]) -> list[tuple[K, Cost]]:
+def by_size(sums: Mapping[K, StorageCost]) -> list[tuple[K, StorageCost]]:
     """Return groups, the largest first."""
-    return sorted(found.items(), key=lambda item: (-item[1].bytes, str(item[0])))
+    return sorted(sums.items(), key=lambda item: (-item[1].bytes, str(item[0])))
 
 
-def _row(name: str, href: str, it: Cost, units: Units) -> CostRow:
-    energy = energy_shown(it, units.energy)
-    spread = f"{shown(it.keeping.low_mj, units.energy)}–{shown(it.keeping.high_mj, units.energy)}" if energy else ""
-    return CostRow(name, href, size(it.bytes), it.copies, energy, spread, emission_shown(it, units.emission))
+def _row(name: str, href: str, it: StorageCost, units: Units) -> CostRow:
+    energy = energy_quantity(it, units.energy)
+    spread = f"{shown(it.energy.low_mj, units.energy)}–{shown(it.energy.high_mj, units.energy)}" if energy else ""
+    return CostRow(name, href, size(it.bytes), it.copies, energy, spread, emission_quantity(it, units.emission))
 
 
-def _emission_range(it: Cost) -> str:
-    if not it.is_carbon_known:
+def _emission_range(it: StorageCost) -> str:
+    if not it.is_emission_known:
         return ""
     unit = unit_for("emission_ug", [it.high_ug])
     return f"{shown(it.low_ug, unit)}–{shown(it.high_ug, unit)} {unit.name}"
 
 
-def _unpriced(it: Cost) -> str:
+def _unpriced(it: StorageCost) -> str:
     if not it.unpriced_bytes:
         return ""
     unit = unit_for("energy_mj", [it.unpriced_mj])
@@ -250,21 +250,21 @@ def _href(name: str, value: str) -> str:
     return "/artifacts/?" + urlencode({name: value, "copies": "present"})
 
 
-STORAGE_HEAD = (
+STORAGE_COLUMNS = (
     "project", "medium", "copies", "bytes", "energy_mj_a_year", "low_energy_mj_a_year", "high_energy_mj_a_year",
     "bytes_without_pue", "emission_ug_co2e_a_year", "low_emission_ug_co2e_a_year", "high_emission_ug_co2e_a_year",
     "bytes_without_factor",
 )  # fmt: skip
 
 
-def storage_lines(lab: Lab, now: int) -> Iterator[tuple[Any, ...]]:
+def storage_csv_rows(lab: Lab, now: int) -> Iterator[tuple[Any, ...]]:
     """Yield a line for each project and medium; what is not known is empty. No project is empty, too."""
     projects = {each.pk: each for each in lab.projects.all()}
-    lots = lots_of(lab, hour_of(now))
+    lots = storage_lots(lab, hour_of(now))
     for (pk, medium), it in by_size(grouped_costs({lot: (lot.project_id, lot.medium) for lot in lots})):
-        energy = (it.keeping.energy_mj, it.keeping.low_mj, it.keeping.high_mj) if it.keeping.known else (None,) * 3
-        carbon = (it.emission_ug, it.low_ug, it.high_ug) if it.is_carbon_known else (None,) * 3
+        energy = (it.energy.energy_mj, it.energy.low_mj, it.energy.high_mj) if it.energy.is_known else (None,) * 3
+        carbon = (it.emission_ug, it.low_ug, it.high_ug) if it.is_emission_known else (None,) * 3
         yield (
             projects[pk].slug if pk is not None else None, medium, it.copies, it.bytes, *energy,
-            it.keeping.without_pue_bytes, *carbon, it.bytes - it.priced_bytes,
+            it.energy.without_pue_bytes, *carbon, it.bytes - it.priced_bytes,
         )  # fmt: skip

@@ -7,22 +7,22 @@ from decimal import Decimal
 from fractions import Fraction
 
 from apps.artifacts.choices import CopyState
-from apps.artifacts.storage_model import POWER, Cost, Keeping, break_even
+from apps.artifacts.storage_model import MEDIUM_POWER, StorageCost, StorageEnergy, break_even
 from apps.dashboard.figures import WouldBe, estimated
 from apps.dashboard.formatting import Unit, grouped, shown, significant, size, unit_for
 
 
 @dataclass(frozen=True)
-class KeepingShown:
+class StorageEnergyText:
     """``energy`` is None where nothing of it is known. ``left_out``: what the sum does not hold, in words."""
 
     energy: WouldBe | None
     range_text: str
-    left_out: list[str]
+    excluded: list[str]
 
 
 @dataclass(frozen=True)
-class MediumShown:
+class MediumRow:
     """What a medium draws, Wh per TB-hour, and who says so."""
 
     name: str
@@ -31,25 +31,25 @@ class MediumShown:
     source: str
 
 
-def media() -> list[MediumShown]:
+def media_rows() -> list[MediumRow]:
     """Return what each medium draws."""
 
-    def told(uwh: int) -> str:
+    def format_wh(uwh: int) -> str:
         return significant(Decimal(uwh) / 10**6)
 
     return [
-        MediumShown(str(medium.label), told(it.uwh), f"{told(it.low_uwh)} – {told(it.high_uwh)}", it.source)
-        for medium, it in POWER.items()
+        MediumRow(str(medium.label), format_wh(it.uwh), f"{format_wh(it.low_uwh)} – {format_wh(it.high_uwh)}", it.source)
+        for medium, it in MEDIUM_POWER.items()
     ]
 
 
-_NOT_THERE = {
+_STATE_TEXTS = {
     CopyState.TRASHED: "in the trash until it is emptied", CopyState.CORRUPT: "corrupt", CopyState.MISSING: "missing",
     CopyState.DELETED: "deleted",
 }  # fmt: skip
 
 
-def not_kept(states: Sequence[str]) -> str:
+def absence_text(states: Sequence[str]) -> str:
     """Return what is said of a year of keeping where no copy is there, by their states."""
     if not states:
         return "not known: where it lies was not told"
@@ -57,48 +57,48 @@ def not_kept(states: Sequence[str]) -> str:
     if set(counts) == {CopyState.DELETED}:
         return f"nothing: its {'copy is' if len(states) == 1 else 'copies are'} deleted"
     many = {state: f"{grouped(counts[state])} " if len(states) > 1 else "" for state in counts}
-    return f"not counted: {', '.join(f'{many[state]}{words}' for state, words in _NOT_THERE.items() if state in counts)}"
+    return f"not counted: {', '.join(f'{many[state]}{words}' for state, words in _STATE_TEXTS.items() if state in counts)}"
 
 
-def keeping_shown(it: Keeping) -> KeepingShown:
+def storage_energy_text(it: StorageEnergy) -> StorageEnergyText:
     """Return the energy of a year of keeping as a page shows it."""
-    left_out = []
+    excluded = []
     if it.unknown_bytes:
-        left_out.append(f"{size(it.unknown_bytes)} on unknown medium: not counted")
+        excluded.append(f"{size(it.unknown_bytes)} on unknown medium: not counted")
     if it.without_pue_bytes:
-        left_out.append(f"{size(it.without_pue_bytes)} where no PUE is known: counted without the building's share")
-    if not it.known:
-        return KeepingShown(None, "", left_out)
+        excluded.append(f"{size(it.without_pue_bytes)} where no PUE is known: counted without the building's share")
+    if not it.is_known:
+        return StorageEnergyText(None, "", excluded)
     unit = unit_for("energy_mj", [it.high_mj])
-    return KeepingShown(
+    return StorageEnergyText(
         estimated(it.energy_mj, unit=unit, at_least=bool(it.unknown_bytes or it.without_pue_bytes)),
         f"{shown(it.low_mj, unit)}–{shown(it.high_mj, unit)} {unit.name}",
-        left_out,
+        excluded,
     )
 
 
-def energy_shown(it: Cost, unit: Unit | None = None) -> WouldBe | None:
+def energy_quantity(it: StorageCost, unit: Unit | None = None) -> WouldBe | None:
     """Return the energy of a year, None where nothing of it is known."""
-    lacking = bool(it.keeping.unknown_bytes or it.keeping.without_pue_bytes)
-    return estimated(it.keeping.energy_mj, unit=unit, at_least=lacking) if it.keeping.known else None
+    lacking = bool(it.energy.unknown_bytes or it.energy.without_pue_bytes)
+    return estimated(it.energy.energy_mj, unit=unit, at_least=lacking) if it.energy.is_known else None
 
 
-def emission_shown(it: Cost, unit: Unit | None = None) -> WouldBe | None:
+def emission_quantity(it: StorageCost, unit: Unit | None = None) -> WouldBe | None:
     """Return the carbon of a year, None where nothing of it is known."""
-    if not it.is_carbon_known:
+    if not it.is_emission_known:
         return None
-    return estimated(it.emission_ug, "emission_ug", unit, at_least=not it.is_carbon_whole)
+    return estimated(it.emission_ug, "emission_ug", unit, at_least=not it.is_emission_complete)
 
 
-def reuse_told(year: Keeping, retrain_mj: int) -> str:
+def break_even_text(year: StorageEnergy, retrain_mj: int) -> str:
     """Return from which chance of reuse on keeping pays, '' where making it again takes nothing that is known of."""
     if year.unknown_bytes:
         return "From which chance of reuse on keeping pays is not known, as the medium of a copy is not."
     chance = break_even(year.energy_mj, retrain_mj)
-    return "" if chance is None else reuse_words(chance)
+    return "" if chance is None else break_even_sentence(chance)
 
 
-def reuse_words(chance: Fraction) -> str:
+def break_even_sentence(chance: Fraction) -> str:
     """Return the chance of reuse within a year above which keeping takes less than making again, in a sentence."""
     if chance > 1:
         times = _plain(chance)
@@ -113,7 +113,7 @@ def reuse_words(chance: Fraction) -> str:
     return f"Keeping pays if it saves making it again at least once {often}: a chance of {percent} % a year."
 
 
-def reuse_short(chance: Fraction) -> str:
+def break_even_cell(chance: Fraction) -> str:
     """Return the same for a cell of a table."""
     if chance > 1:
         return f"never: {_plain(chance)} × making it"

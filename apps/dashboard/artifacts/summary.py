@@ -7,11 +7,11 @@ from urllib.parse import urlencode
 
 from apps.accounts.models import Lab, Project
 from apps.artifacts.choices import Kind
-from apps.artifacts.storage import Kept, kept_by, known, lots_of
-from apps.artifacts.storage_model import costs
+from apps.artifacts.storage import KindTotal, count_artifacts, storage_lots, totals_by_kind
+from apps.artifacts.storage_model import total_storage_cost
 from apps.core.units import hour_of
-from apps.dashboard.artifacts.charts import BytesOf, kept_bars
-from apps.dashboard.artifacts.storage_cost import KeepingShown, keeping_shown
+from apps.dashboard.artifacts.charts import BarSeries, stacked_bytes_chart
+from apps.dashboard.artifacts.storage_cost import StorageEnergyText, storage_energy_text
 from apps.dashboard.charts import Chart
 from apps.dashboard.formatting import Unit, size, size_unit, sized
 
@@ -20,7 +20,7 @@ NO_PROJECT = "No project"
 
 
 @dataclass(frozen=True)
-class TwinRow:
+class TableRow:
     """What a project keeps, by kind and in all."""
 
     name: str
@@ -29,7 +29,7 @@ class TwinRow:
 
 
 @dataclass(frozen=True)
-class Holdings:
+class StorageSummary:
     """What the lab keeps."""
 
     artifacts: int
@@ -37,37 +37,37 @@ class Holdings:
     copies: int
     size: str
     twice: str  # in copies beside the first, '' for none
-    keeping: KeepingShown
+    energy: StorageEnergyText
     chart: Chart | None
     twin_heads: list[str]
-    twin: list[TwinRow]
-    twin_total: TwinRow | None
+    twin: list[TableRow]
+    twin_total: TableRow | None
     unit: Unit
 
 
-def holdings(lab: Lab, projects: Sequence[Project], now: int) -> Holdings:
+def storage_summary(lab: Lab, projects: Sequence[Project], now: int) -> StorageSummary:
     """Return what a lab keeps. Seven queries, whatever it keeps."""
-    kept_parts = kept_by(lab)
-    whole, cost = sum(part.bytes for part in kept_parts), costs(lots_of(lab, hour_of(now)))
+    parts = totals_by_kind(lab)
+    whole, cost = sum(part.bytes for part in parts), total_storage_cost(storage_lots(lab, hour_of(now)))
     unit = size_unit([whole])
-    by_project = _by_project(kept_parts, projects)
+    by_project = _by_project(parts, projects)
     kinds = [kind for kind in Kind if any(kind in cells for _, _, cells in by_project)]
-    return Holdings(
-        artifacts=known(lab),
-        placed=sum(part.artifacts for part in kept_parts),
+    return StorageSummary(
+        artifacts=count_artifacts(lab),
+        placed=sum(part.artifacts for part in parts),
         copies=cost.copies,
         size=size(whole),
         twice=size(cost.bytes - whole) if cost.bytes > whole else "",
-        keeping=keeping_shown(cost.keeping),
+        energy=storage_energy_text(cost.energy),
         chart=_chart(by_project, kinds, unit) if whole else None,
         twin_heads=[kind.label for kind in kinds],
-        twin=[_twin_row(name, cells, kinds, unit) for name, _, cells in by_project],
-        twin_total=_twin_row("Total", sum((cells for _, _, cells in by_project), Counter()), kinds, unit),
+        twin=[_table_row(name, cells, kinds, unit) for name, _, cells in by_project],
+        twin_total=_table_row("Total", sum((cells for _, _, cells in by_project), Counter()), kinds, unit),
         unit=unit,
     )
 
 
-def _by_project(parts: Iterable[Kept], projects: Sequence[Project]) -> list[tuple[str, str, Counter[str]]]:
+def _by_project(parts: Iterable[KindTotal], projects: Sequence[Project]) -> list[tuple[str, str, Counter[str]]]:
     """Return (name, slug, bytes by kind) of each project that keeps something, the largest first; '~none' for none."""
     named = {each.pk: (each.name, each.slug) for each in projects}
     sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
@@ -77,8 +77,8 @@ def _by_project(parts: Iterable[Kept], projects: Sequence[Project]) -> list[tupl
     return sorted(((name, slug, cells) for (name, slug), cells in sums.items()), key=lambda row: (-row[2].total(), row[1]))
 
 
-def _twin_row(name: str, cells: Counter[str], kinds: Sequence[Kind], unit: Unit) -> TwinRow:
-    return TwinRow(name, [sized(cells[kind], unit) if cells[kind] else "" for kind in kinds], sized(cells.total(), unit))
+def _table_row(name: str, cells: Counter[str], kinds: Sequence[Kind], unit: Unit) -> TableRow:
+    return TableRow(name, [sized(cells[kind], unit) if cells[kind] else "" for kind in kinds], sized(cells.total(), unit))
 
 
 def _chart(by_project: list[tuple[str, str, Counter[str]]], kinds: Sequence[Kind], unit: Unit) -> Chart:
@@ -93,11 +93,11 @@ def _chart(by_project: list[tuple[str, str, Counter[str]]], kinds: Sequence[Kind
     bars += [_bar(name, "s-unattributed", slug, cells, kinds, unit) for name, slug, cells in by_project if slug == "~none"]
     largest = max(kinds, key=lambda kind: sum(cells[kind] for _, _, cells in by_project))
     summary = f"What is kept by kind, stacked by project, {unit.name}: most of it as {largest.label.lower()}."
-    return kept_bars(
+    return stacked_bytes_chart(
         name="artifacts-kept", summary=summary, kinds=[kind.label for kind in kinds], projects=bars, unit=unit.name
     )
 
 
-def _bar(name: str, colour: str, slug: str, cells: Counter[str], kinds: Sequence[Kind], unit: Unit) -> BytesOf:
+def _bar(name: str, colour: str, slug: str, cells: Counter[str], kinds: Sequence[Kind], unit: Unit) -> BarSeries:
     href = f"/artifacts/?{urlencode({'project': slug})}" if slug else ""
-    return BytesOf(name, colour, href, [cells[kind] / unit.divisor for kind in kinds])
+    return BarSeries(name, colour, href, [cells[kind] / unit.divisor for kind in kinds])

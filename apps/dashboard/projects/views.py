@@ -8,7 +8,7 @@ from django.utils.text import slugify
 from apps.accounts.models import Project
 from apps.accounts.selectors import project_by_slug
 from apps.accounts.services.labs import create_project
-from apps.artifacts.holds import holds_on
+from apps.artifacts.holds import holds_on_subject
 from apps.carbon.figures.query import iso_hour
 from apps.carbon.figures.visibility import sight_of
 from apps.core.errors import InvalidInput, LabCarbonError
@@ -62,7 +62,7 @@ def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBa
         return period
     sight = sight_of(visitor.lab, visitor.user)
     shown = project_page(lab=visitor.lab, project=asked, period=period, sight=sight, now=visitor.now)
-    holds = holds_on(visitor.lab, visitor.now, project=asked)
+    holds = holds_on_subject(visitor.lab, visitor.now, project=asked)
     return render(request, "pages/project.html", {"page": shown, "holds": holds, "menu": period_menu(request, period)})
 
 

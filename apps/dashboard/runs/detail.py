@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.accounts.models import Lab
-from apps.artifacts.choices import Role
+from apps.artifacts.choices import LineageRole
 from apps.artifacts.models import Artifact, LineageEdge
 from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.query import FigureQuery
@@ -21,11 +21,11 @@ from apps.dashboard.runs.facts import RunFacts, run_facts
 from apps.dashboard.runs.list import run_hours, took
 from apps.ingest.choices import EnergyQuality
 from apps.ingest.selectors import run_windows
-from apps.preflight.finding_selectors import finding_of
-from apps.preflight.models import Repeat
+from apps.preflight.finding_selectors import finding_of_run
+from apps.preflight.models import DuplicateFinding
 from apps.runs.models import Run
-from apps.trackers.codecarbon.selectors import same_machine_of, told_of_run
-from apps.trackers.mlflow.selectors import told_by_mlflow
+from apps.trackers.codecarbon.selectors import shared_machines_of_run, codecarbon_figures
+from apps.trackers.mlflow.selectors import mlflow_figures
 from apps.trackers.models import MlflowRun
 
 MOST = 20
@@ -52,14 +52,14 @@ class RunArtifacts:
 def run_artifacts(run: Run) -> RunArtifacts:
     """Return what a run made and read. At most three queries."""
     edges = LineageEdge.objects.filter(run=run).select_related("artifact").order_by("-artifact__registered_us", "-pk")
-    listed = list(edges.filter(role=Role.PRODUCED)[:MOST])
-    listed += edges.exclude(role=Role.PRODUCED)[: MOST - len(listed)] if len(listed) < MOST else []
+    listed = list(edges.filter(role=LineageRole.PRODUCED)[:MOST])
+    listed += edges.exclude(role=LineageRole.PRODUCED)[: MOST - len(listed)] if len(listed) < MOST else []
     number = edges.count() if len(listed) == MOST else len(listed)
     return RunArtifacts([_shown(edge) for edge in listed], number)
 
 
 def _shown(edge: LineageEdge) -> RunArtifact:
-    known = "" if edge.way == "told" else edge.get_way_display()
+    known = "" if edge.source == "told" else edge.get_source_display()
     return RunArtifact(edge.artifact, edge.get_role_display(), known, size(edge.artifact.bytes))
 
 
@@ -87,7 +87,7 @@ class CodeCarbonTold:
 
 def codecarbon_told(run: Run) -> CodeCarbonTold | None:
     """Return what CodeCarbon told of a run, or None. A fixed number of queries."""
-    told = told_of_run(run)
+    told = codecarbon_figures(run)
     if told is None:
         return None
     return CodeCarbonTold(
@@ -99,7 +99,7 @@ def codecarbon_told(run: Run) -> CodeCarbonTold | None:
         bound=told.bound,
         twice=[
             Twice(other, _codecarbon_rows("energy_mj", pair.energy_mj))
-            for pair in same_machine_of(run)
+            for pair in shared_machines_of_run(run)
             if (other := pair.again.run if pair.first.run_id == run.pk else pair.first.run) is not None
         ],
     )
@@ -124,7 +124,7 @@ class MlflowTold:
 
 def mlflow_told(run: Run) -> MlflowTold | None:
     """Return what MLflow told of a run, or None. A fixed number of queries."""
-    found = told_by_mlflow(run)
+    found = mlflow_figures(run)
     if found is None:
         return None
     return MlflowTold(
@@ -132,7 +132,7 @@ def mlflow_told(run: Run) -> MlflowTold | None:
         energy=_mlflow_rows(found.energy_mj) if found.cards else None,
         superseded=_mlflow_rows(found.superseded_mj) if found.superseded_mj else None,
         cards=found.cards,
-        bound=found.told.source.bound or found.told.node_uuid is not None or found.told.joined,
+        bound=found.told.source.bound or found.told.node_uuid is not None or found.told.is_linked,
     )
 
 
@@ -141,7 +141,7 @@ def _mlflow_rows(energy_mj: int) -> WouldBe:
     return WouldBe(shown(energy_mj, unit), unit.name, exact(energy_mj, "energy_mj"), "", False)
 
 
-MOST_POINTS = 500
+MAX_CURVE_POINTS = 500
 GAP_US = 150 * US_PER_S  # more than two missed windows of a minute
 
 
@@ -176,14 +176,14 @@ class RunPage:
     facts: RunFacts
     codecarbon: CodeCarbonTold | None
     mlflow: MlflowTold | None
-    finding: Repeat | None
+    finding: DuplicateFinding | None
     artifacts: RunArtifacts
     command: str
 
 
 def _merged_points(windows: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
     """Return at most MOST_POINTS (start, end, mJ), neighbours added up."""
-    step = -(-len(windows) // MOST_POINTS)
+    step = -(-len(windows) // MAX_CURVE_POINTS)
     points = []
     for i in range(0, len(windows), step):
         part = windows[i : i + step]
@@ -272,7 +272,7 @@ def run_page(*, lab: Lab, run: Run, zone: Any, now: int, sight: Sight, metric: s
         facts=run_facts(run, metric),
         codecarbon=codecarbon_told(run),
         mlflow=mlflow_told(run),
-        finding=finding_of(run),
+        finding=finding_of_run(run),
         artifacts=run_artifacts(run),
         command=" ".join(str(word) for word in run.command),
     )

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
-from apps.artifacts.holds import holds_on
+from apps.artifacts.holds import holds_on_subject
 from apps.carbon.figures.visibility import sight_of
 from apps.core.clock import utc
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
@@ -86,4 +86,4 @@ def run(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     shown = run_page(
         lab=visitor.lab, run=asked, zone=visitor.zone, now=visitor.now, sight=sight, metric=request.GET.get("metric", "")
     )
-    return render(request, "pages/run.html", {"page": shown, "holds": holds_on(visitor.lab, visitor.now, run=asked)})
+    return render(request, "pages/run.html", {"page": shown, "holds": holds_on_subject(visitor.lab, visitor.now, run=asked)})

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 from django.db import transaction
-from labcarbon_collect.lc1 import left_out, param_hash, part_hash, recipe, seeds_hash, sort_params, typed
+from labcarbon_collect.lc1 import leave_one_out, param_hash, parse_value, part_hash, recipe, seeds_hash, sort_params
 
 from apps.core.errors import InvalidInput
 from apps.core.sql import bulk_insert, fetch_rows
-from apps.runs.code_similarity import keep_code_text
+from apps.runs.code_similarity import save_code_state
 from apps.runs.fingerprint_parsing import VERSION, CodeIn, DataIn, FingerprintIn, ItemIn, StartIn, unstorable_part
 from apps.runs.match_keys import Parts, tier_keys
 from apps.runs.models import Fingerprint, IgnoredParameter, Run, TierKey
@@ -21,7 +21,7 @@ from apps.runs.models import Fingerprint, IgnoredParameter, Run, TierKey
 _PLAIN = ("entry", "entry_name", "params", "told", "dropped", "seeds", "environment", "hardware")
 
 
-def told_by_params(params: Mapping[str, Any]) -> FingerprintIn:
+def fingerprint_from_params(params: Mapping[str, Any]) -> FingerprintIn:
     """Return the fingerprint of a run of which nothing is known but its parameters, typed or as text.
 
     Part P is verified; seeds among them are part S. No seed among them does not mean that none was set: S is unknown then.
@@ -36,7 +36,7 @@ def told_by_params(params: Mapping[str, Any]) -> FingerprintIn:
     )
 
 
-def told_by_tracker(
+def fingerprint_from_tracker(
     params: Mapping[str, Any], *, commit: str, entry: str, datasets: Collection[tuple[str, str, str]], from_scratch: bool
 ) -> FingerprintIn:
     """Return the fingerprint of a run that a tracker tells of, which sees neither changes to the code nor contents.
@@ -44,9 +44,9 @@ def told_by_tracker(
     Code (by its commit), data (by the tracker's own short digests: (role, name, digest)) and start are weak therefore; what
     it does not tell is unknown. ``from_scratch``: parameters are known and none names what the run begins from.
     """
-    found = told_by_params(params) if params else FingerprintIn(version=VERSION)
+    found = fingerprint_from_params(params) if params else FingerprintIn(version=VERSION)
     if found.told is not None:
-        found.told = {name: value for name, value in found.told.items() if _may_stand(value)}
+        found.told = {name: value for name, value in found.told.items() if _is_storable_value(value)}
     named = re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)
     if named:
         found.code = CodeIn(state="weak", weak=part_hash("commit", commit), commit=commit)
@@ -63,12 +63,12 @@ def told_by_tracker(
 
 def typed_params(given: Mapping[str, str]) -> dict[str, Any]:
     """Return parameters that were told as text with their types, as they are shown; what a column cannot hold stays text."""
-    found = {name: typed(text) for name, text in given.items()}
-    plain = {name: not isinstance(value, list | dict) and _may_stand(value) for name, value in found.items()}
+    found = {name: parse_value(text) for name, text in given.items()}
+    plain = {name: not isinstance(value, list | dict) and _is_storable_value(value) for name, value in found.items()}
     return {name: value if plain[name] else given[name] for name, value in found.items()}
 
 
-def _may_stand(value: Any) -> bool:
+def _is_storable_value(value: Any) -> bool:
     return not unstorable_part(value) and len(str(value)) <= 256
 
 
@@ -82,12 +82,12 @@ def put_fingerprint(*, run: Run, told: FingerprintIn, is_new: bool = False) -> F
     is_new = row is None
     row = row or Fingerprint(run=run)
     before = None if is_new else _compared(row)
-    ignored, has_text = _known_beside(run, told)
+    ignored, has_text = _ignored_and_code_state(run, told)
     _merge(row, told)
     row.recipe = recipe_of(row.params, ignored)
     row.save(force_insert=is_new)
     if told.code is not None and not has_text:
-        keep_code_text(lab=run.lab, normal=told.code.normal, shingles=told.code.shingles)
+        save_code_state(lab=run.lab, normal=told.code.normal, shingles=told.code.shingles)
     if before is None or before != _compared(row):
         write_keys([(run, row)], ignored=ignored, is_new=is_new)
     return row
@@ -102,7 +102,7 @@ def parts_of(row: Fingerprint, *, ignored: Collection[str]) -> Parts:
         code_weak=row.code_weak,
         code_normal=row.code_normal,
         recipe="" if counted is None else recipe(counted.values()),
-        left_out=None if counted is None else left_out(counted),
+        left_out=None if counted is None else leave_one_out(counted),
         seeds="" if row.seeds is None else seeds_hash(row.seeds),
         data=row.data,
         data_weak=row.data_weak,
@@ -111,19 +111,19 @@ def parts_of(row: Fingerprint, *, ignored: Collection[str]) -> Parts:
     )
 
 
-def parts_told(told: FingerprintIn, *, ignored: Collection[str]) -> Parts:
+def parts_from_payload(told: FingerprintIn, *, ignored: Collection[str]) -> Parts:
     """Return what is compared of a fingerprint as told, for a run that need not exist."""
-    return parts_of(row_told(told), ignored=ignored)
+    return parts_of(row_from_payload(told), ignored=ignored)
 
 
-def row_told(told: FingerprintIn) -> Fingerprint:
+def row_from_payload(told: FingerprintIn) -> Fingerprint:
     """Return a fingerprint as told, as it would be stored for a new run. Nothing is written."""
     row = Fingerprint()
     _merge(row, told)
     return row
 
 
-def _known_beside(run: Run, told: FingerprintIn) -> tuple[frozenset[str], bool]:
+def _ignored_and_code_state(run: Run, told: FingerprintIn) -> tuple[frozenset[str], bool]:
     """Return the names of the parameters that do not count for a run, and whether its lab has the lines of its code. One
     read: each run that is registered comes by here."""
     found = list(fetch_rows(
@@ -135,12 +135,12 @@ def _known_beside(run: Run, told: FingerprintIn) -> tuple[frozenset[str], bool]:
     return names, len(names) < len(found)
 
 
-def ignored_of(run: Run) -> frozenset[str]:
+def ignored_params_of_run(run: Run) -> frozenset[str]:
     """Return the names of the parameters that do not count for a run: its project (named, else charged) says so."""
-    return ignored_in(run.charged_project_id or run.project_id)
+    return ignored_params_of_project(run.charged_project_id or run.project_id)
 
 
-def ignored_in(project_id: int | None) -> frozenset[str]:
+def ignored_params_of_project(project_id: int | None) -> frozenset[str]:
     """Return the names of the parameters that a project does not count; no project ignores none."""
     if project_id is None:
         return frozenset()
@@ -158,7 +158,7 @@ def compared_name(name: str) -> str:
     return next(iter(found.params))
 
 
-def found_by_param(name: str, value: str) -> tuple[str, str]:
+def lookup_param(name: str, value: str) -> tuple[str, str]:
     """Return the name and hash by which a parameter's value, written as text, is found in fingerprints."""
     sorted_ = sort_params({name: value})
     for compared, typed_value in (sorted_.params | sorted_.seeds).items():
@@ -166,7 +166,9 @@ def found_by_param(name: str, value: str) -> tuple[str, str]:
     raise InvalidInput(f"{name!r} is dropped from every fingerprint: no run is found by it.", field=f"param.{name}")
 
 
-def values_known(row: Fingerprint, names: Collection[str], *, among: Iterable[Any], otherwise: object) -> dict[str, Any]:
+def resolve_param_values(
+    row: Fingerprint, names: Collection[str], *, among: Iterable[Any], otherwise: object
+) -> dict[str, Any]:
     """Return the parameters of a run whose name ends in one of ``names``, with their values: as told, else the one of
     ``among`` that has the hash, else ``otherwise``."""
     listed = list(among)

@@ -24,7 +24,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--data", action="append", default=[], metavar="[ROLE=]PATH",
         help="data that the command line does not name; repeatable",
     )  # fmt: skip
-    parser.add_argument("--start", default="", metavar="PATH", help="checkpoint that the command line does not name")
+    parser.add_argument(
+        "--start", dest="checkpoint", default="", metavar="PATH", help="checkpoint that the command line does not name"
+    )
     parser.add_argument(
         "--intent", choices=INTENTS, default="train",
         help="what it is for; replicate, sweep and benchmark are no duplicates (default: train)",

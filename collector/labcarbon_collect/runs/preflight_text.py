@@ -205,7 +205,8 @@ def _format_savings(offer: Mapping[str, Any]) -> str:
         frequency = " as a rule" if saved[2] else ""
         return f"saves nothing{frequency}: adapting took {_format_cost(cost, '')}, making it {training_energy} ({evidence})"
     carbon = _format_carbon(offer["saved"])
-    text = f"saves about {_format_relative(saved[0], training_mj)} of the {training_energy} that making it took{f', {carbon}' if carbon else ''}"
+    text = f"saves about {_format_relative(saved[0], training_mj)} of the {training_energy} that making it took"
+    text += f", {carbon}" if carbon else ""
     return text + _parenthesise(_format_range(saved[1], saved[2], training_mj), evidence)
 
 

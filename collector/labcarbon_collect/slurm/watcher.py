@@ -55,7 +55,7 @@ class WatchedJob:
 # Field → key in the spool.
 _STORED_KEYS = {
     "job_id": "job_id",
-    "first_seen_us": "seen_us",
+    "first_observed_us": "seen_us",
     "is_posted": "told",
     "has_gpu_details": "details",
     "vanished_us": "gone_us",

@@ -17,7 +17,7 @@ from apps.artifacts.models import Artifact, CleanupPlan, Copy, Pin
 from apps.core.clock import now_us
 from apps.runs.models import Run
 from tests.alone import answer_one_at_a_time
-from tests.artifacts.support import a_run, edge, told
+from tests.artifacts.support import create_run, edge, register_rows
 from tests.builders import MINUTE, T0, SmallLab, small_lab
 from tests.collector.cleanup.support import read_digest, two_days_ago
 from tests.collector.collector_process import Collector
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def _approved(lab: SmallLab, folder: Path, *inside: Path) -> CleanupPlan:
     """All that lies in a folder as checkpoints of a finished run, and what lies deeper; the last is for review, the others
     go."""
-    run = a_run(lab)
+    run = create_run(lab)
     Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0 + MINUTE)
     rows = []
     for step, path in enumerate([*inside, *sorted(folder.iterdir())], 1):
@@ -37,7 +37,7 @@ def _approved(lab: SmallLab, folder: Path, *inside: Path) -> CleanupPlan:
             "digest": digest, "name": path.name, "bytes": size, "files": files, "form": form, "kind": "checkpoint",
             "facts": {"step": step}, "copies": [{"path": str(path), "medium": "hdd"}], "runs": [edge(run)],
         })  # fmt: skip
-    assert {answer[0] for answer in told(lab, *rows, now=T0)} == {"created"}
+    assert {answer[0] for answer in register_rows(lab, *rows, now=T0)} == {"created"}
     later = T0 + 365 * DAY_US
     plan = create_plan(lab=lab.lab, node=lab.node, project=None, by=lab.owner, now=later)
     notify_owners(plan=plan, grace_days=1, trash_days=1, by=lab.owner, now=later)

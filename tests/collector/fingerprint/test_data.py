@@ -163,7 +163,7 @@ def of_session(session: int) -> list[int]:
 def test_one_that_is_apart_is_no_child_and_ends_with_us_as_well(cats: Folder, large: None) -> None:
     with (cats.root / "cats/huge").open("wb") as file:
         file.truncate(20_000_000_000)
-    job = BackgroundHash(cats.survey(*COMMAND, seconds=5), cats.environ, lambda better: None, apart=True)
+    job = BackgroundHash(cats.survey(*COMMAND, seconds=5), cats.environ, lambda better: None, is_detached=True)
     (pid,) = wait_for(lambda: of_session(job._child.pid))
     assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] != str(os.getpid())
     job.stop()
@@ -200,10 +200,10 @@ def test_what_was_hashed_is_not_read_again(cats: Folder, tmp_path: Path) -> None
     ]  # as if they had lain there for long
     listed.files[:] = settled
     read: list[int] = []
-    first = content_hashes([listed], cache, hashed=read.append)
+    first = content_hashes([listed], cache, on_hashed=read.append)
     assert sum(read) == 25
     read.clear()
-    assert content_hashes([listed], DigestCache(tmp_path), hashed=read.append) == first
+    assert content_hashes([listed], DigestCache(tmp_path), on_hashed=read.append) == first
     assert sum(read) == 0
 
 
@@ -213,7 +213,7 @@ def test_a_file_that_has_just_changed_is_not_remembered(
     monkeypatch.setattr("labcarbon_collect.files.digest_cache._SETTLED_NS", 10**15)
     cache = DigestCache(tmp_path)
     listed = manifest("data", str(cats.root / "cats"), Budget(5))
-    content_hashes([listed], cache, hashed=lambda count: None)
+    content_hashes([listed], cache, on_hashed=lambda count: None)
     assert [cache.lookup(file) for file in listed.files] == [None] * 5
 
 

@@ -168,4 +168,4 @@ def test_a_failing_part_is_absent_and_has_a_reason() -> None:
 
     looking = Deadline("it", fail)
     assert looking.wait(Budget(5)) is None
-    assert looking.why == "RuntimeError"
+    assert looking.error == "RuntimeError"

@@ -191,17 +191,17 @@ def test_declared_parameters_take_precedence_and_are_sent_others_only_on_request
     quiet = folder.wire(*command, declared_params={"lr": 0.2, "api_key": "(masked)"})
     assert quiet["told"] == {"lr": 0.2}
     assert quiet["params"]["lr"] == lc1.param_hash("lr", 0.2)
-    told = folder.wire(*command, tell_all=True)["told"]
-    assert {name: lc1.typed(str(value)) for name, value in told.items()} == {"lr": 0.1, "width": 8, "seed": 4}
+    told = folder.wire(*command, full_command=True)["told"]
+    assert {name: lc1.parse_value(str(value)) for name, value in told.items()} == {"lr": 0.1, "width": 8, "seed": 4}
 
 
 def test_secrets_are_neither_hashed_nor_sent(folder: Folder) -> None:
     plain = folder.wire("python", "train.py", "--lr", "1")
     words = ["--lr", "1", "--wandb-key", "abc", "--password", "hunter2", "--api-key=1"]
-    found = folder.wire("python", "train.py", *words, tell_all=True)
+    found = folder.wire("python", "train.py", *words, full_command=True)
     assert found["params"] == plain["params"]
     assert set(found["told"]) == {"lr"}
-    urls = [folder.wire("python", "train.py", f"--db=https://u:{word}@h/x", tell_all=True) for word in ("a", "b")]
+    urls = [folder.wire("python", "train.py", f"--db=https://u:{word}@h/x", full_command=True) for word in ("a", "b")]
     assert urls[0]["params"] == urls[1]["params"]
     assert urls[0]["told"] == {}
 

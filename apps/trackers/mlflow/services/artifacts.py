@@ -8,27 +8,27 @@ from dataclasses import dataclass, field
 
 from django.db import transaction
 
-from apps.artifacts.choices import Kind, Role, Way
+from apps.artifacts.choices import Kind, LineageRole, LineageSource
 from apps.artifacts.models import Artifact
 from apps.artifacts.parsing import MAX_PATH, ArtifactRow, CopyRow, EdgeRow
-from apps.artifacts.services.register import keep_edges, register
+from apps.artifacts.services.register import register, save_edges
 from apps.core.clock import now_us
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.trackers.choices import FileOutcome
-from apps.trackers.mlflow.artifact_files import Listed, entries, handed_out, kind_of, models_of
-from apps.trackers.mlflow.client import MlflowProblem, Server
+from apps.trackers.mlflow.artifact_files import FileEntry, entries, proxied_path, kind_of, models_of
+from apps.trackers.mlflow.client import MlflowError, Server
 from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 
-MOST_FILE_BYTES = 10**9
-MOST_RUN_BYTES, MOST_RUN_FILES = 8 * 10**9, 100
-MOST_DAY_BYTES = 50 * 10**9  # of one server
-MOST_ENTRIES, MOST_FOLDERS, MOST_MODELS = 2000, 50, 10
-MOST_TRIES, MOST_FAULTS = 6, 3
-_AT_ONCE = 50
+MAX_FILE_BYTES = 10**9
+MAX_RUN_BYTES, MAX_RUN_FILES = 8 * 10**9, 100
+MAX_DAY_BYTES = 50 * 10**9  # of one server
+MAX_ENTRIES, MAX_FOLDERS, MAX_MODELS = 2000, 50, 10
+MAX_TRIES, MAX_FAULTS = 6, 3
+_BATCH_SIZE = 50
 _FIRST_WAIT_US, _US_PER_DAY = 600 * US_PER_S, 24 * US_PER_HOUR
 
 
-class _DayIsFull(Exception):
+class _DailyLimitReached(Exception):
     """No more is read of this server today."""
 
 
@@ -40,7 +40,7 @@ class _File:
     model: str
     below: str | None
     step: int | None
-    listed: Listed
+    listed: FileEntry
 
     @property
     def path(self) -> str:
@@ -48,7 +48,7 @@ class _File:
 
 
 @dataclass
-class _Found:
+class _FileList:
     """The files of a run, as listed. ``left``: how many are none that are read."""
 
     files: list[_File] = field(default_factory=list)
@@ -61,57 +61,57 @@ def read_files(*, source: MlflowSource, server: Server) -> bool:
     if not source.reads_files:
         return False
     waiting = source.runs.filter(run__isnull=False, is_open=False, files_read=False, files_due_us__lte=now_us())
-    rows = list(waiting.select_related("run", "source__lab").order_by("pk")[:_AT_ONCE])
+    rows = list(waiting.select_related("run", "source__lab").order_by("pk")[:_BATCH_SIZE])
     faults = 0
     for row in rows:
         try:
             _read(source, server, row)
-        except MlflowProblem as problem:
-            _put_off(row, problem)
+        except MlflowError as problem:
+            _postpone(row, problem)
             faults += 1
-            if not problem.of_one or faults >= MOST_FAULTS:
+            if not problem.is_single or faults >= MAX_FAULTS:
                 return False
-        except _DayIsFull:
+        except _DailyLimitReached:
             return False
-    return len(rows) == _AT_ONCE
+    return len(rows) == _BATCH_SIZE
 
 
-def _put_off(row: MlflowRun, problem: MlflowProblem) -> None:
+def _postpone(row: MlflowRun, problem: MlflowError) -> None:
     """Try again later, and not for ever."""
     tries = row.files_tries + 1
     wait_us = max(_FIRST_WAIT_US << min(tries, 8), problem.wait_s * US_PER_S)
     MlflowRun.objects.filter(pk=row.pk).update(
-        files_problem=f"Its files: {problem.words}"[:300], files_tries=tries, files_due_us=now_us() + wait_us,
-        files_read=tries >= MOST_TRIES,
+        files_problem=f"Its files: {problem.message}"[:300], files_tries=tries, files_due_us=now_us() + wait_us,
+        files_read=tries >= MAX_TRIES,
     )  # fmt: skip
 
 
 def _read(source: MlflowSource, server: Server, row: MlflowRun) -> None:
     told = server.run(row.mlflow_id)
-    found = _Found()
-    for model, step in [("", None), *list(models_of(told, "outputs", "model_outputs").items())[:MOST_MODELS]]:
+    found = _FileList()
+    for model, step in [("", None), *list(models_of(told, "outputs", "model_outputs").items())[:MAX_MODELS]]:
         _list(server, row, model, step, found)
-    problems = _take(source, server, row, found)
+    problems = _import_files(source, server, row, found)
     if problems:  # a matter of these files, unless the server asks for patience
         patience_s = max(problem.wait_s for problem in problems)
-        raise MlflowProblem(problems[0].words, wait_s=patience_s, of_one=not patience_s)
-    _join_read(source, row, models_of(told, "inputs", "model_inputs"))
+        raise MlflowError(problems[0].message, wait_s=patience_s, is_single=not patience_s)
+    _link_inputs(source, row, models_of(told, "inputs", "model_inputs"))
     MlflowRun.objects.filter(pk=row.pk).update(files_read=True, files_left=found.left, files_problem="")
 
 
-def _list(server: Server, row: MlflowRun, model: str, step: int | None, found: _Found) -> None:
+def _list(server: Server, row: MlflowRun, model: str, step: int | None, found: _FileList) -> None:
     """List a run's files, or those of a model that it logged, folder by folder."""
     waiting = [""]
     while waiting:
-        if found.folders >= MOST_FOLDERS or len(found.files) + found.left >= MOST_ENTRIES:
+        if found.folders >= MAX_FOLDERS or len(found.files) + found.left >= MAX_ENTRIES:
             found.left += len(waiting)
             return
         found.folders += 1
         folder = waiting.pop()
         root, rows = server.listing(row.mlflow_id, model, folder)
-        below = handed_out(root, server.address)
-        listed, wrong = entries(rows[:MOST_ENTRIES], folder)
-        found.left += wrong + max(0, len(rows) - MOST_ENTRIES)
+        below = proxied_path(root, server.address)
+        listed, wrong = entries(rows[:MAX_ENTRIES], folder)
+        found.left += wrong + max(0, len(rows) - MAX_ENTRIES)
         for each in listed:
             if each.is_folder:
                 waiting.append(each.path)
@@ -121,28 +121,28 @@ def _list(server: Server, row: MlflowRun, model: str, step: int | None, found: _
                 found.files.append(_File(model, below, step, each))
 
 
-def _take(source: MlflowSource, server: Server, row: MlflowRun, found: _Found) -> list[MlflowProblem]:
+def _import_files(source: MlflowSource, server: Server, row: MlflowRun, found: _FileList) -> list[MlflowError]:
     """Read the files that are not known; return what was wrong with those that are tried again later."""
     known = set(row.files.values_list("model", "path"))
-    problems: list[MlflowProblem] = []
+    problems: list[MlflowError] = []
     count = size = 0
     for file in found.files:
         outcome, why = _outcome(file, count, size)
-        if outcome == FileOutcome.TAKEN:
+        if outcome == FileOutcome.IMPORTED:
             count, size = count + 1, size + (file.listed.bytes or 0)
         if (file.model, file.listed.path) in known:
             continue
-        if outcome != FileOutcome.TAKEN:
-            _keep(row, file, outcome, why=why)
+        if outcome != FileOutcome.IMPORTED:
+            _save_file(row, file, outcome, why=why)
             continue
         try:
             _fetch(source, server, row, file)
-        except MlflowProblem as wrong:
-            if wrong.too_large or row.files_tries + 1 >= MOST_TRIES:
-                _keep(row, file, FileOutcome.UNREADABLE, why=wrong.words)
+        except MlflowError as wrong:
+            if wrong.too_large or row.files_tries + 1 >= MAX_TRIES:
+                _save_file(row, file, FileOutcome.UNREADABLE, why=wrong.message)
                 continue
-            problems.append(MlflowProblem(f"{file.listed.name}: {wrong.words}", wait_s=wrong.wait_s))
-            if wrong.wait_s or len(problems) >= MOST_FAULTS:
+            problems.append(MlflowError(f"{file.listed.name}: {wrong.message}", wait_s=wrong.wait_s))
+            if wrong.wait_s or len(problems) >= MAX_FAULTS:
                 return problems
     return problems
 
@@ -153,16 +153,16 @@ def _outcome(file: _File, count: int, size: int) -> tuple[FileOutcome, str]:
         return FileOutcome.ELSEWHERE, ""
     if file.listed.bytes is None:
         return FileOutcome.UNREADABLE, "MLflow does not tell how large it is."
-    if file.listed.bytes > MOST_FILE_BYTES:
+    if file.listed.bytes > MAX_FILE_BYTES:
         return FileOutcome.TOO_LARGE, ""
-    is_many = count >= MOST_RUN_FILES or size + file.listed.bytes > MOST_RUN_BYTES
-    return FileOutcome.TOO_MANY if is_many else FileOutcome.TAKEN, ""
+    is_many = count >= MAX_RUN_FILES or size + file.listed.bytes > MAX_RUN_BYTES
+    return FileOutcome.TOO_MANY if is_many else FileOutcome.IMPORTED, ""
 
 
 def _fetch(source: MlflowSource, server: Server, row: MlflowRun, file: _File) -> None:
     """Read one file and register it."""
     size = file.listed.bytes or 0
-    _make_room(source, size)
+    _check_daily_limit(source, size)
     digest, got = hashlib.sha256(), [0]
 
     def take(part: bytes) -> None:
@@ -171,16 +171,16 @@ def _fetch(source: MlflowSource, server: Server, row: MlflowRun, file: _File) ->
 
     try:
         server.fetch(file.path, most_bytes=size, take=take)
-    except MlflowProblem as wrong:
+    except MlflowError as wrong:
         if wrong.too_large:
-            raise MlflowProblem("More comes than is listed.", too_large=True) from wrong
+            raise MlflowError("More comes than is listed.", too_large=True) from wrong
         raise
     finally:
-        _count(source, got[0])
+        _count_bytes(source, got[0])
     if got[0] != size:
-        raise MlflowProblem(f"{got[0]} bytes come, {size} are listed.", of_one=True)
+        raise MlflowError(f"{got[0]} bytes come, {size} are listed.", is_single=True)
     with transaction.atomic():
-        _keep(row, file, FileOutcome.TAKEN, digest=digest.hexdigest())
+        _save_file(row, file, FileOutcome.IMPORTED, digest=digest.hexdigest())
         _register(server, row, file, digest.hexdigest())
 
 
@@ -192,41 +192,41 @@ def _register(server: Server, row: MlflowRun, file: _File, digest: str) -> None:
         kind=kind_of(file.listed.path) or Kind.OTHER,
         facts={} if file.step is None else {"step": file.step},
         copies=[CopyRow(path=address)] if len(address) <= MAX_PATH else [],
-        runs=[EdgeRow(run=row.run.uuid, role=Role.PRODUCED)],
+        runs=[EdgeRow(run=row.run.uuid, role=LineageRole.PRODUCED)],
     )  # fmt: skip
     answers = register(lab=row.source.lab, rows=[told], node_uuid=None, by=None, bound_node=None, now=now_us())
     if answers[0][0] == "refused":
-        raise MlflowProblem(" ".join(answers[0][1:]), of_one=True)
+        raise MlflowError(" ".join(answers[0][1:]), is_single=True)
 
 
-def _keep(row: MlflowRun, file: _File, outcome: FileOutcome, *, digest: str = "", why: str = "") -> None:
+def _save_file(row: MlflowRun, file: _File, outcome: FileOutcome, *, digest: str = "", why: str = "") -> None:
     path = file.listed.path
     place = hashlib.sha256(f"{file.model}\0{path}".encode()).hexdigest()
     facts = {"model": file.model, "path": path, "bytes": file.listed.bytes or 0, "digest": digest,
              "outcome": outcome.value, "why": why[:300]}  # fmt: skip
-    MlflowFile.objects.update_or_create(told=row, place=place, defaults=facts)
+    MlflowFile.objects.update_or_create(told=row, path_hash=place, defaults=facts)
 
 
-def _join_read(source: MlflowSource, row: MlflowRun, models: dict[str, int | None]) -> None:
+def _link_inputs(source: MlflowSource, row: MlflowRun, models: dict[str, int | None]) -> None:
     """Join a run with the files of the logged models that it read, as far as they are known by their content."""
     read = MlflowFile.objects.filter(told__source=source, model__in=list(models)).exclude(digest="")
     digests = set(read.values_list("digest", flat=True)) if models else set()
     if not digests or row.run is None:
         return
     artifacts = Artifact.objects.filter(lab=row.source.lab, digest__in=digests).values_list("pk", flat=True)
-    edges = [(row.run.pk, artifact, Role.USED.value, Way.TOLD.value) for artifact in artifacts]
-    keep_edges(lab=row.source.lab, edges=edges, now=now_us())
+    edges = [(row.run.pk, artifact, LineageRole.USED.value, LineageSource.REPORTED.value) for artifact in artifacts]
+    save_edges(lab=row.source.lab, edges=edges, now=now_us())
 
 
-def _make_room(source: MlflowSource, size: int) -> None:
+def _check_daily_limit(source: MlflowSource, size: int) -> None:
     """Raise _DayIsFull where no more is read of a server today."""
     today = now_us() // _US_PER_DAY
     if source.files_day != today:
         source.files_day, source.files_bytes = today, 0
-    if source.files_bytes and source.files_bytes + size > MOST_DAY_BYTES:
-        raise _DayIsFull
+    if source.files_bytes and source.files_bytes + size > MAX_DAY_BYTES:
+        raise _DailyLimitReached
 
 
-def _count(source: MlflowSource, size: int) -> None:
+def _count_bytes(source: MlflowSource, size: int) -> None:
     source.files_bytes += size
     MlflowSource.objects.filter(pk=source.pk).update(files_day=source.files_day, files_bytes=source.files_bytes)

@@ -11,37 +11,37 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.artifacts.choices import CopyState, Form, LineOutcome
+from apps.artifacts.choices import CopyState, Form, ItemOutcome
 from apps.artifacts.cleanup import eligibility as module
-from apps.artifacts.cleanup.eligibility import going, going_of
-from apps.artifacts.cleanup.other_copies import elsewhere
-from apps.artifacts.cleanup.outcomes import Outcome, note_outcomes
-from apps.artifacts.cleanup.plans import object_to
-from apps.artifacts.cleanup.proposals import proposals, why_kept
-from apps.artifacts.models import Artifact, Copy, Pin, Plan, PlanLine
+from apps.artifacts.cleanup.eligibility import check_items, check_plan
+from apps.artifacts.cleanup.other_copies import load_other_copies
+from apps.artifacts.cleanup.outcomes import Outcome, record_outcomes
+from apps.artifacts.cleanup.plans import object_to_items
+from apps.artifacts.cleanup.proposals import propose_copies, protection_reasons
+from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy, Pin
 from apps.dashboard.artifacts.cleanup import PAGE_ROWS, plan_page
 from apps.fleet.services import register_node
 from apps.runs.models import Run
-from tests.artifacts.planned import LATER, approved, checkpoint
-from tests.artifacts.support import a_run, artifact, edge, row, told
+from tests.artifacts.sample_plans import LATER, approved_plan, checkpoint
+from tests.artifacts.support import create_run, edge, register_artifact, register_rows, row
 from tests.builders import T0, SmallLab
 from tests.examples import examples
 
 PATHS = ("/a", "/a/b", "/a/b/c", "/a/b/d", "/a/e", "/ab", "/ab/c", "/f", "/f/g", "/äé/f", "/äé")
 _line = st.fixed_dictionaries({
-    "in_plan": st.integers(0, 4).map(bool), "folder": st.booleans(), "chosen": st.integers(0, 5).map(bool),
+    "in_plan": st.integers(0, 4).map(bool), "folder": st.booleans(), "selected": st.integers(0, 5).map(bool),
     "pinned": st.integers(0, 5).map(lambda i: i == 0), "state": st.sampled_from(["present"] * 4 + ["trashed", "missing"]),
     "outcome": st.sampled_from(["", "", "trashed", "restored", "refused"]), "along": st.integers(0, 3).map(lambda i: i == 0),
 })  # fmt: skip
 
 
-def _oracle(plan: Plan, lines: Sequence[PlanLine]) -> dict[int, str]:
+def _oracle(plan: CleanupPlan, lines: Sequence[CleanupItem]) -> dict[int, str]:
     """All lines and all copies of the machine, one after the other, as the words of the page say it."""
-    kept = why_kept(plan.lab, {line.artifact_id: line.artifact for line in lines}, LATER)
-    there = elsewhere(line.artifact_id for line in lines)
+    kept = protection_reasons(plan.lab, {line.artifact_id: line.artifact for line in lines}, LATER)
+    there = load_other_copies(line.artifact_id for line in lines)
     stays = {}
     for line in lines:
-        if not line.chosen:
+        if not line.selected:
             stays[line.pk] = line.objection or "it is not ticked"
         elif line.artifact_id in kept:
             stays[line.pk] = kept[line.artifact_id]
@@ -55,7 +55,7 @@ def _oracle(plan: Plan, lines: Sequence[PlanLine]) -> dict[int, str]:
         if stays[folder.pk] or folder.artifact.form != Form.FOLDER:
             continue
         inside = [line for line in lines if line.copy.path.startswith(f"{folder.copy.path}/")]
-        holding = [line.copy.path for line in inside if stays[line.pk] and line.went_with_id is not None]
+        holding = [line.copy.path for line in inside if stays[line.pk] and line.parent_item_id is not None]
         present = Copy.objects.filter(node=plan.node, state=CopyState.PRESENT).order_by("pk")
         holding += [copy.path for copy in present if copy.path.startswith(f"{folder.copy.path}/") and copy.pk not in go]
         if holding:
@@ -65,14 +65,14 @@ def _oracle(plan: Plan, lines: Sequence[PlanLine]) -> dict[int, str]:
 
 @pytest.mark.parametrize("at_once", [500, 1], ids=["by their first letters", "path by path"])
 def test_some_lines_stay_as_they_do_among_all(lab: SmallLab, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr(module, "_AT_ONCE", at_once)
-    run = a_run(lab)
+    monkeypatch.setattr(module, "_BATCH_SIZE", at_once)
+    run = create_run(lab)
     Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0)
     rows = [row(f"c{i}", kind="checkpoint", facts={"step": i}, copies=[{"path": path}], runs=[edge(run)])
             for i, path in enumerate(PATHS)]  # fmt: skip
-    told(lab, *rows, row("last", kind="checkpoint", facts={"step": 99}, runs=[edge(run)]), now=T0)
+    register_rows(lab, *rows, row("last", kind="checkpoint", facts={"step": 99}, runs=[edge(run)]), now=T0)
     copies = {copy.path: copy for copy in Copy.objects.select_related("artifact")}
-    plan = Plan.objects.create(lab=lab.lab, node=lab.node, made_us=T0, state="approved")
+    plan = CleanupPlan.objects.create(lab=lab.lab, node=lab.node, created_us=T0, state="approved")
 
     @settings(max_examples=examples(80))
     @given(
@@ -87,15 +87,22 @@ def test_some_lines_stay_as_they_do_among_all(lab: SmallLab, monkeypatch: pytest
                 if it["pinned"]:
                     Pin.objects.create(artifact=copy.artifact, reason="x", from_us=T0)
                 if it["in_plan"]:
-                    PlanLine.objects.create(
-                        plan=plan, copy=copy, artifact=copy.artifact, kept="intermediate", is_last_copy=True, due_us=T0,
-                        chosen=it["chosen"], outcome=it["outcome"], went_with=plan.lines.first() if it["along"] else None,
-                    )  # fmt: skip
-            lines = list(plan.lines.select_related("artifact", "copy").order_by("pk"))
+                    CleanupItem.objects.create(
+                        plan=plan,
+                        copy=copy,
+                        artifact=copy.artifact,
+                        retention_class="intermediate",
+                        is_last_copy=True,
+                        due_us=T0,
+                        selected=it["selected"],
+                        outcome=it["outcome"],
+                        parent_item=plan.items.first() if it["along"] else None,
+                    )
+            lines = list(plan.items.select_related("artifact", "copy").order_by("pk"))
             said = _oracle(plan, lines)
-            assert {each.line.pk: each.stays for each in going(plan, LATER)} == said
+            assert {each.line.pk: each.blocked_reason for each in check_plan(plan, LATER)} == said
             some = [line for line in lines if line.copy.path in wanted]
-            assert {each.line.pk: each.stays for each in going_of(plan, some, LATER)} == {
+            assert {each.line.pk: each.blocked_reason for each in check_items(plan, some, LATER)} == {
                 line.pk: said[line.pk] for line in some
             }
             transaction.set_rollback(True)
@@ -109,15 +116,15 @@ def test_a_page_looks_at_its_own_lines_and_what_lies_in_its_folders(
     for step in range(4, PAGE_ROWS + 30):
         checkpoint(lab, run, step)
     inner = checkpoint(lab, run, 0, "/ckpt/hf/sub/best.pt")
-    told(lab, row("whole", form="folder", bytes=10**12, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
+    register_rows(lab, row("whole", form="folder", bytes=10**12, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
                   facts={"step": 0}), now=T0)  # fmt: skip
-    plan = approved(lab)
+    plan = approved_plan(lab)
     Pin.objects.create(artifact=inner, reason="thesis", from_us=LATER)
     looked_at: list[int] = []
 
     def count(*told_: Any) -> dict[int, str]:
         looked_at.append(len(told_[1]))
-        return why_kept(*told_)
+        return protection_reasons(*told_)
 
     monkeypatch.setattr(module, "why_kept", count)
 
@@ -126,34 +133,47 @@ def test_a_page_looks_at_its_own_lines_and_what_lies_in_its_folders(
             page = plan_page(plan=plan, params={}, user=lab.owner, now=LATER, ticks={})
         assert len(page.rows) == PAGE_ROWS
         assert page.number == PAGE_ROWS + 31
-        stays = {row.line.copy.path: row.stays for row in page.rows if row.stays}
+        stays = {row.line.copy.path: row.blocked_reason for row in page.rows if row.blocked_reason}
         assert stays == {"/ckpt/hf": "/ckpt/hf/sub/best.pt lies in it and does not go"}
         return len(captured)
 
     before = queries()
     assert looked_at == [PAGE_ROWS - 1, 1], "one of them is for review and not ticked"
     for i in range(30):
-        copy = {"lab": lab.lab, "artifact": inner, "node": lab.node, "first_us": T0, "seen_us": T0, "hashed_us": T0}
-        Copy.objects.create(path=f"/elsewhere/{i}", place=f"{i:064}", **copy)
+        copy = {
+            "lab": lab.lab,
+            "artifact": inner,
+            "node": lab.node,
+            "first_observed_us": T0,
+            "last_observed_us": T0,
+            "hashed_us": T0,
+        }
+        Copy.objects.create(path=f"/elsewhere/{i}", location_key=f"{i:064}", **copy)
     assert queries() == before
 
 
 @pytest.mark.parametrize("since", ["pinned", "promoted", "referenced", "ancestor"])
 def test_what_came_after_the_approval_counts(lab: SmallLab, run: Run, since: str) -> None:
-    plan = approved(lab)
-    line = plan.lines.filter(chosen=True).order_by("pk")[0]
+    plan = approved_plan(lab)
+    line = plan.items.filter(selected=True).order_by("pk")[0]
     if since == "pinned":
         Pin.objects.create(artifact=line.artifact, reason="thesis", from_us=LATER)
     elif since == "promoted":
         Artifact.objects.filter(pk=line.artifact_id).update(state="promoted")
     elif since == "referenced":
-        told(lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(a_run(lab), "initialised_from")]))
+        register_rows(
+            lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(create_run(lab), "initialised_from")])
+        )
     else:
-        tuned = a_run(lab)
-        told(lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(tuned, "used")]))
-        made = artifact(lab, "tuned", runs=[edge(tuned)])
+        tuned = create_run(lab)
+        register_rows(lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(tuned, "used")]))
+        made = register_artifact(lab, "tuned", runs=[edge(tuned)])
         Artifact.objects.filter(pk=made.pk).update(state="promoted")
-    stays = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER) if each.line.chosen}
+    stays = {
+        each.line.pk: each.blocked_reason
+        for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)
+        if each.line.selected
+    }
     assert stays.pop(line.pk)
     assert set(stays.values()) == {""}
 
@@ -161,12 +181,12 @@ def test_what_came_after_the_approval_counts(lab: SmallLab, run: Run, since: str
 def test_the_last_copy_does_not_go_as_one_of_several(lab: SmallLab, run: Run) -> None:
     """One that was to stay is gone."""
     checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
-    plan = approved(lab, but="/ckpt/third")
-    lines = plan.lines.filter(artifact__name__startswith="step1", chosen=True).order_by("pk")
+    plan = approved_plan(lab, but="/ckpt/third")
+    lines = plan.items.filter(artifact__name__startswith="step1", selected=True).order_by("pk")
     assert [line.is_last_copy for line in lines] == [False, False]
     Copy.objects.filter(path="/ckpt/third").update(state="missing")
-    note_outcomes(plan=plan, outcomes=[Outcome(lines[0].pk, LineOutcome.TRASHED)], by=None, now=LATER)
-    stays = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER)}
+    record_outcomes(plan=plan, outcomes=[Outcome(lines[0].pk, ItemOutcome.TRASHED)], by=None, now=LATER)
+    stays = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
     assert "no other is sure" in stays[lines[1].pk]
 
 
@@ -174,24 +194,24 @@ def test_the_last_copy_does_not_go_as_one_of_several(lab: SmallLab, run: Run) ->
 def test_all_copies_that_are_due_go_in_any_order(lab: SmallLab, run: Run, order: list[int]) -> None:
     """The machine takes them by path."""
     made = checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
-    plan = approved(lab)
-    lines = list(plan.lines.filter(artifact=made).order_by("pk"))
+    plan = approved_plan(lab)
+    lines = list(plan.items.filter(artifact=made).order_by("pk"))
     assert [line.is_last_copy for line in lines] == [False, False, True]
     assert Artifact.objects.get(pk=made.pk).state == "scheduled"
     for line in (lines[place] for place in order):
-        stays = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER)}
+        stays = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
         assert stays[line.pk] == ""
-        note_outcomes(plan=plan, outcomes=[Outcome(line.pk, LineOutcome.TRASHED)], by=None, now=LATER)
+        record_outcomes(plan=plan, outcomes=[Outcome(line.pk, ItemOutcome.TRASHED)], by=None, now=LATER)
 
 
 def test_where_somebody_objects_to_the_last_copy_one_stays(lab: SmallLab, run: Run) -> None:
     made = checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
-    plan = approved(lab)
-    first, second, last = plan.lines.filter(artifact=made).order_by("pk")
-    object_to(plan=plan, lines=[last.pk], reason="a paper", by=lab.owner, now=LATER)
+    plan = approved_plan(lab)
+    first, second, last = plan.items.filter(artifact=made).order_by("pk")
+    object_to_items(plan=plan, items=[last.pk], reason="a paper", by=lab.owner, now=LATER)
     Copy.objects.filter(pk=last.copy_id).update(state="missing")
-    note_outcomes(plan=plan, outcomes=[Outcome(first.pk, LineOutcome.TRASHED)], by=None, now=LATER)
-    stays = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER)}
+    record_outcomes(plan=plan, outcomes=[Outcome(first.pk, ItemOutcome.TRASHED)], by=None, now=LATER)
+    stays = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
     assert "no other is sure" in stays[second.pk]
 
 
@@ -200,27 +220,27 @@ def test_which_copy_is_the_last_is_looked_at_again_when_owners_are_told(lab: Sma
     """A line that is not ticked, be it the last of its artifact's: that copy stays."""
     made = checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
     paths = list(Copy.objects.filter(artifact=made).order_by("pk").values_list("path", flat=True))
-    plan = approved(lab, but=paths[place])
-    assert not plan.lines.filter(artifact=made, chosen=True, is_last_copy=True).exists()
+    plan = approved_plan(lab, but=paths[place])
+    assert not plan.items.filter(artifact=made, selected=True, is_last_copy=True).exists()
     assert Artifact.objects.get(pk=made.pk).state == "stored"
 
 
 def test_a_copy_that_was_refused_is_not_counted_on_until_it_is_read_again(lab: SmallLab, run: Run) -> None:
     """It changed, or nothing lies there any more: the machine said so."""
     made = checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
-    plan = approved(lab, but="/ckpt/third")
+    plan = approved_plan(lab, but="/ckpt/third")
     Copy.objects.filter(path="/ckpt/third").update(state="missing")
-    first, second = plan.lines.filter(artifact=made, chosen=True).order_by("pk")
-    note_outcomes(plan=plan, outcomes=[Outcome(first.pk, LineOutcome.REFUSED, "it changed")], by=None, now=LATER)
+    first, second = plan.items.filter(artifact=made, selected=True).order_by("pk")
+    record_outcomes(plan=plan, outcomes=[Outcome(first.pk, ItemOutcome.REFUSED, "it changed")], by=None, now=LATER)
 
     def stay() -> list[bool]:
-        found = {each.line.pk: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER)}
+        found = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
         return ["no other is sure" in found[line.pk] for line in (first, second)]
 
     assert stay() == [False, True]
-    (again,) = (each for each in proposals(lab.lab, lab.node, now=LATER) if each.copy.pk == second.copy_id)
+    (again,) = (each for each in propose_copies(lab.lab, lab.node, now=LATER) if each.copy.pk == second.copy_id)
     assert again.is_last_copy
-    note_outcomes(plan=plan, outcomes=[Outcome(second.pk, LineOutcome.REFUSED, "it changed")], by=None, now=LATER)
+    record_outcomes(plan=plan, outcomes=[Outcome(second.pk, ItemOutcome.REFUSED, "it changed")], by=None, now=LATER)
     assert stay() == [True, True]
     Copy.objects.filter(artifact=made).update(hashed_us=LATER + 1)
     assert stay() == [False, False]
@@ -231,28 +251,41 @@ def test_the_same_path_on_another_machine_may_be_the_same_file(lab: SmallLab, ru
     made = checkpoint(lab, run, 1)
     copy = Copy.objects.get(artifact=made)
     other = register_node(lab=lab.lab, uuid=uuid4(), hostname="ws-2", facts={}, site=lab.site, now=T0)
-    elsewhere = Copy.objects.create(
-        lab=lab.lab, artifact=made, node=other, path=copy.path, place="0" * 64, first_us=T0, seen_us=T0, hashed_us=T0
+    load_other_copies = Copy.objects.create(
+        lab=lab.lab,
+        artifact=made,
+        node=other,
+        path=copy.path,
+        location_key="0" * 64,
+        first_observed_us=T0,
+        last_observed_us=T0,
+        hashed_us=T0,
     )
 
     def is_last() -> bool:
-        return next(each.is_last_copy for each in proposals(lab.lab, lab.node, now=LATER) if each.copy.pk == copy.pk)
+        return next(each.is_last_copy for each in propose_copies(lab.lab, lab.node, now=LATER) if each.copy.pk == copy.pk)
 
     assert is_last()
-    Copy.objects.filter(pk=elsewhere.pk).update(path="/mnt/other")
+    Copy.objects.filter(pk=load_other_copies.pk).update(path="/mnt/other")
     assert not is_last()
 
 
 def test_a_folder_does_not_take_with_it_what_stays(lab: SmallLab, run: Run) -> None:
     """A known copy in a folder may be pinned, promoted or in no plan at all."""
     inner = checkpoint(lab, run, 0, "/ckpt/hf/sub/best.pt")
-    told(lab, row("whole", form="folder", bytes=10, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
+    register_rows(lab, row("whole", form="folder", bytes=10, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
                   facts={"step": 0}), now=T0)  # fmt: skip
     checkpoint(lab, run, 5, "/ckpt/hf2")  # the last: it stays, beside the folder and not in it
-    plan = approved(lab)
-    assert {each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER) if each.line.chosen} == {""}
+    plan = approved_plan(lab)
+    assert {
+        each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER) if each.line.selected
+    } == {""}
     Pin.objects.create(artifact=inner, reason="thesis", from_us=LATER)
-    stays = {each.line.copy.path: each.stays for each in going(Plan.objects.get(pk=plan.pk), LATER) if each.line.chosen}
+    stays = {
+        each.line.copy.path: each.blocked_reason
+        for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)
+        if each.line.selected
+    }
     assert stays.pop("/ckpt/hf/sub/best.pt") == "pinned"
     assert stays.pop("/ckpt/hf") == "/ckpt/hf/sub/best.pt lies in it and does not go"
     assert set(stays.values()) == {""}

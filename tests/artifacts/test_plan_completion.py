@@ -5,156 +5,156 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import AuditEntry
-from apps.artifacts.choices import LineOutcome
-from apps.artifacts.cleanup.notifications import going_soon
-from apps.artifacts.cleanup.outcomes import Outcome, note_outcomes
-from apps.artifacts.cleanup.plans import object_to, withdraw
-from apps.artifacts.models import Artifact, Copy, Plan, PlanLine
+from apps.artifacts.choices import ItemOutcome
+from apps.artifacts.cleanup.notifications import pending_deletions
+from apps.artifacts.cleanup.outcomes import Outcome, record_outcomes
+from apps.artifacts.cleanup.plans import object_to_items, withdraw
+from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy
 from apps.artifacts.services.curation import pin
 from apps.core.errors import Conflict, InvalidInput
 from apps.runs.models import Run
-from tests.artifacts.planned import LATER, approved, checkpoint, planned
-from tests.artifacts.support import a_run, artifact, edge, row, told
+from tests.artifacts.sample_plans import LATER, approved_plan, checkpoint, proposed_plan
+from tests.artifacts.support import create_run, edge, register_artifact, register_rows, row
 from tests.builders import T0, SmallLab
 
 
-def _tell(lab: SmallLab, plan: Plan, outcome: LineOutcome, *lines: PlanLine) -> int:
+def _tell(lab: SmallLab, plan: CleanupPlan, outcome: ItemOutcome, *lines: CleanupItem) -> int:
     said = [Outcome(line.pk, outcome) for line in lines]
-    return note_outcomes(plan=plan, outcomes=said, by=lab.owner, now=LATER)
+    return record_outcomes(plan=plan, outcomes=said, by=lab.owner, now=LATER)
 
 
-def _state(plan: Plan) -> str:
-    return str(Plan.objects.get(pk=plan.pk).state)
+def _state(plan: CleanupPlan) -> str:
+    return str(CleanupPlan.objects.get(pk=plan.pk).state)
 
 
-def _began_from(lab: SmallLab, line: PlanLine) -> None:
+def _began_from(lab: SmallLab, line: CleanupItem) -> None:
     """Another run begins from what a line is of."""
-    told(lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(a_run(lab), "initialised_from")]))
+    register_rows(lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(create_run(lab), "initialised_from")]))
 
 
-def _lines(plan: Plan) -> list[PlanLine]:
-    return list(plan.lines.filter(chosen=True).select_related("artifact", "copy").order_by("pk"))
+def _lines(plan: CleanupPlan) -> list[CleanupItem]:
+    return list(plan.items.filter(selected=True).select_related("artifact", "copy").order_by("pk"))
 
 
 def test_the_last_of_two_copies_that_stays_does_not_keep_a_plan_open(lab: SmallLab, run: Run) -> None:
     checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
-    plan = approved(lab, but="/ckpt/third")
+    plan = approved_plan(lab, but="/ckpt/third")
     Copy.objects.filter(path="/ckpt/third").update(state="missing")
     *others, second = sorted(_lines(plan), key=lambda line: line.copy.path == "/ckpt/second")
-    assert _tell(lab, plan, LineOutcome.TRASHED, *others) == 2
+    assert _tell(lab, plan, ItemOutcome.TRASHED, *others) == 2
     assert _state(plan) == "applied"
     second.refresh_from_db()
-    assert (second.chosen, second.outcome, second.objected_by) == (False, "", None)
+    assert (second.selected, second.outcome, second.objected_by) == (False, "", None)
     assert second.objection == "it was to go as one of several copies, and no other is sure to be there by now"
     assert AuditEntry.objects.filter(action="plan.carried_out").get().details == {
         "plan": str(plan.uuid), "trashed": 2, "stay": 1,
     }  # fmt: skip
     with pytest.raises(InvalidInput, match="not to go"):
-        _tell(lab, plan, LineOutcome.TRASHED, second)
-    assert planned(lab).lines.filter(copy=second.copy).exists(), "by the next plan it may"
+        _tell(lab, plan, ItemOutcome.TRASHED, second)
+    assert proposed_plan(lab).lines.filter(copy=second.copy).exists(), "by the next plan it may"
 
 
 @pytest.mark.parametrize("since", ["referenced", "ancestor", "folder"])
 def test_what_is_kept_since_it_was_approved_does_not_keep_a_plan_open(lab: SmallLab, run: Run, since: str) -> None:
-    told(lab, row("whole", form="folder", bytes=10, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
+    register_rows(lab, row("whole", form="folder", bytes=10, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
                   facts={"step": 0}), now=T0)  # fmt: skip
-    plan = approved(lab)
+    plan = approved_plan(lab)
     whole, *others = sorted(_lines(plan), key=lambda line: line.copy.path != "/ckpt/hf")
     kept, gone = (whole, others) if since == "folder" else (others[0], [whole, *others[1:]])
     if since == "referenced":
         _began_from(lab, kept)
     elif since == "ancestor":
-        tuned = a_run(lab)
-        told(lab, row(kept.artifact.name, bytes=kept.artifact.bytes, runs=[edge(tuned, "used")]))
-        Artifact.objects.filter(pk=artifact(lab, "tuned", runs=[edge(tuned)]).pk).update(state="promoted")
+        tuned = create_run(lab)
+        register_rows(lab, row(kept.artifact.name, bytes=kept.artifact.bytes, runs=[edge(tuned, "used")]))
+        Artifact.objects.filter(pk=register_artifact(lab, "tuned", runs=[edge(tuned)]).pk).update(state="promoted")
     else:
-        artifact(lab, "found since", copies=[{"path": "/ckpt/hf/new.pt"}])
-    _tell(lab, plan, LineOutcome.TRASHED, *gone)
+        register_artifact(lab, "found since", copies=[{"path": "/ckpt/hf/new.pt"}])
+    _tell(lab, plan, ItemOutcome.TRASHED, *gone)
     assert _state(plan) == "applied"
     kept.refresh_from_db()
-    assert not kept.chosen
+    assert not kept.selected
     assert kept.objection
     assert kept.artifact.state == "stored", "it is not scheduled any more"
-    assert {each.artifact.state for each in PlanLine.objects.filter(pk__in=[line.pk for line in gone])} == {"scheduled"}
+    assert {each.artifact.state for each in CleanupItem.objects.filter(pk__in=[line.pk for line in gone])} == {"scheduled"}
 
 
 def test_what_may_go_still_keeps_a_plan_open(lab: SmallLab, run: Run) -> None:
-    plan = approved(lab)
+    plan = approved_plan(lab)
     first, second = _lines(plan)
-    _tell(lab, plan, LineOutcome.TRASHED, first)
-    assert _tell(lab, plan, LineOutcome.TRASHED) == 0
+    _tell(lab, plan, ItemOutcome.TRASHED, first)
+    assert _tell(lab, plan, ItemOutcome.TRASHED) == 0
     assert _state(plan) == "approved"
     second.refresh_from_db()
-    assert second.chosen
+    assert second.selected
     with pytest.raises(Conflict, match="A plan of this machine is open"):
-        planned(lab)
+        proposed_plan(lab)
     assert _state(plan) == "approved"
 
 
 def test_a_plan_all_of_which_is_kept_ends_when_the_machine_says_that_nothing_is_left(lab: SmallLab, run: Run) -> None:
-    plan = approved(lab)
+    plan = approved_plan(lab)
     for line in _lines(plan):
         _began_from(lab, line)
-    assert [soon.plan for soon in going_soon(lab.lab, lab.owner)] == [plan]
-    assert _tell(lab, plan, LineOutcome.TRASHED) == 0
+    assert [soon.plan for soon in pending_deletions(lab.lab, lab.owner)] == [plan]
+    assert _tell(lab, plan, ItemOutcome.TRASHED) == 0
     assert _state(plan) == "applied"
-    assert going_soon(lab.lab, lab.owner) == []
+    assert pending_deletions(lab.lab, lab.owner) == []
     assert set(Artifact.objects.values_list("state", flat=True)) == {"stored"}
     (entry,) = AuditEntry.objects.filter(action="plan.carried_out")
     assert (entry.user, entry.details) == (lab.owner, {"plan": str(plan.uuid), "stay": 2})
-    assert _tell(lab, plan, LineOutcome.TRASHED) == 0
+    assert _tell(lab, plan, ItemOutcome.TRASHED) == 0
     assert AuditEntry.objects.filter(action="plan.carried_out").count() == 1, "saying it again changes nothing"
 
 
 def test_a_plan_of_which_nothing_is_left_to_go_is_in_no_ones_way(lab: SmallLab, run: Run) -> None:
-    plan = approved(lab)
+    plan = approved_plan(lab)
     first, second = _lines(plan)
-    _tell(lab, plan, LineOutcome.TRASHED, first)
+    _tell(lab, plan, ItemOutcome.TRASHED, first)
     _began_from(lab, second)
-    assert planned(lab).pk != plan.pk
+    assert proposed_plan(lab).pk != plan.pk
     assert _state(plan) == "applied"
 
 
 def test_it_ends_also_where_nothing_new_is_due(lab: SmallLab, run: Run) -> None:
-    plan = approved(lab)
-    for line in plan.lines.select_related("artifact"):
+    plan = approved_plan(lab)
+    for line in plan.items.select_related("artifact"):
         _began_from(lab, line)
     with pytest.raises(InvalidInput, match="Nothing on this machine is due"):
-        planned(lab)
+        proposed_plan(lab)
     assert _state(plan) == "applied"
 
 
 @pytest.mark.parametrize("how", ["objection", "pin"])
 def test_an_objection_to_the_last_line_ends_it(lab: SmallLab, run: Run, how: str) -> None:
-    plan = approved(lab)
+    plan = approved_plan(lab)
     first, second = _lines(plan)
-    _tell(lab, plan, LineOutcome.TRASHED, first)
+    _tell(lab, plan, ItemOutcome.TRASHED, first)
     if how == "pin":
         pin(artifact=second.artifact, reason="my thesis", by=lab.owner, now=LATER)
     else:
-        object_to(plan=plan, lines=[second.pk], reason="my thesis", by=lab.owner, now=LATER)
+        object_to_items(plan=plan, items=[second.pk], reason="my thesis", by=lab.owner, now=LATER)
     assert _state(plan) == "applied"
     acts = AuditEntry.objects.filter(action__startswith="plan.").order_by("pk").values_list("action", flat=True)
     assert list(acts)[-3:] == ["plan.carried_out", "plan.objection", "plan.carried_out"]
 
 
 def test_an_objection_while_the_grace_goes_on_ends_nothing(lab: SmallLab, run: Run) -> None:
-    plan = planned(lab)
+    plan = proposed_plan(lab)
     lines = [line.pk for line in _lines(plan)]
-    Plan.objects.update(state="told")
-    assert object_to(plan=plan, lines=lines, reason="my thesis", by=lab.owner, now=LATER) == 2
+    CleanupPlan.objects.update(state="told")
+    assert object_to_items(plan=plan, items=lines, reason="my thesis", by=lab.owner, now=LATER) == 2
     assert _state(plan) == "told"
 
 
 def test_what_was_refused_or_brought_back_does_not_keep_a_plan_from_being_withdrawn(lab: SmallLab, run: Run) -> None:
     checkpoint(lab, run, 0)
-    plan = approved(lab)
+    plan = approved_plan(lab)
     first, second, third = _lines(plan)
-    _tell(lab, plan, LineOutcome.REFUSED, first)
-    _tell(lab, plan, LineOutcome.TRASHED, second)
+    _tell(lab, plan, ItemOutcome.REFUSED, first)
+    _tell(lab, plan, ItemOutcome.TRASHED, second)
     with pytest.raises(Conflict, match="lines were moved already"):
         withdraw(plan=plan, by=lab.owner, now=LATER)
-    _tell(lab, plan, LineOutcome.RESTORED, second)
+    _tell(lab, plan, ItemOutcome.RESTORED, second)
     assert third.outcome == ""
     assert withdraw(plan=plan, by=lab.owner, now=LATER).state == "withdrawn"
     assert set(Artifact.objects.values_list("state", flat=True)) == {"stored"}
@@ -162,8 +162,8 @@ def test_what_was_refused_or_brought_back_does_not_keep_a_plan_from_being_withdr
 
 
 def test_what_was_deleted_keeps_a_plan_from_being_withdrawn(lab: SmallLab, run: Run) -> None:
-    plan = approved(lab)
-    _tell(lab, plan, LineOutcome.DELETED, _lines(plan)[0])
+    plan = approved_plan(lab)
+    _tell(lab, plan, ItemOutcome.DELETED, _lines(plan)[0])
     with pytest.raises(Conflict, match="lines were moved already"):
         withdraw(plan=plan, by=lab.owner, now=LATER)
 
@@ -171,16 +171,16 @@ def test_what_was_deleted_keeps_a_plan_from_being_withdrawn(lab: SmallLab, run: 
 def test_the_number_of_queries_does_not_grow_with_what_is_told(lab: SmallLab, run: Run) -> None:
     for step in range(4, 44):
         checkpoint(lab, run, step)
-    plan = approved(lab)
+    plan = approved_plan(lab)
     lines = _lines(plan)
-    _tell(lab, plan, LineOutcome.TRASHED, *lines[:33])
+    _tell(lab, plan, ItemOutcome.TRASHED, *lines[:33])
 
-    def queries(*some: PlanLine, outcome: LineOutcome) -> int:
+    def queries(*some: CleanupItem, outcome: ItemOutcome) -> int:
         with CaptureQueriesContext(connection) as captured:
             assert _tell(lab, plan, outcome, *some) == len(some)
         return len(captured)
 
-    assert queries(*lines[:3], outcome=LineOutcome.DELETED) == queries(*lines[3:33], outcome=LineOutcome.DELETED)
-    assert queries(*lines[33:34], outcome=LineOutcome.REFUSED) == queries(*lines[34:40], outcome=LineOutcome.REFUSED)
+    assert queries(*lines[:3], outcome=ItemOutcome.DELETED) == queries(*lines[3:33], outcome=ItemOutcome.DELETED)
+    assert queries(*lines[33:34], outcome=ItemOutcome.REFUSED) == queries(*lines[34:40], outcome=ItemOutcome.REFUSED)
     assert Artifact.objects.filter(state="tombstone").count() == 33
     assert _state(plan) == "approved"

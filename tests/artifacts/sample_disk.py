@@ -30,7 +30,7 @@ class Item:
 
     path: str
     run: tuple[str, str] | None = None
-    kept: str = ""
+    retention_class: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
 
 

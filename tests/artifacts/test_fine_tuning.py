@@ -7,38 +7,48 @@ from hypothesis import given
 from hypothesis import strategies as st
 from labcarbon_collect.lc1 import param_hash, sort_params
 
-from apps.artifacts.choices import Adaptation
-from apps.artifacts.reuse.fine_tuning import ASKED, NAMES, UNTOLD, adapting, way_of
-from apps.artifacts.storage_model import Saving, Spread, saving, spread
+from apps.artifacts.choices import FineTuningMethod
+from apps.artifacts.reuse.fine_tuning import (
+    COMPARED_VALUES,
+    HASH_ONLY,
+    PARAMETER_NAMES,
+    detect_method,
+    find_fine_tuning_runs,
+)
+from apps.artifacts.storage_model import Saving, Spread, compute_saving, compute_spread
 from apps.runs.models import Fingerprint
-from apps.runs.services.fingerprints import values_known
+from apps.runs.services.fingerprints import resolve_param_values
 from tests.builders import SmallLab
 
-A = Adaptation
+A = FineTuningMethod
 ENERGIES = st.integers(0, 10**15)
 
 
 @given(ENERGIES, st.lists(ENERGIES, min_size=1, max_size=9))
 def test_a_saving_is_between_nought_and_what_making_took(made: int, took: list[int]) -> None:
-    found = saving(made, spread(took))
+    found = compute_saving(made, compute_spread(took))
     assert found is not None
     assert 0 <= found.low <= found.saved <= found.high <= made
 
 
 @given(st.lists(ENERGIES, min_size=1, max_size=9))
 def test_a_spread_is_what_runs_took(took: list[int]) -> None:
-    found = spread(took)
+    found = compute_spread(took)
     assert found is not None
     assert (found.runs, found.low, found.high) == (len(took), min(took), max(took))
     assert found.median in took
 
 
 def test_worked_examples() -> None:
-    assert saving(4_200, spread([60, 200, 90])) == Saving(4_110, 4_000, 4_140)
-    assert saving(100, spread([300, 90])) == Saving(10, 0, 10)
-    assert saving(100, spread([300, 400])) == Saving(0, 0, 0)
-    assert saving(0, Spread(1, 5, 5, 5)) == Saving(0, 0, 0)
-    assert (saving(None, spread([1])), saving(100, spread([])), spread([])) == (None, None, None)
+    assert compute_saving(4_200, compute_spread([60, 200, 90])) == Saving(4_110, 4_000, 4_140)
+    assert compute_saving(100, compute_spread([300, 90])) == Saving(10, 0, 10)
+    assert compute_saving(100, compute_spread([300, 400])) == Saving(0, 0, 0)
+    assert compute_saving(0, Spread(1, 5, 5, 5)) == Saving(0, 0, 0)
+    assert (compute_saving(None, compute_spread([1])), compute_saving(100, compute_spread([])), compute_spread([])) == (
+        None,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,27 +59,27 @@ def test_worked_examples() -> None:
         ({"freeze": 10}, A.PART), ({"freeze_layers": 1}, A.PART), ({"freeze": [0, 1, 2]}, A.PART),
         ({"freeze_backbone": False}, A.ALL), ({"freeze": 0}, A.ALL), ({"freeze_layers": []}, A.ALL),
         ({"full_finetune": True}, A.ALL), ({"finetuning_type": "full"}, A.ALL), ({"freeze": 3, "freeze_encoder": 0}, A.PART),
-        ({"lora_r": 8}, A.ADAPTERS), ({"lora_rank": UNTOLD}, A.ADAPTERS), ({"use_lora": True}, A.ADAPTERS),
+        ({"lora_r": 8}, A.ADAPTERS), ({"lora_rank": HASH_ONLY}, A.ADAPTERS), ({"use_lora": True}, A.ADAPTERS),
         ({"peft_type": "LORA"}, A.ADAPTERS), ({"adapter": "qlora"}, A.ADAPTERS), ({"r": 16, "lora_alpha": 32}, A.ADAPTERS),
-        ({"lora.r": 4}, A.ADAPTERS), ({"peft_config.r": UNTOLD}, A.ADAPTERS), ({"lora_r": 8, "freeze": True}, A.ADAPTERS),
-        ({}, A.NOT_TOLD), ({"lr": 0.1}, A.NOT_TOLD), ({"r": 16}, A.NOT_TOLD), ({"lora_r": 0}, A.NOT_TOLD),
-        ({"use_lora": False}, A.NOT_TOLD), ({"freeze": None}, A.NOT_TOLD), ({"freeze": UNTOLD}, A.NOT_TOLD),
-        ({"freeze": "auto"}, A.NOT_TOLD), ({"freeze_backbone": UNTOLD}, A.NOT_TOLD), ({"peft": True}, A.NOT_TOLD),
-        ({"full_finetune": False}, A.NOT_TOLD), ({"adapter": "prefix"}, A.NOT_TOLD), ({"adapter": UNTOLD}, A.NOT_TOLD),
-        ({"freeze_backbone": 7}, A.NOT_TOLD), ({"freeze": float("inf")}, A.PART), ({"lora": {"r": 1}}, A.NOT_TOLD),
+        ({"lora.r": 4}, A.ADAPTERS), ({"peft_config.r": HASH_ONLY}, A.ADAPTERS), ({"lora_r": 8, "freeze": True}, A.ADAPTERS),
+        ({}, A.UNKNOWN), ({"lr": 0.1}, A.UNKNOWN), ({"r": 16}, A.UNKNOWN), ({"lora_r": 0}, A.UNKNOWN),
+        ({"use_lora": False}, A.UNKNOWN), ({"freeze": None}, A.UNKNOWN), ({"freeze": HASH_ONLY}, A.UNKNOWN),
+        ({"freeze": "auto"}, A.UNKNOWN), ({"freeze_backbone": HASH_ONLY}, A.UNKNOWN), ({"peft": True}, A.UNKNOWN),
+        ({"full_finetune": False}, A.UNKNOWN), ({"adapter": "prefix"}, A.UNKNOWN), ({"adapter": HASH_ONLY}, A.UNKNOWN),
+        ({"freeze_backbone": 7}, A.UNKNOWN), ({"freeze": float("inf")}, A.PART), ({"lora": {"r": 1}}, A.UNKNOWN),
     ],
 )  # fmt: skip
-def test_ways_by_names_that_many_use(said: dict[str, Any], way: Adaptation) -> None:
-    assert way_of(said) == way
+def test_ways_by_names_that_many_use(said: dict[str, Any], way: FineTuningMethod) -> None:
+    assert detect_method(said) == way
 
 
 @given(st.dictionaries(
-    st.sampled_from(sorted(NAMES)) | st.text(max_size=8),
+    st.sampled_from(sorted(PARAMETER_NAMES)) | st.text(max_size=8),
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers(), max_size=2),
     max_size=4,
 ))  # fmt: skip
 def test_whatever_is_said_has_a_way(said: dict[str, Any]) -> None:
-    assert way_of(said) in Adaptation
+    assert detect_method(said) in FineTuningMethod
 
 
 @pytest.mark.parametrize("is_told", [True, False])
@@ -78,14 +88,14 @@ def test_a_value_is_known_as_told_or_by_its_hash(is_told: bool) -> None:
     row = Fingerprint(
         params={name: param_hash(name, value) for name, value in values.items()}, told=values if is_told else {}
     )
-    known = values_known(row, NAMES, among=ASKED, otherwise=UNTOLD)
-    assert known == {"freeze_backbone": True, "peft_type": "LORA", "lora_r": 8 if is_told else UNTOLD}
-    assert values_known(Fingerprint(), NAMES, among=ASKED, otherwise=UNTOLD) == {}
+    known = resolve_param_values(row, PARAMETER_NAMES, among=COMPARED_VALUES, otherwise=HASH_ONLY)
+    assert known == {"freeze_backbone": True, "peft_type": "LORA", "lora_r": 8 if is_told else HASH_ONLY}
+    assert resolve_param_values(Fingerprint(), PARAMETER_NAMES, among=COMPARED_VALUES, otherwise=HASH_ONLY) == {}
 
 
 def test_true_is_not_one(lab: SmallLab) -> None:
     row = Fingerprint(params={"freeze": param_hash("freeze", 1), "frozen": param_hash("frozen", 1.0)}, told={})
-    known = values_known(row, NAMES, among=ASKED, otherwise=UNTOLD)
+    known = resolve_param_values(row, PARAMETER_NAMES, among=COMPARED_VALUES, otherwise=HASH_ONLY)
     assert {name: type(value) for name, value in known.items()} == {"freeze": int, "frozen": int}
-    assert way_of(known) == A.PART
-    assert adapting(lab.lab, []) == {}
+    assert detect_method(known) == A.PART
+    assert find_fine_tuning_runs(lab.lab, []) == {}

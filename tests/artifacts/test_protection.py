@@ -5,15 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.models import Project
-from apps.artifacts.choices import Role
-from apps.artifacts.cleanup.proposals import proposals
-from apps.artifacts.holds import held_by
+from apps.artifacts.choices import LineageRole
+from apps.artifacts.cleanup.proposals import propose_copies
+from apps.artifacts.holds import effective_holds
 from apps.artifacts.models import Artifact, Hold, LineageEdge, Pin
-from apps.artifacts.selectors import ancestors_of
+from apps.artifacts.selectors import ancestor_ids
 from apps.core.units import hour_of
 from apps.runs.models import Run
-from tests.artifacts.planned import LATER
-from tests.artifacts.support import a_run, row, told
+from tests.artifacts.sample_plans import LATER
+from tests.artifacts.support import create_run, register_rows, row
 from tests.builders import T0, SmallLab
 from tests.examples import examples
 
@@ -26,11 +26,11 @@ _held = st.one_of(
 
 
 def test_ancestors_of_promoted_and_pinned_and_what_is_held_are_in_no_plan(lab: SmallLab) -> None:
-    runs = [a_run(lab) for _ in range(5)]
+    runs = [create_run(lab) for _ in range(5)]
     Run.objects.update(state="finished", ended_us=T0)
     projects = [Project.objects.create(lab=lab.lab, slug=f"p{i}", name=f"P{i}", created_us=T0) for i in range(2)]
     rows = [row(f"a{i}", kind="checkpoint", copies=[{"path": f"/{i}"}]) for i in range(7)]
-    told(lab, *rows, now=T0)
+    register_rows(lab, *rows, now=T0)
     artifacts = list(Artifact.objects.order_by("pk"))
     hour = hour_of(LATER)
     ends = {None: True, hour + 1: True, hour: False}  # an end, and whether it is to come
@@ -43,7 +43,7 @@ def test_ancestors_of_promoted_and_pinned_and_what_is_held_are_in_no_plan(lab: S
     ) -> None:  # fmt: skip
         with transaction.atomic():
             LineageEdge.objects.bulk_create(
-                LineageEdge(lab=lab.lab, run=runs[run], artifact=artifacts[i], role=role, told_us=T0)
+                LineageEdge(lab=lab.lab, run=runs[run], artifact=artifacts[i], role=role, recorded_us=T0)
                 for run, i, role in set(edges)
             )
             Artifact.objects.filter(pk__in=[artifacts[i].pk for i in range(0, 7, 3)]).update(project=projects[0])
@@ -55,16 +55,16 @@ def test_ancestors_of_promoted_and_pinned_and_what_is_held_are_in_no_plan(lab: S
                      lifted_us=LATER - 1 if is_lifted else None, **{what: things[what][i]})
                 for (what, i), until, is_lifted in held
             )  # fmt: skip
-            proposed = {each.copy.artifact_id for each in proposals(lab.lab, lab.node, now=LATER)}
+            proposed = {each.copy.artifact_id for each in propose_copies(lab.lab, lab.node, now=LATER)}
             protected = _reached(set(edges), promoted | pinned)
             standing = {thing for thing, until, is_lifted in held if ends[until] and not is_lifted}
             kept = {i for i in range(7) if _is_held(i, standing, edges)}
             assert not proposed & {artifacts[i].pk for i in protected | kept}
             started = {artifacts[i].pk for i in promoted | pinned}
-            assert ancestors_of(started) | started == {artifacts[i].pk for i in protected}
+            assert ancestor_ids(started) | started == {artifacts[i].pk for i in protected}
             made = {artifacts[i].pk: artifacts[i] for i in range(7)}
             fresh = {pk: Artifact.objects.get(pk=pk) for pk in made}
-            assert set(held_by(lab.lab, fresh, LATER)) == {artifacts[i].pk for i in kept}
+            assert set(effective_holds(lab.lab, fresh, LATER)) == {artifacts[i].pk for i in kept}
             transaction.set_rollback(True)
 
     check()
@@ -83,8 +83,8 @@ def _reached(edges: set[tuple[int, int, str]], wanted: set[int]) -> set[int]:
     """The oracle: what is wanted and all it came of, one step at a time."""
     found = set(wanted)
     while True:
-        makers = {run for run, pk, role in edges if pk in found and role == Role.PRODUCED}
-        more = {pk for run, pk, role in edges if run in makers and role != Role.PRODUCED}
+        makers = {run for run, pk, role in edges if pk in found and role == LineageRole.PRODUCED}
+        more = {pk for run, pk, role in edges if run in makers and role != LineageRole.PRODUCED}
         if more <= found:
             return found
         found |= more

@@ -25,7 +25,7 @@ from apps.core.clock import now_us, utc
 from apps.dashboard.formatting import size
 from tests.alone import answer_one_at_a_time
 from tests.api.conftest import Caller
-from tests.artifacts.engineers_disk import RUNS, Item, engineers_disk, listing
+from tests.artifacts.sample_disk import RUNS, Item, engineers_disk, listing
 from tests.builders import MINUTE, SmallLab, W, push, small_lab
 from tests.collector.cleanup.support import read_digest, two_days_ago
 from tests.collector.collector_process import Collector

@@ -5,11 +5,11 @@ import pytest
 from apps.accounts.choices import Role
 from apps.accounts.models import Membership, User
 from apps.artifacts.models import Artifact
-from apps.artifacts.services.owners import name_owners
+from apps.artifacts.services.owners import assign_owners
 from apps.attribution.services.rules import Criteria, drafted_rule, make_rule
 from apps.core.clock import now_us
 from apps.runs.services.runs import RunFacts, put_run
-from tests.artifacts.support import row, told
+from tests.artifacts.support import register_rows, row
 from tests.builders import T0, SmallLab
 
 pytestmark = pytest.mark.django_db
@@ -32,7 +32,7 @@ def owner_of(name: str) -> User | None:
 
 
 def named(lab: SmallLab) -> int:
-    return name_owners(lab=lab.lab, node=lab.node, now=now_us())
+    return assign_owners(lab=lab.lab, node=lab.node, now=now_us())
 
 
 def ran(lab: SmallLab, number: int, os_user: str, person: User | None) -> None:
@@ -41,16 +41,16 @@ def ran(lab: SmallLab, number: int, os_user: str, person: User | None) -> None:
 
 
 def test_who_scans_a_disk_does_not_own_what_lies_there(lab: SmallLab, ana: User) -> None:
-    told(lab, row("theirs", **on("/theirs"), user="ben"), by=ana)
-    told(lab, row("mine", **on("/mine"), user="ana", own=True), by=ana)
-    told(lab, row("somebody's", **on("/x")), by=ana)
+    register_rows(lab, row("theirs", **on("/theirs"), user="ben"), by=ana)
+    register_rows(lab, row("mine", **on("/mine"), user="ana", own=True), by=ana)
+    register_rows(lab, row("somebody's", **on("/x")), by=ana)
     assert [owner_of(name) for name in ("theirs", "mine", "somebody's")] == [None, ana, None]
-    told(lab, row("theirs", **on("/copy"), user="ana", own=True), by=ana)
+    register_rows(lab, row("theirs", **on("/copy"), user="ana", own=True), by=ana)
     assert owner_of("theirs") == ana, "their own copy of it, and nobody else is known"
 
 
 def test_a_rule_of_the_lab_names_the_person(lab: SmallLab, ana: User) -> None:
-    told(lab, row("a", **on("/a"), user="ana"), row("b", **on("/b"), user="ben"), row("c", **on("/c"), user="-"))
+    register_rows(lab, row("a", **on("/a"), user="ana"), row("b", **on("/b"), user="ben"), row("c", **on("/c"), user="-"))
     rule = drafted_rule(lab=lab.lab, criteria=Criteria(os_user="ana"), project=None, person=ana, from_us=0)
     make_rule(rule=rule, by=lab.owner, now=T0)
     assert (named(lab), named(lab)) == (1, 0)
@@ -58,7 +58,7 @@ def test_a_rule_of_the_lab_names_the_person(lab: SmallLab, ana: User) -> None:
 
 
 def test_else_the_one_person_who_ran_something_as_that_user(lab: SmallLab, ana: User) -> None:
-    told(lab, row("a", **on("/a"), user="ana"), row("b", **on("/b"), user="root"), row("c", **on("/c"), user="ci"))
+    register_rows(lab, row("a", **on("/a"), user="ana"), row("b", **on("/b"), user="root"), row("c", **on("/c"), user="ci"))
     ran(lab, 1, "ana", ana)
     ran(lab, 2, "ana", ana)
     ran(lab, 3, "ana", None)
@@ -69,7 +69,7 @@ def test_else_the_one_person_who_ran_something_as_that_user(lab: SmallLab, ana: 
 
 
 def test_an_owner_who_is_known_stays(lab: SmallLab, ana: User) -> None:
-    told(lab, row("a", **on("/a"), user="ana"))
+    register_rows(lab, row("a", **on("/a"), user="ana"))
     Artifact.objects.update(owner=lab.owner)
     ran(lab, 1, "ana", ana)
     assert named(lab) == 0

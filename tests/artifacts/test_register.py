@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from apps.artifacts.choices import CopyState
 from apps.artifacts.models import Alias, Artifact, Copy, LineageEdge
-from apps.artifacts.parsing import parse_gone
-from apps.artifacts.services.copies import note_found
-from apps.artifacts.storage_model import data_key, start_key
+from apps.artifacts.parsing import parse_copy_states
+from apps.artifacts.services.copies import record_copy_states
+from apps.artifacts.storage_model import data_match_key, start_match_key
 from apps.core.clock import now_us
 from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.runs.services.fingerprints import put_fingerprint
-from tests.artifacts.support import a_run, artifact, digest, edge, row, told
+from tests.artifacts.support import create_run, digest, edge, register_artifact, register_rows, row
 from tests.builders import SmallLab
 from tests.examples import examples
 from tests.runs.fingerprints import parsed as fingerprint
@@ -29,54 +29,56 @@ def _on(*paths: str) -> list[dict[str, str]]:
 
 
 def test_told_again_changes_nothing(lab: SmallLab) -> None:
-    rows = [row("a", copies=_on("/a"), aliases={"md5": "0" * 32}), row("b", runs=[edge(a_run(lab))])]
-    assert told(lab, *rows) == [["created"], ["created"]]
+    rows = [row("a", copies=_on("/a"), aliases={"md5": "0" * 32}), row("b", runs=[edge(create_run(lab))])]
+    assert register_rows(lab, *rows) == [["created"], ["created"]]
     before = [list(kind.objects.order_by("pk").values()) for kind in (Artifact, Alias, LineageEdge)]
-    assert told(lab, *rows) == [["unchanged"], ["unchanged"]]
+    assert register_rows(lab, *rows) == [["unchanged"], ["unchanged"]]
     assert [list(kind.objects.order_by("pk").values()) for kind in (Artifact, Alias, LineageEdge)] == before
     assert Copy.objects.count() == 1
 
 
 def test_of_the_same_content_one_artifact_with_two_copies(lab: SmallLab) -> None:
-    assert told(lab, row("a", copies=_on("/a")), row("a", copies=_on("/b"))) == [["created"], ["changed"]]
-    assert told(lab, row("a", copies=_on("/c", "s3://bucket/c"))) == [["changed"]]
+    assert register_rows(lab, row("a", copies=_on("/a")), row("a", copies=_on("/b"))) == [["created"], ["changed"]]
+    assert register_rows(lab, row("a", copies=_on("/c", "s3://bucket/c"))) == [["changed"]]
     copies = Copy.objects.order_by("pk").values_list("path", "node", "medium")
     assert list(copies) == [("/a", lab.node.pk, "ssd"), ("/b", lab.node.pk, "ssd"), ("/c", lab.node.pk, "ssd"),
                             ("s3://bucket/c", None, "ssd")]  # fmt: skip
 
 
 def test_a_path_holds_one_artifact_at_a_time(lab: SmallLab) -> None:
-    told(lab, row("a", copies=_on("/last.pt")))
-    assert told(lab, row("b", copies=_on("/last.pt"))) == [["created"]]
+    register_rows(lab, row("a", copies=_on("/last.pt")))
+    assert register_rows(lab, row("b", copies=_on("/last.pt"))) == [["created"]]
     assert list(Copy.objects.values_list("artifact__name", "path")) == [("b", "/last.pt")]
-    assert told(lab, row("a", copies=_on("/last.pt"))) == [["changed"]]
+    assert register_rows(lab, row("a", copies=_on("/last.pt"))) == [["changed"]]
 
 
 def test_what_is_known_is_completed_and_never_made_less(lab: SmallLab) -> None:
-    first = artifact(lab, "a", kind="other", facts={"parameters": 5})
+    first = register_artifact(lab, "a", kind="other", facts={"parameters": 5})
     assert first.state == "registered"
-    artifact(lab, "a", kind="model", format="safetensors", licence="MIT", facts={"arch": "resnet"}, copies=_on("/a"))
-    last = artifact(lab, "a", kind="dataset", format="torch", facts={"parameters": 6})
+    register_artifact(
+        lab, "a", kind="model", format="safetensors", licence="MIT", facts={"arch": "resnet"}, copies=_on("/a")
+    )
+    last = register_artifact(lab, "a", kind="dataset", format="torch", facts={"parameters": 6})
     assert (last.pk, last.kind, last.format, last.licence, last.state) == (first.pk, "model", "safetensors", "MIT", "stored")
     assert last.facts == {"parameters": 6, "arch": "resnet"}
 
 
 def test_a_medium_is_news_and_an_unknown_one_takes_none_away(lab: SmallLab) -> None:
-    told(lab, row("a", copies=[{"path": "/a"}]))
+    register_rows(lab, row("a", copies=[{"path": "/a"}]))
     for medium, answer, kept in (("hdd", "changed", "hdd"), ("unknown", "unchanged", "hdd"), ("ssd", "changed", "ssd")):
-        assert told(lab, row("a", copies=[{"path": "/a", "medium": medium}])) == [[answer]]
+        assert register_rows(lab, row("a", copies=[{"path": "/a", "medium": medium}])) == [[answer]]
         assert Copy.objects.get().medium == kept
-    told(lab, row("b", copies=[{"path": "/a"}]))
+    register_rows(lab, row("b", copies=[{"path": "/a"}]))
     assert Copy.objects.get().medium == "ssd", "it is the disk's, whatever lies there"
 
 
 def test_project_and_owner_are_those_of_the_run_that_made_it(lab: SmallLab) -> None:
-    run = a_run(lab)
-    made = artifact(lab, "a", runs=[edge(run)])
+    run = create_run(lab)
+    made = register_artifact(lab, "a", runs=[edge(run)])
     assert (made.project, made.owner) == (run.charged_project, lab.owner)
-    read = artifact(lab, "b", runs=[edge(run, "used")])
+    read = register_artifact(lab, "b", runs=[edge(run, "used")])
     assert (read.project, read.owner) == (None, None)
-    assert artifact(lab, "c", project="demo").project == run.charged_project
+    assert register_artifact(lab, "c", project="demo").project == run.charged_project
 
 
 @pytest.mark.parametrize(
@@ -93,15 +95,15 @@ def test_project_and_owner_are_those_of_the_run_that_made_it(lab: SmallLab) -> N
     ],
 )  # fmt: skip
 def test_a_bad_row_is_refused_alone(lab: SmallLab, more: dict[str, Any], words: str) -> None:
-    told(lab, row("a"))
-    answers = told(lab, row("b"), {**row("a"), **more}, row("c"))
+    register_rows(lab, row("a"))
+    answers = register_rows(lab, row("b"), {**row("a"), **more}, row("c"))
     assert [answer[0] for answer in answers] == ["created", "refused", "created"]
     assert words in answers[1][1]
 
 
 def test_what_cannot_be_noted_is_said_and_the_rest_kept(lab: SmallLab) -> None:
     unknown = "7f1d3b52-2222-4333-8444-555566667777"
-    (answer,) = told(lab, row("a", project="nope", runs=[edge(a_run(lab)), {"run": unknown, "role": "used"}]))
+    (answer,) = register_rows(lab, row("a", project="nope", runs=[edge(create_run(lab)), {"run": unknown, "role": "used"}]))
     assert answer[0] == "created"
     assert "There is no project 'nope' (known: demo)" in answer[1]
     assert f"There is no run {unknown}" in answer[2]
@@ -109,13 +111,13 @@ def test_what_cannot_be_noted_is_said_and_the_rest_kept(lab: SmallLab) -> None:
 
 
 def test_a_scan_tells_what_is_gone_and_what_came_back(lab: SmallLab) -> None:
-    told(lab, row("a", copies=_on("/a", "/b")), row("b", copies=_on("/c")))
+    register_rows(lab, row("a", copies=_on("/a", "/b")), row("b", copies=_on("/c")))
     Copy.objects.filter(path="/c").update(state=CopyState.DELETED)
 
     def say(state: str, *paths: str) -> int:
         body = {"copies": [{"path": path, "state": state} for path in paths]}
-        rows = parse_gone(msgspec.json.encode(body)).copies
-        return note_found(lab=lab.lab, node=lab.node, rows=rows, now=now_us())
+        rows = parse_copy_states(msgspec.json.encode(body)).copies
+        return record_copy_states(lab=lab.lab, node=lab.node, rows=rows, now=now_us())
 
     assert say("missing", "/a", "/nowhere", "/c") == 1
     assert say("missing", "/a") == 0
@@ -125,11 +127,11 @@ def test_a_scan_tells_what_is_gone_and_what_came_back(lab: SmallLab) -> None:
 
 
 def test_runs_are_joined_by_content_whichever_comes_first(lab: SmallLab) -> None:
-    early, late = a_run(lab), a_run(lab)
-    start, data = start_key("file", digest("w"), 1), data_key("folder", digest("d"), 1)
+    early, late = create_run(lab), create_run(lab)
+    start, data = start_match_key("file", digest("w"), 1), data_match_key("folder", digest("d"), 1)
     part = {"start": {"verified": start, "name": "w"}, "data": {"verified": data, "items": []}}
     put_fingerprint(run=early, told=fingerprint(**part))
-    told(lab, row("w", kind="checkpoint"), row("d", kind="dataset", form="folder", files=3), row("other"))
+    register_rows(lab, row("w", kind="checkpoint"), row("d", kind="dataset", form="folder", files=3), row("other"))
     Job.objects.update(due_us=0)
     run_until_idle(worker="test")
     put_fingerprint(run=late, told=fingerprint(**part))
@@ -139,18 +141,18 @@ def test_runs_are_joined_by_content_whichever_comes_first(lab: SmallLab) -> None
         (run.pk, name, role, "fingerprint")
         for run in (early, late) for name, role in (("w", "initialised_from"), ("d", "used"))
     }  # fmt: skip
-    assert not Artifact.objects.filter(joined=False).exists()
+    assert not Artifact.objects.filter(is_linked=False).exists()
 
 
 def test_the_number_of_statements_does_not_grow(lab: SmallLab) -> None:
     def statements(count: int, start: int) -> int:
-        run = a_run(lab)
+        run = create_run(lab)
         rows = [
             row(f"{i}", copies=_on(f"/{i}"), runs=[edge(run)], aliases={"md5": f"{i:032x}"})
             for i in range(start, start + count)
         ]
         with CaptureQueriesContext(connection) as captured:
-            told(lab, *rows)
+            register_rows(lab, *rows)
         return len(captured)
 
     assert statements(2, 0) == statements(40, 100)
@@ -172,7 +174,7 @@ def test_in_one_request_or_several_it_comes_to_the_same(lab: SmallLab) -> None:
         with transaction.atomic():
             listed = [row(name, **more) for name, more in rows]
             for start in range(0, len(listed), step):
-                told(lab, *listed[start : start + step])
+                register_rows(lab, *listed[start : start + step])
             found = [
                 list(Artifact.objects.order_by("digest").values_list("name", "kind", "format", "state")),
                 list(Copy.objects.order_by("path").values_list("path", "artifact__name")),
