@@ -1,4 +1,4 @@
-"""Artifacts over the API: told in bulk, found, one with its copies and runs, its lineage."""
+"""API of artifacts: registration, search, details, lineage, copies and fine-tuning candidates."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ _CHOICES = {"kind": Kind.values, "state": ArtifactState.values, "copies": [*Copy
 
 
 class ArtifactCursor(CursorPagination):
-    """Pages of artifacts by number, the latest first, or the best by a metric first."""
+    """Cursor pagination: the latest first, or the best by a metric first."""
 
     page_size = 50
     page_size_query_param = "page_size"
@@ -63,7 +63,7 @@ class ArtifactsView(APIView):
         operation_id="artifacts_tell",
     )
     def post(self, request: Request) -> Response:
-        """Tell of up to 1000 artifacts, where they lie and which runs made or read them (docs/artifacts.md). Idempotent."""
+        """Register up to 1000 artifacts with their copies and runs (docs/artifacts.md). Idempotent."""
         api_caller = caller(request)
         body: Any = request.data
         node, rows = parse_artifacts(body or b"")  # DRF makes a dict of an empty body
@@ -78,9 +78,10 @@ class ArtifactsView(APIView):
         operation_id="artifacts_list",
     )
     def get(self, request: Request) -> Response:
-        """Return artifacts, the latest first, in pages by cursor; with ``metric`` those that have it, the best first.
+        """Return artifacts, the latest first, in pages by cursor. With ``metric``: those that have
+        it, the best first.
 
-        ``digest``: SHA-256, a payload's, MD5 or XXH3-128. All filters: docs/artifacts.md.
+        ``digest``: SHA-256, payload digest, MD5 or XXH3-128. All filters: docs/artifacts.md.
         """
         lab = caller(request).lab
         filters, search = _parse_query(request.query_params)
@@ -108,7 +109,7 @@ class ArtifactView(APIView):
 
     @extend_schema(responses=OpenApiTypes.OBJECT, operation_id="artifact")
     def get(self, request: Request, digest: str) -> Response:
-        """Return one artifact with its copies and the runs that made or read it."""
+        """Return one artifact with its copies and the runs that produced or read it."""
         return Response(artifact_detail(_artifact_or_404(request, digest), now_us()))
 
 
@@ -117,7 +118,7 @@ class LineageView(APIView):
 
     @extend_schema(responses=OpenApiTypes.OBJECT, operation_id="artifact_lineage")
     def get(self, request: Request, digest: str) -> Response:
-        """Return what an artifact came of and what came of it: runs, artifacts, edges."""
+        """Return the ancestors and descendants of an artifact: runs, artifacts, edges."""
         return Response(lineage_response(load_lineage(_artifact_or_404(request, digest))))
 
 
@@ -131,7 +132,7 @@ class CopiesView(APIView):
         operation_id="artifacts_copies",
     )
     def post(self, request: Request) -> Response:
-        """Tell that copies are missing, corrupt or there again, as a scan found them."""
+        """Report copies that a scan found missing, corrupt or present again."""
         api_caller = caller(request)
         body: Any = request.data
         payload = parse_copy_states(body or b"")
@@ -179,10 +180,11 @@ class CandidatesView(APIView):
         operation_id="artifact_candidates",
     )
     def get(self, request: Request, digest: str) -> Response:
-        """Return up to 20 models of this lab that could be adapted instead of an artifact or beside it, each with why.
+        """Return up to 20 models of this lab that can be fine-tuned instead of an artifact, each
+        with the reason.
 
-        ``by``: likeness (the usual one), metric, bytes (the smallest first), energy (what making it took, the most first) or
-        licence (told ones first). ``metric``: which one to compare by.
+        ``by``: likeness (default), metric, bytes (smallest first), energy (of training, highest
+        first) or licence (known licences first). ``metric``: the metric to compare by.
         """
         by, metric = _candidate_query(request.query_params)
         artifact = artifact_by_digest(caller(request).lab, digest)

@@ -1,4 +1,4 @@
-"""Words of artifacts."""
+"""Enumerations of artifacts."""
 
 from django.db.models import TextChoices
 
@@ -20,27 +20,27 @@ class Form(TextChoices):
 
 
 class ArtifactState(TextChoices):
-    """How far an artifact is in its life. What scans found of its copies stands with the copies."""
+    """The stage in the life of an artifact. The states of its copies are stored with the copies."""
 
-    REGISTERED = "registered", "Registered"  # told of; nobody has seen its bytes
+    REGISTERED = "registered", "Registered"  # without a copy that was read
     STORED = "stored", "Stored"  # a copy was hashed
-    CANDIDATE = "candidate", "Candidate"  # the best of its run or sweep, as somebody said
+    CANDIDATE = "candidate", "Candidate"  # marked as the best of its run or sweep
     PROMOTED = "promoted", "Promoted"  # cited, deployed
-    ARCHIVED = "archived", "Archived"  # laid aside: kept on purpose, used no more
-    SCHEDULED = "scheduled", "Scheduled"  # in a plan whose grace goes on; its owner was told
-    TOMBSTONE = "tombstone", "Tombstone"  # its bytes are gone by a plan; what is known of it stays
+    ARCHIVED = "archived", "Archived"  # retained on purpose, no longer in use
+    SCHEDULED = "scheduled", "Scheduled"  # in a plan whose owners were notified
+    TOMBSTONE = "tombstone", "Tombstone"  # all copies deleted by a plan; the record remains
 
 
 class CopyState(TextChoices):
     PRESENT = "present", "Present"
-    MISSING = "missing", "Missing"  # a scan did not find it any more
-    CORRUPT = "corrupt", "Corrupt"  # its content is not what was hashed, though nobody wrote it
-    TRASHED = "trashed", "In the trash"  # a plan moved it; it can come back until the grace ends
+    MISSING = "missing", "Missing"  # no longer found by a scan
+    CORRUPT = "corrupt", "Corrupt"  # the content changed although the file was not written
+    TRASHED = "trashed", "In the trash"  # moved by a plan; it can be restored until it is purged
     DELETED = "deleted", "Deleted"  # by a plan
 
 
 class LineageRole(TextChoices):
-    """What a run has to do with an artifact."""
+    """The relation between a run and an artifact."""
 
     PRODUCED = "produced", "produced"
     USED = "used", "used"
@@ -52,14 +52,14 @@ INPUTS = (LineageRole.USED, LineageRole.INITIALISED_FROM, LineageRole.DISTILLED_
 
 
 class LineageSource(TextChoices):
-    """How it is known."""
+    """The source of a lineage edge."""
 
     REPORTED = "told", "told by the run"
     FINGERPRINT = "fingerprint", "by the fingerprint's content"
 
 
 class FineTuningMethod(TextChoices):
-    """How much of a model learned anew when a run adapted it."""
+    """How much of a model a run trained when it fine-tuned it."""
 
     HEAD = "head", "a new head on its frozen body"
     ADAPTERS = "adapters", "low-rank adapters"
@@ -69,7 +69,7 @@ class FineTuningMethod(TextChoices):
 
 
 class SimilarityBasis(TextChoices):
-    """What those runs began from or made that tell what adapting a model takes, the nearest first."""
+    """How models of measured fine-tuning runs are related to a model, the closest first."""
 
     THIS = "this", "this model"
     ARCHITECTURE = "architecture", "a model of the same architecture"
@@ -85,7 +85,7 @@ class Medium(TextChoices):
 
 
 class Algorithm(TextChoices):
-    """Other digests that the same content is found by."""
+    """Additional digests of the same content."""
 
     MD5 = "md5", "MD5"
     XXH128 = "xxh128", "XXH3-128"
@@ -96,9 +96,9 @@ HEX_DIGITS = {Algorithm.MD5: 32, Algorithm.XXH128: 32}
 
 class PlanState(TextChoices):
     DRAFT = "draft", "Draft"
-    NOTIFIED = "told", "Owners told"  # they may object until the grace ends
+    NOTIFIED = "told", "Owners told"  # owners can object until the grace period ends
     APPROVED = "approved", "Approved"
-    APPLIED = "applied", "Applied"  # what went is in the trash, or gone
+    APPLIED = "applied", "Applied"  # its items are trashed or purged
     WITHDRAWN = "withdrawn", "Withdrawn"
 
 
@@ -106,7 +106,7 @@ OPEN_PLANS = (PlanState.DRAFT, PlanState.NOTIFIED, PlanState.APPROVED)
 
 
 class ItemOutcome(TextChoices):
-    """What became of a line where the plan was carried out."""
+    """The result of an item when the plan was executed."""
 
     TRASHED = "trashed", "In the trash"
     REFUSED = "refused", "Left where it was"
@@ -115,7 +115,7 @@ class ItemOutcome(TextChoices):
 
 
 class MailState(TextChoices):
-    """What became of the mail by which somebody was told of a plan."""
+    """The state of the mail of a notification."""
 
     OFF = "off", "No mail: no mail server is set"
     NO_ADDRESS = "no_address", "No mail: no address is known"
@@ -126,7 +126,7 @@ class MailState(TextChoices):
 
 
 class AuditAction(TextChoices):
-    """What the audit log records of artifacts."""
+    """Actions on artifacts in the audit log."""
 
     PINNED = "artifact.pinned", "Artifact pinned"
     UNPINNED = "artifact.unpinned", "Pin taken away"

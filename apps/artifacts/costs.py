@@ -1,4 +1,4 @@
-"""What keeping a copy for a year and making an artifact again take and emit, location-based."""
+"""Energy and location-based emissions of storing a copy for a year and of retraining an artifact."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ _BATCH_SIZE = 500
 
 @dataclass(frozen=True)
 class NodeRates:
-    """What prices energy at a node now: its PUE (ppm) and its factor, each None where nobody knows it."""
+    """PUE (ppm) and emission factor of a node, each None if unknown."""
 
     pue_ppm: int | None
     ug_per_kwh: int | None
@@ -28,7 +28,9 @@ class NodeRates:
 
 @dataclass(frozen=True)
 class YearlyCost:
-    """What a year of keeping a copy takes (None: its medium is unknown) and emits (None: that, or no factor)."""
+    """Energy (None: unknown medium) and emissions (None: that, or no factor) of storing a copy for
+    a year.
+    """
 
     energy_mj: int | None
     emission_ug: int | None
@@ -36,7 +38,9 @@ class YearlyCost:
 
 @dataclass(frozen=True)
 class RetrainingCost:
-    """What the run took that made an artifact. ``span``: its figure, and the hours ``[from, to)`` that hold it."""
+    """The cost of the run that produced an artifact. ``span``: its figure, and the hours ``[from,
+    to)`` of that figure.
+    """
 
     run: Run
     span: tuple[Figure, int, int]
@@ -47,19 +51,21 @@ class RetrainingCost:
 
     @property
     def emission_ug(self) -> int | None:
-        """None: some of its energy has no factor."""
+        """Return the emissions, None if some of the energy has no factor."""
         figure = self.span[0]
         return None if figure.without_factor_mj else figure.emission_ug
 
 
 def node_rates(lab: Lab, node: Node, now: int) -> NodeRates:
-    """Return what prices energy at a node at ``now``: what storage is priced by, as of the lab's basis."""
+    """Return PUE and factor of a node at ``now``, for the lab's basis."""
     hour = hour_of(now)
     return NodeRates(pue_by_node(lab, hour).get(node.pk), factor_ug(applied_factor(node, lab.basis, hour)))
 
 
 def yearly_storage_cost(copy: Copy, rate: NodeRates) -> YearlyCost:
-    """Return what a year of keeping a copy takes and emits, as :func:`apps.artifacts.storage_model.cost` has it."""
+    """Return energy and emissions of a year, computed by
+    :func:`apps.artifacts.storage_model.storage_cost`.
+    """
     cost = storage_cost(StorageLot(None, copy.medium, copy.node_id, 1, copy.artifact.bytes, rate.pue_ppm, rate.ug_per_kwh))
     if cost.energy.unknown_bytes:
         return YearlyCost(None, None)
@@ -67,8 +73,11 @@ def yearly_storage_cost(copy: Copy, rate: NodeRates) -> YearlyCost:
 
 
 def retraining_costs(lab: Lab, artifacts: Iterable[int]) -> dict[int, RetrainingCost]:
-    """Return what making each artifact again would take, by number: what the run took that made it, of several measured ones
-    the one that took least, as one would do. One of which nothing is known but 0 counts only where there is no other."""
+    """Return the retraining cost of artifacts, by primary key.
+
+    It is the energy of the run that produced the artifact. Of several measured runs the one with
+    the least energy counts. A run measured as 0 counts only if there is no other.
+    """
     producers: dict[int, list[tuple[int, UUID]]] = defaultdict(list)
     artifact_ids = list(artifacts)
     for start in range(0, len(artifact_ids), _BATCH_SIZE):

@@ -1,4 +1,4 @@
-"""Reads of holds: which artifacts stay by one now, and which holds there are."""
+"""Queries of holds: active holds and the artifacts that they protect."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,15 +12,18 @@ _BATCH_SIZE = 500
 
 
 def active_holds(lab: Lab, now: int) -> QuerySet[Hold]:
-    """Return the holds of a lab that keep something at ``now`` (µs)."""
+    """Return the holds of a lab that are active at ``now`` (µs)."""
     hour = hour_of(now)
     holds = Hold.objects.filter(Q(until_hour=None) | Q(until_hour__gt=hour), lab=lab, lifted_us=None, from_hour__lte=hour)
     return holds.select_related("artifact", "project", "run", "by")
 
 
 def effective_holds(lab: Lab, artifacts: Mapping[int, Artifact], now: int) -> dict[int, Hold]:
-    """Return the hold that keeps each of ``artifacts`` (by number) at ``now``: of several the one that ends last. What
-    nothing holds is left out. One query, and one for each 500 runs that are held."""
+    """Return the hold that protects each of ``artifacts`` (by primary key) at ``now``.
+
+    Of several holds the one that ends last counts. Artifacts without a hold are left out. One
+    query, plus one for each 500 runs with a hold.
+    """
     on_artifacts, on_projects, on_runs = dict[int, Hold](), dict[int, Hold](), dict[int, Hold]()
     for hold in active_holds(lab, now).order_by("pk"):
         for holds_by_number, number in (
@@ -40,12 +43,12 @@ def effective_holds(lab: Lab, artifacts: Mapping[int, Artifact], now: int) -> di
 
 
 def latest_ending(holds: Iterable[Hold]) -> Hold:
-    """Return the hold that ends last, of those that end together the first that was placed."""
+    """Return the hold that ends last, and of equal ends the one placed first."""
     return min(holds, key=lambda hold: (-(END_HOUR if hold.until_hour is None else hold.until_hour), hold.pk))
 
 
 def _holds_on_runs(on_runs: Mapping[int, Hold], artifacts: Mapping[int, Artifact]) -> dict[int, Hold]:
-    """Return what holds on runs keep: all that they made or read."""
+    """Return the holds on runs by artifact: everything that the runs produced or read."""
     holds: dict[int, Hold] = {}
     runs = sorted(on_runs)
     for start in range(0, len(runs), _BATCH_SIZE):
@@ -57,8 +60,10 @@ def _holds_on_runs(on_runs: Mapping[int, Hold], artifacts: Mapping[int, Artifact
 
 
 def holds_on_artifact(artifact: Artifact, now: int) -> list[Hold]:
-    """Return all holds that keep an artifact at ``now``, the one that ends last first: its own, its project's, those of runs
-    that made or read it."""
+    """Return all holds that protect an artifact at ``now``, the one that ends last first.
+
+    These are its own, its project's and those of runs that produced or read it.
+    """
     runs = LineageEdge.objects.filter(artifact=artifact).values("run")
     condition = Q(artifact=artifact) | Q(run__in=runs)
     if artifact.project_id is not None:
@@ -67,7 +72,7 @@ def holds_on_artifact(artifact: Artifact, now: int) -> list[Hold]:
 
 
 def holds_on_subject(lab: Lab, now: int, **subject: object) -> list[Hold]:
-    """Return the holds in force on one thing: ``project=…``, ``run=…`` or ``artifact=…``."""
+    """Return the active holds on one subject: ``project=…``, ``run=…`` or ``artifact=…``."""
     return _sorted(active_holds(lab, now).filter(**subject))
 
 
@@ -76,5 +81,5 @@ def _sorted(holds: QuerySet[Hold]) -> list[Hold]:
 
 
 def hold_by_pk(lab: Lab, pk: int | None) -> Hold | None:
-    """Return the lab's hold with a number, or None."""
+    """Return a hold of the lab, or None."""
     return Hold.objects.filter(lab=lab, pk=pk).select_related("artifact", "project", "run", "by").first() if pk else None

@@ -1,4 +1,4 @@
-"""Checkpoints, models, datasets, logs: known by their content, kept as copies, joined with the runs they came of."""
+"""Models of artifacts: content, copies, lineage, pins, holds, retention periods and cleanup plans."""
 
 from uuid import uuid4
 
@@ -28,11 +28,14 @@ from apps.runs.models import Run
 
 
 class Artifact(models.Model):
-    """Content, known by its digest: SHA-256 of a file, or of a folder's manifest (docs/artifacts.md).
+    """Content, identified by its digest: SHA-256 of a file, or of a folder's manifest
+    (docs/artifacts.md).
 
-    ``payload``: SHA-256 of a safetensors file without its header. ``start_key`` and ``data_key``: what a fingerprint's
-    parts M and D would be for it, so that runs that began from it or read it are found. ``owner`` null: nobody known here.
-    ``facts``: what is known of its inside (parameters, tensors, architecture, …), as told.
+    ``payload``: SHA-256 of a safetensors file without its header. ``start_key`` and ``data_key``:
+    the parts M and D of the fingerprint of a run that starts from this content or reads it.
+    ``owner`` null: unknown. ``facts``: reported properties of the content, such as parameters,
+    tensors and architecture. ``is_linked``: linked with the runs recorded before its last
+    registration.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="artifacts")
@@ -55,9 +58,7 @@ class Artifact(models.Model):
     start_key = models.CharField(max_length=64)
     data_key = models.CharField(max_length=64)
     registered_us = models.BigIntegerField()
-    is_linked = models.BooleanField(
-        default=False, db_column="joined"
-    )  # with the runs that were there when it was last told of
+    is_linked = models.BooleanField(default=False, db_column="joined")
 
     class Meta:
         constraints = [
@@ -94,11 +95,12 @@ class Alias(models.Model):
 
 
 class Copy(models.Model):
-    """Where an artifact lies: a path on a node, or the address of an object (``node`` null).
+    """A copy of an artifact: a path on a node, or the address of an object (``node`` null).
 
-    A path holds one artifact at a time, the last that was found there. ``place`` is the SHA-256 of node and path, as paths
-    are longer than an index takes. ``first_us``: when this artifact was first found there, anew after a plan took it away;
-    ``seen_us``: when somebody last found it there; ``hashed_us``: when it was last read.
+    A path holds one artifact at a time, the last one registered there. ``location_key`` is the
+    SHA-256 of node and path, because paths are too long for an index. ``first_observed_us``: when
+    this artifact was first registered there, counted again after a plan removed it.
+    ``last_observed_us``: when it was last confirmed there. ``hashed_us``: when it was last read.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
@@ -117,7 +119,7 @@ class Copy(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["lab", "location_key"], name="one_artifact_at_a_place"),
         ]
-        # What a lab keeps is counted from this alone: paths are long.
+        # A covering index: stored bytes are counted without reading the long paths.
         indexes = [models.Index(fields=["lab", "state", "artifact", "medium", "node"], name="copy_by_state")]
 
     def __str__(self) -> str:
@@ -125,7 +127,7 @@ class Copy(models.Model):
 
 
 class LineageEdge(models.Model):
-    """A run produced an artifact, or began from it, or read it."""
+    """A run produced an artifact, started from it or read it."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artifact_edges")
@@ -142,7 +144,7 @@ class LineageEdge(models.Model):
 
 
 class Pin(models.Model):
-    """Somebody says that an artifact stays, and why. Ended, not deleted."""
+    """A person's request to retain an artifact, with a reason. A pin is ended, not deleted."""
 
     artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="pins")
     by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
@@ -161,10 +163,11 @@ class Pin(models.Model):
 
 
 class Hold(models.Model):
-    """What it names stays for ``[from_hour, until_hour)``, whole UTC hours; ``until_hour`` null: until somebody lifts it.
+    """A dated request to retain artifacts for ``[from_hour, until_hour)``, whole UTC hours.
+    ``until_hour`` null: until lifted.
 
-    It names one of three: an artifact, all artifacts of a project, all that a run made or read. Lifted or over, it is
-    history and is never deleted.
+    It names one of three subjects: an artifact, all artifacts of a project, or all artifacts that a
+    run produced or read. Holds that ended are never deleted.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="holds")
@@ -198,14 +201,14 @@ class Hold(models.Model):
 
     @property
     def until(self) -> str:
-        """Return until when, in words, UTC."""
+        """Return the end of the hold as text, UTC."""
         if self.until_hour is None:
             return "until it is lifted"
         return f"until {utc(self.until_hour * US_PER_HOUR):%Y-%m-%d %H:%M} UTC"
 
     @property
     def description(self) -> str:
-        """Return why something stays by it."""
+        """Return the reason why the hold protects an artifact."""
         what = (
             f"project {self.project.name[:60]} is " if self.project else f"run {self.run.name[:60]} is " if self.run else ""
         )
@@ -213,8 +216,10 @@ class Hold(models.Model):
 
 
 class RetentionPeriod(models.Model):
-    """For how many days a class is kept, in a project or (``project`` null) where a project says nothing. ``days`` null:
-    it is never proposed."""
+    """The retention period of a class in days, for a project or (``project`` null) for the lab.
+
+    ``days`` null: artifacts of the class are never proposed.
+    """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="retention_periods")
     project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, blank=True, related_name="retention_periods")
@@ -238,10 +243,11 @@ class RetentionPeriod(models.Model):
 
 
 class CleanupPlan(models.Model):
-    """Copies on one node that may go. Nobody but ``apply-plan`` on that node moves or deletes anything.
+    """Copies on one node that can be deleted. Only ``apply-plan`` on that node moves or deletes
+    files.
 
-    ``grace_until_us``: until then owners may object, and nothing is approved. ``trash_days``: how long what was moved to the
-    trash can come back.
+    ``grace_until_us``: owners can object until then, and the plan cannot be approved before.
+    ``trash_days``: how long trashed copies can be restored.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="cleanup_plans")
@@ -260,7 +266,7 @@ class CleanupPlan(models.Model):
     class Meta:
         db_table = "artifacts_plan"
         constraints = [
-            # Two plans for one place could each believe that the other keeps the last copy.
+            # Two plans of one node could each delete the copy that the other relies on.
             models.UniqueConstraint(
                 fields=["node"], condition=Q(state__in=("draft", "told", "approved")), name="one_open_plan_per_node"
             ),
@@ -272,10 +278,14 @@ class CleanupPlan(models.Model):
 
 
 class CleanupItem(models.Model):
-    """A copy that may go, as it was when the plan was made. ``storage_mj``: a year of keeping it, null where its medium is
-    unknown; ``retrain_mj``: what the run that made it (``retrain_run``) took, null where nobody measured that;
-    ``storage_ug`` and ``retrain_ug``: what that emits, location-based, null where no factor is known. ``before``: the state
-    its artifact had before its owner was told. ``went_with``: the line of the folder that it went to the trash in."""
+    """A copy in a cleanup plan, as it was when the plan was created.
+
+    ``storage_mj``: energy of one year of storage, null where the medium is unknown. ``retrain_mj``:
+    energy of the run that produced the artifact (``retrain_run``), null if not measured.
+    ``storage_ug`` and ``retrain_ug``: their location-based emissions, null without a factor.
+    ``previous_state``: state of the artifact before its owner was notified. ``parent_item``: item
+    of the folder with which it was trashed.
+    """
 
     plan = models.ForeignKey(CleanupPlan, on_delete=models.CASCADE, related_name="items")
     copy = models.ForeignKey(Copy, on_delete=models.CASCADE, related_name="cleanup_items")
@@ -309,10 +319,12 @@ class CleanupItem(models.Model):
 
 
 class Notification(models.Model):
-    """A person was told of a plan at ``told_us``, on every page they open; ``mail``: what became of the mail to them.
+    """A person was notified of a plan at ``notified_us``, on every page. ``mail``: state of the
+    mail.
 
-    ``own``: ticked lines of theirs then; ``others``: ticked lines whose owner is not in the lab, of which they were told in
-    the owner's place. ``name``: what they were called, for the account may go.
+    ``own_items``: selected items of this person. ``other_items``: selected items without an owner
+    in the lab, for which this person stands in. ``name``: the user name at that time, because the
+    account may be deleted.
     """
 
     plan = models.ForeignKey(CleanupPlan, on_delete=models.CASCADE, related_name="notifications")
@@ -334,7 +346,7 @@ class Notification(models.Model):
 
 
 class ReuseTerm(models.Model):
-    """A term of a model (see ``reuse``)."""
+    """A term of a model (see ``reuse.similarity``)."""
 
     pk = models.CompositePrimaryKey("lab", "kind", "term", "artifact")
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)

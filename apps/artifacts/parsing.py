@@ -1,4 +1,4 @@
-"""Artifacts as they come over the wire: one flat check a row, an answer a row. Pure."""
+"""Parsing and validation of artifacts in API payloads. Pure."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -24,7 +24,7 @@ Fact = Annotated[str, msgspec.Meta(max_length=300)] | int | float | bool | None
 
 
 class CopyRow(msgspec.Struct, forbid_unknown_fields=True):
-    """A place where the content was read."""
+    """A path where the content was read."""
 
     path: Path
     medium: Medium = Medium.UNKNOWN
@@ -32,14 +32,16 @@ class CopyRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class EdgeRow(msgspec.Struct, forbid_unknown_fields=True):
-    """A run that has to do with it."""
+    """A run related to the artifact."""
 
     run: UUID
     role: LineageRole
 
 
 class ArtifactRow(msgspec.Struct, forbid_unknown_fields=True):
-    """One artifact. ``user``: whose file it is, as its machine knows them; ``own``: that is who tells it."""
+    """One artifact. ``user``: the owner's user name on the machine. ``own``: the owner is the
+    person who registers it.
+    """
 
     digest: Digest
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
@@ -61,21 +63,21 @@ class ArtifactRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of POST artifacts/."""
+    """The payload of POST artifacts/."""
 
     artifacts: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_ROWS)]
     node: UUID | None = None
 
 
 class CopyStateRow(msgspec.Struct, forbid_unknown_fields=True):
-    """A copy that a scan did not find as it was."""
+    """The state of a copy after a scan."""
 
     path: Path
     state: CopyState
 
 
 class CopyStateBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of POST artifacts/copies/."""
+    """The payload of POST artifacts/copies/."""
 
     copies: Annotated[list[CopyStateRow], msgspec.Meta(max_length=10 * MAX_ROWS)]
     node: UUID | None = None
@@ -91,16 +93,16 @@ _COPY_STATES_SHAPE = '{"node": "<uuid>", "copies": [{"path": "/data/best.safeten
 
 
 def parse_artifacts(body: bytes) -> tuple[UUID | None, list[ArtifactRow | str]]:
-    """Return the node that copies lie on and the rows; of a row that cannot be stored, what is wrong with it.
+    """Return the node of the copies and the rows. An invalid row is returned as its error message.
 
-    Raises InvalidInput where the whole is none.
+    Raises InvalidInput if the payload as a whole is invalid.
     """
     payload: Body = _decode(_BODY, body, "artifacts", _SHAPE)
     return payload.node, [_decode_row(raw) for raw in payload.artifacts]
 
 
 def parse_copy_states(body: bytes) -> CopyStateBody:
-    """Return what a scan says of copies that it knew. Raises InvalidInput."""
+    """Return the reported states of known copies. Raises InvalidInput."""
     payload: CopyStateBody = _decode(_COPY_STATES, body, "copies", _COPY_STATES_SHAPE)
     allowed = (CopyState.MISSING, CopyState.CORRUPT, CopyState.PRESENT)
     for number, row in enumerate(payload.copies):

@@ -1,4 +1,4 @@
-"""What somebody looks for among artifacts, as an address writes it. Pure."""
+"""Search for artifacts by architecture, data, metric, size and other criteria."""
 
 import json
 import math
@@ -38,11 +38,12 @@ _UNITS = {name: 1000**power for power, name in enumerate(("b", "kb", "mb", "gb",
 
 @dataclass(frozen=True)
 class Search:
-    """What is looked for; '' and None: anything.
+    """Search criteria; '' and None match everything.
 
-    ``architecture``, ``base_model``, ``licence``: words of it, the licence '~none' where none was told. ``data``: words of a
-    data set's name, or a digest of its content. ``metric``: the name of one, its last value of the run that made the
-    artifact within ``[metric_min, metric_max]``. Sizes in bytes, both ends in. ``medium``: of a copy that is there.
+    ``architecture``, ``base_model``, ``licence``: parts of the text; licence '~none': without a
+    licence. ``data``: words of a dataset's name, or a digest of its content. ``metric``: its last
+    value in the run that produced the artifact lies within ``[metric_min, metric_max]``. Sizes in
+    bytes, both bounds inclusive. ``medium``: of a present copy.
     """
 
     architecture: str = ""
@@ -61,7 +62,9 @@ SEARCH_FIELDS = tuple(field.name for field in fields(Search))
 
 
 def parse_search(params: Mapping[str, str]) -> Search:
-    """Return what ``params`` look for; names that are not FIELDS are left alone. Raises InvalidInput, naming the field."""
+    """Return the search of ``params``. Names outside SEARCH_FIELDS are ignored. Raises InvalidInput
+    with the field.
+    """
     values = {name: params.get(name, "").strip() for name in SEARCH_FIELDS}
     for name, value in values.items():
         if is_unstorable(value) or len(value) > _MAX_LENGTH:
@@ -122,7 +125,9 @@ _HEX = frozenset("0123456789abcdef")
 
 
 def search_artifacts(lab: Lab, filters: ArtifactFilter, search: Search) -> QuerySet[Artifact]:
-    """Return the lab's artifacts that fit, the latest first. Raises InvalidInput for data whose name says nothing."""
+    """Return the matching artifacts of the lab, the latest first. Raises InvalidInput for data
+    without significant words.
+    """
     artifacts = _filter_without_metric(lab, filters, search)
     if search.metric:
         edges = LineageEdge.objects.filter(_metric_condition(search), lab=lab)
@@ -131,8 +136,11 @@ def search_artifacts(lab: Lab, filters: ArtifactFilter, search: Search) -> Query
 
 
 def rank_by_metric(lab: Lab, filters: ArtifactFilter, search: Search, *, best_first: bool = True) -> QuerySet[Artifact, Any]:
-    """Return ``{"id", "metric_value"}`` of what :func:`found_of` finds with a metric, by its value as :func:`metric_values`
-    tells it."""
+    """Return ``{"id", "metric_value"}`` of the matches of :func:`search_artifacts`, sorted by the
+    metric.
+
+    Values are those of :func:`metric_values`.
+    """
     rows = (
         _filter_without_metric(lab, filters, search).order_by().filter(_metric_condition(search, "run_edges__")).values("id")
     )
@@ -166,8 +174,11 @@ def _filter_without_metric(lab: Lab, filters: ArtifactFilter, search: Search) ->
 
 
 def metric_values(numbers: Iterable[int], search: Search) -> dict[int, float]:
-    """Return by artifact the last value of the metric asked for: of several runs that made it the best one within the
-    bounds. One query; none where no metric is asked for."""
+    """Return the last value of the searched metric by artifact.
+
+    Of several runs that produced it, the best value within the bounds counts. One query; none
+    without a metric.
+    """
     if not search.metric:
         return {}
     edges = LineageEdge.objects.filter(_metric_condition(search), artifact__in=list(numbers)).order_by()
@@ -179,7 +190,7 @@ def _best_value(search: Search, path: str) -> Max | Min:
 
 
 def _metric_condition(search: Search, path: str = "") -> Q:
-    """Match edges of runs that made something and told a value of the metric within its bounds."""
+    """Match edges of runs that produced an artifact and reported the metric within its bounds."""
     value = f"{path}run__metrics__last_value"
     conditions: dict[str, Any] = {
         f"{path}role": LineageRole.PRODUCED, f"{path}run__metrics__name": search.metric, f"{value}__isnull": False,
@@ -196,8 +207,10 @@ def _with_json_texts(artifacts: QuerySet[Artifact]) -> QuerySet[Artifact]:
 
 
 def _mentions(names: Sequence[str], text: str) -> Q:
-    """Match what says ``text`` of itself under one of ``names``. Looked for in the whole first: that is quick, and seldom
-    true in vain."""
+    """Match artifacts that mention ``text`` in one of the facts or tags ``names``.
+
+    The whole JSON text is searched first: this is fast and rarely matches by accident.
+    """
     stored = _as_stored(text)
     condition = Q()
     for name in names:
@@ -206,8 +219,11 @@ def _mentions(names: Sequence[str], text: str) -> Q:
 
 
 def _architecture_condition(lab: Lab, text: str) -> Q:
-    """Match what says it of itself, models whose run had a parameter of just this value and, where ``text`` has no number,
-    models whose words hold all of its words: numbers say nothing there."""
+    """Match the architecture in facts and tags, and models whose run had this exact parameter
+    value.
+
+    If ``text`` contains no number, models with all of its words match as well.
+    """
     condition = _mentions((*KIND_OF_MODEL, "modelspec.architecture"), text) | _exact_architecture(lab, text)
     text_words = significant_words(text)
     if not text_words or any(letter.isdecimal() for letter in text):
@@ -219,19 +235,20 @@ def _architecture_condition(lab: Lab, text: str) -> Q:
 
 
 def _exact_architecture(lab: Lab, text: str) -> Q:
-    """Match models whose run had a parameter of an architecture with this value."""
+    """Match models whose run had an architecture parameter with this value."""
     param_terms = (lookup_param(name, text) for name in ARCHITECTURE)
     return Q(pk__in=_with_terms(lab, (TermKind.SAME_ARCHITECTURE,), [architecture_term(*term) for term in param_terms]))
 
 
 def _as_stored(text: str) -> str:
-    """Return a text as it stands within JSON in the database at hand."""
+    """Return a text as stored within JSON in the current database."""
     return json.dumps(text, ensure_ascii=connection.vendor != "postgresql")[1:-1]
 
 
 def _base_model_condition(lab: Lab, text: str) -> Q:
-    """Match what says so of itself, and what a run made that began from an artifact of this name or digest, or from a start
-    that its fingerprint calls so."""
+    """Match facts and tags, and artifacts produced by a run that started from an artifact or start
+    of this name or digest.
+    """
     starts = Artifact.objects.filter(Q(name__icontains=text) | Q(digest=text.lower()), lab=lab)
     started = LineageEdge.objects.filter(lab=lab, role__in=_ORIGINS, artifact__in=starts.values("pk"))
     produced = LineageEdge.objects.filter(lab=lab, role=LineageRole.PRODUCED)
@@ -244,8 +261,10 @@ def _base_model_condition(lab: Lab, text: str) -> Q:
 
 
 def _data_condition(lab: Lab, text: str) -> Q:
-    """Match models made from data, and data sets, whose names share all words of ``text``; with a digest, models made from
-    just this content."""
+    """Match models trained on data, and datasets, whose names contain all words of ``text``.
+
+    With a digest: models trained on exactly this content.
+    """
     digest = text.lower()
     if len(digest) in _DIGEST_DIGITS and set(digest) <= _HEX:
         return _trained_on(lab, digest)

@@ -1,4 +1,4 @@
-"""Reads of artifacts: lists, one, what it came of and what came of it."""
+"""Queries of artifacts: lists, lookup by digest, ancestors and descendants."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,26 +14,26 @@ from apps.core.text import is_unstorable
 from apps.runs.models import Run
 
 MAX_LINEAGE = 2000
-_MEAN_EDGES = 10  # that a run or artifact of a lineage has on average, at most
+_MEAN_EDGES = 10  # of a run or artifact in a lineage, on average, at most
 _HEX = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True)
 class ArtifactFilter:
-    """What a list is narrowed to; '' anything. ``project``: a slug, '~none' for none."""
+    """Filters of a list; '' matches everything. ``project``: a slug, '~none' for none."""
 
     text: str = ""
     kind: str = ""
     state: str = ""
     format: str = ""
     project: str = ""
-    copies: str = ""  # a state of copies, or 'twice': with more than one that is there
+    copies: str = ""  # a state of copies, or 'twice': more than one present copy
     run: str = ""
     pinned: bool = False
 
 
 def filter_artifacts(lab: Lab, filters: ArtifactFilter = ArtifactFilter()) -> QuerySet[Artifact]:
-    """Return the lab's artifacts, the latest first."""
+    """Return the matching artifacts of the lab, the latest first."""
     artifacts = Artifact.objects.filter(lab=lab).select_related("project", "owner").order_by("-registered_us", "-pk")
     exact = {"kind": filters.kind, "state": filters.state, "format": filters.format}
     artifacts = artifacts.filter(**{name: value for name, value in exact.items() if value})
@@ -56,11 +56,12 @@ def filter_artifacts(lab: Lab, filters: ArtifactFilter = ArtifactFilter()) -> Qu
 
 
 def text_condition(lab: Lab, text: str) -> Q:
-    """Match a part of the path of a copy, and a digest of any kind (SHA-256 from its first eight digits on), or else a part
-    of name or licence."""
+    """Match part of a copy's path, and a digest of any kind (SHA-256 from eight digits on) or else
+    part of name or licence.
+    """
     by_path = Q(
         pk__in=Copy.objects.filter(lab=lab, path__icontains=text).values("artifact")
-    )  # no join: there may be several
+    )  # no join: an artifact can have several copies
     digest = text.lower()
     if len(digest) >= 8 and set(digest) <= _HEX:
         alias = Alias.objects.filter(value=digest).values("artifact")
@@ -73,7 +74,9 @@ def _with_several_copies(copies: QuerySet[Copy]) -> QuerySet[Any, Any]:
 
 
 def artifact_by_digest(lab: Lab, digest: str) -> Artifact | None:
-    """Return the lab's artifact with a SHA-256, or with a payload's or another digest where just one has it; else None."""
+    """Return the lab's artifact with a SHA-256, or with a payload or alias digest if it is unique;
+    else None.
+    """
     digest = digest.lower()
     if not digest or set(digest) - _HEX or len(digest) > 64:
         return None
@@ -87,8 +90,9 @@ def artifact_by_digest(lab: Lab, digest: str) -> Artifact | None:
 
 @dataclass
 class Lineage:
-    """What an artifact came of and what came of it. ``edges``: of runs and artifacts, by number. ``makers``: the runs that
-    made it and all that it came of."""
+    """Ancestors and descendants of an artifact. ``producing_runs``: the runs that led to it, by
+    primary key.
+    """
 
     artifacts: dict[int, Artifact] = field(default_factory=dict)
     runs: dict[int, Run] = field(default_factory=dict)
@@ -98,8 +102,10 @@ class Lineage:
 
 
 def load_lineage(artifact: Artifact, *, limit: int = MAX_LINEAGE) -> Lineage:
-    """Return the ancestors and descendants of an artifact, up to ``most`` runs and artifacts, the nearest first. Eight
-    queries, however deep it goes."""
+    """Return the ancestors and descendants of an artifact, the nearest first.
+
+    At most ``limit`` runs and artifacts. Eight queries, whatever the depth.
+    """
     result = Lineage()
     numbers, edges = [artifact.pk], dict[int, LineageEdge]()
     for up in (True, False):
@@ -107,7 +113,7 @@ def load_lineage(artifact: Artifact, *, limit: int = MAX_LINEAGE) -> Lineage:
         near, far = _roles(up)
         inner = _load_edges(limit, artifact__in=reachable, role__in=near)
         runs = {edge.run_id for edge in inner}
-        outer = _load_edges(limit, run__in=runs, role__in=far)  # to what was reached, or it was cut
+        outer = _load_edges(limit, run__in=runs, role__in=far)  # within the reachable artifacts, unless cut
         result.is_cut |= max(len(reachable), len(runs)) > limit or max(len(inner), len(outer)) >= limit * _MEAN_EDGES
         result.producing_runs |= runs if up else set()
         numbers += reachable
@@ -117,7 +123,9 @@ def load_lineage(artifact: Artifact, *, limit: int = MAX_LINEAGE) -> Lineage:
 
 
 def _roles(up: bool) -> tuple[Sequence[str], Sequence[str]]:
-    """Return what joins artifacts with the runs next to them, and these with the artifacts behind."""
+    """Return the roles of edges to adjacent runs, and of edges from these runs to the next
+    artifacts.
+    """
     produced = [LineageRole.PRODUCED]
     return (produced, INPUTS) if up else (INPUTS, produced)
 
@@ -127,7 +135,7 @@ def _load_edges(limit: int, **filters: Any) -> list[LineageEdge]:
 
 
 def _load_nodes(result: Lineage, numbers: Sequence[int], edges: Iterable[LineageEdge], limit: int) -> None:
-    """Put the first ``most`` artifacts and runs into ``found``, with the edges between them."""
+    """Load the first ``limit`` artifacts and runs into ``result``, with the edges between them."""
     artifact_ids = list(dict.fromkeys(numbers))
     run_ids = list(dict.fromkeys(edge.run_id for edge in edges))
     result.is_cut |= len(artifact_ids) + len(run_ids) > limit
@@ -145,8 +153,10 @@ def _load_nodes(result: Lineage, numbers: Sequence[int], edges: Iterable[Lineage
 
 
 def _reachable(artifacts: Sequence[int], *, up: bool, limit: int) -> list[int]:
-    """Return the numbers of artifacts and all they came of (``up``), or all that came of them; the nearest first, at most
-    ``most``. One query, however long the way."""
+    """Return the artifacts themselves and all ancestors (``up``) or descendants, the nearest first.
+
+    At most ``limit`` primary keys. One recursive query.
+    """
     near, far = _roles(up)
     rows = fetch_rows(
         f"WITH RECURSIVE reached(id) AS (SELECT id FROM artifacts_artifact WHERE id IN ({_placeholders(artifacts)}) UNION "
@@ -163,7 +173,7 @@ def _placeholders(values: Sequence[object]) -> str:
 
 
 def ancestor_ids(artifacts: Iterable[int]) -> set[int]:
-    """Return the numbers of all artifacts that these came of, themselves left out."""
+    """Return the primary keys of all ancestors of artifacts, without the artifacts themselves."""
     ancestors: set[int] = set()
     wave = set(artifacts)
     start = set(wave)

@@ -1,4 +1,4 @@
-"""Artifacts as the API tells them."""
+"""Artifacts, holds and lineages as JSON of the API."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from apps.runs.models import Run
 
 
 def artifact_row(artifact: Artifact) -> dict[str, Any]:
-    """Return an artifact as lists show it."""
+    """Return an artifact as in lists."""
     return {
         "digest": artifact.digest, "name": artifact.name, "form": artifact.form, "bytes": artifact.bytes,
         "files": artifact.files, "kind": artifact.kind, "format": artifact.format, "state": artifact.state,
@@ -23,8 +23,10 @@ def artifact_row(artifact: Artifact) -> dict[str, Any]:
 
 
 def artifact_rows(numbers: Sequence[int], metric: str, values: Mapping[int, float]) -> list[dict[str, Any]]:
-    """Return artifacts in the order of their numbers, with the value of the metric that was asked for, if one was. One
-    query: to sort numbers is much quicker than to sort all that is known."""
+    """Return artifacts in the order of ``numbers``, with the value of ``metric`` if one is named.
+
+    One query by primary key: sorting only keys is much faster than sorting whole rows.
+    """
     by_pk = Artifact.objects.select_related("project", "owner").defer("facts", "tags", "note").in_bulk(numbers)
     rows = []
     for number in (number for number in numbers if number in by_pk):
@@ -34,7 +36,7 @@ def artifact_rows(numbers: Sequence[int], metric: str, values: Mapping[int, floa
 
 
 def artifact_detail(artifact: Artifact, now: int) -> dict[str, Any]:
-    """Return all that is known of an artifact at ``now``."""
+    """Return an artifact with its copies, runs, pin and holds at ``now``."""
     copies = artifact.copies.select_related("node").order_by("path", "pk")
     edges = artifact.run_edges.select_related("run").order_by("pk")
     pin = artifact.pins.filter(ended_us=None).first()
@@ -64,14 +66,16 @@ def artifact_detail(artifact: Artifact, now: int) -> dict[str, Any]:
 
 
 def hold_row(hold: Hold) -> dict[str, Any]:
-    """Return why something is held, and until when (None: until somebody lifts it)."""
+    """Return what a hold is placed on, its reason and its end (None: until lifted)."""
     on = "artifact" if hold.artifact_id else "project" if hold.project_id else "run"
     until = None if hold.until_hour is None else utc(hold.until_hour * US_PER_HOUR).isoformat()
     return {"on": on, "reason": hold.reason, "until": until, "by": hold.by.username if hold.by else None}
 
 
 def lineage_response(lineage: Lineage) -> dict[str, Any]:
-    """Return a lineage as nodes and edges: run → artifact where it was produced, artifact → run where it was read."""
+    """Return a lineage as nodes and edges: run → artifact if it was produced, artifact → run if it
+    was read.
+    """
     return {
         "artifacts": [artifact_row(row) for row in lineage.artifacts.values()],
         "runs": [_run(row) for row in lineage.runs.values()],

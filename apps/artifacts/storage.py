@@ -1,4 +1,6 @@
-"""Reads of where bytes lie: what a lab keeps, on which medium, under which PUE. Counted in SQL, whatever the number."""
+"""Queries of stored bytes by kind, project, medium and node, with PUE and factor. Aggregated in
+SQL.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,13 +15,13 @@ from apps.core.sql import fetch_rows
 from apps.fleet.calc import value_at
 from apps.fleet.selectors import site_facts_of
 
-# Bytes are summed in two parts: sums of what anybody may tell would pass 64 bits.
+# Bytes are summed in two parts: sums of reported sizes could exceed 64 bits.
 _PART = 10**6
 
 
 @dataclass(frozen=True)
 class KindTotal:
-    """What is kept of a kind for a project (None: none), each content once."""
+    """Stored bytes of a kind and a project (None: no project), each content counted once."""
 
     kind: str
     project_id: int | None
@@ -28,7 +30,9 @@ class KindTotal:
 
 
 def totals_by_kind(lab: Lab) -> list[KindTotal]:
-    """Return what a lab keeps by kind and project: artifacts with a copy that is there. One query."""
+    """Return the stored bytes of a lab by kind and project: artifacts with a present copy. One
+    query.
+    """
     rows = fetch_rows(
         f"SELECT a.kind, a.project_id, COUNT(*) AS artifacts, SUM(a.bytes / {_PART}) AS high, "
         f"SUM(a.bytes %% {_PART}) AS low FROM artifacts_artifact a WHERE a.lab_id = %s AND EXISTS "
@@ -40,12 +44,14 @@ def totals_by_kind(lab: Lab) -> list[KindTotal]:
 
 
 def count_artifacts(lab: Lab) -> int:
-    """Return how many artifacts a lab knows of whose bytes no plan took away."""
+    """Return the number of artifacts of a lab without tombstones."""
     return Artifact.objects.filter(lab=lab).exclude(state=ArtifactState.TOMBSTONE).count()
 
 
 def pue_by_node(lab: Lab, hour: int) -> dict[int, int]:
-    """Return {node id: PUE (ppm) of the site it stands at in a UTC hour}; a node without one is left out. Three queries."""
+    """Return {node id: PUE (ppm) of its site in a UTC hour}. Nodes without a PUE are left out.
+    Three queries.
+    """
     places = site_facts_of(lab)
     at_site = {site: pue for site, history in places.pues.items() if (pue := value_at(history, hour)) is not None}
     sites = {node: value_at(history, hour) for node, history in places.placements.items()}
@@ -53,8 +59,9 @@ def pue_by_node(lab: Lab, hour: int) -> dict[int, int]:
 
 
 def storage_lots(lab: Lab, hour: int) -> list[StorageLot]:
-    """Return where a lab's bytes lie, by project, medium and machine, with PUE and factor of a UTC hour: every copy that is
-    there. Five queries."""
+    """Return the present copies of a lab as lots by project, medium and node, with PUE and factor
+    of a UTC hour. Five queries.
+    """
     pues, applied = pue_by_node(lab, hour), applied_factors(lab, lab.basis, hour)
     rows = fetch_rows(
         f"SELECT a.project_id, c.medium, c.node_id, COUNT(*) AS copies, SUM(a.bytes / {_PART}) AS high, "
@@ -73,12 +80,14 @@ def storage_lots(lab: Lab, hour: int) -> list[StorageLot]:
 
 
 def factor_ug(applied: AppliedFactor | None) -> int | None:
-    """Return the emission factor (µg per kWh) that holds, None where nobody knows one."""
+    """Return the applied emission factor (µg per kWh), None if there is none."""
     return applied.factor.ug_per_kwh if applied is not None and applied.factor is not None else None
 
 
 def stored_copies(artifact: Artifact, copies: Iterable[Copy], hour: int) -> list[StoredBytes | None]:
-    """Return how each copy of an artifact lies in a UTC hour; None for one that is not there. Three queries."""
+    """Return the stored bytes of each copy in a UTC hour, None for a copy that is not present.
+    Three queries.
+    """
     pues = pue_by_node(artifact.lab, hour)
     return [
         StoredBytes(copy.medium, artifact.bytes, pues.get(copy.node_id) if copy.node_id else None)

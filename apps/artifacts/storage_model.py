@@ -1,5 +1,6 @@
-"""Artifacts: keys that join them with fingerprints, the energy that keeping them takes, when keeping pays, what adapting
-one saves. Pure."""
+"""Formulas of artifacts: match keys, storage energy and emissions, break-even, savings of
+fine-tuning. Pure.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ _MJ_PER_UWH = Fraction(36, 10)
 
 @dataclass(frozen=True)
 class MediumPower:
-    """What a terabyte draws on a medium all the time, µWh per TB-hour, with its range and where that is from."""
+    """Constant power of a terabyte on a medium, µWh per TB-hour, with its range and source."""
 
     uwh: int
     low_uwh: int
@@ -32,7 +33,7 @@ _CCF = (
     "Cloud Carbon Footprint, Methodology (2020), after Cloud Jewels (Etsy) and the 2016 US Data Center Energy Usage Report; "
     "Apache-2.0"
 )
-# Of an unknown medium nothing is known: no figure stands in for it.
+# An unknown medium has no power: no value is assumed.
 MEDIUM_POWER = {
     Medium.HDD: MediumPower(650_000, 250_000, 1_000_000, f"{_CCF}: 6.5 W for a disk of 10 TB"),
     Medium.SSD: MediumPower(1_200_000, 300_000, 2_000_000, f"{_CCF}: 6 W for 5 TB"),
@@ -42,43 +43,49 @@ MEDIUM_POWER = {
 
 
 def content_hash(form: str, digest: str, size: int) -> str:
-    """Return what a fingerprint calls content: the manifest hash (docs/fingerprint.md) of a file or folder.
+    """Return the manifest hash (docs/fingerprint.md) of a file or folder, as used in fingerprints.
 
-    ``digest``: 64 hex digits; a folder's is that hash already.
+    ``digest``: 64 hex digits. The digest of a folder is its manifest hash already.
     """
     return digest if form == Form.FOLDER else manifest_hash([(b"", size, bytes.fromhex(digest))])
 
 
 def start_match_key(form: str, digest: str, size: int) -> str:
-    """Return part M of the fingerprint of a run that begins from this and nothing else."""
+    """Return part M of the fingerprint of a run that starts from this content alone."""
     return role_hash("start", [("", content_hash(form, digest, size))])
 
 
 def data_match_key(form: str, digest: str, size: int) -> str:
-    """Return part D of the fingerprint of a run that reads this as its only data."""
+    """Return part D of the fingerprint of a run that reads this content as its only data."""
     return role_hash("data", [("data", content_hash(form, digest, size))])
 
 
 def storage_mj(size: int, hours: int, uwh_per_tb_hour: int, pue_ppm: int = _PPM) -> int:
-    """Return the energy (mJ, half up) of keeping ``size`` bytes for ``hours``: bytes × Wh per TB-hour × hours × PUE."""
+    """Return the energy (mJ, half up) of storing ``size`` bytes for ``hours``: bytes × Wh per
+    TB-hour × hours × PUE.
+    """
     exact = Fraction(size * hours * uwh_per_tb_hour * pue_ppm, _TB * _PPM) * _MJ_PER_UWH
     return int(exact + Fraction(1, 2))
 
 
 def break_even(storage_mj_a_year: int | None, retrain_mj: int | None) -> Fraction | None:
-    """Return the chance of reuse within a year above which keeping takes less energy than making it again; None where one of
-    the two is not known, or making it takes nothing that is known of."""
+    """Return the reuse probability per year above which storing takes less energy than retraining.
+
+    None if one of the two is unknown, or if retraining takes no measured energy.
+    """
     return Fraction(storage_mj_a_year, retrain_mj) if storage_mj_a_year is not None and retrain_mj else None
 
 
 def to_ppm(chance: Fraction | None) -> int | None:
-    """Return a chance in parts per million, half up; None stays None."""
+    """Return a probability in parts per million, half up; None for None."""
     return None if chance is None else int(chance * _PPM + Fraction(1, 2))
 
 
 @dataclass(frozen=True)
 class Spread:
-    """What some runs took, mJ or µg: the lower median, which one of them took, the least and the most."""
+    """Energy or emissions of several runs, mJ or µg: lower median (an actual value), minimum and
+    maximum.
+    """
 
     runs: int
     median: int
@@ -87,13 +94,15 @@ class Spread:
 
 
 def compute_spread(values: Sequence[int]) -> Spread | None:
-    """Return what runs took; None where there is none."""
+    """Return the spread of values; None without values."""
     return Spread(len(values), median_low(values), min(values), max(values)) if values else None
 
 
 @dataclass(frozen=True)
 class Saving:
-    """What adapting a model saves of what making it took, with its range: 0 <= low <= saved <= high <= made."""
+    """What fine-tuning saves compared with training, with its range: 0 <= low <= saved <= high <=
+    training.
+    """
 
     saved: int
     low: int
@@ -101,7 +110,7 @@ class Saving:
 
 
 def compute_saving(training: int | None, fine_tuning: Spread | None) -> Saving | None:
-    """Return made less adapting; None where either is unknown. Where adapting took more than making, nothing is saved."""
+    """Return training minus fine-tuning; None if either is unknown. The saving is never negative."""
     if training is None or fine_tuning is None:
         return None
     return Saving(*(max(0, training - amount) for amount in (fine_tuning.median, fine_tuning.high, fine_tuning.low)))
@@ -109,7 +118,7 @@ def compute_saving(training: int | None, fine_tuning: Spread | None) -> Saving |
 
 @dataclass(frozen=True)
 class StoredBytes:
-    """Bytes that lie on a medium. ``pue_ppm``: of the building they lie in, None where nobody knows it."""
+    """Bytes on a medium. ``pue_ppm``: PUE of the building, None if unknown."""
 
     medium: str
     bytes: int
@@ -118,8 +127,11 @@ class StoredBytes:
 
 @dataclass(frozen=True)
 class StorageEnergy:
-    """What keeping bytes for a time takes, mJ, with its range. ``unknown_bytes`` lie on a medium that nobody named and are
-    in no sum; ``without_pue_bytes`` are in it by what they draw themselves."""
+    """Storage energy of a period, mJ, with its range.
+
+    ``unknown_bytes``: bytes on an unknown medium, not included. ``without_pue_bytes``: bytes
+    included without the share of the building.
+    """
 
     energy_mj: int = 0
     low_mj: int = 0
@@ -138,12 +150,12 @@ class StorageEnergy:
 
     @property
     def is_known(self) -> bool:
-        """Return whether anything of it is known."""
+        """Return whether some of the energy is known."""
         return self.high_mj > 0 or not self.unknown_bytes
 
 
 def storage_energy(stored: StoredBytes, hours: int = HOURS_PER_YEAR) -> StorageEnergy:
-    """Return what keeping one lot of bytes takes for ``hours``; its range is the medium's."""
+    """Return the energy of storing bytes for ``hours``. The range is that of the medium."""
     power = MEDIUM_POWER.get(Medium(stored.medium))
     if power is None:
         return StorageEnergy(unknown_bytes=stored.bytes)
@@ -153,13 +165,15 @@ def storage_energy(stored: StoredBytes, hours: int = HOURS_PER_YEAR) -> StorageE
 
 
 def total_storage_energy(lots: Iterable[StoredBytes], hours: int = HOURS_PER_YEAR) -> StorageEnergy:
-    """Return what keeping all of ``lots`` takes: the sum of what each takes, exactly. Ranges of one table of media are
-    taken to err together, so their ends add."""
+    """Return the exact sum of the storage energy of ``lots``.
+
+    Errors of one table of media are correlated, so the ends of the ranges are added.
+    """
     return sum((storage_energy(lot, hours) for lot in lots), StorageEnergy())
 
 
 def format_bytes(number: int) -> str:
-    """Return a number of bytes in plain text, decimal, three digits: 91.2 MB."""
+    """Return a number of bytes as text in decimal units with three digits: 91.2 MB."""
     value, unit = Fraction(number), "B"
     for unit in ("B", "kB", "MB", "GB", "TB", "PB", "EB"):
         if value < Fraction(9995, 10) or unit == "EB":
@@ -171,8 +185,11 @@ def format_bytes(number: int) -> str:
 
 @dataclass(frozen=True)
 class StorageLot:
-    """Copies of one project on one medium of one machine. ``project_id`` None: of no project; ``node_id`` None: at an
-    address. ``ug_per_kwh``: the emission factor of where they lie, None where nobody knows one."""
+    """Copies of one project on one medium of one node.
+
+    ``project_id`` None: no project. ``node_id`` None: at an address. ``ug_per_kwh``: emission
+    factor of the site, None if unknown.
+    """
 
     project_id: int | None
     medium: str
@@ -185,10 +202,11 @@ class StorageLot:
 
 @dataclass(frozen=True)
 class StorageCost:
-    """What keeping copies costs in a time: energy (mJ) and emissions (µg CO2e), with their ranges.
+    """Cost of storing copies for a period: energy (mJ) and emissions (µg CO2e), with their ranges.
 
-    ``priced_bytes`` are those of known energy under a known factor; ``unpriced_bytes`` those of known energy
-    (``unpriced_mj``) without a factor: in no emissions. What lies on an unknown medium is in neither.
+    ``priced_bytes``: bytes with known energy and a factor. ``unpriced_bytes``: bytes with known
+    energy (``unpriced_mj``) but no factor, not in the emissions. Bytes on an unknown medium are in
+    neither.
     """
 
     copies: int = 0
@@ -216,17 +234,19 @@ class StorageCost:
 
     @property
     def is_emission_known(self) -> bool:
-        """Return whether anything of its emissions is known."""
+        """Return whether some of the emissions are known."""
         return self.priced_bytes > 0 or not self.bytes
 
     @property
     def is_emission_complete(self) -> bool:
-        """Return whether all of it is."""
+        """Return whether all emissions are known."""
         return self.priced_bytes == self.bytes and not self.energy.without_pue_bytes
 
 
 def storage_cost(lot: StorageLot, hours: int = HOURS_PER_YEAR) -> StorageCost:
-    """Return what keeping a lot for ``hours`` costs: its energy, as :func:`keeping` has it, × the factor, half up once."""
+    """Return the cost of storing a lot for ``hours``: its energy × the factor, rounded half up
+    once.
+    """
     year = storage_energy(StoredBytes(lot.medium, lot.bytes, lot.pue_ppm), hours)
     if year.unknown_bytes:
         return StorageCost(lot.copies, lot.bytes, year)
@@ -237,5 +257,5 @@ def storage_cost(lot: StorageLot, hours: int = HOURS_PER_YEAR) -> StorageCost:
 
 
 def total_storage_cost(lots: Iterable[StorageLot], hours: int = HOURS_PER_YEAR) -> StorageCost:
-    """Return the sum of what keeping each of ``lots`` costs, exactly, in whatever order and grouping."""
+    """Return the exact sum of the costs of ``lots``, independent of order and grouping."""
     return sum((storage_cost(lot, hours) for lot in lots), StorageCost())

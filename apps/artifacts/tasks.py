@@ -1,4 +1,4 @@
-"""Jobs of artifacts."""
+"""Background jobs of artifacts."""
 
 from apps.accounts.models import Lab
 from apps.artifacts.cleanup.notifications import MAIL_JOB, send_mail
@@ -10,11 +10,11 @@ from apps.core.jobs import job
 
 @job(LINK_JOB)
 def link_artifacts(key: str) -> None:
-    """Join new artifacts of lab ``key`` with the runs that name their content."""
+    """Link new artifacts of lab ``key`` with the runs whose fingerprints name their content."""
     link_new_artifacts(lab=Lab.objects.get(pk=int(key)), now=now_us())
 
 
 @job(MAIL_JOB)
 def send_notification_mail(key: str) -> None:
-    """Send the mail of notice ``key``."""
+    """Send the mail of notification ``key``."""
     send_mail(pk=int(key), now=now_us())

@@ -1,4 +1,4 @@
-"""Plans over the API: what ``apply-plan`` asks, and what it tells."""
+"""API of cleanup plans, used by ``apply-plan``."""
 
 from dataclasses import asdict
 from fractions import Fraction
@@ -33,7 +33,7 @@ from apps.ingest.api import RawParser
 
 
 class OutcomeRow(msgspec.Struct, forbid_unknown_fields=True):
-    """What became of a line."""
+    """The outcome of an item."""
 
     line: Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)]
     outcome: ItemOutcome
@@ -41,7 +41,7 @@ class OutcomeRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Outcomes(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of POST artifacts/plans/<uuid>/outcomes/."""
+    """The payload of POST artifacts/plans/<uuid>/outcomes/."""
 
     lines: Annotated[list[OutcomeRow], msgspec.Meta(max_length=1000)]
 
@@ -50,7 +50,7 @@ _BODY = msgspec.json.Decoder(Outcomes)
 _SHAPE = '{"lines": [{"line": 7, "outcome": "trashed", "word": ""}]}'
 
 
-# A person carries a plan out: a machine's own token neither reads nor moves one on.
+# A person executes a plan: a machine's own token cannot read or change one.
 _PERMISSIONS = (require("runs:read"), require("runs:write"))
 
 
@@ -59,7 +59,9 @@ class PlanView(APIView):
 
     @extend_schema(responses=OpenApiTypes.OBJECT, operation_id="artifact_plan")
     def get(self, request: Request, uuid: UUID) -> Response:
-        """Return a plan: who was told of it, the lines that may go now, and why the others stay."""
+        """Return a plan: its notifications, the eligible items, and the reasons that block the
+        others.
+        """
         plan, now = _plan_or_404(caller(request), uuid), now_us()
         results, totals, storage_mj = check_plan(plan, now), plan_totals(plan), artifact_storage_mj(plan)
         holds = effective_holds(plan.lab, {result.line.artifact_id: result.line.artifact for result in results}, now)
@@ -97,7 +99,7 @@ class OutcomesView(APIView):
         operation_id="artifact_plan_outcomes",
     )
     def post(self, request: Request, uuid: UUID) -> Response:
-        """Tell what became of lines of an approved plan. Idempotent."""
+        """Report the outcomes of items of an approved plan. Idempotent."""
         api_caller = caller(request)
         body: Any = request.data
         try:

@@ -1,5 +1,8 @@
-"""Which lines of a plan may go now: what was approved, less what was pinned, promoted, held, used or lost other copies
-since, and less folders in which anything lies that does not go."""
+"""Eligibility of cleanup items: which of the approved items can be deleted now.
+
+Items are blocked if they were pinned, promoted, held or used since, if they became the last copy,
+or if a folder contains anything that is not deleted.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -21,20 +24,22 @@ _BATCH_SIZE = 500
 
 @dataclass(frozen=True)
 class Eligibility:
-    """A line, and why it stays ('': it may go)."""
+    """An item, and the reason that blocks it ('': eligible)."""
 
     line: CleanupItem
     blocked_reason: str
 
 
 def check_plan(plan: CleanupPlan, now: int) -> list[Eligibility]:
-    """Return all lines of a plan that is approved, or was carried out, with why each stays at ``now``."""
+    """Return the eligibility of all items of a plan at ``now``."""
     return check_items(plan, plan.items.select_related("artifact", "copy").order_by("pk"), now)
 
 
 def check_items(plan: CleanupPlan, items: Iterable[CleanupItem], now: int) -> list[Eligibility]:
-    """Return the same of some lines of a plan, which have artifact and copy: of the others only those are looked at that
-    lie in a folder among them."""
+    """Return the eligibility of some items of a plan, loaded with artifact and copy.
+
+    Other items are only read if they are inside one of these folders.
+    """
     protected = protected_ids(plan.lab)
     results = _check_individually(plan, items, protected, now)
     blocked = _blocking_paths(plan, results, protected, now)
@@ -49,7 +54,7 @@ def check_items(plan: CleanupPlan, items: Iterable[CleanupItem], now: int) -> li
 def _check_individually(
     plan: CleanupPlan, items: Iterable[CleanupItem], protected: ProtectedIds, now: int
 ) -> list[Eligibility]:
-    """Return lines with why each stays, whatever lies in it."""
+    """Return the eligibility of items without regard to the contents of folders."""
     listed_items = list(items)
     if not listed_items:
         return []
@@ -77,9 +82,12 @@ def _check_individually(
 def _blocking_paths(
     plan: CleanupPlan, results: Collection[Eligibility], protected: ProtectedIds, now: int
 ) -> dict[str, str]:
-    """Return what keeps folders among ``found`` from going, by path of the folder. It would take with it a known copy in it
-    that does not go by the same plan: the one that was found last is told. A folder that lies in the trash already is not
-    deleted while anything stays that went there in it."""
+    """Return the path that blocks each folder among ``results``, by path of the folder.
+
+    A known copy in a folder that is not deleted by the same plan blocks it. Of several such copies
+    the newest is returned. A trashed folder is not purged while an item that was trashed with it is
+    blocked.
+    """
     folders = {
         result.line.copy.path for result in results if not result.blocked_reason and result.line.artifact.form == Form.FOLDER
     }
@@ -105,7 +113,9 @@ def _blocking_paths(
 
 
 def _eligible_copies(plan: CleanupPlan, copies: Collection[int], protected: ProtectedIds, now: int) -> dict[int, bool]:
-    """Return which of some copies go by themselves; what is no line of the plan is left out."""
+    """Return which copies are eligible individually. Copies without an item in the plan are left
+    out.
+    """
     if not copies:
         return {}
     items = plan.items.filter(copy__in=copies, selected=True).select_related("artifact", "copy")
@@ -113,13 +123,15 @@ def _eligible_copies(plan: CleanupPlan, copies: Collection[int], protected: Prot
 
 
 def _unblocked_folders(path: str, folders: Collection[str], blocked: Mapping[str, str]) -> set[str]:
-    """Return the folders that a path lies in of which nothing is known yet to hold them."""
+    """Return the folders that contain a path and are not blocked yet."""
     return {folder for folder in _parent_folders(path) if folder in folders and folder not in blocked}
 
 
 def _filter_inside(rows: QuerySet[Any], folders: Collection[str], path: str) -> QuerySet[Any]:
-    """Narrow rows to those whose path lies in one of ``folders``: compared by their first letters, as no index holds paths.
-    Many folders narrow nothing: the caller looks at each path anyway."""
+    """Filter rows by paths inside ``folders``, comparing prefixes because paths have no index.
+
+    Many folders are not filtered: the caller checks each path anyway.
+    """
     if len(folders) > _BATCH_SIZE:
         return rows
     by_length = defaultdict[int, list[str]](list)
@@ -127,7 +139,7 @@ def _filter_inside(rows: QuerySet[Any], folders: Collection[str], path: str) -> 
         by_length[len(folder) + 1].append(f"{folder}/")
     prefixes_by_length = {f"first_{length}": Left(path, length) for length in by_length}
     conditions = (Q(**{f"first_{length}__in": prefixes}) for length, prefixes in by_length.items())
-    shortest = min(by_length)  # most paths are told by this one comparison
+    shortest = min(by_length)  # this one comparison decides for most paths
     coarse = Q(
         **{f"first_{shortest}__in": sorted({prefix[:shortest] for prefixes in by_length.values() for prefix in prefixes})}
     )
@@ -136,7 +148,7 @@ def _filter_inside(rows: QuerySet[Any], folders: Collection[str], path: str) -> 
 
 
 def _parent_folders(path: str) -> Iterator[str]:
-    """Yield the folders that a path lies in."""
+    """Yield the folders that contain a path."""
     end = path.rfind("/")
     while end > 0:
         yield path[:end]

@@ -1,4 +1,4 @@
-"""Reads of who is to be told of a plan, who was, and what goes soon of a person."""
+"""Notifications of cleanup plans: recipients, mails and pending deletions of a person."""
 
 import re
 import smtplib
@@ -25,8 +25,9 @@ from apps.core.jobs import enqueue
 
 @dataclass(frozen=True)
 class Recipient:
-    """A person to be told. ``own``: ticked lines of theirs; ``others``: ticked lines whose owner is not in the lab, of which
-    they are told in the owner's place."""
+    """A person to notify. ``own_items``: selected items of this person. ``other_items``: selected
+    items without an owner in the lab.
+    """
 
     user: User
     own_items: int
@@ -35,7 +36,9 @@ class Recipient:
 
 @dataclass(frozen=True)
 class FormerOwners:
-    """Ticked lines whose owner is not in the lab: by the names of those who left, and of nobody known."""
+    """Selected items without an owner in the lab: names of former members, items, and items of
+    unknown owner.
+    """
 
     names: list[str]
     lines: int
@@ -44,7 +47,9 @@ class FormerOwners:
 
 @dataclass(frozen=True)
 class PendingDeletion:
-    """What goes of a person by one plan: ``own`` lines of theirs, ``others`` in the place of owners who are not here."""
+    """Pending items of a person in a plan: ``own_items``, and ``other_items`` of owners who are not
+    in the lab.
+    """
 
     plan: CleanupPlan
     own_items: int
@@ -52,14 +57,17 @@ class PendingDeletion:
 
 
 def items_by_owner(plan: CleanupPlan) -> dict[int | None, int]:
-    """Return {owner's number, None where nobody is known: ticked lines that were not moved}."""
+    """Return {primary key of the owner, None if unknown: selected items that were not moved}."""
     rows = plan.items.filter(selected=True, outcome="").values("artifact__owner").annotate(many=Count("pk"))
     return {row["artifact__owner"]: row["many"] for row in rows.order_by("artifact__owner")}
 
 
 def find_recipients(plan: CleanupPlan, counts: Mapping[int | None, int]) -> list[Recipient]:
-    """Return who is to be told of a plan: the owners of its ticked lines (``own``, from :func:`by_owner`) who are in the
-    lab; for lines of others its PIs, or its admins where it has none. By name."""
+    """Return the recipients of a plan by name: owners of selected items (``counts``, from
+    :func:`items_by_owner`) in the lab.
+
+    Items of other owners are assigned to the lab's PIs, or to its admins if it has none.
+    """
     members = _active_memberships(plan.lab)
     former_owner_items = sum(count for owner, count in counts.items() if owner not in members)
     deputies = _deputies(members.values()) if former_owner_items else set()
@@ -72,8 +80,11 @@ def find_recipients(plan: CleanupPlan, counts: Mapping[int | None, int]) -> list
 
 
 def not_notified(plan: CleanupPlan, counts: Mapping[int | None, int] | None = None) -> list[Recipient]:
-    """Return who is to be told of a plan and was not: who came since, or stands in where nobody does any more. ``own``: what
-    :func:`by_owner` said, where that was asked already."""
+    """Return the recipients of a plan who were not notified: new ones, or stand-ins for former
+    ones.
+
+    ``counts``: from :func:`items_by_owner`, if loaded already.
+    """
     notified = {notification.user_id: notification for notification in plan.notifications.all()}
     recipients = find_recipients(plan, items_by_owner(plan) if counts is None else counts)
     is_covered = any(
@@ -88,7 +99,9 @@ def not_notified(plan: CleanupPlan, counts: Mapping[int | None, int] | None = No
 
 
 def former_owners(plan: CleanupPlan, counts: Mapping[int | None, int]) -> FormerOwners:
-    """Return the ticked lines of a plan (``own``, from :func:`by_owner`) whose owner is not in the lab."""
+    """Return the selected items of a plan (``counts``, from :func:`items_by_owner`) without an
+    owner in the lab.
+    """
     members = _active_memberships(plan.lab)
     former = {owner: count for owner, count in counts.items() if owner not in members}
     names = User.objects.filter(pk__in=[owner for owner in former if owner is not None]).order_by("username")
@@ -96,20 +109,24 @@ def former_owners(plan: CleanupPlan, counts: Mapping[int | None, int]) -> Former
 
 
 def notified_items(notification: Notification) -> Q:
-    """Return which lines of its plan a notice is about: the person's own, and those of owners who are not in the lab."""
+    """Return the condition for the items of a notification: the person's own, and those without an
+    owner in the lab.
+    """
     own = Q(artifact__owner=notification.user_id)
     return own | ownerless_items(notification.plan.lab) if notification.other_items else own
 
 
 def ownerless_items(lab: Lab) -> Q:
-    """Return which lines are of an artifact whose owner is not known, or not in the lab."""
+    """Return the condition for items whose artifact has no owner in the lab."""
     members = Membership.objects.filter(lab=lab, user__is_active=True).values("user")
     return Q(artifact__owner=None) | ~Q(artifact__owner__in=members)
 
 
 def pending_deletions(lab: Lab, user: User) -> list[PendingDeletion]:
-    """Return the open plans that a person was told of in which something they were told of is ticked still and was not
-    moved. One query where they were told of none, and that a small one: every page asks; else two, and one for each."""
+    """Return the open plans with pending items of which a person was notified.
+
+    Called on every page: one small query without notifications, else two and one for each.
+    """
     states = (PlanState.NOTIFIED, PlanState.APPROVED)
     notifications = Notification.objects.filter(user=user, plan__lab=lab, plan__state__in=states)
     pending = list[PendingDeletion]()
@@ -139,8 +156,11 @@ MAIL_JOB = "artifacts.notice"
 
 
 def notify(*, plan: CleanupPlan, recipients: Sequence[Recipient], now: int) -> int:
-    """Record that ``people`` are told of a plan from ``now`` on, and ask for a mail to each, in the caller's transaction.
-    Return how many they are. Who was mailed of the plan is not mailed again."""
+    """Record the notification of ``recipients`` and enqueue a mail to each, within the caller's
+    transaction.
+
+    Return the number of recipients. A person receives one mail per plan.
+    """
     for recipient in recipients:
         values = {
             "own_items": recipient.own_items,
@@ -166,7 +186,7 @@ def _initial_mail_state(user: User) -> MailState:
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text is one mail address."""
+    """Return whether a text is a single mail address."""
     try:
         validate_email(text)
     except ValidationError:
@@ -176,14 +196,17 @@ def is_address(text: str) -> bool:
 
 MAX_NAMED = 20
 _MAX_NAME_LENGTH = 100
-# What moves the cursor, ends a line or turns the direction of writing is no part of a name.
+# Characters that move the cursor, end a line or change the writing direction.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
 _INTERRUPTED = "it was interrupted while it was sent: it may have arrived"
 
 
 def send_mail(*, pk: int, now: int) -> None:
-    """Send the mail of a notice, once. Raises what the mail server's refusal for now raises, so that it is tried again;
-    what it refuses for good, and what came too late, is noted and stays so."""
+    """Send the mail of a notification once.
+
+    A temporary refusal of the mail server is raised again, so that the job is retried. Permanent
+    refusals and obsolete mails are recorded.
+    """
     notification = Notification.objects.select_related("user", "plan__node", "plan__lab").filter(pk=pk).first()
     if notification is None or notification.mail not in (MailState.WAITING, MailState.SENDING):
         return
@@ -197,14 +220,16 @@ def send_mail(*, pk: int, now: int) -> None:
         return
     try:
         compose_mail(notification).send()
-    except (OSError, ValueError) as error:  # smtplib's errors are OSErrors, a header that cannot be written a ValueError
+    except (OSError, ValueError) as error:  # smtplib raises OSError, an invalid header ValueError
         _record_refusal(notification, error)
         return
     Notification.objects.filter(pk=pk).update(mail=MailState.SENT, mailed_us=now, message="")
 
 
 def compose_mail(notification: Notification) -> EmailMessage:
-    """Return the mail: what the person was told of and is ticked still, the largest first, MOST_NAMED by name."""
+    """Return the mail with the selected items of a notification, the largest first, MAX_NAMED by
+    name.
+    """
     assert notification.user is not None
     plan, items = notification.plan, _remaining_items(notification)
     number, bytes_ = items.count(), items.aggregate(sum=Sum("artifact__bytes"))["sum"] or 0
@@ -244,7 +269,7 @@ def _remaining_items(notification: Notification) -> QuerySet[CleanupItem]:
 
 
 def _obsolete_reason(notification: Notification, now: int) -> str:
-    """Return why a mail would be wrong by now, '' where it would not."""
+    """Return why a mail is obsolete by now, '' if it is not."""
     plan, user = notification.plan, notification.user
     if plan.state not in (PlanState.NOTIFIED, PlanState.APPROVED):
         return f"the plan was {plan.get_state_display().lower()} before it could be sent"
@@ -258,7 +283,7 @@ def _obsolete_reason(notification: Notification, now: int) -> str:
 
 
 def _record_refusal(notification: Notification, error: Exception) -> None:
-    """Note why a mail was not taken; raise ``error`` where it may be taken later."""
+    """Record why the mail server refused a mail; raise ``error`` if a retry can succeed."""
     code = error.smtp_code if isinstance(error, smtplib.SMTPResponseException) else 0
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         code = min((int(response[0]) for response in error.recipients.values()), default=0)

@@ -1,4 +1,4 @@
-"""Which copies surely lie elsewhere, so that one may go as one of several."""
+"""Other copies of artifacts that can be relied on when one copy is deleted."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -14,18 +14,23 @@ _BATCH_SIZE = 500
 
 @dataclass(frozen=True)
 class OtherCopies:
-    """The paths of the copies of some artifacts, by number of artifact and of copy."""
+    """Paths of the reliable copies of artifacts, by artifact and copy."""
 
     paths: Mapping[int, Mapping[int, str]]
 
     def is_last(self, copy: Copy) -> bool:
-        """Whether no other copy surely lies elsewhere. One of the same path on another machine may be the same file, on a
-        share that both mount."""
+        """Return whether there is no other reliable copy.
+
+        The same path on another machine may be the same file on a shared file system.
+        """
         return not self._others(copy)
 
     def select_last(self, copies: Iterable[Copy]) -> set[int]:
-        """Return the numbers of those of ``copies`` after which none surely lies elsewhere, if all of them go one after the
-        other: of an artifact all of whose copies are among them it is the one that is listed last."""
+        """Return the copies after which no reliable copy remains if all ``copies`` are deleted in
+        order.
+
+        Of an artifact whose copies are all listed, it is the one listed last.
+        """
         by_artifact: dict[int, list[Copy]] = defaultdict(list)
         for copy in copies:
             by_artifact[copy.artifact_id].append(copy)
@@ -42,8 +47,11 @@ class OtherCopies:
 
 
 def load_other_copies(artifacts: Iterable[int]) -> OtherCopies:
-    """Return where ``artifacts`` lie. Left out is a copy that a machine refused to move since it was last read: it may hold
-    something else by now."""
+    """Return the reliable copies of ``artifacts``.
+
+    A copy that a machine refused to move since it was last read is left out: its content may have
+    changed.
+    """
     refused = CleanupItem.objects.filter(
         copy=OuterRef("pk"), outcome=ItemOutcome.REFUSED, outcome_us__gte=OuterRef("hashed_us")
     )
@@ -58,7 +66,7 @@ def load_other_copies(artifacts: Iterable[int]) -> OtherCopies:
 
 
 def fully_selected(plan: CleanupPlan, artifacts: Iterable[int]) -> set[int]:
-    """Return those of ``artifacts`` of which no copy is to stay by a plan as it is ticked: a line of it takes the last."""
+    """Return those of ``artifacts`` whose last copy is selected in a plan."""
     last_items = plan.items.filter(is_last_copy=True, selected=True).order_by()
     artifact_ids, selected_ids = sorted(set(artifacts)), set[int]()
     for start in range(0, len(artifact_ids), _BATCH_SIZE):

@@ -1,4 +1,4 @@
-"""What ``apply-plan`` tells of an approved plan's lines: what lies in the trash, came back, is deleted or was left."""
+"""Outcomes reported by ``apply-plan``: trashed, restored, purged and refused items."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _COPY_AFTER = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a line on the machine."""
+    """The outcome of an item on the machine."""
 
     line: int
     outcome: ItemOutcome
@@ -28,11 +28,11 @@ class Outcome:
 
 @transaction.atomic
 def record_outcomes(*, plan: CleanupPlan, outcomes: Sequence[Outcome], by: User | None, now: int) -> int:
-    """Record what ``apply-plan`` did; return of how many of these lines that is news. Saying it again changes nothing. Where
-    a folder went, what lies in it went with it, and comes back and is deleted with it. The plan ends once nothing of it is
-    left to go, which is looked at also where nothing is told.
+    """Record the outcomes of ``apply-plan``; return the number of changed items. Idempotent.
 
-    Raises Conflict for a plan that was not approved, InvalidInput for lines that are not ticked in it.
+    The contents of a folder are trashed, restored and purged with it. The plan is closed once no
+    eligible item is left, also if no outcome is reported. Raises Conflict if the plan was not
+    approved, InvalidInput for items that are not selected in it.
     """
     plan = lock_plan(plan, PlanState.APPROVED, PlanState.APPLIED)
     outcomes_by_item = {outcome.line: outcome for outcome in outcomes}
@@ -62,7 +62,9 @@ def record_outcomes(*, plan: CleanupPlan, outcomes: Sequence[Outcome], by: User 
 
 
 def _is_change(item: CleanupItem, outcome: Outcome) -> bool:
-    """A line that went with its folder does what that does: the machine does not find it by itself any more."""
+    """Return whether an outcome changes an item. An item trashed with its folder follows that
+    folder.
+    """
     if item.parent_item_id is not None and item.outcome != ItemOutcome.RESTORED:
         return outcome.outcome != ItemOutcome.REFUSED and item.outcome != outcome.outcome
     return item.outcome != outcome.outcome
@@ -73,7 +75,7 @@ def _apply(item: CleanupItem, outcome: Outcome, now: int) -> None:
 
 
 def _apply_to_contents(plan: CleanupPlan, changed: Sequence[CleanupItem], now: int) -> list[CleanupItem]:
-    """Have the lines in folders that went, came back or were deleted do the same."""
+    """Apply the outcomes of folders to the items inside them; return these items."""
     folders = {
         item.copy.path: item for item in changed if item.artifact.form == Form.FOLDER and item.outcome in _COPY_AFTER
     }  # fmt: skip
@@ -93,14 +95,16 @@ def _apply_to_contents(plan: CleanupPlan, changed: Sequence[CleanupItem], now: i
 
 
 def _follows_folder(item: CleanupItem, folder: CleanupItem) -> bool:
-    """What lies in the trash on its own, or was brought back or deleted on its own, is not in the folder."""
+    """Return whether an item follows its folder. Items trashed, restored or purged on their own do
+    not.
+    """
     if folder.outcome == ItemOutcome.TRASHED:
         return item.outcome in ("", ItemOutcome.REFUSED) or item.parent_item_id == folder.pk
     return item.parent_item_id == folder.pk
 
 
 def _enclosing_folder(path: str, folders: Mapping[str, CleanupItem]) -> CleanupItem | None:
-    """Return the outermost of ``folders`` that a path lies in: it took the others along."""
+    """Return the outermost of ``folders`` that contains a path: its outcome applies to all others."""
     parts = path.split("/")
     above = ("/".join(parts[:end]) for end in range(1, len(parts)))
     return next((folders[folder] for folder in above if folder in folders), None)
@@ -119,8 +123,11 @@ def _batches(items: Sequence[CleanupItem]) -> Iterator[Sequence[CleanupItem]]:
 
 
 def _update_copies(items: Sequence[CleanupItem]) -> None:
-    """A copy is a place: where that holds something else by now, or the same again since it went to the trash, it is not
-    what the line is about. ``lines`` as they become; the database has them as they were."""
+    """Update the states of copies.
+
+    A copy is a location. It is not updated if it contains other content by now, or the same content
+    again since it was trashed. ``items`` have the new outcomes, the database has the old ones.
+    """
     new_outcomes = {item.pk: ItemOutcome(item.outcome) for item in items}
     rows = CleanupItem.objects.select_for_update(of=("copy",)).select_related("copy").filter(pk__in=new_outcomes)
     changed_copies = []
@@ -138,7 +145,9 @@ def _update_copies(items: Sequence[CleanupItem]) -> None:
 
 
 def _update_artifacts(items: Sequence[CleanupItem]) -> None:
-    """What became of copies shows on their artifacts: without any left an artifact is a tombstone, else it is as before."""
+    """Update the states of artifacts: without copies an artifact is a tombstone, otherwise it
+    returns to its previous state.
+    """
     deleted = {item.artifact_id for item in items if item.outcome == ItemOutcome.DELETED}
     remaining_copies = Copy.objects.filter(artifact__in=deleted, state__in=(CopyState.PRESENT, CopyState.TRASHED))
     with_copies = set(remaining_copies.values_list("artifact", flat=True))

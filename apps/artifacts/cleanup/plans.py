@@ -1,5 +1,8 @@
-"""Plans of what may go: proposed, reviewed, told to owners, approved. Whoever acts on a plan that another moved on meanwhile
-is told so. What became of its lines on the machine: ``outcomes``."""
+"""Steps of a cleanup plan: create, select items, notify owners, object, approve, withdraw.
+
+A step fails with Conflict if another person changed the plan in the meantime. Results of the
+machine: ``outcomes``.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +31,9 @@ _RELOAD_HINT = "Load the page again to see the plan as it is now."
 
 
 def lock_plan(plan: CleanupPlan, *states: PlanState) -> CleanupPlan:
-    """Queue at the lab's row; return the plan locked, if it is in one of these states. Raises Conflict."""
+    """Lock the lab's row and the plan; return the plan if it is in one of these states. Raises
+    Conflict.
+    """
     audit.hold(plan.lab)
     locked = CleanupPlan.objects.select_for_update(of=("self",)).select_related("lab", "node").get(pk=plan.pk)
     if locked.state not in states:
@@ -39,15 +44,18 @@ def lock_plan(plan: CleanupPlan, *states: PlanState) -> CleanupPlan:
 def record_action(
     plan: CleanupPlan, action: AuditAction, by: User | None, now: int, details: Mapping[str, int | str]
 ) -> None:
-    """Add an act on a plan to the lab's log."""
+    """Add an action on a plan to the audit log."""
     audit.record(
         lab=plan.lab, by=by, action=action, subject=plan.node.hostname, details={"plan": str(plan.uuid), **details}, now=now
     )
 
 
 def exclude_items(*, lab: Lab, condition: Q, reason: str, by: User, now: int) -> int:
-    """Take ticked lines out of all open plans of a lab that nobody moved yet, within the caller's transaction, which holds
-    the lab. Return how many that were."""
+    """Exclude selected items that were not moved yet from all open plans of a lab; return their
+    number.
+
+    Within the caller's transaction, which has locked the lab.
+    """
     open_items = CleanupItem.objects.filter(condition, plan__lab=lab, plan__state__in=OPEN_PLANS, selected=True, outcome="")
     items_by_plan: dict[int, list[CleanupItem]] = defaultdict(list)
     for item in CleanupItem.objects.select_for_update(of=("self",)).filter(pk__in=open_items.values("pk")).order_by("pk"):
@@ -66,7 +74,7 @@ def exclude_items(*, lab: Lab, condition: Q, reason: str, by: User, now: int) ->
 
 
 def deselect(items: Sequence[CleanupItem], reason: str, by: User | None) -> None:
-    """Untick lines, for a reason; their artifacts are as before."""
+    """Deselect items with a reason; their artifacts return to their previous state."""
     for item in items:
         item.selected, item.objection, item.objected_by = False, reason[:_MAX_REASON_LENGTH], by
     CleanupItem.objects.bulk_update(items, ["selected", "objection", "objected_by"], batch_size=500)
@@ -74,14 +82,15 @@ def deselect(items: Sequence[CleanupItem], reason: str, by: User | None) -> None
 
 
 def deselect_protected(plan: CleanupPlan, items: Sequence[CleanupItem], now: int) -> int:
-    """Take out those of a plan's ticked lines (with artifact) that are pinned, promoted, held or used by now; return how
-    many."""
+    """Deselect items (with artifact) that are pinned, promoted, held or used by now; return their
+    number.
+    """
     reasons = protection_reasons(plan.lab, {item.artifact_id: item.artifact for item in items}, now)
     return _deselect_each((item, reasons[item.artifact_id]) for item in items if item.artifact_id in reasons)
 
 
 def _deselect_each(items: Iterable[tuple[CleanupItem, str]]) -> int:
-    """Take out lines, each for its reason; return how many."""
+    """Deselect items, each with its reason; return their number."""
     by_reason: dict[str, list[CleanupItem]] = defaultdict(list)
     for item, reason in items:
         by_reason[reason].append(item)
@@ -91,15 +100,21 @@ def _deselect_each(items: Iterable[tuple[CleanupItem, str]]) -> int:
 
 
 def close_and_record(plan: CleanupPlan, by: User | None, now: int) -> None:
-    """End an approved plan of which nothing is left to go, as :func:`ended` does, and add that to the lab's log."""
+    """Close an approved plan without eligible items, as :func:`close_if_complete` does, and record
+    it in the audit log.
+    """
     remaining = close_if_complete(plan, now)
     if remaining is not None:
         record_action(plan, AuditAction.PLAN_EXECUTED, by, now, {"stay": remaining})
 
 
 def close_if_complete(plan: CleanupPlan, now: int) -> int | None:
-    """End an approved plan of which nothing is left to go, within the caller's transaction, which holds the lab: what was
-    not moved and is kept by now is taken out, its line says why. Return how many lines that are, None where it goes on."""
+    """Close an approved plan without eligible items; its remaining items are deselected with their
+    reasons.
+
+    Within the caller's transaction, which has locked the lab. Return the number of remaining items,
+    None if the plan stays open.
+    """
     if plan.state != PlanState.APPROVED:
         return None
     ineligible = list[tuple[CleanupItem, str]]()
@@ -114,7 +129,9 @@ def close_if_complete(plan: CleanupPlan, now: int) -> int | None:
 
 
 def _open_items(plan: CleanupPlan) -> Iterator[list[CleanupItem]]:
-    """Yield the ticked lines that were not moved, some hundred at a time: the first that may go ends the search."""
+    """Yield the selected items that were not moved, in batches: the first eligible one ends the
+    search.
+    """
     open_items, last = plan.items.filter(selected=True, outcome="").select_related("artifact", "copy").order_by("pk"), 0
     while batch := list(open_items.filter(pk__gt=last)[:_BATCH_SIZE]):
         yield batch
@@ -122,7 +139,7 @@ def _open_items(plan: CleanupPlan) -> Iterator[list[CleanupItem]]:
 
 
 def restore_state(items: Sequence[CleanupItem]) -> None:
-    """Give artifacts the state that they had before the plan."""
+    """Return artifacts to the state before the plan."""
     for state in sorted({item.previous_state for item in items if item.previous_state}):
         artifact_ids = [item.artifact_id for item in items if item.previous_state == state]
         Artifact.objects.filter(pk__in=artifact_ids, state=ArtifactState.SCHEDULED).update(state=state)
@@ -132,8 +149,11 @@ MIN_DAYS, MAX_DAYS = 1, 365
 
 
 def create_plan(*, lab: Lab, node: Node, project: Project | None, by: User, now: int) -> CleanupPlan:
-    """Propose what is due on a node (of a project). A plan of the node of which nothing is left to go ends. Raises
-    InvalidInput where nothing is due, Conflict where a plan of the node is open."""
+    """Create a plan with the copies that are due on a node (of a project).
+
+    An approved plan of the node without eligible items is closed before. Raises InvalidInput if
+    nothing is due, Conflict if a plan of the node is open.
+    """
     _close_plan_of(node, by, now)
     return _create_plan(lab=lab, node=node, project=project, by=by, now=now)
 
@@ -185,8 +205,10 @@ def _new_item(plan: CleanupPlan, proposal: Proposal) -> CleanupItem:
 
 @transaction.atomic
 def select_items(*, plan: CleanupPlan, selected: Collection[int], listed: Collection[int], by: User, now: int) -> int:
-    """Tick the lines ``chosen`` of those that were ``shown``, and no other of them; return how many changed. What is held,
-    pinned or used by now is not ticked: its line says why."""
+    """Select the items ``selected`` of those that were ``listed``; return the number of changes.
+
+    Other items are unchanged. Items protected by now are not selected, and carry the reason.
+    """
     plan = lock_plan(plan, PlanState.DRAFT)
     changed_count, newly_selected, selected_ids = 0, [], set(selected)
     for item in plan.items.select_for_update(of=("self",)).filter(pk__in=listed).select_related("artifact").order_by("pk"):
@@ -219,8 +241,11 @@ def notify_owners(
     selected: Collection[int] = (),
     listed: Collection[int] = (),
 ) -> CleanupPlan:
-    """Let the grace begin: owners are told what is to go and may object. Lines that were ``shown`` are ticked first, as by
-    :func:`choose`; what is held, pinned or used by now is taken out. Raises InvalidInput and Conflict."""
+    """Notify the owners of selected items and start the grace period, in which they can object.
+
+    ``listed`` items are selected first, as by :func:`select_items`. Items protected by now are
+    deselected. Raises InvalidInput and Conflict.
+    """
     plan = lock_plan(plan, PlanState.DRAFT)
     for name, days in (("grace_days", grace_days), ("trash_days", trash_days)):
         _check_days(name, days)
@@ -242,7 +267,7 @@ def notify_owners(
 
 
 def _schedule(items: Sequence[CleanupItem]) -> None:
-    """Keep which of ticked lines take the last copy, as they are ticked by now, and what their artifacts were before."""
+    """Record which items are the last copies, and the previous states of their artifacts."""
     last_copies = load_other_copies(item.artifact_id for item in items).select_last(item.copy for item in items)
     for item in items:
         item.previous_state, item.is_last_copy = item.artifact.state, item.copy_id in last_copies
@@ -254,8 +279,12 @@ def _schedule(items: Sequence[CleanupItem]) -> None:
 
 @transaction.atomic
 def notify_remaining(*, plan: CleanupPlan, grace_days: int, by: User, now: int) -> int:
-    """Tell those who own lines and were not told: who came, or stands in for somebody who left since. The grace goes on for
-    at least ``grace_days`` from now. Return how many people. Raises InvalidInput and Conflict."""
+    """Notify recipients who were not notified yet: new owners, or those who stand in for former
+    ones.
+
+    The grace period lasts at least ``grace_days`` from now. Return the number of people. Raises
+    InvalidInput and Conflict.
+    """
     plan = lock_plan(plan, PlanState.NOTIFIED)
     _check_days("grace_days", grace_days)
     people = notify(plan=plan, recipients=not_notified(plan), now=now)
@@ -274,8 +303,11 @@ def _check_days(name: str, days: int) -> None:
 
 @transaction.atomic
 def object_to_items(*, plan: CleanupPlan, items: Collection[int], reason: str, by: User, now: int) -> int:
-    """Take lines out of a plan, with a reason: they stay, also what the machine left and would try again. Return how many.
-    Raises InvalidInput, and Conflict where none can be taken out."""
+    """Exclude items from a plan with a reason, also refused ones that would be retried; return
+    their number.
+
+    Raises InvalidInput, and Conflict if none can be excluded.
+    """
     reason = reason.strip()
     if not reason:
         raise InvalidInput("Say why it is to stay.", field="reason")
@@ -291,7 +323,9 @@ def object_to_items(*, plan: CleanupPlan, items: Collection[int], reason: str, b
 
 
 def _too_late(plan: CleanupPlan, item_ids: Collection[int]) -> Conflict:
-    """Say why none of ``lines`` can be objected to. What went in a folder comes back with that."""
+    """Return the Conflict for ``item_ids`` that cannot be excluded. Contents of a trashed folder
+    are restored with it.
+    """
     trashed = plan.items.filter(pk__in=item_ids, outcome=ItemOutcome.TRASHED).values_list("parent_item", "pk")
     if numbers := sorted({parent or pk for parent, pk in trashed}):
         arguments = " ".join(map(str, numbers))
@@ -302,8 +336,10 @@ def _too_late(plan: CleanupPlan, item_ids: Collection[int]) -> Conflict:
 
 @transaction.atomic
 def approve(*, plan: CleanupPlan, by: User, now: int) -> CleanupPlan:
-    """Approve what is still ticked, once the grace is over and everybody was told; what is held, pinned or used by now is
-    taken out. Raises Conflict."""
+    """Approve the selected items after the grace period, once everybody was notified.
+
+    Items protected by now are deselected. Raises Conflict.
+    """
     plan = lock_plan(plan, PlanState.NOTIFIED)
     assert plan.grace_until_us is not None
     if now < plan.grace_until_us:
@@ -324,8 +360,10 @@ def approve(*, plan: CleanupPlan, by: User, now: int) -> CleanupPlan:
 
 @transaction.atomic
 def withdraw(*, plan: CleanupPlan, by: User, now: int) -> CleanupPlan:
-    """Take a plan back: what nobody moved yet stays. Raises Conflict for one that was carried out or withdrawn, or of which
-    something lies in the trash or was deleted."""
+    """Withdraw a plan: files that were not moved stay.
+
+    Raises Conflict for an executed or withdrawn plan, or if items are trashed or purged.
+    """
     plan = lock_plan(plan, *OPEN_PLANS)
     if plan.items.filter(outcome__in=(ItemOutcome.TRASHED, ItemOutcome.DELETED)).exists():
         raise Conflict("It is being carried out: lines were moved already.", hint="labcarbon-collect apply-plan … --restore")

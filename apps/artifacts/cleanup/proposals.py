@@ -1,4 +1,6 @@
-"""Which copies on a node may go: what is known of each artifact, put into its class, and what its going would save."""
+"""Proposals for cleanup plans: copies on a node that are due by their retention class, with their
+costs.
+"""
 
 import re
 from collections import defaultdict
@@ -39,8 +41,11 @@ _BEST_STATES = (ArtifactState.CANDIDATE, ArtifactState.PROMOTED)
 
 @dataclass(frozen=True)
 class Proposal:
-    """A copy that may go. ``year``: what a year of keeping it takes; ``again``: what the run that made it took, None where
-    nobody measured that; ``is_ticked``: whether it goes unless somebody says otherwise."""
+    """A copy that can be deleted. ``storage_cost``: cost of a year of storage. ``retraining_cost``:
+    None if not measured.
+
+    ``is_ticked``: selected by default.
+    """
 
     copy: Copy
     retention_class: RetentionClass
@@ -55,13 +60,15 @@ class Proposal:
 
 
 def own_periods(lab: Lab, project: Project | None) -> dict[RetentionClass, int | None]:
-    """Return for how many days a project, or the lab, says that classes are kept; what it says nothing of is left out."""
+    """Return the retention periods set for a project, or for the lab. Classes without one are left
+    out.
+    """
     rows = RetentionPeriod.objects.filter(lab=lab, project=project).values_list("retention_class", "days")
     return {RetentionClass(name): days for name, days in rows}
 
 
 def effective_periods(lab: Lab, project: Project | None) -> dict[RetentionClass, int | None]:
-    """Return for how many days each class is kept: as the project says, else the lab, else what is usual."""
+    """Return the retention period of each class: the project's, else the lab's, else the default."""
     periods: dict[RetentionClass, int | None] = dict(DEFAULT_DAYS)
     rows = (
         RetentionPeriod.objects.filter(Q(project=None) | Q(project=project), lab=lab)
@@ -80,12 +87,12 @@ def propose_copies(lab: Lab, node: Node, *, project: Project | None = None, now:
 
 
 def next_due_us(lab: Lab, node: Node, *, project: Project | None = None, now: int) -> int | None:
-    """Return when the next copy on a node (of a project) is due, µs UTC; None where none ever is by itself."""
+    """Return when the next copy on a node (of a project) is due, µs UTC; None if there is none."""
     return min((at_us for _, _, at_us in _with_due_dates(lab, node, project, now) if at_us > now), default=None)
 
 
 def _with_due_dates(lab: Lab, node: Node, project: Project | None, now: int) -> list[tuple[Copy, RetentionClass, int]]:
-    """Return the copies on a node that may go some time, with their class and when they are due, µs UTC."""
+    """Return the copies on a node that become due, with class and due time, µs UTC."""
     copies = Copy.objects.filter(lab=lab, node=node, state=CopyState.PRESENT).select_related("artifact__project", "node")
     if project is not None:
         copies = copies.filter(artifact__project=project)
@@ -106,27 +113,30 @@ def _with_due_dates(lab: Lab, node: Node, project: Project | None, now: int) -> 
 
 
 def _archived_times_us(lab: Lab) -> dict[str, int]:
-    """Return when artifacts were laid aside last, µs UTC, by digest. The log grows by what people do."""
+    """Return when artifacts were archived last, µs UTC, by digest."""
     entries = AuditEntry.objects.filter(lab=lab, action=AuditAction.ARCHIVED).order_by("sequence")
     return dict(entries.values_list("subject", "at_us"))
 
 
 def retention_classes(lab: Lab, artifacts: Mapping[int, Artifact], now: int) -> dict[int, RetentionClass]:
-    """Return the class of each artifact (by number) at ``now``. The number of queries grows with hundreds of artifacts
-    only."""
+    """Return the retention class of each artifact (by primary key) at ``now``. Queries are in
+    batches of hundreds.
+    """
     return _classes(lab, artifacts, effective_holds(lab, artifacts, now), protected_ids(lab))
 
 
 @dataclass(frozen=True)
 class ProtectedIds:
-    """The numbers of what is pinned in a lab, and of all that something pinned or promoted came of."""
+    """Primary keys of pinned artifacts of a lab, and of all ancestors of pinned or promoted
+    artifacts.
+    """
 
     pinned: set[int]
     ancestors: set[int]
 
 
 def protected_ids(lab: Lab) -> ProtectedIds:
-    """Return what guards artifacts of a lab."""
+    """Return the protected artifacts of a lab."""
     pinned = set(Pin.objects.filter(artifact__lab=lab, ended_us=None).values_list("artifact_id", flat=True))
     promoted = set(Artifact.objects.filter(lab=lab, state=ArtifactState.PROMOTED).values_list("pk", flat=True))
     return ProtectedIds(pinned, ancestor_ids(pinned | promoted))
@@ -135,8 +145,11 @@ def protected_ids(lab: Lab) -> ProtectedIds:
 def protection_reasons(
     lab: Lab, artifacts: Mapping[int, Artifact], now: int, protected: ProtectedIds | None = None
 ) -> dict[int, str]:
-    """Return why each of ``artifacts`` is never proposed, by number; what may go is left out. ``guarded``: of the lab, where
-    that was asked already."""
+    """Return why artifacts are protected from cleanup, by primary key. Unprotected ones are left
+    out.
+
+    ``guarded``: the protected artifacts of the lab, if loaded already.
+    """
     holds = effective_holds(lab, artifacts, now)
     classes = _classes(lab, artifacts, holds, protected or protected_ids(lab))
     archived = _archived_without_period(
@@ -149,7 +162,7 @@ def protection_reasons(
 
 
 def _archived_without_period(lab: Lab, archived: Sequence[Artifact]) -> set[int]:
-    """Return those of artifacts that are laid aside for which no days are set: they stay."""
+    """Return the archived artifacts without a retention period: they are protected."""
     if not archived:
         return set()
     rows = RetentionPeriod.objects.filter(lab=lab, retention_class=RetentionClass.ARCHIVED).values_list("project_id", "days")
@@ -179,7 +192,9 @@ def _classes(
 
 
 def _classes_by_run(lab: Lab, artifacts: Mapping[int, Artifact]) -> dict[int, list[RetentionClass]]:
-    """Return what each run that made an artifact made of it, by artifact. All that these runs made is looked at."""
+    """Return the class of each artifact by each run that produced it, judged with all outputs of
+    that run.
+    """
     runs: set[int] = set()
     for batch in _batches(artifacts):
         runs.update(
@@ -217,8 +232,10 @@ def _producing_runs(lab: Lab, runs: Iterable[int]) -> dict[int, ProducingRun]:
 
 
 def _winning_runs(lab: Lab, sweeps: set[str]) -> dict[int, bool]:
-    """Return which runs of sweeps won, where somebody named a best. All runs of a sweep are looked at: the one that won may
-    have made nothing on this node."""
+    """Return which runs of sweeps won, for sweeps with a marked best.
+
+    All runs of a sweep are read: the winner may have no output on this node.
+    """
     rows: list[tuple[int, str, int | None]] = []
     for batch in _batches(sweeps):
         rows += Run.objects.filter(lab=lab, sweep__in=batch).values_list("pk", "sweep", "project_id")
@@ -230,7 +247,7 @@ def _winning_runs(lab: Lab, sweeps: set[str]) -> dict[int, bool]:
 
 
 def _referenced(artifacts: Iterable[int]) -> set[int]:
-    """Return the artifacts that a run began from or read which did not make them."""
+    """Return the artifacts that were inputs of runs other than their own."""
     referenced: set[int] = set()
     for batch in _batches(artifacts):
         edges = LineageEdge.objects.filter(artifact__in=batch).values_list("artifact_id", "run_id", "role")
@@ -261,6 +278,6 @@ def _with_costs(lab: Lab, node: Node, due: Sequence[tuple[Copy, RetentionClass, 
 
 
 def _batches(values: Iterable[T]) -> Iterator[list[T]]:
-    """Yield some hundred values at a time."""
+    """Yield values in batches."""
     listed = list(values)
     yield from (listed[start : start + _BATCH_SIZE] for start in range(0, len(listed), _BATCH_SIZE))

@@ -1,7 +1,8 @@
-"""What is kept for how long: each artifact has a class by what its run made of it, each class its days. Pure.
+"""Retention classes of artifacts, by the outputs of their runs, and their periods. Pure.
 
-Nothing here deletes: what is due is proposed in a plan, which people review. Pinned, promoted, held, what promoted things
-came of, what other runs began from, and datasets are never proposed.
+Nothing is deleted here: due copies are proposed in a plan, which people review. Pinned, promoted
+and held artifacts, ancestors of pinned or promoted ones, inputs of other runs, and datasets are
+never proposed.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ RETAINED_WHILE_RUNNING = 2
 
 
 class RetentionClass(TextChoices):
-    """The class of an artifact, the longest kept first."""
+    """The class of an artifact, the longest retention first."""
 
     PINNED = "pinned", "pinned"
     PROMOTED = "promoted", "promoted"
@@ -47,8 +48,8 @@ PROTECTED_CLASSES = frozenset(
         RetentionClass.RUNNING,
     }
 )
-# Days after it was last written or first found, of what is ARCHIVED also after that; None: never proposed, unless a lab or
-# project sets days. What is REVIEWED is listed, and nobody ticks it but a person.
+# Days since a copy was last written or first observed, or archived if that is later. None: never proposed,
+# unless a lab or project sets a period. Reviewed classes are listed, but only a person selects them.
 DEFAULT_DAYS: Mapping[RetentionClass, int | None] = {
     RetentionClass.ARCHIVED: None,
     RetentionClass.FINAL: 180,
@@ -63,7 +64,7 @@ _FAILED_STATES = frozenset({RunState.FAILED, RunState.KILLED, RunState.LOST})
 
 @dataclass(frozen=True)
 class RunOutput:
-    """One artifact of a run. ``order``: step or epoch where it is known, then when it was written."""
+    """One artifact of a run. ``order``: step or epoch if known, then the time of registration."""
 
     artifact: int
     order: tuple[float, int]
@@ -72,8 +73,11 @@ class RunOutput:
 
 @dataclass(frozen=True)
 class ProducingRun:
-    """A run that made artifacts. ``sweep``: its name, '' for none; ``won``: whether its sweep's best is of this run, None:
-    nobody said which run won."""
+    """A run that produced artifacts. ``sweep``: its name, '' for none.
+
+    ``is_winner``: whether the best of its sweep is an output of this run, None if no best is
+    marked.
+    """
 
     state: str
     sweep: str = ""
@@ -82,7 +86,7 @@ class ProducingRun:
 
 @dataclass(frozen=True)
 class ArtifactFacts:
-    """What else is known of an artifact."""
+    """The facts of an artifact that decide its class."""
 
     kind: str
     state: str
@@ -93,7 +97,7 @@ class ArtifactFacts:
 
 
 def classify_run_outputs(outputs: Sequence[RunOutput], run: ProducingRun) -> dict[int, RetentionClass]:
-    """Return what a run made of each of its artifacts."""
+    """Return the class of each output of a run."""
     if run.sweep and run.is_winner is False and run.state != RunState.RUNNING:
         return {output.artifact: RetentionClass.SWEEP for output in outputs}
     ordered = sorted(outputs, key=lambda output: (output.order, output.artifact))
@@ -114,7 +118,10 @@ def classify_run_outputs(outputs: Sequence[RunOutput], run: ProducingRun) -> dic
 
 
 def classify(facts: ArtifactFacts, run_classes: Collection[RetentionClass]) -> RetentionClass:
-    """Return the class of an artifact: of all that holds, what keeps it longest. ``made_as``: of each run that made it."""
+    """Return the class of an artifact: the applicable class with the longest retention.
+
+    ``run_classes``: of each run that produced it.
+    """
     classes = set(run_classes) or {RetentionClass.UNKNOWN}
     if facts.is_pinned:
         classes.add(RetentionClass.PINNED)
@@ -134,7 +141,9 @@ def classify(facts: ArtifactFacts, run_classes: Collection[RetentionClass]) -> R
 
 
 def due_us(retention_class: RetentionClass, days: Mapping[RetentionClass, int | None], last_us: int) -> int | None:
-    """Return when an artifact of a class may be proposed, µs UTC; None: never. ``last_us``: from when its days count."""
+    """Return when an artifact of a class is due, µs UTC; None: never. ``last_us``: start of the
+    period.
+    """
     if retention_class in PROTECTED_CLASSES:
         return None
     period = days.get(retention_class, DEFAULT_DAYS[retention_class])
@@ -142,7 +151,7 @@ def due_us(retention_class: RetentionClass, days: Mapping[RetentionClass, int | 
 
 
 def winning_runs(runs: Iterable[tuple[int, str, bool]]) -> dict[int, bool]:
-    """Return for each run of a sweep in which somebody named a best whether it is of this run.
+    """Return for each run of a sweep with a marked best whether the best is an output of this run.
 
     ``runs``: (run, sweep, whether one of its artifacts is a candidate or promoted).
     """

@@ -1,4 +1,4 @@
-"""For how long classes of artifacts are kept, in a lab or one of its projects."""
+"""Retention periods of a lab or a project."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,9 @@ NEVER = "never"
 
 @transaction.atomic
 def set_retention_periods(*, lab: Lab, project: Project | None, days: Mapping[str, str], by: User, now: int) -> None:
-    """Record days by class: a number, ``never``, or '' for what holds without a word here. Raises InvalidInput."""
+    """Set periods by class: a number of days, ``never``, or '' for the inherited period. Raises
+    InvalidInput.
+    """
     periods = {_parse_class(name): _parse_days(name, text.strip().lower()) for name, text in days.items()}
     before = dict(RetentionPeriod.objects.filter(lab=lab, project=project).values_list("retention_class", "days"))
     RetentionPeriod.objects.filter(lab=lab, project=project, retention_class__in=periods).delete()
@@ -47,7 +49,7 @@ def _parse_class(name: str) -> RetentionClass:
 
 
 def _parse_days(name: str, text: str) -> tuple[int | None] | None:
-    """Return (days,), (None,) for never, None where nothing is said."""
+    """Return (days,), (None,) for never, None for the inherited period."""
     if not text:
         return None
     if text == NEVER:

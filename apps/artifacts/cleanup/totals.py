@@ -1,5 +1,4 @@
-"""What the ticked lines of a plan come to: bytes, a year of keeping, making all of it again; and from which chance of reuse
-on keeping pays, of all of it and of each artifact."""
+"""Totals of the selected items of a plan: bytes, storage, retraining, break-even."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -13,10 +12,14 @@ from apps.artifacts.storage_model import break_even
 
 @dataclass(frozen=True)
 class PlanTotals:
-    """``storage_mj`` and ``storage_ug``: a year of keeping, None where nothing of it is known; ``unknown_medium`` lines are
-    in neither, ``without_factor`` lines not in the second. ``retrain_mj`` and ``retrain_ug``: each run that made something
-    of it once; ``unmeasured`` lines are in neither, ``runs_without_factor`` runs not in the second. Of ``one_of_several``
-    lines another copy stays."""
+    """Totals of selected items.
+
+    ``storage_mj`` and ``storage_ug``: a year of storage, None if nothing is known.
+    ``unknown_medium`` items are in neither, ``without_factor`` items not in the second.
+    ``retrain_mj`` and ``retrain_ug``: each producing run once. ``unmeasured`` items are in neither,
+    ``runs_without_factor`` runs not in the second. ``one_of_several``: items of which another copy
+    remains.
+    """
 
     lines: int
     bytes: int
@@ -33,12 +36,12 @@ class PlanTotals:
 
     @property
     def break_even(self) -> Fraction | None:
-        """Return from which chance of reuse on keeping all of it pays; None where a part of it is not known."""
+        """Return the break-even reuse probability of all items; None if part of it is unknown."""
         return None if self.unknown_medium or self.unmeasured else break_even(self.storage_mj, self.retrain_mj)
 
 
 def plan_totals(plan: CleanupPlan) -> PlanTotals:
-    """Return what the ticked lines come to. Three queries at most."""
+    """Return the totals of the selected items. Three queries at most."""
     selected = plan.items.filter(selected=True)
     item_sums = selected.aggregate(
         lines=Count("pk"), bytes=Sum("artifact__bytes"), mj=Sum("storage_mj"), ug=Sum("storage_ug"),
@@ -47,7 +50,7 @@ def plan_totals(plan: CleanupPlan) -> PlanTotals:
         unmeasured=Count("pk", filter=Q(retrain_mj=None)),
         several=Count("pk", filter=Q(is_last_copy=False)),
     )  # fmt: skip
-    # Several artifacts of one run are made again by one run.
+    # Several artifacts of one run are reproduced by one run.
     runs = selected.filter(retrain_mj__isnull=False).order_by().values("retrain_run", "retrain_mj", "retrain_ug").distinct()
     run_sums = runs.aggregate(
         runs=Count("retrain_mj"), mj=Sum("retrain_mj"), ug=Sum("retrain_ug"), priced=Count("retrain_ug")
@@ -72,8 +75,11 @@ def plan_totals(plan: CleanupPlan) -> PlanTotals:
 
 
 def artifact_storage_mj(plan: CleanupPlan, artifacts: Collection[int] | None = None) -> dict[int, int | None]:
-    """Return what a year of keeping each artifact of a plan (or some) takes, mJ: all its copies in the plan, ticked or not,
-    None where the medium of one is unknown. One query."""
+    """Return the yearly storage energy, mJ, of each artifact of a plan (or some): all its copies in
+    the plan.
+
+    None if the medium of a copy is unknown. One query.
+    """
     items = plan.items.all() if artifacts is None else plan.items.filter(artifact__in=artifacts)
     unknown = Count("pk", filter=Q(storage_mj=None))
     rows = items.order_by().values_list("artifact").annotate(mj=Sum("storage_mj"), many=unknown)
@@ -81,8 +87,12 @@ def artifact_storage_mj(plan: CleanupPlan, artifacts: Collection[int] | None = N
 
 
 def item_break_even(item: CleanupItem, storage_mj: Mapping[int, int | None]) -> Fraction | None:
-    """Return from which chance of reuse on keeping the artifact of a line pays, by what a year of its copies in the plan
-    takes (:func:`kept_with`): its page says the same of all copies. None where that, or what making it took, is unknown."""
+    """Return the break-even reuse probability of the artifact of an item, with all its copies in
+    the plan.
+
+    ``storage_mj``: from :func:`artifact_storage_mj`. None if that or the retraining energy is
+    unknown.
+    """
     return break_even(storage_mj[item.artifact_id], item.retrain_mj)
 
 

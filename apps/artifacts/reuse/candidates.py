@@ -1,4 +1,4 @@
-"""Models that could be adapted instead of an artifact, or beside it: by the rules of reuse, with what each rests on."""
+"""Models that can be fine-tuned instead of an artifact, with the evidence of their similarity."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from apps.runs.models import Fingerprint, Metric, Run
 from apps.runs.selectors import metrics_of
 
 MAX_CANDIDATES = 20
-# The likeliest, the best, the smallest, what saves most, those with a licence first.
+# The most similar, the best, the smallest, the largest saving, those with a licence first.
 ORDERS = ("likeness", "metric", "bytes", "energy", "licence")
 _SCRATCH = ("", "scratch")
 Span = tuple[Figure, int, int]
@@ -23,8 +23,11 @@ Span = tuple[Figure, int, int]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that is there. ``metric``: (name, last value) of the run that made it; ``span``: what that run used, and the
-    hours that hold it; None: not known. ``has_same_start``: both were trained from the same start."""
+    """An available model. ``metric``: (name, last value) of the run that produced it. ``span``:
+    figure and hours of that run.
+
+    None: unknown. ``has_same_start``: both were trained from the same start.
+    """
 
     model: ReusableModel
     has_same_start: bool
@@ -38,15 +41,16 @@ class Candidate:
 
     @property
     def why(self) -> str:
-        """What it shares, in words."""
+        """Return the shared properties as text."""
         more = ", adapted from this one" if self.is_derived else ", the same start" if self.has_same_start else ""
         return f"{self.model.why}{more}"
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Those found, in order. ``metric``: the name that they are compared by, '' for none; ``is_known``: whether anything is
-    known of the artifact that another could share."""
+    """Candidates in order. ``metric``: the metric to compare by, '' for none. ``is_known``: the
+    artifact has terms to compare.
+    """
 
     candidates: list[Candidate]
     metric: str
@@ -56,9 +60,11 @@ class Candidates:
 def find_candidates(
     artifact: Artifact, *, limit: int = MAX_CANDIDATES, by: str = "likeness", metric: str = ""
 ) -> Candidates:
-    """Return models that share data, purpose or architecture with an artifact; of each run one, of the artifact's own runs
-    none. ``by``: one of ORDERS; ``metric``: its name, else the one that says best how the artifact's own run went, else
-    the one that most of them have. 14 queries at most."""
+    """Return models that share data, purpose or architecture with an artifact, one per run.
+
+    Runs that produced the artifact are left out. ``by``: one of ORDERS. ``metric``: by default the
+    headline metric of the artifact's own run, else the most frequent one. 14 queries at most.
+    """
     terms = _terms(artifact)
     producers = list(
         LineageEdge.objects.filter(artifact=artifact, role=LineageRole.PRODUCED).values_list("run_id", flat=True)
@@ -95,7 +101,9 @@ def _terms(artifact: Artifact) -> list[Term]:
 
 
 def _metrics(producers: Sequence[int], runs: Sequence[Run], requested: str) -> tuple[str, dict[int, tuple[str, float]]]:
-    """Return the name of the metric to compare by, and by run the value to show: of that metric, else of its own."""
+    """Return the name of the metric to compare by, and the value of each run: of that metric, else
+    of its own.
+    """
     metrics = metrics_of([*producers, *(run.pk for run in runs)])
     own = next((metrics[pk][0] for pk in producers if pk in metrics), "")
     names = Counter(metrics[run.pk][0] for run in runs if run.pk in metrics)
@@ -106,7 +114,9 @@ def _metrics(producers: Sequence[int], runs: Sequence[Run], requested: str) -> t
 
 
 def _shared_starts(artifact: Artifact, producers: Sequence[int], runs: Sequence[Run]) -> tuple[set[int], set[int]]:
-    """Return which runs began from what the artifact's own makers began from, and which from the artifact itself."""
+    """Return the runs with the same start as the artifact's own runs, and the runs that started
+    from the artifact.
+    """
     own = LineageEdge.objects.filter(run__in=producers, role=LineageRole.INITIALISED_FROM).values_list(
         "artifact_id", flat=True
     )
@@ -127,7 +137,7 @@ def _shared_starts(artifact: Artifact, producers: Sequence[int], runs: Sequence[
 
 
 def _sort_key(by: str, name: str) -> Callable[[Candidate], Any]:
-    """Return what sorts candidates; the likeliest stay before others that are equal."""
+    """Return the sort key of an order. Equal candidates stay ordered by similarity."""
     sign = 1 if is_lower_better(name) else -1
 
     def metric(each: Candidate) -> tuple[bool, float]:

@@ -1,4 +1,4 @@
-"""Runs that adapted a model: what adapting one takes is told by what was measured here, and by nothing else."""
+"""Measured runs that fine-tuned a model, as evidence for the energy of fine-tuning."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from apps.runs.choices import Intent, RunState
 from apps.runs.models import Fingerprint, Run
 from apps.runs.services.fingerprints import resolve_param_values
 
-HASH_ONLY = object()  # a value of which only the hash is known, and that it is none of ASKED
+HASH_ONLY = object()  # only the hash is known, and it matches none of COMPARED_VALUES
 _METHOD_WORDS = {
     "lora": FineTuningMethod.ADAPTERS,
     "qlora": FineTuningMethod.ADAPTERS,
@@ -25,9 +25,9 @@ _METHOD_WORDS = {
     "dora": FineTuningMethod.ADAPTERS,
     "full": FineTuningMethod.ALL,
 }
-# What a hash is compared with.
+# Values whose hashes are compared.
 COMPARED_VALUES = (True, False, None, 0, 1, "all", *_METHOD_WORDS, *(word.upper() for word in _METHOD_WORDS))
-# True: the body is frozen and the head learns; false: nothing of it is.
+# True: the body is frozen and the head is trained. False: nothing is frozen.
 _BODY = frozenset((
     "freeze_backbone", "freeze_encoder", "freeze_body", "freeze_base", "freeze_base_model", "frozen_backbone",
     "frozen_encoder", "frozen_body", "frozen_base", "train_head_only", "head_only", "linear_probe", "linear_probing",
@@ -46,12 +46,14 @@ _STRONGEST_FIRST = (FineTuningMethod.ADAPTERS, FineTuningMethod.HEAD, FineTuning
 
 
 def last_part(name: str) -> str:
-    """Return by what a parameter is known here: the last part of its name, in small letters."""
+    """Return the last part of a parameter's name, in lower case."""
     return name.rpartition(".")[2].lower()
 
 
 def detect_method(params: Mapping[str, Any]) -> FineTuningMethod:
-    """Return the way that parameters tell (name → value, or UNTOLD); of several the one that leaves most as it was."""
+    """Return the fine-tuning method of parameters (name → value, or HASH_ONLY). Of several, the one
+    that trains least.
+    """
     parts = {last_part(name) for name in params}
     methods = {_parameter_method(name, value, beside=bool(parts & _BESIDE)) for name, value in params.items()}
     return next((way for way in _STRONGEST_FIRST if way in methods), FineTuningMethod.UNKNOWN)
@@ -83,21 +85,21 @@ def _is_on(value: Any) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    """Return whether a value is a number of layers, or a rank."""
+    """Return whether a value is a number of layers or a rank."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 1
 
 
 MAX_RUNS_PER_BASIS = 20  # runs of each basis, the newest
 _MAX_RUNS, _MAX_SIMILAR = 100, 500
 _EXCLUDED_INTENTS = (Intent.DEBUG, Intent.BENCHMARK)
-# What a fingerprint says of what was trained on what: '' is unknown.
+# Entry, data and weak data key of a fingerprint; '' is unknown.
 _TrainingKey = tuple[str, str, str]
 _SimilarModels = dict[int, set[tuple[int, SimilarityBasis]]]
 
 
 @dataclass(frozen=True)
 class FineTuningRun:
-    """A finished run that adapted a model, and in which way as far as its parameters tell."""
+    """A finished run that fine-tuned a model, with the method detected from its parameters."""
 
     run: UUID
     method: FineTuningMethod
@@ -105,7 +107,7 @@ class FineTuningRun:
 
 @dataclass
 class _DerivedRun:
-    """A run with what it began from and the models it made, by number."""
+    """A run with the models that it started from and produced, by primary key."""
 
     uuid: UUID
     starts: set[int] = field(default_factory=set)
@@ -115,12 +117,13 @@ class _DerivedRun:
 def find_fine_tuning_runs(
     lab: Lab, offered: Sequence[ReusableModel]
 ) -> dict[int, dict[SimilarityBasis, list[FineTuningRun]]]:
-    """Return for each model (by number) the runs that adapted it, those that adapted or made one of the same architecture,
-    and those of the same base model, the newest first.
+    """Return the fine-tuning runs of each model (by primary key) by basis, the newest first.
 
-    Such a run is finished, began from a model and made another: what only evaluates one makes none. Left out are runs to
-    find errors or to measure speed, the model's own maker, and those that go on training: the same entry on the data of the
-    run that made what they began from, unless their parameters tell that they adapt. Seven queries at most.
+    The bases: runs that fine-tuned the model itself, a model of the same architecture, or one of
+    the same base model. Such a run is finished, started from a model and produced another one. Left
+    out are debug and benchmark runs, the model's own run, and continued training: the same entry on
+    the same data as the run that produced the start, unless the parameters show fine-tuning. Seven
+    queries at most.
     """
     own = {model.artifact.pk: model.producing_run for model in offered}
     if not own:
@@ -142,7 +145,7 @@ def find_fine_tuning_runs(
 
 
 def _evidence_for(run: _DerivedRun, own: Collection[int], similar: _SimilarModels) -> list[tuple[int, SimilarityBasis]]:
-    """Return of which of our own models a run tells, each once, by what is nearest."""
+    """Return the models for which a run is evidence, each once, by the closest basis."""
     evidence = {(pk, SimilarityBasis.THIS) for pk in run.starts if pk in own}
     for other in run.starts | run.models:
         evidence |= similar.get(other, set())
@@ -154,8 +157,9 @@ def _evidence_for(run: _DerivedRun, own: Collection[int], similar: _SimilarModel
 
 
 def _similar_models(lab: Lab, models: Sequence[Artifact]) -> _SimilarModels:
-    """Return other models of the same architecture (the value of a parameter of the run that made them) or base model (as
-    they say themselves), the newest of each, with whom they are like."""
+    """Return other models of the same architecture (parameter value of their run) or base model (as
+    reported), the newest of each.
+    """
     similar: _SimilarModels = defaultdict(set)
     terms: dict[str, set[int]] = defaultdict(set)
     named = ReuseTerm.objects.filter(artifact__in=models, kind=TermKind.SAME_ARCHITECTURE)
@@ -180,8 +184,11 @@ def _similar_models(lab: Lab, models: Sequence[Artifact]) -> _SimilarModels:
 
 
 def _derived_runs(lab: Lab, own: Iterable[int], models: Iterable[int]) -> dict[int, _DerivedRun]:
-    """Return the newest runs that began from a model, made another and have to do with ``models``; first those that began
-    from one of ``own``."""
+    """Return the newest runs that started from a model, produced another and are related to
+    ``models``.
+
+    Runs that started from one of ``own`` come first.
+    """
     edges = LineageEdge.objects.filter(run=OuterRef("pk"))
     starts = edges.filter(role=LineageRole.INITIALISED_FROM)
     related = LineageEdge.objects.filter(
@@ -199,12 +206,12 @@ def _derived_runs(lab: Lab, own: Iterable[int], models: Iterable[int]) -> dict[i
     for run_id, artifact, role in edges_of_runs.values_list("run_id", "artifact_id", "role") if derived else ():
         (derived[run_id].starts if role == LineageRole.INITIALISED_FROM else derived[run_id].models).add(artifact)
     for run in derived.values():
-        run.starts -= run.models  # it went on from what it had made itself
+        run.starts -= run.models  # the run resumed from its own checkpoint
     return {pk: run for pk, run in derived.items() if run.starts and run.models}
 
 
 def _methods_by_run(derived: dict[int, _DerivedRun]) -> dict[int, FineTuningMethod]:
-    """Return in which way each run adapted, those left out that go on training."""
+    """Return the method of each run, without runs that continue training."""
     if not derived:
         return {}
     starts = {start for run in derived.values() for start in run.starts}
@@ -230,7 +237,7 @@ def _methods_by_run(derived: dict[int, _DerivedRun]) -> dict[int, FineTuningMeth
 
 
 def _is_same_training(first: _TrainingKey, second: _TrainingKey) -> bool:
-    """Return whether two runs are of one entry on the same data, as far as is known; unknown is not the same."""
+    """Return whether two runs have the same entry and data. Unknown values are not the same."""
     entry, data, weak = ((bool(mine) and mine == theirs) for mine, theirs in zip(first, second))
     contents_differ = bool(first[1] and second[1]) and not data
     return entry and (data or (weak and not contents_differ))

@@ -1,4 +1,4 @@
-"""Models that may be adapted: their terms are kept as they become known, and looked up in two queries."""
+"""Index of terms of models, to find models that can be fine-tuned."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,13 +25,13 @@ from apps.runs.models import Fingerprint, Run
 _STATES = (ArtifactState.STORED, ArtifactState.CANDIDATE, ArtifactState.PROMOTED, ArtifactState.ARCHIVED)
 _PREFERENCE = {ArtifactState.PROMOTED: 0, ArtifactState.CANDIDATE: 1, ArtifactState.ARCHIVED: 3}
 _MAX_MODELS = 500
-# What data are called and what a model is for are said in the same words.
+# Names of data and purposes use the same words.
 _COMPARABLE_KINDS = dict.fromkeys((TermKind.DATA_WORD, TermKind.PURPOSE_WORD), (TermKind.DATA_WORD, TermKind.PURPOSE_WORD))
 
 
 @dataclass(frozen=True)
 class ReusableModel:
-    """A model that is there, the run that made it (None: nobody told), and what it shares."""
+    """An available model, the run that produced it (None: unknown) and its similarity."""
 
     artifact: Artifact
     producing_run: Run | None
@@ -39,18 +39,20 @@ class ReusableModel:
 
     @property
     def rank(self) -> tuple[Fraction, int]:
-        """The likeliest have the least; of those equally like, promoted ones before candidates, archived ones last."""
+        """Return the sort key: higher scores first; of equal scores promoted models first, archived
+        ones last.
+        """
         return -self.similarity.score, _PREFERENCE.get(ArtifactState(self.artifact.state), 2)
 
     @property
     def why(self) -> str:
-        """What it shares, in words."""
+        """Return the shared properties as text."""
         named = f" ({', '.join(self.similarity.words[:3])})" if self.similarity.words else ""
         return ", ".join(kind.label for kind in self.similarity.shared[:MAX_REASONS]) + named
 
 
 def save_terms(lab: Lab, artifacts: Sequence[Artifact]) -> None:
-    """Write the terms of artifacts anew."""
+    """Replace the stored terms of artifacts."""
     models = [artifact for artifact in artifacts if artifact.kind in MODELS]
     run_terms: dict[int, list[Term]] = defaultdict(list)
     edges = LineageEdge.objects.filter(artifact__in=models, role=LineageRole.PRODUCED).select_related("run__fingerprint")
@@ -73,7 +75,7 @@ def terms_of_run(run: Run) -> list[Term]:
 
 
 def terms_of_row(row: Fingerprint, tags: Mapping[str, object]) -> list[Term]:
-    """Return the terms of a fingerprint, stored or as it was told."""
+    """Return the terms of a fingerprint, stored or received."""
     names = [str(item.get("name", "")) for item in row.data_items if isinstance(item, dict)]
     return terms_of_work(data=row.data, data_names=names, params=row.params or {}, values=row.told or {}, tags=tags)
 
@@ -81,10 +83,11 @@ def terms_of_row(row: Fingerprint, tags: Mapping[str, object]) -> list[Term]:
 def find_reusable(
     lab: Lab, terms: Sequence[Term], *, limit: int = 3, without: Iterable[str] = (), without_runs: Iterable[int] = ()
 ) -> list[ReusableModel]:
-    """Return models that share something with a piece of work, the likeliest first, one of each run that made some.
+    """Return models that share properties with a piece of work, the most similar first, one per
+    run.
 
-    ``without``: digests that the work begins from already; ``without_runs``: numbers of runs whose models are left out. Five
-    queries at most, and none where it has no terms.
+    ``without``: digests that the work starts from. ``without_runs``: runs whose models are left
+    out, by primary key. Five queries at most; none without terms.
     """
     if not terms:
         return []
@@ -110,7 +113,9 @@ def find_reusable(
 
 
 def _rare_terms(common: dict[Term, int]) -> Q:
-    """Match the terms that tell models apart: those of fewer than some hundred, else the rarest."""
+    """Match the terms that distinguish models: those of at most ``_MAX_MODELS`` models, else the
+    rarest one.
+    """
     rare = [term for term, many in common.items() if many <= _MAX_MODELS] or [min(common, key=lambda term: common[term])]
     condition = Q()
     for kind, term in rare:
@@ -119,7 +124,7 @@ def _rare_terms(common: dict[Term, int]) -> Q:
 
 
 def _available(lab: Lab, similar: Sequence[Similarity], limit: int, without_runs: Iterable[int]) -> list[ReusableModel]:
-    """Return those of which a copy is there, one a run."""
+    """Return the models with a present copy, one per run."""
     by_pk = {each.artifact: each for each in similar}
     copies = Copy.objects.filter(lab=lab, state=CopyState.PRESENT, artifact__in=list(by_pk)).values("artifact")
     rows = Artifact.objects.filter(pk__in=copies).select_related("project", "owner")

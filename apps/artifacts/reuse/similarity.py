@@ -1,8 +1,8 @@
-"""Which model that is there could be adapted instead of training anew: what runs and artifacts have in common. Pure.
+"""Similarity of runs and models by shared terms. Pure.
 
-A term is something that two pieces of work can share: the same data, a word of their data's names, the same value of a
-parameter that names an architecture, a word of what a model is for. Rare things say more than common ones: a term that many
-models share counts less.
+A term is a property that two pieces of work can share: the same data, a word of the data's names, a
+parameter value that names an architecture, or a word of the model's purpose. A term shared by many
+models weighs less.
 """
 
 import re
@@ -16,14 +16,14 @@ MAX_TERMS = 40
 _MAX_TERM_LENGTH = 40
 _WORD = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-# Parameters (as fingerprints call them) whose value names what is trained.
+# Parameters (by their names in fingerprints) whose value names an architecture.
 ARCHITECTURE = (
     "arch", "architecture", "model", "model_name", "model_type", "backbone", "base_model", "encoder", "network", "net",
 )  # fmt: skip
-# Tags and facts by which people and formats say what a model is for, and of which kind.
+# Tags and facts that contain a model's purpose and its kind.
 PURPOSE = ("task", "family", "pipeline_tag", "domain")
 KIND_OF_MODEL = ("architecture", "architectures", "model_type", "base_model", "backbone")
-# Words that name nothing: of files, splits, versions, training.
+# Words without meaning: of files, splits, versions, training.
 _STOP_WORDS = frozenset(
     ("the", "and", "for", "with", "data", "dataset", "datasets", "train", "training", "test", "val", "valid", "validation",
      "eval", "full", "new", "old", "final", "best", "last", "latest", "raw", "clean", "processed", "split", "shard", "part",
@@ -45,16 +45,17 @@ WEIGHT = {
     TermKind.SAME_DATA: 6, TermKind.SAME_ARCHITECTURE: 4, TermKind.DATA_WORD: 3, TermKind.PURPOSE_WORD: 3,
     TermKind.MODEL_WORD: 2,
 }  # fmt: skip
-# What must be shared: an architecture alone is no reason.
+# One of these must be shared: an architecture alone is not enough.
 _SUBJECT = frozenset({TermKind.SAME_DATA, TermKind.DATA_WORD, TermKind.PURPOSE_WORD})
 Term = tuple[int, str]
-MAX_REASONS = 2  # kinds of what is shared that a person is told
+MAX_REASONS = 2  # kinds of shared terms in the explanation
 
 
 @dataclass(frozen=True)
 class Similarity:
-    """An artifact that shares something. ``shared``: kinds of terms, the weightiest first; ``words``: those of
-    the first two, which are what is told."""
+    """An artifact that shares terms. ``shared``: kinds of terms, the heaviest first; ``words``:
+    those of the first two kinds.
+    """
 
     artifact: int
     score: Fraction
@@ -63,7 +64,9 @@ class Similarity:
 
 
 def significant_words(text: str) -> list[str]:
-    """Return the words of a name that say something, in small letters, without a plural's s: 'cat-boxes_v2' → cat, box."""
+    """Return the significant words of a name, in lower case and singular: 'cat-boxes_v2' → cat,
+    box.
+    """
     result = []
     for word in _WORD.findall(_CAMEL.sub(" ", text)):
         small = _singular(word.lower())
@@ -80,12 +83,12 @@ def _singular(word: str) -> str:
 
 
 def data_term(data: str) -> str:
-    """Return the term of data known by content (part D of a fingerprint)."""
+    """Return the term of data identified by content (part D of a fingerprint)."""
     return data[:_MAX_TERM_LENGTH]
 
 
 def architecture_term(name: str, value_hash: str) -> str:
-    """Return the term of a parameter's value, known by its hash."""
+    """Return the term of a parameter value, identified by its hash."""
     return f"{name[:7]}:{value_hash}"[:_MAX_TERM_LENGTH]
 
 
@@ -97,8 +100,11 @@ def terms_of_work(
     values: Mapping[str, object],
     tags: Mapping[str, object],
 ) -> list[Term]:
-    """Return the terms of a run, done or about to be. ``data``: part D by content, '' unknown; ``params``: name → hash;
-    ``told``: values that may be told; ``tags``: of the run."""
+    """Return the terms of a run, finished or planned.
+
+    ``data``: part D by content, '' unknown. ``params``: name → hash. ``values``: disclosed
+    parameter values. ``tags``: of the run.
+    """
     terms: list[Term] = [(TermKind.SAME_DATA, data_term(data))] if data else []
     terms += [(TermKind.DATA_WORD, word) for name in data_names for word in significant_words(name)]
     terms += [(TermKind.SAME_ARCHITECTURE, architecture_term(name, params[name])) for name in ARCHITECTURE if name in params]
@@ -107,7 +113,7 @@ def terms_of_work(
 
 
 def terms_of_model(*, facts: Mapping[str, object], tags: Mapping[str, object]) -> list[Term]:
-    """Return the terms of what an artifact says of itself."""
+    """Return the terms of an artifact's own facts and tags."""
     return list(dict.fromkeys(_model_words({**tags, **facts}, KIND_OF_MODEL) + _purpose_words({**facts, **tags})))[
         :MAX_TERMS
     ]
@@ -122,10 +128,10 @@ def _purpose_words(values: Mapping[str, object]) -> list[Term]:
 
 
 def rank_similar(shared: Iterable[tuple[int, int, str]], common: Mapping[Term, int]) -> list[Similarity]:
-    """Return artifacts by what they share with a piece of work, the most first.
+    """Return artifacts by shared terms, the highest score first.
 
-    ``shared``: (artifact, kind, term) for each term in common; ``common``: how many models have a term. What shares no data
-    and no purpose is left out.
+    ``shared``: (artifact, kind, term) of each term in common. ``common``: number of models with a
+    term. Artifacts that share neither data nor purpose are left out.
     """
     by_artifact: dict[int, list[Term]] = {}
     for artifact, kind, term in shared:

@@ -1,4 +1,4 @@
-"""Where artifacts lie: as somebody found it, and as a scan did not find it any more."""
+"""Recording of copies: registered ones, and states reported by scans."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,14 +12,16 @@ from apps.artifacts.parsing import ArtifactRow, CopyRow, CopyStateRow
 from apps.core.intervals import datetime_to_us
 from apps.fleet.models import Node
 
-# What a plan took away stays so, whatever a scan says of the place.
+# A scan does not change the state of copies removed by a plan.
 _REMOVED_STATES = (CopyState.TRASHED, CopyState.DELETED)
-# What hands out what lies there says nothing of the disk below.
+# The medium behind these addresses is unknown.
 _NO_MEDIUM_PREFIXES = ("http://", "https://")
 
 
 def is_address(path: str) -> bool:
-    """Return whether a path is an object's address (``s3://bucket/key``), which lies on no node."""
+    """Return whether a path is an address of an object (``s3://bucket/key``), independent of a
+    node.
+    """
     return "://" in path
 
 
@@ -30,7 +32,7 @@ def location_key(node: Node | None, path: str) -> str:
 
 
 class CopyRecorder:
-    """The copies that one request tells of, with what lay at their places before."""
+    """Collects and stores the copies of one request."""
 
     def __init__(self, *, lab: Lab, node: Node | None, rows: Sequence[ArtifactRow], now: int) -> None:
         self._lab, self._node, self._now = lab, node, now
@@ -45,19 +47,21 @@ class CopyRecorder:
         self._fresh: dict[str, Copy] = {}
 
     def add(self, artifact: Artifact, rows: Sequence[CopyRow]) -> bool:
-        """Note copies of an artifact; return whether one lies where it did not, or on another medium."""
+        """Add copies of an artifact; return whether one is new, was not present, or changed its
+        medium.
+        """
         is_changed = False
         for row in rows:
             copy = self._copy(artifact, row)
             before = self._before.get(copy.location_key)
             if before is not None and copy.medium == Medium.UNKNOWN:
-                copy.medium = before[2]  # who does not know takes away nothing
+                copy.medium = before[2]  # an unknown medium never replaces a known one
             self._fresh[copy.location_key] = copy
             is_changed = is_changed or before != (artifact.digest, copy.state, copy.medium)
         return is_changed
 
     def store(self) -> None:
-        """Write what was noted; the artifacts are stored by now."""
+        """Write the added copies. The artifacts must be stored before."""
         for copy in self._fresh.values():
             copy.artifact_id = copy.artifact.pk
         Copy.objects.bulk_create(
@@ -98,8 +102,9 @@ class CopyRecorder:
 
 @transaction.atomic
 def record_copy_states(*, lab: Lab, node: Node | None, rows: Sequence[CopyStateRow], now: int) -> int:
-    """Record that copies are missing, corrupt or there again; return of how many that is news. Places that nobody told of
-    are passed over."""
+    """Record copies as missing, corrupt or present again; return the number of changes. Unknown
+    paths are ignored.
+    """
     states = {location_key(node, row.path): row.state for row in rows}
     changed_copies = []
     for copy in Copy.objects.select_for_update().filter(lab=lab, location_key__in=states).order_by("pk"):

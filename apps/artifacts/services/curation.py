@@ -1,5 +1,7 @@
-"""What people do with an artifact: pin it, call it the best of its run, promote it, lay it aside, say what it is. Each act
-is in the audit log and can be undone."""
+"""Actions of people on an artifact: pin, mark as candidate, promote, archive, describe.
+
+Each action is recorded in the audit log and can be undone.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from apps.core.text import is_unstorable
 
 MAX_TAGS = 64
 _MAX_LENGTH = {"licence": 100, "note": 1000, "reason": 300, "tag": 100, "value": 300}
-# Which act puts an artifact into a state, and which takes it out again.
+# The actions that put an artifact into a state and out of it.
 _ENTER_ACTIONS = {
     ArtifactState.CANDIDATE: AuditAction.CANDIDATE,
     ArtifactState.PROMOTED: AuditAction.PROMOTED,
@@ -30,7 +32,7 @@ _LEAVE_ACTIONS = {
     ArtifactState.ARCHIVED: AuditAction.UNARCHIVED,
 }
 _RELOAD_HINT = "Load the page again."
-# Why what is in a state already cannot be put into another.
+# States that block other states: message and hint.
 _BLOCKED_STATES = {
     ArtifactState.SCHEDULED: ("A plan would take it.", "Object on the plan's page, or pin, hold or promote it."),
     ArtifactState.TOMBSTONE: ("Its bytes are gone.", _RELOAD_HINT),
@@ -46,7 +48,7 @@ _ARCHIVE_CONFLICTS = {**_BLOCKED_STATES, ArtifactState.ARCHIVED: ("It is laid as
 
 @dataclass(frozen=True)
 class Description:
-    """What people say of an artifact."""
+    """A description of an artifact, as entered by a person."""
 
     kind: str
     licence: str
@@ -57,8 +59,10 @@ class Description:
 
 @transaction.atomic
 def pin(*, artifact: Artifact, reason: str, by: User, now: int) -> Pin:
-    """Pin an artifact: no plan takes it while the pin holds. Raises InvalidInput without a reason, Conflict where it is
-    pinned already or its bytes are gone."""
+    """Pin an artifact: cleanup plans exclude it while the pin is active.
+
+    Raises InvalidInput without a reason, Conflict if it is pinned already or has no copies left.
+    """
     reason = _check_text(reason.strip(), "reason")
     if not reason:
         raise InvalidInput("Why should it stay?", field="reason", hint="Say it in a few words: others will ask.")
@@ -75,7 +79,9 @@ def pin(*, artifact: Artifact, reason: str, by: User, now: int) -> Pin:
 
 @transaction.atomic
 def unpin(*, artifact: Artifact, by: User, is_manager: bool, now: int) -> Pin:
-    """Take a pin away: who set it may, and PIs and admins (``keeper``). Raises Conflict where there is none, Forbidden."""
+    """Remove a pin. Allowed for the person who set it and for managers. Raises Conflict without a
+    pin, Forbidden.
+    """
     locked = _lock_artifact(artifact)
     pin = locked.pins.select_for_update().filter(ended_us=None).first()
     if pin is None:
@@ -90,8 +96,11 @@ def unpin(*, artifact: Artifact, by: User, is_manager: bool, now: int) -> Pin:
 
 @transaction.atomic
 def mark_candidate(*, artifact: Artifact, by: User, now: int) -> Artifact:
-    """Say that an artifact is the best of its run, and of its sweep if that is of one: what the sweep's other runs made is
-    kept for less long. It leaves open plans. Raises Conflict, also for what no run is known to have made."""
+    """Mark an artifact as the best of its run and, if the run is part of a sweep, of that sweep.
+
+    Outputs of the sweep's other runs are then retained for a shorter period. The artifact is
+    excluded from open plans. Raises Conflict, also for an artifact without a known producing run.
+    """
     locked = _lock_artifact(artifact)
     _check_state(locked, _CANDIDATE_CONFLICTS)
     if locked.kind not in MODELS:
@@ -104,33 +113,39 @@ def mark_candidate(*, artifact: Artifact, by: User, now: int) -> Artifact:
 
 @transaction.atomic
 def unmark_candidate(*, artifact: Artifact, by: User, now: int) -> Artifact:
-    """Take back that an artifact is the best of its run. Raises Conflict."""
+    """Remove the candidate mark. Raises Conflict."""
     return _leave_state(artifact, ArtifactState.CANDIDATE, "It is no candidate.", by, now)
 
 
 @transaction.atomic
 def promote(*, artifact: Artifact, by: User, now: int) -> Artifact:
-    """Say that an artifact is cited or deployed: neither it nor what it came of is ever in a plan. One that is in a plan
-    already stays: what may go is asked again before it goes. Raises Conflict."""
+    """Promote an artifact that is cited or deployed: neither it nor its ancestors are in cleanup
+    plans.
+
+    Items of ancestors in existing plans are checked again before they are deleted. Raises Conflict.
+    """
     locked = _lock_artifact(artifact)
     if locked.state in (ArtifactState.PROMOTED, ArtifactState.TOMBSTONE):
         words = "Its bytes are gone." if locked.state == ArtifactState.TOMBSTONE else "It is promoted already."
         raise Conflict(words, hint=_RELOAD_HINT)
     exclude_items(lab=locked.lab, condition=Q(artifact=locked), reason="promoted", by=by, now=now)
-    locked.refresh_from_db(fields=["state"])  # taken out of a plan it is what it was before
+    locked.refresh_from_db(fields=["state"])  # excluded from a plan it has its previous state again
     return _enter_state(locked, ArtifactState.PROMOTED, AuditAction.PROMOTED, by, now)
 
 
 @transaction.atomic
 def demote(*, artifact: Artifact, by: User, now: int) -> Artifact:
-    """Take a promotion back. Raises Conflict."""
+    """Undo a promotion. Raises Conflict."""
     return _leave_state(artifact, ArtifactState.PROMOTED, "It is not promoted.", by, now)
 
 
 @transaction.atomic
 def archive(*, artifact: Artifact, by: User, now: int) -> Artifact:
-    """Say that an artifact is kept on purpose and used no more: no plan takes it unless days are set for what is archived.
-    It leaves open plans; what it came of may be in one, even where it was promoted. Raises Conflict."""
+    """Archive an artifact that is retained but no longer in use.
+
+    Plans propose it only if a retention period is set for archived artifacts. It is excluded from
+    open plans. Its ancestors can be in plans, even if it was promoted before. Raises Conflict.
+    """
     locked = _lock_artifact(artifact)
     _check_state(locked, _ARCHIVE_CONFLICTS)
     exclude_items(lab=locked.lab, condition=Q(artifact=locked), reason="laid aside", by=by, now=now)
@@ -139,15 +154,16 @@ def archive(*, artifact: Artifact, by: User, now: int) -> Artifact:
 
 @transaction.atomic
 def unarchive(*, artifact: Artifact, by: User, now: int) -> Artifact:
-    """Use again what was laid aside. Raises Conflict."""
+    """Undo archiving. Raises Conflict."""
     return _leave_state(artifact, ArtifactState.ARCHIVED, "It is not laid aside.", by, now)
 
 
 @transaction.atomic
 def describe(*, artifact: Artifact, description: Description, by: User, now: int) -> AuditEntry | None:
-    """Say anew what an artifact is; return the log's entry, by which it can be undone, None where nothing changed.
+    """Change the description of an artifact; return the audit entry for undoing, None without a
+    change.
 
-    Raises InvalidInput for what cannot be said.
+    Raises InvalidInput for invalid values.
     """
     new_values = _validated(description)
     locked = _lock_artifact(artifact)
@@ -161,7 +177,7 @@ def describe(*, artifact: Artifact, description: Description, by: User, now: int
 
 @transaction.atomic
 def restore_description(*, artifact: Artifact, entry: AuditEntry, by: User, now: int) -> None:
-    """Take back what ``entry`` of the log said of an artifact. Raises Conflict where it was said anew since."""
+    """Undo the description of audit entry ``entry``. Raises Conflict if it was changed since."""
     locked = _lock_artifact(artifact)
     before = _description(locked)
     if entry.lab_id != locked.lab_id or entry.action != AuditAction.DESCRIBED or entry.subject != locked.digest:
@@ -175,7 +191,7 @@ def restore_description(*, artifact: Artifact, entry: AuditEntry, by: User, now:
 
 
 def _lock_artifact(artifact: Artifact) -> Artifact:
-    """Queue at the lab's row and the artifact's; return it as it is now."""
+    """Lock the rows of the lab and the artifact; return the current artifact."""
     audit.hold(artifact.lab)
     return Artifact.objects.select_for_update(of=("self",)).select_related("lab", "project").get(pk=artifact.pk)
 
@@ -185,15 +201,18 @@ def _record(artifact: Artifact, by: User, act: AuditAction, details: dict[str, A
 
 
 def _check_state(artifact: Artifact, conflicts: Mapping[ArtifactState, tuple[str, str]]) -> None:
-    """Raise Conflict where the state of an artifact is one of ``why``."""
+    """Raise Conflict if the state of an artifact is one of ``conflicts``."""
     if artifact.state in conflicts:
         words, hint = conflicts[ArtifactState(artifact.state)]
         raise Conflict(words, hint=hint)
 
 
 def _leave_state(artifact: Artifact, state: ArtifactState, conflict: str, by: User, now: int) -> Artifact:
-    """Take an artifact out of a state: it is a candidate, promoted or archived again where it was that before, else stored,
-    or registered where nobody ever read its bytes. Raises Conflict for another state."""
+    """Take an artifact out of a state and return it to the previous one.
+
+    It becomes a candidate, promoted or archived again if it was before. Otherwise it is stored, or
+    registered without any copy. Raises Conflict if it is in another state.
+    """
     locked = _lock_artifact(artifact)
     if locked.state != state:
         raise Conflict(conflict, hint=_RELOAD_HINT)
@@ -205,7 +224,7 @@ def _leave_state(artifact: Artifact, state: ArtifactState, conflict: str, by: Us
 
 
 def _previous_state(artifact: Artifact) -> str:
-    """Return what an artifact was before it was put into its state, as the log says; '' where that says nothing."""
+    """Return the state before the current one from the audit log; '' if the log has none."""
     entries = AuditEntry.objects.filter(lab=artifact.lab, subject=artifact.digest).order_by("-sequence")
     undone = 0
     for entry in entries.filter(action__in=[*_ENTER_ACTIONS.values(), *_LEAVE_ACTIONS.values()]):

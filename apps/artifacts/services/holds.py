@@ -1,4 +1,4 @@
-"""Holds placed and lifted: a dated keep with a reason, on an artifact, a project, or all that a run made or read."""
+"""Placing and lifting of holds on an artifact, a project, or the inputs and outputs of a run."""
 
 from django.db import transaction
 from django.db.models import Q
@@ -19,10 +19,11 @@ Holdable = Artifact | Project | Run
 
 @transaction.atomic
 def place_hold(*, on: Holdable, reason: str, until_hour: int | None, by: User, is_manager: bool, now: int) -> Hold:
-    """Hold something from this hour until ``until_hour`` (None: until it is lifted), and take it out of open plans.
+    """Place a hold from this hour until ``until_hour`` (None: until lifted) and exclude its
+    artifacts from open plans.
 
-    Members may hold an artifact or a run, PIs and admins (``keeper``) a project. Raises InvalidInput without a reason or for
-    an end that is over, Forbidden, Conflict for an artifact whose bytes are gone.
+    Members can hold an artifact or a run, managers also a project. Raises InvalidInput without a
+    reason or for an end in the past, Forbidden, Conflict for an artifact without copies left.
     """
     reason = _check_reason(reason)
     hour = hour_of(now)
@@ -48,8 +49,10 @@ def place_hold(*, on: Holdable, reason: str, until_hour: int | None, by: User, i
 
 @transaction.atomic
 def lift_hold(*, hold: Hold, by: User, is_manager: bool, now: int) -> Hold:
-    """End a hold before its time: who placed it may, and PIs and admins (``keeper``). Plans that it took lines out of stay
-    as they are. Raises Conflict where it holds no more, Forbidden."""
+    """End a hold early. Allowed for the person who placed it and for managers.
+
+    Items excluded from plans stay excluded. Raises Conflict if it is not active, Forbidden.
+    """
     audit.hold(hold.lab)
     locked = Hold.objects.select_for_update(of=("self",)).select_related("lab", "artifact", "project", "run").get(pk=hold.pk)
     if locked.lifted_us is not None or (locked.until_hour is not None and locked.until_hour <= hour_of(now)):
@@ -75,7 +78,7 @@ def _check_reason(text: str) -> str:
 
 
 def _items_condition(on: Holdable) -> Q:
-    """Return which lines of plans are of what is held."""
+    """Return the condition for cleanup items that a subject covers."""
     if isinstance(on, Artifact):
         return Q(artifact=on)
     return Q(artifact__project=on) if isinstance(on, Project) else Q(artifact__run_edges__run=on)

@@ -1,4 +1,4 @@
-"""Runs that began from an artifact, or read it, are found by the content that their fingerprints name."""
+"""Linking of artifacts and runs by the content that fingerprints name."""
 
 from collections.abc import Iterable, Iterator
 
@@ -17,10 +17,11 @@ _BATCH_SIZE = 1000
 
 
 def link_new_artifacts(*, lab: Lab, now: int) -> int:
-    """Join artifacts that are new, or were told of anew, with the runs that were there before them, and keep what they have
-    in common with work to come; return how many edges were looked at.
+    """Link new or registered-again artifacts with existing runs and store their terms; return the
+    number of edges.
 
-    Runs that come later are joined when they are judged. Each thousand artifacts read the lab's fingerprints once.
+    Later runs are linked when they are judged. Each 1000 artifacts read the lab's fingerprints
+    once.
     """
     count = 0
     while batch := list(Artifact.objects.filter(lab=lab, is_linked=False).order_by("pk")[:_BATCH_SIZE]):
@@ -39,7 +40,9 @@ def link_new_artifacts(*, lab: Lab, now: int) -> int:
 
 
 def link_run(*, run: Run, now: int) -> None:
-    """Join a run with the artifacts whose content its fingerprint names. Each run comes by here once more of it is known."""
+    """Link a run with the artifacts whose content its fingerprint names. Called each time more of
+    the run is known.
+    """
     fingerprint = Fingerprint.objects.filter(run=run).only("start", "data").first()
     if fingerprint is None or not (fingerprint.start or fingerprint.data):
         return

@@ -1,4 +1,4 @@
-"""Whose a file is: from the user of its machine to a person of the lab."""
+"""Assignment of owners to artifacts, from the user names of their machines."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,16 @@ from apps.core.units import hour_of
 from apps.fleet.models import Node
 from apps.runs.models import Run
 
-HIDDEN_USER = "-"  # what a collector tells instead of a name that may not leave its machine
+HIDDEN_USER = "-"  # sent by a collector instead of a name that may not leave the machine
 
 
 def assign_owners(*, lab: Lab, node: Node, now: int) -> int:
-    """Note whose the artifacts on a node are, where nobody is known: by the lab's rules of users, else the one person who
-    ran something as that user. Return how many. In the caller's transaction."""
+    """Assign owners to artifacts on a node that have none; return their number. Within the caller's
+    transaction.
+
+    The owner comes from the lab's rules for user names, or else is the only person who ran anything
+    as that user.
+    """
     unowned = Artifact.objects.filter(lab=lab, owner=None, copies__node=node).exclude(os_user__in=("", HIDDEN_USER))
     names = sorted(unowned.values_list("os_user", flat=True).distinct())
     people = _by_rules(lab, node, names, now)
@@ -41,7 +45,7 @@ def _person(rules: Sequence[Rule], use: Use, where: Sequence[PlacementSpan], hou
 
 
 def _by_runs(lab: Lab, names: Sequence[str]) -> dict[str, int]:
-    """Where two people ran something as one user, as root or a shared account, nobody can say whose its files are."""
+    """Return owners by user name. A user name shared by several people, such as root, has no owner."""
     if not names:
         return {}
     ran = Run.objects.filter(lab=lab, os_user__in=names, user__isnull=False)

@@ -1,4 +1,4 @@
-"""Taking in what is told of artifacts: in bulk, row by row answered; the same again changes nothing."""
+"""Registration of artifacts in bulk, with one result per row. Idempotent."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from apps.fleet.selectors import node_of
 from apps.runs.models import Run
 
 LINK_JOB = "artifacts.join"
-LINK_DELAY_US = 2_000_000  # once some requests have come together
+LINK_DELAY_US = 2_000_000  # collects several requests
 RowResult = list[str]
 _UPDATED_FIELDS = ("kind", "format", "payload", "licence", "tags", "facts", "state", "project", "owner", "os_user")
 
@@ -33,24 +33,28 @@ def register(
     bound_node: UUID | None,
     now: int,
 ) -> list[RowResult]:
-    """Create or renew artifacts, their copies and edges; return an answer for each row, in order.
+    """Create or update artifacts with their copies and edges; return a result for each row, in
+    order.
 
-    An answer is ``created``, ``changed``, ``unchanged`` or ``refused``, and a word where there is one to say. ``rows`` as
-    ``parsing.parse_artifacts`` gives them. Paths lie on the node ``node_uuid``; addresses (``s3://…``) on none. What is
-    known already is never overwritten with less. Raises Forbidden and InvalidInput as :func:`node_told` does.
+    A result is ``created``, ``changed``, ``unchanged`` or ``refused``, followed by notes if there
+    are any. ``rows``: from ``parsing.parse_artifacts``. Paths are on the node ``node_uuid``;
+    addresses (``s3://…``) are on no node. Known values are never replaced by empty ones. Raises
+    Forbidden and InvalidInput as :func:`resolve_node` does.
     """
     node = resolve_node(lab, node_uuid, bound_node)
     try:
         with transaction.atomic():
             return _Registration(lab, node, rows, by, now).execute()
-    except IntegrityError:  # somebody told the same at the same moment: now it is there
+    except IntegrityError:  # a concurrent request registered the same content
         with transaction.atomic():
             return _Registration(lab, node, rows, by, now).execute()
 
 
 def resolve_node(lab: Lab, node_uuid: UUID | None, bound_node: UUID | None) -> Node | None:
-    """Return the node that a request tells of. Raises Forbidden for a node's token that tells of another, InvalidInput for
-    one that the lab does not have."""
+    """Return the node of a request.
+
+    Raises Forbidden if a node's token names another node, InvalidInput for an unknown node.
+    """
     if bound_node is not None and node_uuid not in (None, bound_node):
         raise Forbidden("This token tells only of its own node.", hint="Leave 'node' out, or use a person's token.")
     uuid = bound_node or node_uuid
@@ -61,7 +65,9 @@ def resolve_node(lab: Lab, node_uuid: UUID | None, bound_node: UUID | None) -> N
 
 
 def save_edges(*, lab: Lab, edges: Iterable[tuple[int, int, str, str]], now: int) -> None:
-    """Keep ``(run, artifact, role, way)``, the first two by number; an edge that is there already stays as it is."""
+    """Save edges ``(run, artifact, role, source)`` with run and artifact as primary keys. Existing
+    edges are unchanged.
+    """
     rows = [
         LineageEdge(lab=lab, run_id=run, artifact_id=artifact, role=role, source=source, recorded_us=now)
         for run, artifact, role, source in edges
@@ -71,10 +77,10 @@ def save_edges(*, lab: Lab, edges: Iterable[tuple[int, int, str, str]], now: int
 
 @dataclass
 class _Pending:
-    """An artifact of the request, as it will be."""
+    """An artifact of the request with its values before the request."""
 
     artifact: Artifact
-    before: tuple[object, ...] | None  # None: it is new
+    before: tuple[object, ...] | None  # None: new
 
 
 class _Registration:
@@ -89,7 +95,7 @@ class _Registration:
         self._runs = self._runs_named(valid)
         self._copies = CopyRecorder(lab=lab, node=node, rows=valid, now=now)
         self._taken: list[ArtifactRow] = []
-        self._news: list[Artifact] = []  # to be joined with runs, and compared with work to come
+        self._news: list[Artifact] = []  # to be linked with runs and indexed for reuse
 
     def execute(self) -> list[RowResult]:
         answers = [self._answer(row) for row in self._rows]
@@ -146,7 +152,7 @@ class _Registration:
         )
 
     def _note_whose(self, artifact: Artifact, row: ArtifactRow) -> list[str]:
-        """Note project and owner where they are not known; return what could not be noted."""
+        """Set project and owner if unknown; return notes on what could not be set."""
         notes = []
         named = self._projects.get(row.project)
         if row.project and named is None:
@@ -188,7 +194,7 @@ class _Registration:
 
 
 def _merge(artifact: Artifact, row: ArtifactRow) -> None:
-    """Put what is told onto an artifact; what is known already stays, tags and facts told anew count."""
+    """Merge a row into an artifact. Known values stay; tags and facts are updated."""
     if artifact.kind == Kind.OTHER:
         artifact.kind = row.kind
     artifact.format = artifact.format or row.format
