@@ -7,7 +7,7 @@ from django.dispatch import receiver
 
 from apps.accounts.models import Lab
 from apps.assets.models import AssetMeter
-from apps.attribution.signals import charged_anew
+from apps.attribution.signals import attribution_changed
 from apps.core.clock import now_us
 from apps.core.jobs import enqueue
 from apps.energy import signals
@@ -27,7 +27,7 @@ def ask_for_use(*, lab: Lab, hours: Iterable[int], **_: Any) -> None:
         enqueue(kind="assets.use", key=f"{lab.pk}:{day}", due_us=now_us() + DELAY_US)
 
 
-@receiver(charged_anew, dispatch_uid="assets.use_all")
+@receiver(attribution_changed, dispatch_uid="assets.use_all")
 def ask_for_all_use(*, lab: Lab, **_: Any) -> None:
     """Ask for the use of all devices to be summed again: a rule derives some pairs at a time, so once after the last."""
     if _metered(lab):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from apps.core.units import END_HOUR
-from apps.runs.choices import Way
+from apps.runs.choices import AttributionSource
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,19 @@ class Rule:
     person_id: int | None = None
 
     @property
-    def way(self) -> Way:
+    def way(self) -> AttributionSource:
         if self.account or self.namespace:
-            return Way.ACCOUNT
-        return Way.PLACE if self.node_id or self.site_id or self.path_prefix else Way.USER
+            return AttributionSource.ACCOUNT
+        return AttributionSource.PLACE if self.node_id or self.site_id or self.path_prefix else AttributionSource.USER
 
     @property
     def strength(self) -> tuple[int, int, bool, int, int]:
         """Return what rules are compared by: the greatest wins."""
-        asked = (
+        criteria = (
             self.node_id, self.site_id, self.os_user, self.cluster, self.account, self.namespace, self.path_prefix,
         )  # fmt: skip
-        rank = {Way.ACCOUNT: 2, Way.PLACE: 1, Way.USER: 0}[self.way]
-        return rank, sum(map(bool, asked)), self.node_id is not None, self.from_hour, self.id
+        rank = {AttributionSource.ACCOUNT: 2, AttributionSource.PLACE: 1, AttributionSource.USER: 0}[self.way]
+        return rank, sum(map(bool, criteria)), self.node_id is not None, self.from_hour, self.id
 
     def fits(self, use: Use, site_id: int | None) -> bool:
         """Return whether the rule speaks of this use at this site."""
@@ -87,7 +87,7 @@ class Claimed:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class ConsumerSpan:
     """What a consumer used on one node (None: on all) over ``[from_hour, to_hour)``."""
 
     consumer_id: int
@@ -140,17 +140,17 @@ def _span(
     use: Use, start: int, end: int, rules: Iterable[Rule], claims: Iterable[Claimed], placements: Iterable[PlacementSpan]
 ) -> Span:
     site_id = next((each.site_id for each in placements if each.from_hour <= start < each.to_hour), None)
-    holding = [rule for rule in rules if rule.from_hour <= start < rule.to_hour and rule.fits(use, site_id)]
-    by_strength = sorted(holding, key=lambda rule: rule.strength, reverse=True)
+    matching_rules = [rule for rule in rules if rule.from_hour <= start < rule.to_hour and rule.fits(use, site_id)]
+    by_strength = sorted(matching_rules, key=lambda rule: rule.strength, reverse=True)
     person = next((rule for rule in by_strength if rule.person_id), None)
     person_id = use.person_id or (person.person_id if person else None)
     span = Span(start, end, person_id=person_id, os_user=use.os_user, program=use.program)
     if use.project_id is not None:
-        return replace(span, project_id=use.project_id, way=Way.EXPLICIT.value)
+        return replace(span, project_id=use.project_id, way=AttributionSource.EXPLICIT.value)
     claimed = [claim for claim in claims if claim.from_hour <= start < claim.to_hour]
     if claimed:
         last = max(claimed, key=lambda claim: claim.id)
-        return replace(span, project_id=last.project_id, way=Way.CLAIM.value, claim_id=last.id)
+        return replace(span, project_id=last.project_id, way=AttributionSource.CLAIM.value, claim_id=last.id)
     rule = next((rule for rule in by_strength if rule.project_id), None)
     if rule is not None:
         return replace(span, project_id=rule.project_id, way=rule.way.value, rule_id=rule.id)
@@ -172,13 +172,13 @@ def _joined(parts: Iterable[Span]) -> Iterator[Span]:
 
 def differences(before: Sequence[Span], after: Sequence[Span]) -> list[tuple[int, int, int | None, int | None]]:
     """Return the stretches (from hour, to hour, project before, project after) in which two answers name another project."""
-    found: list[tuple[int, int, int | None, int | None]] = []
+    changes: list[tuple[int, int, int | None, int | None]] = []
     for old in before:
         for new in after:
             start, end = max(old.from_hour, new.from_hour), min(old.to_hour, new.to_hour)
             if start < end and old.project_id != new.project_id:
-                found.append((start, end, old.project_id, new.project_id))
-    return found
+                changes.append((start, end, old.project_id, new.project_id))
+    return changes
 
 
 def user_and_program(key: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from django.db.models import F, Q
 from apps.accounts.models import Lab, Project, User
 from apps.fleet.models import Node, Site
 from apps.ingest.models import Consumer
-from apps.runs.choices import Way
+from apps.runs.choices import AttributionSource
 
 
 class AttributionRule(models.Model):
@@ -89,7 +89,7 @@ class Attribution(models.Model):
     to_hour = models.BigIntegerField()
     project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="attributions")
     person = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="attributions")
-    way = models.CharField(max_length=16, choices=Way, blank=True, default="")
+    way = models.CharField(max_length=16, choices=AttributionSource, blank=True, default="")
     os_user = models.CharField(max_length=100, blank=True, default="")
     program = models.CharField(max_length=256, blank=True, default="")
     rule = models.ForeignKey(AttributionRule, on_delete=models.CASCADE, null=True, blank=True)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
-from apps.attribution.calc import Claimed, PlacementSpan, Rule, Stretch, Use, namespace_of, user_and_program
+from apps.attribution.calc import Claimed, ConsumerSpan, PlacementSpan, Rule, Use, namespace_of, user_and_program
 from apps.attribution.models import Attribution, AttributionRule, Claim
 from apps.core.units import END_HOUR
 from apps.fleet.calc import dated_intervals
@@ -46,7 +46,7 @@ def as_rule(row: AttributionRule) -> Rule:
     )
 
 
-def spoken_of(lab: Lab, rule: AttributionRule) -> tuple[QuerySet[Attribution], QuerySet[Run]]:
+def attributed_by_rule(lab: Lab, rule: AttributionRule) -> tuple[QuerySet[Attribution], QuerySet[Run]]:
     """Return the attributions and the runs that a rule can speak of, whatever the time (a rule of a site: of all nodes)."""
     runs = Run.objects.filter(lab=lab)
     for name in ("os_user", "cluster", "account"):
@@ -56,14 +56,14 @@ def spoken_of(lab: Lab, rule: AttributionRule) -> tuple[QuerySet[Attribution], Q
         runs = runs.none()
     named = bool(rule.os_user or rule.account or rule.namespace)
     ids = _consumers_of(lab, rule, runs) if named else set()
-    found = Attribution.objects.filter(consumer__lab=lab)
+    attributions = Attribution.objects.filter(consumer__lab=lab)
     if named and len(ids) <= MOST_IDS:
-        found = found.filter(consumer_id__in=ids)
+        attributions = attributions.filter(consumer_id__in=ids)
     else:  # too many to name: all are derived again, and most stay as they are
-        found = found.exclude(consumer__kind__in=NOBODY)
+        attributions = attributions.exclude(consumer__kind__in=NOBODY)
     if rule.node_id:
-        found, runs = found.filter(node_id=rule.node_id), runs.filter(node_id=rule.node_id)
-    return found, runs
+        attributions, runs = attributions.filter(node_id=rule.node_id), runs.filter(node_id=rule.node_id)
+    return attributions, runs
 
 
 def _consumers_of(lab: Lab, rule: AttributionRule, runs: QuerySet[Run]) -> set[int]:
@@ -84,52 +84,52 @@ def _consumers_of(lab: Lab, rule: AttributionRule, runs: QuerySet[Run]) -> set[i
 
 def live_claims(consumer_ids: Iterable[int]) -> dict[int, list[Claimed]]:
     """Return the claims of each consumer that were not undone."""
-    found: dict[int, list[Claimed]] = defaultdict(list)
+    claims: dict[int, list[Claimed]] = defaultdict(list)
     for row in Claim.objects.filter(consumer_id__in=consumer_ids, undone_us__isnull=True):
-        found[row.consumer_id].append(Claimed(row.pk, row.from_hour, row.to_hour, row.project_id, row.node_id))
-    return found
+        claims[row.consumer_id].append(Claimed(row.pk, row.from_hour, row.to_hour, row.project_id, row.node_id))
+    return claims
 
 
-def unattributed(lab: Lab, used: Collection[tuple[str, str]], from_hour: int, to_hour: int) -> list[Stretch]:
+def unattributed(lab: Lab, used: Collection[tuple[str, str]], from_hour: int, to_hour: int) -> list[ConsumerSpan]:
     """Return when, in ``[from_hour, to_hour)``, nobody was charged for these (consumer key, node UUID) pairs, at most
     MOST_IDS of them."""
     nodes = {str(uuid): pk for pk, uuid in lab.nodes.values_list("pk", "uuid")}
     keys = {key for key, _ in used}
     ids = dict(Consumer.objects.filter(lab=lab, key__in=keys).values_list("key", "pk"))
-    wanted = {(ids[key], nodes[node]) for key, node in used if key in ids and node in nodes}
+    pairs = {(ids[key], nodes[node]) for key, node in used if key in ids and node in nodes}
     rows = Attribution.objects.filter(
         consumer_id__in=ids.values(), project__isnull=True, from_hour__lt=to_hour, to_hour__gt=from_hour
     ).order_by("consumer_id", "node_id", "from_hour")
     return [
-        Stretch(row.consumer_id, row.node_id, max(row.from_hour, from_hour), min(row.to_hour, to_hour))
+        ConsumerSpan(row.consumer_id, row.node_id, max(row.from_hour, from_hour), min(row.to_hour, to_hour))
         for row in rows
-        if (row.consumer_id, row.node_id) in wanted
+        if (row.consumer_id, row.node_id) in pairs
     ]
 
 
 def placements(node_ids: Iterable[int]) -> dict[int, list[PlacementSpan]]:
     """Return where each node stood when."""
-    found: dict[int, list[PlacementSpan]] = defaultdict(list)
+    spans: dict[int, list[PlacementSpan]] = defaultdict(list)
     histories: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for row in Placement.objects.filter(ACTIVE, node_id__in=node_ids):
         histories[row.node_id].append((row.from_hour, row.site_id))
     for node_id, history in histories.items():
-        found[node_id] = [
+        spans[node_id] = [
             PlacementSpan(start, END_HOUR if end is None else end, site) for start, end, site in dated_intervals(history)
         ]
-    return found
+    return spans
 
 
 def uses(lab: Lab, pairs: Iterable[tuple[int, int]]) -> tuple[dict[tuple[int, int], Use], dict[int, Run]]:
     """Return what is known of each (consumer id, node id), and the runs by the ids of the consumers that are one; what
     nobody used is left out. Two queries."""
-    wanted = list(pairs)
-    consumers = Consumer.objects.filter(lab=lab).exclude(kind__in=NOBODY).in_bulk({consumer for consumer, _ in wanted})
+    use_pairs = list(pairs)
+    consumers = Consumer.objects.filter(lab=lab).exclude(kind__in=NOBODY).in_bulk({consumer for consumer, _ in use_pairs})
     uuids = {consumer.run_uuid for consumer in consumers.values() if consumer.run_uuid}
     by_uuid = {run.uuid: run for run in Run.objects.filter(lab=lab, uuid__in=uuids)} if uuids else {}
     runs = {pk: by_uuid[each.run_uuid] for pk, each in consumers.items() if each.run_uuid and each.run_uuid in by_uuid}
     result = {}
-    for consumer_id, node_id in wanted:
+    for consumer_id, node_id in use_pairs:
         consumer = consumers.get(consumer_id)
         if consumer is not None:
             run = runs.get(consumer_id)

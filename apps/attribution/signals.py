@@ -2,4 +2,4 @@
 
 from django.dispatch import Signal
 
-charged_anew = Signal()  # lab, consumer_ids, from_hour, to_hour: who is charged for these changed within these hours
+attribution_changed = Signal()  # lab, consumer_ids, from_hour, to_hour: who is charged for these changed within these hours

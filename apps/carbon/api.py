@@ -11,12 +11,12 @@ from rest_framework.views import APIView
 
 from apps.accounts.models import Lab
 from apps.accounts.permissions import caller, require
-from apps.carbon.figures.combined import Answer, answer, answers_by, halves
+from apps.carbon.figures.combined import CombinedFigure, answer, group_figures, split_query
 from apps.carbon.figures.embodied import charge_rows
 from apps.carbon.figures.energy import applied_factor, entries, normal, require_subject
 from apps.carbon.figures.query import ENERGY_METRICS, FigureQuery, iso_hour
 from apps.carbon.figures.query_parsing import parse_query
-from apps.carbon.figures.visibility import Sight, sight_of
+from apps.carbon.figures.visibility import Visibility, visibility_for
 from apps.carbon.serializers import (
     GROUP_BY,
     OFFSET,
@@ -51,21 +51,21 @@ def _query(request: Request, lab: Lab, also: set[str]) -> FigureQuery:
     query = parse_query(request.query_params.dict(), basis=lab.basis, profile=lab.profile)
     require_subject(lab, query)
     if query.personal:
-        sight_of(lab, caller(request).user).check(query)
+        visibility_for(lab, caller(request).user).check(query)
     return query
 
 
-def _told(found: Answer) -> dict[str, Any]:
-    query = found.query
+def _figure_response(combined: CombinedFigure) -> dict[str, Any]:
+    query = combined.query
     body = {
-        "value": found.value,
+        "value": combined.value,
         "unit": "mJ" if query.metric in ENERGY_METRICS else "ug CO2e",
-        "entries": found.entries,
-        "without_factor_mj": found.without_factor_mj,
-        "explain": f"{settings.SITE_URL}/explain/?{query.string()}",
+        "entries": combined.entries,
+        "without_factor_mj": combined.without_factor_mj,
+        "explain": f"{settings.SITE_URL}/explain/?{query.to_query_string()}",
     }
-    if found.coverage is not None:
-        body["assets_known"], body["assets"] = found.coverage.known, found.coverage.assets
+    if combined.coverage is not None:
+        body["assets_known"], body["assets"] = combined.coverage.known, combined.coverage.assets
     return body
 
 
@@ -78,8 +78,8 @@ class FiguresView(APIView):
         lab, now = caller(request).lab, now_us()
         query = _query(request, lab, {"group_by"})
         group = request.query_params.get("group_by", "")
-        parts = answers_by(lab, query, group, now) if group else {}
-        body = {"query": query.string(), **_told(answer(lab, query, now))}
+        parts = group_figures(lab, query, group, now) if group else {}
+        body = {"query": query.to_query_string(), **_figure_response(answer(lab, query, now))}
         if group:
             body["groups"] = [
                 {"group": iso_hour(key) if group == "hour" else key, "value": value} for key, value in parts.items()
@@ -98,19 +98,19 @@ class ExplainView(APIView):
         text = request.query_params.get("offset", "0")
         if not text.isdecimal() or int(text) > 10**9:
             raise InvalidInput("offset is a whole number.", field="offset")
-        use, hardware = halves(query)
-        body = {"query": query.string(), **_told(answer(lab, query, now))}
+        use, hardware = split_query(query)
+        body = {"query": query.to_query_string(), **_figure_response(answer(lab, query, now))}
         if use:
-            body["ledger"] = _ledger(lab, use, int(text), sight_of(lab, caller(request).user))
+            body["ledger"] = _ledger(lab, use, int(text), visibility_for(lab, caller(request).user))
         if hardware:
             body["charges"] = _charges(lab, hardware, now, int(text))
         return Response(body)
 
 
-def _ledger(lab: Lab, query: FigureQuery, offset: int, sight: Sight) -> list[dict[str, Any]]:
+def _ledger(lab: Lab, query: FigureQuery, offset: int, visibility: Visibility) -> list[dict[str, Any]]:
     listed = []
     for entry in entries(lab, query, limit=500, offset=offset):
-        entry["consumer"] = sight.consumer(entry["consumer"])
+        entry["consumer"] = visibility.consumer(entry["consumer"])
         entry["hour"] = iso_hour(entry["hour"])
         entry["run"], entry["node"] = normal(entry["run"], "run"), normal(entry["node"], "node")
         for name, choices in _QUALITIES.items():

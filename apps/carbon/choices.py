@@ -3,7 +3,7 @@
 from django.db import models
 
 
-class Rolled(models.TextChoices):
+class RollupKind(models.TextChoices):
     """What is summed by day for pages."""
 
     USE = "use", "Energy and device time"

@@ -17,19 +17,19 @@ def parent_zone(zone: str) -> str:
     return zone.split("-", 1)[0]
 
 
-def factors_of_zones(lab: Lab, wanted: Iterable[str]) -> dict[str, list[EmissionFactor]]:
+def factors_of_zones(lab: Lab, zones: Iterable[str]) -> dict[str, list[EmissionFactor]]:
     """Return {zone: its current factors on the lab's basis, else its country's}. One query."""
-    asked = set(wanted)
+    zone_codes = set(zones)
     usable = EmissionFactor.objects.filter(
         Q(lab=lab) | Q(lab__isnull=True),
         basis=lab.basis,
         superseded_us__isnull=True,
-        zone__in=asked | {parent_zone(zone) for zone in asked},
+        zone__in=zone_codes | {parent_zone(zone) for zone in zone_codes},
     )
-    found: dict[str, list[EmissionFactor]] = {}
+    factors: dict[str, list[EmissionFactor]] = {}
     for factor in usable.order_by("id"):
-        found.setdefault(factor.zone, []).append(factor)
-    return {zone: found.get(zone) or found.get(parent_zone(zone), []) for zone in asked}
+        factors.setdefault(factor.zone, []).append(factor)
+    return {zone: factors.get(zone) or factors.get(parent_zone(zone), []) for zone in zone_codes}
 
 
 def factors_of_zone(lab: Lab, zone: str) -> list[EmissionFactor]:
@@ -39,10 +39,10 @@ def factors_of_zone(lab: Lab, zone: str) -> list[EmissionFactor]:
 
 def year_factors(lab: Lab, *places: SiteFacts) -> dict[str, list[YearFactor]]:
     """Return {zone: the years of its factors} of every zone in ``places``."""
-    wanted = {zone for some in places for history in some.zones.values() for _, zone in history}
+    zones = {zone for some in places for history in some.zones.values() for _, zone in history}
     return {
         zone: [YearFactor(factor.pk, factor.year) for factor in factors]
-        for zone, factors in factors_of_zones(lab, wanted).items()
+        for zone, factors in factors_of_zones(lab, zones).items()
     }
 
 
@@ -62,7 +62,7 @@ def priced_with(lab: Lab, spans_of: Mapping[int, Sequence[Span]], from_hour: int
     for start in range(0, len(values), 1000):  # far below the databases' limits of parameters
         part = values[start : start + 1000]
         marks = ", ".join([f"({', '.join(['CAST(%s AS bigint)'] * 5)})"] * len(part))
-        found = fetch_rows(
+        rows = fetch_rows(
             f"WITH s(node_id, from_hour, to_hour, pue_ppm, ug_per_kwh) AS (VALUES {marks}) "
             "SELECT s.node_id, SUM(e.energy_mj) AS energy_mj, "
             f"SUM({facility_sql('e.energy_mj', 's.pue_ppm')}) AS facility_energy_mj, "
@@ -72,7 +72,7 @@ def priced_with(lab: Lab, spans_of: Mapping[int, Sequence[Span]], from_hour: int
             "WHERE e.lab_id = %s GROUP BY s.node_id",
             [*(value for row in part for value in row), lab.pk],
         )
-        for row in found:
+        for row in rows:
             figure = figure_of(row)
             result[row["node_id"]] = result[row["node_id"]] + figure if row["node_id"] in result else figure
     return result
@@ -80,9 +80,9 @@ def priced_with(lab: Lab, spans_of: Mapping[int, Sequence[Span]], from_hour: int
 
 def first_hour_of(node_ids: Iterable[int]) -> int | None:
     """Return the first hour in which the ledger holds energy of the nodes, or None."""
-    wanted = sorted(node_ids)
-    if not wanted:
+    ids = sorted(node_ids)
+    if not ids:
         return None
-    marks = ", ".join(["%s"] * len(wanted))
-    found = fetch_rows(f"SELECT MIN(hour) AS hour FROM energy_ledgerentry WHERE node_id IN ({marks})", wanted)
-    return next(found)["hour"]  # type: ignore[no-any-return]
+    marks = ", ".join(["%s"] * len(ids))
+    rows = fetch_rows(f"SELECT MIN(hour) AS hour FROM energy_ledgerentry WHERE node_id IN ({marks})", ids)
+    return next(rows)["hour"]  # type: ignore[no-any-return]

@@ -6,7 +6,7 @@ from django.db.models import F, Q
 from apps.accounts.choices import Basis
 from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind
-from apps.carbon.choices import Rolled, UseKind
+from apps.carbon.choices import RollupKind, UseKind
 from apps.fleet.models import Node
 from apps.ingest.choices import EnergyQuality
 
@@ -70,7 +70,7 @@ class RolledDay(models.Model):
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+")
-    what = models.CharField(max_length=8, choices=Rolled)
+    what = models.CharField(max_length=8, choices=RollupKind)
     from_hour = models.BigIntegerField()
     to_hour = models.BigIntegerField()
     basis = models.CharField(max_length=16, choices=Basis)
@@ -90,7 +90,7 @@ class StaleSpan(models.Model):
     """What rolled days of ``[from_hour, to_hour)`` were summed from has changed: written with the change, only added to."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+")
-    what = models.CharField(max_length=8, choices=Rolled)
+    what = models.CharField(max_length=8, choices=RollupKind)
     from_hour = models.BigIntegerField()
     to_hour = models.BigIntegerField()
 

@@ -21,11 +21,11 @@ from apps.core.sql import as_int, fetch_rows, second_sum_sql
 from apps.fleet.calc import dated_intervals
 from apps.fleet.models import ACTIVE
 
-ONCE = (ChargeKind.WRITTEN_OFF, ChargeKind.END_OF_LIFE)  # not borne by use
+ONE_TIME_KINDS = (ChargeKind.WRITTEN_OFF, ChargeKind.END_OF_LIFE)  # not borne by use
 
 
 @dataclass(frozen=True)
-class Told:
+class MeterSpan:
     """An asset told by one meter over a part of the period."""
 
     asset_id: int
@@ -96,20 +96,22 @@ def ranking(*, lab: Lab, from_hour: int, to_hour: int) -> Ranking:
     on the number of assets."""
     edges = day_edges(from_hour, to_hour, ZoneInfo(lab.time_zone))
     start, end = edges[0], edges[-1]
-    told = _told(lab, start, end)
-    found = {
+    meter_spans = _meter_spans(lab, start, end)
+    ranked = {
         asset.pk: Ranked(asset)
-        for asset in Asset.objects.filter(pk__in={each.asset_id for each in told}).select_related("model").order_by("pk")
+        for asset in Asset.objects.filter(pk__in={each.asset_id for each in meter_spans})
+        .select_related("model")
+        .order_by("pk")
     }
-    _add_use(lab, told, found)
-    _add_hours(lab, told, found)
-    _add_charges(lab, found, start, end)
-    listed = list(found.values())
+    _add_use(lab, meter_spans, ranked)
+    _add_hours(lab, meter_spans, ranked)
+    _add_charges(lab, ranked, start, end)
+    listed = list(ranked.values())
     return Ranking(
         start, end,
         ranked=sorted((row for row in listed if not row.unknown), key=_worst_first),
         unknown=sorted((row for row in listed if row.unknown), key=lambda row: (row.unknown, row.asset.name, row.asset.pk)),
-        without_meter=Asset.objects.filter(lab=lab).exclude(state="disposed").exclude(pk__in=list(found)).count(),
+        without_meter=Asset.objects.filter(lab=lab).exclude(state="disposed").exclude(pk__in=list(ranked)).count(),
     )  # fmt: skip
 
 
@@ -118,7 +120,7 @@ def _worst_first(row: Ranked) -> tuple[bool, int, int]:
     return per_hour is not None, -(row.total_ug if per_hour is None else per_hour), row.asset.pk
 
 
-def _told(lab: Lab, start: int, end: int) -> list[Told]:
+def _meter_spans(lab: Lab, start: int, end: int) -> list[MeterSpan]:
     """Return which meter told of which asset when. One query."""
     histories: dict[int, list[tuple[int, AssetMeter]]] = defaultdict(list)
     for row in AssetMeter.objects.filter(ACTIVE, asset__lab=lab).select_related("device", "node"):
@@ -130,33 +132,33 @@ def _told(lab: Lab, start: int, end: int) -> list[Told]:
             if begin < stop and (row.device or row.node):
                 kind, key = ("device", row.device.key) if row.device else ("node", str(row.node.uuid) if row.node else "")
                 query = FigureQuery("emission_ug", begin, stop, kind, key, basis=lab.basis)
-                found.append(Told(asset_id, row.device_id, row.node_id, query))
+                found.append(MeterSpan(asset_id, row.device_id, row.node_id, query))
     return found
 
 
-def _add_use(lab: Lab, told: Sequence[Told], found: dict[int, Ranked]) -> None:
+def _add_use(lab: Lab, meter_spans: Sequence[MeterSpan], ranked: dict[int, Ranked]) -> None:
     """Add figures. Two queries."""
     for column in ("device_id", "node_id"):
-        chosen = [each for each in told if getattr(each, column)]
-        spans = [(getattr(each, column), each.query.from_hour, each.query.to_hour) for each in chosen]
+        selected = [each for each in meter_spans if getattr(each, column)]
+        spans = [(getattr(each, column), each.query.from_hour, each.query.to_hour) for each in selected]
         figures = figures_of_meters(lab, column, spans)
-        for i, each in enumerate(chosen):
+        for i, each in enumerate(selected):
             whole, idle = figures.get(i, (Figure(), 0))
-            found[each.asset_id].uses.append((each.query, whole))
-            found[each.asset_id].idle_mj += idle
+            ranked[each.asset_id].uses.append((each.query, whole))
+            ranked[each.asset_id].idle_mj += idle
 
 
-def _add_hours(lab: Lab, told: Sequence[Told], found: dict[int, Ranked]) -> None:
+def _add_hours(lab: Lab, meter_spans: Sequence[MeterSpan], ranked: dict[int, Ranked]) -> None:
     """Add used and measured time. A machine's hours are those of its GPUs, or else of its processors. Two queries."""
     for column in ("device_id", "node_id"):
-        chosen = [each for each in told if getattr(each, column)]
-        spans = [(i, getattr(each, column), each.query.from_hour, each.query.to_hour) for i, each in enumerate(chosen)]
+        selected = [each for each in meter_spans if getattr(each, column)]
+        spans = [(i, getattr(each, column), each.query.from_hour, each.query.to_hour) for i, each in enumerate(selected)]
         times = _times(lab, column, spans)
-        for i, each in enumerate(chosen):
+        for i, each in enumerate(selected):
             kinds = times.get(i, {})
             if each.node_id:
                 kinds = next(({kind: kinds[kind]} for kind in ("gpu", "cpu") if kind in kinds), {})
-            row = found[each.asset_id]
+            row = ranked[each.asset_id]
             row.measured_ms += sum(measured for measured, _ in kinds.values())
             row.used_ms += sum(used for _, used in kinds.values())
 
@@ -166,7 +168,7 @@ def _times(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]) ->
     span touches counts whole, as the period is made of whole days."""
     if not spans:
         return {}
-    found: dict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
+    times: dict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
     values = ", ".join(f"({int(a)}, {int(b)}, {int(c)}, {int(d)})" for a, b, c, d in spans)
     summed = fetch_rows(
         f"WITH m(place, of_id, from_hour, to_hour) AS (VALUES {values}) "
@@ -176,22 +178,22 @@ def _times(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]) ->
         [lab.pk],
     )
     for row in summed:
-        found[row["place"]][row["kind"]] = (as_int(row["measured_ms"]), as_int(row["used_ms"]))
-    return found
+        times[row["place"]][row["kind"]] = (as_int(row["measured_ms"]), as_int(row["used_ms"]))
+    return times
 
 
-def _add_charges(lab: Lab, found: dict[int, Ranked], start: int, end: int) -> None:
+def _add_charges(lab: Lab, ranked: dict[int, Ranked], start: int, end: int) -> None:
     """Add what was charged of their making, and when they were bought. Two queries."""
-    for row in found.values():
+    for row in ranked.values():
         unknown = row.asset.brought_ug is None or row.asset.brought_at_least
         row.bought_hour, row.charged_ug = row.asset.bought_hour or 0, None if unknown else 0
-    charges = EmbodiedCharge.objects.filter(lab=lab, asset_id__in=list(found), from_hour__lt=end, to_hour__gt=start)
-    charges = charges.exclude(kind__in=ONCE)
+    charges = EmbodiedCharge.objects.filter(lab=lab, asset_id__in=list(ranked), from_hour__lt=end, to_hour__gt=start)
+    charges = charges.exclude(kind__in=ONE_TIME_KINDS)
     inside = charges.filter(from_hour__gte=start, to_hour__lte=end)
     for asset_id, amount_ug in inside.values_list("asset_id").annotate(Sum("amount_ug")).order_by("asset_id"):
-        _charge(found[asset_id], int(amount_ug))
+        _charge(ranked[asset_id], int(amount_ug))
     for part in charges.exclude(from_hour__gte=start, to_hour__lte=end):
-        _charge(found[part.asset_id], as_charge(part).within(start, end))
+        _charge(ranked[part.asset_id], as_charge(part).within(start, end))
 
 
 def _charge(row: Ranked, amount_ug: int) -> None:

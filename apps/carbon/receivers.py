@@ -8,8 +8,8 @@ from django.dispatch import receiver
 
 from apps.accounts.models import Lab
 from apps.assets.signals import charged as assets_charged
-from apps.attribution.signals import charged_anew
-from apps.carbon.choices import Rolled
+from apps.attribution.signals import attribution_changed
+from apps.carbon.choices import RollupKind
 from apps.carbon.rollups.build import mark_stale
 from apps.core.intervals import merge_intervals
 from apps.energy.models import LedgerEntry
@@ -20,25 +20,25 @@ from apps.energy.signals import idle_spread, settled
 def after_settling(*, lab: Lab, hours: Iterable[int], **_: Any) -> None:
     """The ledger of these UTC hours was written; hours that nearly meet are one stretch."""
     for start, end in merge_intervals((hour, hour + 24) for hour in hours):
-        mark_stale(lab=lab, what=Rolled.USE, from_hour=start, to_hour=end - 23)
+        mark_stale(lab=lab, what=RollupKind.USE, from_hour=start, to_hour=end - 23)
 
 
-@receiver(charged_anew, dispatch_uid="carbon.charged_anew")
+@receiver(attribution_changed, dispatch_uid="carbon.charged_anew")
 def after_charging(*, lab: Lab, consumer_ids: Iterable[int], from_hour: int, to_hour: int, **_: Any) -> None:
     """Who is charged for what these consumers used changed."""
     used = LedgerEntry.objects.filter(consumer_id__in=list(consumer_ids)).aggregate(first=Min("hour"), last=Max("hour"))
     if used["first"] is not None:
         start, end = max(from_hour, used["first"]), min(to_hour, used["last"] + 1)
-        mark_stale(lab=lab, what=Rolled.USE, from_hour=start, to_hour=end)
+        mark_stale(lab=lab, what=RollupKind.USE, from_hour=start, to_hour=end)
 
 
 @receiver(idle_spread, dispatch_uid="carbon.idle_spread")
 def after_spreading(*, lab: Lab, from_hour: int, to_hour: int, **_: Any) -> None:
     """The parts of idle energy that projects bear changed."""
-    mark_stale(lab=lab, what=Rolled.USE, from_hour=from_hour, to_hour=to_hour)
+    mark_stale(lab=lab, what=RollupKind.USE, from_hour=from_hour, to_hour=to_hour)
 
 
 @receiver(assets_charged, dispatch_uid="carbon.assets_charged")
 def after_charging_assets(*, lab: Lab, from_hour: int, to_hour: int, **_: Any) -> None:
     """Charges of embodied carbon changed."""
-    mark_stale(lab=lab, what=Rolled.HARDWARE, from_hour=from_hour, to_hour=to_hour)
+    mark_stale(lab=lab, what=RollupKind.HARDWARE, from_hour=from_hour, to_hour=to_hour)

@@ -10,7 +10,7 @@ from apps.carbon.figures.combined import groups_of
 from apps.carbon.figures.query import CONSUMERS, METRICS, QUALITIES
 from apps.carbon.figures.scopes import PROFILES, SCOPES
 
-_TOLD = {
+_DESCRIPTIONS = {
     "metric": "which figure: energy, emissions of use (emission_ug), embodied carbon of hardware as spread over use "
     "(embodied_ug) or as bought (embodied_inventory_ug; the two are never added), use and hardware by either "
     "(carbon_ug, carbon_inventory_ug)",
@@ -43,7 +43,7 @@ QUERY_PARAMETERS = [
     OpenApiParameter(
         name, OpenApiTypes.STR, required=name in {"metric", "from", "to"}, description=text, enum=_ENUMS.get(name)
     )
-    for name, text in _TOLD.items()
+    for name, text in _DESCRIPTIONS.items()
 ]
 GROUP_BY = OpenApiParameter(
     "group_by",
@@ -108,8 +108,8 @@ class ChargeRow(serializers.Serializer[Any]):
 
     def get_fields(self) -> dict[str, Any]:
         """Return the fields; ``from`` is a word of the language and cannot be written above."""
-        found = dict(super().get_fields())
-        return {**found, "from": serializers.CharField(help_text="UTC, included")}
+        fields = dict(super().get_fields())
+        return {**fields, "from": serializers.CharField(help_text="UTC, included")}
 
 
 class ExplainReply(FigureReply):

@@ -9,7 +9,7 @@ from pathlib import Path
 from django.db import transaction
 
 from apps.accounts.models import Lab
-from apps.carbon.choices import Rolled
+from apps.carbon.choices import RollupKind
 from apps.carbon.factors import first_hour_of, year_factors
 from apps.carbon.figures.query import spans_by_node
 from apps.carbon.models import AppliedFactor, EmissionFactor
@@ -147,11 +147,14 @@ def _after_pricing(lab: Lab, before: Sequence[AppliedFactor], after: Sequence[Ap
     """Say of which hours energy is priced otherwise now, of nodes that used any."""
     sides: list[dict[int, list[HistoryEntry]]] = []
     for rows in (before, after):
-        told: dict[int, list[HistoryEntry]] = defaultdict(list)
+        histories: dict[int, list[HistoryEntry]] = defaultdict(list)
         for row in rows:
-            told[row.node_id].append((row.from_hour, row.to_hour, (row.basis, row.pue_ppm, row.factor_id)))
-        sides.append(told)
+            histories[row.node_id].append((row.from_hour, row.to_hour, (row.basis, row.pue_ppm, row.factor_id)))
+        sides.append(histories)
     spans = {node_id: changed_span(*(side.get(node_id, []) for side in sides)) for node_id in {*sides[0], *sides[1]}}
-    span, first = hull(spans.values()), first_hour_of(node_id for node_id, found in spans.items() if found is not None)
+    span, first = (
+        hull(spans.values()),
+        first_hour_of(node_id for node_id, pair_span in spans.items() if pair_span is not None),
+    )
     if span is not None and first is not None:
-        mark_stale(lab=lab, what=Rolled.USE, from_hour=max(first, span[0]), to_hour=span[1])
+        mark_stale(lab=lab, what=RollupKind.USE, from_hour=max(first, span[0]), to_hour=span[1])

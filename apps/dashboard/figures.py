@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from apps.carbon.figures.combined import Answer
+from apps.carbon.figures.combined import CombinedFigure
 from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.query import HARDWARE_METRICS, HARDWARE_OF, FigureQuery
 from apps.catalog.models import EmbodiedFigure
@@ -29,7 +29,7 @@ class Fig:
 
     @property
     def data(self) -> str:
-        return self.query.string()
+        return self.query.to_query_string()
 
     @property
     def href(self) -> str:
@@ -73,7 +73,7 @@ def fig(query: FigureQuery, found: Figure, unit: Unit | None = None) -> Fig:
     )
 
 
-def carbon_fig(found: Answer, unit: Unit | None = None) -> Fig:
+def carbon_fig(found: CombinedFigure, unit: Unit | None = None) -> Fig:
     """Return a figure of hardware, or of use and hardware: assets without a figure make it a sum of at least so much."""
     query, value, covered = found.query, found.value, found.coverage
     unit = unit or unit_for(query.metric, [value])
@@ -94,7 +94,7 @@ def carbon_fig(found: Answer, unit: Unit | None = None) -> Fig:
     )
 
 
-def entered_fig(found: Answer, unit: Unit | None = None) -> Fig | None:
+def entered_fig(found: CombinedFigure, unit: Unit | None = None) -> Fig | None:
     """Return the same, None where nothing was entered: neither known nor unknown."""
     told = carbon_fig(found, unit)
     return told if found.entries or told.missing else None
@@ -145,8 +145,8 @@ def column_units(found: Iterable[Figure]) -> Units:
 def pair(query: FigureQuery, found: Figure, units: Units | None = None) -> Pair:
     """Return both figures of a query."""
     return Pair(
-        fig(query.but(metric="energy_mj"), found, units.energy if units else None),
-        fig(query.but(metric="emission_ug"), found, units.emission if units else None),
+        fig(query.replace(metric="energy_mj"), found, units.energy if units else None),
+        fig(query.replace(metric="emission_ug"), found, units.emission if units else None),
     )
 
 

@@ -100,20 +100,20 @@ def idle_spans(*, policies: Sequence[tuple[int, str]], months: Sequence[tuple[in
     ``policies`` are (from_hour, policy); the last at or before an hour holds, before the first idle energy is visible.
     """
     ordered = sorted(policies)
-    found = []
+    idle_periods = []
     for month_from, month_to in months:
         edges = sorted({month_from, month_to, *(hour for hour, _ in ordered if month_from < hour < month_to)})
         for start, end in pairwise(edges):
-            holding = [policy for hour, policy in ordered if hour <= start]
-            if holding and holding[-1] != visible:
-                found.append(IdleSpan(start, end, holding[-1]))
-    return found
+            visible_policies = [policy for hour, policy in ordered if hour <= start]
+            if visible_policies and visible_policies[-1] != visible:
+                idle_periods.append(IdleSpan(start, end, visible_policies[-1]))
+    return idle_periods
 
 
 def month_edges(first_hour: int, end_hour: int, zone: ZoneInfo) -> list[tuple[int, int]]:
     """Return the months of ``zone`` that touch ``[first_hour, end_hour)``, each from the first whole UTC hour in it."""
-    begun = datetime.fromtimestamp(first_hour * 3600, tz=zone)
-    year, month = begun.year, begun.month
+    month_start = datetime.fromtimestamp(first_hour * 3600, tz=zone)
+    year, month = month_start.year, month_start.month
     edges: list[int] = []
     while not edges or edges[-1] < end_hour:
         moment = datetime(year, month, 1, tzinfo=zone)
@@ -126,9 +126,9 @@ def cumulative(weights: dict[int, int]) -> list[tuple[int, int, int]]:
     """Return (key, low, high) of each key's part of SHARES in proportion to its weight, by key; empty if all are 0."""
     keys = sorted(key for key, weight in weights.items() if weight > 0)
     parts = largest_remainder(SHARES, [weights[key] for key in keys]) if keys else []
-    found, low = [], 0
+    ranges, low = [], 0
     for key, part in zip(keys, parts, strict=True):
         if part:
-            found.append((key, low, low + part))
+            ranges.append((key, low, low + part))
         low += part
-    return found
+    return ranges

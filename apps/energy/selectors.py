@@ -21,7 +21,7 @@ _INSIDE = "w.end_us <= (w.start_us / 3600000000 + 1) * 3600000000"
 
 def sums_inside(device_id: int, from_hour: int, to_hour: int) -> dict[EntryKey, int]:
     """Return the sums of shares of windows that lie inside one hour each."""
-    found = fetch_rows(
+    rows = fetch_rows(
         "SELECT w.start_us / 3600000000 AS hour, w.node_id, s.consumer_id, w.energy_quality, w.share_quality, "
         "w.placement_quality, SUM(s.energy_mj) AS energy_mj FROM ingest_energywindow w "
         "JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
@@ -38,34 +38,34 @@ def sums_inside(device_id: int, from_hour: int, to_hour: int) -> dict[EntryKey, 
             row["share_quality"],
             row["placement_quality"],
         ): as_int(row["energy_mj"])
-        for row in found
+        for row in rows
     }
 
 
 def shares_spanning(device_id: int, from_hour: int, to_hour: int) -> Iterator[ShareRow]:
     """Yield the shares of windows that touch the hours and span more than one."""
     from_us, to_us = from_hour * US_PER_HOUR, to_hour * US_PER_HOUR
-    found = fetch_rows(
+    rows = fetch_rows(
         "SELECT w.start_us, w.end_us, w.node_id, s.consumer_id, w.energy_quality, w.share_quality, s.energy_mj "
         "FROM ingest_energywindow w JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
         f"WHERE w.device_id = %s AND w.start_us < %s AND w.end_us > %s AND w.start_us >= {_LAST_BEFORE} AND NOT ({_INSIDE})",
         [device_id, to_us, from_us, device_id, from_us, from_us],
     )
-    for row in found:
+    for row in rows:
         yield ShareRow(**row)
 
 
 def shares_touching(device_id: int, from_hour: int, to_hour: int) -> Iterator[ShareRow]:
     """Yield the shares of all windows that touch the hours. One that spans hours is divided, so its place is imputed."""
     from_us, to_us = from_hour * US_PER_HOUR, to_hour * US_PER_HOUR
-    found = fetch_rows(
+    rows = fetch_rows(
         "SELECT w.start_us, w.end_us, w.node_id, s.consumer_id, w.energy_quality, w.share_quality, s.energy_mj, "
         f"CASE WHEN {_INSIDE} THEN w.placement_quality ELSE {int(PlacementQuality.IMPUTED)} END AS placement_quality "
         "FROM ingest_energywindow w JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
         f"WHERE w.device_id = %s AND w.start_us < %s AND w.end_us > %s AND w.start_us >= {_LAST_BEFORE}",
         [device_id, to_us, from_us, device_id, from_us, from_us],
     )
-    for row in found:
+    for row in rows:
         yield ShareRow(**row)
 
 
@@ -83,10 +83,10 @@ def measured_minutes(device: Device, from_hour: int, to_hour: int) -> dict[int, 
         ).values("device_id")
     )
     meters = list(Device.objects.filter(here, lab_id=device.lab_id, kind__in=kinds).values_list("pk", flat=True))
-    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    by_node: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for row in intervals(meters, from_hour, to_hour):
-        found[row["node_id"]].append((row["start_us"], row["end_us"]))
-    return {node_id: whole_minutes(taken) for node_id, taken in found.items()}
+        by_node[row["node_id"]].append((row["start_us"], row["end_us"]))
+    return {node_id: whole_minutes(node_intervals) for node_id, node_intervals in by_node.items()}
 
 
 def intervals(device_ids: list[int], from_hour: int, to_hour: int) -> list[dict[str, Any]]:
@@ -103,9 +103,9 @@ def intervals(device_ids: list[int], from_hour: int, to_hour: int) -> list[dict[
 def energy_of_kinds(node_id: int, hour: int, kinds: tuple[str, ...]) -> int:
     """Return the ledger's energy of a node's devices of some kinds in one hour, mJ."""
     marks = ", ".join(["%s"] * len(kinds))
-    found = fetch_rows(
+    rows = fetch_rows(
         "SELECT SUM(e.energy_mj) AS mj FROM energy_ledgerentry e JOIN fleet_device d ON d.id = e.device_id "
         f"WHERE e.node_id = %s AND e.hour = %s AND d.kind IN ({marks})",
         [node_id, hour, *kinds],
     )
-    return as_int(next(found)["mj"])
+    return as_int(next(rows)["mj"])

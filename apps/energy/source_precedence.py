@@ -48,7 +48,7 @@ def superseded_mj(energy_mj: int, start_us: int, end_us: int, minutes: Sequence[
     return sum(until(end) - until(start) for start, end in minutes)
 
 
-def kept(
+def remaining_energy(
     shares: Iterable[ShareRow], hours: frozenset[int], minutes_of: Mapping[int, Sequence[tuple[int, int]]]
 ) -> dict[EntryKey, int]:
     """Return what stays in the ledger of a tracker's windows, by hour. ``minutes_of``: node id → the collector's minutes.

@@ -20,10 +20,10 @@ from apps.core.errors import InvalidInput, NotFound
 from apps.replacement.payback import Payback, Unknown
 from apps.replacement.performance import MEASURES
 from apps.replacement.query import DAYS, OWN, PARAM_OF, PARAMETERS, parse
-from apps.replacement.services import Answer, answer, asset_to_keep, in_years
+from apps.replacement.services import ReplacementAnalysis, analyse_replacement, asset_for_analysis, in_years
 from apps.replacement.text import sentence
 
-_TOLD = {
+_DESCRIPTIONS = {
     "new": "the model in its place: a number of the catalogue",
     "days": f"use measured over so many days: {' or '.join(map(str, DAYS))} (365 when left out)",
     "by": f"the measure of work: {', '.join(MEASURES)}; left out: the mean of those known of both",
@@ -31,7 +31,7 @@ _TOLD = {
     "wait_years": "the third way: replace after so many years (2 when left out)",
     **{name: f"{own.label}{', ' + own.unit if own.unit else ''}: in place of what is known" for name, own in OWN.items()},
 }
-_PARAMETERS = [OpenApiParameter(name, OpenApiTypes.STR, description=_TOLD[name]) for name in PARAMETERS]
+_PARAMETERS = [OpenApiParameter(name, OpenApiTypes.STR, description=_DESCRIPTIONS[name]) for name in PARAMETERS]
 
 
 class KeepEnd(serializers.Serializer[Any]):
@@ -95,21 +95,21 @@ def _end(years: Fraction | None, now: int) -> dict[str, str | None]:
     return {"years": None if years is None else f"{float(years):.4f}", "at": at}
 
 
-def reply(found: Answer, now: int) -> dict[str, Any]:
+def reply(analysis: ReplacementAnalysis, now: int) -> dict[str, Any]:
     """Return an answer as the API tells it."""
-    result, account = found.result, found.account
+    result, account = analysis.result, analysis.account
     missing = result.missing if isinstance(result, Unknown) else ()
     ends = None
     if isinstance(result, Payback):
         ends = {"value": _end(result.years, now), "low": _end(result.low, now), "high": _end(result.high, now)}
     return {
-        "asset": found.asset.pk,
-        "new": found.new.pk if found.new else None,
-        "verdict": found.verdict,
-        "sentence": sentence(found, now, ZoneInfo(found.asset.lab.time_zone)),
-        "open": found.open,
-        "life_years": found.life_years,
-        "wait_years": found.asked.wait_years,
+        "asset": analysis.asset.pk,
+        "new": analysis.new.pk if analysis.new else None,
+        "verdict": analysis.verdict,
+        "sentence": sentence(analysis, now, ZoneInfo(analysis.asset.lab.time_zone)),
+        "open": analysis.open,
+        "life_years": analysis.life_years,
+        "wait_years": analysis.query.wait_years,
         "break_even": ends,
         "missing": [PARAM_OF[name] for name in missing],
         "inputs": [
@@ -118,23 +118,23 @@ def reply(found: Answer, now: int) -> dict[str, Any]:
                 "high": each.needed.high, "origin": each.origin, "source": each.source, "licence": each.licence,
                 "pack": each.pack,
             }
-            for name, each in found.inputs.items()
+            for name, each in analysis.inputs.items()
         ],
         "ways": [
             {"year": way.year, "keep_ug": way.keep_ug, "replace_ug": way.replace_ug, "wait_ug": way.wait_ug}
-            for way in found.ways
+            for way in analysis.ways
         ],
         "old": account and {name: getattr(account, name) for name in ("total_ug", "charged_ug", "balance_ug")},
-        "use": f"{settings.SITE_URL}/explain/?{found.use.string()}" if found.use else None,
+        "use": f"{settings.SITE_URL}/explain/?{analysis.use.to_query_string()}" if analysis.use else None,
         "notices": [
             {"pack": pack.name, "licence": pack.licence, "licence_url": pack.licence_url, "notice": pack.notice}
-            for pack in notices({each.pack for each in found.inputs.values()})
+            for pack in notices({each.pack for each in analysis.inputs.values()})
         ],
-        "page": f"{settings.SITE_URL}/assets/{found.asset.pk}/keep/",
+        "page": f"{settings.SITE_URL}/assets/{analysis.asset.pk}/keep/",
     }  # fmt: skip
 
 
-class KeepView(APIView):
+class ReplacementView(APIView):
     permission_classes = (require("reports:read"),)
 
     @extend_schema(parameters=_PARAMETERS, responses=KeepReply)
@@ -145,7 +145,11 @@ class KeepView(APIView):
             name = unknown[0][:40]
             raise InvalidInput(f"{name!r} is not known here.", field=name, hint=f"Known: {', '.join(PARAMETERS)}.")
         lab, now = caller(request).lab, now_us()
-        found = asset_to_keep(lab, asset)
-        if found is None:
+        asset_for_query = asset_for_analysis(lab, asset)
+        if asset_for_query is None:
             raise NotFound("There is no such asset in this lab.", hint="Ask for one of your lab's assets.")
-        return Response(reply(answer(lab=lab, asset=found, asked=parse(request.query_params.dict()), now=now), now))
+        return Response(
+            reply(
+                analyse_replacement(lab=lab, asset=asset_for_query, query=parse(request.query_params.dict()), now=now), now
+            )
+        )

@@ -63,8 +63,8 @@ def _factor(lab: Lab, asset: Asset, node: Node | None, hour: int) -> EmissionFac
         return None
     factors = {factor.pk: factor for factor in factors_of_zone(lab, zone)}
     year = datetime.fromtimestamp(hour * 3600, tz=UTC).year
-    chosen = factor_for_year([YearFactor(factor.pk, factor.year) for factor in factors.values()], year)
-    return factors[chosen.factor_id] if chosen else None
+    year_factor = factor_for_year([YearFactor(factor.pk, factor.year) for factor in factors.values()], year)
+    return factors[year_factor.factor_id] if year_factor else None
 
 
 def pue_of(lab: Lab, asset: Asset, node: Node | None, hour: int) -> Input | None:
@@ -80,18 +80,18 @@ def pue_of(lab: Lab, asset: Asset, node: Node | None, hour: int) -> Input | None
     )
 
 
-def making(lab: Lab, new: HardwareModel) -> Input | None:
+def embodied_input(lab: Lab, new: HardwareModel) -> Input | None:
     """Return what making a new one emits: the figure used for its model, else the default of its kind; None: neither."""
     figure = best_figure(new, lab)
     if figure is None or figure.unit != FigureUnit.ITEM:
         figure = category_default(new.kind, new.category) or category_default(new.kind)
         if figure is None or figure.unit != FigureUnit.ITEM:
             return None
-        return _made(figure, f"no figure of this model: the default of its kind, {figure.model.name}, ")
-    return _made(figure, "")
+        return _embodied_input(figure, f"no figure of this model: the default of its kind, {figure.model.name}, ")
+    return _embodied_input(figure, "")
 
 
-def _made(figure: EmbodiedFigure, before: str) -> Input:
+def _embodied_input(figure: EmbodiedFigure, before: str) -> Input:
     known = Known(max(1, figure.total_ug), max(1, figure.low_ug), max(1, figure.high_ug))
     year = f", {figure.source_year}" if figure.source_year and str(figure.source_year) not in figure.source else ""
     source = f"{before}{figure.get_method_display().lower()}: {figure.source}{year}"

@@ -20,15 +20,15 @@ class Meter:
     @property
     def place(self) -> Node:
         """Return the node whose grid and PUE hold: where the device was last seen."""
-        found = self.node or (self.device.node if self.device else None)
-        assert found is not None
-        return found
+        node = self.node or (self.device.node if self.device else None)
+        assert node is not None
+        return node
 
 
 def meter_of(asset: Asset, hour: int) -> Meter | None:
     """Return the meter that holds in an hour, or None. One query."""
-    found = AssetMeter.objects.filter(ACTIVE, asset=asset).select_related("device__node", "node")
-    for start, end, row in dated_intervals([(row.from_hour, row) for row in found]):
+    meters = AssetMeter.objects.filter(ACTIVE, asset=asset).select_related("device__node", "node")
+    for start, end, row in dated_intervals([(row.from_hour, row) for row in meters]):
         if start <= hour and (end is None or hour < end) and (row.device or row.node):
             return Meter(start, row.device, row.node)
     return None
@@ -75,7 +75,7 @@ def measured(lab: Lab, meter: Meter, from_hour: int, to_hour: int) -> Measured |
     start = max(from_hour, meter.from_hour)
     column, of, clock = ("device_id", meter.device, "SUM") if meter.device else ("node_id", meter.node, "MAX")
     assert of is not None
-    found = fetch_rows(
+    rows = fetch_rows(
         "SELECT e.used, MIN(e.hour) AS first, SUM(e.energy_mj) AS energy_mj, SUM(h.covered_us) AS covered_us, "
         "MAX(e.quality) AS quality FROM (SELECT l.hour, SUM(l.energy_mj) AS energy_mj, MAX(l.energy_quality) AS quality, "
         "MAX(CASE WHEN c.kind NOT IN ('idle', 'overhead') AND l.energy_mj > 0 THEN 1 ELSE 0 END) AS used "
@@ -85,7 +85,7 @@ def measured(lab: Lab, meter: Meter, from_hour: int, to_hour: int) -> Measured |
         f"WHERE {column} = %s AND hour >= %s AND hour < %s GROUP BY hour) h ON h.hour = e.hour GROUP BY e.used",
         [lab.pk, of.pk, start, to_hour, of.pk, start, to_hour],
     )
-    parts = {row["used"]: row for row in found}
+    parts = {row["used"]: row for row in rows}
     if not parts:
         return None
     used, idle = parts.get(1, {}), parts.get(0, {})

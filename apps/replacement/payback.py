@@ -159,7 +159,7 @@ def _root(square: Fraction) -> Fraction:
 
 
 @dataclass(frozen=True)
-class Ways:
+class Scenarios:
     """What each way has emitted after so many years, µg, from today on: the old card's own making is sunk in all three."""
 
     year: int
@@ -168,12 +168,12 @@ class Ways:
     wait_ug: int
 
 
-def ways(inputs: Inputs, years: int, wait_years: int) -> list[Ways]:
+def ways(inputs: Inputs, years: int, wait_years: int) -> list[Scenarios]:
     """Return the cumulative emissions at the end of every year up to ``years``: keep it, replace it now, or replace it after
     ``wait_years`` (its making counts from that moment on)."""
     point = middle(inputs)
     return [
-        Ways(
+        Scenarios(
             year,
             round(point.old_ug_per_year * year),
             round(point.te_ug + point.new_ug_per_year * year),

@@ -42,7 +42,7 @@ PARAMETERS = ("new", "days", "by", "life_years", "wait_years", *OWN)
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReplacementQuery:
     """A question. ``own``: integers by input, as the formula takes them. ``by`` '': the mean of all measures known."""
 
     new_id: int | None
@@ -53,29 +53,29 @@ class Asked:
     wait_years: int
 
 
-def parse(params: Mapping[str, str]) -> Asked:
+def parse(params: Mapping[str, str]) -> ReplacementQuery:
     """Return what ``params`` ask; raise InvalidInput naming the field. Empty is not given."""
     by = params.get("by", "").strip()
     if by and by not in MEASURES:
         raise InvalidInput(f"{by[:40]!r} is no measure of work.", field="by", hint=f"Use one of {', '.join(MEASURES)}.")
-    return Asked(
+    return ReplacementQuery(
         new_id=_whole(params, "new", 1, 2**63 - 1, "The number of a model in the catalogue."),
         days=_days(params),
         by=by,
-        own={own.field: found for name, own in OWN.items() if (found := _own(params, name, own)) is not None},
+        own={own.field: own_value for name, own in OWN.items() if (own_value := _own(params, name, own)) is not None},
         life_years=_whole(params, "life_years", 1, LONGEST_HORIZON, f"Whole years, 1 to {LONGEST_HORIZON}."),
         wait_years=_whole(params, "wait_years", 1, 10, "Whole years, 1 to 10.") or 2,
     )
 
 
-def parse_what_can_be(params: Mapping[str, str]) -> tuple[Asked, InvalidInput | None]:
+def parse_valid_part(params: Mapping[str, str]) -> tuple[ReplacementQuery, InvalidInput | None]:
     """Return what ``params`` ask without those that cannot be, and what is wrong with the first of these."""
-    kept, first = dict(params), None
+    valid_params, first = dict(params), None
     while True:
         try:
-            return parse(kept), first
+            return parse(valid_params), first
         except InvalidInput as wrong:
-            kept.pop(str(wrong.field))
+            valid_params.pop(str(wrong.field))
             first = first or wrong
 
 
@@ -91,7 +91,7 @@ def _whole(params: Mapping[str, str], name: str, low: int, high: int, hint: str)
     if not text:
         return None
     if not (text.isascii() and text.isdecimal()) or len(text) > 19 or not low <= int(text) <= high:
-        raise InvalidInput(f"{_told(text)} does not fit {name!r}.", field=name, hint=hint)
+        raise InvalidInput(f"{_message(text)} does not fit {name!r}.", field=name, hint=hint)
     return int(text)
 
 
@@ -105,9 +105,9 @@ def _own(params: Mapping[str, str], name: str, own: Own) -> int | None:
             raise InvalidOperation
     except InvalidOperation as error:
         hint = f"{own.label}: a number from {own.low} to {own.high}{' ' + own.unit if own.unit else ''}."
-        raise InvalidInput(f"{_told(text)} does not fit {name!r}.", field=name, hint=hint) from error
+        raise InvalidInput(f"{_message(text)} does not fit {name!r}.", field=name, hint=hint) from error
     return int(value * own.scale)
 
 
-def _told(text: str) -> str:
+def _message(text: str) -> str:
     return "This" if is_unstorable(text) else repr(text[:40])

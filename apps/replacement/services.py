@@ -18,24 +18,24 @@ from apps.core.errors import NotFound
 from apps.core.units import INT64_MAX, US_PER_HOUR, hour_of
 from apps.ingest.choices import EnergyQuality
 from apps.replacement import payback
-from apps.replacement.inputs import Input, grid, making, new_power, pue_of
+from apps.replacement.inputs import Input, embodied_input, grid, new_power, pue_of
 from apps.replacement.measured_use import Measured, Meter, measured, meter_of
-from apps.replacement.payback import Inputs, Known, Payback, Unknown, Ways
+from apps.replacement.payback import Inputs, Known, Payback, Unknown, Scenarios
 from apps.replacement.performance import MEASURES, measures_of, performance_of, ratio_of
-from apps.replacement.query import Asked
+from apps.replacement.query import ReplacementQuery
 
-REPLACE, KEEP, NEVER, UNKNOWN, CHOOSE, GONE = "replace", "keep", "never", "unknown", "choose", "gone"
+REPLACE, KEEP, NEVER, UNKNOWN, CHOOSE, DISPOSED = "replace", "keep", "never", "unknown", "choose", "gone"
 CENTURY = 100  # years: no card lives as long, so what pays back later never does
 
 
 @dataclass(frozen=True)
-class Answer:
+class ReplacementAnalysis:
     """The answer and all it rests on. ``result`` None: no new card was chosen. ``open``: the range lies on both sides of
     the new card's life. ``account`` None: nobody knows what making the old one emitted."""
 
     asset: Asset
     new: HardwareModel | None
-    asked: Asked
+    query: ReplacementQuery
     inputs: dict[str, Input]
     result: Payback | Unknown | None
     life_years: int
@@ -44,13 +44,13 @@ class Answer:
     use: FigureQuery | None
     account: amortisation.Account | None
     measures: list[str]
-    ways: list[Ways] = field(default_factory=list)
+    ways: list[Scenarios] = field(default_factory=list)
 
     @property
     def verdict(self) -> str:
         """Return which answer it is."""
         if self.asset.state == AssetState.DISPOSED:
-            return GONE
+            return DISPOSED
         if self.result is None:
             return CHOOSE
         if isinstance(self.result, Unknown):
@@ -61,39 +61,39 @@ class Answer:
 
     @property
     def open(self) -> bool:
-        found = self.result
-        if not isinstance(found, Payback) or found.low is None:
+        result = self.result
+        if not isinstance(result, Payback) or result.low is None:
             return False
-        return found.low <= self.life_years and (found.high is None or found.high > self.life_years)
+        return result.low <= self.life_years and (result.high is None or result.high > self.life_years)
 
 
-def asset_to_keep(lab: Lab, pk: int) -> Asset | None:
+def asset_for_analysis(lab: Lab, pk: int) -> Asset | None:
     """Return the lab's asset with its model and place, or None."""
-    found = Asset.objects.select_related("model", "site", "parent__site", "lab")
-    return found.filter(lab=lab, pk=pk).first() if pk <= INT64_MAX else None
+    assets = Asset.objects.select_related("model", "site", "parent__site", "lab")
+    return assets.filter(lab=lab, pk=pk).first() if pk <= INT64_MAX else None
 
 
-def answer(*, lab: Lab, asset: Asset, asked: Asked, now: int) -> Answer:
+def analyse_replacement(*, lab: Lab, asset: Asset, query: ReplacementQuery, now: int) -> ReplacementAnalysis:
     """Return whether to replace an asset. Raises NotFound for a new model that the lab does not know."""
     hour = hour_of(now)
-    new = _new(lab, asked)
+    new = _new(lab, query)
     meter = meter_of(asset, hour)
-    told = measured(lab, meter, hour + 1 - asked.days * 24, hour + 1) if meter else None
-    found = _inputs(lab, asset, new, asked, meter, told, hour)
-    result = _result(found) if new else None
-    life = asked.life_years or LIFE_YEARS[HardwareKind(asset.kind)]
-    inputs = None if result is None or isinstance(result, Unknown) else _known(found)
-    return Answer(
-        asset=asset, new=new, asked=asked, inputs=found, result=result, life_years=life, meter=meter, measured=told,
-        use=_query(lab, meter, told), account=_account(asset, hour), measures=_measures(asset, new),
-        ways=payback.ways(inputs, life + asked.wait_years, asked.wait_years) if inputs else [],
+    measured_use = measured(lab, meter, hour + 1 - query.days * 24, hour + 1) if meter else None
+    sourced_inputs = _inputs(lab, asset, new, query, meter, measured_use, hour)
+    result = _result(sourced_inputs) if new else None
+    life = query.life_years or LIFE_YEARS[HardwareKind(asset.kind)]
+    inputs = None if result is None or isinstance(result, Unknown) else _known(sourced_inputs)
+    return ReplacementAnalysis(
+        asset=asset, new=new, query=query, inputs=sourced_inputs, result=result, life_years=life, meter=meter, measured=measured_use,
+        use=_query(lab, meter, measured_use), account=_account(asset, hour), measures=_measures(asset, new),
+        ways=payback.ways(inputs, life + query.wait_years, query.wait_years) if inputs else [],
     )  # fmt: skip
 
 
-def _new(lab: Lab, asked: Asked) -> HardwareModel | None:
-    if asked.new_id is None:
+def _new(lab: Lab, query: ReplacementQuery) -> HardwareModel | None:
+    if query.new_id is None:
         return None
-    new = models_of(lab).filter(pk=asked.new_id, retired_us__isnull=True).first()
+    new = models_of(lab).filter(pk=query.new_id, retired_us__isnull=True).first()
     if new is None:
         raise NotFound("There is no such model in the catalogue.", field="new", hint="Search it by name, and choose one.")
     return new
@@ -105,12 +105,12 @@ def _measures(asset: Asset, new: HardwareModel | None) -> list[str]:
     return measures_of(performance_of(asset.model.name), performance_of(new.name))
 
 
-def _query(lab: Lab, meter: Meter | None, told: Measured | None) -> FigureQuery | None:
+def _query(lab: Lab, meter: Meter | None, measured_use: Measured | None) -> FigureQuery | None:
     """Return the figure of all that was measured."""
-    if meter is None or told is None:
+    if meter is None or measured_use is None:
         return None
     kind, key = ("device", meter.device.key) if meter.device else ("node", str(meter.place.uuid))
-    return FigureQuery("energy_mj", told.from_hour, told.to_hour, kind, key, basis=lab.basis)
+    return FigureQuery("energy_mj", measured_use.from_hour, measured_use.to_hour, kind, key, basis=lab.basis)
 
 
 def _account(asset: Asset, hour: int) -> amortisation.Account | None:
@@ -123,70 +123,80 @@ def _account(asset: Asset, hour: int) -> amortisation.Account | None:
 
 
 def _inputs(
-    lab: Lab, asset: Asset, new: HardwareModel | None, asked: Asked, meter: Meter | None, told: Measured | None, hour: int
+    lab: Lab,
+    asset: Asset,
+    new: HardwareModel | None,
+    query: ReplacementQuery,
+    meter: Meter | None,
+    measured_use: Measured | None,
+    hour: int,
 ) -> dict[str, Input]:
     """Return every input: one's own before what was measured, before the catalogue, before what is taken for granted."""
-    found = {name: Input(name, Known.exact(value), "yours", "given in the address") for name, value in asked.own.items()}
-    found = _use(told) | found
-    if "old_mw" not in found and asset.model and asset.model.tdp_mw:
+    inputs = {name: Input(name, Known.exact(value), "yours", "given in the address") for name, value in query.own.items()}
+    inputs = _use(measured_use) | inputs
+    if "old_mw" not in inputs and asset.model and asset.model.tdp_mw:
         tdp = asset.model.tdp_mw
         known = Known(tdp, tdp * 6 // 10, tdp)
-        found["old_mw"] = Input(
+        inputs["old_mw"] = Input(
             "old_mw", known, "catalogue", f"rated power: not measured ({asset.model.source})", asset.model.licence
         )
     place = meter.place if meter else None
     for each in (grid(lab, asset, place, hour), pue_of(lab, asset, place, hour)):
         if each:
-            found.setdefault(each.field, each)
+            inputs.setdefault(each.field, each)
     if new:
-        for each in (making(lab, new), new_power(asset.model, new, found.get("old_mw")), _ratio(asset, new, asked)):
+        for each in (embodied_input(lab, new), new_power(asset.model, new, inputs.get("old_mw")), _ratio(asset, new, query)):
             if each:
-                found.setdefault(each.field, each)
-    if "old_idle_mw" in found and "new_idle_mw" not in found:
-        known = Known.within(found["old_idle_mw"].needed.value, 500_000, 500_000)
-        found["new_idle_mw"] = Input("new_idle_mw", known, "assumed", "as the old one's, ±50 %: nobody measured the new one")
-    return found
+                inputs.setdefault(each.field, each)
+    if "old_idle_mw" in inputs and "new_idle_mw" not in inputs:
+        known = Known.within(inputs["old_idle_mw"].needed.value, 500_000, 500_000)
+        inputs["new_idle_mw"] = Input(
+            "new_idle_mw", known, "assumed", "as the old one's, ±50 %: nobody measured the new one"
+        )
+    return inputs
 
 
-def _use(told: Measured | None) -> dict[str, Input]:
+def _use(measured_use: Measured | None) -> dict[str, Input]:
     """Return power and hours as measured. Time that nobody measured counts as off, at best as used like the rest."""
-    if told is None:
+    if measured_use is None:
         return {}
-    down, up = METER_ERROR_PPM[EnergyQuality(told.quality).name]
-    days = max(1, round(told.hours / 24))
-    source = f"measured over {days} day{'' if days == 1 else 's'} ({EnergyQuality(told.quality).name.lower()})"
-    found = {}
-    for name, power in (("old_mw", told.used_mw), ("old_idle_mw", told.idle_mw)):
+    down, up = METER_ERROR_PPM[EnergyQuality(measured_use.quality).name]
+    days = max(1, round(measured_use.hours / 24))
+    source = f"measured over {days} day{'' if days == 1 else 's'} ({EnergyQuality(measured_use.quality).name.lower()})"
+    inputs = {}
+    for name, power in (("old_mw", measured_use.used_mw), ("old_idle_mw", measured_use.idle_mw)):
         if power is not None:
-            found[name] = Input(name, Known.within(power, down, up), "measured", source)
-    span_us = told.hours * US_PER_HOUR
-    for name, time_us in (("hours", told.used_us), ("idle_hours", told.idle_us)):
+            inputs[name] = Input(name, Known.within(power, down, up), "measured", source)
+    span_us = measured_use.hours * US_PER_HOUR
+    for name, time_us in (("hours", measured_use.used_us), ("idle_hours", measured_use.idle_us)):
         value = time_us * payback.HOURS_PER_YEAR // span_us
-        most = max(value, time_us * payback.HOURS_PER_YEAR // told.measured_us) if told.measured_us else value
-        found[name] = Input(name, Known(value, value, most), "measured", source + "; what was not measured counts as off")
-    return found
+        most = (
+            max(value, time_us * payback.HOURS_PER_YEAR // measured_use.measured_us) if measured_use.measured_us else value
+        )
+        inputs[name] = Input(name, Known(value, value, most), "measured", source + "; what was not measured counts as off")
+    return inputs
 
 
-def _ratio(asset: Asset, new: HardwareModel, asked: Asked) -> Input | None:
+def _ratio(asset: Asset, new: HardwareModel, query: ReplacementQuery) -> Input | None:
     old, card = (performance_of(model.name) if model else None for model in (asset.model, new))
-    known = ratio_of(old, card, asked.by) if old and card else None
+    known = ratio_of(old, card, query.by) if old and card else None
     if known is None or old is None or card is None:
         return None
     names = measures_of(old, card)
-    chosen = [asked.by] if asked.by else names
-    others = [MEASURES[name] for name in names if name not in chosen]
-    told = f"{'mean' if len(chosen) > 1 else 'ratio'} by {' and '.join(MEASURES[name] for name in chosen)}"
+    measures = [query.by] if query.by else names
+    others = [MEASURES[name] for name in names if name not in measures]
+    basis = f"{'mean' if len(measures) > 1 else 'ratio'} by {' and '.join(MEASURES[name] for name in measures)}"
     rest = ", ±30 %" if len(names) == 1 else f", bounded by {' and '.join(others)}" if others else ", bounded by each"
-    return Input("ratio_ppm", known, "catalogue", f"{told}{rest} ({card.source})", card.licence)
+    return Input("ratio_ppm", known, "catalogue", f"{basis}{rest} ({card.source})", card.licence)
 
 
-def _result(found: dict[str, Input]) -> Payback | Unknown:
-    missing = tuple(name for name in payback.NEEDED if name not in found)
-    return Unknown(missing) if missing else payback.payback(_known(found))
+def _result(inputs: dict[str, Input]) -> Payback | Unknown:
+    missing = tuple(name for name in payback.NEEDED if name not in inputs)
+    return Unknown(missing) if missing else payback.payback(_known(inputs))
 
 
-def _known(found: dict[str, Input]) -> Inputs:
-    return Inputs(**{name: each.needed for name, each in found.items()})
+def _known(inputs: dict[str, Input]) -> Inputs:
+    return Inputs(**{name: each.needed for name, each in inputs.items()})
 
 
 def in_years(years: Fraction | None, now: int) -> int | None:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from apps.core.clock import utc
 from apps.replacement.payback import Payback, Unknown
 from apps.replacement.query import LABELS
-from apps.replacement.services import CENTURY, GONE, KEEP, NEVER, REPLACE, Answer, in_years
+from apps.replacement.services import CENTURY, DISPOSED, KEEP, NEVER, REPLACE, ReplacementAnalysis, in_years
 
 _SPELT = frozenset("AEFHILMNORSX")  # letters whose names begin with a vowel
 
@@ -40,24 +40,24 @@ def when(value: Fraction | None, now: int, zone: tzinfo) -> str:
     return f"{utc(moment).astimezone(zone):%b %Y}"
 
 
-def range_years(found: Payback) -> str:
+def range_years(payback: Payback) -> str:
     """Return the range: '6.2 – never'."""
-    return f"{years(found.low)} – {years(found.high)}"
+    return f"{years(payback.low)} – {years(payback.high)}"
 
 
-def sentence(answer: Answer, now: int, zone: tzinfo) -> str:
+def sentence(analysis: ReplacementAnalysis, now: int, zone: tzinfo) -> str:
     """Return the answer in one sentence."""
-    if answer.verdict == GONE:
+    if analysis.verdict == DISPOSED:
         return "It is disposed of: there is nothing to replace."
-    if answer.new is None or answer.result is None:
+    if analysis.new is None or analysis.result is None:
         return "Which card would take its place?"
-    card = an(answer.new.name)
-    found = answer.result
-    if isinstance(found, Unknown):
-        lacking = ", ".join(_within(LABELS[name].partition(":")[0]) for name in found.missing)
+    card = an(analysis.new.name)
+    payback = analysis.result
+    if isinstance(payback, Unknown):
+        lacking = ", ".join(_within(LABELS[name].partition(":")[0]) for name in payback.missing)
         return f"Nobody can tell yet whether {card} would pay back. Not known: {lacking}."
-    told = {REPLACE: _replace, KEEP: _keep, NEVER: _never}[answer.verdict](answer, found, card, now, zone)
-    return told + (" The range leaves it open." if answer.open else "")
+    text = {REPLACE: _replace, KEEP: _keep, NEVER: _never}[analysis.verdict](analysis, payback, card, now, zone)
+    return text + (" The range leaves it open." if analysis.open else "")
 
 
 def _within(label: str) -> str:
@@ -65,18 +65,18 @@ def _within(label: str) -> str:
     return label if label.isupper() else label[:1].lower() + label[1:]
 
 
-def _replace(answer: Answer, found: Payback, card: str, now: int, zone: tzinfo) -> str:
-    low, high = when(found.low, now, zone), when(found.high, now, zone)
-    return f"Replace it: {card} in its place pays back by {when(found.years, now, zone)} ({low} – {high})."
+def _replace(analysis: ReplacementAnalysis, payback: Payback, card: str, now: int, zone: tzinfo) -> str:
+    low, high = when(payback.low, now, zone), when(payback.high, now, zone)
+    return f"Replace it: {card} in its place pays back by {when(payback.years, now, zone)} ({low} – {high})."
 
 
-def _keep(answer: Answer, found: Payback, card: str, now: int, zone: tzinfo) -> str:
-    life = f"the {answer.life_years} year{'' if answer.life_years == 1 else 's'} it would serve"
-    length = f"{years(found.years)} years ({range_years(found)})"
+def _keep(analysis: ReplacementAnalysis, payback: Payback, card: str, now: int, zone: tzinfo) -> str:
+    life = f"the {analysis.life_years} year{'' if analysis.life_years == 1 else 's'} it would serve"
+    length = f"{years(payback.years)} years ({range_years(payback)})"
     return f"Keep it: {card} in its place would pay back in {length}, longer than {life}."
 
 
-def _never(answer: Answer, found: Payback, card: str, now: int, zone: tzinfo) -> str:
-    little = "no carbon in use, so" if found.years is None else "so little carbon in use"
-    best = "not even at the best end of the range" if found.low is None else f"at best in {years(found.low)} years"
+def _never(analysis: ReplacementAnalysis, payback: Payback, card: str, now: int, zone: tzinfo) -> str:
+    little = "no carbon in use, so" if payback.years is None else "so little carbon in use"
+    best = "not even at the best end of the range" if payback.low is None else f"at best in {years(payback.low)} years"
     return f"Never: {card} in its place would save {little} that its making is not paid back, {best}. Keep it."

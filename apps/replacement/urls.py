@@ -1,5 +1,5 @@
 from django.urls import path
 
-from apps.replacement.api import KeepView
+from apps.replacement.api import ReplacementView
 
-urlpatterns = [path("assets/<int:asset>/keep/", KeepView.as_view(), name="api-keep")]
+urlpatterns = [path("assets/<int:asset>/keep/", ReplacementView.as_view(), name="api-keep")]

@@ -1,4 +1,4 @@
-"""Measures the energy of one machine, says who used it, and pushes it to LabCarbon."""
+"""Measures the energy of one node, attributes it to consumers, and uploads it to LabCarbon."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 __version__ = "0.1.0"
-STARTED_S = time.monotonic()  # what a command may wait is counted from here
+STARTED_S = time.monotonic()  # startup timeouts are counted from this moment
 
 
 def track(**options: Any) -> Any:
@@ -23,14 +23,14 @@ def track(**options: Any) -> Any:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """``%load_ext labcarbon_collect``: the notebook becomes a run. Never raises."""
+    """Run ``%load_ext labcarbon_collect``: register the notebook as a run. Never raises."""
     from labcarbon_collect import notebook
 
     notebook.load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """``%unload_ext labcarbon_collect``: the run ends. Never raises."""
+    """Run ``%unload_ext labcarbon_collect``: end the run. Never raises."""
     from labcarbon_collect import notebook
 
     notebook.unload(shell)

@@ -1,4 +1,4 @@
-"""What the server is told of a machine at enrolment: hardware and software, no person's name."""
+"""Hardware and software facts of a node, as sent at enrolment. They contain no person's name."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Dict
 
 from labcarbon_collect import __version__
 
-_SECTOR_BYTES = 512  # of /sys/block/*/size, whatever the disk's own sectors are (Documentation/ABI/stable/sysfs-block)
+_SECTOR_BYTES = 512  # unit of /sys/block/*/size for every disk (Documentation/ABI/stable/sysfs-block)
 _IGNORED_DISKS = re.compile(r"^(loop|ram|zram|dm-|md|sr|fd|nbd|rbd|drbd|zd|mmcblk\d+boot)")
 
 
 def describe_disks(sys: Path = Path("/sys")) -> str:
-    """Return disks like ``2 × Samsung SSD 990 PRO 2TB (SSD, 2000 GB)``, separated by semicolons; '' if there are none.
+    """Return disks like ``2 × Samsung SSD 990 PRO 2TB (SSD, 2000 GB)``, separated by semicolons, or
+    ''.
 
-    Removable media, network disks and what the kernel makes of other disks are left out.
+    Removable media, network disks and virtual block devices are left out.
     """
     disks: Counter[str] = Counter()
     for disk in sorted((sys / "block").glob("*")):
@@ -32,7 +33,7 @@ def describe_disks(sys: Path = Path("/sys")) -> str:
     text = ""
     for name, number in sorted(disks.items()):
         extended = f"{text}; {number} × {name}" if text else f"{number} × {name}"
-        if len(extended) > 256:  # a fact's longest
+        if len(extended) > 256:  # maximum length of a fact
             break
         text = extended
     return text
@@ -45,7 +46,7 @@ def _read_text(path: Path) -> str:
         return ""
 
 
-# What boards say that have no name or number of their own.
+# Placeholders of boards without a name or number.
 _PLACEHOLDERS = frozenset((
     "", "none", "default string", "to be filled by o.e.m.", "system product name", "system manufacturer", "not specified",
     "system serial number", "0", "unknown", "not applicable", "n/a",
@@ -53,7 +54,9 @@ _PLACEHOLDERS = frozenset((
 
 
 def node_facts(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Dict[str, str]:
-    """Short texts by name; what cannot be found out is left out. Of a virtual machine, board and disks are not asked."""
+    """Return short texts by name. Unknown facts are left out. Board and disks of a virtual machine
+    are not read.
+    """
     is_virtual = "hypervisor" in _first_value(proc / "cpuinfo", "flags").split()
     facts = {
         "collector": __version__,
@@ -72,13 +75,13 @@ def node_facts(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Dict[str
 
 
 def _product_name(sys: Path) -> str:
-    """The maker's name of the machine, its maker first unless the name begins with it."""
+    """Return the product name, preceded by the vendor unless it starts with it."""
     vendor, name = _read_board(sys, "sys_vendor"), _read_board(sys, "product_name")
     return name if not vendor or name.lower().startswith(vendor.lower().split()[0]) else f"{vendor} {name}" if name else ""
 
 
 def _read_board(sys: Path, name: str) -> str:
-    """What the board says (DMI); '' where it says nothing or only root may read it."""
+    """Return a DMI field of the board, or '' if it is empty or readable by root only."""
     try:
         text = (sys / "class" / "dmi" / "id" / name).read_text(errors="replace").strip()
     except OSError:

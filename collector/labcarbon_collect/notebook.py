@@ -1,7 +1,9 @@
-"""A notebook as a run: ``%load_ext labcarbon_collect``, ``%labcarbon project=vision``, ``%labcarbon``.
+"""A notebook as a run: ``%load_ext labcarbon_collect``, ``%labcarbon project=vision``,
+``%labcarbon``.
 
-The kernel's process and all that it starts is the run. Nothing here raises into the notebook or makes it wait for more than
-two seconds, cells are not looked at, and IPython is not imported: the shell is what ``%load_ext`` hands over.
+The run covers the kernel's process and all processes that it starts. No function raises into the
+notebook or delays it by more than two seconds. Cells are not read. IPython is not imported:
+``%load_ext`` passes the shell.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from labcarbon_collect.identity import ConfigurationError
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
 from labcarbon_collect.pseudonyms import current_user_name, safe_user_names
 from labcarbon_collect.runs import current, facts
-from labcarbon_collect.timeouts import PART_TIMEOUT_S, SETTING_ERROR, STARTUP_TIMEOUT_S
+from labcarbon_collect.timeouts import PART_TIMEOUT_S, SETTING_WARNING, STARTUP_TIMEOUT_S
 from labcarbon_collect.totals import summary_line
 
 _PREFIX = "labcarbon: "
@@ -29,7 +31,7 @@ _PREFIX = "labcarbon: "
 
 @dataclass(frozen=True)
 class Settings:
-    """Whose run it is. ``program``: what is told as its command."""
+    """Name and project of the run. ``program`` is sent as its command."""
 
     name: str
     program: str
@@ -37,7 +39,9 @@ class Settings:
 
 
 class NotebookRun:
-    """One kernel's run. Every method returns a line to show; none raises for an absent daemon or server."""
+    """The run of one kernel. Methods return a line to print. None raises if daemon or server are
+    unavailable.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.is_registered = False
@@ -52,7 +56,7 @@ class NotebookRun:
         self._last_warning = ""
 
     def apply_settings(self, settings: Mapping[str, str]) -> None:
-        """Take over new settings."""
+        """Apply new settings."""
         project = settings.get("project", self._options.project)
         self._options = replace(self._options, project=project or None, name=settings.get("name") or self._options.name)
 
@@ -78,7 +82,7 @@ class NotebookRun:
         return self._with_warning(f"this notebook is measured as the run {self._options.name}{self._link()}{login_error}")
 
     def update(self, settings: Mapping[str, str]) -> str:
-        """Tell the server new settings."""
+        """Send new settings to the server."""
         self.apply_settings(settings)
         if self._login is None:
             response = self._call({"op": "tell", "run": self._run, "facts": self._facts(), "closing": None})
@@ -89,14 +93,17 @@ class NotebookRun:
         return self._with_warning(f"{self._options.name}, {project}")
 
     def format_usage(self) -> str:
-        """kWh and kg up to the last poll."""
+        """Return kWh and kg up to the last poll."""
         response = self._call({"op": "so_far", "run": self._run})
         if "why" in response:
             return f"what this notebook took is not known now: {response['why']}"
         return summary_line(response, link=self._link().strip(), server=self._server).removeprefix(_PREFIX)
 
     def end(self, *, process_continues: bool) -> str:
-        """End the run; ``goes_on``: this process stays and is no longer it. "" where there was none."""
+        """End the run and return its closing line, or "" without a run.
+
+        ``process_continues``: the process outlives the run.
+        """
         if not self.is_registered:
             return ""
         self.is_registered = False
@@ -113,10 +120,10 @@ class NotebookRun:
         return summary_line(response, link=self._link().strip(), server=self._server).removeprefix(_PREFIX)
 
     def _report_end(self, reporter: RunReporter, closing: Mapping[str, Any]) -> bool:
-        """Whether the server took the end from us; what it did not take, the daemon tells it later."""
+        """Report the end and return whether the server accepted it. If not, the daemon forwards it."""
         try:
             return reporter.finish(self._facts(), closing)
-        except RuntimeError:  # since Python 3.12 an interpreter that ends starts no thread
+        except RuntimeError:  # since Python 3.12 an interpreter that shuts down starts no thread
             return False
 
     def _facts(self) -> Dict[str, Any]:
@@ -130,7 +137,7 @@ class NotebookRun:
         return facts.closing_facts(exit_code=0, killed=False, ended_us=time.time_ns() // 1000, energy_mj=energy_mj)
 
     def _start_report(self) -> None:
-        """Tell the server with the person's own token, in the background."""
+        """Report the run with the user's own token, in the background."""
         if self._login is not None:
             self._reporter = RunReporter(self._login, self._run, notify=self._store_warning, timeout_s=STARTUP_TIMEOUT_S)
             self._reporter.start(self._facts())
@@ -139,7 +146,9 @@ class NotebookRun:
         self._last_warning = warning
 
     def _with_warning(self, text: str) -> str:
-        """``text``, and what the server said of the run if it says it soon: a project that it does not know."""
+        """Return ``text`` with the server's warning about the run, such as an unknown project, if
+        it arrives in time.
+        """
         warning = self._warning()
         return f"{text}. {warning}" if warning else text
 
@@ -160,7 +169,9 @@ class NotebookRun:
         return f" {self._server}/runs/{self._run}/" if self._server else ""
 
     def _call(self, request: Mapping[str, Any]) -> Dict[str, Any]:
-        """The daemon's answer, or ``{"why": …}``. A connection each: a kernel asks seldom, and daemons are restarted."""
+        """Return the daemon's response, or ``{"why": …}``. Each call opens a connection, because
+        calls are rare and daemons are restarted.
+        """
         try:
             client = Client(client_sockets(os.environ), timeout_s=PART_TIMEOUT_S)
             try:
@@ -179,7 +190,7 @@ _active: Optional[_Notebook] = None
 
 
 class _Notebook:
-    """The run of this kernel and how it says something."""
+    """The run of this kernel and its output function."""
 
     def __init__(self, notify: Callable[[str], None]) -> None:
         self.notify = notify
@@ -190,7 +201,7 @@ class _Notebook:
         self.notify(self.run.start())
 
     def run_magic(self, line: str) -> None:
-        """``%labcarbon``: what it took so far; with settings: whose run it is."""
+        """Run ``%labcarbon``: print the usage so far, or apply settings."""
         try:
             settings = _parse_settings(line)
         except ValueError as error:
@@ -221,15 +232,15 @@ def load(shell: Any) -> None:
         _active = _Notebook(_notify)
         atexit.register(_end_at_exit)
         shell.register_magic_function(_magic, "line", MAGIC)
-        if SETTING_ERROR:
-            _notify(SETTING_ERROR)
+        if SETTING_WARNING:
+            _notify(SETTING_WARNING)
         _active.start()
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with us, the notebook goes on
+    except Exception as error:  # noqa: BLE001 - an error of the collector must not reach the notebook
         _notify(f"this notebook is not measured: {type(error).__name__}: {error}")
 
 
 def unload(shell: Any) -> None:
-    """End the run; the kernel goes on without it."""
+    """End the run. The kernel continues without it."""
     global _active
     notebook, _active = _active, None
     try:
@@ -242,7 +253,9 @@ def unload(shell: Any) -> None:
 
 
 def _magic(line: str) -> None:
-    """Show what this notebook took so far; ``%labcarbon project=NAME name=NAME`` says whose run it is."""
+    """Print the energy of this notebook so far. ``%labcarbon project=NAME name=NAME`` sets project
+    and name.
+    """
     try:
         if _active is not None:
             _active.run_magic(line)
@@ -256,12 +269,12 @@ def _end_at_exit() -> None:
     try:
         if notebook is not None:
             notebook.end(process_continues=False)
-    except Exception as error:  # noqa: BLE001 - the kernel ends as it ends
+    except Exception as error:  # noqa: BLE001 - the kernel's own end counts
         _notify(f"this run could not be closed: {type(error).__name__}: {error}")
 
 
 def _parse_settings(line: str) -> dict[str, str]:
-    """``project=… name=…``. Raises ValueError."""
+    """Parse ``project=… name=…``. Raises ValueError."""
     try:
         arguments = shlex.split(line)
     except ValueError as error:
@@ -276,7 +289,7 @@ def _parse_settings(line: str) -> dict[str, str]:
 
 
 def _file_name() -> str:
-    """The notebook's file name, without its folder, where Jupyter tells it."""
+    """Return the notebook's file name without its folder, as Jupyter passes it."""
     return os.path.basename(os.environ.get("JPY_SESSION_NAME", "")) or "notebook"
 
 

@@ -1,6 +1,6 @@
 """A training script that tells of itself: ``with labcarbon_collect.track(project="vision", params=vars(args)) as run``.
 
-Beginning makes the script wait for half a second at most (a quarter of LABCARBON_PATIENCE_S), ending for a few; nothing here
+Beginning makes the script wait for half a second at most (a quarter of LABCARBON_STARTUP_TIMEOUT_S), ending for a few; nothing here
 makes it fail. Below ``labcarbon-collect run``, or within a run of MLflow that is told, it is the run that is there already;
 of several ranks only the first tells anything.
 """
@@ -31,7 +31,7 @@ from labcarbon_collect.runs.distributed import exit_code
 from labcarbon_collect.runs.metrics import MetricSender, parse_points
 from labcarbon_collect.runs.startup import await_reply, start_preflight
 from labcarbon_collect.slurm.jobs import current_job_key
-from labcarbon_collect.timeouts import SETTING_ERROR, SHORT_TIMEOUT_S, STARTUP_TIMEOUT_S
+from labcarbon_collect.timeouts import SETTING_WARNING, SHORT_TIMEOUT_S, STARTUP_TIMEOUT_S
 from labcarbon_collect.totals import summary_line
 
 Paths = Union[None, str, "os.PathLike[str]", Mapping[str, Union[str, "os.PathLike[str]"]]]
@@ -54,7 +54,7 @@ class TrackedRun:
     ) -> None:
         outer = current.active_run(os.environ)
         is_joined = outer is not None and outer.source in (current.WRAPPED, current.MLFLOW)
-        self.is_joined = is_joined  # ``labcarbon-collect run``, or MLflow, began it and ends it
+        self.is_joined = is_joined  # ``labcarbon-collect run`` or MLflow started the run and ends it
         self.uuid = outer.uuid if outer is not None and is_joined else str(uuid.uuid4())
         self.is_silent = not distributed.is_first_rank(os.environ)
         self._command = distributed.start_command()
@@ -66,8 +66,8 @@ class TrackedRun:
         self._started_us = time.time_ns() // 1000
         self._daemon = daemon_link.DaemonLink()
         self._login = _login()
-        if SETTING_ERROR and not (is_joined or self.is_silent):
-            notify(SETTING_ERROR)
+        if SETTING_WARNING and not (is_joined or self.is_silent):
+            notify(SETTING_WARNING)
         self._ready = threading.Event()
         self._nan_since: Optional[int] = None
         self._ended, self._pid = False, os.getpid()
@@ -81,7 +81,7 @@ class TrackedRun:
         self.used, self.produced = self._lineage.used, self._lineage.produced
         self.initialised_from, self.distilled_from = self._lineage.initialised_from, self._lineage.distilled_from
 
-    def __enter__(self) -> TrackedRun:  # noqa: PYI034 - Self came with Python 3.11
+    def __enter__(self) -> TrackedRun:  # noqa: PYI034 - Self requires Python 3.11
         if not self.is_silent:
             self._start()
         return self
@@ -91,11 +91,13 @@ class TrackedRun:
     ) -> None:
         try:
             self._finish(error)
-        except Exception as problem:  # noqa: BLE001 - the script ends as it ends
+        except Exception as problem:  # noqa: BLE001 - the script's own result counts
             notify(f"this run could not be closed: {type(problem).__name__}: {problem}")
 
     def log(self, step: int, **metrics: Any) -> None:
-        """Keep metrics of a step, to be sent in the background: ``run.log(100, loss=0.25, val_acc=0.9)``."""
+        """Queue metrics of a step for upload in the background: ``run.log(100, loss=0.25,
+        val_acc=0.9)``.
+        """
         if self.is_silent:
             return
         points, invalid_names = parse_points(step, metrics, time.time_ns() // 1000)
@@ -107,17 +109,19 @@ class TrackedRun:
         self._sender.add(points)
 
     def check(self) -> Optional[PreflightResponse]:
-        """Ask whether this was done before, say it, and return the answer; None where nobody answers in time."""
+        """Check for duplicates, print the response and return it. Returns None without a response
+        in time.
+        """
         if self.is_silent:
             return None
         try:
             return self._check()
-        except Exception as problem:  # noqa: BLE001 - the script goes on
+        except Exception as problem:  # noqa: BLE001 - the script continues
             notify(f"nobody was asked whether this was run before: {type(problem).__name__}: {problem}")
             return None
 
     def _start(self) -> None:
-        """Register this process, and look at it in the background."""
+        """Register this process with the daemon and compute its fingerprint in the background."""
         if self.is_joined:
             self._ready.set()
             return
@@ -145,7 +149,9 @@ class TrackedRun:
         )
 
     def _register(self) -> None:
-        """PUT with the fingerprint, or leave both to the daemon."""
+        """Report the run with its fingerprint to the server, or forward the fingerprint to the
+        daemon.
+        """
         wire = self._fingerprint_wire()
         if self._login is not None:
             self._reporter = RunReporter(self._login, self.uuid, notify=notify, timeout_s=STARTUP_TIMEOUT_S)
@@ -256,7 +262,7 @@ class TrackedRun:
 
 
 def mask_params(params: Mapping[str, Any]) -> Dict[str, Any]:
-    """Parameters as they may be told: flat, plain values, without what looks like a secret."""
+    """Return parameters as they are sent: flat, plain values, with likely secrets masked."""
     masked: Dict[str, Any] = {}
     for name, value in flatten(params).items():
         plain_value = value if isinstance(value, (int, float, bool, type(None))) else str(value)[:1024]
@@ -266,7 +272,7 @@ def mask_params(params: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def role_paths(data: Paths) -> Dict[str, str]:
-    """Role → path."""
+    """Return a mapping from role to path."""
     if data is None:
         return {}
     if isinstance(data, Mapping):
@@ -275,7 +281,7 @@ def role_paths(data: Paths) -> Dict[str, str]:
 
 
 def notify(text: str) -> None:
-    """One line to the person at the terminal."""
+    """Print one line to standard error."""
     print(f"labcarbon: {text}", file=sys.stderr, flush=True)
 
 

@@ -135,5 +135,5 @@ def test_every_page_is_consistent_after_a_day_of_changes(lab: SmallLab) -> None:
         "/projects/vision/",
     ):
         assert client.get(address).status_code == 200, address
-    explained = client.get(f"/explain/?{query.but(subject_kind='project', subject_key='vision').string()}")
+    explained = client.get(f"/explain/?{query.replace(subject_kind='project', subject_key='vision').to_query_string()}")
     assert f'data-explain-value="{by_charge["vision",].embodied_ug}"' in text_of(explained)

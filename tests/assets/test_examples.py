@@ -38,7 +38,7 @@ def day(lab: SmallLab, used: int, idle: int) -> None:
 
 def figure(lab: SmallLab, **changes: str) -> int:
     first = D0 // US_PER_HOUR
-    asked = FigureQuery(metric=ALLOCATION, from_hour=first, to_hour=first + 24).but(**changes)
+    asked = FigureQuery(metric=ALLOCATION, from_hour=first, to_hour=first + 24).replace(**changes)
     return answer(lab.lab, asked, NOW).value
 
 

@@ -12,7 +12,7 @@ from apps.accounts.services.labs import create_project
 from apps.assets.models import DeviceDay, EmbodiedCharge
 from apps.assets.services import Draft, Embodied, Entry, Facts, record, register_many, set_meter
 from apps.assets.tasks import charge_job, use_all_job, use_job
-from apps.attribution.calc import Stretch
+from apps.attribution.calc import ConsumerSpan
 from apps.attribution.services.rules import claim, undo_claim
 from apps.core.clock import now_us
 from apps.core.intervals import day_edges
@@ -56,7 +56,7 @@ def summed(lab: SmallLab) -> None:
 
 def claimed(lab: SmallLab, key: str, project: Project) -> UUID:
     row = Consumer.objects.get(lab=lab.lab, key=key)
-    return claim(lab=lab.lab, spans=[Stretch(row.pk, None, 0, 3_000_000)], project=project, by=None, now=NOW)
+    return claim(lab=lab.lab, spans=[ConsumerSpan(row.pk, None, 0, 3_000_000)], project=project, by=None, now=NOW)
 
 
 def test_used_idle_and_not_measured_hours_are_borne_apart(lab: SmallLab) -> None:

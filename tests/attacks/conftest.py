@@ -16,7 +16,7 @@ from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy, Noti
 from apps.artifacts.services.holds import place_hold
 from apps.assets.services.csv_import import bring
 from apps.assets.spreadsheets.rows import Options
-from apps.attribution.calc import Stretch
+from apps.attribution.calc import ConsumerSpan
 from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_rule
 from apps.catalog.matching import Draft
 from apps.catalog.models import HardwareModel
@@ -29,7 +29,7 @@ from apps.fleet.models import Device
 from apps.fleet.services import register_node
 from apps.ingest.models import Consumer
 from apps.preflight.choices import FindingState
-from apps.preflight.models import Avoided, Preflight, DuplicateFinding
+from apps.preflight.models import Avoided, DuplicateFinding, Preflight
 from apps.preflight.services.findings import decide
 from apps.runs.models import Run
 from apps.runs.services.fingerprints import put_fingerprint
@@ -108,7 +108,7 @@ def _attribute(small: SmallLab, name: str) -> None:
     rule = drafted_rule(lab=small.lab, criteria=criteria, project=project, person=small.owner, from_us=T0)
     rule.note = name[:200]
     make_rule(rule=rule, by=small.owner, now=T0)
-    spans = [Stretch(row.pk, None, 0, 1) for row in Consumer.objects.filter(lab=small.lab, kind="proc")]
+    spans = [ConsumerSpan(row.pk, None, 0, 1) for row in Consumer.objects.filter(lab=small.lab, kind="proc")]
     claim(lab=small.lab, spans=spans, project=project, by=small.owner, now=T0)
     run_until_idle(worker="test")
 
@@ -143,15 +143,15 @@ def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:
     """Give a lab a run that another repeats, a question that was asked, and a stop because of it."""
     run = Run.objects.get(lab=small.lab, uuid=uuid)
     wire = {"told": {name[:100]: name, "lr": 0.1}, "environment": {name[:64]: name[:255]}, "entry_name": name[:255]}
-    put_fingerprint(run=run, told=parsed(**wire))
+    put_fingerprint(run=run, payload=parsed(**wire))
     Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0 + MINUTE)
     again = a_run(small.lab, name=name[:200], host=name[:255], started_us=T0 + 5 * MINUTE, user=small.owner)
-    put_fingerprint(run=again, told=parsed(**wire, hardware={"gpus": name[:255]}))
+    put_fingerprint(run=again, payload=parsed(**wire, hardware={"gpus": name[:255]}))
     run_until_idle(worker="test")
     repeat = DuplicateFinding.objects.get(lab=small.lab)
     assert repeat.run == again
     decide(
-        lab=small.lab, repeats=[repeat.pk], state=FindingState.DISMISSED, reason=name[:400], by=small.owner, is_manager=True,
+        lab=small.lab, finding_ids=[repeat.pk], state=FindingState.DISMISSED, reason=name[:400], by=small.owner, is_manager=True,
         now=T0,
     )  # fmt: skip
     asked = Preflight.objects.create(
@@ -165,7 +165,7 @@ def _server(small: SmallLab, uuid: UUID, name: str) -> None:
     """Give a lab an MLflow server that told of a run, and is not asked."""
     register_rows = SourceIn(name=name[:100], address="http://127.0.0.1:9", project=Project.objects.filter(lab=small.lab)[0],
                     site=small.site, patterns=((name[:200], Project.objects.filter(lab=small.lab)[0]),))  # fmt: skip
-    source = add_source(lab=small.lab, told=register_rows, by=small.owner, now=now_us())
+    source = add_source(lab=small.lab, payload=register_rows, by=small.owner, now=now_us())
     Job.objects.filter(kind="trackers.mlflow").delete()
     MlflowSource.objects.filter(pk=source.pk).update(problem=name[:400], version=name[:40])
     run = Run.objects.get(lab=small.lab, uuid=uuid)

@@ -11,7 +11,7 @@ from apps.artifacts.models import CleanupPlan
 from apps.assets.models import Asset, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
 from apps.catalog.models import EmbodiedFigure
-from apps.preflight.models import Preflight, DuplicateFinding
+from apps.preflight.models import DuplicateFinding, Preflight
 from apps.runs.models import Run
 from apps.trackers.models import MlflowSource
 from tests.artifacts.support import digest

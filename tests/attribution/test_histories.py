@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.services.labs import create_project
-from apps.attribution.calc import Span, Stretch
+from apps.attribution.calc import ConsumerSpan, Span
 from apps.attribution.models import Attribution, AttributionRule, Claim
 from apps.attribution.services.derive import as_span, derive, rules_now
 from apps.attribution.services.rules import (
@@ -113,7 +113,7 @@ class History:
     def claim(self, consumer: str, offset: int, project: str) -> None:
         rows = list(Consumer.objects.filter(lab=self.lab, key=consumer))
         if rows:
-            spans = [Stretch(row.pk, None, H0 + offset, H0 + offset + 2) for row in rows]
+            spans = [ConsumerSpan(row.pk, None, H0 + offset, H0 + offset + 2) for row in rows]
             self.acts.append(claim(lab=self.lab, spans=spans, project=self.projects[project], by=None, now=T0))
 
     def undo(self, number: int) -> None:
@@ -185,12 +185,12 @@ def test_a_run_shows_who_is_charged_at_its_start() -> None:
     lab.do(("rule", "alice", False, "vision", 0))
     lab.do(("run", None, "alice"))
     run = Run.objects.get(lab=lab.lab, uuid=RUN)
-    assert (run.charged_project, run.charge_way) == (lab.projects["vision"], "user")
+    assert (run.charged_project, run.attributed_by) == (lab.projects["vision"], "user")
     lab.do(("push", 1, f"run:{RUN}", 1000))
     lab.do(("claim", f"run:{RUN}", 0, "nlp"))
     run.refresh_from_db()
-    assert (run.charged_project, run.charge_way) == (lab.projects["nlp"], "claim")
+    assert (run.charged_project, run.attributed_by) == (lab.projects["nlp"], "claim")
     lab.do(("run", "vision", "alice"))
     run.refresh_from_db()
-    assert (run.charged_project, run.charge_way) == (lab.projects["vision"], "explicit")
+    assert (run.charged_project, run.attributed_by) == (lab.projects["vision"], "explicit")
     assert set(lab.by_charge()) == {("vision", H0 + 1)}

@@ -21,9 +21,9 @@ from apps.accounts.models import Lab
 from apps.accounts.services.labs import change_lab, create_project
 from apps.assets.choices import EventKind
 from apps.assets.services import Entry, record
-from apps.attribution.calc import Stretch
+from apps.attribution.calc import ConsumerSpan
 from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_rule, undo_claim
-from apps.carbon.choices import Rolled
+from apps.carbon.choices import RollupKind
 from apps.carbon.figures.embodied import Embodied, embodied_by, embodied_in
 from apps.carbon.figures.energy import Figure, figure, figures_by, figures_of_meters
 from apps.carbon.figures.query import FigureQuery
@@ -133,7 +133,7 @@ class History:
     def claim(self, consumer: str, offset: int, project: str) -> None:
         rows = list(Consumer.objects.filter(lab=self.lab, key=consumer))
         if rows:
-            spans = [Stretch(row.pk, None, H0 + offset, H0 + offset + 30) for row in rows]
+            spans = [ConsumerSpan(row.pk, None, H0 + offset, H0 + offset + 30) for row in rows]
             self.acts.append(claim(lab=self.lab, spans=spans, project=self.projects[project], by=None, now=T0))
 
     def undo(self, number: int) -> None:
@@ -184,20 +184,20 @@ class History:
             for groups in GROUPED:
                 found[start, *groups] = figures_by(self.lab, query, groups)
             asked = [
-                query.but(subject_kind="project", subject_key="vision"),
-                query.but(subject_kind="node", subject_key=self.node),
-                query.but(subject_kind="person", subject_key=str(self.small.owner.pk)), query.but(quality="SAMPLED"),
-                query.but(consumer="idle"), query.but(consumer="idle_share"), query.but(consumer="unattributed"),
-                query.but(project="-"), query.but(project="nlp"), query.but(os_user="alice"), query.but(use="idle"),
+                query.replace(subject_kind="project", subject_key="vision"),
+                query.replace(subject_kind="node", subject_key=self.node),
+                query.replace(subject_kind="person", subject_key=str(self.small.owner.pk)), query.replace(quality="SAMPLED"),
+                query.replace(consumer="idle"), query.replace(consumer="idle_share"), query.replace(consumer="unattributed"),
+                query.replace(project="-"), query.replace(project="nlp"), query.replace(os_user="alice"), query.replace(use="idle"),
             ]  # fmt: skip
             for one in asked:
-                found[one.string()] = figure(self.lab, one)
+                found[one.to_query_string()] = figure(self.lab, one)
             for column, pk in (("device_id", self.device), ("node_id", self.small.node.pk)):
                 spans = [(pk, start, end), (pk, start + 5, end - 7), (pk, H0 + 24, H0 + 48)]
                 found[start, column] = figures_of_meters(self.lab, column, spans)
             found[start, "devices"] = device_times(self.lab, start, end, NOW)
             edges = [start, *(edge for edge in self.edges() if start < edge < end), end]
-            cells = embodied_in(self.lab, query.but(metric="embodied_ug"), edges, NOW)
+            cells = embodied_in(self.lab, query.replace(metric="embodied_ug"), edges, NOW)
             found[start, "hardware"] = {key: cell.embodied_ug for key, cell in cells.items()}
         return found
 
@@ -242,7 +242,7 @@ def rolled(small: SmallLab, *windows: tuple[int, int]) -> SmallLab:
     return small
 
 
-def counted(lab: Lab, what: Rolled = Rolled.USE) -> set[int]:
+def counted(lab: Lab, what: RollupKind = RollupKind.USE) -> set[int]:
     """Return the first hours of the rolled days that count."""
     spans = set(StaleSpan.objects.filter(lab=lab, what=what).values_list("from_hour", "to_hour"))
     rows = RolledDay.objects.filter(lab=lab, what=what, basis=lab.basis, time_zone=lab.time_zone)
@@ -264,7 +264,7 @@ def test_pages_read_days_and_not_the_ledger_below_them(small: SmallLab) -> None:
     assert figure(small.lab, query).energy_mj == 3_001
     assert figures_by(small.lab, query, ["stretch"]).keys() == {(H0,), (H0 + 24,)}
     assert figures_by(small.lab, query, ["hour"]).keys() == {(H0 + 3,), (H0 + 30,)}
-    assert figure(small.lab, query.but(from_hour=H0 + 1)).energy_mj == 3_000, "a day that is cut is read from the ledger"
+    assert figure(small.lab, query.replace(from_hour=H0 + 1)).energy_mj == 3_000, "a day that is cut is read from the ledger"
 
 
 def test_only_the_days_that_changed_are_read_from_the_ledger_until_they_are_summed_again(small: SmallLab) -> None:
@@ -273,7 +273,7 @@ def test_only_the_days_that_changed_are_read_from_the_ledger_until_they_are_summ
     assert counted(small.lab) == {H0, H0 + 48, H0 + 72}
     row = Consumer.objects.get(lab=small.lab, key="proc:ann/python3")
     project = create_project(lab=small.lab, slug="vision", name="Vision", now=T0)
-    claim(lab=small.lab, spans=[Stretch(row.pk, None, H0 + 48, H0 + 72)], project=project, by=None, now=T0)
+    claim(lab=small.lab, spans=[ConsumerSpan(row.pk, None, H0 + 48, H0 + 72)], project=project, by=None, now=T0)
     assert counted(small.lab) == {H0, H0 + 72}
     assert build.roll_up(lab=small.lab, now=NOW)
     assert counted(small.lab) == {H0, H0 + 24, H0 + 48, H0 + 72}
@@ -309,7 +309,7 @@ def test_days_of_a_month_whose_idle_shares_still_move_wait_for_its_end(small: Sm
     project = create_project(lab=small.lab, slug="vision", name="Vision", now=T0)
     rolled(small, (3, 1_000), (30, 2_000))
     row = Consumer.objects.get(lab=small.lab, key="proc:ann/python3")
-    claim(lab=small.lab, spans=[Stretch(row.pk, None, H0, H0 + HOURS)], project=project, by=None, now=T0)
+    claim(lab=small.lab, spans=[ConsumerSpan(row.pk, None, H0, H0 + HOURS)], project=project, by=None, now=T0)
     set_idle_policy(lab=small.lab, policy="by_energy", from_us=(H0 + 24) * US_PER_HOUR, by=None, now=T0)
     assert build.roll_up(lab=small.lab, now=NOW)
     assert counted(small.lab) == {H0}
@@ -322,7 +322,7 @@ def test_hardware_by_day_is_what_charges_say(small: SmallLab) -> None:
     query = FigureQuery(metric="embodied_ug", from_hour=H0, to_hour=H0 + HOURS)
     before = embodied_by(small.lab, query, ["charge"], NOW)
     assert build.roll_up(lab=small.lab, now=NOW)
-    assert counted(small.lab, Rolled.HARDWARE) == {H0, H0 + 24, H0 + 48, H0 + 72}
+    assert counted(small.lab, RollupKind.HARDWARE) == {H0, H0 + 24, H0 + 48, H0 + 72}
     cells = embodied_in(small.lab, query, [H0, H0 + 24, H0 + 50, H0 + HOURS], NOW)
     assert sum(cells.values(), Embodied()).embodied_ug == before[("~held",)].embodied_ug
     assert {place for place, _ in cells} == {0, 1, 2}
@@ -373,7 +373,7 @@ def test_a_ledger_that_is_rebuilt_with_less_is_shown_with_less(small: SmallLab) 
 def test_while_the_ledger_is_written_nothing_is_summed_and_it_is_said() -> None:
     small = small_lab()
     with patch.object(build, "try_lock_alone", return_value=False), patch.object(build, "_PAUSE_S", 0):
-        with pytest.raises(build.Busy, match="was being written"):
+        with pytest.raises(build.RollupLocked, match="was being written"):
             build.roll_up(lab=small.lab, now=NOW)
 
 
@@ -394,7 +394,7 @@ def test_a_change_that_is_not_written_yet_holds_summing_up_and_is_in_it_afterwar
     other = Thread(target=change)
     other.start()
     assert changed.wait(20)
-    with patch.object(build, "_TRIES", 3), pytest.raises(build.Busy):
+    with patch.object(build, "_TRIES", 3), pytest.raises(build.RollupLocked):
         build.roll_up(lab=small.lab, now=NOW)
     may_end.set()
     other.join()
@@ -409,9 +409,9 @@ def test_what_days_do_not_hold_is_asked_of_the_ledger() -> None:
     query = FigureQuery(metric="energy_mj", from_hour=0, to_hour=240)
     assert reads.answers(query, ["charge"], basis="lifecycle")
     assert not reads.answers(query, ["hour"], basis="lifecycle")
-    assert not reads.answers(query.but(subject_kind="device", subject_key="gpu:1"), [], basis="lifecycle")
-    assert not reads.answers(query.but(to_hour=22), [], basis="lifecycle")
-    assert not reads.answers(query.but(basis="direct"), [], basis="lifecycle")
+    assert not reads.answers(query.replace(subject_kind="device", subject_key="gpu:1"), [], basis="lifecycle")
+    assert not reads.answers(query.replace(to_hour=22), [], basis="lifecycle")
+    assert not reads.answers(query.replace(basis="direct"), [], basis="lifecycle")
 
 
 def test_sums_of_figures_are_sums_of_days(small: SmallLab) -> None:

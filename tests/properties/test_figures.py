@@ -62,9 +62,9 @@ def test_parts_and_entries_sum_to_the_figure(zone: str) -> None:
             charged = figures_by(small.lab, query, ["charge"])
             for (charge,), part in charged.items():
                 narrow = (
-                    query.but(consumer=charge[1:])
+                    query.replace(consumer=charge[1:])
                     if charge.startswith("~")
-                    else query.but(subject_kind="project", subject_key=charge)
+                    else query.replace(subject_kind="project", subject_key=charge)
                 )
                 assert figure(small.lab, narrow) == part
 

@@ -13,10 +13,10 @@ from apps.assets.choices import ChargeKind, EventKind
 from apps.assets.lifecycle import Event, standing
 from apps.assets.models import Asset, EmbodiedCharge, LifecycleEvent
 from apps.assets.services.recompute import differing
-from apps.carbon.figures.combined import answer, answers_by, groups_of
+from apps.carbon.figures.combined import answer, group_figures, groups_of
 from apps.carbon.figures.embodied import GROUPS, charge_rows, coverage, embodied, embodied_by
 from apps.carbon.figures.embodied_rate import rate_at
-from apps.carbon.figures.query import ALLOCATION, INVENTORY, NOT_TOLD, FigureQuery
+from apps.carbon.figures.query import ALLOCATION, HIDDEN, INVENTORY, FigureQuery
 from apps.core.units import END_HOUR, US_PER_HOUR
 from tests.builders import T0, SmallLab, small_lab
 from tests.examples import examples
@@ -35,17 +35,17 @@ def written(lab: SmallLab, projects: list[int], found: Lives, reversals: list[in
     turn = iter(reversals)
     for i, (events, borne) in enumerate(found):
         asset = Asset.objects.create(lab=lab.lab, name=f"Thing {i}", kind="gpu", added_us=T0)
-        kept: list[tuple[Event, int | None]] = []
+        remaining_energy: list[tuple[Event, int | None]] = []
         for event in events:
             row = _row(asset, event, projects)
-            kept.append((_as(event, row.pk), None))
+            remaining_energy.append((_as(event, row.pk), None))
             tip = row
             for _ in range(0 if event is events[0] else next(turn, 0)):
                 tip = LifecycleEvent.objects.create(
                     asset=asset, kind=EventKind.REVERSAL, hour=event.hour, reverses=tip, recorded_us=T0
                 )
-                kept.append((_as(event, tip.pk), tip.reverses_id))
-        result.append(standing(kept))
+                remaining_energy.append((_as(event, tip.pk), tip.reverses_id))
+        result.append(standing(remaining_energy))
         EmbodiedCharge.objects.bulk_create(
             EmbodiedCharge(
                 lab=lab.lab, asset=asset, from_hour=one.from_hour, to_hour=one.to_hour, kind=one.kind,
@@ -86,8 +86,8 @@ def histories(draw: st.DrawFn) -> Lives:
 
 def _narrowed(query: FigureQuery, charge: str) -> FigureQuery:
     if not charge.startswith("~"):
-        return query.but(subject_kind="project", subject_key=charge)
-    return query.but(project=NOT_TOLD, consumer="" if charge == "~lab" else charge[1:])
+        return query.replace(subject_kind="project", subject_key=charge)
+    return query.replace(project=HIDDEN, consumer="" if charge == "~lab" else charge[1:])
 
 
 def test_parts_and_rows_sum_to_the_figure() -> None:
@@ -102,7 +102,7 @@ def test_parts_and_rows_sum_to_the_figure() -> None:
             asked = FigureQuery(metric=ALLOCATION, from_hour=start, to_hour=start + length)
             expected = sum(one.within(start, start + length) for _, borne in found for one in borne)
             assert embodied(lab.lab, asked, NOW).embodied_ug == expected
-            bought = asked.but(metric=INVENTORY)
+            bought = asked.replace(metric=INVENTORY)
             assert embodied(lab.lab, bought, NOW).embodied_ug == sum(
                 brought_ug(events, start + length) - brought_ug(events, start) for events in placements
             )
@@ -116,14 +116,14 @@ def test_parts_and_rows_sum_to_the_figure() -> None:
                 for (charge,), part in embodied_by(lab.lab, query, ["charge"], NOW).items():
                     assert embodied(lab.lab, _narrowed(query, charge), NOW) == part, charge
             edges = sorted({start, start + length // 3, start + length})
-            pieces = [asked.but(from_hour=low, to_hour=high) for low, high in pairwise(edges)]
+            pieces = [asked.replace(from_hour=low, to_hour=high) for low, high in pairwise(edges)]
             assert sum(embodied(lab.lab, piece, NOW).embodied_ug for piece in pieces) == expected
             for metric in (ALLOCATION, INVENTORY, "carbon_ug"):
-                query = asked.but(metric=metric)
+                query = asked.replace(metric=metric)
                 for group in groups_of(metric):
-                    parts_of = answers_by(lab.lab, query, group, NOW)
+                    parts_of = group_figures(lab.lab, query, group, NOW)
                     assert sum(parts_of.values()) == answer(lab.lab, query, NOW).value, (metric, group)
-            told = coverage(lab.lab, asked.but(from_hour=0, to_hour=END_HOUR), NOW)
+            told = coverage(lab.lab, asked.replace(from_hour=0, to_hour=END_HOUR), NOW)
             assert (told.known, told.assets) == (len(found), len(found))
 
     check()

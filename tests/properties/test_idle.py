@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.services.labs import create_project
-from apps.attribution.calc import Stretch
+from apps.attribution.calc import ConsumerSpan
 from apps.attribution.services.rules import claim
 from apps.carbon.figures.energy import Figure, entries, figure, figures_by
 from apps.carbon.figures.query import FigureQuery
@@ -145,7 +145,7 @@ def test_a_claim_changes_what_is_borne_of_idle_energy() -> None:
     set_idle_policy(lab=small.lab, policy="by_energy", from_us=T0, by=None, now=T0)
     for key, project in (("proc:ada/x", vision), ("proc:ben/x", nlp)):
         consumer = Consumer.objects.get(lab=small.lab, key=key)
-        claim(lab=small.lab, spans=[Stretch(consumer.pk, None, H0, H0 + 1)], project=project, by=None, now=T0)
+        claim(lab=small.lab, spans=[ConsumerSpan(consumer.pk, None, H0, H0 + 1)], project=project, by=None, now=T0)
     run_until_idle(worker="test")
     query = FigureQuery(metric="energy_mj", from_hour=H0, to_hour=H0 + 1)
     found = {charge: part.energy_mj for (charge,), part in figures_by(small.lab, query, ["charge"]).items()}

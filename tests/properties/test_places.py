@@ -197,12 +197,12 @@ def test_the_order_of_entering_does_not_matter_and_a_rebuild_changes_nothing() -
                 else:
                     push(there.nodes[step.node], [step.window], sent_at=SENT, settle=settle[i % len(settle)])
             run_until_idle(worker="test")
-            found, kept = priced(there), all_rows()
+            found, remaining_energy = priced(there), all_rows()
             derived = sorted(AppliedFactor.objects.values_list("node_id", "from_hour", "to_hour", "pue_ppm", "factor_id"))
             rebuild_ledger(lab=there.small.lab)
             run_until_idle(worker="test")
             apply_factors(lab=there.small.lab)
-            assert (priced(there), all_rows()) == (found, kept)
+            assert (priced(there), all_rows()) == (found, remaining_energy)
             again = AppliedFactor.objects.values_list("node_id", "from_hour", "to_hour", "pue_ppm", "factor_id")
             assert sorted(again) == derived
             return found

@@ -48,10 +48,10 @@ def entry_of(kind: str, at_us: int, what: Any, projects: dict[str, Any]) -> Entr
 
 def balanced(asset: Asset) -> None:
     events = events_of([asset.pk])[asset.pk]
-    kept = {as_charge(row) for row in EmbodiedCharge.objects.filter(asset=asset)}
-    assert kept == set(charges(events, []))
+    remaining_energy = {as_charge(row) for row in EmbodiedCharge.objects.filter(asset=asset)}
+    assert remaining_energy == set(charges(events, []))
     for hour in (H0, H0 + 777, H0 + SPAN, END_HOUR):
-        now = account(events, kept, hour)
+        now = account(events, remaining_energy, hour)
         assert now.charged_ug + now.balance_ug + now.written_off_ug == now.total_ug
         assert now.balance_ug >= 0
 

@@ -13,7 +13,7 @@ from apps.core.units import US_PER_HOUR
 from apps.energy.calc import ShareRow
 from apps.energy.models import LedgerEntry
 from apps.energy.services.settle import rebuild_ledger
-from apps.energy.source_precedence import US_PER_MINUTE, kept, superseded_mj, whole_minutes
+from apps.energy.source_precedence import US_PER_MINUTE, remaining_energy, superseded_mj, whole_minutes
 from apps.ingest.models import WindowShare
 from apps.runs.models import Run
 from apps.trackers.codecarbon.selectors import superseded_of_run
@@ -43,10 +43,10 @@ def test_hours_may_be_asked_for_one_by_one(energy_mj: int, start: int, length: i
     minutes = {7: whole_minutes((a * SECOND, b * SECOND) for a, b in taken)}
     share = ShareRow(start_us, end_us, 7, 1, 2, 2, energy_mj)
     hours = range(start_us // US_PER_HOUR, (end_us - 1) // US_PER_HOUR + 1)
-    together = kept([share], frozenset(hours), minutes)
-    apart = {key: mj for hour in hours for key, mj in kept([share], frozenset({hour}), minutes).items()}
+    together = remaining_energy([share], frozenset(hours), minutes)
+    apart = {key: mj for hour in hours for key, mj in remaining_energy([share], frozenset({hour}), minutes).items()}
     assert together == apart
-    untouched = kept([share], frozenset(hours), {})
+    untouched = remaining_energy([share], frozenset(hours), {})
     assert {key.hour: mj for key, mj in untouched.items()} == split_by_hour(energy_mj, start_us, end_us)
 
 

@@ -10,14 +10,14 @@ from apps.accounts.models import Lab
 from apps.attribution import selectors
 from apps.attribution.calc import Rule, Span, Use, differences, spans
 from apps.attribution.models import Attribution, AttributionRule
-from apps.attribution.signals import charged_anew
+from apps.attribution.signals import attribution_changed
 from apps.core.intervals import changed_span, hull
 from apps.core.jobs import enqueue
 from apps.core.sql import ATTRIBUTION, lock_exclusive, lock_shared
 from apps.core.units import hour_of
 from apps.ingest.models import Consumer
 from apps.runs.models import Run
-from apps.runs.services.ignored_params import recount_charged
+from apps.runs.services.ignored_params import recompute_charged_runs
 
 Pair = tuple[int, int]  # consumer id, node id
 CHUNK = 500  # pairs a transaction: some tens of milliseconds on SQLite
@@ -27,12 +27,12 @@ def attribute_new(*, lab: Lab, node_id: int, consumer_ids: Iterable[int]) -> Non
     """Derive who is charged for consumers that appear on a node for the first time; in the settling transaction, so that
     no energy is ever shown without."""
     lock_shared(ATTRIBUTION, lab.pk)
-    wanted = set(consumer_ids)
-    known = Attribution.objects.filter(node_id=node_id, consumer_id__in=wanted).values_list("consumer_id", flat=True)
-    missing = sorted(wanted - set(known))
-    found, _ = selectors.uses(lab, [(consumer_id, node_id) for consumer_id in missing]) if missing else ({}, {})
-    if found:
-        _write(_derive(found, rules_now(lab)))
+    requested_ids = set(consumer_ids)
+    known = Attribution.objects.filter(node_id=node_id, consumer_id__in=requested_ids).values_list("consumer_id", flat=True)
+    missing = sorted(requested_ids - set(known))
+    uses, _ = selectors.uses(lab, [(consumer_id, node_id) for consumer_id in missing]) if missing else ({}, {})
+    if uses:
+        _write(_derive(uses, rules_now(lab)))
 
 
 def rules_now(lab: Lab) -> list[Rule]:
@@ -45,15 +45,15 @@ def derive(lab: Lab, pairs: Iterable[Pair], rules: list[Rule]) -> dict[Pair, lis
     return _derive(selectors.uses(lab, pairs)[0], rules)
 
 
-def _derive(found: dict[Pair, Use], rules: list[Rule]) -> dict[Pair, list[Span]]:
-    claims = selectors.live_claims({consumer_id for consumer_id, _ in found})
-    placements = selectors.placements({node_id for _, node_id in found})
+def _derive(uses: dict[Pair, Use], rules: list[Rule]) -> dict[Pair, list[Span]]:
+    claims = selectors.live_claims({consumer_id for consumer_id, _ in uses})
+    placements = selectors.placements({node_id for _, node_id in uses})
     by_user = _Rules(rules)
     return {
         (consumer_id, node_id): spans(
             use, rules=by_user.of(use), claims=claims.get(consumer_id, []), placements=placements.get(node_id, [])
         )
-        for (consumer_id, node_id), use in found.items()
+        for (consumer_id, node_id), use in uses.items()
     }
 
 
@@ -89,8 +89,8 @@ def _write(derived: dict[Pair, list[Span]]) -> None:
                 os_user=span.os_user,
                 program=span.program,
             )
-            for (consumer_id, node_id), found in sorted(derived.items())
-            for span in found
+            for (consumer_id, node_id), pair_spans in sorted(derived.items())
+            for span in pair_spans
         ],
         batch_size=500,
     )
@@ -105,14 +105,16 @@ def as_span(row: Attribution) -> Span:
 
 
 def _as_spans(lab: Lab, pairs: list[Pair]) -> dict[Pair, list[Span]]:
-    wanted = set(pairs)
-    kept: dict[Pair, list[Span]] = {pair: [] for pair in wanted}
-    rows = Attribution.objects.filter(consumer_id__in={consumer_id for consumer_id, _ in wanted}).order_by("from_hour")
+    requested_pairs = set(pairs)
+    stored_spans: dict[Pair, list[Span]] = {pair: [] for pair in requested_pairs}
+    rows = Attribution.objects.filter(consumer_id__in={consumer_id for consumer_id, _ in requested_pairs}).order_by(
+        "from_hour"
+    )
     for row in rows:
-        if (row.consumer_id, row.node_id) in wanted:
+        if (row.consumer_id, row.node_id) in requested_pairs:
             span = as_span(row)
-            kept[row.consumer_id, row.node_id].append(span)
-    return kept
+            stored_spans[row.consumer_id, row.node_id].append(span)
+    return stored_spans
 
 
 @transaction.atomic
@@ -122,30 +124,32 @@ def reattribute(*, lab: Lab, pairs: list[Pair]) -> int:
     Alone with itself: a settling that began before a rule was written has ended, with what it knew, when we read.
     """
     lock_exclusive(ATTRIBUTION, lab.pk)
-    found, runs = selectors.uses(lab, pairs)
-    derived = _derive(found, rules_now(lab))
-    kept = _as_spans(lab, list(derived))
-    changed = {pair: found for pair, found in derived.items() if kept[pair] != found}
+    uses, runs = selectors.uses(lab, pairs)
+    derived = _derive(uses, rules_now(lab))
+    stored_spans = _as_spans(lab, list(derived))
+    changed = {pair: uses for pair, uses in derived.items() if stored_spans[pair] != uses}
     for pair in changed:
         Attribution.objects.filter(consumer_id=pair[0], node_id=pair[1]).delete()
     _write(changed)
     _charge_runs(runs, derived)
     if changed:  # what projects bear of idle energy goes by what they used
         enqueue(kind="energy.spread_idle", key=str(lab.pk))
-        _tell(lab, kept, changed)
+        _notify_changes(lab, stored_spans, changed)
     return len(changed)
 
 
-def _tell(lab: Lab, before: dict[Pair, list[Span]], after: dict[Pair, list[Span]]) -> None:
+def _notify_changes(lab: Lab, before: dict[Pair, list[Span]], after: dict[Pair, list[Span]]) -> None:
     """Tell who listens for whom, and when, others are charged or named now."""
-    span = hull(changed_span(_charged_history(before[pair]), _charged_history(found)) for pair, found in after.items())
+    span = hull(
+        changed_span(_charged_history(before[pair]), _charged_history(pair_spans)) for pair, pair_spans in after.items()
+    )
     if span is not None:
         consumer_ids = {consumer_id for consumer_id, _ in after}
-        charged_anew.send(sender=Attribution, lab=lab, consumer_ids=consumer_ids, from_hour=span[0], to_hour=span[1])
+        attribution_changed.send(sender=Attribution, lab=lab, consumer_ids=consumer_ids, from_hour=span[0], to_hour=span[1])
 
 
-def _charged_history(found: list[Span]) -> list[tuple[int, int, object]]:
-    return [(s.from_hour, s.to_hour, (s.project_id, s.person_id, s.os_user, s.program)) for s in found]
+def _charged_history(spans_: list[Span]) -> list[tuple[int, int, object]]:
+    return [(s.from_hour, s.to_hour, (s.project_id, s.person_id, s.os_user, s.program)) for s in spans_]
 
 
 def reattribute_lab(*, lab: Lab) -> int:
@@ -165,7 +169,7 @@ def _pairs_after(lab: Lab, last: Pair) -> list[Pair]:
 
 def reattribute_rule(*, rule: AttributionRule) -> int:
     """Derive again what a rule speaks of: it began, ended, or was withdrawn; return how many pairs changed."""
-    rows, runs = selectors.spoken_of(rule.lab, rule)
+    rows, runs = selectors.attributed_by_rule(rule.lab, rule)
     pairs = _pairs(rows)
     changed = 0
     for start in range(0, len(pairs), CHUNK):
@@ -188,23 +192,23 @@ class Move:
 
 def moves(*, lab: Lab, rules: list[AttributionRule], without: bool = False) -> list[Move]:
     """Return what rules of a lab would move if they were written (``without``: if they were not there). Writes nothing."""
-    asked = {row.pk for row in rules if row.pk is not None}
-    others = [row for row in rules_now(lab) if row.id not in asked]
+    rule_ids = {row.pk for row in rules if row.pk is not None}
+    others = [row for row in rules_now(lab) if row.id not in rule_ids]
     drafts = [replace(selectors.as_rule(row), id=row.pk or 2**62 + i) for i, row in enumerate(rules)]
-    pairs = sorted({pair for row in rules for pair in _pairs(selectors.spoken_of(lab, row)[0])})
-    found: list[Move] = []
+    pairs = sorted({pair for row in rules for pair in _pairs(selectors.attributed_by_rule(lab, row)[0])})
+    moves_: list[Move] = []
     for start in range(0, len(pairs), CHUNK):
         part = pairs[start : start + CHUNK]
-        kept = _as_spans(lab, part)
+        stored_spans = _as_spans(lab, part)
         for pair, after in derive(lab, part, others if without else [*others, *drafts]).items():
-            for from_hour, to_hour, project_before, project_after in differences(kept[pair], after):
-                found.append(Move(pair[0], pair[1], from_hour, to_hour, project_before, project_after))
-    return found
+            for from_hour, to_hour, project_before, project_after in differences(stored_spans[pair], after):
+                moves_.append(Move(pair[0], pair[1], from_hour, to_hour, project_before, project_after))
+    return moves_
 
 
 def _pairs(rows: QuerySet[Attribution], limit: int | None = None) -> list[Pair]:
-    found = rows.order_by("consumer_id", "node_id").values_list("consumer_id", "node_id").distinct()
-    return list(found[:limit] if limit else found)
+    pairs = rows.order_by("consumer_id", "node_id").values_list("consumer_id", "node_id").distinct()
+    return list(pairs[:limit] if limit else pairs)
 
 
 def reattribute_run(*, lab: Lab, run: Run) -> None:
@@ -224,18 +228,18 @@ def reattribute_consumers(*, lab: Lab, consumer_ids: Iterable[int]) -> None:
         reattribute(lab=lab, pairs=pairs[start : start + CHUNK])
 
 
-def _at_start(run: Run, found: list[Span]) -> Span:
+def _at_start(run: Run, pair_spans: list[Span]) -> Span:
     hour = max(0, hour_of(run.started_us))
-    return next((span for span in found if span.from_hour <= hour < span.to_hour), found[-1])
+    return next((span for span in pair_spans if span.from_hour <= hour < span.to_hour), pair_spans[-1])
 
 
 def _charge_runs(runs: Mapping[int, Run], derived: dict[Pair, list[Span]]) -> None:
     """Keep on the run's row what holds at its start (of several nodes: on its own, else the first)."""
     changed = []
-    for (consumer_id, node_id), found in sorted(derived.items()):
+    for (consumer_id, node_id), pair_spans in sorted(derived.items()):
         run = runs.get(consumer_id)
         if run is not None and (run.node_id in (None, node_id) or not _known_at_home(run, consumer_id, derived)):
-            changed += _charged(run, _at_start(run, found))
+            changed += _charged(run, _at_start(run, pair_spans))
     _keep_charges(changed)
 
 
@@ -243,9 +247,9 @@ def _keep_charges(changed: list[Run]) -> None:
     with connection.cursor() as cursor:  # bulk_update would write a CASE for each row
         cursor.executemany(
             "UPDATE runs_run SET charged_project_id = %s, charged_person_id = %s, charge_way = %s WHERE id = %s",
-            [(run.charged_project_id, run.charged_person_id, run.charge_way, run.pk) for run in changed],
+            [(run.charged_project_id, run.charged_person_id, run.attributed_by, run.pk) for run in changed],
         )
-    recount_charged(changed)
+    recompute_charged_runs(changed)
 
 
 def _known_at_home(run: Run, consumer_id: int, derived: dict[Pair, list[Span]]) -> bool:
@@ -253,10 +257,10 @@ def _known_at_home(run: Run, consumer_id: int, derived: dict[Pair, list[Span]]) 
 
 
 def _charged(run: Run, span: Span) -> list[Run]:
-    told = (span.project_id, span.person_id, span.way)
-    if (run.charged_project_id, run.charged_person_id, run.charge_way) == told:
+    charge = (span.project_id, span.person_id, span.way)
+    if (run.charged_project_id, run.charged_person_id, run.attributed_by) == charge:
         return []
-    run.charged_project_id, run.charged_person_id, run.charge_way = told
+    run.charged_project_id, run.charged_person_id, run.attributed_by = charge
     return [run]
 
 
@@ -277,6 +281,6 @@ def _charge_unseen(lab: Lab, runs: list[Run]) -> None:
     changed = []
     for run in runs:
         use = selectors.use_of_run(run, run.node_id or 0)
-        found = spans(use, rules=rules.of(use), claims=[], placements=places.get(run.node_id or 0, []))
-        changed += _charged(run, _at_start(run, found))
+        pair_spans = spans(use, rules=rules.of(use), claims=[], placements=places.get(run.node_id or 0, []))
+        changed += _charged(run, _at_start(run, pair_spans))
     _keep_charges(changed)

@@ -10,7 +10,7 @@ from django.db import transaction
 from apps.accounts import audit
 from apps.accounts.choices import Act
 from apps.accounts.models import Lab, Membership, Project, User
-from apps.attribution.calc import Stretch
+from apps.attribution.calc import ConsumerSpan
 from apps.attribution.models import AttributionRule, Claim
 from apps.attribution.services.derive import reattribute_consumers
 from apps.core.errors import Conflict, InvalidInput
@@ -71,8 +71,8 @@ def drafted_rule(
 
 
 def _of_this_lab(lab: Lab, criteria: Criteria, project: Project | None, person: User | None) -> None:
-    for field, thing in (("node", criteria.node), ("site", criteria.site), ("project", project)):
-        if thing is not None and thing.lab_id != lab.pk:
+    for field, target in (("node", criteria.node), ("site", criteria.site), ("project", project)):
+        if target is not None and target.lab_id != lab.pk:
             raise InvalidInput(f"There is no such {field} in this lab.", field=field)
     if person is not None and not Membership.objects.filter(lab=lab, user=person).exists():
         raise InvalidInput("This person is not a member of the lab.", field="person", hint="Invite them first.")
@@ -105,13 +105,13 @@ def make_rules(*, rules: Sequence[AttributionRule], by: User | None, now: int) -
 
 
 def _note(rule: AttributionRule, by: User | None, action: str, now: int) -> None:
-    asked: dict[str, Any] = {name: getattr(rule, name) for name in Criteria().texts() if getattr(rule, name)}
-    asked |= {"node": rule.node.hostname} if rule.node else {}
-    asked |= {"site": rule.site.name} if rule.site else {}
-    asked |= {"person": rule.person.get_username()} if rule.person else {}
-    asked |= {"from_hour": rule.from_hour, "to_hour": rule.to_hour}
+    details: dict[str, Any] = {name: getattr(rule, name) for name in Criteria().texts() if getattr(rule, name)}
+    details |= {"node": rule.node.hostname} if rule.node else {}
+    details |= {"site": rule.site.name} if rule.site else {}
+    details |= {"person": rule.person.get_username()} if rule.person else {}
+    details |= {"from_hour": rule.from_hour, "to_hour": rule.to_hour}
     subject = rule.project.slug if rule.project else "no project"
-    audit.record(lab=rule.lab, by=by, action=action, subject=f"rule {rule.pk}: {subject}", details=asked, now=now)
+    audit.record(lab=rule.lab, by=by, action=action, subject=f"rule {rule.pk}: {subject}", details=details, now=now)
 
 
 @transaction.atomic
@@ -162,7 +162,7 @@ def at_most_claimed(number: int) -> None:
 
 
 @transaction.atomic
-def claim(*, lab: Lab, spans: Sequence[Stretch], project: Project, by: User | None, now: int) -> UUID:
+def claim(*, lab: Lab, spans: Sequence[ConsumerSpan], project: Project, by: User | None, now: int) -> UUID:
     """Say that what was used in ``stretches`` was for ``project``; whatever a rule says of them, the claim stands above it.
 
     Returns the act by which it is undone. Figures follow at once. What named its project itself stays there.

@@ -6,7 +6,7 @@ from typing import Any
 from apps.accounts.models import Lab
 from apps.carbon.figures.embodied import GROUPS as HARDWARE_GROUPS
 from apps.carbon.figures.embodied import Coverage, Embodied, coverage, embodied, embodied_by
-from apps.carbon.figures.energy import TOLD_GROUPS, Figure, figure, figures_by
+from apps.carbon.figures.energy import PUBLIC_GROUPS, Figure, figure, figures_by
 from apps.carbon.figures.query import HARDWARE_CONSUMERS, HARDWARE_METRICS, HARDWARE_OF, USE_CONSUMERS, FigureQuery
 from apps.core.errors import InvalidInput
 
@@ -14,7 +14,7 @@ TOGETHER_GROUPS = frozenset({"charge", "project"})
 
 
 @dataclass(frozen=True)
-class Answer:
+class CombinedFigure:
     """``use`` of the energy ledger, ``hardware`` of the asset ledgers: what the metric does not speak of is empty.
     ``coverage`` (None: nothing of hardware was asked): an asset without a figure is missing, and not zero."""
 
@@ -40,7 +40,7 @@ class Answer:
         return self.use.without_factor_mj if self.query.metric in ("emission_ug", *HARDWARE_OF) else 0
 
 
-def halves(query: FigureQuery) -> tuple[FigureQuery | None, FigureQuery | None]:
+def split_query(query: FigureQuery) -> tuple[FigureQuery | None, FigureQuery | None]:
     """Return the questions of use and of hardware that one is made of; None where it asks nothing of that side."""
     if query.metric in HARDWARE_METRICS:
         return None, query
@@ -49,15 +49,15 @@ def halves(query: FigureQuery) -> tuple[FigureQuery | None, FigureQuery | None]:
     of_use = query.subject_kind != "asset" and query.consumer in ("", *USE_CONSUMERS)
     of_hardware = query.consumer in ("", *HARDWARE_CONSUMERS)
     return (
-        query.but(metric="emission_ug") if of_use else None,
-        query.but(metric=HARDWARE_OF[query.metric]) if of_hardware else None,
+        query.replace(metric="emission_ug") if of_use else None,
+        query.replace(metric=HARDWARE_OF[query.metric]) if of_hardware else None,
     )
 
 
-def answer(lab: Lab, query: FigureQuery, now: int) -> Answer:
+def answer(lab: Lab, query: FigureQuery, now: int) -> CombinedFigure:
     """Return the answer to ``query``."""
-    use, hardware = halves(query)
-    return Answer(
+    use, hardware = split_query(query)
+    return CombinedFigure(
         query,
         figure(lab, use) if use else Figure(),
         embodied(lab, hardware, now) if hardware else Embodied(),
@@ -69,15 +69,15 @@ def groups_of(metric: str) -> frozenset[str]:
     """Return by what a metric may be grouped."""
     if metric in HARDWARE_OF:
         return TOGETHER_GROUPS
-    return frozenset(HARDWARE_GROUPS) if metric in HARDWARE_METRICS else TOLD_GROUPS
+    return frozenset(HARDWARE_GROUPS) if metric in HARDWARE_METRICS else PUBLIC_GROUPS
 
 
-def answers_by(lab: Lab, query: FigureQuery, group: str, now: int) -> dict[Any, int]:
+def group_figures(lab: Lab, query: FigureQuery, group: str, now: int) -> dict[Any, int]:
     """Return the parts of an answer; they sum to it exactly. Raises InvalidInput for a group its metric does not have."""
     known = groups_of(query.metric)
     if group not in known:
         raise InvalidInput(f"{group!r} is no group.", field="group_by", hint=f"Use one of {', '.join(sorted(known))}.")
-    use, hardware = halves(query)
+    use, hardware = split_query(query)
     found: dict[Any, int] = {}
     if use:
         for (key,), part in figures_by(lab, use, [group]).items():

@@ -11,8 +11,8 @@ from typing import Any
 
 from apps.accounts.models import Lab
 from apps.assets.choices import OPENING, ChargeKind, EventKind
-from apps.carbon.figures.embodied_placements import Standing, standing_by
-from apps.carbon.figures.query import INVENTORY, NOT_TOLD, FigureQuery
+from apps.carbon.figures.embodied_placements import AssetStay, asset_stays
+from apps.carbon.figures.query import HIDDEN, INVENTORY, FigureQuery
 from apps.carbon.figures.scopes import EMBODIED, WASTE, roles_within
 from apps.carbon.rollups.reads import embodied_source
 from apps.core.sql import fetch_rows, prorated_inline_sql
@@ -30,7 +30,7 @@ WITH RECURSIVE chain(event_id, tip_id, depth) AS (
 """
 _HOLDS = "{0}.kind <> 'reversal' AND {0}.id NOT IN (SELECT event_id FROM undone)"
 # What an entry books: TE as :func:`apps.assets.calc.brought_ug` sums it, the end of life as it was less the modelled part.
-_BROUGHT = f"""
+_EMBODIED_TOTAL = f"""
 CASE WHEN e.kind <> '{EventKind.DISPOSE.value}' THEN e.total_ug ELSE (
   SELECT CASE WHEN o.includes_end_of_life IS NULL OR (o.includes_end_of_life AND COALESCE(o.end_of_life_ug, 0) = 0) THEN 0
     ELSE e.total_ug - COALESCE(o.end_of_life_ug, 0) END
@@ -73,7 +73,7 @@ def end_hour(query: FigureQuery, now: int) -> int:
     return max(query.from_hour, min(query.to_hour, hour_of(now) + 1))
 
 
-def _allocation(lab: Lab, query: FigureQuery, now: int, places: Sequence[Standing] | None) -> tuple[str, list[Any]]:
+def _allocation(lab: Lab, query: FigureQuery, now: int, places: Sequence[AssetStay] | None) -> tuple[str, list[Any]]:
     """Return the charges of a period as SQL: (id, asset_id, kind, project_id, from_hour, to_hour, amount_ug, part_ug)."""
     start, end = str(query.from_hour), str(end_hour(query, now))
     lasting = "SELECT c.id, c.asset_id, c.kind, c.project_id, c.from_hour, c.to_hour, c.amount_ug, "
@@ -89,7 +89,7 @@ def _allocation(lab: Lab, query: FigureQuery, now: int, places: Sequence[Standin
     return f"{lasting}{part} AS part_ug {where.format(joined)} {overlap}", [lab.pk]
 
 
-def _inventory(lab: Lab, query: FigureQuery, now: int, places: Sequence[Standing] | None) -> tuple[str, list[Any]]:
+def _inventory(lab: Lab, query: FigureQuery, now: int, places: Sequence[AssetStay] | None) -> tuple[str, list[Any]]:
     """Return what entries of a period brought, as the same rows; each is whole in its hour."""
     at = ""
     if places is not None:
@@ -101,7 +101,7 @@ def _inventory(lab: Lab, query: FigureQuery, now: int, places: Sequence[Standing
     bringing = f"{_OPENINGS}, '{EventKind.REPAIR.value}', '{EventKind.DISPOSE.value}'"
     sql = (
         f"SELECT e.id, e.asset_id, e.kind, {_OWNER} AS project_id, e.hour AS from_hour, e.hour + 1 AS to_hour, "
-        f"{_BROUGHT} AS amount_ug, {_BROUGHT} AS part_ug "
+        f"{_EMBODIED_TOTAL} AS amount_ug, {_EMBODIED_TOTAL} AS part_ug "
         "FROM assets_lifecycleevent e JOIN assets_asset v ON v.id = e.asset_id "
         f"WHERE v.lab_id = %s AND e.hour >= {query.from_hour} AND e.hour < {end_hour(query, now)} "
         f"AND e.total_ug IS NOT NULL AND e.kind IN ({bringing}) AND {_HOLDS.format('e')} {at}"
@@ -111,7 +111,7 @@ def _inventory(lab: Lab, query: FigureQuery, now: int, places: Sequence[Standing
 
 def _from(lab: Lab, query: FigureQuery, now: int) -> tuple[str, str, list[Any]]:
     """Return what stands before SELECT, the rows with their assets and projects, and the parameters of both."""
-    places = standing_by(lab, query.subject_kind, query.subject_key) if query.subject_kind in {"node", "device"} else None
+    places = asset_stays(lab, query.subject_kind, query.subject_key) if query.subject_kind in {"node", "device"} else None
     inventory = query.metric == INVENTORY
     inner, params = (_inventory if inventory else _allocation)(lab, query, now, places)
     where, more = _where(query)
@@ -132,8 +132,8 @@ def _where(query: FigureQuery) -> tuple[str, list[Any]]:
         clauses.append("x.asset_id = %s")
         params.append(int(query.subject_key))
     if query.project:
-        clauses.append("p.id IS NULL" if query.project == NOT_TOLD else "p.slug = %s")
-        params += [] if query.project == NOT_TOLD else [query.project]
+        clauses.append("p.id IS NULL" if query.project == HIDDEN else "p.slug = %s")
+        params += [] if query.project == HIDDEN else [query.project]
     if query.consumer:
         unknown = query.consumer == "unattributed"
         clauses.append("x.kind = 'used' AND p.id IS NULL" if unknown else "x.kind = %s")
@@ -141,8 +141,8 @@ def _where(query: FigureQuery) -> tuple[str, list[Any]]:
     if query.scope:
         roles = roles_within(query.profile, query.scope, (EMBODIED, WASTE))
         ending = f"x.kind IN ('{ChargeKind.END_OF_LIFE.value}', '{EventKind.DISPOSE.value}')"
-        told = {EMBODIED: f"NOT {ending}", WASTE: ending}
-        clauses.append(f"({' OR '.join(told[role] for role in sorted(roles)) or '1 = 0'})")
+        conditions = {EMBODIED: f"NOT {ending}", WASTE: ending}
+        clauses.append(f"({' OR '.join(conditions[role] for role in sorted(roles)) or '1 = 0'})")
     return " AND ".join(clauses), params
 
 
@@ -166,12 +166,12 @@ def embodied_by(lab: Lab, query: FigureQuery, group_by: Sequence[str], now: int)
     columns = ", ".join(GROUPS[name] for name in group_by)
     names = ", ".join(f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by))
     before, source, params = _from(lab, query, now)
-    found = fetch_rows(
+    rows = fetch_rows(
         f"{before} SELECT {names}, SUM(x.part_ug) AS embodied_ug, COUNT(*) AS entries {source} "
         f"GROUP BY {columns} ORDER BY {columns}",
         params,
     )
-    return {tuple(row[f"g{i}"] for i in range(len(group_by))): _embodied(row) for row in found}
+    return {tuple(row[f"g{i}"] for i in range(len(group_by))): _embodied(row) for row in rows}
 
 
 def embodied_in(
@@ -186,13 +186,13 @@ def embodied_in(
     ended.append(min(edges[-1], hour_of(now) + 1))
     before, source, params = embodied_source(lab, sorted(set(ended)))
     where, more = _where(query)
-    found = fetch_rows(
+    rows = fetch_rows(
         f"{before} SELECT x.from_hour, {GROUPS[by]} AS told, SUM(x.part_ug) AS embodied_ug, SUM(x.entries) AS entries "
         f"FROM ({source}) x LEFT JOIN accounts_project p ON p.id = x.project_id "
         f"WHERE {where} GROUP BY x.from_hour, {GROUPS[by]}",
         [*params, *more],
     )
-    return {(edges.index(row["from_hour"]), row["told"]): _embodied(row) for row in found}
+    return {(edges.index(row["from_hour"]), row["told"]): _embodied(row) for row in rows}
 
 
 def charge_rows(
@@ -217,8 +217,8 @@ def coverage(lab: Lab, query: FigureQuery, now: int) -> Coverage:
         only = "AND v.id = %s"
         params.append(int(query.subject_key))
     elif query.subject_kind in {"node", "device"}:
-        stood = standing_by(lab, query.subject_kind, query.subject_key)
-        ids = sorted({s.asset_id for s in stood if s.within(start, end) is not None})
+        stays = asset_stays(lab, query.subject_kind, query.subject_key)
+        ids = sorted({s.asset_id for s in stays if s.within(start, end) is not None})
         only = f"AND v.id IN ({', '.join(str(int(pk)) for pk in ids) or '0'})"
     row = next(
         fetch_rows(

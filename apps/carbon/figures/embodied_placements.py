@@ -16,20 +16,20 @@ from apps.fleet.models import ACTIVE, Device
 
 
 @dataclass(frozen=True)
-class Standing:
+class AssetStay:
     """An asset stood there over ``[from_hour, to_hour)``."""
 
     asset_id: int
     from_hour: int
     to_hour: int
 
-    def within(self, from_hour: int, to_hour: int) -> "Standing | None":
+    def within(self, from_hour: int, to_hour: int) -> "AssetStay | None":
         """Return the part in ``[from_hour, to_hour)``, None if there is none."""
         start, end = max(self.from_hour, from_hour), min(self.to_hour, to_hour)
-        return Standing(self.asset_id, start, end) if start < end else None
+        return AssetStay(self.asset_id, start, end) if start < end else None
 
 
-def standing_by(lab: Lab, kind: str, key: str) -> list[Standing]:
+def asset_stays(lab: Lab, kind: str, key: str) -> list[AssetStay]:
     """Return the stretches of assets that a node (``key``: UUID) or device (its key) meters, their parts included;
     disjoint for each asset. The number of queries does not depend on the number of rows."""
     meters: dict[int, list[tuple[int, tuple[int | None, int | None]]]] = defaultdict(list)
@@ -43,8 +43,8 @@ def standing_by(lab: Lab, kind: str, key: str) -> list[Standing]:
         node_id = None
     else:
         node_id = lab.nodes.filter(uuid=key).values_list("pk", flat=True).first()
-        at = _in_node(lab, node_id) if node_id is not None else {}
-    found: list[Standing] = []
+        at = _node_spans(lab, node_id) if node_id is not None else {}
+    found: list[AssetStay] = []
     metered: dict[int, list[tuple[int, int]]] = {}
     for asset_id, history in meters.items():
         metered[asset_id] = []
@@ -53,12 +53,12 @@ def standing_by(lab: Lab, kind: str, key: str) -> list[Standing]:
             if device_id or by_node:
                 metered[asset_id].append((start, stop))
             spans = [(0, END_HOUR)] if by_node is not None and by_node == node_id else at.get(device_id or 0, [])
-            stays = (Standing(asset_id, low, high).within(start, stop) for low, high in spans)
+            stays = (AssetStay(asset_id, low, high).within(start, stop) for low, high in spans)
             found += [stay for stay in stays if stay is not None]
-    return _joined([*found, *_parts(lab, found, metered)])
+    return _join_stays([*found, *_parts(lab, found, metered)])
 
 
-def _in_node(lab: Lab, node_id: int) -> dict[int, list[tuple[int, int]]]:
+def _node_spans(lab: Lab, node_id: int) -> dict[int, list[tuple[int, int]]]:
     """Return when each device was in a node: where it was measured until it was measured elsewhere, else where it is."""
     seen = DeviceDay.objects.filter(lab=lab, node_id=node_id).values("device_id")
     days = DeviceDay.objects.filter(lab=lab, device_id__in=seen).order_by("device_id", "from_hour", "node_id")
@@ -76,7 +76,7 @@ def _in_node(lab: Lab, node_id: int) -> dict[int, list[tuple[int, int]]]:
     return found | {pk: [(0, END_HOUR)] for pk in unseen.values_list("pk", flat=True)}
 
 
-def _parts(lab: Lab, machines: Sequence[Standing], metered: dict[int, list[tuple[int, int]]]) -> Iterable[Standing]:
+def _parts(lab: Lab, machines: Sequence[AssetStay], metered: dict[int, list[tuple[int, int]]]) -> Iterable[AssetStay]:
     """Yield when assets were parts of these machines, as far as they had no meter of their own then."""
     inside = LifecycleEvent.objects.filter(asset__lab=lab, parent__isnull=False).values("asset_id")
     built: dict[int, list[LifecycleEvent]] = defaultdict(list)
@@ -87,13 +87,13 @@ def _parts(lab: Lab, machines: Sequence[Standing], metered: dict[int, list[tuple
     }
     for asset_id, events in built.items():
         for start, end, parent_id in _built_into(events):
-            for low, high in _without(start, end, metered.get(asset_id, [])):
+            for low, high in _subtract_interval(start, end, metered.get(asset_id, [])):
                 within.setdefault(parent_id, []).append((asset_id, low, high))
-    reached, listed = set[Standing](), list(machines)
+    reached, listed = set[AssetStay](), list(machines)
     while listed:  # parts of parts: a thing is never built into itself
         machine = listed.pop()
         for asset_id, low, high in within.get(machine.asset_id, ()):
-            part = Standing(asset_id, low, high).within(machine.from_hour, machine.to_hour)
+            part = AssetStay(asset_id, low, high).within(machine.from_hour, machine.to_hour)
             if part is not None and part not in reached:
                 reached.add(part)
                 listed.append(part)
@@ -116,7 +116,7 @@ def _built_into(rows: Sequence[LifecycleEvent]) -> list[tuple[int, int, int]]:
     return [(start, end, parent) for (start, parent), end in zip(stays, ends, strict=True) if parent and start < end]
 
 
-def _without(start: int, end: int, taken: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int]]:
+def _subtract_interval(start: int, end: int, taken: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int]]:
     """Yield what of ``[start, end)`` is in none of the disjoint stretches ``taken``."""
     for low, high in sorted(taken):
         if start < min(low, end):
@@ -126,13 +126,13 @@ def _without(start: int, end: int, taken: Sequence[tuple[int, int]]) -> Iterable
         yield start, end
 
 
-def _joined(found: Iterable[Standing]) -> list[Standing]:
+def _join_stays(found: Iterable[AssetStay]) -> list[AssetStay]:
     """Return the same stretches, those of an asset that meet or overlap as one."""
-    result: list[Standing] = []
+    result: list[AssetStay] = []
     for one in sorted(found, key=lambda s: (s.asset_id, s.from_hour, s.to_hour)):
         last = result[-1] if result else None
         if last is not None and last.asset_id == one.asset_id and one.from_hour <= last.to_hour:
-            result[-1] = Standing(last.asset_id, last.from_hour, max(last.to_hour, one.to_hour))
+            result[-1] = AssetStay(last.asset_id, last.from_hour, max(last.to_hour, one.to_hour))
         else:
             result.append(one)
     return result

@@ -24,7 +24,7 @@ class Rate:
         return self.balance_ug * high // length - self.balance_ug * low // length
 
 
-def rate_at(events: Sequence[Event], found: Iterable[Charge], hour: int) -> Rate | None:
+def rate_at(events: Sequence[Event], charges: Iterable[Charge], hour: int) -> Rate | None:
     """Return what holds in ``hour`` by the standing events of an asset and its charges; None before its use and after its
     life. The balance is what was brought, less what was charged before the entry."""
     anchor: Event | None = None
@@ -41,17 +41,17 @@ def rate_at(events: Sequence[Event], found: Iterable[Charge], hour: int) -> Rate
             anchor, end_hour = event, event.hour + max(1, life_hours)
         elif event.kind in (EventKind.LIFE_CHANGE, EventKind.REPURPOSE):
             linear = event.amortisation != Amortisation.SCI if event.amortisation else linear
-            asked = event.life_end_hour or end_hour
+            life_end_hour = event.life_end_hour or end_hour
             if anchor is None:
-                life_hours = max(1, asked - event.hour) if event.life_end_hour else life_hours
-            elif asked > event.hour:
-                anchor, end_hour = event, asked
+                life_hours = max(1, life_end_hour - event.hour) if event.life_end_hour else life_hours
+            elif life_end_hour > event.hour:
+                anchor, end_hour = event, life_end_hour
             elif end_hour > event.hour and linear:
                 anchor = event  # an end that is over changes nothing, but the rest is spread anew
         elif anchor is not None and end_hour > event.hour and (linear or event.kind == EventKind.REPAIR):
             anchor = event  # by time, the rest is spread anew from each entry on
     if anchor is None or hour >= end_hour:
         return None
-    brought = brought_ug([event for event in events if event.hour <= anchor.hour and event.kind != EventKind.DISPOSE])
-    taken = sum(charge.within(0, anchor.hour) for charge in found)
-    return Rate(anchor.id, brought - taken, anchor.hour, end_hour)
+    embodied_ug = brought_ug([event for event in events if event.hour <= anchor.hour and event.kind != EventKind.DISPOSE])
+    charged_ug = sum(charge.within(0, anchor.hour) for charge in charges)
+    return Rate(anchor.id, embodied_ug - charged_ug, anchor.hour, end_hour)

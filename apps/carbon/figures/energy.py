@@ -45,7 +45,7 @@ GROUPS = {
     "pue": "a.pue_ppm",
 }
 # What anybody of the lab may group by; what single persons used is told on pages, by the lab's policy.
-TOLD_GROUPS = frozenset(GROUPS) - {"person", "os_user", "program", "stretch"}
+PUBLIC_GROUPS = frozenset(GROUPS) - {"person", "os_user", "program", "stretch"}
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def figure_of(row: dict[str, Any]) -> Figure:
 def require_subject(lab: Lab, query: FigureQuery) -> None:
     """Raise NotFound unless the subject of a query is the lab's: what is not there is not zero."""
     key = query.subject_key
-    there: dict[str, Callable[[], bool]] = {
+    exists: dict[str, Callable[[], bool]] = {
         "lab": lambda: True,
         "project": lambda: project_by_slug(lab, key) is not None,
         "person": lambda: lab.memberships.filter(user_id=int(key)).exists(),
@@ -113,7 +113,7 @@ def require_subject(lab: Lab, query: FigureQuery) -> None:
         "device": lambda: Device.objects.filter(lab=lab, key=key).exists(),
         "asset": lambda: lab.assets.filter(pk=int(key)).exists(),
     }
-    if is_unstorable(f"{key}{query.project}{query.os_user}{query.program}{query.use}") or not there[query.subject_kind]():
+    if is_unstorable(f"{key}{query.project}{query.os_user}{query.program}{query.use}") or not exists[query.subject_kind]():
         raise NotFound(
             f"There is no such {query.subject_kind} in this lab.", field="subject", hint="Ask for subject=lab with group_by."
         )
@@ -133,26 +133,26 @@ def figures_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> dict[tu
     """
     within = _within(lab, query)
     if not within and reads.answers(query, group_by, basis=lab.basis):
-        found = reads.use_by(lab, query, group_by)
+        rows = reads.use_by(lab, query, group_by)
     else:
         columns = ", ".join(GROUPS[name] for name in group_by)
-        told = [*(f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)), sums_sql()]
+        selected = [*(f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)), sums_sql()]
         where, params = _where(lab, query, within)
         ordered = f"GROUP BY {columns} ORDER BY {columns}" if columns else ""
-        found = fetch_rows(f"SELECT {', '.join(told)} {_FROM} WHERE {where} {ordered}", params)
-    return {tuple(normal(row[f"g{i}"], name) for i, name in enumerate(group_by)): figure_of(row) for row in found}
+        rows = fetch_rows(f"SELECT {', '.join(selected)} {_FROM} WHERE {where} {ordered}", params)
+    return {tuple(normal(row[f"g{i}"], name) for i, name in enumerate(group_by)): figure_of(row) for row in rows}
 
 
 def hours_of_consumers(lab: Lab, basis: str, consumer_ids: Sequence[int]) -> Iterator[tuple[int, int, int, Figure]]:
     """Yield (consumer id, node id, hour, figure) of all that some consumers ever used."""
     for start in range(0, len(consumer_ids), 500):
         part = consumer_ids[start : start + 500]
-        found = fetch_rows(
+        rows = fetch_rows(
             f"SELECT e.consumer_id, e.node_id, e.hour, {sums_sql()} {_FROM} WHERE e.lab_id = %s AND e.consumer_id IN "
             f"({', '.join(['%s'] * len(part))}) GROUP BY e.consumer_id, e.node_id, e.hour",
             [basis, lab.pk, *part],
         )
-        for row in found:
+        for row in rows:
             yield row["consumer_id"], row["node_id"], row["hour"], figure_of(row)
 
 
@@ -164,15 +164,15 @@ def figures_of_runs(lab: Lab, uuids: Sequence[UUID]) -> dict[UUID, Figure]:
 
 def spans_of_runs(lab: Lab, uuids: Sequence[UUID]) -> dict[UUID, tuple[Figure, int, int]]:
     """Return what each run ever used, and the hours ``[from, to)`` that hold it: the query that explains it needs them."""
-    found: dict[UUID, tuple[Figure, int, int]] = {}
+    spans: dict[UUID, tuple[Figure, int, int]] = {}
     if not uuids:
-        return found
+        return spans
     consumers = Consumer.objects.filter(lab=lab, run_uuid__in=list(uuids)).values_list("pk", "run_uuid")
     runs = {pk: uuid for pk, uuid in consumers if uuid is not None}
     for consumer, _, hour, part in hours_of_consumers(lab, lab.basis, sorted(runs)):
-        figure, start, end = found.get(runs[consumer], (Figure(), hour, hour + 1))
-        found[runs[consumer]] = (figure + part, min(start, hour), max(end, hour + 1))
-    return found
+        figure, start, end = spans.get(runs[consumer], (Figure(), hour, hour + 1))
+        spans[runs[consumer]] = (figure + part, min(start, hour), max(end, hour + 1))
+    return spans
 
 
 def figures_of_meters(lab: Lab, column: str, spans: Sequence[tuple[int, int, int]]) -> dict[int, tuple[Figure, int]]:
@@ -181,12 +181,12 @@ def figures_of_meters(lab: Lab, column: str, spans: Sequence[tuple[int, int, int
     ``column`` is device_id or node_id; spans may overlap. One query for a thousand spans. Who is charged does not matter
     here: the parts of an entry that is spread over projects sum to it exactly.
     """
-    found: dict[int, tuple[Figure, int]] = {}
+    figures: dict[int, tuple[Figure, int]] = {}
     for start in range(0, len(spans), 1000):
         part = [(start + i, *span) for i, span in enumerate(spans[start : start + 1000])]
         for row in reads.meters_by_place(lab, column, part):
-            found[row["place"]] = (figure_of(row), as_int(row["idle_mj"]))
-    return found
+            figures[row["place"]] = (figure_of(row), as_int(row["idle_mj"]))
+    return figures
 
 
 def normal(value: Any, group: str) -> Any:
@@ -204,7 +204,7 @@ def entries(lab: Lab, query: FigureQuery, *, limit: int | None = None, offset: i
     PUE and factor. Their sums are the figure. With a ``limit`` the last day is looked at first: the rows of one page are
     few, those of its period may be millions."""
     if limit is not None and query.to_hour - query.from_hour > _LOOK_HOURS:
-        last = list(_entries(lab, query.but(from_hour=query.to_hour - _LOOK_HOURS), limit, offset))
+        last = list(_entries(lab, query.replace(from_hour=query.to_hour - _LOOK_HOURS), limit, offset))
         if len(last) == limit:
             yield from last
             return
@@ -236,9 +236,9 @@ def applied_factor(node: Node, basis: str, hour: int) -> AppliedFactor | None:
 def applied_factors(lab: Lab, basis: str, hour: int) -> dict[int, AppliedFactor]:
     """Return by node which PUE and factor hold for it in a UTC hour; a node of which nothing was derived is left out. One
     query."""
-    found = AppliedFactor.objects.select_related("factor")
-    held = found.filter(node__lab=lab, basis=basis, from_hour__lte=hour, to_hour__gt=hour)
-    return {row.node_id: row for row in held}
+    factors = AppliedFactor.objects.select_related("factor")
+    rows = factors.filter(node__lab=lab, basis=basis, from_hour__lte=hour, to_hour__gt=hour)
+    return {row.node_id: row for row in rows}
 
 
 def factors_used(lab: Lab, query: FigureQuery) -> list[tuple[EmissionFactor | None, int | None, Figure]]:
@@ -263,5 +263,5 @@ def earlier_edition(factor: EmissionFactor) -> EmissionFactor | None:
 
 def zones() -> list[tuple[str, str]]:
     """Return the zones with a shipped factor as (code, name), by name."""
-    found = EmissionFactor.objects.filter(lab__isnull=True, superseded_us__isnull=True).values_list("zone", "zone_name")
-    return sorted(set(found), key=lambda pair: pair[1])
+    names = EmissionFactor.objects.filter(lab__isnull=True, superseded_us__isnull=True).values_list("zone", "zone_name")
+    return sorted(set(names), key=lambda pair: pair[1])

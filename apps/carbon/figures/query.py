@@ -26,7 +26,7 @@ HARDWARE_CONSUMERS = (
 )  # fmt: skip
 CONSUMERS = tuple(dict.fromkeys((*USE_CONSUMERS, *HARDWARE_CONSUMERS)))
 FILTERS = ("quality", "consumer", "project", "os_user", "program", "use", "scope")
-NOT_TOLD = "-"
+HIDDEN = "-"
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,10 @@ class FigureQuery:
     def personal(self) -> bool:
         """Return whether this asks what one person used."""
         return (
-            self.subject_kind == "person"
-            or self.os_user not in ("", NOT_TOLD)
-            or self.use.startswith(("proc:", "container:"))
+            self.subject_kind == "person" or self.os_user not in ("", HIDDEN) or self.use.startswith(("proc:", "container:"))
         )
 
-    def string(self) -> str:
+    def to_query_string(self) -> str:
         """Return the query string: the same on page and API."""
         pairs = [
             ("metric", self.metric),
@@ -90,7 +88,7 @@ class FigureQuery:
         pairs += [(name, getattr(self, name)) for name in FILTERS if getattr(self, name)]
         return "&".join(f"{name}={_quoted(value)}" for name, value in pairs)
 
-    def but(self, **changes: str | int) -> "FigureQuery":
+    def replace(self, **changes: str | int) -> "FigureQuery":
         """Return the same query with some parts changed."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
@@ -158,7 +156,7 @@ def spans(
     where no zone is known. The last at or before an hour holds, and before the first the first holds. Neighbours with the
     same PUE and factor are one span.
     """
-    years = {factor.year for _, told in factors for factor in told}  # between them nothing changes
+    years = {factor.year for _, year_factors in factors for factor in year_factors}  # between them nothing changes
     cuts = {from_hour, to_hour} | {hour for hour, _ in (*pues, *factors)} | {year_start_hour(year) for year in years}
     edges = sorted(cut for cut in cuts if from_hour <= cut <= to_hour)
     result: list[Span] = []
@@ -192,11 +190,11 @@ def spans_by_node(
     return result
 
 
-def clipped(found: Iterable[Span], from_hour: int, to_hour: int) -> list[Span]:
+def clipped(spans: Iterable[Span], from_hour: int, to_hour: int) -> list[Span]:
     """Return the parts of spans that lie in ``[from_hour, to_hour)``."""
     return [
         replace(span, from_hour=max(span.from_hour, from_hour), to_hour=min(span.to_hour, to_hour))
-        for span in found
+        for span in spans
         if span.from_hour < to_hour and span.to_hour > from_hour
     ]
 

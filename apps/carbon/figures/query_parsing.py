@@ -77,13 +77,13 @@ def parse_query(params: Mapping[str, str], *, basis: str, profile: str = "ghg_pr
         raise InvalidInput("The period is empty.", field="to", hint="'to' is after 'from'; it is not included.")
     if to_hour - from_hour > 100 * 366 * 24:
         raise InvalidInput("The period is longer than 100 years.", field="to", hint="Choose a shorter one.")
-    asked_basis = params.get("basis", basis)
-    if asked_basis != basis:
+    basis_param = params.get("basis", basis)
+    if basis_param != basis:
         raise InvalidInput(
             f"This lab reports on the {basis} basis.", field="basis", hint=f"Use basis={basis}, or leave it out."
         )
     quality, consumer, scope = (params.get(name, "") for name in ("quality", "consumer", "scope"))
-    chosen = _one_of(params.get("profile") or profile, PROFILES, "profile")
+    profile_param = _one_of(params.get("profile") or profile, PROFILES, "profile")
     query = FigureQuery(
         metric=_one_of(params["metric"], METRICS, "metric"),
         subject_kind=kind,
@@ -92,14 +92,14 @@ def parse_query(params: Mapping[str, str], *, basis: str, profile: str = "ghg_pr
         to_hour=to_hour,
         accounting=_one_of(params.get("accounting", "location"), ("location",), "accounting"),
         basis=basis,
-        profile=chosen,
+        profile=profile_param,
         quality=_one_of(quality, QUALITIES, "quality") if quality else "",
         consumer=_one_of(consumer, CONSUMERS, "consumer") if consumer else "",
         project=params.get("project", ""),
         os_user=params.get("os_user", ""),
         program=params.get("program", ""),
         use=params.get("use", ""),
-        scope=_one_of(scope, SCOPES[chosen], "scope") if scope else "",
+        scope=_one_of(scope, SCOPES[profile_param], "scope") if scope else "",
     )
     _check(query)
     return query

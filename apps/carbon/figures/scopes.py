@@ -49,19 +49,19 @@ def beyond_the_lesson(role: str) -> bool:
     return role == UPSTREAM
 
 
-def within(scope: str, asked: str) -> bool:
+def within(scope: str, requested_scope: str) -> bool:
     """Return whether a scope is the one that was asked for, or a category of it; '' asks for all."""
-    return not asked or scope == asked or scope.startswith(f"{asked}.")
+    return not requested_scope or scope == requested_scope or scope.startswith(f"{requested_scope}.")
 
 
-def roles_within(profile: str, asked: str, roles: Iterable[str] = ROLES) -> set[str]:
+def roles_within(profile: str, requested_scope: str, roles: Iterable[str] = ROLES) -> set[str]:
     """Return which of ``roles`` other than operation a scope holds."""
-    return {role for role in roles if role != OPERATION and within(scope_of(profile, role), asked)}
+    return {role for role in roles if role != OPERATION and within(scope_of(profile, role), requested_scope)}
 
 
-def controls_within(profile: str, asked: str) -> set[str]:
+def controls_within(profile: str, requested_scope: str) -> set[str]:
     """Return whose electricity a scope holds."""
-    return {control for control in CONTROLS if within(scope_of(profile, OPERATION, control), asked)}
+    return {control for control in CONTROLS if within(scope_of(profile, OPERATION, control), requested_scope)}
 
 
 def controlled_sql(lab: Lab, query: FigureQuery) -> str:
@@ -69,14 +69,14 @@ def controlled_sql(lab: Lab, query: FigureQuery) -> str:
 
     A node that never stood at a site is the lab's own. Two queries, four where some site is not the lab's own.
     """
-    wanted = controls_within(query.profile, query.scope)
-    if wanted == set(CONTROLS):
+    controls = controls_within(query.profile, query.scope)
+    if controls == set(CONTROLS):
         return ""
-    if not wanted:
+    if not controls:
         return "1 = 0"
     control = dict(Site.objects.filter(lab=lab).exclude(control=OWN).values_list("pk", "control"))
-    own = OWN in wanted
-    named = {pk for pk, told in control.items() if (told in wanted) != own}
+    own = OWN in controls
+    named = {pk for pk, site_control in control.items() if (site_control in controls) != own}
     if not named:
         return "" if own else "1 = 0"
     listed = ", ".join(
@@ -85,8 +85,8 @@ def controlled_sql(lab: Lab, query: FigureQuery) -> str:
         for start, end, site_id in dated_intervals(history)
         if site_id in named
     )
-    there = (
+    in_node_sql = (
         f"EXISTS (SELECT 1 FROM (VALUES {listed or '(0, 0, 0)'}) k "
         "WHERE k.column1 = e.node_id AND k.column2 <= e.hour AND e.hour < k.column3)"
     )
-    return f"NOT {there}" if own else there
+    return f"NOT {in_node_sql}" if own else in_node_sql

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from apps.carbon.choices import UseKind
-from apps.carbon.figures.query import NOT_TOLD, FigureQuery
+from apps.carbon.figures.query import HIDDEN, FigureQuery
 from apps.core.sql import emission_sql, facility_sql, split_sql
 from apps.ingest.choices import EnergyQuality
 
@@ -73,7 +73,7 @@ def narrowed_sql(query: FigureQuery, groups: Mapping[str, str], *, idle_share: s
     elif query.consumer:
         clauses.append(f"({groups['charge']}) = %s")
         params.append(f"~{query.consumer}")
-    if query.project == NOT_TOLD:
+    if query.project == HIDDEN:
         clauses.append(f"({groups['charge']}) IN ('~idle', '~overhead', '~unattributed')")
     elif query.project:
         clauses.append(f"{groups['project']} = %s")
@@ -84,5 +84,5 @@ def narrowed_sql(query: FigureQuery, groups: Mapping[str, str], *, idle_share: s
     for name in ("os_user", "program"):
         if value := getattr(query, name):
             clauses.append(f"{groups[name]} = %s")
-            params.append("" if value == NOT_TOLD else value)
+            params.append("" if value == HIDDEN else value)
     return clauses, params

@@ -15,7 +15,7 @@ from django.db.models import Min, Q
 
 from apps.accounts.models import Lab
 from apps.assets.models import EmbodiedCharge
-from apps.carbon.choices import Rolled
+from apps.carbon.choices import RollupKind
 from apps.carbon.figures.sql import PRICED
 from apps.carbon.models import RolledDay, StaleSpan
 from apps.carbon.rollups.reads import KEYS, SUMS, cover_sql, embodied_sql, meter_sums, use_sql
@@ -37,7 +37,7 @@ _MOST_S = 60  # a job: half of its lease
 Days = Sequence[tuple[int, int]]
 
 
-def mark_stale(*, lab: Lab, what: Rolled, from_hour: int, to_hour: int) -> None:
+def mark_stale(*, lab: Lab, what: RollupKind, from_hour: int, to_hour: int) -> None:
     """Say, in the transaction that changes it, that what days of ``[from_hour, to_hour)`` are summed from is another now.
 
     Shares a lock with others that say so: while days are being summed they wait, and then see them.
@@ -65,7 +65,7 @@ def _today(lab: Lab, now: int) -> tuple[int, int]:
     return edges[-2], edges[-1]
 
 
-class Busy(Exception):
+class RollupLocked(Exception):
     """Others were changing what is to be summed all the time: try again later."""
 
 
@@ -73,24 +73,24 @@ def roll_up(*, lab: Lab, now: int) -> bool:
     """Sum every day of a lab that is over and is not summed as it stands, for at most a minute; return whether none is
     left. Raises Busy."""
     until = time.monotonic() + _MOST_S
-    left = [what for what in Rolled if not _roll_up(lab, what, now, until)]
+    left = [what for what in RollupKind if not _roll_up(lab, what, now, until)]
     return not left
 
 
-def _roll_up(lab: Lab, what: Rolled, now: int, until: float) -> bool:
-    _alone(lab, lambda: _forget_what_is_stale(lab, what))
+def _roll_up(lab: Lab, what: RollupKind, now: int, until: float) -> bool:
+    with_exclusive_lock(lab, lambda: _forget_what_is_stale(lab, what))
     waiting = _missing(lab, what, now)
     done, size = 0, 1
     while done < len(waiting) and time.monotonic() < until:
         part = waiting[done : done + size]
-        begun = time.monotonic()
-        _alone(lab, lambda part=part: _sum(lab, what, part))
+        started_s = time.monotonic()
+        with_exclusive_lock(lab, lambda part=part: _sum(lab, what, part))
         done += len(part)
-        size = min(_MOST_DAYS, size * 2) if time.monotonic() - begun < _LONG_S else max(1, size // 2)
+        size = min(_MOST_DAYS, size * 2) if time.monotonic() - started_s < _LONG_S else max(1, size // 2)
     return done >= len(waiting)
 
 
-def _alone(lab: Lab, work: Any) -> None:
+def with_exclusive_lock(lab: Lab, work: Any) -> None:
     """Do ``work`` in a transaction of its own while nobody changes what it reads. Waits holding nothing. Raises Busy."""
     for _ in range(_TRIES):
         with transaction.atomic():
@@ -98,10 +98,10 @@ def _alone(lab: Lab, work: Any) -> None:
                 work()
                 return
         time.sleep(_PAUSE_S)
-    raise Busy(f"The ledger of {lab.slug} was being written for {_TRIES * _PAUSE_S:.0f} s.")
+    raise RollupLocked(f"The ledger of {lab.slug} was being written for {_TRIES * _PAUSE_S:.0f} s.")
 
 
-def _forget_what_is_stale(lab: Lab, what: Rolled) -> None:
+def _forget_what_is_stale(lab: Lab, what: RollupKind) -> None:
     spans = list(StaleSpan.objects.filter(lab=lab, what=what).values_list("pk", "from_hour", "to_hour"))
     touched = Q(pk__in=[]) | ~Q(basis=lab.basis, time_zone=lab.time_zone)
     for _, from_hour, to_hour in spans:
@@ -111,7 +111,7 @@ def _forget_what_is_stale(lab: Lab, what: Rolled) -> None:
     StaleSpan.objects.filter(pk__in=[pk for pk, _, _ in spans]).delete()
 
 
-def _missing(lab: Lab, what: Rolled, now: int) -> list[tuple[int, int]]:
+def _missing(lab: Lab, what: RollupKind, now: int) -> list[tuple[int, int]]:
     """Return the days that are over and not summed, from the first that holds anything, latest first: pages show them.
 
     Where idle time is spread by use, each window moves the shares of all the month that goes on: its days wait for its end.
@@ -121,30 +121,32 @@ def _missing(lab: Lab, what: Rolled, now: int) -> list[tuple[int, int]]:
     end_hour = moving.aggregate(first=Min("from_hour"))["first"] or end_hour
     if first is None or first >= end_hour:
         return []
-    there = set(RolledDay.objects.filter(lab=lab, what=what).values_list("from_hour", flat=True))
+    existing_hours = set(RolledDay.objects.filter(lab=lab, what=what).values_list("from_hour", flat=True))
     edges = day_edges(first, end_hour, ZoneInfo(lab.time_zone))
-    return [(start, end) for start, end in reversed(list(pairwise(edges))) if end <= end_hour and start not in there]
+    return [
+        (start, end) for start, end in reversed(list(pairwise(edges))) if end <= end_hour and start not in existing_hours
+    ]
 
 
-def _first_hour(lab: Lab, what: Rolled) -> int | None:
-    if what == Rolled.HARDWARE:
+def _first_hour(lab: Lab, what: RollupKind) -> int | None:
+    if what == RollupKind.HARDWARE:
         return EmbodiedCharge.objects.filter(lab=lab).aggregate(first=Min("from_hour"))["first"]  # type: ignore[no-any-return]
     firsts = [rows.objects.filter(lab=lab).aggregate(first=Min("hour"))["first"] for rows in (LedgerEntry, DeviceHour)]
     return min((first for first in firsts if first is not None), default=None)
 
 
-def _sum(lab: Lab, what: Rolled, days: Days) -> None:
+def _sum(lab: Lab, what: RollupKind, days: Days) -> None:
     RolledDay.objects.bulk_create(
         [
             RolledDay(lab=lab, what=what, from_hour=start, to_hour=end, basis=lab.basis, time_zone=lab.time_zone)
             for start, end in days
         ]
     )
-    made = RolledDay.objects.filter(lab=lab, what=what, from_hour__in=[start for start, _ in days])
-    ids = ", ".join(str(int(pk)) for pk in made.values_list("pk", flat=True))
+    rolled_days = RolledDay.objects.filter(lab=lab, what=what, from_hour__in=[start for start, _ in days])
+    ids = ", ".join(str(int(pk)) for pk in rolled_days.values_list("pk", flat=True))
     span = f"(SELECT id, from_hour, to_hour FROM carbon_rolledday WHERE id IN ({ids}))"
     with connection.cursor() as cursor:
-        if what == Rolled.HARDWARE:
+        if what == RollupKind.HARDWARE:
             cursor.execute(
                 "INSERT INTO carbon_embodiedday (day_id, kind, project_id, embodied_ug, entries) "
                 "SELECT day_id, kind, project_id, SUM(part_ug), SUM(entries) "
@@ -160,10 +162,10 @@ def _sum(lab: Lab, what: Rolled, days: Days) -> None:
         )
         used = (*SUMS, "idle_mj")
         nothing = ", ".join(f"0 AS {name}" for name in used)
-        told = ("covered_us", "measured_us", "estimated_us", *used)
+        columns = ("covered_us", "measured_us", "estimated_us", *used)
         cursor.execute(
-            f"INSERT INTO carbon_meterday (day_id, device_id, node_id, {', '.join(told)}) "
-            f"SELECT day_id, device_id, node_id, {', '.join(f'SUM({name})' for name in told)} FROM ("
+            f"INSERT INTO carbon_meterday (day_id, device_id, node_id, {', '.join(columns)}) "
+            f"SELECT day_id, device_id, node_id, {', '.join(f'SUM({name})' for name in columns)} FROM ("
             f"SELECT x.*, {nothing} FROM ({cover_sql(span, 'h.id AS day_id')}) x UNION ALL "
             f"SELECT q.day_id, q.device_id, q.node_id, 0, 0, 0, {', '.join(f'q.{name}' for name in used)} FROM ("
             f"SELECT g.id AS day_id, e.device_id, e.node_id, {meter_sums()} "

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from apps.accounts.models import Lab
-from apps.carbon.choices import Rolled
+from apps.carbon.choices import RollupKind
 from apps.carbon.figures.query import FigureQuery
 from apps.carbon.figures.sql import CHARGED, KIND, PRICED, PROJECT, charge_sql, metrics_sql, narrowed_sql
 from apps.core.sql import (
@@ -46,7 +46,7 @@ KEYS = "node_id, consumer_id, project_id, person_id, os_user, program, kind, ene
 SUMS = ("energy_mj", "facility_energy_mj", "emission_ug", "without_factor_mj", "entries")
 
 
-def spans_sql(lab: Lab, what: Rolled, from_hour: int, to_hour: int, cuts: str = "") -> tuple[str, list[Any]]:
+def spans_sql(lab: Lab, what: RollupKind, from_hour: int, to_hour: int, cuts: str = "") -> tuple[str, list[Any]]:
     """Return WITH … of ``b`` (id, from_hour, to_hour: the rolled days of a period that count) and ``g`` (from_hour,
     to_hour: the stretches of the period that are in none of them), and its parameters. ``cuts`` is SQL for rows of
     (from, to) hours: a day that reaches over a cut does not count."""
@@ -72,11 +72,11 @@ def use_sql(span: str, first: str) -> str:
     """Return SQL for the use of each entry of a lab in the spans ``g`` of table ``span``, ``first`` and the columns of a
     :class:`UseDay`; parameters: basis, lab."""
     metrics = metrics_sql()
-    told = ", ".join(f"COALESCE({sql}, 0) AS {name}" for name, sql in metrics.items())
+    columns = ", ".join(f"COALESCE({sql}, 0) AS {name}" for name, sql in metrics.items())
     return (
         f"SELECT {first}, e.node_id, e.consumer_id, {PROJECT} AS project_id, t.person_id, "
         "COALESCE(t.os_user, '') AS os_user, COALESCE(t.program, '') AS program, "
-        f"{KIND} AS kind, e.energy_quality, f.id AS factor_id, a.pue_ppm, {told}, "
+        f"{KIND} AS kind, e.energy_quality, f.id AS factor_id, a.pue_ppm, {columns}, "
         f"CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END AS without_factor_mj, 1 AS entries "
         f"FROM {span} g CROSS JOIN energy_ledgerentry e {CHARGED} "
         "WHERE e.lab_id = %s AND e.hour >= g.from_hour AND e.hour < g.to_hour"
@@ -106,12 +106,12 @@ def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
 
 def use_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield rows of (g0, g1, …, SUMS) of what :func:`answers` accepts; without groups one row."""
-    spans, params = spans_sql(lab, Rolled.USE, query.from_hour, query.to_hour)
+    spans, params = spans_sql(lab, RollupKind.USE, query.from_hour, query.to_hour)
     columns = ", ".join(GROUPS[name] for name in group_by)
-    told = [f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)] + [f"SUM(x.{name}) AS {name}" for name in SUMS]
+    selected = [f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)] + [f"SUM(x.{name}) AS {name}" for name in SUMS]
     where, more = _where(lab, query)
     yield from fetch_rows(
-        f"{spans} SELECT {', '.join(told)} FROM ("
+        f"{spans} SELECT {', '.join(selected)} FROM ("
         f"SELECT b.from_hour, {KEYS}, {', '.join(SUMS)} FROM b CROSS JOIN carbon_useday u WHERE u.day_id = b.id "
         f"UNION ALL {use_sql('g', 'e.hour AS from_hour')}) x "
         "LEFT JOIN accounts_project p ON p.id = x.project_id LEFT JOIN fleet_node n ON n.id = x.node_id "
@@ -150,7 +150,7 @@ def meter_sums() -> str:
 def cover_source(lab: Lab, from_hour: int, to_hour: int) -> tuple[str, str, list[Any]]:
     """Return what stands before SELECT, SQL for (from_hour, device_id, node_id, covered_us, measured_us, estimated_us) of a
     period by day or hour, and the parameters of both."""
-    spans, params = spans_sql(lab, Rolled.USE, from_hour, to_hour)
+    spans, params = spans_sql(lab, RollupKind.USE, from_hour, to_hour)
     rolled = (
         "SELECT b.from_hour, u.device_id, u.node_id, u.covered_us, u.measured_us, u.estimated_us "
         "FROM b CROSS JOIN carbon_meterday u WHERE u.day_id = b.id"
@@ -161,12 +161,12 @@ def cover_source(lab: Lab, from_hour: int, to_hour: int) -> tuple[str, str, list
 def meters_by_place(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]) -> Iterator[dict[str, Any]]:
     """Yield a row of (place, the columns of :func:`meter_sums`) for each (place, device or node id, from hour, to hour) that
     used anything. Days that lie in a span whole are read rolled, the rest of it from the ledger."""
-    wanted = spans_sql(lab, Rolled.USE, min(span[2] for span in spans), max(span[3] for span in spans))
+    rows_sql = spans_sql(lab, RollupKind.USE, min(span[2] for span in spans), max(span[3] for span in spans))
     values = ", ".join(f"({int(a)}, {int(b)}, {int(c)}, {int(d)})" for a, b, c, d in spans)
     sums = ", ".join(f"SUM(x.{name}) AS {name}" for name in (*SUMS, "idle_mj"))
     names = ", ".join(f"u.{name}" for name in (*SUMS, "idle_mj"))
     yield from fetch_rows(
-        f"{wanted[0]}, m(place, of_id, from_hour, to_hour) AS (VALUES {values}), l AS ("
+        f"{rows_sql[0]}, m(place, of_id, from_hour, to_hour) AS (VALUES {values}), l AS ("
         f"SELECT m.place, m.of_id, {greatest_sql('m.from_hour', 's.from_hour')} AS from_hour, "
         f"{least_sql('m.to_hour', 's.to_hour')} AS to_hour FROM m CROSS JOIN ("
         "SELECT from_hour, to_hour, 0 AS whole FROM g UNION ALL SELECT from_hour, to_hour, 1 FROM b) s "
@@ -181,7 +181,7 @@ def meters_by_place(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, 
         f"WHERE e.{column} = l.of_id AND e.hour >= l.from_hour AND e.hour < l.to_hour AND +e.lab_id = %s "
         "AND e.hour >= (SELECT MIN(from_hour) FROM l) AND e.hour < (SELECT MAX(to_hour) FROM l) "
         "GROUP BY l.place) q) x GROUP BY x.place",
-        [*wanted[1], lab.basis, lab.pk],
+        [*rows_sql[1], lab.basis, lab.pk],
     )
 
 
@@ -201,7 +201,7 @@ def embodied_source(lab: Lab, edges: Sequence[int]) -> tuple[str, str, list[Any]
     ``edges`` (ascending hours), and the parameters of both: ``from_hour`` is the edge before, no row reaches over the next.
     """
     cuts = "(VALUES " + ", ".join(f"({int(low)}, {int(high)})" for low, high in pairwise(edges)) + ")"
-    spans, params = spans_sql(lab, Rolled.HARDWARE, edges[0], edges[-1], cuts)
+    spans, params = spans_sql(lab, RollupKind.HARDWARE, edges[0], edges[-1], cuts)
     pieces = (
         f"(SELECT v.column1 AS edge, {greatest_sql('g.from_hour', 'v.column1')} AS from_hour, "
         f"{least_sql('g.to_hour', 'v.column2')} AS to_hour "

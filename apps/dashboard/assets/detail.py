@@ -14,7 +14,7 @@ from apps.assets.services.charges import as_charge, as_event
 from apps.core.units import PPM
 from apps.dashboard.assets.charts import Mark, MonthBars, life
 from apps.dashboard.assets.events import EntryRow, entry_rows
-from apps.dashboard.assets.figure_queries import Asked, Parts
+from apps.dashboard.assets.figure_queries import Parts, ReplacementQuery
 from apps.dashboard.assets.timeline import Bearer, Life, bearer_key, bearers_of, in_unit, life_of, month_name
 from apps.dashboard.assets.timeline_table import LifeTwin, life_twin
 from apps.dashboard.charts import Chart
@@ -105,7 +105,7 @@ def asset_page(*, lab: Lab, asset: Asset, period: Period, now: int) -> AssetPage
     rows = entry_rows(entries, [as_charge(row) for row in charges], told, known)
     opening = next((row.entry for row in rows if row.holds and row.entry.kind in OPENING), None)
     meters = meters_of(asset)
-    asked = Asked(lab, asset)
+    asked = ReplacementQuery(lab, asset)
     shared = _shared(lab, asset, asked, period, told, now)
     all_borne = asked.all_borne(period.from_hour, period.to_hour, _parts_of(told, period))
     end, gone = book.life_end_hour, book.gone_hour
@@ -167,7 +167,7 @@ def _parts_of(told: Life, period: Period, listed: Mapping[str, Sequence[tuple[st
     return gone | {(who, kind) for who, parts in (listed or {}).items() for kind, _ in parts}
 
 
-def _shared(lab: Lab, asset: Asset, asked: Asked, period: Period, told: Life, now: int) -> list[Shared]:
+def _shared(lab: Lab, asset: Asset, asked: ReplacementQuery, period: Period, told: Life, now: int) -> list[Shared]:
     """Return who bore what of the period. Two queries."""
     found = charged_by(
         lab, from_hour=period.from_hour, to_hour=period.to_hour, now=now, group_by=("project", "kind"),

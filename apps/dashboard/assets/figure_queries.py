@@ -5,13 +5,13 @@ from collections.abc import Collection
 from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind
 from apps.assets.models import Asset
-from apps.carbon.figures.query import ALLOCATION, INVENTORY, NOT_TOLD, FigureQuery
+from apps.carbon.figures.query import ALLOCATION, HIDDEN, INVENTORY, FigureQuery
 from apps.dashboard.assets.timeline import LAB, NOBODY
 
 Parts = Collection[tuple[str, str]]  # (bearer's key, kind) of what a stretch holds
 
 
-class Asked:
+class ReplacementQuery:
     """The questions of one asset of a lab."""
 
     def __init__(self, lab: Lab, asset: Asset) -> None:
@@ -19,20 +19,20 @@ class Asked:
 
     def brought(self, from_hour: int | None, to_hour: int) -> FigureQuery | None:
         """Return what it brought."""
-        return self._query.but(metric=INVENTORY, from_hour=from_hour, to_hour=to_hour) if from_hour is not None else None
+        return self._query.replace(metric=INVENTORY, from_hour=from_hour, to_hour=to_hour) if from_hour is not None else None
 
     def within(self, from_hour: int | None, to_hour: int, kind: str = "") -> FigureQuery | None:
         """Return what was charged in a stretch, or of it what had one reason."""
         if from_hour is None:
             return None
-        return self._query.but(from_hour=from_hour, to_hour=to_hour, consumer=kind)
+        return self._query.replace(from_hour=from_hour, to_hour=to_hour, consumer=kind)
 
     def borne(self, who: str, from_hour: int, to_hour: int, parts: Parts) -> FigureQuery | None:
         """Return what one bore in a stretch, without what was written off."""
         lost, nobody = (who, ChargeKind.WRITTEN_OFF) in parts, any(each == NOBODY for each, _ in parts)
         if lost or (who == LAB and nobody):
             return None
-        return self._whose(who).but(from_hour=from_hour, to_hour=to_hour)
+        return self._whose(who).replace(from_hour=from_hour, to_hour=to_hour)
 
     def all_borne(self, from_hour: int, to_hour: int, parts: Parts) -> FigureQuery | None:
         """Return what all bore in a stretch, without what was written off."""
@@ -42,9 +42,9 @@ class Asked:
     def reason(self, who: str, kind: str, from_hour: int, to_hour: int) -> FigureQuery:
         """Return what one bore for one reason."""
         whose = self._whose(who)
-        return (whose if who == NOBODY else whose.but(consumer=kind)).but(from_hour=from_hour, to_hour=to_hour)
+        return (whose if who == NOBODY else whose.replace(consumer=kind)).replace(from_hour=from_hour, to_hour=to_hour)
 
     def _whose(self, who: str) -> FigureQuery:
         if who == NOBODY:
-            return self._query.but(consumer="unattributed")
-        return self._query.but(project=NOT_TOLD if who == LAB else who)
+            return self._query.replace(consumer="unattributed")
+        return self._query.replace(project=HIDDEN if who == LAB else who)

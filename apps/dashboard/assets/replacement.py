@@ -17,10 +17,10 @@ from apps.dashboard.decorators import Visitor
 from apps.dashboard.figures import Fig, WouldBe, fig
 from apps.dashboard.formatting import Unit, exact, shown, significant, unit_for
 from apps.replacement.inputs import Input
-from apps.replacement.payback import NEEDED, Payback, Ways
+from apps.replacement.payback import NEEDED, Payback, Scenarios
 from apps.replacement.performance import MEASURES
-from apps.replacement.query import LABELS, OWN, PARAMETERS, Asked, Own
-from apps.replacement.services import GONE, Answer, answer
+from apps.replacement.query import LABELS, OWN, PARAMETERS, Own, ReplacementQuery
+from apps.replacement.services import DISPOSED, ReplacementAnalysis, analyse_replacement
 from apps.replacement.text import range_years, sentence, years
 
 NAMES = ("Keep it", "Replace now", "Replace later")
@@ -72,11 +72,11 @@ class Old:
 
 
 @dataclass(frozen=True)
-class KeepPage:
+class ReplacementPage:
     """The page. ``chart`` None: there is no answer yet."""
 
     asset: Asset
-    answer: Answer
+    analysis: ReplacementAnalysis
     sentence: str
     years: str
     range: str
@@ -96,42 +96,44 @@ class KeepPage:
     days: int
     notices: list[Pack]
     csv: str
-    gone: bool
+    is_disposed: bool
 
 
-def keep_page(*, visitor: Visitor, asset: Asset, asked: Asked, params: Mapping[str, str]) -> KeepPage:
+def replacement_page(
+    *, visitor: Visitor, asset: Asset, query: ReplacementQuery, params: Mapping[str, str]
+) -> ReplacementPage:
     """Return the page of an asset. The number of queries does not depend on the number of rows."""
     lab, now = visitor.lab, visitor.now
-    found = answer(lab=lab, asset=asset, asked=asked, now=now)
+    analysis = analyse_replacement(lab=lab, asset=asset, query=query, now=now)
     kept = [(name, params[name]) for name in PARAMETERS if params.get(name)]
-    payback = found.result if isinstance(found.result, Payback) else None
-    unit = unit_for("emission_ug", [way.keep_ug for way in found.ways] + [way.replace_ug for way in found.ways])
-    heads = (NAMES[0], NAMES[1], f"Replace in {asked.wait_years} year{'' if asked.wait_years == 1 else 's'}")
-    told = _told(found.ways, heads, unit)
+    payback = analysis.result if isinstance(analysis.result, Payback) else None
+    unit = unit_for("emission_ug", [way.keep_ug for way in analysis.ways] + [way.replace_ug for way in analysis.ways])
+    heads = (NAMES[0], NAMES[1], f"Replace in {query.wait_years} year{'' if query.wait_years == 1 else 's'}")
+    told = _told(analysis.ways, heads, unit)
     words = params.get("q", "").strip()[:200]
-    return KeepPage(
+    return ReplacementPage(
         asset=asset,
-        answer=found,
-        sentence=sentence(found, now, visitor.zone),
+        analysis=analysis,
+        sentence=sentence(analysis, now, visitor.zone),
         years=years(payback.years) if payback else "",
         range=range_years(payback) if payback else "",
-        rows=[_row(param, own, found, params) for param, own in OWN.items()],
-        use=fig(found.use, figure(lab, found.use)) if found.use else None,
+        rows=[_row(param, own, analysis, params) for param, own in OWN.items()],
+        use=fig(analysis.use, figure(lab, analysis.use)) if analysis.use else None,
         choices=_choices(lab, asset, words, kept),
         words=words,
         kept=kept,
-        measures=[(name, MEASURES[name]) for name in found.measures],
-        chart=_chart(found, heads, unit, told) if found.ways else None,
+        measures=[(name, MEASURES[name]) for name in analysis.measures],
+        chart=_chart(analysis, heads, unit, told) if analysis.ways else None,
         unit=unit,
         heads=heads,
-        twin=[TwinRow(way.year, _three(way, unit)) for way in found.ways],
+        twin=[TwinRow(way.year, _three(way, unit)) for way in analysis.ways],
         told=told,
-        old=_old(found),
-        sources=_sources(found),
-        notices=notices({each.pack for each in found.inputs.values()}),
-        days=max(1, round(found.measured.hours / 24)) if found.measured else 0,
+        old=_old(analysis),
+        sources=_sources(analysis),
+        notices=notices({each.pack for each in analysis.inputs.values()}),
+        days=max(1, round(analysis.measured.hours / 24)) if analysis.measured else 0,
         csv=f"/assets/{asset.pk}/keep.csv?{urlencode(kept)}",
-        gone=found.verdict == GONE,
+        is_disposed=analysis.verdict == DISPOSED,
     )
 
 
@@ -145,15 +147,15 @@ def _number(value: int, own: Own) -> str:
     return significant(Decimal(value) / own.scale)
 
 
-def _row(param: str, own: Own, found: Answer, params: Mapping[str, str]) -> InputRow:
-    each: Input | None = found.inputs.get(own.field)
+def _row(param: str, own: Own, analysis: ReplacementAnalysis, params: Mapping[str, str]) -> InputRow:
+    each: Input | None = analysis.inputs.get(own.field)
     typed, needed = params.get(param, "").strip()[:40], own.field in NEEDED
     if each is None:
         return InputRow(param, own, "", "", "", "", "", typed, needed)
     known = each.needed
     spread = f"{_number(known.low, own)} – {_number(known.high, own)}" if known.low < known.high else ""
     licence = f"{each.licence}, pack {each.pack}" if each.pack else each.licence
-    href = f"/explain/?{found.use.string()}" if each.origin == "measured" and found.use else each.href
+    href = f"/explain/?{analysis.use.to_query_string()}" if each.origin == "measured" and analysis.use else each.href
     return InputRow(
         param, own, _number(known.value, own), spread, ORIGINS[each.origin], each.source, licence, typed, needed, href
     )  # fmt: skip
@@ -171,18 +173,18 @@ def _choices(lab: Lab, asset: Asset, words: str, kept: list[tuple[str, str]]) ->
     return [Choice(model, f"?{urlencode([('new', model.pk), *rest])}") for model in models]
 
 
-def _three(way: Ways, unit: Unit) -> tuple[WouldBe, WouldBe, WouldBe]:
+def _three(way: Scenarios, unit: Unit) -> tuple[WouldBe, WouldBe, WouldBe]:
     return amount(way.keep_ug, unit), amount(way.replace_ug, unit), amount(way.wait_ug, unit)
 
 
-def _chart(found: Answer, heads: tuple[str, str, str], unit: Unit, told: str) -> Chart:
-    at = [way.year for way in found.ways]
-    wait = found.asked.wait_years
-    columns = [[way.keep_ug for way in found.ways], [way.replace_ug for way in found.ways]]
+def _chart(analysis: ReplacementAnalysis, heads: tuple[str, str, str], unit: Unit, told: str) -> Chart:
+    at = [way.year for way in analysis.ways]
+    wait = analysis.query.wait_years
+    columns = [[way.keep_ug for way in analysis.ways], [way.replace_ug for way in analysis.ways]]
     ways = [(head, at, [ug / unit.divisor for ug in column]) for head, column in zip(heads, columns, strict=False)]
     # The year of the purchase stands twice: before it and with it.
-    before = [way.wait_ug for way in found.ways]
-    keep_then = found.ways[wait].keep_ug
+    before = [way.wait_ug for way in analysis.ways]
+    keep_then = analysis.ways[wait].keep_ug
     later = (
         heads[2],
         [*at[:wait], wait, *at[wait:]],
@@ -191,7 +193,7 @@ def _chart(found: Answer, heads: tuple[str, str, str], unit: Unit, told: str) ->
     return lines(name="ways", summary=told, ways=[*ways, later], unit=unit.name)
 
 
-def _told(ways: list[Ways], heads: tuple[str, str, str], unit: Unit) -> str:
+def _told(ways: list[Scenarios], heads: tuple[str, str, str], unit: Unit) -> str:
     """Return what the chart shows in one sentence."""
     if not ways:
         return ""
@@ -201,24 +203,24 @@ def _told(ways: list[Ways], heads: tuple[str, str, str], unit: Unit) -> str:
     return f"After {last.year} years, in {unit.name} from today on, the least first: {told}."
 
 
-def _old(found: Answer) -> Old | None:
-    account = found.account
+def _old(analysis: ReplacementAnalysis) -> Old | None:
+    account = analysis.account
     if account is None:
         return None
     unit = unit_for("emission_ug", [account.total_ug])
     return Old(amount(account.total_ug, unit), amount(account.charged_ug, unit), amount(account.balance_ug, unit))
 
 
-def _sources(found: Answer) -> list[tuple[str, str, str]]:
+def _sources(analysis: ReplacementAnalysis) -> list[tuple[str, str, str]]:
     """Return (input, source, licence) of each figure that somebody else published."""
     return [
         (LABELS[name].partition(":")[0], each.source, f"{each.licence}, pack {each.pack}" if each.pack else each.licence)
-        for name, each in found.inputs.items()
+        for name, each in analysis.inputs.items()
         if each.licence
     ]
 
 
-def keep_csv(found: Answer) -> tuple[list[str], list[list[object]]]:
+def replacement_csv(analysis: ReplacementAnalysis) -> tuple[list[str], list[list[object]]]:
     """Return the three ways as a table: header and rows, µg CO2e."""
-    header = ["year", "keep_ug_co2e", "replace_now_ug_co2e", f"replace_in_{found.asked.wait_years}_years_ug_co2e"]
-    return header, [[way.year, way.keep_ug, way.replace_ug, way.wait_ug] for way in found.ways]
+    header = ["year", "keep_ug_co2e", "replace_now_ug_co2e", f"replace_in_{analysis.query.wait_years}_years_ug_co2e"]
+    return header, [[way.year, way.keep_ug, way.replace_ug, way.wait_ug] for way in analysis.ways]

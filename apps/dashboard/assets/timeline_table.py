@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from apps.assets.choices import ChargeKind
 from apps.carbon.figures.query import iso_hour
 from apps.core.units import UG_PER_KG
-from apps.dashboard.assets.figure_queries import Asked, Parts
+from apps.dashboard.assets.figure_queries import Parts, ReplacementQuery
 from apps.dashboard.assets.timeline import Life, Month, month_name
 from apps.dashboard.embodied_format import METRIC, Amount, amount
 from apps.dashboard.formatting import Unit, unit_for
@@ -38,7 +38,7 @@ def month_unit(told: Life) -> Unit:
     return unit_for(METRIC, [sum(month.borne(who.key) for who in told.bearers) for month in told.months])
 
 
-def life_twin(told: Life, period: Period, asked: Asked) -> LifeTwin:
+def life_twin(told: Life, period: Period, asked: ReplacementQuery) -> LifeTwin:
     """Return the table of a life that has months, the last first."""
     unit = month_unit(told)
     rows = []

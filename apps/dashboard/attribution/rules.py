@@ -15,14 +15,14 @@ from apps.attribution.selectors import as_rule, rules_of
 from apps.attribution.services.derive import Move, moves
 from apps.attribution.services.rules import Criteria, drafted_rule
 from apps.carbon.figures.energy import Figure, hours_of_consumers
-from apps.carbon.figures.visibility import Sight
+from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import InvalidInput
 from apps.core.intervals import datetime_to_us
 from apps.core.text import parse_record_number
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.figures import total
 from apps.dashboard.formatting import shown, unit_for
-from apps.runs.choices import Way
+from apps.runs.choices import AttributionSource
 
 TYPED = (
     "os_user",
@@ -107,7 +107,7 @@ def rule_row(rule: AttributionRule, hour: int) -> RuleRow:
     elif rule.to_hour is not None and rule.to_hour <= hour:
         state = "ended"
     by = rule.made_by.get_username() if rule.made_by else "somebody who left"
-    return RuleRow(rule, speaks_of(rule), Way(as_rule(rule).way).label, state, by)
+    return RuleRow(rule, speaks_of(rule), AttributionSource(as_rule(rule).way).label, state, by)
 
 
 def speaks_of(rule: AttributionRule) -> str:
@@ -169,17 +169,17 @@ def _day(text: str, field: str, zone: ZoneInfo) -> int | None:
     return max(0, datetime_to_us(moment))
 
 
-def preview(*, rule: AttributionRule, sight: Sight, without: bool = False) -> Preview:
+def preview(*, rule: AttributionRule, visibility: Visibility, without: bool = False) -> Preview:
     """Return what a rule would move over all time, largest first; ``without``: what taking it away would."""
     to_us = rule.to_hour * US_PER_HOUR if rule.to_hour is not None else None
-    moved = moved_by(rule.lab, [rule], sight, without=without)
+    moved = moved_by(rule.lab, [rule], visibility, without=without)
     return Preview(speaks_of(rule), moved, rule.from_hour * US_PER_HOUR, to_us)
 
 
-def moved_by(lab: Lab, rules: list[AttributionRule], sight: Sight, *, without: bool = False) -> list[Moved] | None:
+def moved_by(lab: Lab, rules: list[AttributionRule], visibility: Visibility, *, without: bool = False) -> list[Moved] | None:
     """Return what rules would move together, from whom to whom, largest first; None where a rule speaks of a user whom the
     visitor may not see."""
-    if not all(sight.of_os_user(rule.os_user) for rule in rules):
+    if not all(visibility.of_os_user(rule.os_user) for rule in rules):
         return None
     found = moves(lab=lab, rules=rules, without=without)
     names: dict[int | None, str] = {None: "nobody"}

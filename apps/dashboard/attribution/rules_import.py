@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from apps.accounts.models import Lab
 from apps.attribution.models import AttributionRule
-from apps.carbon.figures.visibility import Sight
+from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.text import is_unstorable
 from apps.dashboard.attribution.rules import Moved, draft, moved_by, speaks_of
@@ -42,7 +42,7 @@ class ImportPage:
     moved: list[Moved] | None
 
 
-def read(*, lab: Lab, text: str, zone: ZoneInfo, now: int, sight: Sight) -> ImportPage:
+def read(*, lab: Lab, text: str, zone: ZoneInfo, now: int, visibility: Visibility) -> ImportPage:
     """Read rules from CSV. Raises InvalidInput for the file; what is wrong with a line stands on its row."""
     rows: list[ImportRow] = []
     rules: list[AttributionRule] = []
@@ -59,7 +59,7 @@ def read(*, lab: Lab, text: str, zone: ZoneInfo, now: int, sight: Sight) -> Impo
         project = rule.project.name if rule.project else ""
         rows.append(ImportRow(number, speaks_of(rule), project, rule.person.get_username() if rule.person else "", ""))
     wrong = len(rows) - len(rules)
-    return ImportPage(rows, rules, wrong, [] if wrong else moved_by(lab, rules, sight))
+    return ImportPage(rows, rules, wrong, [] if wrong else moved_by(lab, rules, visibility))
 
 
 def _lines(text: str) -> Iterator[tuple[int, dict[str, str]]]:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.accounts.models import Lab, User
-from apps.attribution.calc import Stretch
+from apps.attribution.calc import ConsumerSpan
 from apps.attribution.models import Claim
 from apps.attribution.selectors import unattributed
 from apps.attribution.services.rules import at_most_claimed
 from apps.carbon.figures.energy import Figure, figures_by
-from apps.carbon.figures.query import NOT_TOLD, FigureQuery
-from apps.carbon.figures.visibility import Sight
+from apps.carbon.figures.query import HIDDEN, FigureQuery
+from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import InvalidInput
 from apps.dashboard.figures import Fig, Pair, Units, column_units, pair, percent_fig, total
 from apps.dashboard.periods import Period, lab_query
@@ -60,7 +60,7 @@ class UnattributedPage:
 
 def unattributed_query(lab: Lab, period: Period) -> FigureQuery:
     """Return the query of what nobody claimed in a period."""
-    return lab_query(lab, period).but(consumer="unattributed")
+    return lab_query(lab, period).replace(consumer="unattributed")
 
 
 def line_key(os_user: str, program: str) -> str:
@@ -68,7 +68,7 @@ def line_key(os_user: str, program: str) -> str:
     return f"{os_user}\t{program}"
 
 
-def unattributed_page(*, lab: Lab, period: Period, sight: Sight) -> UnattributedPage:
+def unattributed_page(*, lab: Lab, period: Period, visibility: Visibility) -> UnattributedPage:
     """Return what nobody claimed. The number of queries does not depend on the number of lines."""
     query = unattributed_query(lab, period)
     found = figures_by(lab, query, ["os_user", "program", "node"])
@@ -79,7 +79,7 @@ def unattributed_page(*, lab: Lab, period: Period, sight: Sight) -> Unattributed
     whole = total(found.values())
     lab_whole = total(figures_by(lab, lab_query(lab, period), ["charge"]).values())
     units = column_units([whole])
-    seen = {key: parts for key, parts in groups.items() if sight.of_os_user(key[0])}
+    seen = {key: parts for key, parts in groups.items() if visibility.of_os_user(key[0])}
     lines = [_line(query, key, parts, units, whole.energy_mj) for key, parts in seen.items()]
     lines.sort(key=lambda line: -line.figures.energy.value)
     known = lab_whole.energy_mj - whole.energy_mj
@@ -101,7 +101,7 @@ def _percent(part: int, whole: int) -> str:
 
 def _line(query: FigureQuery, key: tuple[str, str], parts: dict[str, Figure], units: Units, whole_mj: int) -> Line:
     os_user, program = key
-    own = query.but(os_user=os_user or NOT_TOLD, program=program or NOT_TOLD)
+    own = query.replace(os_user=os_user or HIDDEN, program=program or HIDDEN)
     summed = total(parts.values())
     nodes = sorted(name for name in parts if name)
     more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
@@ -132,12 +132,14 @@ def _act(act: Any, claims: list[Claim]) -> Act:
     return Act(str(act), first.project.name, len(claims), by, first.made_us, undone)
 
 
-def stretches_of(*, lab: Lab, period: Period, keys: list[str], sight: Sight) -> tuple[list[Stretch], Pair]:
+def consumer_spans_of(
+    *, lab: Lab, period: Period, keys: list[str], visibility: Visibility
+) -> tuple[list[ConsumerSpan], Pair]:
     """Return the stretches behind chosen lines for which nobody is charged in the period, and what was used in them."""
     wanted = set(keys)
     for key in wanted:
         os_user, tab, _ = key.partition("\t")
-        if not tab or not sight.of_os_user(os_user):
+        if not tab or not visibility.of_os_user(os_user):
             raise InvalidInput("There is no such line.", field="line", hint="Open /unattributed/ again.")
     query, groups = unattributed_query(lab, period), ["os_user", "program", "consumer", "node"]
     found = {

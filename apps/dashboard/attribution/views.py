@@ -19,7 +19,7 @@ from apps.attribution.services.rules import (
     undo_claim,
     withdraw_rule,
 )
-from apps.carbon.figures.visibility import sight_of
+from apps.carbon.figures.visibility import visibility_for
 from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.intervals import datetime_to_us
 from apps.core.text import parse_record_number
@@ -27,7 +27,7 @@ from apps.core.units import hour_of
 from apps.dashboard.attribution.idle import idle_page
 from apps.dashboard.attribution.rules import TYPED, draft, preview, rule_row, rules_page
 from apps.dashboard.attribution.rules_import import COLUMNS, MAX_LENGTH, read
-from apps.dashboard.attribution.unattributed import stretches_of, unattributed_page
+from apps.dashboard.attribution.unattributed import consumer_spans_of, unattributed_page
 from apps.dashboard.decorators import KEEPERS, WRITERS, Visitor, found, page
 from apps.dashboard.period_menu import chosen_period, period_menu
 from apps.energy.services.idle import set_idle_policy, withdraw_idle_policy
@@ -39,7 +39,7 @@ def unattributed(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     period = chosen_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    sight = sight_of(visitor.lab, visitor.user)
+    visibility = visibility_for(visitor.lab, visitor.user)
     error: LabCarbonError | None = None
     if request.method == "POST":
         visitor.needs(WRITERS)
@@ -48,14 +48,14 @@ def unattributed(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             keys = request.POST.getlist("line")
             if not keys:
                 raise InvalidInput("No line was chosen.", field="line", hint="Tick at least one.")
-            spans, moved = stretches_of(lab=visitor.lab, period=period, keys=keys, sight=sight)
+            spans, moved = consumer_spans_of(lab=visitor.lab, period=period, keys=keys, visibility=visibility)
             act = claim(lab=visitor.lab, spans=spans, project=project, by=visitor.user, now=visitor.now)
             told = f"{moved.energy.text}, {moved.emission.text} of {period.label} now belong to {project.name}."
             messages.success(request, told)
             return HttpResponseRedirect(f"/unattributed/?{period.query}&done={act}")
         except LabCarbonError as wrong:
             error = wrong
-    shown = unattributed_page(lab=visitor.lab, period=period, sight=sight)
+    shown = unattributed_page(lab=visitor.lab, period=period, visibility=visibility)
     done = _act(visitor, request.GET.get("done", ""))
     context = {"page": shown, "menu": period_menu(request, period), "error": error, "done": done}
     return render(request, "pages/unattributed.html", context, status=error.status if error else 200)
@@ -98,7 +98,7 @@ def rules(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
                 make_rule(rule=rule, by=visitor.user, now=visitor.now)
                 messages.success(request, "The rule holds. Figures follow within seconds.")
                 return HttpResponseRedirect("/rules/")
-            seen = preview(rule=rule, sight=sight_of(visitor.lab, visitor.user))
+            seen = preview(rule=rule, visibility=visibility_for(visitor.lab, visitor.user))
         except LabCarbonError as wrong:
             error = wrong
     shown = rules_page(lab=visitor.lab, hour=hour_of(visitor.now))
@@ -116,8 +116,8 @@ def rules_import(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if request.method == "POST":
         try:
             lines = _uploaded(request) or lines
-            sight = sight_of(visitor.lab, visitor.user)
-            seen = read(lab=visitor.lab, text=lines, zone=visitor.zone, now=visitor.now, sight=sight)
+            visibility = visibility_for(visitor.lab, visitor.user)
+            seen = read(lab=visitor.lab, text=lines, zone=visitor.zone, now=visitor.now, visibility=visibility)
             if request.POST.get("do") == "make" and not seen.wrong:
                 make_rules(rules=seen.rules, by=visitor.user, now=visitor.now)
                 messages.success(request, f"{len(seen.rules)} rules hold. Figures follow within seconds.")
@@ -155,10 +155,10 @@ def rule(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
             return HttpResponseRedirect(f"/rules/{pk}/" if asked.withdrawn_us else "/rules/")
         except LabCarbonError as wrong:
             error = wrong
-    sight = sight_of(visitor.lab, visitor.user)
+    visibility = visibility_for(visitor.lab, visitor.user)
     context = {
         "row": rule_row(asked, hour_of(visitor.now)),
-        "preview": preview(rule=asked, sight=sight, without=asked.withdrawn_us is None),
+        "preview": preview(rule=asked, visibility=visibility, without=asked.withdrawn_us is None),
         "error": error,
     }
     return render(request, "pages/rule.html", context, status=error.status if error else 200)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from apps.accounts.models import Lab
-from apps.carbon.figures.combined import answer, halves
+from apps.carbon.figures.combined import answer, split_query
 from apps.carbon.figures.query import TOGETHER, TOGETHER_INVENTORY, FigureQuery
 from apps.dashboard.explain.subjects import narrowed_words, subject_of
 from apps.dashboard.figures import Fig, carbon_fig, exact_fig
@@ -36,7 +36,7 @@ class TogetherPage:
     subject: str
     subject_href: str
     narrowed: str
-    halves: list[Half]
+    split_query: list[Half]
     sum: str
     known: int
     assets: int
@@ -48,7 +48,7 @@ def together_page(*, lab: Lab, query: FigureQuery, period: Period, now: int, ver
     subject, href, _ = subject_of(lab, query)
     listed = []
     asked = zip(
-        halves(query),
+        split_query(query),
         ("Use", "Hardware"),
         ("energy × PUE × emission factor, by location", f"embodied carbon, {_LEDGERS[query.metric]}"),
         strict=True,
@@ -70,7 +70,7 @@ def together_page(*, lab: Lab, query: FigureQuery, period: Period, now: int, ver
         subject=subject,
         subject_href=href,
         narrowed=narrowed,
-        halves=listed,
+        split_query=listed,
         sum=grouped(headline.value),
         known=whole.coverage.known if whole.coverage else 0,
         assets=whole.coverage.assets if whole.coverage else 0,

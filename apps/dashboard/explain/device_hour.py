@@ -10,7 +10,7 @@ from uuid import UUID
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import normal
 from apps.carbon.figures.query import iso_hour
-from apps.carbon.figures.visibility import Sight
+from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import NotFound
 from apps.core.text import is_unstorable
 from apps.core.units import US_PER_HOUR, US_PER_S
@@ -183,7 +183,7 @@ def _run_names(lab: Lab, consumers: Iterable[str]) -> dict[str, str]:
     return {str(uuid): name for uuid, name in found}
 
 
-def hour_view(lab: Lab, device_key: str, hour: int, sight: Sight) -> HourView:
+def hour_view(lab: Lab, device_key: str, hour: int, visibility: Visibility) -> HourView:
     """Return the windows behind an hour of a device. Four queries."""
     known = Device.objects.filter(lab=lab, key=device_key).select_related("node")
     device = None if is_unstorable(device_key) else known.first()
@@ -202,7 +202,7 @@ def hour_view(lab: Lab, device_key: str, hour: int, sight: Sight) -> HourView:
             shares=[
                 Share(who, grouped(row["energy_mj"]), href)
                 for row in shares.get((window["epoch_id"], window["sequence"]), [])
-                for who, href in [_who(sight.consumer(row["consumer"]), runs)]
+                for who, href in [_who(visibility.consumer(row["consumer"]), runs)]
             ],
             quality=_quality(window),
             flags=_flags(window["flags"]),

@@ -6,7 +6,7 @@ from typing import Any
 
 from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind, EventKind
-from apps.carbon.figures.combined import Answer, answer
+from apps.carbon.figures.combined import CombinedFigure, answer
 from apps.carbon.figures.embodied import charge_rows, embodied_by, end_hour
 from apps.carbon.figures.query import ALLOCATION, INVENTORY, FigureQuery
 from apps.catalog.packs import Pack, notices
@@ -106,7 +106,7 @@ def _line(row: Mapping[str, Any], query: FigureQuery, until: int, chosen: tuple[
         hours=grouped(end - start),
         amount=grouped(row["amount_ug"]),
         part=grouped(row["part_ug"]),
-        drill=f"?{query.string()}&asset={here[0]}&row={here[1]}#reading",
+        drill=f"?{query.to_query_string()}&asset={here[0]}&row={here[1]}#reading",
         chosen=here == chosen,
     )
 
@@ -124,7 +124,7 @@ def embodied_page(
     by_asset = {asset: part.embodied_ug for (asset,), part in embodied_by(lab, query, ["asset"], now).items()}
     by_kind = embodied_by(lab, query, ["kind"], now)
     allocation = query.metric == ALLOCATION
-    other = query.but(metric=INVENTORY if allocation else ALLOCATION, consumer="")
+    other = query.replace(metric=INVENTORY if allocation else ALLOCATION, consumer="")
     until, headline = end_hour(query, now), carbon_fig(found)
     range_text = range_of(lab, by_asset)
     sources = sources_of(lab, {row["asset_id"] for row in rows})
@@ -161,11 +161,11 @@ def embodied_page(
 
 def _of_kind(query: FigureQuery, kind: str, value: int) -> Fig:
     """Return the part of one kind; the inventory is not asked by entry, so its part is told without a question."""
-    return amount_fig(query.but(consumer=kind) if query.metric == ALLOCATION and not query.consumer else query, value)
+    return amount_fig(query.replace(consumer=kind) if query.metric == ALLOCATION and not query.consumer else query, value)
 
 
 def _citation(
-    subject: str, query: FigureQuery, period: Period, found: Answer, headline: Fig, range_text: str, version: str
+    subject: str, query: FigureQuery, period: Period, found: CombinedFigure, headline: Fig, range_text: str, version: str
 ) -> str:
     narrowed = f" ({narrowed_words(query)})" if narrowed_words(query) else ""
     wide = f"; range {range_text}" if range_text else ""

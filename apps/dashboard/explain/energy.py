@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import earlier_edition, entries, normal
 from apps.carbon.figures.query import FigureQuery, iso_hour, year_start_hour
-from apps.carbon.figures.visibility import Sight
+from apps.carbon.figures.visibility import Visibility
 from apps.carbon.models import EmissionFactor
 from apps.core.errors import InvalidInput
 from apps.core.units import US_PER_HOUR
@@ -112,7 +112,7 @@ def page_number(params: Mapping[str, str]) -> int:
     return int(text)
 
 
-def _entry(row: dict[str, Any], query: FigureQuery, chosen: tuple[str, int] | None, sight: Sight) -> Entry:
+def _entry(row: dict[str, Any], query: FigureQuery, chosen: tuple[str, int] | None, visibility: Visibility) -> Entry:
     quality = EnergyQuality(row["energy_quality"]).name.lower()
     marks = [quality]
     if row["share_quality"] == ShareQuality.SPLIT:
@@ -127,7 +127,7 @@ def _entry(row: dict[str, Any], query: FigureQuery, chosen: tuple[str, int] | No
         device=row["device"],
         device_name=row["device_name"] or row["device"],
         hostname=row["hostname"],
-        consumer=sight.consumer(row["consumer"]),
+        consumer=visibility.consumer(row["consumer"]),
         run=normal(row["run"], "run"),
         run_name=row["run_name"],
         quality=quality,
@@ -136,7 +136,7 @@ def _entry(row: dict[str, Any], query: FigureQuery, chosen: tuple[str, int] | No
         pue=pue(row["pue_ppm"]) if row["pue_ppm"] is not None else "unknown",
         factor=grouped(row["factor_ug_per_kwh"]) if row["factor_ug_per_kwh"] is not None else "none",
         value=grouped(value) if value is not None else "unknown",
-        drill=f"?{query.string()}&{drill}#windows",
+        drill=f"?{query.to_query_string()}&{drill}#windows",
         chosen=chosen == (row["device"], row["hour"]),
     )
 
@@ -192,7 +192,14 @@ def _chosen(params: Mapping[str, str], rows: list[dict[str, Any]], query: Figure
 
 
 def explain_page(
-    *, lab: Lab, query: FigureQuery, period: Period, params: Mapping[str, str], now: int, version: str, sight: Sight
+    *,
+    lab: Lab,
+    query: FigureQuery,
+    period: Period,
+    params: Mapping[str, str],
+    now: int,
+    version: str,
+    visibility: Visibility,
 ) -> ExplainPage:
     """Return the explanation of ``query``. The number of queries does not depend on the number of rows."""
     subject, href, node = subject_of(lab, query)
@@ -201,7 +208,7 @@ def explain_page(
     number = page_number(params)
     rows = list(entries(lab, query, limit=PAGE_ROWS, offset=(number - 1) * PAGE_ROWS))
     chosen = _chosen(params, rows, query)
-    hour = hour_view(lab, *chosen, sight) if chosen else None
+    hour = hour_view(lab, *chosen, visibility) if chosen else None
     zones = zones_ever(lab)
     priced = pricing.factors if query.metric == "emission_ug" else []
     factors = [factor_view(factor, query, zones) for factor in priced]
@@ -223,16 +230,16 @@ def explain_page(
         narrowed=narrowed_words(query),
         exact=exact_fig(query, headline.value),
         range_text=pricing.range_text,
-        energy=fig(query.but(metric="energy_mj"), whole),
-        facility=fig(query.but(metric="facility_energy_mj"), whole),
-        emission=fig(query.but(metric="emission_ug"), whole),
+        energy=fig(query.replace(metric="energy_mj"), whole),
+        facility=fig(query.replace(metric="facility_energy_mj"), whole),
+        emission=fig(query.replace(metric="emission_ug"), whole),
         qualities=_qualities(query, pricing),
         single=single,
         pue=pue(single.pue_ppm) if single and single.pue_ppm is not None else "unknown",
         factor=factors[0] if single and factors else None,
         parts=[_part_view(part) for part in pricing.parts],
         sums=PartView("Sum", "", grouped(whole.energy_mj), grouped(whole.facility_energy_mj), grouped(whole.emission_ug)),
-        entries=[_entry(row, query, chosen, sight) for row in rows],
+        entries=[_entry(row, query, chosen, visibility) for row in rows],
         count=whole.entries,
         page=number,
         pages=max(1, -(-whole.entries // PAGE_ROWS)),
@@ -246,12 +253,12 @@ def explain_page(
 
 
 def _qualities(query: FigureQuery, pricing: Pricing) -> list[tuple[str, Fig]]:
-    energy = query.but(metric="energy_mj")
+    energy = query.replace(metric="energy_mj")
     whole = pricing.whole.energy_mj
     if query.quality:
         return [(query.quality.lower(), percent_fig(energy, whole, whole))]
     return [
-        (quality.lower(), percent_fig(energy.but(quality=quality), part.energy_mj, whole))
+        (quality.lower(), percent_fig(energy.replace(quality=quality), part.energy_mj, whole))
         for quality, part in pricing.by_quality.items()
     ]
 
@@ -261,7 +268,7 @@ def _citation(
 ) -> str:
     whole = pricing.whole
     narrowed = f" ({narrowed_words(query)})" if narrowed_words(query) else ""
-    told = [fig(query.but(metric="energy_mj"), whole).text]
+    told = [fig(query.replace(metric="energy_mj"), whole).text]
     if query.metric != "energy_mj":
         told.append(headline.text)
     basis = [f"location-based, {query.basis} basis"] if query.metric == "emission_ug" else []

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apps.accounts.models import Lab
-from apps.carbon.figures.combined import Answer, halves
+from apps.carbon.figures.combined import CombinedFigure, split_query
 from apps.carbon.figures.embodied import Coverage, Embodied, coverage, embodied, embodied_in
 from apps.carbon.figures.energy import Figure, figure
 from apps.carbon.figures.query import ALLOCATION, INVENTORY, TOGETHER, TOGETHER_INVENTORY, FigureQuery
@@ -101,20 +101,22 @@ class _Asked:
         self._hardware: dict[FigureQuery, Embodied] = {}
         self._covered: dict[FigureQuery, Coverage] = {}
 
-    def __call__(self, query: FigureQuery) -> Answer:
-        use, hardware = halves(query)
+    def __call__(self, query: FigureQuery) -> CombinedFigure:
+        use, hardware = split_query(query)
         if hardware is None:
-            return Answer(query, self._figure(use)) if use else Answer(query)
-        return Answer(query, self._figure(use) if use else Figure(), self._embodied(hardware), self._coverage(hardware))
+            return CombinedFigure(query, self._figure(use)) if use else CombinedFigure(query)
+        return CombinedFigure(
+            query, self._figure(use) if use else Figure(), self._embodied(hardware), self._coverage(hardware)
+        )
 
     def _figure(self, query: FigureQuery) -> Figure:
-        key = query.but(metric="energy_mj", profile=query.profile if query.scope else "")
+        key = query.replace(metric="energy_mj", profile=query.profile if query.scope else "")
         if key not in self._use:
             self._use[key] = figure(self._lab, query)
         return self._use[key]
 
     def _embodied(self, query: FigureQuery) -> Embodied:
-        key = query.but(profile=query.profile if query.scope else "")
+        key = query.replace(profile=query.profile if query.scope else "")
         if key not in self._hardware:
             if query.metric == ALLOCATION:
                 parts = embodied_in(self._lab, query, query.hours, self._now)
@@ -124,7 +126,7 @@ class _Asked:
         return self._hardware[key]
 
     def _coverage(self, query: FigureQuery) -> Coverage:
-        key = query.but(metric="", scope="", profile="")
+        key = query.replace(metric="", scope="", profile="")
         if key not in self._covered:
             self._covered[key] = coverage(self._lab, query, self._now)
         return self._covered[key]
@@ -133,7 +135,7 @@ class _Asked:
 def scopes_page(*, lab: Lab, period: Period, profile: str, ledger: str, both: bool, now: int) -> ScopesPage:
     """Return the page. The number of queries does not depend on the number of rows."""
     query, asked = lab_query(lab, period), _Asked(lab, now)
-    whole = asked(query.but(metric=WHOLE[ledger]))
+    whole = asked(query.replace(metric=WHOLE[ledger]))
     units = _Units(
         unit_for("energy_mj", [whole.use.energy_mj], column=True), unit_for(WHOLE[ledger], [whole.value], column=True)
     )
@@ -143,7 +145,7 @@ def scopes_page(*, lab: Lab, period: Period, profile: str, ledger: str, both: bo
         period=period,
         ledger=ledger,
         ledgers=[(key, name, key == ledger) for key, name in LEDGERS.items()],
-        tables=[_table(query.but(profile=key), ledger, units, asked) for key in profiles],
+        tables=[_table(query.replace(profile=key), ledger, units, asked) for key in profiles],
         both=both,
         known=f"{covered.known} of {covered.assets}" if covered and covered.assets else "",
         energy_unit=units.energy,
@@ -156,15 +158,15 @@ def scopes_page(*, lab: Lab, period: Period, profile: str, ledger: str, both: bo
 def _table(query: FigureQuery, ledger: str, units: _Units, asked: _Asked) -> ProfileTable:
     lines = []
     for scope, role, activity in LINES[query.profile]:
-        lines.append(_line(query.but(scope=scope), role, activity, ledger, units, asked))
-    whole = query.but(metric=WHOLE[ledger])
+        lines.append(_line(query.replace(scope=scope), role, activity, ledger, units, asked))
+    whole = query.replace(metric=WHOLE[ledger])
     found = asked(whole)
     return ProfileTable(
         profile=query.profile,
         name=PROFILE_NAMES[query.profile],
         lines=lines,
-        scopes=[(SCOPE_NAMES[scope], _sum(whole.but(scope=scope), units, asked)) for scope in ("2", "3")],
-        energy=fig(query.but(metric="energy_mj"), found.use, units.energy),
+        scopes=[(SCOPE_NAMES[scope], _sum(whole.replace(scope=scope), units, asked)) for scope in ("2", "3")],
+        energy=fig(query.replace(metric="energy_mj"), found.use, units.energy),
         total=carbon_fig(found, units.emission),
     )
 
@@ -178,10 +180,10 @@ def _line(query: FigureQuery, role: str, activity: str, ledger: str, units: _Uni
     energy = emission = None
     words = ""
     if role == OPERATION:
-        found = asked(query.but(metric="emission_ug"))
+        found = asked(query.replace(metric="emission_ug"))
         if found.entries:
-            energy = fig(query.but(metric="energy_mj"), found.use, units.energy)
-            emission = fig(query.but(metric="emission_ug"), found.use, units.emission)
+            energy = fig(query.replace(metric="energy_mj"), found.use, units.energy)
+            emission = fig(query.replace(metric="emission_ug"), found.use, units.emission)
     elif role == UPSTREAM:
         words = (
             "inside the electricity above: lifecycle factors hold it"
@@ -189,7 +191,7 @@ def _line(query: FigureQuery, role: str, activity: str, ledger: str, units: _Uni
             else "not known: no factor for losses and upstream is loaded"
         )
     else:
-        found = asked(query.but(metric=ledger))
+        found = asked(query.replace(metric=ledger))
         covered = found.coverage
         if covered is not None and covered.assets:
             emission = entered_fig(found, units.emission)

@@ -1,7 +1,7 @@
 """Of what a figure is, and to what it is narrowed, in words."""
 
 from apps.accounts.models import Lab
-from apps.carbon.figures.query import NOT_TOLD, USE_METRICS, FigureQuery
+from apps.carbon.figures.query import HIDDEN, USE_METRICS, FigureQuery
 from apps.carbon.figures.scopes import PROFILE_NAMES, SCOPE_NAMES
 from apps.core.errors import NotFound
 from apps.core.text import is_unstorable
@@ -72,11 +72,11 @@ def narrowed_words(query: FigureQuery) -> str:
     if query.quality:
         words.append(f"only energy of quality {query.quality.lower()}")
     if query.project:
-        words.append("only charged to no project" if query.project == NOT_TOLD else f"only charged to {query.project}")
+        words.append("only charged to no project" if query.project == HIDDEN else f"only charged to {query.project}")
     if query.os_user:
-        words.append("only of users who are not told" if query.os_user == NOT_TOLD else f"only of user {query.os_user}")
+        words.append("only of users who are not told" if query.os_user == HIDDEN else f"only of user {query.os_user}")
     if query.program:
-        words.append("only with programs not told" if query.program == NOT_TOLD else f"only with {query.program}")
+        words.append("only with programs not told" if query.program == HIDDEN else f"only with {query.program}")
     if query.use:
         words.append(f"only {query.use}")
     if query.scope:

@@ -10,7 +10,7 @@ from apps.carbon.figures.embodied import charge_rows
 from apps.carbon.figures.energy import entries, normal
 from apps.carbon.figures.query import FILTERS, HARDWARE_METRICS, HARDWARE_OF, USE_METRICS, FigureQuery, iso_hour
 from apps.carbon.figures.query_parsing import parse_query
-from apps.carbon.figures.visibility import sight_of
+from apps.carbon.figures.visibility import visibility_for
 from apps.core.errors import InvalidInput
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, page
@@ -33,7 +33,7 @@ def _asked(request: HttpRequest, visitor: Visitor, also: tuple[str, ...] = ()) -
         raise InvalidInput(f"{unknown[0][:40]!r} is not known here.", field="query", hint=f"Known: {known}.")
     query = parse_query(request.GET.dict(), basis=visitor.lab.basis, profile=visitor.lab.profile)
     if query.personal:
-        sight_of(visitor.lab, visitor.user).check(query)
+        visibility_for(visitor.lab, visitor.user).check(query)
     return query
 
 
@@ -48,7 +48,7 @@ def explain(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if query.metric in HARDWARE_METRICS:
         charged = embodied_page(params=request.GET.dict(), **told)
         return render(request, "pages/explain_embodied.html", {"page": charged})
-    shown = explain_page(sight=sight_of(visitor.lab, visitor.user), params=request.GET.dict(), **told)
+    shown = explain_page(visibility=visibility_for(visitor.lab, visitor.user), params=request.GET.dict(), **told)
     return render(request, "pages/explain.html", {"page": shown})
 
 
@@ -57,12 +57,12 @@ def ledger_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download all ledger entries behind a figure."""
     query = _of(_asked(request, visitor), USE_METRICS)
 
-    sight = sight_of(visitor.lab, visitor.user)
+    visibility = visibility_for(visitor.lab, visitor.user)
 
     def lines() -> Iterator[tuple[Any, ...]]:
         for row in entries(visitor.lab, query):
             yield (
-                iso_hour(row["hour"]), row["device"], row["device_name"], row["hostname"], sight.consumer(row["consumer"]),
+                iso_hour(row["hour"]), row["device"], row["device_name"], row["hostname"], visibility.consumer(row["consumer"]),
                 normal(row["run"], "run"), row["run_name"], row["project"],
                 EnergyQuality(row["energy_quality"]).name, ShareQuality(row["share_quality"]).name,
                 PlacementQuality(row["placement_quality"]).name, row["energy_mj"], row["pue_ppm"],

@@ -45,7 +45,7 @@ class DevicePage:
 
 def device_page(*, lab: Lab, device: Device, period: Period, now: int) -> DevicePage:
     """Return one device. The number of queries does not depend on the number of rows."""
-    query = lab_query(lab, period).but(subject_kind="device", subject_key=device.key)
+    query = lab_query(lab, period).replace(subject_kind="device", subject_key=device.key)
     found = {quality: part for (quality,), part in figures_by(lab, query, ["quality"]).items()}
     times = [time for time in device_times(lab, period.from_hour, period.to_hour, now) if time.device_id == device.pk]
     stays = device_stays(device)

@@ -94,7 +94,7 @@ def effect_of(*, lab: Lab, after: SiteFacts, now: int) -> Effect:
 
 
 def _row(query: FigureQuery, node: Node, before: Figure, after: Figure, units: Units) -> EffectRow:
-    own = query.but(subject_kind="node", subject_key=str(node.uuid))
+    own = query.replace(subject_kind="node", subject_key=str(node.uuid))
     return EffectRow(node, fig(own, before, units.emission), would_be(own, after, units.emission))
 
 

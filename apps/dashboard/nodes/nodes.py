@@ -151,7 +151,7 @@ def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
     rows = []
     for node in Node.objects.filter(lab=lab).order_by("hostname", "id"):
         part = found.get(str(node.uuid))
-        own = query.but(subject_kind="node", subject_key=str(node.uuid))
+        own = query.replace(subject_kind="node", subject_key=str(node.uuid))
         site = placements[node.pk].site if node.pk in placements else None
         zone = zones.get(site.pk, "") if site else ""
         state = node_state(node, site, now)
@@ -226,7 +226,7 @@ class NodePage:
 def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
     """Return one node with its devices. The number of queries does not depend on the number of rows."""
     query = lab_query(lab, period)
-    own = query.but(subject_kind="node", subject_key=str(node.uuid))
+    own = query.replace(subject_kind="node", subject_key=str(node.uuid))
     charge = {key: part for (key,), part in figures_by(lab, own, ["charge"]).items()}
     whole = total(charge.values())
     here = {device_key: part for (device_key,), part in figures_by(lab, own, ["device"]).items()}
@@ -255,7 +255,9 @@ def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
         sites=list(sites_of(lab)),
         figures=pair(own, whole),
         measured=bool(charge),
-        idle=percent_fig(own.but(consumer="idle"), idle.energy_mj, whole.energy_mj) if idle and whole.energy_mj else None,
+        idle=percent_fig(own.replace(consumer="idle"), idle.energy_mj, whole.energy_mj)
+        if idle and whole.energy_mj
+        else None,
         covered=covered(time_shares(time for time in times.values() if time.node_id == node.pk)),
         devices=[
             _device_row(lab, period, device, node, everywhere[device.key], times, units, last_hours.get(device.pk))
@@ -282,7 +284,7 @@ def _device_row(
     units: Units,
     last_hour: int | None,
 ) -> DeviceRow:
-    query = lab_query(lab, period).but(subject_kind="device", subject_key=device.key)
+    query = lab_query(lab, period).replace(subject_kind="device", subject_key=device.key)
     time = times.get(device.pk)
     return DeviceRow(
         device,

@@ -11,7 +11,7 @@ from apps.dashboard.overview.energy_use import Charge
 from apps.fleet.models import Node
 from apps.fleet.selectors import SILENT_AFTER_US, measured_nodes, sites_without_zone
 from apps.ingest.selectors import quarantined
-from apps.trackers.mlflow.selectors import unanswering
+from apps.trackers.mlflow.selectors import unreachable_servers
 
 REASONS = {
     "conflict": "other content under a key that is taken",
@@ -68,12 +68,12 @@ def needs_of(lab: Lab, charges: list[Charge], now: int) -> list[Need]:
     needs += _nodes(lab, now)
     needs += [
         Need(f"{server.name} does not answer", server.problem, f"/trackers/mlflow/{server.pk}/", "See")
-        for server in unanswering(lab)[:_MOST]
+        for server in unreachable_servers(lab)[:_MOST]
     ]
     for charge in charges:
         if charge.key == "~unattributed" and charge.figure.energy_mj:
             text = "Claim what is past; a rule for a user, an account or a machine decides what comes."
-            energy = fig(charge.query.but(metric="energy_mj"), charge.figure)
+            energy = fig(charge.query.replace(metric="energy_mj"), charge.figure)
             needs.append(Need("used, and no project known", text, charge.href, "Claim", energy))
     for reason, (windows, _) in sorted(quarantined(lab).items()):
         text = f"Kept, and not counted: {REASONS.get(reason, reason)}."

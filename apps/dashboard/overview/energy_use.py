@@ -90,8 +90,8 @@ def merged(use: Use, key: str) -> Use:
 def charge_query(query: FigureQuery, key: str) -> FigureQuery:
     """Return the query of one charge within a lab's ``query``."""
     if key.startswith("~"):
-        return query.but(consumer=key[1:])
-    return query.but(subject_kind="project", subject_key=key)
+        return query.replace(consumer=key[1:])
+    return query.replace(subject_kind="project", subject_key=key)
 
 
 def charges(lab: Lab, use: Use, period: Period) -> list[Charge]:
@@ -206,11 +206,11 @@ def use_twin(use: Use, listed: list[Charge], period: Period, unknown: list[float
         span: dict[str, Any] = {"from_hour": bucket.from_hour, "to_hour": bucket.to_hour}
         found = [by_cell.get((i, charge.key)) for charge in listed]
         row = [
-            fig(charge.query.but(**span), total(parts), unit) if parts else None
+            fig(charge.query.replace(**span), total(parts), unit) if parts else None
             for charge, parts in zip(listed, found, strict=True)
         ]
         known = [part for parts in found if parts for part in parts]
-        row.append(fig(use.query.but(**span), total(known), unit) if known else None)
+        row.append(fig(use.query.replace(**span), total(known), unit) if known else None)
         gap = unknown[i] or 0.0
         rows.append(TwinRow(bucket.full_label, row, f"{gap:.0%}" if gap > 0.005 else ""))
     totals = [fig(charge.query, charge.figure, unit) for charge in listed] + [fig(use.query, use.whole, unit)]

@@ -7,10 +7,10 @@ from typing import Any
 
 from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind
-from apps.carbon.figures.combined import Answer
+from apps.carbon.figures.combined import CombinedFigure
 from apps.carbon.figures.embodied import Coverage, Embodied, coverage, embodied, embodied_in
 from apps.carbon.figures.energy import Figure
-from apps.carbon.figures.query import ALLOCATION, INVENTORY, NOT_TOLD, TOGETHER, FigureQuery, iso_hour
+from apps.carbon.figures.query import ALLOCATION, HIDDEN, INVENTORY, TOGETHER, FigureQuery, iso_hour
 from apps.dashboard.charts import Chart, Series, stacked
 from apps.dashboard.figures import Fig, amount_fig, carbon_fig, entered_fig, fig
 from apps.dashboard.formatting import Unit, unit_for
@@ -62,12 +62,12 @@ def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int, period: Pe
     asset. Four queries."""
     if not lab.assets.exists():
         return None
-    asked = query.but(metric=ALLOCATION)
+    asked = query.replace(metric=ALLOCATION)
     cells = embodied_in(lab, asked, _edges(period) if period else asked.hours, now)
     covered = coverage(lab, asked, now)
     whole = sum(cells.values(), Embodied())
     unit = unit_for(TOGETHER, [used.emission_ug + whole.embodied_ug], column=True)
-    bought = query.but(metric=INVENTORY)
+    bought = query.replace(metric=INVENTORY)
 
     return Hardware(
         query=query,
@@ -76,7 +76,7 @@ def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int, period: Pe
         unit=unit,
         whole=_caused(query, used, whole, covered, unit),
         headline=_caused(query, used, whole, covered, None),
-        bought=entered_fig(Answer(bought, hardware=embodied(lab, bought, now), coverage=covered)),
+        bought=entered_fig(CombinedFigure(bought, hardware=embodied(lab, bought, now), coverage=covered)),
         known=f"{covered.known} of {covered.assets} asset{'' if covered.assets == 1 else 's'} "
         f"{'has' if covered.assets == 1 else 'have'} a known figure",
     )
@@ -84,19 +84,19 @@ def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int, period: Pe
 
 def _caused(query: FigureQuery, used: Figure, borne: Embodied, covered: Coverage | None, unit: Unit | None) -> Caused:
     """Return a line's figures; ``covered`` None: what is not known is told with the sum."""
-    emission, hardware = query.but(metric="emission_ug"), query.but(metric=ALLOCATION)
+    emission, hardware = query.replace(metric="emission_ug"), query.replace(metric=ALLOCATION)
     return Caused(
         fig(emission, used, unit),
-        carbon_fig(Answer(hardware, hardware=borne, coverage=covered), unit),
-        carbon_fig(Answer(query.but(metric=TOGETHER), used, borne, covered), unit),
+        carbon_fig(CombinedFigure(hardware, hardware=borne, coverage=covered), unit),
+        carbon_fig(CombinedFigure(query.replace(metric=TOGETHER), used, borne, covered), unit),
     )
 
 
 def charge_query(query: FigureQuery, key: str) -> FigureQuery:
     """Return the question of one charge of a lab, the same for use and hardware."""
     if key.startswith("~"):
-        return query.but(consumer=key[1:], project=NOT_TOLD)
-    return query.but(subject_kind="project", subject_key=key)
+        return query.replace(consumer=key[1:], project=HIDDEN)
+    return query.replace(subject_kind="project", subject_key=key)
 
 
 def caused(hardware: Hardware, charge: Charge) -> Caused:
@@ -104,7 +104,7 @@ def caused(hardware: Hardware, charge: Charge) -> Caused:
     query = charge_query(hardware.query, charge.key)
     borne = hardware.by_charge.get(charge.key)
     line = _caused(query, charge.figure, borne or Embodied(), None, hardware.unit)
-    used = fig(charge.query.but(metric="emission_ug"), charge.figure, hardware.unit) if charge.figure.entries else None
+    used = fig(charge.query.replace(metric="emission_ug"), charge.figure, hardware.unit) if charge.figure.entries else None
     return Caused(used, line.hardware if borne else None, line.together)
 
 
@@ -179,18 +179,18 @@ def hardware_twin(hardware: Hardware, listed: list[Charge], period: Period) -> T
     """Return the table twin of that chart."""
     cells, unit = hardware.cells, _unit(hardware)
     bearing = _bearing(hardware, listed)
-    whole = hardware.query.but(metric=ALLOCATION)
+    whole = hardware.query.replace(metric=ALLOCATION)
     asked = [charge_query(whole, charge.key) for charge in bearing]
     rows = []
     for i, bucket in enumerate(period.buckets()):
         span: dict[str, Any] = {"from_hour": bucket.from_hour, "to_hour": bucket.to_hour}
         found = [cells.get((i, charge.key)) for charge in bearing]
         row: list[Fig | None] = [
-            amount_fig(query.but(**span), part.embodied_ug, unit) if part else None
+            amount_fig(query.replace(**span), part.embodied_ug, unit) if part else None
             for query, part in zip(asked, found, strict=True)
         ]
         known = [part.embodied_ug for part in found if part]
-        row.append(amount_fig(whole.but(**span), sum(known), unit) if known else None)
+        row.append(amount_fig(whole.replace(**span), sum(known), unit) if known else None)
         rows.append(TwinRow(bucket.full_label, row, ""))
     totals = [
         amount_fig(query, hardware.by_charge[charge.key].embodied_ug, unit)
@@ -202,8 +202,8 @@ def hardware_twin(hardware: Hardware, listed: list[Charge], period: Period) -> T
 
 def by_kind(lab: Lab, query: FigureQuery, now: int) -> list[tuple[str, Fig]]:
     """Return why a subject bears hardware, largest first; the parts add up to its hardware. One query."""
-    asked = query.but(metric=ALLOCATION)
+    asked = query.replace(metric=ALLOCATION)
     found = {kind: part.embodied_ug for (_, kind), part in embodied_in(lab, asked, asked.hours, now, by="kind").items()}
     unit = unit_for(ALLOCATION, [sum(found.values())], column=True)
     order = sorted(found, key=lambda kind: (-found[kind], kind))
-    return [(str(ChargeKind(kind).label), amount_fig(asked.but(consumer=kind), found[kind], unit)) for kind in order]
+    return [(str(ChargeKind(kind).label), amount_fig(asked.replace(consumer=kind), found[kind], unit)) for kind in order]

@@ -108,7 +108,7 @@ class OverviewPage:
 def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> OverviewPage:
     """Return the Overview of a period, read by a scope profile ('': the lab's). The number of queries does not depend on
     the number of rows."""
-    use, pricing = priced_use(lab, lab_query(lab, period).but(profile=profile or lab.profile), period.stretch)
+    use, pricing = priced_use(lab, lab_query(lab, period).replace(profile=profile or lab.profile), period.stretch)
     listed = charges(lab, use, period)
     times = device_times(lab, period.from_hour, period.to_hour, now)
     unknown = unknown_shares(lab, period, times, now)
@@ -228,7 +228,7 @@ def _trust(lab: Lab, times: list[DeviceTime], pricing: Pricing, query: FigureQue
         silent=silent_nodes(lab, now).count(),
         factor=factor_text(factors[0]) if len(factors) == 1 else f"{len(factors)} emission factors" if factors else "",
         factor_source=" · ".join(factor.source for factor in factors),
-        factor_href=f"/explain/?{query.but(metric='emission_ug').string()}#factor",
+        factor_href=f"/explain/?{query.replace(metric='emission_ug').to_query_string()}#factor",
     )
 
 
@@ -236,14 +236,14 @@ def _tiles(
     listed: list[Charge], whole: Figure, query: FigureQuery, pricing: Pricing, hardware: Hardware | None
 ) -> list[Tile]:
     found = {charge.key: charge for charge in listed}
-    emission = query.but(metric="emission_ug")
+    emission = query.replace(metric="emission_ug")
     tiles = [
         Tile("Electricity, location", fig(emission, whole), f"range {pricing.range_text}" if pricing.range_text else ""),
         Tile("Energy", fig(query, whole), "as metered"),
     ]
     if whole.facility_energy_mj != whole.energy_mj:
         tiles[1] = Tile("Energy", fig(query, whole), "as metered, before PUE")
-        facility = query.but(metric="facility_energy_mj")
+        facility = query.replace(metric="facility_energy_mj")
         tiles.append(Tile("Energy of the facility", fig(facility, whole), "with the site's PUE"))
     if hardware is not None and hardware.headline.hardware is not None:
         scope = SCOPE_NAMES[scope_of(query.profile, EMBODIED)].partition(":")[0]

@@ -9,7 +9,7 @@ from apps.accounts.services.invitations import open_invitations
 from apps.attribution.models import AttributionRule
 from apps.carbon.figures.energy import figures_by
 from apps.carbon.figures.query import FigureQuery
-from apps.carbon.figures.visibility import Sight, sight_of
+from apps.carbon.figures.visibility import Visibility, visibility_for
 from apps.core.intervals import datetime_to_us
 from apps.dashboard.decorators import Visitor
 from apps.dashboard.figures import Fig, Pair, Units, column_units, fig, pair, percent_fig, total
@@ -44,7 +44,7 @@ class PersonPage:
 
 def person_query(lab: Lab, period: Period, person_id: int) -> FigureQuery:
     """Return the query of a person over a period."""
-    return lab_query(lab, period).but(subject_kind="person", subject_key=str(person_id))
+    return lab_query(lab, period).replace(subject_kind="person", subject_key=str(person_id))
 
 
 def os_users(lab: Lab) -> dict[int, list[str]]:
@@ -56,35 +56,35 @@ def os_users(lab: Lab) -> dict[int, list[str]]:
     return {person_id: sorted(names) for person_id, names in found.items()}
 
 
-def energy_of_people(lab: Lab, period: Period, sight: Sight) -> dict[int, Fig]:
+def energy_of_people(lab: Lab, period: Period, visibility: Visibility) -> dict[int, Fig]:
     """Return the energy of each person whom the visitor may see. One query."""
     query = lab_query(lab, period)
     found = figures_by(lab, query, ["person"])
     units = column_units(found.values())
     return {
-        person: fig(query.but(subject_kind="person", subject_key=str(person)), part, units.energy)
+        person: fig(query.replace(subject_kind="person", subject_key=str(person)), part, units.energy)
         for (person,), part in found.items()
-        if person is not None and sight.of_person(person)
+        if person is not None and visibility.of_person(person)
     }
 
 
-def person_page(*, lab: Lab, person: User, period: Period, sight: Sight) -> PersonPage:
+def person_page(*, lab: Lab, person: User, period: Period, visibility: Visibility) -> PersonPage:
     """Return what a person used. The number of queries does not depend on the number of rows."""
     query = person_query(lab, period, person.pk)
-    sight.check(query)
+    visibility.check(query)
     found = figures_by(lab, query, ["charge"])
     whole = total(found.values())
     units = column_units([whole])
     names = dict(lab.projects.values_list("slug", "name"))
     rows = []
     for (key,), part in sorted(found.items(), key=lambda item: -item[1].energy_mj):
-        own = query.but(consumer=key[1:]) if key.startswith("~") else query.but(project=key)
+        own = query.replace(consumer=key[1:]) if key.startswith("~") else query.replace(project=key)
         name, href = (SPECIAL[key][0], "/unattributed/") if key in SPECIAL else (names.get(key, key), f"/projects/{key}/")
         rows.append(ChargeRow(name, href, pair(own, part, units), percent_fig(own, part.energy_mj, whole.energy_mj)))
     return PersonPage(
         person=person,
         period=period,
-        own=person.pk == sight.person_id,
+        own=person.pk == visibility.person_id,
         measured=bool(found),
         figures=pair(query, whole),
         column=pair(query, whole, units),
@@ -147,8 +147,8 @@ class PeoplePage:
 
 def people_page(visitor: Visitor, period: Period) -> PeoplePage:
     """Return the people of the lab at hand. The number of queries does not depend on theirs."""
-    sight = sight_of(visitor.lab, visitor.user)
-    energy, names = energy_of_people(visitor.lab, period, sight), os_users(visitor.lab)
+    visibility = visibility_for(visitor.lab, visitor.user)
+    energy, names = energy_of_people(visitor.lab, period, visibility), os_users(visitor.lab)
     members = visitor.lab.memberships.select_related("user").order_by("user__username")
     rows = [
         PersonRow(
@@ -160,9 +160,9 @@ def people_page(visitor: Visitor, period: Period) -> PeoplePage:
             signed_in_us=datetime_to_us(member.user.last_login) if member.user.last_login else None,
             own=member.user_id == visitor.user.pk,
             active=member.user.is_active,
-            os_users=", ".join(names.get(member.user_id, [])) if sight.of_person(member.user_id) else "",
+            os_users=", ".join(names.get(member.user_id, [])) if visibility.of_person(member.user_id) else "",
             energy=energy.get(member.user_id),
-            seen=sight.of_person(member.user_id),
+            seen=visibility.of_person(member.user_id),
         )
         for member in members
     ]

@@ -15,7 +15,7 @@ from apps.accounts.models import User
 from apps.accounts.selectors import LAB_KEY
 from apps.accounts.services.invitations import accept_invitation, invitation_by_code, invite, revoke_invitation
 from apps.accounts.services.members import change_role, remove_member
-from apps.carbon.figures.visibility import sight_of
+from apps.carbon.figures.visibility import visibility_for
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
 from apps.dashboard.decorators import ADMINS, KEEPERS, Visitor, found, page, public
@@ -61,8 +61,8 @@ def person(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseB
     period = chosen_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    sight = sight_of(visitor.lab, visitor.user)
-    shown = person_page(lab=visitor.lab, person=asked, period=period, sight=sight)
+    visibility = visibility_for(visitor.lab, visitor.user)
+    shown = person_page(lab=visitor.lab, person=asked, period=period, visibility=visibility)
     return render(request, "pages/person.html", {"page": shown, "menu": period_menu(request, period)})
 
 

@@ -7,7 +7,7 @@ from apps.accounts.models import Lab, Project
 from apps.attribution.calc import user_and_program
 from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.query import FigureQuery
-from apps.carbon.figures.visibility import Sight
+from apps.carbon.figures.visibility import Visibility
 from apps.dashboard.charts import Chart
 from apps.dashboard.explain.pricing import Pricing
 from apps.dashboard.figures import Fig, Pair, Units, column_units, pair, percent_fig, total
@@ -133,21 +133,21 @@ class ProjectPage:
 
 def project_use(lab: Lab, project: Project, period: Period, stretch: str = "hour") -> tuple[Use, Charge]:
     """Return a project's use of a period, by hour or by ``Period.stretch``, as one charge. One query."""
-    query = lab_query(lab, period).but(subject_kind="project", subject_key=project.slug)
+    query = lab_query(lab, period).replace(subject_kind="project", subject_key=project.slug)
     use = merged(use_of(lab, query, stretch), "project")
     return use, Charge("project", project.name, "s1", "", "", query, use.whole)
 
 
-def project_page(*, lab: Lab, project: Project, period: Period, sight: Sight, now: int) -> ProjectPage:
+def project_page(*, lab: Lab, project: Project, period: Period, visibility: Visibility, now: int) -> ProjectPage:
     """Return one project. The number of queries does not depend on the number of rows."""
-    query = lab_query(lab, period).but(subject_kind="project", subject_key=project.slug)
+    query = lab_query(lab, period).replace(subject_kind="project", subject_key=project.slug)
     found_use, pricing = priced_use(lab, query, period.stretch)
     use = merged(found_use, "project")
     whole = use.whole
     charge = Charge("project", project.name, "s1", "", "", query, whole)
     units = column_units([whole])
     parts = figures_by(lab, query, ["run", "consumer"])
-    runs, more = _lines(lab, query, parts, units, sight)
+    runs, more = _lines(lab, query, parts, units, visibility)
     lab_whole = total(figures_by(lab, lab_query(lab, period), ["quality"]).values())
     blank: list[float | None] = [None] * len(period.buckets())
     hardware = hardware_of(lab, query, whole, now)
@@ -161,7 +161,7 @@ def project_page(*, lab: Lab, project: Project, period: Period, sight: Sight, no
         share=percent_fig(query, whole.energy_mj, lab_whole.energy_mj) if lab_whole.energy_mj else None,
         pricing=pricing,
         qualities=[
-            (name.lower(), percent_fig(query.but(quality=name), part.energy_mj, whole.energy_mj))
+            (name.lower(), percent_fig(query.replace(quality=name), part.energy_mj, whole.energy_mj))
             for name, part in use.by_quality().items()
         ],
         chart=use_chart("project-use", use, [charge], period, blank, chart_summary(use, [charge], period))
@@ -170,14 +170,14 @@ def project_page(*, lab: Lab, project: Project, period: Period, sight: Sight, no
         units=units,
         runs=runs,
         more=more,
-        people=_people(lab, query, units, sight),
+        people=_people(lab, query, units, visibility),
         hardware=hardware,
         kinds=by_kind(lab, query, now) if hardware else [],
     )
 
 
 def _lines(
-    lab: Lab, query: FigureQuery, parts: dict[tuple[Any, ...], Figure], units: Units, sight: Sight
+    lab: Lab, query: FigureQuery, parts: dict[tuple[Any, ...], Figure], units: Units, visibility: Visibility
 ) -> tuple[list[RunUse], int]:
     """Return the largest runs and other uses of a project, and how many more there are."""
     order = sorted(parts.items(), key=lambda item: (-item[1].energy_mj, str(item[0])))
@@ -185,33 +185,33 @@ def _lines(
     uuids = [run for (run, _), _ in listed if run is not None]
     runs = {str(run.uuid): run for run in Run.objects.filter(lab=lab, uuid__in=uuids).select_related("node")}
     lines = [
-        _run_use(query, run, runs.get(run), part, units) if run else _other_use(query, consumer, part, units, sight)
+        _run_use(query, run, runs.get(run), part, units) if run else _other_use(query, consumer, part, units, visibility)
         for (run, consumer), part in listed
     ]
     return lines, len(order) - len(listed)
 
 
 def _run_use(query: FigureQuery, key: str, run: Run | None, part: Figure, units: Units) -> RunUse:
-    own = query.but(subject_kind="run", subject_key=key)
+    own = query.replace(subject_kind="run", subject_key=key)
     return RunUse(run, run.name if run else key, f"/runs/{key}/", pair(own, part, units))
 
 
-def _other_use(query: FigureQuery, consumer: str, part: Figure, units: Units, sight: Sight) -> RunUse:
+def _other_use(query: FigureQuery, consumer: str, part: Figure, units: Units, visibility: Visibility) -> RunUse:
     """Return a use that is no run: a user's program that a rule or a claim brought here, or the share of idle energy."""
     if consumer == "idle":
-        return RunUse(None, "Its share of idle energy", "/idle/", pair(query.but(consumer="idle_share"), part, units))
+        return RunUse(None, "Its share of idle energy", "/idle/", pair(query.replace(consumer="idle_share"), part, units))
     user, program = user_and_program(consumer)
-    name = f"{program} by {user}" if sight.of_os_user(user) and user else program or consumer
-    return RunUse(None, name, "", pair(query.but(use=consumer), part, units))
+    name = f"{program} by {user}" if visibility.of_os_user(user) and user else program or consumer
+    return RunUse(None, name, "", pair(query.replace(use=consumer), part, units))
 
 
-def _people(lab: Lab, query: FigureQuery, units: Units, sight: Sight) -> list[PersonUse]:
+def _people(lab: Lab, query: FigureQuery, units: Units, visibility: Visibility) -> list[PersonUse]:
     """Return what each OS user used of a project, as far as the visitor may see it; the rest is one line."""
     found = figures_by(lab, query, ["os_user"])
-    seen = [(user, part) for (user,), part in found.items() if user and sight.of_os_user(user)]
-    others = [part for (user,), part in found.items() if not user or not sight.of_os_user(user)]
+    seen = [(user, part) for (user,), part in found.items() if user and visibility.of_os_user(user)]
+    others = [part for (user,), part in found.items() if not user or not visibility.of_os_user(user)]
     seen.sort(key=lambda item: -item[1].energy_mj)
-    lines = [PersonUse(user, pair(query.but(os_user=user), part, units)) for user, part in seen[:MOST_PEOPLE]]
+    lines = [PersonUse(user, pair(query.replace(os_user=user), part, units)) for user, part in seen[:MOST_PEOPLE]]
     return [*lines, PersonUse("", None)] if others else lines
 
 

@@ -10,7 +10,7 @@ from apps.accounts.selectors import project_by_slug
 from apps.accounts.services.labs import create_project
 from apps.artifacts.holds import holds_on_subject
 from apps.carbon.figures.query import iso_hour
-from apps.carbon.figures.visibility import sight_of
+from apps.carbon.figures.visibility import visibility_for
 from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
@@ -60,8 +60,8 @@ def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBa
     period = chosen_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    sight = sight_of(visitor.lab, visitor.user)
-    shown = project_page(lab=visitor.lab, project=asked, period=period, sight=sight, now=visitor.now)
+    visibility = visibility_for(visitor.lab, visitor.user)
+    shown = project_page(lab=visitor.lab, project=asked, period=period, visibility=visibility, now=visitor.now)
     holds = holds_on_subject(visitor.lab, visitor.now, project=asked)
     return render(request, "pages/project.html", {"page": shown, "holds": holds, "menu": period_menu(request, period)})
 

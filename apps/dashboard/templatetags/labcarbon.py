@@ -89,7 +89,7 @@ def amount(it: Amount | None, unit: bool = False, would: bool = False, with_rang
         number = format_html(
             '<a class="figure nowrap" data-figure="{0}" data-value="{1}" data-ug="{1}" href="/explain/?{0}"'
             ' title="{2} exactly. Where does this come from?">{3}</a>',
-            it.query.string(),
+            it.query.to_query_string(),
             it.value,
             it.exact,
             number,

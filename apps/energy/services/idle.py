@@ -65,15 +65,17 @@ def withdraw_idle_policy(*, lab: Lab, from_hour: int, by: User | None, now: int)
 def spread_idle(*, lab: Lab) -> int:
     """Derive the parts of idle energy from policies and use, whole; return how many spans there are."""
     Lab.objects.select_for_update().get(pk=lab.pk)
-    wanted = [
+    new_shares = [
         (span, project, low, high)
         for span in spans_of(lab)
         for project, low, high in cumulative(_weights(lab, span))
     ]  # fmt: skip
-    kept = sorted(IdleShare.objects.filter(lab=lab).values_list("from_hour", "to_hour", "project_id", "low", "high"))
-    now = sorted((span.from_hour, span.to_hour, project, low, high) for span, project, low, high in wanted)
-    if kept != now:
-        _tell(lab, kept, now)
+    stored_shares = sorted(
+        IdleShare.objects.filter(lab=lab).values_list("from_hour", "to_hour", "project_id", "low", "high")
+    )
+    now = sorted((span.from_hour, span.to_hour, project, low, high) for span, project, low, high in new_shares)
+    if stored_shares != now:
+        _notify_changes(lab, stored_shares, now)
         IdleShare.objects.filter(lab=lab).delete()
         IdleShare.objects.bulk_create(
             [
@@ -85,7 +87,7 @@ def spread_idle(*, lab: Lab) -> int:
     return len({row[0] for row in now})
 
 
-def _tell(lab: Lab, before: list[Part], after: list[Part]) -> None:
+def _notify_changes(lab: Lab, before: list[Part], after: list[Part]) -> None:
     """Tell who listens within which hours the parts are others now."""
     span = changed_span(*(_history(parts) for parts in (before, after)))
     if span is not None:
@@ -120,8 +122,8 @@ def _weights(lab: Lab, span: IdleSpan) -> dict[int, int]:
     for run in ended.filter(job_facts__reserved_gpus__gt=0).iterator():
         assert run.charged_project_id is not None
         assert run.ended_us is not None
-        held_us = min(end_us, run.ended_us) - max(start_us, run.started_us)
-        weights[run.charged_project_id] += held_us * int(run.job_facts["reserved_gpus"]) // 1000
+        reserved_us = min(end_us, run.ended_us) - max(start_us, run.started_us)
+        weights[run.charged_project_id] += reserved_us * int(run.job_facts["reserved_gpus"]) // 1000
     by_hours = _used(
         lab, span, f"COUNT(DISTINCT e.device_id * {10**7} + e.hour) * {US_PER_HOUR // 1000}",
         "LEFT JOIN runs_run r ON r.uuid = c.run_uuid AND r.lab_id = e.lab_id AND r.ended_us IS NOT NULL "
@@ -133,7 +135,7 @@ def _weights(lab: Lab, span: IdleSpan) -> dict[int, int]:
 
 
 def _used(lab: Lab, span: IdleSpan, weight: str, reserved: str) -> dict[int, int]:
-    found = fetch_rows(
+    rows = fetch_rows(
         f"SELECT t.project_id, {weight} AS weight FROM energy_ledgerentry e "
         "JOIN ingest_consumer c ON c.id = e.consumer_id "
         "JOIN attribution_attribution t ON t.consumer_id = e.consumer_id AND t.node_id = e.node_id "
@@ -142,4 +144,4 @@ def _used(lab: Lab, span: IdleSpan, weight: str, reserved: str) -> dict[int, int
         f"{'AND r.id IS NULL ' if reserved else ''}GROUP BY t.project_id",
         [lab.pk, span.from_hour, span.to_hour],
     )
-    return {row["project_id"]: as_int(row["weight"]) for row in found}
+    return {row["project_id"]: as_int(row["weight"]) for row in rows}

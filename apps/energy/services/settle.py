@@ -7,7 +7,7 @@ from django.db import transaction
 
 from apps.accounts.models import Lab
 from apps.attribution.services.derive import attribute_new
-from apps.attribution.signals import charged_anew
+from apps.attribution.signals import attribution_changed
 from apps.core.clock import now_us
 from apps.core.jobs import enqueue
 from apps.core.sql import bulk_insert
@@ -58,13 +58,13 @@ def settle_chunk(*, node: Node, limit: int) -> tuple[int, bool]:
     rest_of_node: set[int] = set()
     used: dict[int, set[int]] = defaultdict(set)  # node → consumers
     measured: set[tuple[int, int]] = set()
-    for device_id, wanted in hours.items():
-        DirtyHour.objects.filter(device_id=device_id, hour__in=wanted).delete()
+    for device_id, device_hours in hours.items():
+        DirtyHour.objects.filter(device_id=device_id, hour__in=device_hours).delete()
         if devices[device_id].kind == DeviceKind.HOST:
-            rest_of_node |= wanted
+            rest_of_node |= device_hours
             continue
-        touched = _nodes_of(device_id, wanted) | {(node.pk, hour) for hour in wanted}
-        for from_hour, to_hour in calc.runs_of_hours(wanted):
+        touched = _nodes_of(device_id, device_hours) | {(node.pk, hour) for hour in device_hours}
+        for from_hour, to_hour in calc.runs_of_hours(device_hours):
             keys, seen = settle_hours(device=devices[device_id], from_hour=from_hour, to_hour=to_hour)
             touched |= seen
             for key in keys:
@@ -73,7 +73,7 @@ def settle_chunk(*, node: Node, limit: int) -> tuple[int, bool]:
         _ask_others({(node_id, hour) for node_id, hour in touched if node_id != node.pk})
         if devices[device_id].kind in source_precedence.SUPERSEDING:
             measured |= touched
-    _ask_told(measured)
+    _enqueue_declared_devices(measured)
     for node_id, consumer_ids in sorted(used.items()):
         attribute_new(lab=node.lab, node_id=node_id, consumer_ids=consumer_ids)
     settle_overhead(node=node, hours=rest_of_node)
@@ -99,7 +99,7 @@ def _ask_others(touched: set[tuple[int, int]]) -> None:
         enqueue(kind="energy.settle", key=str(node_id))
 
 
-def _ask_told(measured: set[tuple[int, int]]) -> None:
+def _enqueue_declared_devices(measured: set[tuple[int, int]]) -> None:
     """Ask for what trackers told of the (node id, hour)s to be settled again: a collector measured there as well."""
     for node_id in sorted({node_id for node_id, _ in measured}):
         told = Device.objects.filter(node_id=node_id, kind=DeviceKind.DECLARED, facts__has_key=source_precedence.COMPONENT)
@@ -128,7 +128,9 @@ def settle_hours(*, device: Device, from_hour: int, to_hour: int) -> tuple[set[E
     energy: dict[EntryKey, int] = defaultdict(int)
     if source_precedence.COMPONENT in device.facts:
         minutes = selectors.measured_minutes(device, from_hour, to_hour)
-        energy.update(source_precedence.kept(selectors.shares_touching(device.pk, from_hour, to_hour), hours, minutes))
+        energy.update(
+            source_precedence.remaining_energy(selectors.shares_touching(device.pk, from_hour, to_hour), hours, minutes)
+        )
     elif device.kind != DeviceKind.METER:  # that contains the inner meters: in the ledger their energy would stand twice
         energy.update(selectors.sums_inside(device.pk, from_hour, to_hour))
         for key, part in calc.spread(selectors.shares_spanning(device.pk, from_hour, to_hour), hours).items():
@@ -155,17 +157,17 @@ def _replace_hours(
 ) -> None:
     """Write how much of a device-hour was measured: ``seen`` and ``sums`` by (node id, hour)."""
     DeviceHour.objects.filter(device=device, hour__in=hours).delete()
-    found = sorted(seen, key=lambda place: (place[1], place[0]))
-    if not found:
+    places = sorted(seen, key=lambda place: (place[1], place[0]))
+    if not places:
         return
     columns = {
-        "device_id": ("bigint", [device.pk] * len(found)),
-        "hour": ("bigint", [hour for _, hour in found]),
-        "node_id": ("bigint", [node_id for node_id, _ in found]),
-        "lab_id": ("bigint", [device.lab_id] * len(found)),
-        "covered_us": ("bigint", [calc.covered_us(seen[place], place[1]) for place in found]),
-        "windows": ("integer", [len(seen[place]) for place in found]),
-        "energy_mj": ("bigint", [sums.get(place, 0) for place in found]),
+        "device_id": ("bigint", [device.pk] * len(places)),
+        "hour": ("bigint", [hour for _, hour in places]),
+        "node_id": ("bigint", [node_id for node_id, _ in places]),
+        "lab_id": ("bigint", [device.lab_id] * len(places)),
+        "covered_us": ("bigint", [calc.covered_us(seen[place], place[1]) for place in places]),
+        "windows": ("integer", [len(seen[place]) for place in places]),
+        "energy_mj": ("bigint", [sums.get(place, 0) for place in places]),
     }
     bulk_insert("energy_devicehour", columns)
 
@@ -269,4 +271,4 @@ def attribute_ledger(*, lab: Lab) -> None:
             with transaction.atomic():
                 part = pending[start : start + CHUNK]
                 attribute_new(lab=lab, node_id=node.pk, consumer_ids=part)
-                charged_anew.send(sender=LedgerEntry, lab=lab, consumer_ids=part, from_hour=0, to_hour=END_HOUR)
+                attribution_changed.send(sender=LedgerEntry, lab=lab, consumer_ids=part, from_hour=0, to_hour=END_HOUR)

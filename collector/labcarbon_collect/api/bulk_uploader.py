@@ -1,4 +1,4 @@
-"""Pushes rows in bulk: patient with a server that is busy, exact about what became of every row."""
+"""Bulk upload of rows: retries with a busy server, and counts the result of every row."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ MAX_STORED_NOTES = 20
 
 
 class UploadError(Exception):
-    """The server did not take a batch; the text says why. What was answered before is stored.
+    """The server did not accept a batch. The text has the reason. Earlier batches are stored.
 
-    ``refused``: it said no, so that the same again will not do; else it was away or busy for too long.
+    ``is_rejected``: the server rejected the request, so a retry is useless. Else it was unavailable
+    or busy for too long.
     """
 
     def __init__(self, message: str, *, is_rejected: bool = False) -> None:
@@ -31,32 +32,33 @@ class UploadError(Exception):
 
 @dataclass
 class UploadOutcome:
-    """What became of the rows so far."""
+    """Results of the rows so far."""
 
     counts: Dict[str, int] = field(default_factory=lambda: dict.fromkeys(RESULTS, 0))
-    errors: List[Tuple[str, str]] = field(default_factory=list)  # (where, why)
-    notes: Dict[str, int] = field(default_factory=dict)  # what was said of rows that are stored, and of how many
+    errors: List[Tuple[str, str]] = field(default_factory=list)  # (source, reason)
+    notes: Dict[str, int] = field(default_factory=dict)  # remark on stored rows → number of rows
 
     @property
     def rows(self) -> int:
         return sum(self.counts.values())
 
     def add_error(self, source: str, reason: str) -> None:
-        """Note a row that is not stored."""
+        """Count a row that is not stored."""
         self.counts["refused"] += 1
         if len(self.errors) < MAX_STORED_ERRORS:
             self.errors.append((source, reason))
 
     def add_note(self, text: str) -> None:
-        """Count what was said of a row that is stored."""
+        """Count a remark on a stored row."""
         if text in self.notes or len(self.notes) < MAX_STORED_NOTES:
             self.notes[text] = self.notes.get(text, 0) + 1
 
 
 class BulkUploader:
-    """Sends batches to one endpoint that answers ``{"results": [[result, why?], …]}`` row by row.
+    """Sends batches to one endpoint that responds ``{"results": [[result, reason?], …]}`` row by
+    row.
 
-    The rows stand under ``key``, with ``beside`` (the node they are told of) in each request.
+    The rows are sent as ``key``, with ``common_fields`` (such as the node) in each request.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class BulkUploader:
         self.outcome = UploadOutcome()
 
     def send(self, rows: Sequence[Tuple[str, Mapping[str, Any]]]) -> List[str]:
-        """Send (where from, row)s; returns each one's result once all are answered. Raises PushEnded."""
+        """Send (source, row) pairs and return the result of each. Raises UploadError."""
         if not rows:
             return []
         results = self._post_rows({**self._common_fields, self._key: [row for _, row in rows]})
@@ -83,7 +85,7 @@ class BulkUploader:
         return [self._count_row(source, result) for (source, _), result in zip(rows, results)]
 
     def post(self, body: Mapping[str, Any]) -> Dict[str, Any]:
-        """Send what is answered as a whole; returns the answer. Raises PushEnded."""
+        """Send a request without row results and return the response. Raises UploadError."""
         return self._post({**self._common_fields, **body}, bool)
 
     def _count_row(self, source: str, row_result: Any) -> str:

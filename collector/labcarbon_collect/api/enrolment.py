@@ -1,4 +1,4 @@
-"""One-time codes: read without showing them to other users, trade them for a token."""
+"""One-time codes: read without showing them to other users, and exchanged for a token."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from typing import Any, Dict, Mapping, Optional
 from labcarbon_collect.api.transport import InvalidUrlError, ServerUnavailable, Transport
 from labcarbon_collect.errors import CommandError
 
-CODE_PAGES = {"enrol/": "nodes/enrol/", "login/": "login-code/"}  # endpoint → page that makes its codes
+CODE_PAGES = {"enrol/": "nodes/enrol/", "login/": "login-code/"}  # endpoint → page that creates its codes
 
 
 def code_url(url: str, path: str) -> str:
-    """The address where the server makes codes for an endpoint."""
+    """Return the address at which the server creates codes for an endpoint."""
     return f"{url.rstrip('/')}/{CODE_PAGES[path]}"
 
 
 def read_code(code_file: Optional[str], *, page: str) -> str:
-    """The code from a file, from standard input when that is no terminal or FILE is "-", else asked for. Raises Failed.
+    """Read the code from a file, from standard input (no terminal, or FILE is "-"), or by a prompt.
+    Raises CommandError.
 
-    ``page`` is the address where the server shows a new one.
+    ``page`` is the address that shows a new code.
     """
     try:
         if code_file and code_file != "-":
@@ -38,7 +39,9 @@ def read_code(code_file: Optional[str], *, page: str) -> str:
 
 
 def redeem_code(url: str, path: str, code: str, body: Mapping[str, Any]) -> Dict[str, Any]:
-    """Send the code; returns the answer with its ``token``. Raises Failed with what the server said."""
+    """Send the code and return the response with its ``token``. Raises CommandError with the
+    server's reason.
+    """
     try:
         transport = Transport(url)
         reply = transport.call("POST", path, {"code": code, **body})

@@ -1,4 +1,6 @@
-"""Ask the server whether a command's work was done already, and tell it what came of its answer."""
+"""Client of the duplicate check: the preflight request, its response, and the report of its
+outcome.
+"""
 
 from __future__ import annotations
 
@@ -13,28 +15,28 @@ VERDICTS = frozenset((
 ))  # fmt: skip
 LEVELS = ("silent", "inform", "warn", "loud")
 STOPPED, PROCEEDED = "stopped", "went_on"
-# What --enforce stops: all of it is certain to be in vain.
+# Stopped by --enforce: the run is certain to bring no new result.
 _BLOCKING_VERDICTS = frozenset(("duplicate", "concurrent", "will_fail"))
 _MAX_MATCHES, _MAX_OFFERS = 50, 3
 
 
 class PreflightUnavailable(Exception):
-    """Nobody answered whether this was done before; the text says why, and what mends it."""
+    """The duplicate check has no response. The text has the reason and the fix."""
 
 
 @dataclass(frozen=True)
 class PreflightRequest:
-    """What is asked about."""
+    """The run to check."""
 
     fingerprint: Mapping[str, Any]
     name: str
     project: Optional[str] = None
     run: Optional[str] = None
     parent: Optional[str] = None
-    job: str = ""  # <cluster>/<id> of the scheduler's job: its ranks are one piece of work
+    job: str = ""  # <cluster>/<id> of the scheduler's job; its ranks are one run
 
     def body(self) -> Dict[str, Any]:
-        """The body of ``POST preflight/``."""
+        """Return the body of ``POST preflight/``."""
         return {
             "fingerprint": dict(self.fingerprint), "project": self.project, "name": self.name, "run": self.run,
             "parent": self.parent, "external": None, "job": self.job,
@@ -43,7 +45,7 @@ class PreflightRequest:
 
 @dataclass(frozen=True)
 class PreflightResponse:
-    """The server's answer. ``body``: as it came, of which only what is read was checked."""
+    """The server's response. ``body``: as received; only the fields above are validated."""
 
     verdict: str
     certainty: str
@@ -56,17 +58,17 @@ class PreflightResponse:
 
     @property
     def is_blocking(self) -> bool:
-        """Whether a run that is started now is certain to bring nothing new: ``--enforce`` stops it."""
+        """Whether the run is certain to bring no new result, so that ``--enforce`` stops it."""
         return self.verdict in _BLOCKING_VERDICTS and self.certainty == "verified"
 
     @property
     def is_notable(self) -> bool:
-        """Whether a person should read it."""
+        """Whether a person should read the response."""
         return bool(self.offers) or (self.verdict != "none" and self.level != "silent")
 
     @property
     def offers(self) -> List[Mapping[str, Any]]:
-        """Models that could be adapted instead of training anew."""
+        """Models that could be fine-tuned instead of training from scratch."""
         offers = self.body.get("reuse")
         valid_offers: List[Mapping[str, Any]] = (
             [offer for offer in offers if isinstance(offer, dict)] if isinstance(offers, list) else []
@@ -75,12 +77,12 @@ class PreflightResponse:
 
 
 def check_duplicates(login: Login, request: PreflightRequest, *, deadline_s: float) -> PreflightResponse:
-    """Ask. Raises NotAsked when no answer comes that can be understood."""
+    """Send the request. Raises PreflightUnavailable without a valid response."""
     return parse_response(login.url, _post(login, "preflight/", request.body(), deadline_s))
 
 
 def report_outcome(login: Login, response: PreflightResponse, outcome: str, *, deadline_s: float) -> bool:
-    """Tell the server that the command was ``stopped`` or ``went_on``. Returns whether it knows."""
+    """Report that the command was ``stopped`` or ``went_on``. Returns whether the server knows it."""
     if not response.preflight_id:
         return False
     try:
@@ -91,7 +93,7 @@ def report_outcome(login: Login, response: PreflightResponse, outcome: str, *, d
 
 
 def parse_response(url: str, body: Any) -> PreflightResponse:
-    """The answer of a server. Raises NotAsked for anything that is none."""
+    """Return a parsed response. Raises PreflightUnavailable if it is invalid."""
     payload = body if isinstance(body, dict) else {}
     verdict, level, message, preflight_id = (payload.get(name) for name in ("verdict", "level", "message", "asked"))
     if not isinstance(message, str) or str(verdict) not in VERDICTS or str(level) not in LEVELS:

@@ -1,4 +1,4 @@
-"""Tell the server about a run without ever making the work wait for it."""
+"""Reports of a run to the server that never delay the command."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from labcarbon_collect.files.budget import Budget, Deadline
 
 
 class RunReporter:
-    """PUT at the start in the background, PATCH at the end within a deadline, with a person's token."""
+    """PUT at the start in the background, PATCH at the end within a time limit, with a user's
+    token.
+    """
 
     def __init__(self, login: Login, run: str, *, notify: Callable[[str], None], timeout_s: float) -> None:
         self._login, self._run, self._notify, self._timeout_s = login, run, notify, timeout_s
         self.is_registered = False
-        self.error = ""  # why the server does not know
+        self.error = ""  # why the server does not know the run
         self._thread: Optional[threading.Thread] = None
 
     def start(self, facts: Mapping[str, Any]) -> None:
@@ -25,24 +27,27 @@ class RunReporter:
         self._thread.start()
 
     def wait(self, wait_s: float) -> None:
-        """Give the server a moment to answer what :meth:`start` sent."""
+        """Wait for the response to :meth:`start`."""
         if self._thread is not None:
             self._thread.join(wait_s)
 
     def update_fingerprint(self, fingerprint: Mapping[str, Any]) -> bool:
-        """Tell what became better known of the run's fingerprint, once the server knows the run. Returns whether it does."""
+        """Send new fingerprint parts once the server knows the run. Returns whether it accepted
+        them.
+        """
         if self._thread is not None:
             self._thread.join()
         return self.is_registered and self._send("PATCH", {"fingerprint": fingerprint}) is not None
 
     def patch(self, body: Mapping[str, Any]) -> bool:
-        """Tell something of a run that the server knows from elsewhere. Returns whether it took it."""
+        """Send facts of a run that the server already knows. Returns whether it accepted them."""
         return self._send("PATCH", body) is not None
 
     def finish(self, facts: Mapping[str, Any], closing: Mapping[str, Any], budget: Optional[Budget] = None) -> bool:
-        """Send the end (and the facts once more if they did not arrive). Returns whether the server knows all.
+        """Send the end, and the facts again if they did not arrive. Returns whether the server has
+        both.
 
-        ``budget``: to wait for it, if not our whole patience.
+        ``budget`` replaces the default time limit.
         """
         budget = budget or Budget(self._timeout_s)
         delivered = Deadline("end", lambda: self._send_end(facts, closing)).wait(budget)

@@ -1,4 +1,4 @@
-"""The plan as the server tells it now, and telling the server what became of its lines."""
+"""Fetches a cleanup plan from the server and reports the outcomes of its items."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from labcarbon_collect.config import is_uuid
 from labcarbon_collect.runs.preflight_text import plain
 
 MAX_ROWS, MAX_TRIES, MAX_MESSAGE_CHARS = 1000, 5, 300
-MAX_RESPONSE_BYTES = 256 << 20  # a plan is one answer, about 500 bytes for each line
+MAX_RESPONSE_BYTES = 256 << 20  # a plan is one response of about 500 bytes per item
 _RETRY_STATUSES = (429, 500, 502, 503, 504)
 _STATES = ("draft", "told", "approved", "applied", "withdrawn")
 _OUTCOMES = ("", "trashed", "refused", "restored", "deleted")
-Row = Tuple[int, str, str]  # line, outcome, word
+Row = Tuple[int, str, str]  # item number, outcome, message
 
 
 class PlanServerError(Exception):
-    """The server cannot be asked or told; the text says why."""
+    """The server cannot be reached, or its response is unusable. The text says why."""
 
 
 class OutcomeRejected(Exception):
-    """The server refuses what it was told; the text says why. ``whole``: not for a line's sake, but for the plan's."""
+    """The server rejects an outcome. The text says why. ``is_whole_plan``: because of the plan, not
+    of one item.
+    """
 
     def __init__(self, reason: str, *, is_whole_plan: bool) -> None:
         super().__init__(reason)
@@ -35,7 +37,7 @@ class OutcomeRejected(Exception):
 
 @dataclass
 class CleanupItem:
-    """A line of a plan, as the server tells it. ``stays``: why it may not go, empty where it may."""
+    """An item of a plan. ``blocked_reason``: why it may not be deleted, or ""."""
 
     number: int
     path: str
@@ -51,7 +53,7 @@ class CleanupItem:
 
 @dataclass
 class CleanupPlan:
-    """A plan as it was when it was asked."""
+    """A plan as the server returned it."""
 
     uuid: str
     lab: str
@@ -69,11 +71,11 @@ class CleanupPlan:
         self._paths = sorted(self._by_path)
 
     def item(self, number: int) -> Optional[CleanupItem]:
-        """The line with a number."""
+        """Return the item with a number."""
         return self._by_number.get(number)
 
     def items_inside(self, path: str) -> Iterator[CleanupItem]:
-        """The lines of what lies in a folder."""
+        """Yield the items inside a folder."""
         prefix = path + "/"
         for number in range(bisect_left(self._paths, prefix), len(self._paths)):
             if not self._paths[number].startswith(prefix):
@@ -81,7 +83,7 @@ class CleanupPlan:
             yield self._by_path[self._paths[number]]
 
     def enclosing_items(self, path: str) -> Iterator[CleanupItem]:
-        """The lines of the folders that a path lies in."""
+        """Yield the items of the folders that contain a path."""
         parts = path.split("/")
         for end in range(1, len(parts)):
             if "/".join(parts[:end]) in self._by_path:
@@ -89,7 +91,9 @@ class CleanupPlan:
 
 
 def parse_plan_id(text: str, url: str) -> str:
-    """The UUID in a plan's number or in the address of its page on this server. Raises ValueError."""
+    """Return the UUID from a plan's number or the URL of its page on this server. Raises
+    ValueError.
+    """
     if is_uuid(text):
         return text.lower()
     if "://" in text and _origin(text) != _origin(url):
@@ -101,7 +105,7 @@ def parse_plan_id(text: str, url: str) -> str:
 
 
 class PlanClient:
-    """Asks for one plan and tells of it: patient with a server that is busy or away for a moment."""
+    """Client for one plan. Retries if the server is busy or unreachable for a short time."""
 
     def __init__(
         self, transport: Transport, plan: str, *, notify: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
@@ -112,11 +116,11 @@ class PlanClient:
 
     @property
     def page(self) -> str:
-        """The address of the plan's page."""
+        """URL of the plan's page."""
         return f"{self.url}/artifacts/plans/{self._plan_id}/"
 
     def fetch_plan(self) -> CleanupPlan:
-        """The plan as it is now. Raises NotAnswered."""
+        """Fetch the current plan. Raises PlanServerError."""
         reply = self._call_with_retry("GET", self._path, None)
         if reply.status != 200:
             raise PlanServerError(_error_text(self.url, reply))
@@ -128,7 +132,9 @@ class PlanClient:
             ) from error
 
     def report_outcomes(self, outcomes: Sequence[Row]) -> None:
-        """Tell what became of lines, at most MAX_ROWS. Raises NotAnswered, and NotTaken where it refuses one of them."""
+        """Report outcomes of at most MAX_ROWS items. Raises PlanServerError, and OutcomeRejected if
+        the server rejects one.
+        """
         rows = [{"line": number, "outcome": outcome, "word": _clean_text(message)} for number, outcome, message in outcomes]
         reply = self._call_with_retry("POST", f"{self._path}outcomes/", {"lines": rows})
         if reply.status in (400, 409):
@@ -170,11 +176,16 @@ def _parse_plan(payload: Dict[str, Any], plan_id: str) -> CleanupPlan:
         if len({getattr(item, field) for item in items}) != len(items):
             raise ValueError(f"two lines have one {field}")
     plan = CleanupPlan(
-        uuid=_parse_text(payload["plan"]).lower(), lab=_parse_text(payload["lab"]), node=_parse_text(payload["node"]).lower(),
-        hostname=_parse_text(payload["hostname"]), state=_parse_text(payload["state"], among=_STATES),
-        trash_days=_parse_int(payload["trash_days"], 1), approved_by=_parse_text(payload["approved_by"] or ""),
-        approved_at=_parse_text(payload["approved_at"] or ""), items=items,
-    )  # fmt: skip
+        uuid=_parse_text(payload["plan"]).lower(),
+        lab=_parse_text(payload["lab"]),
+        node=_parse_text(payload["node"]).lower(),
+        hostname=_parse_text(payload["hostname"]),
+        state=_parse_text(payload["state"], among=_STATES),
+        trash_days=_parse_int(payload["trash_days"], 1),
+        approved_by=_parse_text(payload["approved_by"] or ""),
+        approved_at=_parse_text(payload["approved_at"] or ""),
+        items=items,
+    )
     if plan.uuid != plan_id:
         raise ValueError("it is another plan")
     return plan
@@ -188,11 +199,17 @@ def _parse_item(payload: Dict[str, Any]) -> CleanupItem:
     if len(digest) != 64 or any(character not in "0123456789abcdef" for character in digest):
         raise ValueError("a digest is no SHA-256")
     return CleanupItem(
-        number=_parse_int(payload["line"], 1), path=_parse_text(payload["path"]), digest=digest,
-        form=_parse_text(payload["form"], among=("file", "folder")), bytes=_parse_int(payload["bytes"], 0), files=_parse_int(payload["files"], 0),
-        name=_parse_text(payload["name"]), retention_class=_parse_text(payload["kept"]), blocked_reason=blocked_reason,
+        number=_parse_int(payload["line"], 1),
+        path=_parse_text(payload["path"]),
+        digest=digest,
+        form=_parse_text(payload["form"], among=("file", "folder")),
+        bytes=_parse_int(payload["bytes"], 0),
+        files=_parse_int(payload["files"], 0),
+        name=_parse_text(payload["name"]),
+        retention_class=_parse_text(payload["kept"]),
+        blocked_reason=blocked_reason,
         outcome=_parse_text(payload["outcome"], among=_OUTCOMES),
-    )  # fmt: skip
+    )
 
 
 def _parse_text(value: Any, among: Sequence[str] = ()) -> str:
@@ -213,5 +230,7 @@ def _origin(url: str) -> Tuple[str, Optional[str], Optional[int]]:
 
 
 def _clean_text(text: str) -> str:
-    """A name that is no UTF-8 comes as lone surrogates, which no server takes."""
+    """Replace lone surrogates, which come from names that are not UTF-8 and which the server
+    rejects.
+    """
     return text.encode("utf-8", "replace").decode("utf-8")[:MAX_MESSAGE_CHARS]

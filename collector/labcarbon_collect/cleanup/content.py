@@ -1,6 +1,6 @@
-"""What was listed at a place: read, held still, deleted.
+"""Lists, reads, locks and deletes the content at a path.
 
-The digest is that of docs/artifacts.md: SHA-256 of a file, or of the sorted list of a folder's files.
+Digests follow docs/artifacts.md: SHA-256 of a file, or of the sorted manifest of a folder.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ _UNREGISTERED_MESSAGE = "it holds what was not registered"
 
 @dataclass(frozen=True)
 class File:
-    """A plain file. ``name``: its path below the folder, empty for a file by itself."""
+    """A plain file. ``name``: its path below the folder; empty for a single file."""
 
-    __slots__ = ("ctime_ns", "inode", "mtime_ns", "name", "size")  # there may be millions of them
+    # There may be millions of instances.
+    __slots__ = ("ctime_ns", "inode", "mtime_ns", "name", "size")
 
     name: bytes
     inode: int
@@ -45,7 +46,9 @@ class File:
 
 @dataclass
 class Listing:
-    """What lies at a place. ``folders``: path below and inode of each, the deepest last; of a file none."""
+    """Content at a path. ``folders``: relative path and inode of each, parents before children;
+    empty for a single file.
+    """
 
     form: str
     device: int
@@ -54,12 +57,13 @@ class Listing:
 
     @property
     def bytes(self) -> int:
-        """The sum of the files' sizes."""
+        """Total size of the files."""
         return sum(file.size for file in self.files)
 
     def is_same_after_move(self, other: Listing) -> bool:
-        """Whether ``other`` is the very same thing under another name. Moving changes the ctime of what is moved, not of
-        what lies in it."""
+        """Return whether ``other`` is the same content under another name. A move changes the ctime
+        of the moved file or folder, but not of the files inside.
+        """
         if self.form == FILE:
             own, other_files = ([(file.inode, file.size, file.mtime_ns) for file in side.files] for side in (self, other))
             return own == other_files and (self.form, self.device) == (other.form, other.device)
@@ -67,7 +71,9 @@ class Listing:
 
 
 def list_content(folder: int, name: str) -> Listing:
-    """List what lies at a place. Raises Stays for what is no plain file or folder of plain, visible files of its own."""
+    """List the content at a path. Raises ItemBlocked unless it is a plain file, or a folder of
+    plain visible files without hard links.
+    """
     try:
         status = os.lstat(name, dir_fd=folder)
     except FileNotFoundError as error:
@@ -93,7 +99,7 @@ def list_content(folder: int, name: str) -> Listing:
 
 
 def file_entry(name: bytes, status: os.stat_result) -> File:
-    """A plain file as it is. Raises Stays for one of several names."""
+    """Return the entry of a plain file. Raises ItemBlocked if it has several hard links."""
     if status.st_nlink > 1:
         subject = f"{os.fsdecode(name)} in it has" if name else "it has"
         raise ItemBlocked(f"{subject} {status.st_nlink} names (hard links): taking one away would free nothing")
@@ -143,13 +149,16 @@ _BLOCK = 1 << 20
 _CHANGED_MESSAGE = (
     "{} is not what was to be deleted, it was changed since: move it away if it is wanted, else delete it by hand"
 )
-BlockCallback = Callable[[int], None]  # told of each block read, in bytes
+BlockCallback = Callable[[int], None]  # called with the size of each block read
 _OpenFiles = Generator[Tuple[File, str, int], None, None]
 
 
 def read_digest(folder: int, name: str, listing: Listing, on_block: BlockCallback, may_be_busy: bool = True) -> str:
-    """Read all that was listed and return its digest. Raises Stays where anything is not as it was listed, and Busy where it
-    may not be, for a file that a program has open for writing when it is to be read."""
+    """Read all listed content and return its digest.
+
+    Raises ItemBlocked if anything differs from the listing. Raises FileBusy if a program has a file
+    open for writing, unless ``may_be_busy``.
+    """
     mount, rows = mount_id(folder), []
     with closing(_open_files(folder, name, listing)) as files:
         for file, last_part, descriptor in files:
@@ -166,8 +175,11 @@ def read_digest(folder: int, name: str, listing: Listing, on_block: BlockCallbac
 
 @contextmanager
 def no_writers(folder: int, name: str, listing: Listing) -> Iterator[None]:
-    """No program has open for writing what was listed. Of a file, none opens it so until this ends, which is to be soon; of
-    a folder, that is asked file by file and can change behind us. Raises Stays, Busy."""
+    """Ensure that no program has the listed content open for writing.
+
+    A file stays locked for the duration of the context, which should be short. A folder is checked
+    file by file and is not locked. Raises ItemBlocked, FileBusy.
+    """
     with closing(_open_files(folder, name, listing)) as files:
         for file, _, descriptor in files:
             with read_lease(descriptor, _label(file)):
@@ -180,7 +192,9 @@ def no_writers(folder: int, name: str, listing: Listing) -> Iterator[None]:
 
 
 def delete(folder: int, name: str, listing: Listing) -> None:
-    """Delete exactly what was listed, through no link; what is gone already is no mistake. Raises Stays for what is left."""
+    """Delete exactly the listed content without following links. Missing files are ignored. Raises
+    ItemBlocked if something remains.
+    """
     if listing.form == FILE:
         _unlink(folder, name, listing.files[0])
         sync_folder(folder)
@@ -193,14 +207,14 @@ def delete(folder: int, name: str, listing: Listing) -> None:
             raise ItemBlocked("a file system is mounted there")
         with closing(_FolderCursor(top)) as below:
             for file in listing.files:
-                parent_descriptor, last_part = below.open_parent(file.name)
+                parent_descriptor, last_part = below.open_subfolder(file.name)
                 if parent_descriptor >= 0 and mount_id(parent_descriptor) != mount:
                     raise ItemBlocked("a file system is mounted in it")
                 if parent_descriptor >= 0:
                     _unlink(parent_descriptor, last_part, file)
         with closing(_FolderCursor(top)) as below:
             for path, _ in reversed(listing.folders[1:]):
-                parent_descriptor, last_part = below.open_parent(path)
+                parent_descriptor, last_part = below.open_subfolder(path)
                 if parent_descriptor >= 0:
                     _rmdir(parent_descriptor, last_part)
     finally:
@@ -210,18 +224,20 @@ def delete(folder: int, name: str, listing: Listing) -> None:
 
 
 class _FolderCursor:
-    """Opens folders below one, part by part; the last one opened is kept, as files come sorted."""
+    """Opens the subfolders of a folder one after another and keeps the last one open."""
 
     def __init__(self, top: int) -> None:
         self._top, self._path, self._descriptor = top, b"", -1
 
     def close(self) -> None:
-        """Let go of the last one."""
+        """Close the current subfolder."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
 
-    def open_parent(self, path: bytes) -> Tuple[int, str]:
-        """The folder that a path below lies in (-1: it is gone), and its last part. Raises Stays."""
+    def open_subfolder(self, path: bytes) -> Tuple[int, str]:
+        """Return the subfolder of a path (-1 if it is missing) and the last component. Raises
+        ItemBlocked.
+        """
         parent, _, last_part = path.rpartition(b"/")
         if not parent:
             return self._top, os.fsdecode(last_part)
@@ -246,7 +262,9 @@ class _FolderCursor:
 
 
 def _open_files(folder: int, name: str, listing: Listing) -> _OpenFiles:
-    """Open each file that was listed, one after the other: it, the last part of its name, its descriptor. Raises Stays."""
+    """Yield each listed file with the last component of its name and its descriptor. Raises
+    ItemBlocked.
+    """
     if listing.form == FILE:
         yield from _open_one(folder, name, listing.files[0])
         return
@@ -254,7 +272,7 @@ def _open_files(folder: int, name: str, listing: Listing) -> _OpenFiles:
     try:
         with closing(_FolderCursor(top)) as below:
             for file in listing.files:
-                parent_descriptor, last_part = below.open_parent(file.name)
+                parent_descriptor, last_part = below.open_subfolder(file.name)
                 if parent_descriptor < 0:
                     raise ItemBlocked("it changed while it was read")
                 yield from _open_one(parent_descriptor, last_part, file)
@@ -294,7 +312,9 @@ def _check_unchanged(descriptor: int, name: str, file: File) -> os.stat_result:
 
 
 def _blocks(descriptor: int, name: str, status: os.stat_result) -> Iterator[memoryview]:
-    """What an open file holds, block by block, up to its size in ``about``; of one that grew, a bit more. Raises Stays."""
+    """Yield the blocks of an open file up to its size in ``status``, or slightly more if it grew.
+    Raises ItemBlocked.
+    """
     reader, view = SequentialReader(descriptor, status), memoryview(bytearray(min(_BLOCK, status.st_size + 1)))
     remaining = status.st_size
     try:
@@ -307,7 +327,7 @@ def _blocks(descriptor: int, name: str, status: os.stat_result) -> Iterator[memo
 
 
 def _unlink(folder: int, name: str, file: File) -> None:
-    """Delete a file if it is the one that was listed: nothing of ours changes even its ctime, as it has no other name."""
+    """Delete a file if it is the listed one. A file without other names keeps its ctime until then."""
     try:
         if not exists(folder, name):
             return

@@ -1,7 +1,7 @@
-"""What is about to be done and what was done, line by line, on disk before the next step.
+"""The journal of a plan: intended and completed steps, written to disk before the next step.
 
-A file of JSON lines in the collector's private folder, one file per plan. The last entry of a line says where it stands.
-Whoever carries the plan out holds it alone.
+A file of JSON lines in the collector's private folder, one file per plan. The last entry of an item
+is its state. One process at a time holds the journal.
 """
 
 from __future__ import annotations
@@ -18,25 +18,32 @@ from labcarbon_collect.cleanup.safe_paths import FOLDER_FLAGS, ItemBlocked, exis
 from labcarbon_collect.cleanup.trash import write_json
 from labcarbon_collect.locks import AlreadyRunning
 
-# Where a line stands. What is about to be done ends in -ing: a kill may have come before or behind it.
-NOT_MOVED = ""  # as if nothing was begun: what was about to move was seen not to lie in the trash
-MOVING, TRASHED = "moving", "trashed"  # at_us of TRASHED: since when it lies there
+# States of an item. States that end in -ing are intentions: a kill may have happened before or
+# after the step.
+NOT_MOVED = ""  # as if nothing had started: the move did not happen
+MOVING, TRASHED = "moving", "trashed"  # at_us of TRASHED: the time of the move
 RESTORING, RESTORED = "restoring", "restored"
 DELETING, DELETED = "deleting", "deleted"
-REFUSED = "refused"  # left where it was
-STRANDED = "held"  # not what was approved, and cannot go back: something else has its name. Nobody deletes it but a person
+REFUSED = "refused"  # left in place
+# Not the approved content, and its original path is occupied. Only a person may delete it.
+STRANDED = "held"
 
 
 class JournalError(OSError):
-    """The journal cannot be written: nothing more may be done. Any other error of a disk is one line's."""
+    """The journal cannot be written, so nothing more may be done. Other disk errors affect one item
+    only.
+    """
 
 
 class Journal:
-    """The journal of a plan. ``last``: the last entry of each line; ``places``: where it went when it moved, in numbers of
-    the file system (``trash.place_of``). Journals of older versions lack them."""
+    """The journal of a plan.
+
+    ``entries``: the last entry of each item. ``locations``: trash of each moved item as file system
+    numbers (``trash.trash_location``); older journals lack them.
+    """
 
     def __init__(self, folder: Path, plan: str) -> None:
-        """Hold it and read it, if it is there. Raises OSError, AlreadyRunning."""
+        """Lock and read the journal if it exists. Raises OSError, AlreadyRunning."""
         self.path = folder / f"{plan}.jsonl"
         self.entries: Dict[int, Dict[str, Any]] = {}
         self.locations: Dict[int, List[int]] = {}
@@ -45,26 +52,26 @@ class Journal:
             self._lock_and_read(0)
 
     def acquire(self) -> None:
-        """Make it, if it is not there: from now on nobody else carries this plan out. Raises OSError, AlreadyRunning."""
+        """Create the journal if needed, and lock it. Raises OSError, AlreadyRunning."""
         if self._descriptor < 0:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock_and_read(os.O_CREAT)
             _sync_folder(self.path.parent)
 
     def state(self, number: int) -> str:
-        """Where a line stands; empty where nothing was begun."""
+        """Return the state of an item, "" if nothing was started."""
         return str(self.entries.get(number, {}).get("state", ""))
 
     def at_us(self, number: int) -> int:
-        """When it came there, µs UTC."""
+        """Return the time of the last entry, µs UTC."""
         return int(self.entries.get(number, {}).get("at_us", 0))
 
     def message(self, number: int) -> str:
-        """Why, where there is a reason."""
+        """Return the reason of the last entry, or ""."""
         return str(self.entries.get(number, {}).get("word", ""))
 
     def append(self, number: int, state: str, *, at_us: int, **facts: Any) -> None:
-        """Add an entry; it is on disk when we return. Raises NotNoted, AlreadyRunning."""
+        """Append an entry and flush it to disk. Raises JournalError, AlreadyRunning."""
         entry = {"line": number, "state": state, "at_us": at_us, **facts}
         try:
             self._write(json.dumps(entry).encode("ascii") + b"\n")
@@ -74,7 +81,7 @@ class Journal:
         self._store(number, entry)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -95,7 +102,7 @@ class Journal:
             self._parse_row(row)
 
     def _parse_row(self, row: bytes) -> None:
-        """A line that a kill cut off was never acted on: it is left out."""
+        """Read a line. An incomplete line of a killed process was never acted on and is ignored."""
         try:
             entry = json.loads(row)
             number, _, _ = int(entry["line"]), str(entry["state"]), int(entry["at_us"])
@@ -111,7 +118,9 @@ class Journal:
 
 
 def _open_locked(path: Path, create_flag: int) -> int:
-    """Open a journal and lock it until it is closed: a socket's lock ends at a container's network, a file's does not."""
+    """Open a journal and lock it until it is closed. A file lock also works between containers,
+    unlike a socket.
+    """
     descriptor = os.open(path, os.O_RDWR | create_flag | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -121,7 +130,7 @@ def _open_locked(path: Path, create_flag: int) -> int:
             f"another labcarbon-collect apply-plan is at work on this plan, maybe in a container or on another machine that "
             f"has this data folder: wait for its end (it holds {path})"
         ) from error
-    except OSError:  # a file system without locks: the lock of the machine is all there is
+    except OSError:  # A file system without locks: only the lock of the machine applies.
         pass
     return descriptor
 
@@ -144,7 +153,7 @@ _MAX_LISTING_BYTES = 1 << 30
 
 
 def save_listing(journal: Journal, number: int, listing: Listing) -> None:
-    """Keep what is to be deleted, on disk when we return. Raises Stays."""
+    """Write the listing of content to delete, flushed to disk. Raises ItemBlocked."""
     files = [[os.fsdecode(file.name), file.inode, file.size, file.mtime_ns, file.ctime_ns] for file in listing.files]
     folders = [[os.fsdecode(path), inode] for path, inode in listing.folders]
     path = _listing_path(journal, number)
@@ -160,16 +169,18 @@ def save_listing(journal: Journal, number: int, listing: Listing) -> None:
 
 
 def load_listing(journal: Journal, trash: int, number: int) -> Listing:
-    """What was to be deleted. Raises Stays where it cannot be told."""
+    """Read the listing of content to delete. Raises ItemBlocked if it is unreadable."""
     path, old_name = _listing_path(journal, number), f"{number}.list"
     try:
         is_old = not path.exists() and exists(trash, old_name)
         with os.fdopen(open_file(trash, old_name), encoding="ascii") if is_old else path.open(encoding="ascii") as file:
             form, files, folders = json.loads(file.read(_MAX_LISTING_BYTES))
         return Listing(
-            str(form), 0, [File(os.fsencode(file[0]), *map(int, file[1:])) for file in files],
+            str(form),
+            0,
+            [File(os.fsencode(file[0]), *map(int, file[1:])) for file in files],
             [(os.fsencode(path), int(inode)) for path, inode in folders],
-        )  # fmt: skip
+        )
     except (OSError, ValueError, TypeError, IndexError) as error:
         message = (
             f"its deletion was begun, and the list of what it held ({path}) is damaged: delete by hand what is left of it"
@@ -178,7 +189,7 @@ def load_listing(journal: Journal, trash: int, number: int) -> Listing:
 
 
 def remove_listing(journal: Journal, number: int) -> None:
-    """It is deleted, or back. Raises OSError."""
+    """Remove the listing of an item that is deleted or restored. Raises OSError."""
     with suppress(FileNotFoundError):
         _listing_path(journal, number).unlink()
 

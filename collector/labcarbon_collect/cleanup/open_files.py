@@ -1,9 +1,10 @@
-"""Whether a program has a file open for writing, or mapped so that it can be written: what is written to a page of a map
-that was written before changes none of the file's times, so that no comparison of them tells of it.
+"""Detects programs that have a file open for writing, or mapped for writing. Writes through a
+mapping may change no timestamp, so comparing timestamps is not enough.
 
-The kernel gives a read lease (fcntl(2), "Leases") on a file that nobody has open for writing, and fails with EAGAIN
-otherwise; a map keeps its file open. While a lease is held, whoever opens the file for writing waits, and its holder is told
-by a signal: SIGIO would end us, so it is SIGURG, which nobody minds.
+The kernel grants a read lease (fcntl(2), "Leases") if nobody has the file open for writing, and
+fails with EAGAIN otherwise. A mapping keeps its file open. During a lease, a process that opens the
+file for writing waits, and the holder gets a signal. SIGIO would end this process, so the lease
+uses SIGURG, which is ignored by default.
 """
 
 from __future__ import annotations
@@ -17,20 +18,25 @@ from typing import Iterator
 from labcarbon_collect.cleanup.safe_paths import ItemBlocked, mount_id
 
 _HAS_LEASES = all(hasattr(fcntl, name) for name in ("F_SETLEASE", "F_SETSIG"))
-# No leases on this file system, none for us (the file is another's, and we lack CAP_LEASE), or no such call.
+# No leases on this file system, no permission (another owner without CAP_LEASE), or no such call.
 _LEASE_UNSUPPORTED = (errno.EINVAL, errno.EACCES, errno.EPERM, errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS)
-# Their EAGAIN also means that the server lent no delegation or oplock (Linux: nfs4_add_lease, cifs_setlease).
+# EAGAIN can also mean that the server granted no delegation or oplock (Linux: nfs4_add_lease,
+# cifs_setlease).
 _NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3")
 
 
 class FileBusy(ItemBlocked):
-    """A program has a file open for writing: for now it is left as it is."""
+    """A program has a file open for writing. The item is skipped for now."""
 
 
 @contextmanager
 def read_lease(descriptor: int, label: str) -> Iterator[None]:
-    """Hold a lease on a file that is open for reading: nobody has it open for writing, nor does until this ends, which is to
-    be soon. Where the kernel cannot tell, nothing is held. ``what``: the file, in words. Raises Busy where somebody has."""
+    """Hold a read lease on an open file: until the end of the context nobody has it open for
+    writing.
+
+    Keep the context short. Without support of the kernel there is no lease. ``label``: the file in
+    messages. Raises FileBusy if a program has it open for writing.
+    """
     has_lease = _take_lease(descriptor, label)
     try:
         yield
@@ -57,7 +63,7 @@ def _take_lease(descriptor: int, label: str) -> bool:
 
 
 def _file_system(descriptor: int) -> str:
-    """The type of the file system that an open file lies on, '' where that is not known: proc_pid_mountinfo(5)."""
+    """Return the file system type of an open file, "" if unknown: proc_pid_mountinfo(5)."""
     mount = mount_id(descriptor)
     with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
         for line in mounts:

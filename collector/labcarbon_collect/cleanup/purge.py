@@ -1,4 +1,6 @@
-"""Deleting what lay in the trash for the plan's days: asked about again, read again, and then exactly what was read."""
+"""Deletes items whose retention period in the trash is over. Checks the plan again and reads the
+content again first.
+"""
 
 from __future__ import annotations
 
@@ -22,79 +24,86 @@ from labcarbon_collect.cleanup.trash import open_trash, remove_if_empty, remove_
 DAY_US = 86_400_000_000
 
 
-def items_to_purge(work: Session) -> List[CleanupItem]:
-    """The lines that lay in the trash for long enough or whose deletion was begun; others that lie there wait."""
-    ready, now = [], work.now()
-    for item in work.plan.items:
-        state, at_us = work.journal.state(item.number), work.journal.at_us(item.number)
-        if state == DELETING or (state == TRASHED and now >= at_us + work.plan.trash_days * DAY_US):
+def items_to_purge(session: Session) -> List[CleanupItem]:
+    """Return items whose retention period in the trash is over or whose deletion was started. Other
+    trashed items are recorded as waiting.
+    """
+    ready, now = [], session.now()
+    for item in session.plan.items:
+        state, at_us = session.journal.state(item.number), session.journal.at_us(item.number)
+        if state == DELETING or (state == TRASHED and now >= at_us + session.plan.trash_days * DAY_US):
             ready.append(item)
         elif state == TRASHED:
-            work.results.waiting.append(item)
+            session.results.waiting.append(item)
     return ready
 
 
-def purge(work: Session, items: List[CleanupItem]) -> None:
-    """Delete lines that still go. Raises NotAnswered, OSError for the journal."""
+def purge(session: Session, items: List[CleanupItem]) -> None:
+    """Delete items that are still eligible. Raises PlanServerError, OSError for the journal."""
     for item in items:
-        _purge_item(work, item)
-        if not work.dry_run:
-            work.report_if_due()
+        _purge_item(session, item)
+        if not session.dry_run:
+            session.report_if_due()
 
 
-def record_purged(work: Session, item: CleanupItem, folder: int, trash: int, since_us: int) -> str:
-    """All of it is deleted: its tombstone says so, and that is noted. Returns why there is no tombstone. Raises OSError."""
-    now, problem = work.now(), ""
+def record_purged(session: Session, item: CleanupItem, folder: int, trash: int, since_us: int) -> str:
+    """Write the tombstone and the journal entry of deleted content. Returns why there is no
+    tombstone, or "". Raises OSError.
+    """
+    now, problem = session.now(), ""
     try:
-        content = tombstone_content(work.plan, item, by=work.by, page=work.server.page, moved_us=since_us, deleted_us=now)
+        content = tombstone_content(
+            session.plan, item, by=session.by, page=session.server.page, moved_us=since_us, deleted_us=now
+        )
         write_tombstone(folder, trash, content)
     except (ItemBlocked, OSError) as error:
         problem = f"no tombstone could be put in its place ({error})"
     remove_sidecars(trash, item.number)
-    remove_listing(work.journal, item.number)
-    work.journal.append(item.number, DELETED, at_us=now, path=item.path, word=problem, by=work.by)
+    remove_listing(session.journal, item.number)
+    session.journal.append(item.number, DELETED, at_us=now, path=item.path, word=problem, by=session.by)
     return problem
 
 
-def _purge_item(work: Session, item: CleanupItem) -> None:
+def _purge_item(session: Session, item: CleanupItem) -> None:
     try:
-        blocked_reason = work.blocked_reason(item)
+        blocked_reason = session.blocked_reason(item)
         if blocked_reason:
-            work.results.blocked.append((item, blocked_reason))
+            session.results.blocked.append((item, blocked_reason))
             return
         with open_parent(item.path) as folder:
-            with open_trash(folder, work.plan.uuid) as trash:
-                _purge_verified(work, item, folder, trash)
-            if not work.dry_run:
-                remove_if_empty(folder, work.plan.uuid)
+            with open_trash(folder, session.plan.uuid) as trash:
+                _purge_verified(session, item, folder, trash)
+            if not session.dry_run:
+                remove_if_empty(folder, session.plan.uuid)
     except ItemBlocked as reason:
-        work.results.refused.append((item, f"{reason}; it is left in the trash"))
+        session.results.refused.append((item, f"{reason}; it is left in the trash"))
     except JournalError:
         raise
     except OSError as error:
-        work.results.refused.append((item, f"{error}; the same command goes on"))
+        session.results.refused.append((item, f"{error}; the same command goes on"))
 
 
-def _purge_verified(work: Session, item: CleanupItem, folder: int, trash: int) -> None:
-    slot, is_begun = str(item.number), work.journal.state(item.number) == DELETING
+def _purge_verified(session: Session, item: CleanupItem, folder: int, trash: int) -> None:
+    slot, is_started = str(item.number), session.journal.state(item.number) == DELETING
     if trash < 0 or not exists(trash, slot):
         raise ItemBlocked("it is not in the trash")
-    if is_begun and item.form == FOLDER:  # a part of it may be gone: nobody can tell its digest any more
-        listing = load_listing(work.journal, trash, item.number)
+    # Parts may be deleted already, so the digest cannot be verified.
+    if is_started and item.form == FOLDER:
+        listing = load_listing(session.journal, trash, item.number)
     else:
-        listing = verify_content(work.on_block, trash, slot, item)
-        blocked_reason = work.blocked_reason(item)  # reading may have taken hours
+        listing = verify_content(session.on_block, trash, slot, item)
+        blocked_reason = session.blocked_reason(item)  # Reading may have taken hours.
         if blocked_reason:
-            work.results.blocked.append((item, blocked_reason))
+            session.results.blocked.append((item, blocked_reason))
             return
-    if work.dry_run:
-        work.results.done.append((item, ""))
+    if session.dry_run:
+        session.results.done.append((item, ""))
         return
-    entry = work.journal.entries[item.number]
-    since_us = int(entry.get("since_us", 0)) if is_begun else work.journal.at_us(item.number)
-    if not is_begun:
+    entry = session.journal.entries[item.number]
+    since_us = int(entry.get("since_us", 0)) if is_started else session.journal.at_us(item.number)
+    if not is_started:
         if item.form == FOLDER:
-            save_listing(work.journal, item.number, listing)
-        work.journal.append(item.number, DELETING, at_us=work.now(), path=item.path, since_us=since_us, by=work.by)
+            save_listing(session.journal, item.number, listing)
+        session.journal.append(item.number, DELETING, at_us=session.now(), path=item.path, since_us=since_us, by=session.by)
     delete(trash, slot, listing)
-    work.results.done.append((item, record_purged(work, item, folder, trash, since_us)))
+    session.results.done.append((item, record_purged(session, item, folder, trash, since_us)))

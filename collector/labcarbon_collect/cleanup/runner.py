@@ -1,4 +1,6 @@
-"""One call of the command: shown, asked for, done, told, summed up."""
+"""One call of ``labcarbon-collect apply-plan``: prints the plan, confirms, executes, reports and
+summarises.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,15 @@ from labcarbon_collect.errors import CommandError
 from labcarbon_collect.locks import AlreadyRunning
 from labcarbon_collect.runs.preflight_text import plain
 
-_MAX_PRINTED_ITEMS, _MAX_MESSAGE_CHARS, _MAX_COMMAND_CHARS = 20, 400, 10_000  # a command to be typed is not cut off
+# commands to copy are not truncated
+_MAX_PRINTED_ITEMS, _MAX_MESSAGE_CHARS, _MAX_COMMAND_CHARS = 20, 400, 10_000
 
 
 @dataclass(frozen=True)
 class Action:
-    """What the command is to do: ``restore`` (None: no, []: all that lies in the trash), empty, else move."""
+    """The requested action: ``restore`` (None: no; []: all items in the trash), purge, or move by
+    default.
+    """
 
     restore: Optional[List[int]] = None
     is_purge: bool = False
@@ -30,74 +35,76 @@ class Action:
 
     @property
     def verb(self) -> str:
-        """What is done, for a summary."""
+        """The action in a summary."""
         return "brought back" if self.restore is not None else "deleted" if self.is_purge else "moved to the trash"
 
 
-def with_undo(work: Session) -> Session:
-    """The same, with what goes meanwhile against somebody's word brought back."""
-    work.undo = restore_item
-    return work
+def with_undo(session: Session) -> Session:
+    """Return the session with ``undo`` set: it restores items whose move the server rejects."""
+    session.undo = restore_item
+    return session
 
 
-def execute(work: Session, action: Action, *, on_start: Callable[[int], None], on_end: Callable[[], None]) -> int:
-    """Do it; returns the exit code. Raises Failed."""
+def execute(session: Session, action: Action, *, on_start: Callable[[int], None], on_end: Callable[[], None]) -> int:
+    """Execute an action. Returns the exit code. Raises CommandError."""
     server_error = ""
     try:
-        if not work.dry_run:
-            work.journal.acquire()
-        items = _select_items(work, action)
-        _print_plan(work, action, items)
-        if items or work.journal.entries or any(item.outcome == "trashed" for item in work.plan.items):
-            _require_confirmation(work, action, items)
+        if not session.dry_run:
+            session.journal.acquire()
+        items = _select_items(session, action)
+        _print_plan(session, action, items)
+        if items or session.journal.entries or any(item.outcome == "trashed" for item in session.plan.items):
+            _require_confirmation(session, action, items)
             on_start(sum(item.bytes for item in items))
-            _execute(work, action, items, on_end)
-        elif not work.dry_run:
-            work.report()
+            _execute(session, action, items, on_end)
+        elif not session.dry_run:
+            session.report()
     except PlanServerError as error:
         server_error = str(error)
     except (ValueError, AlreadyRunning) as error:
         raise CommandError(str(error)) from error
     except OSError as error:
-        raise CommandError(f"{error}; what was done stands in {work.journal.path}, the same command goes on") from error
-    return _print_summary(work, action, server_error)
+        raise CommandError(f"{error}; what was done stands in {session.journal.path}, the same command goes on") from error
+    return _print_summary(session, action, server_error)
 
 
-def _execute(work: Session, action: Action, items: List[CleanupItem], on_end: Callable[[], None]) -> None:
-    """Whoever stops it is told what was done until then. Raises NotAnswered, ValueError, OSError for the journal."""
+def _execute(session: Session, action: Action, items: List[CleanupItem], on_end: Callable[[], None]) -> None:
+    """Execute the action and report. An interrupted call prints its summary. Raises
+    PlanServerError, ValueError, OSError for the journal.
+    """
     try:
         try:
-            if not work.dry_run:
-                recover(work)
-                items = [item for item in _select_items(work, action) if item.number not in work.in_doubt]
-            _run_action(work, action, items)
+            if not session.dry_run:
+                recover(session)
+                items = [item for item in _select_items(session, action) if item.number not in session.in_doubt]
+            _run_action(session, action, items)
         finally:
             on_end()
-        if not work.dry_run:
-            work.report()
+        if not session.dry_run:
+            session.report()
     except KeyboardInterrupt:
-        _print_summary(work, action, "stopped; the same command goes on")
+        _print_summary(session, action, "stopped; the same command goes on")
         raise
 
 
-def _select_items(work: Session, action: Action) -> List[CleanupItem]:
-    work.results.waiting.clear()
+def _select_items(session: Session, action: Action) -> List[CleanupItem]:
+    session.results.waiting.clear()
     if action.restore is not None:
-        return items_to_restore(work, action.restore)
-    return items_to_purge(work) if action.is_purge else items_to_move(work.plan, work.journal)
+        return items_to_restore(session, action.restore)
+    return items_to_purge(session) if action.is_purge else items_to_move(session.plan, session.journal)
 
 
-def _run_action(work: Session, action: Action, items: List[CleanupItem]) -> None:
+def _run_action(session: Session, action: Action, items: List[CleanupItem]) -> None:
     if action.restore is not None:
-        restore_items(work, items)
+        restore_items(session, items)
     elif action.is_purge:
-        purge(work, items)
+        purge(session, items)
     else:
-        move_items(work)
+        move_items(session)
 
 
-def _print_plan(work: Session, action: Action, items: List[CleanupItem]) -> None:
-    plan = work.plan
+def _print_plan(session: Session, action: Action, items: List[CleanupItem]) -> None:
+    plan = session.plan
     approved = f", approved by {plain(plan.approved_by, 80)} on {plain(plan.approved_at, 10)}" if plan.approved_by else ""
     print(f"Plan {plan.uuid} for {plain(plan.hostname, 100)}{approved}")
     print(f"  to be {action.verb}: {_describe_items(items)}")
@@ -107,13 +114,13 @@ def _print_plan(work: Session, action: Action, items: List[CleanupItem]) -> None
         print(f"  stay: {_describe_items([item for item, _ in blocked])}")
         _print_items(blocked)
         print(f"  What goes lies in {TRASH} beside where it was, for at least {_format_days(plan.trash_days)}.")
-    if work.results.waiting:
-        print(f"  in the trash for less than {_format_days(plan.trash_days)}: {_describe_items(work.results.waiting)}")
+    if session.results.waiting:
+        print(f"  in the trash for less than {_format_days(plan.trash_days)}: {_describe_items(session.results.waiting)}")
 
 
-def _require_confirmation(work: Session, action: Action, items: List[CleanupItem]) -> None:
-    """Raises Failed where nobody says yes."""
-    if work.dry_run or action.is_confirmed or not items:
+def _require_confirmation(session: Session, action: Action, items: List[CleanupItem]) -> None:
+    """Ask for confirmation. Raises CommandError without it."""
+    if session.dry_run or action.is_confirmed or not items:
         return
     if not sys.stdin.isatty():
         raise CommandError("nothing was done: there is no terminal to ask on; say --yes to go on without being asked")
@@ -125,15 +132,16 @@ def _require_confirmation(work: Session, action: Action, items: List[CleanupItem
         raise CommandError("nothing was done")
 
 
-def _print_summary(work: Session, action: Action, server_error: str) -> int:
-    results = work.results
-    prefix = "would be " if work.dry_run else ""
+def _print_summary(session: Session, action: Action, server_error: str) -> int:
+    results = session.results
+    prefix = "would be " if session.dry_run else ""
     print(f"{prefix}{action.verb}: {_describe_items([item for item, _ in results.done])}")
     _print_items([(item, note) for item, note in results.done if note])
     notes = (
-        ("went with their folder", results.with_parent), ("left as it was", results.refused),
+        ("went with their folder", results.with_parent),
+        ("left as it was", results.refused),
         ("stays since it was approved", results.blocked),
-    )  # fmt: skip
+    )
     for heading, rows in notes:
         if rows:
             print(f"{heading}: {_describe_items([item for item, _ in rows])}")
@@ -141,8 +149,8 @@ def _print_summary(work: Session, action: Action, server_error: str) -> int:
     if results.rejected:
         print(f"the server takes no word of {len(results.rejected):,} lines; what went of them was brought back:")
         for number, why in list(results.rejected.items())[:_MAX_PRINTED_ITEMS]:
-            print(f"  #{number}: {plain(why, 300)} ({work.journal.state(number)})")
-    unreported = 0 if work.dry_run else len(work.unreported())
+            print(f"  #{number}: {plain(why, 300)} ({session.journal.state(number)})")
+    unreported = 0 if session.dry_run else len(session.unreported())
     if server_error:
         print(f"labcarbon-collect: {server_error}", file=sys.stderr)
     if unreported:

@@ -1,4 +1,6 @@
-"""Opening paths one part at a time from the root: no link is followed, no part can be swapped for one meanwhile."""
+"""Opens paths component by component from the root. Follows no link, and no component can be
+replaced meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,13 @@ _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_C
 
 
 class ItemBlocked(Exception):
-    """Something is left as it is; the text says why."""
+    """An item is left as it is. The text says why."""
 
 
 def split_path(path: str) -> List[str]:
-    """The parts of an absolute path. Raises Stays for one that is relative, or leads back by ``..``."""
+    """Return the components of an absolute path. Raises ItemBlocked for a relative path or one with
+    ``..``.
+    """
     if not path.startswith("/"):
         raise ItemBlocked("its path is not absolute")
     try:
@@ -35,7 +39,7 @@ def split_path(path: str) -> List[str]:
 
 @contextmanager
 def open_parent(path: str) -> Iterator[int]:
-    """Open the folder that an absolute path lies in; yields its descriptor. Raises Stays."""
+    """Open the parent folder of an absolute path. Yields its descriptor. Raises ItemBlocked."""
     descriptor = os.open("/", _TRAVERSE_FLAGS)
     try:
         parents = split_path(path)[:-1]
@@ -70,7 +74,7 @@ def _open_part(descriptor: int, part: str, flags: int, path: str) -> int:
 
 
 def open_file(folder: int, name: str) -> int:
-    """Open a plain file for reading, never a link, never waiting for a pipe. Raises Stays."""
+    """Open a plain file for reading. Refuses links and never blocks on a pipe. Raises ItemBlocked."""
     try:
         descriptor = os.open(name, _FILE_FLAGS, dir_fd=folder)
     except OSError as error:
@@ -82,7 +86,7 @@ def open_file(folder: int, name: str) -> int:
 
 
 def open_folder(folder: int, name: str) -> int:
-    """Open a folder below another, never through a link. Raises Stays."""
+    """Open a subfolder. Refuses links. Raises ItemBlocked."""
     try:
         return os.open(name, FOLDER_FLAGS, dir_fd=folder)
     except OSError as error:
@@ -90,7 +94,9 @@ def open_folder(folder: int, name: str) -> int:
 
 
 def exists(folder: int, name: str) -> bool:
-    """Whether anything has this name in a folder, be it a link to nothing. Raises Stays where that cannot be told."""
+    """Return whether a folder has an entry with this name, including broken links. Raises
+    ItemBlocked if that is unknown.
+    """
     try:
         os.lstat(name, dir_fd=folder)
     except FileNotFoundError:
@@ -101,20 +107,26 @@ def exists(folder: int, name: str) -> bool:
 
 
 def describe_type(folder: int, name: str) -> str:
-    """What something is, in words."""
+    """Return the type of an entry in words."""
     try:
         mode = os.lstat(name, dir_fd=folder).st_mode
     except OSError:
         return "gone"
     kinds = (
-        (stat.S_ISLNK, "a symbolic link"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"),
-        (stat.S_ISBLK, "a device"), (stat.S_ISCHR, "a device"), (stat.S_ISDIR, "a folder"),
-    )  # fmt: skip
+        (stat.S_ISLNK, "a symbolic link"),
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISBLK, "a device"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISDIR, "a folder"),
+    )
     return next((description for predicate, description in kinds if predicate(mode)), "a file")
 
 
 def mount_id(descriptor: int) -> str:
-    """The mount that an open file or folder lies on: two mounts of one device differ, as a bind mount does."""
+    """Return the mount of an open file or folder. Two mounts of one device differ, such as a bind
+    mount.
+    """
     try:
         with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as lines:
             for line in lines:
@@ -126,7 +138,7 @@ def mount_id(descriptor: int) -> str:
 
 
 def sync_folder(folder: int) -> None:
-    """Have names in a folder survive a power cut, where its file system can."""
+    """Flush the names in a folder to disk, if its file system supports it."""
     try:
         os.fsync(folder)
     except OSError as error:
@@ -135,12 +147,13 @@ def sync_folder(folder: int) -> None:
 
 
 _RENAME_NOREPLACE = 1
-_SYSCALL_NUMBERS = {"x86_64": 316, "aarch64": 276, "ppc64le": 357}  # of renameat2, where the C library is too old to have it
+# of renameat2, for C libraries without it
+_SYSCALL_NUMBERS = {"x86_64": 316, "aarch64": 276, "ppc64le": 357}
 _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
 
 def rename_exclusive(from_folder: int, name: str, to_folder: int, new: str) -> None:
-    """Give something another name. Raises FileExistsError where that name is taken, and OSError."""
+    """Rename without overwriting. Raises FileExistsError if the name is taken, and OSError."""
     try:
         _renameat2(from_folder, name, to_folder, new)
     except OSError as error:
@@ -160,11 +173,14 @@ def _renameat2(from_folder: int, name: str, to_folder: int, new: str) -> None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     if failed:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), new)  # Python picks the subclass by the number
+        # Python selects the subclass by the number.
+        raise OSError(number, os.strerror(number), new)
 
 
 def _rename_fallback(from_folder: int, name: str, to_folder: int, new: str) -> None:
-    """For file systems that cannot (NFS): a second name fails where one is, and a folder replaces an empty one at most."""
+    """Rename on file systems without renameat2 (NFS). A link fails if the name is taken. A folder
+    can replace only an empty one.
+    """
     if stat.S_ISDIR(os.lstat(name, dir_fd=from_folder).st_mode):
         os.rename(name, new, src_dir_fd=from_folder, dst_dir_fd=to_folder)
         return

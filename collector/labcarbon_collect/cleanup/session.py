@@ -1,4 +1,6 @@
-"""What all three ways of carrying out a plan share: the plan as it is now, the journal, what is told to the server."""
+"""State shared by move, restore and purge: the current plan, the journal, and reports to the
+server.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +13,25 @@ from labcarbon_collect.cleanup.content import BlockCallback, Listing, list_conte
 from labcarbon_collect.cleanup.journal import DELETED, DELETING, MOVING, REFUSED, RESTORED, STRANDED, TRASHED, Journal
 from labcarbon_collect.cleanup.safe_paths import ItemBlocked
 
-ItemNotes = List[Tuple[CleanupItem, str]]  # a line, and a word to it
+ItemNotes = List[Tuple[CleanupItem, str]]  # an item and a message
 
 
 @dataclass
 class SessionResults:
-    """Lines by what became of them in this call."""
+    """Items by result in this call."""
 
-    done: ItemNotes = field(default_factory=list)  # moved, brought back or deleted
-    with_parent: ItemNotes = field(default_factory=list)  # moved with the folder that it lies in
-    refused: ItemNotes = field(default_factory=list)  # left where it was, and why
-    blocked: ItemNotes = field(default_factory=list)  # kept by the server's word since it was approved
-    waiting: List[CleanupItem] = field(default_factory=list)  # in the trash, and not for long enough
-    rejected: Dict[int, str] = field(default_factory=dict)  # lines that the server takes no word of, and why
+    done: ItemNotes = field(default_factory=list)  # moved, restored or deleted
+    with_parent: ItemNotes = field(default_factory=list)  # moved with their folder
+    refused: ItemNotes = field(default_factory=list)  # left in place, with reason
+    blocked: ItemNotes = field(default_factory=list)  # became ineligible after approval
+    # retention period in the trash not over
+    waiting: List[CleanupItem] = field(default_factory=list)
+    # outcomes rejected by the server, with reason
+    rejected: Dict[int, str] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
-        """Bytes of what was done."""
+        """Total size of the completed items."""
         return sum(item.bytes for item, _ in self.done)
 
 
@@ -41,18 +45,26 @@ def format_bytes(size: int) -> str:
     return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.3g} {unit}"
 
 
-MAX_PLAN_AGE_S = 10.0  # an answer older than this is asked again before anything is moved or deleted
+MAX_PLAN_AGE_S = 10.0  # An older plan is fetched again before anything is moved or deleted.
 _REPORT_INTERVAL_S = 60.0
 _OUTCOME = {
-    TRASHED: "trashed", DELETING: "trashed", REFUSED: "refused", STRANDED: "refused", RESTORED: "restored", DELETED: "deleted",
-}  # fmt: skip
+    TRASHED: "trashed",
+    DELETING: "trashed",
+    REFUSED: "refused",
+    STRANDED: "refused",
+    RESTORED: "restored",
+    DELETED: "deleted",
+}
 
 
 @dataclass
 class Session:
-    """One call of the command. ``by``: who carries it out; ``now``: µs UTC; ``hashed``: told of each block that is read;
-    ``threads``: how many lines are read at once; ``undo``: brings a line back whose going the server does not take;
-    ``unsettled``: lines of which nobody can tell now how they stand; ``half_moved``: those that were about to move."""
+    """One call of the command.
+
+    ``by``: the user. ``now``: µs UTC. ``on_block``: called for each block read. ``threads``: items
+    read in parallel. ``undo``: restores an item whose move the server rejects. ``in_doubt``: items
+    whose state cannot be determined now. ``moves_in_doubt``: those that were about to move.
+    """
 
     server: PlanClient
     plan: CleanupPlan
@@ -70,11 +82,13 @@ class Session:
     moves_in_doubt: List[CleanupItem] = field(default_factory=list)
 
     def refresh_plan(self) -> None:
-        """Ask for the plan again. Raises NotAnswered."""
+        """Fetch the plan again. Raises PlanServerError."""
         self.plan, self.fetched_s = self.server.fetch_plan(), time.monotonic()
 
     def blocked_reason(self, item: CleanupItem) -> str:
-        """Why a line may not go now, '' where it may; an old answer is asked again. Raises NotAnswered, Stays."""
+        """Return why an item may not be deleted now, or "". Fetches an old plan again. Raises
+        PlanServerError, ItemBlocked.
+        """
         if time.monotonic() - self.fetched_s > MAX_PLAN_AGE_S:
             self.refresh_plan()
         current = self.plan.item(item.number)
@@ -83,7 +97,7 @@ class Session:
         return current.blocked_reason
 
     def parent_in_trash(self, item: CleanupItem) -> Optional[CleanupItem]:
-        """The line of the folder that lies in the trash with this line in it."""
+        """Return the item of the trashed folder that contains this item."""
         if self.journal.state(item.number) in ("", REFUSED):
             for other in self.plan.enclosing_items(item.path):
                 if (self.journal.state(other.number) or other.outcome) == TRASHED:
@@ -91,21 +105,23 @@ class Session:
         return None
 
     def refuse(self, item: CleanupItem, message: str) -> None:
-        """A line is left where it was."""
+        """Record that an item is left in place."""
         self.results.refused.append((item, message))
         is_repeated = (self.journal.state(item.number), self.journal.message(item.number)) == (REFUSED, message)
         if not self.dry_run and not is_repeated:
             self.journal.append(item.number, REFUSED, at_us=self.now(), path=item.path, word=message)
 
     def defer(self, item: CleanupItem, message: str) -> None:
-        """What became of a line cannot be told now: what the journal says of it stands, until a later call can."""
+        """Record that an item's state cannot be determined now. Its journal state is kept until a
+        later call.
+        """
         self.results.refused.append((item, f"{message}; the next call looks again"))
         self.in_doubt.add(item.number)
         if self.journal.state(item.number) == MOVING:
             self.moves_in_doubt.append(item)
 
     def unreported(self) -> List[Row]:
-        """What the server does not know yet."""
+        """Return outcomes that the server does not have."""
         rows = []
         for item in self.plan.items:
             entry = self.journal.entries.get(item.number, {})
@@ -115,8 +131,10 @@ class Session:
         return rows
 
     def report(self) -> None:
-        """Tell the server all that it does not know, or that nothing is left to go: the plan ends with that. Raises
-        NotAnswered; what is not told is told by the next call."""
+        """Report all outcomes. If no item is left, an empty report completes the plan.
+
+        Raises PlanServerError. Unreported outcomes are sent by the next call.
+        """
         rows = self.unreported()
         if (
             not rows
@@ -129,7 +147,7 @@ class Session:
         self.reported_s = time.monotonic()
 
     def report_if_due(self) -> None:
-        """Tell it in a long call, so that the server does not learn all of it at the end. Raises NotAnswered."""
+        """Report at intervals during a long call. Raises PlanServerError."""
         if time.monotonic() - self.reported_s > _REPORT_INTERVAL_S:
             self.report()
 
@@ -150,7 +168,9 @@ class Session:
                 item.outcome = outcome
 
     def _on_rejected(self, number: int, reason: str) -> None:
-        """Somebody objected, or withdrew the plan, after it was asked: what went meanwhile comes back."""
+        """Restore an item whose outcome the server rejects, because of an objection or a withdrawal
+        after the plan was fetched.
+        """
         item = self.plan.item(number)
         self.results.rejected[number] = reason
         if item is None or self.undo is None:
@@ -167,8 +187,10 @@ class Session:
 def verify_content(
     on_block: BlockCallback, folder: int, name: str, item: CleanupItem, *, may_be_busy: bool = False
 ) -> Listing:
-    """Read what lies at a place and return its listing, if it is what the line says to the last byte. Raises Stays, and Busy
-    where a program has it open for writing: what goes may not be."""
+    """Read the content at a path and return its listing, if it matches the item exactly.
+
+    Raises ItemBlocked, and FileBusy if a program has it open for writing, unless ``may_be_busy``.
+    """
     listing = list_content(folder, name)
     if listing.form != item.form:
         raise ItemBlocked(f"it is a {listing.form}, a {item.form} was registered")

@@ -1,6 +1,7 @@
-"""The trash: a folder beside what went, on the same file system, that nobody but its owner can open.
+"""The trash: a private folder beside the moved content, on the same file system.
 
-``<folder>/.labcarbon-trash/<plan>/<line>``. Moving there is one rename(2): at any moment a thing has one of its two names.
+``<folder>/.labcarbon-trash/<plan>/<item>``. A move is one rename(2): at any time the content has
+exactly one of its two names.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ TRASH = ".labcarbon-trash"
 
 
 def slot_path(path: str, plan: str, number: int) -> str:
-    """Where a line of a plan lies once it went."""
+    """Return the path of an item in the trash."""
     return f"{os.path.dirname(path).rstrip('/')}/{TRASH}/{plan}/{number}"
 
 
 @contextmanager
 def open_trash(folder: int, plan: str, *, create: bool = False) -> Iterator[int]:
-    """Open a plan's trash in a folder; yields its descriptor, -1 where there is none. Raises Stays where it is not ours."""
+    """Open the trash of a plan in a folder. Yields its descriptor, -1 if there is none. Raises
+    ItemBlocked if it is not private.
+    """
     outer = _open_private(folder, TRASH, create=create)
     inner = -1
     try:
@@ -37,15 +40,19 @@ def open_trash(folder: int, plan: str, *, create: bool = False) -> Iterator[int]
 
 
 def trash_location(folder: int, trash: int) -> List[int]:
-    """What tells a trash from one that lies at the same path while its disk is away: device and inode of its folder, and its
-    own inode."""
+    """Return numbers that identify a trash: device and inode of its folder, and its own inode.
+    Another folder may be visible at the same path while its disk is unmounted.
+    """
     status = os.fstat(folder)
     return [status.st_dev, status.st_ino, os.fstat(trash).st_ino]
 
 
 def is_same_trash(location: Optional[Sequence[int]], folder: int, trash: int) -> bool:
-    """Whether this is the place that was noted, so that what does not lie in its trash is gone. A device may have another
-    number after a restart: then the trash's inode is enough. ``place`` None: nobody knows, and any trash will do."""
+    """Return whether this is the recorded trash, so that missing content is really missing.
+
+    A device may get another number after a reboot; then the inode of the trash is enough.
+    ``location`` None: unknown, any trash matches.
+    """
     if not location or (trash >= 0 and location[2] == os.fstat(trash).st_ino):
         return trash >= 0
     status = os.fstat(folder)
@@ -53,7 +60,7 @@ def is_same_trash(location: Optional[Sequence[int]], folder: int, trash: int) ->
 
 
 def remove_if_empty(folder: int, plan: str) -> None:
-    """Remove a plan's trash, and the trash, where nothing lies in them any more."""
+    """Remove the trash of a plan, and the trash folder, if they are empty."""
     with suppress(OSError, ItemBlocked):
         outer = _open_private(folder, TRASH, create=False)
         if outer >= 0:
@@ -66,7 +73,7 @@ def remove_if_empty(folder: int, plan: str) -> None:
 
 
 def write_json(folder: int, name: str, content: Any) -> None:
-    """Write JSON under a name in a folder of ours, on disk when we return. Raises OSError."""
+    """Write JSON to a file in a private folder, flushed to disk. Raises OSError."""
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         json.dump(content, file, indent=1 if isinstance(content, dict) else None)
@@ -77,14 +84,14 @@ def write_json(folder: int, name: str, content: Any) -> None:
 
 
 def remove_sidecars(trash: int, number: int) -> None:
-    """Remove what was kept beside a line that is not in the trash any more."""
-    for name in (f"{number}.list", f"{number}.tombstone"):  # lists: of earlier versions
+    """Remove the files beside an item that left the trash."""
+    for name in (f"{number}.list", f"{number}.tombstone"):  # .list files: of earlier versions
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=trash)
 
 
 def read_json(folder: int, name: str, max_bytes: int = 1 << 16) -> Dict[str, Any]:
-    """A small JSON object in a folder, {} where there is none or it is something else."""
+    """Return a small JSON object of a file, {} if it is missing or something else."""
     try:
         with os.fdopen(open_file(folder, name), encoding="utf-8") as file:
             value = json.loads(file.read(max_bytes))
@@ -94,7 +101,9 @@ def read_json(folder: int, name: str, max_bytes: int = 1 << 16) -> Dict[str, Any
 
 
 def _open_private(folder: int, name: str, *, create: bool) -> int:
-    """Open a folder of ours that nobody else can look into, made if that is wanted; -1 where there is none."""
+    """Open a private folder of this user. ``create``: create it if needed. Returns -1 if there is
+    none.
+    """
     if create and not exists(folder, name):
         try:
             with suppress(FileExistsError):
@@ -129,28 +138,43 @@ _MAX_NAME_BYTES = 255
 def tombstone_content(
     plan: CleanupPlan, item: CleanupItem, *, by: str, page: str, moved_us: int, deleted_us: int = 0
 ) -> Dict[str, Any]:
-    """What a tombstone says. ``deleted_us`` 0: it can still come back."""
+    """Return the content of a tombstone. ``deleted_us`` 0: the item can still be restored."""
     moved_at = datetime.fromtimestamp(moved_us // 1_000_000, tz=timezone.utc)
     tombstone: Dict[str, Any] = {
-        "labcarbon": "tombstone", "plan": plan.uuid, "line": item.number, "page": page, "path": item.path,
-        "name": item.name, "form": item.form, "digest": item.digest, "bytes": item.bytes, "files": item.files,
-        "why": item.retention_class, "approved_by": plan.approved_by, "approved_at": plan.approved_at,
-        "moved_by": by, "moved_at": moved_at.isoformat(),
-    }  # fmt: skip
+        "labcarbon": "tombstone",
+        "plan": plan.uuid,
+        "line": item.number,
+        "page": page,
+        "path": item.path,
+        "name": item.name,
+        "form": item.form,
+        "digest": item.digest,
+        "bytes": item.bytes,
+        "files": item.files,
+        "why": item.retention_class,
+        "approved_by": plan.approved_by,
+        "approved_at": plan.approved_at,
+        "moved_by": by,
+        "moved_at": moved_at.isoformat(),
+    }
     if deleted_us:
         deleted_at = datetime.fromtimestamp(deleted_us // 1_000_000, tz=timezone.utc)
         return {**tombstone, "state": "deleted", "deleted_at": deleted_at.isoformat()}
     return {
-        **tombstone, "state": "in the trash", "lies_at": slot_path(item.path, plan.uuid, item.number),
+        **tombstone,
+        "state": "in the trash",
+        "lies_at": slot_path(item.path, plan.uuid, item.number),
         "until_at_least": (moved_at + timedelta(days=plan.trash_days)).isoformat(),
         "bring_back": f"labcarbon-collect apply-plan {plan.uuid} --restore {item.number}",
-    }  # fmt: skip
+    }
 
 
 def write_tombstone(folder: int, trash: int, tombstone: Dict[str, Any]) -> str:
-    """Put a tombstone in the place of what went, in place of an earlier one of the same line; return its name.
+    """Write a tombstone at the path of a moved item, replacing an earlier one of the same item.
+    Returns its name.
 
-    Another file's name is never taken: then the plan's number is in it. Raises Stays where none can be put, and OSError.
+    Never replaces another file: then the name contains the plan's number. Raises ItemBlocked if no
+    name is free, and OSError.
     """
     temporary_name = f"{tombstone['line']}.tombstone"
     write_json(trash, temporary_name, tombstone)
@@ -169,7 +193,7 @@ def write_tombstone(folder: int, trash: int, tombstone: Dict[str, Any]) -> str:
 
 
 def remove_tombstone(folder: int, tombstone: Dict[str, Any]) -> None:
-    """Remove the tombstone of what came back. Raises OSError."""
+    """Remove the tombstone of a restored item. Raises OSError."""
     for name in _tombstone_names(tombstone):
         if _is_tombstone_of(read_json(folder, name), tombstone):
             os.unlink(name, dir_fd=folder)

@@ -34,9 +34,10 @@ _DAEMON_TIMEOUT_S = 2.0
 
 
 def local_nodes(home: Path, environ: Mapping[str, str]) -> List[str]:
-    """The UUIDs that this machine goes by. The daemon is root's more often than ours, with a data folder of its own.
+    """Return the UUIDs of this machine: its own, and that of the local daemon, which often runs as
+    root with its own data folder.
 
-    Raises Refused.
+    Raises ConfigurationError.
     """
     nodes = [node_identity(home, environ).uuid]
     if environ.get("LABCARBON_NODE_ID"):
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         progress = _ReadProgress()
         threads = args.threads or len(os.sched_getaffinity(0))
-        work = Session(
+        session = Session(
             server,
             plan,
             journal,
@@ -99,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
             threads=threads,
         )
         action = Action(restore=args.restore, is_purge=args.empty, is_confirmed=args.yes)
-        return execute(with_undo(work), action, on_start=progress.start, on_end=progress.finish)
+        return execute(with_undo(session), action, on_start=progress.start, on_end=progress.finish)
     finally:
         transport.close()
         journal.close()
@@ -107,13 +108,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _ReadProgress:
-    """Bytes read so far, on the terminal."""
+    """Progress of bytes read, on the terminal."""
 
     def __init__(self) -> None:
         self._read_bytes, self._total_bytes, self._progress = 0, 0, Progress("read", counts_bytes=True)
 
     def start(self, total_bytes: int) -> None:
-        """So much is to be read."""
+        """Start a new progress display."""
         self._total_bytes, self._progress = total_bytes, Progress("read", counts_bytes=True)
 
     def __call__(self, size: int) -> None:
@@ -121,7 +122,7 @@ class _ReadProgress:
         self._progress.update(self._read_bytes, min(1.0, self._read_bytes / max(1, self._total_bytes)))
 
     def finish(self) -> None:
-        """Nothing more is read."""
+        """Finish the progress display."""
         self._progress.update(self._read_bytes, 1.0, is_final=True)
 
 

@@ -24,7 +24,7 @@ from labcarbon_collect.runs.background_hash import BackgroundHash
 from labcarbon_collect.runs.options import RunSpec
 from labcarbon_collect.runs.startup import EXIT_BLOCKED, await_reply, preflight_request, start_preflight
 
-_SURVEY_S, _PREFLIGHT_S = 10.0, 10.0  # nothing waits for us here but a person
+_SURVEY_S, _PREFLIGHT_S = 10.0, 10.0  # no command is delayed
 _USAGE = "labcarbon-collect check -- python train.py"
 
 
@@ -68,7 +68,7 @@ def _check_duplicates(spec: RunSpec, survey: Survey) -> Tuple[Optional[Preflight
 
 
 def _hash_data(survey: Survey) -> None:
-    """Hash what is left, in the foreground."""
+    """Hash the remaining data in the foreground."""
     if not survey.data and not survey.start:
         return
     progress = Progress("hashed", counts_bytes=True)
@@ -105,7 +105,7 @@ def _print_result(response: Optional[PreflightResponse], error: str, survey: Sur
 
 
 def _notes(survey: Survey) -> List[str]:
-    """What is not known, and what would mend it."""
+    """Return what is unknown and how to change that."""
     notes = list(survey.notes)
     if "data" not in survey.wire and not survey.data:
         notes.append("the data are unknown: no argument is a path that exists; name them with --data PATH")

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Import:
-    """One import, from reading to the last line."""
+    """One import, from reading to its summary."""
 
     def __init__(self, source: Source, uploader: BulkUploader, resume_file: _ResumeFile, names: UserNames) -> None:
         self._source, self._uploader, self._resume_file, self._names = source, uploader, resume_file, names
@@ -72,7 +72,7 @@ class _Import:
         self._fraction = 0.0
 
     def run(self, after: str) -> int:
-        """Bring everything behind mark ``after``; returns the exit code."""
+        """Upload everything after position ``after``. Returns the exit code."""
         outcome, position = self._uploader.outcome, after
         try:
             for entry in self._source.jobs(after, outcome.add_error):
@@ -123,7 +123,7 @@ class _Import:
 
 
 class _ResumeFile:
-    """Where an import of this source to this server ended. Losing it costs time only."""
+    """The resume positions of imports, by server and source. Losing them only costs time."""
 
     def __init__(self, url: str, source: str) -> None:
         self._path = data_dir(os.environ) / "import-sacct.json"
@@ -136,7 +136,7 @@ class _ResumeFile:
         self.position = str(self._positions.get(self._key, ""))
 
     def save(self, position: str) -> None:
-        """Everything up to ``mark`` is stored."""
+        """Store that everything up to ``position`` is uploaded."""
         self._positions[self._key] = position
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -161,7 +161,7 @@ def _source(options: argparse.Namespace) -> Source:
 
 
 def _login() -> Login:
-    """A person's token, else this node's."""
+    """Return the user's login, else this node's."""
     try:
         login = read_login(os.environ)
         if login is None:

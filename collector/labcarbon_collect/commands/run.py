@@ -1,7 +1,7 @@
 """Start a command and account for its energy. Everything after -- is the command; its exit code and signals pass through.
 
 Before it starts, the server is asked whether the same was done before. The work never waits more than two seconds for us, or
-LABCARBON_PATIENCE_S, and never fails because of us, whether server and daemon are there or not; --enforce alone keeps back,
+LABCARBON_STARTUP_TIMEOUT_S, and never fails because of us, whether server and daemon are there or not; --enforce alone keeps back,
 with exit code 3, what is certain to be in vain.
 """
 
@@ -40,7 +40,7 @@ from labcarbon_collect.runs.startup import (
     startup_budget,
     wait_for_outcome_report,
 )
-from labcarbon_collect.timeouts import SETTING_ERROR, STARTUP_TIMEOUT_S
+from labcarbon_collect.timeouts import SETTING_WARNING, STARTUP_TIMEOUT_S
 from labcarbon_collect.totals import summary_line
 
 _DAEMON_START_S = 8.0
@@ -71,8 +71,8 @@ def run(args: argparse.Namespace) -> int:
     spec = work_options.parse_spec(args, _USAGE)
     for name in run_facts.masked_params(spec.params):
         _notify(f"the parameter {name} looks like a secret: it is told as {MASK}")
-    if SETTING_ERROR:
-        _notify(SETTING_ERROR)
+    if SETTING_WARNING:
+        _notify(SETTING_WARNING)
     login = _login()
     budget = startup_budget(STARTUP_TIMEOUT_S)
     if args.local:
@@ -80,9 +80,9 @@ def run(args: argparse.Namespace) -> int:
         budget = Budget(STARTUP_TIMEOUT_S)
     payload = RunPayload(str(uuid.uuid4()), spec, time.time_ns() // 1000)
     oom_kills = OomKillCounter()
-    os.environ[RUN_VARIABLE] = payload.run  # for labcarbon_collect.track in the work
+    os.environ[RUN_VARIABLE] = payload.run  # for labcarbon_collect.track in the command
     process = GatedProcess(spec.command)
-    process.on_signal = budget.expire  # it ends before it began: nothing is waited for
+    process.on_signal = budget.expire  # the command ends before it starts: stop waiting
     startup = _start_run(payload, process, login, budget, check=not args.no_check, is_standalone=args.local)
     if startup.response is not None and startup.response.is_blocking and spec.enforce:
         return _block(payload, process, startup, login)
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         if args.used or args.produced:
             _register_lineage(args, payload, startup, reporter)
         wait_for_outcome_report(outcome_report)
-    except Exception as error:  # noqa: BLE001 - and it ends as it ended
+    except Exception as error:  # noqa: BLE001 - the command's own result counts
         _notify(f"this run could not be closed: {type(error).__name__}: {error}")
     return exit_status.exit_code
 
@@ -111,7 +111,9 @@ def run(args: argparse.Namespace) -> int:
 def _start_run(
     payload: RunPayload, process: GatedProcess, login: Optional[Login], budget: Budget, *, check: bool, is_standalone: bool
 ) -> RunStartup:
-    """Look, register, ask, and say what the server says. Whatever is wrong with us, the work begins."""
+    """Fingerprint, register and check the run, and print the response. Errors do not prevent the
+    start.
+    """
     try:
         startup = start_run(
             payload.spec,
@@ -123,7 +125,7 @@ def _start_run(
             check=check,
         )
         if is_standalone and startup.daemon.client is None:
-            # The daemon that answered before was another run's, just ending.
+            # The daemon that responded before belonged to another run and has just ended.
             _start_own_daemon()
             facts = payload.facts(DaemonLink(), startup.survey.wire) if login is None else None
             startup.daemon = daemon_link.register(payload.run, process.pid, facts=facts)
@@ -138,7 +140,7 @@ def _start_run(
 
 
 def _block(payload: RunPayload, process: GatedProcess, startup: RunStartup, login: Optional[Login]) -> int:
-    """Keep the work back; the server counts what was not spent."""
+    """Block the command. The server counts the saved energy."""
     process.abandon()
     _notify(f"not started, since it would be in vain (--enforce); to run it anyway: {_override_hint(payload.spec)}")
     daemon_link.end_run(startup.daemon, payload.run, cpu_us=0, closing=None)
@@ -161,7 +163,7 @@ def _close(
     server: str,
     budget: Budget,
 ) -> None:
-    """Ask what it took, tell the server, say it."""
+    """Query the figures, report the end to the server, print the result."""
     daemon = startup.daemon
     closing = run_facts.closing_facts(
         exit_code=exit_status.exit_code, killed=bool(exit_status.killed_by), ended_us=time.time_ns() // 1000
@@ -191,14 +193,14 @@ def _login() -> Optional[Login]:
 def _report_end(
     reporter: Optional[RunReporter], startup: RunStartup, payload: RunPayload, closing: Mapping[str, Any], budget: Budget
 ) -> None:
-    """Tell the server the end; what it does not take now, the daemon forwards later."""
+    """Report the end to the server. If it is not accepted, the daemon forwards it later."""
     if reporter is None:
         return
     facts = payload.facts(startup.daemon, startup.survey.wire)
     if reporter.finish(facts, closing, budget):
         return
     if daemon_link.forward_later(startup.daemon, payload.run, facts=facts, closing=closing):
-        if not startup.error:  # that the server does not answer was said at the start
+        if not startup.error:  # the unavailable server was already reported at the start
             _notify(f"the server does not answer now; the daemon tells it later. ({reporter.error})")
     else:
         _notify(f"the server does not know of this run: {reporter.error}")
@@ -216,7 +218,9 @@ def _print_closing(daemon: DaemonLink, server: str, run: str, figures: Optional[
 def _register_lineage(
     options: argparse.Namespace, payload: RunPayload, startup: RunStartup, reporter: Optional[RunReporter]
 ) -> None:
-    """Tell what the command read and wrote, where the server knows of the run, or the daemon will tell it."""
+    """Register inputs and outputs of the command if the server knows the run or the daemon forwards
+    it.
+    """
     is_unreported = startup.daemon.client is None if reporter is None else not reporter.is_registered
     if is_unreported:
         reason = f"you are not logged in, and {startup.daemon.error}" if reporter is None else reporter.error
@@ -233,7 +237,7 @@ def _register_lineage(
 
 
 def _start_own_daemon() -> None:
-    """Start a daemon for the time of this run, unless one answers already; two would measure the same meters."""
+    """Start a daemon for this run unless one is running. Two daemons would measure the same meters."""
     try:
         Client(client_sockets(os.environ), timeout_s=STARTUP_TIMEOUT_S).close()
         return

@@ -1,6 +1,7 @@
-"""What ``doctor`` asks, and where the answers register: one function per question, one :class:`Check` per answer.
+"""The checks of ``doctor``: their registry and their result, :class:`Check`.
 
-A check never raises for what it was written to find, never changes anything and never opens the network by itself.
+A check never raises for the condition it detects, never changes anything and never opens a network
+connection by itself.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ STATES = ("ok", "warn", "bad", "absent")
 
 @dataclass(frozen=True)
 class Check:
-    """One line of ``doctor``: what was found, and the one line that mends it."""
+    """One line of ``doctor``: a finding and its fix."""
 
-    name: str  # nvml, rapl, persistence …: short, stable, used in --json
-    state: str  # ok; warn: works with less; bad: broken and mendable; absent: this machine has no such thing
-    summary: str  # what was found, in a sentence
-    fix: str = ""  # the command or step that mends it; "" where nothing is to be done
+    name: str  # nvml, rapl, persistence …: short and stable, used in --json
+    state: str  # ok; warn: limited; bad: broken and fixable; absent: not on this node
+    summary: str  # the finding, in a sentence
+    fix: str = ""  # the command or step that fixes it, or ""
 
     def __post_init__(self) -> None:
         if self.state not in STATES:
@@ -34,7 +35,7 @@ CHECKS: Dict[str, CheckFunction] = {}
 
 
 def register_check(name: str) -> Callable[[CheckFunction], CheckFunction]:
-    """Make a check known to ``doctor`` under ``name``; checks run in order of registration."""
+    """Register a check under ``name``. Checks run in order of registration."""
 
     def register(function: CheckFunction) -> CheckFunction:
         CHECKS[name] = function
@@ -44,11 +45,11 @@ def register_check(name: str) -> Callable[[CheckFunction], CheckFunction]:
 
 
 def run_checks() -> List[Check]:
-    """Ask every registered question. A check that itself fails is an answer (bad), not the end of ``doctor``."""
+    """Run all registered checks. A check that fails itself has the state bad."""
     results = []
     for name, function in CHECKS.items():
         try:
             results.append(function())
-        except Exception as error:  # noqa: BLE001 - a doctor that dies of one question answers none
+        except Exception as error:  # noqa: BLE001 - one failing check must not end doctor
             results.append(Check(name, "bad", f"the check itself failed: {type(error).__name__}: {error}"))
     return results

@@ -1,4 +1,4 @@
-"""doctor's questions about this machine: processor, processes, clock, data folder, time stamps of the boot."""
+"""Checks of this node: processor, processes, clock and data folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MIN_PYTHON = (3, 9)
 
 @register_check("python")
 def python() -> Check:
-    """Is this Python new enough?"""
+    """Check the version of Python."""
     version = platform.python_version()
     if sys.version_info < MIN_PYTHON:
         return Check("python", "bad", f"Python {version} is too old", "install Python 3.9 or newer")
@@ -30,7 +30,7 @@ def python() -> Check:
 
 @register_check("cpu")
 def processor() -> Check:
-    """What does the processor's model rest on?"""
+    """Check the basis of the processor's power model."""
     try:
         devices = CpuModel("doctor").open()
     except SourceAbsent as error:
@@ -49,7 +49,7 @@ def processor() -> Check:
 
 @register_check("processes")
 def processes() -> Check:
-    """Can we see whose processes run?"""
+    """Check whether the processes of other users are visible."""
     try:
         options = [line.split()[3] for line in Path("/proc/mounts").read_text().splitlines() if line.split()[1] == "/proc"]
     except OSError as error:
@@ -63,7 +63,7 @@ def processes() -> Check:
 
 @register_check("clock")
 def clock() -> Check:
-    """Is the clock kept right?"""
+    """Check whether a time service synchronises the clock."""
     if Path("/run/systemd/timesync/synchronized").exists() or _is_running("chronyd", "ntpd", "systemd-timesyn", "timesyncd"):
         return Check("clock", "ok", "a time service keeps the clock")
     return Check(
@@ -74,7 +74,7 @@ def clock() -> Check:
 
 @register_check("data")
 def data() -> Check:
-    """Can we keep what we measure?"""
+    """Check whether the data folder is writable and has space."""
     owner = foreign_owner(data_dir(os.environ) / "collector")
     if os.geteuid() == 0 and owner is not None:
         return Check("data", "ok", f"{data_dir(os.environ)} is kept by the service's user (uid {owner})")
@@ -94,7 +94,7 @@ def data() -> Check:
 
 
 def foreign_owner(path: Path) -> Optional[int]:
-    """The uid that a folder belongs to when it is not ours."""
+    """Return the owner (uid) of a folder if it is not the current user."""
     try:
         owner = path.stat().st_uid
     except OSError:

@@ -1,4 +1,4 @@
-"""Doctor's questions about the meters and about who can be seen: GPU driver, RAPL, persistence, MIG, /proc, cgroups."""
+"""Checks of meters and visibility: GPU driver, RAPL, persistence, MIG, /proc, cgroups."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from labcarbon_collect.sources.nvidia.driver import nvidia_functions
 from labcarbon_collect.sources.nvidia.source import NvmlSource
 from labcarbon_collect.sources.rapl import RaplSource
 
-# The kernel's number of the machine's own PID namespace (PROC_PID_INIT_INO); a container has another.
+# Inode of the initial PID namespace (PROC_PID_INIT_INO). A container has another one.
 _MACHINE_PID_NAMESPACE = "pid:[4026531836]"
 
 
 @register_check("nvml")
 def nvml_check(sys_root: str = "/sys") -> Check:
-    """Can GPUs be measured, and by what?"""
+    """Check whether and how GPUs can be measured."""
     source = NvmlSource("doctor", {}, sys_root=sys_root, threaded=False)
     try:
         devices = source.open()
@@ -50,7 +50,7 @@ def _measurement_text(info: DeviceInfo) -> str:
 
 @register_check("gpu_processes")
 def gpu_processes_check(sys_root: str = "/sys") -> Check:
-    """Does the driver say who is on the GPUs?"""
+    """Check whether the driver lists the processes on the GPUs."""
     name = "gpu_processes"
     source = NvmlSource("doctor", {}, sys_root=sys_root, threaded=False)
     try:
@@ -71,7 +71,9 @@ def gpu_processes_check(sys_root: str = "/sys") -> Check:
 
 @register_check("persistence")
 def persistence_check(sys_root: str = "/sys") -> Check:
-    """Without persistence mode the driver may unload between jobs, and its energy counter starts again."""
+    """Check persistence mode. Without it the driver may unload between jobs, which resets the
+    energy counter.
+    """
     gpus = _list_gpus(sys_root)
     if not gpus:
         return Check("persistence", "absent", "no GPU to ask")
@@ -94,7 +96,7 @@ def persistence_check(sys_root: str = "/sys") -> Check:
 
 @register_check("mig")
 def mig_check(sys_root: str = "/sys") -> Check:
-    """Are GPUs cut into MIG instances?"""
+    """Check whether GPUs are divided into MIG instances."""
     partitioned = [info for info in _list_gpus(sys_root) if "mig" in info.facts]
     if not partitioned:
         return Check("mig", "absent", "no GPU is cut into MIG instances")
@@ -107,7 +109,7 @@ def mig_check(sys_root: str = "/sys") -> Check:
 
 @register_check("rapl")
 def rapl_check(environ: Optional[Mapping[str, str]] = None) -> Check:
-    """Can CPU packages and memory be measured?"""
+    """Check whether CPU packages and memory can be measured."""
     source = RaplSource("doctor", os.environ if environ is None else environ)
     try:
         domains = source.open()
@@ -122,7 +124,7 @@ def rapl_check(environ: Optional[Mapping[str, str]] = None) -> Check:
 
 @register_check("hidepid")
 def hidepid_check(proc_root: str = "/proc") -> Check:
-    """Can we see other users' processes? Where not, their CPU and GPU energy is ``unknown``."""
+    """Check whether other users' processes are visible. The energy of hidden ones is ``unknown``."""
     options = _mount_options(proc_root)
     hidden = next(
         (option for option in options if option.startswith("hidepid=") and option not in ("hidepid=0", "hidepid=off")), ""
@@ -139,7 +141,7 @@ def hidepid_check(proc_root: str = "/proc") -> Check:
 
 @register_check("pid_namespace")
 def pid_namespace_check(proc_root: str = "/proc") -> Check:
-    """In a container of its own the collector sees only that container's processes."""
+    """Check the PID namespace. In a container of its own the collector sees only its processes."""
     try:
         namespace = os.readlink(f"{proc_root}/self/ns/pid")
     except OSError as error:
@@ -154,7 +156,7 @@ def pid_namespace_check(proc_root: str = "/proc") -> Check:
 
 @register_check("cgroups")
 def cgroups_check(cgroup_root: str = "/sys/fs/cgroup", proc_root: str = "/proc") -> Check:
-    """Can jobs, pods and containers be told by their cgroups?"""
+    """Check whether jobs, pods and containers have cgroups."""
     try:
         own = Path(proc_root, "self/cgroup").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -179,7 +181,7 @@ def _list_gpus(sys_root: str) -> Sequence[DeviceInfo]:
 
 
 def _mount_options(proc_root: str) -> Tuple[str, ...]:
-    """The options with which /proc is mounted."""
+    """Return the mount options of /proc."""
     try:
         lines = Path(proc_root, "self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

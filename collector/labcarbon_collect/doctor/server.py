@@ -1,4 +1,4 @@
-"""doctor's questions about the way to the server: daemon, enrolment, login, address and certificate."""
+"""Checks of the connection to the server: daemon, enrolment, login, address and certificate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SKEW_S = 5.0
 
 @register_check("daemon")
 def daemon() -> Check:
-    """Does a daemon measure this machine?"""
+    """Check whether a daemon measures this node."""
     try:
         client = Client(client_sockets(os.environ), timeout_s=2.0)
         status = client.call({"op": "status"}, timeout_s=3.0)
@@ -39,7 +39,7 @@ def daemon() -> Check:
 
 @register_check("users")
 def users() -> Check:
-    """How are people named to the server?"""
+    """Check how user names are sent."""
     daemon_stamp = str((_daemon_status() or {}).get("users") or "")
     try:
         mode, _, fingerprint = (daemon_stamp or user_names(os.environ).stamp).partition(" ")
@@ -54,7 +54,7 @@ def users() -> Check:
 
 @register_check("enrolment")
 def enrolment_check() -> Check:
-    """Is this node enrolled?"""
+    """Check whether this node is enrolled."""
     status = _daemon_status()
     if status is not None and status.get("enrolled"):
         return Check("enrolment", "ok", f"enrolled in lab {status.get('lab')} at {status.get('url')}, says the daemon")
@@ -71,7 +71,7 @@ def enrolment_check() -> Check:
 
 @register_check("login")
 def login_check() -> Check:
-    """Is a person logged in here?"""
+    """Check whether the user is logged in."""
     try:
         login = read_login(os.environ)
     except ConfigurationError as error:
@@ -84,7 +84,7 @@ def login_check() -> Check:
 
 @register_check("server")
 def server() -> Check:
-    """Does the server answer, over a connection that may carry a token?"""
+    """Check whether the server responds, over a connection that may carry a token."""
     try:
         login = _node_login() or read_login(os.environ)
     except (ConfigurationError, OSError) as error:
@@ -119,7 +119,7 @@ def _clock_check(url: str, server_time_us: object, started_s: float) -> Check:
 
 
 def _daemon_status() -> Optional[Dict[str, Any]]:
-    """What the daemon says, if one answers."""
+    """Return the daemon's status, or None."""
     try:
         client = Client(client_sockets(os.environ), timeout_s=2.0)
         status = client.call({"op": "status"}, timeout_s=3.0)
@@ -131,6 +131,6 @@ def _daemon_status() -> Optional[Dict[str, Any]]:
 
 def _node_login() -> Optional[Login]:
     if os.geteuid() == 0 and foreign_owner(data_dir(os.environ) / "collector") is not None:
-        return None  # the service's own user keeps it; the daemon is asked instead
+        return None  # the service's own user stores it, so the daemon is queried instead
     home = collector_dir(os.environ)
     return read_enrolment(home, os.environ, node_identity(home, os.environ).uuid)

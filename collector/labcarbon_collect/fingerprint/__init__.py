@@ -1,7 +1,8 @@
-"""Gathering a run's fingerprint ``lc1`` where the run is. docs/fingerprint.md says what is in it.
+"""Builder of fingerprint ``lc1`` on the node of a run, as described in docs/fingerprint.md.
 
-``survey`` looks at a command; ``words`` sorts its arguments, ``code`` its code (``git``, ``imports``, ``normal``),
-``manifests`` and ``digests`` its data; ``digest_child`` hashes large data beside the work.
+``survey`` examines a command. ``launchers``, ``arguments``, ``parameters`` and ``path_roles``
+classify its arguments, ``code`` its code (``git``, ``imports``, ``normalise``), and ``digests`` its
+data. ``hash_worker`` hashes large data in the background.
 """
 
 from labcarbon_collect.fingerprint.builder import Survey, gather, survey

@@ -1,4 +1,4 @@
-"""The arguments of a program as names and values, without knowing its parser. Pure."""
+"""The arguments of a program as names and values, without its parser. Pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _MAX_ARGUMENTS = 2000
 
 
 def name_arguments(words: Sequence[str]) -> List[Tuple[str, Text]]:
-    """``(name, text)`` of each argument; a flag is True, a word without a name is ``arg0``, ``arg1`` …
+    """Return ``(name, text)`` of each argument. A flag is True, and positional arguments are
+    ``arg0``, ``arg1`` …
 
-    An option takes the next word unless that begins an option (a negative number does not). Words that follow are
-    positional: no parser is known, so one option takes one word.
+    An option takes the next word, unless that starts an option (a negative number does not).
+    Further words are positional: without the parser, an option takes one word.
     """
     pairs: List[Tuple[str, Text]] = []
     index, position, positional_only = 0, 0, False
@@ -53,7 +54,7 @@ def name_arguments(words: Sequence[str]) -> List[Tuple[str, Text]]:
 
 
 def group_arguments(pairs: Sequence[Tuple[str, Text]]) -> Dict[str, Union[Text, List[Text]]]:
-    """Pairs as one mapping; what was given several times is a list, in the order given."""
+    """Return pairs as one mapping. A repeated name has a list, in the given order."""
     texts_by_name: Dict[str, List[Text]] = {}
     for name, text in pairs:
         texts_by_name.setdefault(name, []).append(text)
@@ -65,7 +66,7 @@ def _is_option(word: str) -> bool:
 
 
 def _ends_value(word: str) -> bool:
-    """Whether a word cannot be the value of the option before it."""
+    """Return whether a word cannot be the value of the option before it."""
     return _is_option(word) or word == "--"
 
 
@@ -74,9 +75,10 @@ _MAX_HASHED_BYTES = 16 * 1024 * 1024
 
 
 def config_params(path: str, role: str) -> Dict[str, Any]:
-    """The parameters that a configuration file gives, flat; what cannot be read as values is ``config:<role>``, its hash.
+    """Return the parameters of a configuration file, flat. A file without readable values is
+    ``config:<role>`` with its hash.
 
-    Raises OSError when the file cannot be read, OutOfBudget when it is larger than 16 MiB.
+    Raises OSError if the file cannot be read, BudgetExceeded if it is larger than 16 MiB.
     """
     content = read_regular_file(path, _MAX_HASHED_BYTES)
     values = _parse_values(path, content) if len(content) <= _MAX_PARSED_BYTES else None
@@ -97,13 +99,15 @@ def _parse_values(path: str, content: bytes) -> Optional[Mapping[str, Any]]:
             content_values = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         else:
             return None
-    except Exception:  # noqa: BLE001 - a file that is not what its name says counts by its content
+    except Exception:  # noqa: BLE001 - a file that does not match its name counts by its content
         return None
     return content_values if isinstance(content_values, dict) else None
 
 
 def _is_moderate(values: Mapping[str, Any]) -> bool:
-    """Whether values are few and shallow: a YAML file of a kilobyte can stand for a thousand million of them."""
+    """Return whether values are few and shallow. A YAML file of a kilobyte can expand to 10^9
+    values.
+    """
     waiting, count = [(values, 0)], 0
     while waiting:
         value, depth = waiting.pop()

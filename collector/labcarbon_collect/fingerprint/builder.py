@@ -1,4 +1,6 @@
-"""The fingerprint of a command where it runs, as docs/fingerprint.md sends it: never raises, bounded in time."""
+"""The fingerprint of a command on its node, in the wire format of docs/fingerprint.md. Never
+raises, bounded in time.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,10 @@ Paths = List[Tuple[str, str]]
 
 @dataclass
 class Survey:
-    """A fingerprint, and what is left to be known of it.
+    """A fingerprint and its unverified parts.
 
-    ``data``, ``start``: (role, path) whose contents are not hashed yet; ``notes``: what is unknown or weak, and why.
+    ``data``, ``start``: (role, path) of contents that are not hashed yet. ``notes``: what is
+    unknown or weak, and why.
     """
 
     wire: Dict[str, Any]
@@ -56,7 +59,7 @@ def gather(
     full_command: bool = False,
     seconds: float = PART_TIMEOUT_S,
 ) -> Dict[str, Any]:
-    """The wire object alone: see :func:`survey`."""
+    """Return the wire object alone: see :func:`survey`."""
     return survey(
         command,
         cwd=cwd,
@@ -82,10 +85,12 @@ def survey(
     full_command: bool = False,
     seconds: float = PART_TIMEOUT_S,
 ) -> Survey:
-    """Look at a command before it runs, for ``seconds`` at most; what is not known by then is unknown, and said.
+    """Examine a command before it starts, within ``seconds``. Parts that take longer are unknown,
+    with a note.
 
-    ``declared_params`` go before those of the command line; ``declared_data``: role → path, ``declared_start``: a path that
-    the command line does not name; ``tell_all``: the values on the command line may be told.
+    ``declared_params`` take precedence over the command line. ``declared_data`` (role → path) and
+    ``declared_start`` (a path) are not named by the command line. ``full_command``: values of the
+    command line may be sent.
     """
     budget = Budget(seconds)
     result = Survey({"version": VERSION, "intent": intent, "sweep": sweep[:100]})
@@ -121,7 +126,7 @@ def survey(
 
 
 class _FileParts:
-    """Data and start, each looked at in its own thread."""
+    """Data and start, each examined in its own thread."""
 
     def __init__(self, params: CommandParams, home: Optional[Path], budget: Budget) -> None:
         self._data_paths, self._start_paths = unique_roles(params.data), unique_roles(params.start)
@@ -138,7 +143,7 @@ class _FileParts:
         self._hashes[part] = Deadline(f"{part}-contents", lambda: self._hash(listing, budget))
 
     def _hash(self, listing: Deadline[List[Manifest]], budget: Budget) -> Optional[List[Tuple[str, str]]]:
-        """Hash what is small; what is not is left to the child that takes its time."""
+        """Hash small files. Large ones are left to the background worker."""
         manifests = listing.wait(budget)
         if manifests is None:
             return None
@@ -205,7 +210,7 @@ def _normalise(code: Any, home: Optional[Path], budget: Budget) -> Dict[str, Any
 
 
 def _home(environ: Mapping[str, str]) -> Optional[Path]:
-    """Where digests are remembered; None where we may not write."""
+    """Return the folder of stored digests, or None if it is not writable."""
     try:
         return collector_dir(environ)
     except (ConfigurationError, OSError):
@@ -213,17 +218,19 @@ def _home(environ: Mapping[str, str]) -> Optional[Path]:
 
 
 def home_text(environ: Mapping[str, str]) -> str:
-    """The same as text, for a child process; "" where there is none."""
+    """Return the same as text for a child process, or ""."""
     return os.fspath(_home(environ) or "")
 
 
 def kind_of(command: Sequence[str], environ: Mapping[str, str]) -> Launch:
-    """What a command starts."""
+    """Return what a command starts."""
     return parse_launch(command, environ)
 
 
 def format_fingerprint(wire: Mapping[str, Any]) -> str:
-    """As a tag of MLflow shows it: ``lc1 code=verified params=command data=weak start=verified seeds=known``."""
+    """Return the states as in the MLflow tag: ``lc1 code=verified params=command data=weak
+    start=verified seeds=known``.
+    """
     states = {
         "code": str(wire.get("code", {}).get("state", "unknown")), "params": "command" if "params" in wire else "unknown",
         "data": _state(wire.get("data")), "start": _state(wire.get("start")),

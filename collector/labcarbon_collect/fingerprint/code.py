@@ -1,4 +1,4 @@
-"""Part C: what code a command runs, by git where there is one and by what it imports."""
+"""Part C: the code that a command runs, from git if available, and from its imports."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _PROGRAM_BYTES = 256 * 1024 * 1024
 
 
 class UnknownCode(Exception):
-    """What is run is not known; the text says why."""
+    """The code of a command cannot be determined. The text has the reason."""
 
 
 @dataclass
 class Code:
-    """The wire's ``entry``, ``entry_name`` and ``code``, and the files the normal form is made of."""
+    """The wire's ``entry``, ``entry_name`` and ``code``, and the files of the normal form."""
 
     entry: str
     entry_name: str
@@ -37,7 +37,7 @@ class Code:
 
 @dataclass(frozen=True)
 class _Entry:
-    """``path``: the file that is run, "" where it is none; ``folder``: where modules are looked for first."""
+    """``path``: the executed file, or "". ``folder``: the first folder of the module search path."""
 
     path: str
     folder: str
@@ -45,7 +45,9 @@ class _Entry:
 
 
 def describe_code(launch: Launch, cwd: str, environ: Mapping[str, str], budget: Budget) -> Code:
-    """What ``what`` runs. Raises OutOfBudget, and OSError for a file that is there and cannot be read."""
+    """Return the code of a launch. Raises BudgetExceeded, and OSError for a file that exists but
+    cannot be read.
+    """
     entry = _entry(launch, cwd, environ)
     try:
         state: Optional[GitState] = git_state(entry.folder, environ, budget)
@@ -62,7 +64,7 @@ def describe_code(launch: Launch, cwd: str, environ: Mapping[str, str], budget: 
 
 
 def add_normal(code: Code, cache: DigestCache, budget: Budget) -> Dict[str, Any]:
-    """The wire's ``normal`` and ``shingles`` of ``code``. Raises OutOfBudget."""
+    """Return the wire's ``normal`` and ``shingles`` of ``code``. Raises BudgetExceeded."""
     if code.files is None:
         return {}
     packed_files: List[Tuple[str, bytes]] = []
@@ -95,7 +97,7 @@ def _entry(launch: Launch, cwd: str, environ: Mapping[str, str]) -> _Entry:
 
 
 def _search_path(folder: str, environ: Mapping[str, str], cwd: str, *more: str) -> List[str]:
-    """Where Python would look for modules of ours, in order."""
+    """Return the folders in which Python searches the project's modules, in order."""
     python_path = [os.path.join(cwd, path) for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     return list(dict.fromkeys([folder, *python_path, *more]))
 
@@ -123,7 +125,7 @@ def _collect_files(
 
 
 def _is_command_list(launch: Launch, entry: _Entry) -> bool:
-    """Whether a program of one file is likely to be a list of commands."""
+    """Return whether a program of one file is likely to be a list of commands."""
     return launch.family == "shell" or entry.path.endswith((".sh", ".bash")) or launch.kind == "program"
 
 

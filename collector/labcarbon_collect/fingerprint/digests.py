@@ -1,4 +1,4 @@
-"""Digests of files' contents, with what was hashed before remembered."""
+"""Digests of file contents, with a cache of earlier digests."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from labcarbon_collect.files.manifests import File, Manifest
 from labcarbon_collect.scan.database import ARTIFACT, FILE, MEMBER, PRESENT, ROOT
 
 _BLOCK, _SAVE_INTERVAL = 1 << 20, 512
-OnHashed = Callable[[int], None]  # told of each block read, in bytes; may wait, may raise OutOfBudget
+OnHashed = Callable[[int], None]  # called with the bytes of each block read; may wait, may raise BudgetExceeded
 
 
 class FileChanged(Exception):
-    """A file is not as it was listed; what it holds cannot be told."""
+    """A file has changed since it was listed. Its content is undefined."""
 
 
 def content_hashes(manifests: Sequence[Manifest], cache: DigestCache, *, on_hashed: OnHashed) -> List[Tuple[str, str]]:
-    """``(role, hash by content)`` of each manifest.
+    """Return ``(role, content hash)`` of each manifest.
 
-    Raises OSError for a file that cannot be read, Changed, and what ``hashed`` raises. What was done until then is kept.
+    Raises OSError for an unreadable file, FileChanged, and what ``on_hashed`` raises. Digests
+    computed before are stored.
     """
     new_digests: List[Tuple[File, bytes]] = []
     try:
@@ -39,7 +40,9 @@ def content_hashes(manifests: Sequence[Manifest], cache: DigestCache, *, on_hash
 
 
 def can_hash_inline(manifests: Sequence[Manifest], cache: DigestCache, *, max_bytes: int, max_files: int) -> bool:
-    """Whether what is not known of ``manifests`` can be hashed at once."""
+    """Return whether the files without a stored digest are few and small enough to hash before the
+    start.
+    """
     left_bytes, left_files = max_bytes, max_files
     for manifest in manifests:
         if len(manifest.files) > 20 * max_files:
@@ -53,7 +56,7 @@ def can_hash_inline(manifests: Sequence[Manifest], cache: DigestCache, *, max_by
 
 
 def within_budget(budget: Budget) -> OnHashed:
-    """Hash as fast as it goes, until the budget is spent."""
+    """Return a callback for hashing at full speed until the budget is spent."""
     return lambda _: budget.check()
 
 
@@ -101,15 +104,17 @@ _SELECT_DIGEST = (
 
 
 def open_digest_cache(home: Optional[Path]) -> DigestCache:
-    """What was hashed before, by whichever command. ``home``: a private folder; None: nothing is known."""
+    """Open the cache of digests of all commands. ``home``: a private folder. With None the cache is
+    empty.
+    """
     return DigestCache(home, ScanDigests(home) if home is not None else None)
 
 
 class ScanDigests:
-    """Digests of the scans of one person, by path; whatever is wrong with their file, nothing is known."""
+    """Digests from a user's scans, by path. Empty if the scan database cannot be read."""
 
     def __init__(self, home: Path) -> None:
-        """``home``: where ``scan`` keeps what it knows."""
+        """``home``: folder of the scan database."""
         self._database: Optional[sqlite3.Connection] = None
         with suppress(sqlite3.Error):
             self._database = sqlite3.connect(
@@ -118,12 +123,12 @@ class ScanDigests:
         self._find_folder = lru_cache(_FOLDER_CACHE_SIZE)(self._folder)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the database."""
         if self._database is not None:
             self._database.close()
 
     def digest(self, file: File) -> Optional[bytes]:
-        """The digest (32 bytes) of a file that is as it was when a scan read it."""
+        """Return the digest (32 bytes) of a file that has not changed since a scan read it."""
         if self._database is None:
             return None
         folder_path, name = os.path.split(file.path)
@@ -147,8 +152,11 @@ class ScanDigests:
         return bytes(row[0]) if row and row[0] and len(row[0]) == 32 else None
 
     def _folder(self, path: bytes) -> Tuple[int, bytes]:
-        """The number of the innermost folder on the way to ``path`` that scans know, and what of the way lies below it:
-        files below a folder that is one artifact are its members. Raises OSError, sqlite3.Error."""
+        """Return the id of the innermost scanned folder of ``path``, and the rest of the path below
+        it.
+
+        Files below a folder that is one artifact are its members. Raises OSError, sqlite3.Error.
+        """
         assert self._database is not None
         names = [b"", *(name for name in os.path.realpath(path).split(b"/") if name)]
         number = ROOT

@@ -1,4 +1,4 @@
-"""Versions of what a job computes with, read from its interpreter's folders without starting it."""
+"""Versions of Python and packages, read from the interpreter's folders without starting it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VERSION = re.compile(r"^version(?:_info)?\s*=\s*([\d.]+)", re.MULTILINE)
 
 
 def environment(launch: Launch, cwd: str, environ: Mapping[str, str]) -> Dict[str, str]:
-    """``python`` and the packages worth showing, with their versions; what cannot be read is left out."""
+    """Return the versions of ``python`` and the reported packages. Unreadable ones are left out."""
     if launch.family != "python":
         return {}
     interpreter = _find_interpreter(launch.interpreter or "python3", cwd, environ)
@@ -38,7 +38,9 @@ def environment(launch: Launch, cwd: str, environ: Mapping[str, str]) -> Dict[st
 
 
 def _find_interpreter(name: str, cwd: str, environ: Mapping[str, str]) -> Optional[Path]:
-    """The interpreter by its path or its name on PATH; of a launcher, the one beside it. Links are kept: a venv is one."""
+    """Return the interpreter by path or by name on PATH, or the one beside a launcher. Links are
+    not resolved: a venv is one.
+    """
     path = os.path.join(cwd, name) if os.sep in name else shutil.which(name, path=environ.get("PATH"))
     if not path or not os.path.isfile(path):
         return None

@@ -1,9 +1,9 @@
-"""The state of code in git: what the tree of HEAD and the changes to it come to, file by file.
+"""The state of code in git: the tree of HEAD and the changes to it, file by file.
 
-Only plumbing is asked (``ls-tree``, ``diff-index``), which starts no text conversion, external diff or hook. What else
-somebody's ``.git/config`` may have git start is switched off, filters by their names: git reads a file that was changed as
-its index was written. Changed files are read here. The same files give the same hash, committed or not: an amend, a rebase
-or a merge changes nothing.
+Only plumbing commands are used (``ls-tree``, ``diff-index``), which start no text conversion,
+external diff or hook. Other programs that a ``.git/config`` could start are disabled, filters by
+their names, because git passes changed files through them. This module reads changed files itself.
+Equal files have equal hashes, committed or not: an amend, a rebase or a merge changes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Dict, List, Mapping, Optional, Tuple
 
 from labcarbon_collect.files.budget import Budget, BudgetExceeded, read_regular_file
 
-# What a configuration could have git start or fetch, switched off. Protocols: a partial clone asks for missing objects.
+# Disabled settings with which git would start programs or fetch. Protocols: a partial clone fetches
+# missing objects.
 _SAFE_SETTINGS = (
     "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.sshCommand=false", "core.fileMode=false", "diff.external=",
     "core.untrackedCache=false", "protocol.allow=never", "submodule.recurse=false", "core.pager=cat",
@@ -34,12 +35,12 @@ _LINK, _SUBMODULE = b"120000", b"160000"
 
 
 class GitUnavailable(Exception):
-    """There is no usable git repository here."""
+    """There is no usable git repository."""
 
 
 @dataclass
 class GitState:
-    """The files of a working tree as git sees them: path → what stands for its content."""
+    """The files of a working tree as git stores them: path → mode and object name."""
 
     root: str
     commit: str
@@ -47,7 +48,9 @@ class GitState:
     dirty: bool = False
 
     def hash(self, untracked: Mapping[bytes, bytes]) -> str:
-        """SHA-256 over all files; ``others``: path → content of files beside those of git, which count as if they were."""
+        """Return SHA-256 over all files. ``untracked`` (path → content) counts as if git tracked
+        it.
+        """
         width = len(self.commit)
         added = {path: blob(content, width) for path, content in untracked.items() if path not in self.files}
         digest = hashlib.sha256(b"labcarbon code\0")
@@ -57,7 +60,7 @@ class GitState:
 
 
 class _Git:
-    """Git in one folder, with nothing that its configuration could start."""
+    """Git in one folder, without any program that its configuration could start."""
 
     def __init__(self, folder: str, environ: Mapping[str, str], budget: Budget) -> None:
         self.folder, self._budget = folder, budget
@@ -70,7 +73,9 @@ class _Git:
         self._environ = {**inherited, **_SAFE_ENVIRONMENT}
 
     def __call__(self, *arguments: str, allowed_codes: Tuple[int, ...] = (0,)) -> bytes:
-        """What it prints. Raises NoGit for an exit code that is not ``fine``, OutOfBudget when it takes too long."""
+        """Return the output. Raises GitUnavailable for other exit codes than ``allowed_codes``,
+        BudgetExceeded after the time limit.
+        """
         self._budget.check()
         settings = [argument for setting in self._settings for argument in ("-c", setting)]
         try:
@@ -87,7 +92,9 @@ class _Git:
         return completed.stdout
 
     def disable_filters(self) -> None:
-        """An empty command is none. Raises NoGit for a name that a setting on the command line cannot hold."""
+        """Disable all filters by an empty command. Raises GitUnavailable for a name that the
+        command line cannot express.
+        """
         names = self("config", "--null", "--name-only", "--get-regexp", r"^filter\.", allowed_codes=(0, 1)).split(b"\0")
         filters = {name.partition(b".")[2].rpartition(b".")[0].decode("utf-8", "replace") for name in names if name}
         for filter_name in sorted(filters):
@@ -97,9 +104,10 @@ class _Git:
 
 
 def git_state(folder: str, environ: Mapping[str, str], budget: Budget, *, depth: int = 0) -> GitState:
-    """The state of the repository that ``folder`` is in.
+    """Return the state of the repository of ``folder``.
 
-    Raises NoGit, OutOfBudget (also for more than 64 MiB of changes), OSError when a changed file cannot be read.
+    Raises GitUnavailable, BudgetExceeded (also above 64 MiB of changes), and OSError if a changed
+    file cannot be read.
     """
     git = _Git(folder, environ, budget)
     lines = git("rev-parse", "--show-toplevel", "HEAD").split(b"\n")
@@ -113,18 +121,18 @@ def git_state(folder: str, environ: Mapping[str, str], budget: Budget, *, depth:
         if path in state.files:
             state.files[path] = _submodule(state, path, environ, budget, depth)
     for path in [path for path in state.files if path.endswith(b".ipynb")]:
-        del state.files[path]  # nothing imports a notebook; one that is run itself counts by its cells
+        del state.files[path]  # notebooks are never imported; an executed one counts by its cells
     return state
 
 
 def blob(content: bytes, width: int) -> bytes:
-    """Git's name for a content, in repositories whose names have ``width`` digits."""
+    """Return git's name of a content, in repositories whose names have ``width`` digits."""
     kind = hashlib.sha256 if width == 64 else hashlib.sha1
     return kind(b"blob %d\0" % len(content) + content).hexdigest().encode()
 
 
 def _read_tree(state: GitState, git: _Git) -> List[bytes]:
-    """Read HEAD's files; returns the paths of submodules."""
+    """Read HEAD's files. Returns the paths of submodules."""
     submodules = []
     for row in git("ls-tree", "-r", "-z", "--full-tree", "HEAD").split(b"\0"):
         attributes, _, path = row.partition(b"\t")
@@ -159,9 +167,11 @@ def _apply_changes(state: GitState, git: _Git, budget: Budget) -> None:
 
 
 def _read_changed(state: GitState, path: bytes, before: str, max_bytes: int) -> Tuple[Optional[bytes], int]:
-    """What stands for a file of the working tree, and how much was read; None: it is gone.
+    """Return the entry of a file in the working tree and the bytes read. The entry of a deleted
+    file is None.
 
-    A file that differs from HEAD by its line ends alone, or whose content lies in large-file storage, is as in HEAD.
+    A file that differs from HEAD only in line endings, or whose content is in large-file storage,
+    has the entry of HEAD.
     """
     full_path = os.path.join(os.fsencode(state.root), path)
     try:
@@ -180,13 +190,13 @@ def _read_changed(state: GitState, path: bytes, before: str, max_bytes: int) -> 
 
 
 def _lfs_pointer(content: bytes) -> bytes:
-    """What Git LFS keeps in the tree instead of a content."""
+    """Return the pointer that Git LFS stores in the tree instead of a content."""
     digest = hashlib.sha256(content).hexdigest()
     return f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n".encode()
 
 
 def _submodule(state: GitState, path: bytes, environ: Mapping[str, str], budget: Budget, depth: int) -> bytes:
-    """A submodule by its own files, where it is there; else by its commit."""
+    """Return a submodule's entry by its files if it is checked out, else by its commit."""
     folder = os.fsdecode(os.path.join(os.fsencode(state.root), path))
     if depth >= _MAX_DEPTH or not os.path.lexists(os.path.join(folder, ".git")):
         return state.files[path]

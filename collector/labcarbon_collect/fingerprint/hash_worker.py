@@ -1,8 +1,8 @@
-"""Hashes data in a process of its own, at the lowest priority, so that the work beside it is not disturbed.
+"""Hashes data in a separate process at the lowest priority, so that it does not disturb the run.
 
-``python -m labcarbon_collect.fingerprint.hash_worker``: one JSON object on standard input says what; standard output tells
-``{"done": bytes, "total": bytes}`` now and then, and last ``{"data": {…}, "start": {…}}`` or ``{"why": …}``. It ends when
-standard input does.
+``python -m labcarbon_collect.fingerprint.hash_worker`` reads one JSON object from standard input.
+It writes ``{"done": bytes, "total": bytes}`` from time to time, and last ``{"data": {…}, "start":
+{…}}`` or ``{"why": …}``. It ends when standard input closes.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _IDLE_CLASS = 3 << 13
 
 
 class ReadRate:
-    """Waits so that no more than ``bytes_per_s`` are read, and tells how far it is."""
+    """Limits reading to ``bytes_per_s`` and reports the progress."""
 
     def __init__(self, total: int, bytes_per_s: int) -> None:
         self._total, self._bytes_per_s = total, bytes_per_s
         self._done, self._started_s, self._reported_s = 0, time.monotonic(), 0.0
 
     def __call__(self, count: int) -> None:
-        """``count`` more bytes were read."""
+        """Account for ``count`` bytes read."""
         self._done += count
         now_s = time.monotonic()
         ahead_s = self._done / self._bytes_per_s - (now_s - self._started_s)
@@ -49,7 +49,7 @@ class ReadRate:
 
 
 def lowest_priority() -> None:
-    """Nice 19 and, where the kernel has it, the idle class of input and output."""
+    """Set nice 19 and, if the kernel supports it, the idle I/O class."""
     with suppress(OSError):
         os.nice(19)
     number = _IOPRIO_SET.get(platform.machine())
@@ -59,7 +59,7 @@ def lowest_priority() -> None:
 
 
 def write_message(message: Mapping[str, Any]) -> None:
-    """One line to who started us; nobody there any more ends us."""
+    """Write one line to the parent process. Exits if the parent is gone."""
     try:
         print(json.dumps(message), flush=True)
     except OSError:
@@ -67,7 +67,7 @@ def write_message(message: Mapping[str, Any]) -> None:
 
 
 def main() -> None:
-    """Read what is asked, hash it, tell it."""
+    """Read the request, hash its files, write the result."""
     lowest_priority()
     request: Dict[str, Any] = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -1,7 +1,9 @@
-"""The files that a program reads in as code: what its entry imports, as far as that lies where the program does.
+"""The local code files of a program: its entry and what that imports, as far as it is beside the
+program.
 
-Found by reading, never by importing. Also counted: native sources and configuration named by a plain text in the code, all
-of a package that imports by names made up at run time, and Hydra's folder beside the script that names it.
+Files are read, never imported. Also included: native sources and configuration files named by a
+string in the code, all files of a package with dynamic imports, and Hydra's folder beside its
+script.
 """
 
 from __future__ import annotations
@@ -27,14 +29,16 @@ _IMPORTERS = frozenset(("import_module", "__import__"))
 
 @dataclass
 class Closure:
-    """Files by their name below the root, with their content; notebooks by the code in them."""
+    """Files by their name below the root, with their content. Notebooks have the code of their
+    cells.
+    """
 
     root: str
     files: Dict[str, bytes] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
-        """The sum of their sizes."""
+        """The sum of the file sizes."""
         return sum(len(content) for content in self.files.values())
 
 
@@ -75,7 +79,9 @@ class _ImportWalk:
             self.scan_shell(path, content.decode("utf-8", "replace"))
 
     def _name(self, path: str) -> str:
-        """The path below the root; what lies elsewhere begins with ``../``, below where it was looked for."""
+        """Return the path below the root. Other files start with ``../``, below the folder in which
+        they were searched.
+        """
         for folder in (self.closure.root, *(os.path.realpath(folder_path) for folder_path in self._search)):
             if path.startswith(folder.rstrip(os.sep) + os.sep):
                 relative_path = os.path.relpath(path, folder)
@@ -113,7 +119,7 @@ class _ImportWalk:
                 self._add_folder(os.path.join(folder, str(keyword.value.value)), _CONFIG_SUFFIXES)
 
     def _add_module(self, module: str, level: int, folder: str) -> None:
-        """Add a module's file and those of the packages it lies in; nothing where it is not ours."""
+        """Add a module's file and those of its packages, if it is local."""
         if level:
             search = [os.path.normpath(os.path.join(folder, *[".."] * (level - 1)))]
         else:
@@ -142,7 +148,7 @@ class _ImportWalk:
                     self._enqueue(os.path.join(folder_path, name))
 
     def scan_shell(self, path: str, text: str) -> None:
-        """Files and modules that a shell script names."""
+        """Add the files and modules that a shell script names."""
         for name in _SHELL_FILE_NAME.findall(text):
             self._add_named(name, os.path.dirname(path))
         for module in _SHELL_MODULE.findall(text):
@@ -152,9 +158,10 @@ class _ImportWalk:
 
 
 def import_closure(entries: Sequence[str], *, root: str, search: Sequence[str], budget: Budget) -> Closure:
-    """The files that ``entries`` come to. ``search``: where modules are looked for, as ``sys.path`` begins.
+    """Return the files that ``entries`` import. ``search``: the module search path, as the start of
+    ``sys.path``.
 
-    Raises OSError for a file that cannot be read, OutOfBudget for too much of it.
+    Raises OSError for an unreadable file, BudgetExceeded for too many or too large files.
     """
     return _ImportWalk(root, search, budget).follow(entries)
 
@@ -162,7 +169,7 @@ def import_closure(entries: Sequence[str], *, root: str, search: Sequence[str], 
 def import_closure_of_text(
     text: str, *, name: str, python: bool, root: str, search: Sequence[str], budget: Budget
 ) -> Closure:
-    """The same for a program given on the command line, as ``name``."""
+    """Return the same for a program given on the command line, as ``name``."""
     walk = _ImportWalk(root, search, budget)
     walk.closure.files[name] = text.encode("utf-8", "surrogateescape")
     (walk.scan_python if python else walk.scan_shell)(os.path.join(root, name), text)
@@ -170,7 +177,7 @@ def import_closure_of_text(
 
 
 def module_file(module: str, search: Sequence[str]) -> Optional[str]:
-    """The file that ``python -m module`` runs, where it lies in ``search``."""
+    """Return the file that ``python -m module`` runs, if it is in ``search``."""
     for folder in search:
         stem = os.path.join(folder, *module.split("."))
         for path in (stem + ".py", os.path.join(stem, "__main__.py")):
@@ -192,7 +199,7 @@ def _imported_modules(node: ast.AST) -> Iterator[Tuple[str, int]]:
 
 
 def _module_files(root: str, parts: Sequence[str]) -> Iterator[str]:
-    """``__init__`` of each package on the way, and the module itself."""
+    """Return ``__init__`` of each package on the path, and the module itself."""
     folder = root
     for number, part in enumerate(parts):
         path = os.path.join(folder, part)

@@ -1,4 +1,6 @@
-"""What a command line starts: through launchers and wrappers to the script, module or program, and its arguments. Pure."""
+"""The script, module or program that a command line starts through launchers and wrappers, and its
+arguments. Pure.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 from labcarbon_collect.command_line import LAUNCHERS, SCRIPT, identify_interpreter, parse_program
 
 _MAX_DEPTH = 8
-# Programs that only start another one, with their options that take the next word as their value.
+# Programs that only start another one, with their options that take a value.
 _WRAPPERS: Mapping[str, Tuple[str, ...]] = {
     "env": ("-u", "--unset", "-C", "--chdir"), "nohup": (), "nice": ("-n", "--adjustment"), "time": ("-f", "-o"),
     "ionice": ("-c", "-n"), "stdbuf": ("-i", "-o", "-e"), "timeout": ("-s", "-k"), "taskset": ("-c",),
@@ -32,7 +34,9 @@ _LAUNCHER_SETTINGS = ("mixed_precision", "dynamo_backend")
 
 @dataclass(frozen=True)
 class Launch:
-    """What is started. ``kind``: script, module, inline, notebook or program; ``world_size`` where a launcher tells it."""
+    """What is started. ``kind``: script, module, inline, notebook or program. ``world_size``: from
+    the launcher, if known.
+    """
 
     kind: str
     entry: str
@@ -40,11 +44,11 @@ class Launch:
     interpreter: str = ""
     family: str = ""
     world_size: Optional[int] = None
-    settings: Mapping[str, str] = field(default_factory=dict)  # of the launcher, those that may change a result
+    settings: Mapping[str, str] = field(default_factory=dict)  # settings of the launcher that may change a result
 
 
 def parse_launch(command: Sequence[str], environ: Mapping[str, str]) -> Launch:
-    """What ``command`` starts, as far as words alone tell it; ``world_size`` also from WORLD_SIZE."""
+    """Parse a command by its words alone. ``world_size`` may also come from WORLD_SIZE."""
     launch = _parse_words([str(word) for word in command], 0)
     world_size = environ.get("WORLD_SIZE", "")
     if launch.world_size is None and world_size.isdigit():
@@ -76,7 +80,7 @@ def _parse_words(words: List[str], depth: int) -> Launch:
 
 
 def _parse_wrapped(words: List[str], name: str, depth: int) -> Launch:
-    """The command after a wrapper's own options and settings."""
+    """Parse the command after a wrapper's own options and settings."""
     index, processes = 1, None
     while index < len(words):
         word = words[index]
@@ -93,12 +97,14 @@ def _parse_wrapped(words: List[str], name: str, depth: int) -> Launch:
 
 
 def _is_wrapper_value(name: str, word: str) -> bool:
-    """``timeout 30m``, ``taskset 0xff``."""
+    """Return whether a word is a wrapper's value: ``timeout 30m``, ``taskset 0xff``."""
     return name in ("timeout", "taskset") and re.fullmatch(r"[\da-fx.]+[smhd]?", word) is not None
 
 
 def _parse_launcher(executable: str, words: List[str]) -> Launch:
-    """torchrun, accelerate, deepspeed and their like: the script is the first word that is named as one."""
+    """Parse torchrun, accelerate, deepspeed and similar. The script is the first word with a
+    script's name.
+    """
     per_node: Optional[int] = None
     nodes, settings = 1, {}
     for index, word in enumerate(words):
@@ -125,7 +131,9 @@ def _python_launch(
 
 
 def _parse_notebook(words: List[str], name: str) -> Launch:
-    """``papermill in.ipynb out.ipynb -p lr 0.1``: parameters as options; the second notebook is output."""
+    """Parse ``papermill in.ipynb out.ipynb -p lr 0.1``: parameters are options, the second notebook
+    is output.
+    """
     entry, arguments, index = "", [], 1
     while index < len(words):
         word = words[index]

@@ -1,7 +1,8 @@
-"""The normal form of code: without comments, docstrings and format, one line per statement. Pure.
+"""The normal form of code: without comments, docstrings and formatting, one line per statement.
+Pure.
 
-Written out here, since what ``ast.dump`` gives differs between versions of Python; a field that is empty is left out, so
-that fields which a later version adds change nothing.
+It does not use ``ast.dump``, whose output differs between Python versions. Empty fields are left
+out, so that fields added by later versions change nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _IGNORED_FIELDS = frozenset(("ctx", "kind", "type_comment", "type_ignores"))
 MAX_SHINGLES = 20_000
 _LINE_BYTES = 8
-# A line with a word like these and a text in it may hold a secret: 32 bits would do to look for it in a dictionary.
+# A line with such a word and a string may contain a secret. A dictionary attack on its 32 bits
+# would succeed.
 _MAY_BE_SECRET = re.compile(r"pass|pwd|secret|token|key|cred|auth|://", re.IGNORECASE)
 
 
 def normal_lines(name: str, content: bytes) -> List[str]:
-    """The lines of the normal form of a file: Python and notebooks by their syntax, anything else without ``#`` lines."""
+    """Return the normal form of a file: Python and notebooks by their syntax, other files without
+    ``#`` lines.
+    """
     text = content.decode("utf-8-sig", "replace")
     if name.endswith((".py", ".pyw", ".ipynb")):
         try:
@@ -38,7 +42,9 @@ def normal_lines(name: str, content: bytes) -> List[str]:
 
 
 def pack_lines(lines: List[str]) -> bytes:
-    """Eight bytes of SHA-256 per line; those that may be told as shingles come with a leading 1, others with 0."""
+    """Return eight bytes of SHA-256 per line. The leading byte is 1 if the line may be sent as a
+    shingle, else 0.
+    """
     rows = []
     for line in lines:
         flag = b"\0" if _MAY_BE_SECRET.search(line) else b"\1"
@@ -47,7 +53,7 @@ def pack_lines(lines: List[str]) -> bytes:
 
 
 def normal_hash(files: List[Tuple[str, bytes]]) -> str:
-    """The hash of all files' packed lines, sorted by name."""
+    """Return the hash of all files' packed lines, sorted by name."""
     digest = hashlib.sha256(b"labcarbon normal\0")
     for name, lines in sorted(files):
         name_bytes = name.encode("utf-8", "surrogateescape")
@@ -56,7 +62,7 @@ def normal_hash(files: List[Tuple[str, bytes]]) -> str:
 
 
 def shingles(files: List[Tuple[str, bytes]]) -> List[str]:
-    """Eight hex digits for each line that may be told, sorted, the smallest 20 000."""
+    """Return eight hex digits for each line that may be sent, sorted, at most the smallest 20 000."""
     width = _LINE_BYTES + 1
     unique = {
         lines[offset + 1 : offset + 5].hex()
@@ -68,7 +74,7 @@ def shingles(files: List[Tuple[str, bytes]]) -> List[str]:
 
 
 def _statements(node: Any, depth: int) -> Iterator[str]:
-    """A statement's own line, then those of the blocks in it, one deeper."""
+    """Yield a statement's own line, then those of its blocks, one level deeper."""
     if not isinstance(node, ast.Module):
         yield f"{depth} {_dump_node(node, top=True)}"
     for field in _BLOCKS:

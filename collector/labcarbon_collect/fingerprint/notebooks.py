@@ -1,4 +1,4 @@
-"""A notebook as code: the sources of its code cells, without outputs, counts and texts. Pure."""
+"""The code of a notebook: the sources of its code cells, without outputs, counters and text. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _MAGIC = re.compile(r"^(\s*)([%!?].*|[\w.]+\?\??\s*)$")
 
 
 class InvalidNotebook(Exception):
-    """What ends in .ipynb holds no notebook."""
+    """A file named .ipynb is not a notebook."""
 
 
 def notebook_code(content: bytes) -> str:
-    """The code of a notebook, cell after cell. Raises NotANotebook."""
+    """Return the code of a notebook, cell by cell. Raises InvalidNotebook."""
     try:
         notebook: Any = json.loads(content)
         cells = notebook["cells"] if "cells" in notebook else notebook["worksheets"][0]["cells"]
@@ -27,7 +27,9 @@ def notebook_code(content: bytes) -> str:
 
 
 def without_magics(code: str) -> str:
-    """The same as plain Python: a line for the shell or the notebook itself becomes a call, so that it still counts."""
+    """Return the code as plain Python. Shell and magic lines become calls, so that they still
+    count.
+    """
     return "\n".join(_MAGIC.sub(lambda line: f"{line[1]}__magic__({line[2]!r})", line) for line in code.split("\n"))
 
 

@@ -1,4 +1,4 @@
-"""Parts P, S and the places of data: a command's arguments and configuration files, sorted."""
+"""Parts P, S and the paths of data: a command's arguments and configuration files, classified."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from labcarbon_collect.lc1 import SortedParams, part_hash, sort_params
 from labcarbon_collect.redaction import MASK, is_secret_name, is_secret_value, mask_argument
 
 _MAX_PARAMS, _MAX_SEEDS, _MAX_NAME_LENGTH = 500, 100, 200
-# Hydra's own settings say where and how it runs, not what.
+# Hydra's own settings control where and how it runs.
 _HYDRA_PREFIXES = ("hydra.",)
 _MULTIRUN = ("-m", "--multirun")
 _USERINFO = re.compile(r"://[^/\s@]*@")
 
 
 class TooManyParams(Exception):
-    """More parameters than are told."""
+    """More parameters than can be sent."""
 
 
 @dataclass
 class CommandParams:
-    """What the words of a command come to."""
+    """The classified arguments of a command."""
 
     sorted_params: SortedParams = field(default_factory=SortedParams)
     values: Dict[str, Any] = field(default_factory=dict)
-    file_hashes: Dict[str, Any] = field(default_factory=dict)  # parameters that stand for a file
+    file_hashes: Dict[str, Any] = field(default_factory=dict)  # hashes of nested configuration files, by parameter
     dropped: List[str] = field(default_factory=list)
     data: List[path_roles.InputPath] = field(default_factory=list)
     start: List[path_roles.InputPath] = field(default_factory=list)
@@ -40,11 +40,12 @@ class CommandParams:
 def sort_command_params(
     launch: Launch, *, cwd: str, declared: Mapping[str, Any], data: Mapping[str, str], start: str, full_command: bool
 ) -> CommandParams:
-    """Sort the arguments of ``what``.
+    """Classify the arguments of a launch.
 
-    ``declared``: parameters said beside the command, which go before it; ``data``: role → path, ``start``: a path, said
-    beside it; ``tell_all``: the values of the command line may be told as well. Raises OSError for a configuration file
-    that cannot be read, OutOfBudget for one that is too large, TooMany.
+    Not named by the command line: ``declared`` (parameters, which take precedence), ``data`` (role
+    → path) and ``start`` (a path). ``full_command``: values of the command line may be sent as
+    well. Raises OSError for an unreadable configuration file, BudgetExceeded for a too large one,
+    TooManyParams.
     """
     params = CommandParams()
     given: Dict[str, Any] = dict(launch.settings)
@@ -77,7 +78,7 @@ def sort_command_params(
 def _extract_files(
     name: str, value: Union[Text, List[Text]], cwd: str, params: CommandParams, from_files: Dict[str, Any]
 ) -> Optional[Union[Text, List[Text]]]:
-    """What of an argument remains a parameter."""
+    """Return the rest of an argument that is a parameter."""
     texts = value if isinstance(value, list) else [value]
     remaining = [text for text in texts if isinstance(text, bool) or not _add_if_path(name, text, cwd, params, from_files)]
     if not remaining:
@@ -86,7 +87,7 @@ def _extract_files(
 
 
 def _add_if_path(name: str, text: str, cwd: str, params: CommandParams, from_files: Optional[Dict[str, Any]]) -> bool:
-    """Whether a text is a path that has its place elsewhere than among the parameters."""
+    """Return whether a text is a path. It is then added to its part."""
     if path_roles.is_output(name, text):
         params.dropped.append(_plain_name(name))
         return True
@@ -102,7 +103,7 @@ def _add_if_path(name: str, text: str, cwd: str, params: CommandParams, from_fil
             if not (isinstance(value, str) and _add_if_path(inner, value, cwd, params, None)):
                 from_files[inner] = value
     elif place.kind == path_roles.CONFIG:
-        inner_params = config_params(place.path, place.role)  # named by a configuration file itself
+        inner_params = config_params(place.path, place.role)  # named by another configuration file
         params.file_hashes[f"config:{place.role}"] = part_hash(inner_params)
     else:
         params.dropped.append(place.role)
@@ -119,9 +120,9 @@ def _add_declared(kind: str, role: str, path: str, cwd: str, params: CommandPara
 
 
 def _counted_params(given: Mapping[str, Any], params: CommandParams) -> SortedParams:
-    """Parameters that count: without secrets, and without what only says how Hydra runs.
+    """Return the parameters that count: without secrets and Hydra's own settings.
 
-    A secret that was told by name may be a word of a dictionary, and would be found from its hash.
+    A secret parameter may have a dictionary word as its value, which its hash would reveal.
     """
     counted: Dict[str, Any] = dict(params.file_hashes)
     for name, value in given.items():
@@ -153,7 +154,7 @@ def _plain_name(name: str) -> str:
 
 
 def _short_name(name: str) -> str:
-    """A name that may be told: long ones end in the hash of the whole."""
+    """Return a name of limited length. Long names end in the hash of the full name."""
     plain = mask_argument(name.encode("utf-8", "replace").decode())
     if len(plain) <= _MAX_NAME_LENGTH:
         return plain
@@ -161,5 +162,5 @@ def _short_name(name: str) -> str:
 
 
 def unique_roles(paths: List[path_roles.InputPath]) -> List[Tuple[str, str]]:
-    """``(role, path)`` of places, each once."""
+    """Return ``(role, path)`` of each path, without repetitions."""
     return list(dict.fromkeys((place.role, place.path) for place in paths))

@@ -1,4 +1,6 @@
-"""Which arguments are paths, and of what: data, start, configuration or output. Paths that exist are no parameters."""
+"""The role of path arguments: data, start, configuration or output. Existing paths are not
+parameters.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _PATH_NAME = re.compile(
     r"(^|_)(data|datadir|dir|path|file|files|root|folder|dataset_dir|train|val|valid|validation|test|eval|input|inputs|"
     r"images|labels|corpus|csv|manifest|annotations|split|splits|src|source)(_|$)|^arg\d+$"
 )
-# Beyond what lc1 drops: names whose text is where something is written.
+# Output parameters in addition to those that lc1 drops.
 _OUTPUT = re.compile(
     r"^(save(_(to|as|model|file|name|weights|prefix))?|export(_(to|dir|path|file))?|dest|destination|write_to|dump(_to)?|"
     r"(\w+_)?out(put)?s?(_(dir|path|file|folder|name|root|prefix))?|out(dir|path|file)|log_?file|logs?|results?(_file|_csv)?|"
@@ -33,7 +35,7 @@ _OUTPUT = re.compile(
 
 @dataclass(frozen=True)
 class InputPath:
-    """A path that was given. ``role``: the name of the argument that gave it."""
+    """A given path. ``role``: the name of its argument."""
 
     kind: str
     role: str
@@ -42,17 +44,21 @@ class InputPath:
 
 
 def last_part(name: str) -> str:
-    """The last part of a parameter's name, as names are compared: ``--model.ckpt-path`` is ``ckpt_path``."""
+    """Return the normalised last part of a parameter's name: ``--model.ckpt-path`` is
+    ``ckpt_path``.
+    """
     return name.lstrip("-+").replace("-", "_").replace("/", ".").rsplit(".", 1)[-1].lower()
 
 
 def is_output(name: str, text: str) -> bool:
-    """Whether this names where something is written, there already or not: dropped, so that a second run is the same."""
+    """Return whether this names an output path, existing or not. Outputs are dropped, so that a
+    second run is equal.
+    """
     return bool(_OUTPUT.match(last_part(name))) and not re.fullmatch(r"[-+.\d]+|true|false", text.strip(), re.IGNORECASE)
 
 
 def classify_path(name: str, text: str, cwd: str) -> Optional[InputPath]:
-    """What path ``text`` is, None when it is none that exists. Devices and pipes are none."""
+    """Return the role of an existing path, or None. Devices and pipes have none."""
     if not text or len(text) > _MAX_LENGTH or "://" in text or "\0" in text or "\n" in text:
         return None
     path = os.path.join(cwd, text)
@@ -79,11 +85,13 @@ def _classify(last_name: str, name: str, text: str, is_folder: bool) -> str:
         return CONFIG
     if not is_folder and _WEIGHTS.search(text) and not _PATH_NAME.search(last_name.replace("path", "").replace("file", "")):
         return START
-    # A bare word is a name that happens to be a folder's as well, unless the argument is one for paths.
+    # A bare word may equal a folder's name by accident, unless the argument is for paths.
     is_bare = os.sep not in text and "." not in text
     return DATA if not is_bare or _PATH_NAME.search(last_name) else PARAM
 
 
 def _is_bare_config(last: str, text: str) -> bool:
-    """A Python file, or a JSON file given without a name (``train.py args.json``); JSON under another name is data."""
+    """Return whether this is a Python file, or a JSON file given without a name (``train.py
+    args.json``). Other JSON is data.
+    """
     return text.endswith(".py") or (text.endswith(".json") and re.fullmatch(r"arg\d+", last) is not None)

@@ -1,4 +1,4 @@
-"""Parts D and M as they go over the wire: hashes, and what is shown of each thing. Pure."""
+"""Parts D and M in wire format: hashes and display names. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCRATCH = "scratch"
 
 
 def data_part(manifests: Sequence[Manifest], verified: Optional[Sequence[Tuple[str, str]]]) -> Dict[str, Any]:
-    """``data``: ``verified`` None where the contents are not known (yet)."""
+    """Return ``data``. ``verified`` is None while the contents are not hashed."""
     part: Dict[str, Any] = {"weak": role_hash("data", [(manifest.role, manifest.weak_hash()) for manifest in manifests])}
     if verified is not None:
         part["verified"] = role_hash("data", verified)
@@ -30,7 +30,7 @@ def data_part(manifests: Sequence[Manifest], verified: Optional[Sequence[Tuple[s
 
 
 def start_part(manifests: Sequence[Manifest], verified: Optional[Sequence[Tuple[str, str]]]) -> Dict[str, Any]:
-    """``start`` from checkpoints."""
+    """Return ``start`` of checkpoints."""
     part = {"weak": role_hash("start", [("", manifest.weak_hash()) for manifest in manifests])}
     if verified is not None:
         part["verified"] = role_hash("start", [("", manifest) for _, manifest in verified])
@@ -39,13 +39,13 @@ def start_part(manifests: Sequence[Manifest], verified: Optional[Sequence[Tuple[
 
 
 def scratch_part() -> Dict[str, Any]:
-    """``start`` of a run that was given no checkpoint."""
+    """Return ``start`` of a run without a checkpoint."""
     scratch_hash = part_hash("start", SCRATCH)
     return {"weak": scratch_hash, "verified": scratch_hash, "name": SCRATCH}
 
 
 def display_name(path: str) -> str:
-    """The last name of a path: what is shown of it, never the folders above."""
+    """Return the last name of a path. Folders above it are never sent."""
     name = os.path.basename(os.path.normpath(path)).encode("utf-8", "replace").decode()
     printable = "".join(letter if letter.isprintable() else "?" for letter in name)
     return mask_argument(printable)[:255]

@@ -1,7 +1,8 @@
-"""Fingerprint ``lc1``: what makes two runs the same work. Pure; also imported by the server, for runs that trackers report.
+"""Fingerprint ``lc1``, by which equal runs are recognised. Pure. The server also imports it, for
+runs from trackers.
 
-``values`` gives a parameter its type, ``params`` says which parameters count and how they are named, ``hashes`` turns parts
-into hashes and tiers. docs/fingerprint.md tells what is compared with what.
+``values`` parses parameters, ``params`` selects and names them, ``hashes`` computes hashes of parts
+and tiers. docs/fingerprint.md describes the comparison.
 """
 
 from __future__ import annotations

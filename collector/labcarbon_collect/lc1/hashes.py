@@ -1,7 +1,8 @@
 """Hashes of parts and sums of parameters. Pure.
 
-Parameters are summed, not concatenated: H = Σ SHA-256([name, value]) mod 2^128, so H less one parameter's hash is the hash
-of everything but that one, and two runs that differ in at most one parameter share such a value.
+Parameters are summed, not concatenated: H = Σ SHA-256([name, value]) mod 2^128. H minus one
+parameter's hash is thus the hash of all others. Two runs that differ in at most one parameter share
+such a value.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def param_hash(name: str, value: Value) -> str:
 
 
 def recipe(hashes: Iterable[str]) -> str:
-    """Return the sum of parameters' hashes, 32 hex digits; of none it is all zeros."""
+    """Return the sum of parameter hashes as 32 hex digits. Without parameters it is all zeros."""
     return f"{sum(int(param_hash, 16) for param_hash in hashes) % (1 << _BITS):032x}"
 
 
@@ -37,12 +38,12 @@ def leave_one_out(hashes: Mapping[str, str]) -> Dict[str, str]:
 
 
 def seeds_hash(seeds: Mapping[str, str]) -> str:
-    """Return the hash of all seeds; of none it is that of 'unset', which matches 'unset'."""
+    """Return the hash of all seeds. Without seeds it is that of 'unset', which matches 'unset'."""
     return part_hash("seeds", sorted(seeds.values())) if seeds else part_hash("seeds", "unset")
 
 
 def hash_rows(rows: Iterable[Tuple[bytes, bytes]]) -> str:
-    """Return SHA-256 (64 hex digits) over ``(name, what is told of it)`` in the order given."""
+    """Return SHA-256 (64 hex digits) over ``(name, content)`` in the given order."""
     digest = hashlib.sha256()
     for name, content in rows:
         digest.update(b"%d:%s %s\n" % (len(name), name, content))

@@ -1,4 +1,6 @@
-"""Which parameters count, under which name: aliases, what is dropped, seeds, and the batch as a whole. Pure."""
+"""Selection and names of parameters: aliases, dropped parameters, seeds, and the global batch size.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from labcarbon_collect.lc1.values import Value, parse_value
 
-# What several spellings are called here. Looked up by a name's last part.
+# Alias → name. Looked up by a name's last part.
 ALIASES: Mapping[str, str] = {
     "learning_rate": "lr", "weight_decay_rate": "weight_decay", "wd": "weight_decay",
     "num_epochs": "epochs", "n_epochs": "epochs", "max_epochs": "epochs", "num_train_epochs": "epochs",
@@ -23,7 +25,7 @@ _DROPPED_NAMES = frozenset((
     "entity", "group", "tag", "tags", "notes", "note", "comment", "description", "user", "username", "run.name", "job.name",
     "exp.name", "experiment.name", "logger.name",
 ))  # fmt: skip
-# Dropped wherever they stand, by the last part of a name.
+# Dropped by the last part of a name.
 _DROPPED_LAST_PARTS = re.compile(
     r"out|output|outdir|out_?dir|output_?(dir|path|file|folder)|(save|log|logs|logging|ckpt|checkpoint|work|run|result|results|"
     r"tensorboard|tb|cache|tmp|temp|dump|model_save|default_root|trial|hydra_run)_?(dir|path|folder|root)|logdir|workdir|"
@@ -50,7 +52,7 @@ GLOBAL_BATCH = "global_batch_size"
 
 @dataclass(frozen=True)
 class SortedParams:
-    """A run's parameters: those that count, its seeds, and those dropped, each name → value."""
+    """A run's parameters by name: those that count, its seeds, and the dropped ones."""
 
     params: Dict[str, Value] = field(default_factory=dict)
     seeds: Dict[str, Value] = field(default_factory=dict)
@@ -58,7 +60,9 @@ class SortedParams:
 
 
 def flatten(content: Mapping[str, Any]) -> Dict[str, Value]:
-    """Return nested mappings as one with dotted names: ``{"a": {"b": 1}}`` is ``{"a.b": 1}``. Text gets its type."""
+    """Return nested mappings as one with dotted names: ``{"a": {"b": 1}}`` is ``{"a.b": 1}``. Text
+    is parsed.
+    """
     flattened: Dict[str, Value] = {}
     for name, value in content.items():
         if isinstance(value, str):
@@ -71,16 +75,16 @@ def flatten(content: Mapping[str, Any]) -> Dict[str, Value]:
 
 
 def plain_name(name: str) -> str:
-    """Return a name as it is compared: no leading dashes, ``_`` for ``-``, ``.`` for ``/``, NFC."""
+    """Return a name for comparison: no leading dashes, ``_`` for ``-``, ``.`` for ``/``, NFC."""
     bare = unicodedata.normalize("NFC", name.encode("utf-8", "replace").decode()).strip().lstrip("-+")
     return re.sub(r"[/.]+", ".", bare.replace("-", "_"))
 
 
 def sort_params(params: Mapping[str, Any], *, world_size: Optional[int] = None) -> SortedParams:
-    """Return which of a run's parameters count, which are seeds and which are dropped.
+    """Divide a run's parameters into those that count, seeds and dropped ones.
 
-    ``given``: name → value, nested or flat, values typed or as text. ``world_size``: processes that train together, where it
-    is known from the launcher.
+    ``params``: name → value, nested or flat, typed or as text. ``world_size``: number of processes
+    that train together, if the launcher reveals it.
     """
     renamed = _apply_aliases({plain_name(name): value for name, value in flatten(params).items() if plain_name(name)})
     sorted_ = SortedParams()
@@ -97,7 +101,7 @@ def sort_params(params: Mapping[str, Any], *, world_size: Optional[int] = None) 
 
 
 def _apply_aliases(params: Mapping[str, Value]) -> Dict[str, Value]:
-    """Rename by ALIASES, unless the run has a parameter of that name as well: then they are two."""
+    """Rename by ALIASES, unless the run also has a parameter with that name. Both are then kept."""
     renamed: Dict[str, Value] = {}
     for name, value in params.items():
         head, dot, last = name.rpartition(".")
@@ -107,7 +111,9 @@ def _apply_aliases(params: Mapping[str, Value]) -> Dict[str, Value]:
 
 
 def _merge_batch_size(sorted_: SortedParams, world_size: Optional[int]) -> None:
-    """Replace the parts of the global batch by their product; a part that is no whole number leaves all as they are."""
+    """Replace the factors of the global batch size by their product. If one is not an integer, all
+    stay.
+    """
     parts = {name: sorted_.params[name] for name in (*_DEVICE_BATCH, *_ACCUMULATION, *_WORLD_SIZE) if name in sorted_.params}
     if GLOBAL_BATCH in sorted_.params:
         for name in parts:

@@ -1,4 +1,4 @@
-"""The type of a parameter that somebody wrote as text, and its one canonical form. Pure.
+"""Types and canonical form of parameter values. Pure.
 
 Canonical form: RFC 8785 (JSON Canonicalization Scheme) in UTF-8, text in Unicode's form NFC.
 """
@@ -22,9 +22,10 @@ _MAX_TEXT, _MAX_DEPTH, _MAX_EXACT_INT = 4096, 8, 2**53
 
 
 def parse_value(text: str) -> Value:
-    """Return what a text says: ``"0.10"`` and ``"1e-1"`` are 0.1, ``"True"`` is True, ``"None"`` is None.
+    """Return the value of a text: ``"0.10"`` and ``"1e-1"`` are 0.1, ``"True"`` is True, ``"None"``
+    is None.
 
-    Lists and mappings in brackets are read as Python or JSON writes them; what cannot be read stays text.
+    Lists and mappings in brackets are parsed as Python or JSON. Anything else stays text.
     """
     plain = text.strip()
     if len(plain) > _MAX_TEXT:
@@ -41,9 +42,10 @@ def parse_value(text: str) -> Value:
 
 
 def canonical(value: Any) -> bytes:
-    """Return the canonical bytes of a value, whatever its type: 1 and 1.0 are one number, text is NFC.
+    """Return the canonical bytes of a value of any type: 1 and 1.0 are equal, text is NFC.
 
-    What JSON cannot hold is told as text: numbers that are not finite, integers beyond 2^53, other objects by ``str``.
+    Values outside JSON are text: non-finite numbers, integers beyond 2^53, and other objects by
+    ``str``.
     """
     return rfc8785.dumps(_to_json(value, 0))
 
@@ -57,7 +59,7 @@ def _parse_brackets(plain: str, text: str) -> Value:
 
 
 def _parse_bare_list(plain: str) -> Value:
-    """A list of words without quotes, as Hydra and OmegaConf write it: ``[relu, 64]``."""
+    """Parse a list of unquoted words, as Hydra and OmegaConf write it: ``[relu, 64]``."""
     return [parse_value(part) for part in plain[1:-1].split(",")] if not re.search(r"[\[\](){}\"']", plain[1:-1]) else plain
 
 
@@ -93,7 +95,7 @@ def _to_json(value: Any, depth: int) -> Any:
 
 
 def _normalise_text(text: str) -> str:
-    """NFC, and never a half character: those cannot be written as UTF-8."""
+    """Return text in NFC, without lone surrogates, which UTF-8 cannot encode."""
     return unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())
 
 

@@ -1,1 +1,1 @@
-"""What a run read and what it made: declared by its script, read and told by a process of its own."""
+"""Records which artifacts a run reads and writes."""

@@ -1,4 +1,6 @@
-"""What ``labcarbon-collect run --used … --produced …`` tells once the command has ended."""
+"""Reports the artifacts of ``labcarbon-collect run --input … --output …`` after the command has
+ended.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _POLL_S = 0.2
 def report_lineage(
     run: str, *, used: Sequence[str], produced: Sequence[str], node: str, started_us: int, say: Callable[[str], None]
 ) -> None:
-    """Read and tell of both. A signal ends the waiting, not the reading."""
+    """Read and report inputs and outputs. A signal ends the wait; the worker process continues."""
     queue = LineageQueue(run, os.environ, say=say, node=node)
     for role, paths in ((USED, used), (PRODUCED, produced)):
         for path in paths:
@@ -36,7 +38,9 @@ def report_lineage(
 
 @contextmanager
 def _catch_signals() -> Iterator[List[int]]:
-    """The signals that came meanwhile; the command has ended, so that they are meant for us."""
+    """Yield the list of signals received meanwhile. The command has ended, so they are meant for
+    this process.
+    """
     caught: List[int] = []
     previous = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
     for number, handler in previous.items():

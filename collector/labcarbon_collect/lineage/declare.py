@@ -1,4 +1,6 @@
-"""``run.used(…)`` and ``run.produced(…)`` of a tracked run. No method raises, or waits for what it is told of."""
+"""``run.log_input(…)`` and ``run.log_output(…)`` of a tracked run. No method raises or waits for
+reading.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,14 @@ from typing import Any, Callable, Dict, Mapping, Optional
 from labcarbon_collect.lineage.messages import DISTILLED_FROM, INITIALISED_FROM, PRODUCED, USED, ArtifactRef, declaration
 from labcarbon_collect.lineage.queue import LineageQueue
 
-CLOSE_TIMEOUT_S = 5.0  # that a script waits at its end for what is not told yet
+CLOSE_TIMEOUT_S = 5.0  # maximum delay of a script's end by unreported artifacts
 
 
 class LineageDeclarations:
-    """What a run of this process read and made."""
+    """The artifacts that a run of this process reads and writes."""
 
     def __init__(self, run: str, environ: Mapping[str, str], *, quiet: bool, say: Callable[[str], None]) -> None:
-        """``quiet``: another process tells of this run."""
+        """``quiet``: another process reports this run."""
         self._run, self._environ, self._quiet, self._say = run, environ, quiet, say
         self._pid, self._has_warned, self._is_over = os.getpid(), False, False
         self._queue: Optional[LineageQueue] = None
@@ -44,13 +46,15 @@ class LineageDeclarations:
         self._declare(DISTILLED_FROM, artifact_ref, name, kind, licence, facts)
 
     def over(self) -> None:
-        """The run is over: what is left is read as fast as it goes."""
+        """The run is over: remaining files are read at full speed."""
         self._is_over = True
         if self._queue is not None:
             self._queue.hurry()
 
     def close(self) -> None:
-        """The server was told of the run: wait for a moment, and say what could not be told of the rest."""
+        """Wait for a short time, then print what could not be reported. The server knows the run by
+        now.
+        """
         if self._queue is not None:
             self._queue.finish()
             self._queue.wait(CLOSE_TIMEOUT_S)
@@ -81,11 +85,13 @@ class LineageDeclarations:
 
 
 def _file_stat(artifact: Mapping[str, Any]) -> Dict[str, Any]:
-    """How a file stands now, so that what is written over it later is not taken for it. A folder counts as it is read."""
+    """Return size and mtime of a file, to detect later changes. Empty for a folder, which counts as
+    it is read.
+    """
     if "path" not in artifact:
         return {}
     try:
         about = os.stat(artifact["path"])
     except OSError:
-        return {}  # who reads it finds out why
+        return {}  # the worker reports the reason
     return {} if os.path.isdir(artifact["path"]) else {"stood": [about.st_size, about.st_mtime_ns]}

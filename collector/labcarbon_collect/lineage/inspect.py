@@ -1,4 +1,6 @@
-"""Reads what was declared: recognised and hashed as a scan does, so that both know it by the same digest."""
+"""Reads declared artifacts. Recognises and hashes them like a scan, so that both give the same
+digest.
+"""
 
 from __future__ import annotations
 
@@ -21,33 +23,35 @@ from labcarbon_collect.scan.uploader import format_time
 
 _LIST_TIMEOUT_S = 600.0
 _MAX_NAME_CHARS = 255
-# A file system's clock may be a little behind the one that the run's beginning was read from.
+# Tolerance: the file system's clock may be behind the clock of the run's start.
 _CLOCK_SKEW_NS = 2_000_000_000
 
 
 class DeclarationError(Exception):
-    """Something that was declared cannot be told; the text says why."""
+    """A declared artifact cannot be reported. The text says why."""
 
 
 class AdjustableRateLimiter(RateLimiter):
-    """How fast files are read: slowly beside the work, as fast as it goes once that is over."""
+    """Read rate: low during the run, unlimited afterwards."""
 
     def remove_limit(self) -> None:
-        """The work is over."""
+        """The run is over: read at full speed."""
         self._limit = None
 
 
 class Inspector:
-    """Reads for one run. ``most_bytes``: of all together that were not hashed before."""
+    """Reads artifacts of one run. ``max_bytes``: total of files without a known hash."""
 
     def __init__(self, run: str, rate_limiter: AdjustableRateLimiter, home: Optional[Path], max_bytes: int) -> None:
         self._run, self._rate_limiter, self._remaining_bytes = run, rate_limiter, max_bytes
         self._cache = open_digest_cache(home)
-        # Whoever declares a folder reads what its links lead to.
+        # A declared folder includes the targets of its links.
         self._tree = LocalTree([b"/"])
 
     def inspect(self, artifact: Mapping[str, Any]) -> Dict[str, Any]:
-        """A declared path as the server takes it (docs/artifacts.md). Raises NotTold."""
+        """Return a declared path as the server expects it (docs/artifacts.md). Raises
+        DeclarationError.
+        """
         path = os.path.realpath(os.fsencode(artifact["path"]))
         problem = path_problem(path)
         if problem:
@@ -107,9 +111,14 @@ class Inspector:
         return fields or describe_unrecognised("")
 
     def _payload(
-        self, path: bytes, artifact: Mapping[str, Any], size: Mapping[str, Any], description: Description, payload: Optional[str],
+        self,
+        path: bytes,
+        artifact: Mapping[str, Any],
+        size: Mapping[str, Any],
+        description: Description,
+        payload: Optional[str],
         mtime_ns: int,
-    ) -> Dict[str, Any]:  # fmt: skip
+    ) -> Dict[str, Any]:
         text = path.decode("utf-8")
         fields = description.wire(payload)
         declared_fields = {key: artifact[key] for key in ("kind", "licence") if artifact.get(key)}
@@ -119,9 +128,13 @@ class Inspector:
         }
         copy = {"path": text, "medium": self._tree.medium(path), "modified_at": format_time(mtime_ns)}
         return {
-            "name": artifact.get("name") or one_line(os.path.basename(text), _MAX_NAME_CHARS) or "/", **size, **fields, **declared_fields,
-            **({"facts": facts} if facts else {}), "copies": [{key: value for key, value in copy.items() if value is not None}],
-        }  # fmt: skip
+            "name": artifact.get("name") or one_line(os.path.basename(text), _MAX_NAME_CHARS) or "/",
+            **size,
+            **fields,
+            **declared_fields,
+            **({"facts": facts} if facts else {}),
+            "copies": [{key: value for key, value in copy.items() if value is not None}],
+        }
 
     def _reserve(self, size: int) -> None:
         if size > self._remaining_bytes:
@@ -130,7 +143,9 @@ class Inspector:
 
 
 def _check_times(artifact: Mapping[str, Any], mtime_ns: int, ctime_ns: int) -> None:
-    """Where the run's beginning is told, what it made is no older, and what it read is. Raises NotTold."""
+    """If the start of the run is known, check that an output is not older and an input is. Raises
+    DeclarationError.
+    """
     since_ns = artifact.get("since_ns")
     if since_ns is None:
         return
@@ -142,7 +157,7 @@ def _check_times(artifact: Mapping[str, Any], mtime_ns: int, ctime_ns: int) -> N
 
 
 def _read_card(path: bytes) -> bytes:
-    """A small file; empty if it is large or cannot be read."""
+    """Return a small file. Empty if it is large or unreadable."""
     try:
         with closing(LocalReader(path, follow=True)) as file:
             return file.at(0, MAX_CARD_BYTES) if file.stat().size <= MAX_CARD_BYTES else b""

@@ -1,4 +1,4 @@
-"""What a run says of an artifact, as one line for the process that reads it. Pure."""
+"""Declared artifacts as messages between processes. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _MAX_NAME_CHARS, _MAX_LICENCE_CHARS = 255, 100
 def declaration(
     role: str, artifact_ref: ArtifactRef, *, name: str = "", kind: str = "", licence: str = "", facts: Any = None
 ) -> Dict[str, Any]:
-    """What is told of an artifact beside what is found in it.
+    """Return the message for a declared artifact.
 
-    ``what``: a path, or the artifact's digest (64 hex digits). Raises TypeError and ValueError that say what is wrong.
+    ``artifact_ref``: a path, or the artifact's digest (64 hex digits). Raises TypeError and
+    ValueError; the text says what is wrong.
     """
     text = os.fspath(artifact_ref)
     if not isinstance(text, str) or not text:
@@ -36,13 +37,16 @@ def declaration(
     named: Mapping[str, Any] = facts or {}
     clean = clean_facts((key, value) for key, value in named.items() if not is_secret_name(key))
     return {
-        **fields, "path": os.path.abspath(text), "kind": kind, "licence": one_line(str(licence), _MAX_LICENCE_CHARS),
+        **fields,
+        "path": os.path.abspath(text),
+        "kind": kind,
+        "licence": one_line(str(licence), _MAX_LICENCE_CHARS),
         "facts": clean,
-    }  # fmt: skip
+    }
 
 
 def title(artifact: Mapping[str, Any]) -> str:
-    """How something declared is called where something is said of it."""
+    """Return a short name of a declared artifact for messages."""
     return str(
         artifact.get("name")
         or os.path.basename(artifact.get("path", "").rstrip("/"))
@@ -52,15 +56,16 @@ def title(artifact: Mapping[str, Any]) -> str:
 
 
 MAX_DAEMON_ROWS = 100
-# Not where it lies: anybody on this machine may tell the daemon of a path that is somebody else's.
+# No paths: any user of this machine could send the daemon a path of somebody else.
 _FORWARDED_KEYS = ("digest", "name", "bytes", "form", "files", "kind", "format", "payload", "licence", "facts")
 _ROLES = (PRODUCED, USED, INITIALISED_FROM, DISTILLED_FROM)
 
 
 def forwardable_rows(artifacts: object, run: str) -> List[Dict[str, Any]]:
-    """What a client tells of one's own run's artifacts, as the daemon forwards it: of that run alone, without places.
+    """Return the artifacts of a client's run as the daemon forwards them: for that run only, and
+    without paths.
 
-    The rest of a row the server checks. Raises ValueError.
+    The server checks the other fields. Raises ValueError.
     """
     if not isinstance(artifacts, list) or len(artifacts) > MAX_DAEMON_ROWS:
         raise ValueError(f"artifacts must be a list of at most {MAX_DAEMON_ROWS}")

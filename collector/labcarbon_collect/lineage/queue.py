@@ -1,4 +1,6 @@
-"""The work's side of telling what it read and made: hands it to a process of its own, never waits for it, never fails."""
+"""Passes declared artifacts to a process that reads and reports them. Never waits for it and never
+fails.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,16 @@ HURRY = '{"hurry": true}\n'
 
 
 class LineageQueue:
-    """What one run declares. Starts a process when something is declared first; ``say`` gets at most one line of it."""
+    """Declared artifacts of one run. Starts the process with the first artifact. ``say`` gets at
+    most one line of results.
+    """
 
     def __init__(
         self, run: str, environ: Mapping[str, str], *, say: Callable[[str], None], node: str = "", detached: bool = False
     ) -> None:
-        """``node``: that the paths lie on, "" where it is not known; ``apart``: this process is somebody's work, and gets no
-        child."""
+        """``node``: node of the paths, "" if unknown. ``detached``: start the process without
+        making it a child of this one.
+        """
         self._run, self._environ, self._say, self._node, self._detached = run, environ, say, node, detached
         self._child: Optional[subprocess.Popen[bytes]] = None
         self._lines: queue.SimpleQueue[Optional[str]] = queue.SimpleQueue()
@@ -37,7 +42,7 @@ class LineageQueue:
         self._count = 0
 
     def add(self, artifact: Mapping[str, Any]) -> None:
-        """Have something that was declared read and told."""
+        """Queue a declared artifact."""
         if self._count >= MAX_DECLARATIONS:
             self.refuse(title(artifact), f"more than {MAX_DECLARATIONS} artifacts of one run are not taken")
             return
@@ -48,25 +53,25 @@ class LineageQueue:
         self._lines.put(json.dumps(artifact) + "\n")
 
     def refuse(self, name: str, why: str) -> None:
-        """Note something that cannot even be read."""
+        """Record an artifact that cannot be read."""
         self._refused.append(f"{name}: {why}")
 
     def hurry(self) -> None:
-        """The work is over: what is left is read as fast as it goes."""
+        """The run is over: remaining files are read at full speed."""
         self._lines.put(HURRY)
 
     def finish(self) -> None:
-        """The server was told of the run: it is told of the rest."""
+        """The server knows the run: remaining artifacts are reported."""
         self._lines.put(None)
 
     def wait(self, wait_s: float) -> bool:
-        """Wait for the answer; whether it came."""
+        """Wait for the result. Returns whether it arrived."""
         if self._thread is not None:
             self._thread.join(wait_s)
         return self._thread is None or not self._thread.is_alive()
 
     def close(self) -> None:
-        """Say what could not be told, in one line; nothing where all was."""
+        """Print one line about artifacts that could not be reported, if any."""
         text = self._summary()
         if text:
             self._say(text)
@@ -89,16 +94,23 @@ class LineageQueue:
 
     def _start(self) -> bool:
         request = {
-            "run": self._run, "node": self._node, "home": home_text(self._environ), "pid": os.getpid(),
-            "bytes_per_s": BYTES_PER_S, "most_bytes": MAX_BYTES,
-        }  # fmt: skip
+            "run": self._run,
+            "node": self._node,
+            "home": home_text(self._environ),
+            "pid": os.getpid(),
+            "bytes_per_s": BYTES_PER_S,
+            "most_bytes": MAX_BYTES,
+        }
         try:
-            # A session of its own: what the terminal sends is meant for the work.
+            # A session of its own, so that it gets no signals of the terminal.
             self._child = subprocess.Popen(
                 [*(DETACHED_SHELL if self._detached else ()), sys.executable, "-m", "labcarbon_collect.lineage.worker"],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
                 env=child_environment(self._environ),
-            )  # fmt: skip
+            )
         except OSError:
             return False
         if self._detached:
@@ -109,7 +121,7 @@ class LineageQueue:
         return True
 
     def _forward(self) -> None:
-        """Write lines as they come, then take the answer."""
+        """Write messages as they arrive, then read the result."""
         child = self._child
         assert child is not None
         assert child.stdin is not None
@@ -125,7 +137,7 @@ class LineageQueue:
             with child.stdout as stdout:
                 self._result = json.loads(stdout.read())
         except (OSError, ValueError):
-            return  # its process was ended: the summary says so
+            return  # the process ended; the summary reports it
         finally:
             if not self._detached:
                 with suppress(subprocess.TimeoutExpired):

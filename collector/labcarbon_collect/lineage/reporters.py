@@ -1,4 +1,4 @@
-"""Tells the server what a run read and made, once it knows the run."""
+"""Registers the artifacts of a run with the server, directly or through the daemon."""
 
 from __future__ import annotations
 
@@ -14,20 +14,25 @@ from labcarbon_collect.lineage.inspect import DeclarationError
 from labcarbon_collect.lineage.messages import MAX_DAEMON_ROWS, title
 from labcarbon_collect.timeouts import STARTUP_TIMEOUT_S
 
-# Of a row whose run the server has not heard of (docs/artifacts.md): the artifact is kept, the edge is not.
+# Note for a row with an unknown run (docs/artifacts.md): the artifact is stored without its edge.
 _UNKNOWN_RUN_NOTE = "There is no run "
 _RETRY_STATUSES = (429, 500, 502, 503, 504)
 
 
 class ServerReporter:
-    """One run's artifacts. ``why``: why the server does not know of them."""
+    """Registers artifacts of one run with the server. ``error``: why the server does not have them."""
 
-    can_retry = True  # the server may answer later
+    can_retry = True  # the server may respond later
 
     def __init__(
-        self, transport: Transport, run: str, node: str, *, now: Callable[[], float] = time.monotonic,
+        self,
+        transport: Transport,
+        run: str,
+        node: str,
+        *,
+        now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._transport, self._run, self._node, self._now, self._sleep = transport, run, node, now, sleep
         self._waiting: List[Dict[str, Any]] = []
         self._named: List[Mapping[str, Any]] = []
@@ -38,19 +43,19 @@ class ServerReporter:
 
     @property
     def pending_count(self) -> int:
-        """How many the server was not told of yet."""
+        """Number of artifacts not reported yet."""
         return len(self._waiting) + len(self._named)
 
     def add(self, row: Dict[str, Any]) -> None:
-        """Take one to tell."""
+        """Queue an artifact."""
         self._waiting.append(row)
 
     def add_named(self, artifact: Mapping[str, Any]) -> None:
-        """Take one that was named by its digest alone."""
+        """Queue an artifact that is declared by digest only."""
         self._named.append(artifact)
 
     def _resolve_named(self) -> bool:
-        """Ask the server for what was named by its digest; returns whether it answered."""
+        """Look up artifacts declared by digest. Returns whether the server responded."""
         while self._named:
             artifact = self._named[0]
             try:
@@ -64,7 +69,9 @@ class ServerReporter:
         return True
 
     def _fetch_artifact(self, artifact: Mapping[str, Any]) -> Dict[str, Any]:
-        """An artifact as the server knows it. Raises NotTold, and PushEnded where it may answer later."""
+        """Fetch an artifact from the server. Raises DeclarationError, and UploadError if a retry
+        may succeed.
+        """
         try:
             reply = self._transport.call("GET", f"artifacts/{artifact['digest']}/")
         except ServerUnavailable as error:
@@ -83,7 +90,9 @@ class ServerReporter:
         return {**row, "runs": [{"run": self._run, "role": artifact["role"]}]}
 
     def send(self, timeout_s: float) -> bool:
-        """Tell what waits; returns whether nothing is left. What cannot be told now waits for the next time."""
+        """Send pending artifacts. Returns whether none is left. Failed ones stay pending if a retry
+        may succeed.
+        """
         self._deadline_s = self._now() + timeout_s
         if not self._resolve_named():
             return False
@@ -104,18 +113,18 @@ class ServerReporter:
         return True
 
     def give_up(self) -> None:
-        """Nobody waits any longer."""
+        """Mark all pending artifacts as failed."""
         self._fail_rows([*self._waiting, *self._named], self.error)
         self._waiting, self._named = [], []
 
     def _send(self, rows: List[Dict[str, Any]]) -> bool:
-        """Send rows; whether the server knows the run that they name. Raises PushEnded."""
+        """Send rows. Returns whether the server knows their run. Raises UploadError."""
         try:
             return self._upload(rows, self._node)
         except UploadError as error:
             if not (error.is_rejected and self._node):
                 raise
-            # The node that this machine is may not be one of the lab's: then nobody can say where the paths lie.
+            # The lab may not have this node. Then the paths cannot be assigned.
             self.notes.append(f"where they lie is not told: {error}")
             self._node = ""
             return self._upload(rows, "")
@@ -148,16 +157,16 @@ class ServerReporter:
 
 
 def _ignore_message(text: str) -> None:
-    """What is tried again is not said: who began this has better to do."""
+    """Ignore messages about retries: the user did not start this process."""
 
 
-_MOST_BYTES = 40 * 1024  # of a request: the daemon takes a line of 64 KiB
+_MOST_BYTES = 40 * 1024  # per request; the daemon accepts lines of up to 64 KiB
 
 
 class DaemonReporter:
-    """One run's artifacts; as :class:`labcarbon_collect.lineage.reporters.Teller`, which tells the server itself."""
+    """Forwards artifacts of one run through the daemon. Same interface as ServerReporter."""
 
-    can_retry = False  # a daemon answers at once, or there is none
+    can_retry = False  # a daemon responds immediately or is not running
 
     def __init__(self, run: str, environ: Mapping[str, str]) -> None:
         self._run, self._environ = run, environ
@@ -168,19 +177,19 @@ class DaemonReporter:
 
     @property
     def pending_count(self) -> int:
-        """How many the daemon was not told of yet."""
+        """Number of artifacts not reported yet."""
         return len(self._waiting)
 
     def add(self, row: Dict[str, Any]) -> None:
-        """Take one to tell."""
+        """Queue an artifact."""
         self._waiting.append(row)
 
     def add_named(self, artifact: Mapping[str, Any]) -> None:
-        """Refuse one that was named by its digest alone: a machine asks the server for nothing."""
+        """Refuse an artifact declared by digest: a node token cannot query the server."""
         self.failed.append((title(artifact), "a digest needs a login of your own: labcarbon-collect login URL"))
 
     def send(self, timeout_s: float) -> bool:
-        """Tell what waits; returns whether nothing is left."""
+        """Send pending artifacts. Returns whether none is left."""
         while self._waiting:
             rows = _next_request(self._waiting)
             try:
@@ -199,7 +208,7 @@ class DaemonReporter:
         return True
 
     def give_up(self) -> None:
-        """Nobody waits any longer."""
+        """Mark all pending artifacts as failed."""
         self.failed += [(title(row), self.error) for row in self._waiting]
         self._waiting = []
 
@@ -213,7 +222,7 @@ class DaemonReporter:
 
 
 def _next_request(rows: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """What goes into one request: at least one."""
+    """Return the rows of the next request: at least one."""
     count, size = 0, 0
     for row in rows[:MAX_DAEMON_ROWS]:
         size += len(json.dumps(row))

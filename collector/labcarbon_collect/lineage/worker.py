@@ -1,8 +1,10 @@
-"""Reads and tells what a run declares, in a process of its own at the lowest priority, so that the work is not disturbed.
+"""Reads and reports the declared artifacts of a run, in a process of its own at the lowest
+priority.
 
-``python -m labcarbon_collect.lineage.worker``: the first line on standard input says of which run, each further one declares
-an artifact, ``{"hurry": true}`` says that the run is over. Once standard input, or the work's process, ends, what is left is
-read as fast as it goes and told, and one line on standard output says what came of it.
+``python -m labcarbon_collect.lineage.worker``: the first line on standard input describes the run.
+Each further line declares an artifact; ``{"hurry": true}`` means that the run is over. When
+standard input or the run's process ends, the rest is read at full speed and reported. One line on
+standard output has the result.
 """
 
 from __future__ import annotations
@@ -27,20 +29,20 @@ from labcarbon_collect.lineage.messages import title
 from labcarbon_collect.lineage.queue import HURRY
 from labcarbon_collect.lineage.reporters import DaemonReporter, ServerReporter
 
-FINISH_TIMEOUT_S = 600.0  # for what is left once the run is over
+FINISH_TIMEOUT_S = 600.0  # for the remaining artifacts after the run
 _SEND_INTERVAL_S, _POLL_S = 30.0, 5.0
 _RETRY_DELAYS_S = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)  # until the server knows the run
-_SERVER_TIMEOUT_S, _DEADLINE_S = 30.0, 10.0  # with a server that is away; with one answer of it
+_SERVER_TIMEOUT_S, _DEADLINE_S = 30.0, 10.0  # all attempts; one request
 _MAX_FAILURES, _DAEMON_TIMEOUT_S = 20, 2.0
 
 
 class LineageWorker:
-    """One run's. ``asked``: what the first line says."""
+    """Worker for one run. ``request``: the first line of input."""
 
     def __init__(self, request: Mapping[str, Any], reporter: Union[ServerReporter, DaemonReporter]) -> None:
         home = Path(request["home"]) if request["home"] else None
-        self._pace = AdjustableRateLimiter(request["bytes_per_s"])
-        self._inspector = Inspector(request["run"], self._pace, home, request["most_bytes"])
+        self._rate_limiter = AdjustableRateLimiter(request["bytes_per_s"])
+        self._inspector = Inspector(request["run"], self._rate_limiter, home, request["most_bytes"])
         self._reporter = reporter
         self._pid = int(request["pid"])
         self._lines: queue.SimpleQueue[Optional[str]] = queue.SimpleQueue()
@@ -48,7 +50,7 @@ class LineageWorker:
         self._is_over = False
 
     def work(self) -> Dict[str, Any]:
-        """Until the run is over and all is told, or cannot be; returns what came of it."""
+        """Run until everything is reported or has failed. Returns the result."""
         threading.Thread(target=self._listen, name="listen", daemon=True).start()
         for artifact in self._declarations():
             try:
@@ -68,12 +70,14 @@ class LineageWorker:
             time.sleep(wait_s)
         reporter.give_up()
         return {
-            "told": reporter.sent_count, "failed": reporter.failed[:_MAX_FAILURES], "lost": len(reporter.failed),
+            "told": reporter.sent_count,
+            "failed": reporter.failed[:_MAX_FAILURES],
+            "lost": len(reporter.failed),
             "notes": reporter.notes[:3],
-        }  # fmt: skip
+        }
 
     def _listen(self) -> None:
-        """Take lines as they come: whoever writes them never waits."""
+        """Read lines as they arrive, so that the writer never blocks."""
         for line in sys.stdin:
             if line == HURRY:
                 self._finish()
@@ -86,7 +90,7 @@ class LineageWorker:
         if self._is_over:
             return
         self._is_over = True
-        self._pace.remove_limit()
+        self._rate_limiter.remove_limit()
         alarm = threading.Timer(FINISH_TIMEOUT_S, os._exit, (1,))
         alarm.daemon = True
         alarm.start()
@@ -96,7 +100,7 @@ class LineageWorker:
             try:
                 line = self._lines.get(timeout=_POLL_S)
             except queue.Empty:
-                if not _is_alive(self._pid):  # its forks may hold our standard input open
+                if not _is_alive(self._pid):  # Forks of the run may keep standard input open.
                     self._finish()
                     return
                 self._send_if_due()
@@ -113,7 +117,9 @@ class LineageWorker:
 
 
 def _create_reporter(request: Mapping[str, Any]) -> Union[ServerReporter, DaemonReporter]:
-    """With a person's token, else through the daemon. Raises Refused and BadAddress."""
+    """Use the user's login if there is one, else the daemon. Raises ConfigurationError and
+    BadAddress.
+    """
     login = read_login(os.environ)
     if login is None:
         return DaemonReporter(request["run"], os.environ)
@@ -122,7 +128,7 @@ def _create_reporter(request: Mapping[str, Any]) -> Union[ServerReporter, Daemon
 
 
 def _local_node(environ: Mapping[str, str]) -> str:
-    """The node that paths lie on, as this machine's daemon says; "" where there is none."""
+    """Return the node of local paths from the local daemon, "" without a daemon."""
     configured = environ.get("LABCARBON_NODE_ID", "")
     if is_uuid(configured):
         return configured
@@ -146,7 +152,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def main() -> None:
-    """Read what is asked, do it, say what came of it."""
+    """Read the request, process it, and print the result."""
     lowest_priority()
     request: Dict[str, Any] = json.loads(sys.stdin.readline())
     try:
@@ -155,7 +161,7 @@ def main() -> None:
         result = {"told": 0, "failed": [], "lost": 0, "notes": [], "why": str(error)}
     with suppress(OSError):
         print(json.dumps(result), flush=True)
-    os._exit(0)  # a thread may be waiting for a line that never comes
+    os._exit(0)  # A thread may still wait for input.
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""What MLflow calls before it creates a run: its entry point group ``mlflow.run_context_provider`` (docs/mlflow.md).
+"""The entry point that MLflow calls before it creates a run, in group
+``mlflow.run_context_provider`` (docs/mlflow.md).
 
-MLflow imports this wherever it is itself imported: the rest of this package is, when a run begins.
+Every process that imports MLflow imports this module. The rest of the package is imported when a
+run starts.
 """
 
 from __future__ import annotations
@@ -18,14 +20,18 @@ _FALSE_VALUES = ("off", "0", "no", "false")
 
 
 class RunContext:
-    """One for each process. An error of ours is one line and no tags; only ``LABCARBON_ENFORCE`` ends a script."""
+    """One per process. On an error it prints one line and returns no tags. Only
+    ``LABCARBON_ENFORCE`` ends a script.
+    """
 
     def in_context(self) -> bool:
-        """Whether we are wanted here."""
+        """Return whether the provider is enabled."""
         return os.environ.get("LABCARBON_MLFLOW", "").strip().lower() not in _FALSE_VALUES
 
     def tags(self) -> Dict[str, str]:
-        """Tags for the run that MLflow is about to create, after the server was asked. Raises SystemExit to keep it back."""
+        """Return the tags of the run that MLflow is about to create. Raises SystemExit to block a
+        duplicate.
+        """
         started_s = time.monotonic()
         given_tags = caller_tags(inspect.currentframe())
         if given_tags is None:
@@ -34,16 +40,16 @@ class RunContext:
             from labcarbon_collect.mlflow import process
 
             return process.tags(given_tags, started_s)
-        except Exception as problem:  # noqa: BLE001 - whatever is wrong with us, the run begins
+        except Exception as problem:  # noqa: BLE001 - an error of the collector must not prevent the run
             print(f"labcarbon: this run is not told: {type(problem).__name__}: {problem}", file=sys.stderr, flush=True)
             return {}
 
 
 def caller_tags(frame: Optional[FrameType]) -> Optional[Mapping[str, Any]]:
-    """What the caller wants the run to be tagged with; None where no run is about to begin.
+    """Return the tags that the caller gives the run, or None if no run is being created.
 
-    MLflow asks for the same tags where it describes a trace, a model or a data set. A run begins where ``start_run`` asks,
-    or a program that is not MLflow's (Lightning's logger).
+    MLflow also requests tags to describe a trace, a model or a data set. A run is created if
+    ``start_run`` or a program outside MLflow (Lightning's logger) requests them.
     """
     tags: Any = None
     while frame is not None:

@@ -1,4 +1,6 @@
-"""Which of the runs that MLflow creates in a process are told of, and as what: docs/mlflow.md has the table of tags."""
+"""The MLflow runs of a process: which are reported, and with which tags. The tags are listed in
+docs/mlflow.md.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,12 @@ _lock = threading.Lock()
 
 
 class _Process:
-    """What this process has told. ``run``: the last run it began; ``left``: those before it that are still being closed;
-    ``untold``: why of each the server does not know; ``claimed``: runs that a run of MLflow is already."""
+    """The reported runs of this process.
+
+    ``run``: the latest run. ``closing_runs``: earlier runs that are still being closed.
+    ``unreported``: the reasons why the server does not know a run. ``claimed``: outer runs that an
+    MLflow run already represents.
+    """
 
     def __init__(self) -> None:
         self.run: Optional[MlflowRun] = None
@@ -34,19 +40,20 @@ class _Process:
         self.unreported: List[str] = []
         self.run_count = 0
         self.claimed: set[str] = set()
-        self.is_disabled = False  # neither a login nor a daemon: it was looked for once
+        self.is_disabled = False  # neither login nor daemon, which is checked once
 
 
 _state = _Process()
 
 
 def tags(given_tags: Mapping[str, Any], started_s: float) -> Dict[str, str]:
-    """The tags of a run that is about to begin. Raises SystemExit to keep it back.
+    """Return the tags of a run that is about to be created. Raises SystemExit to block it.
 
-    ``given``: those its script gave; ``begun_s``: since when it waits for us, on the monotonic clock.
+    ``given_tags``: those of the script. ``started_s``: start of its waiting time, on the monotonic
+    clock.
     """
     if not _lock.acquire(timeout=_LOCK_S):
-        return {}  # forked while another thread held it
+        return {}  # forked while another thread held the lock
     try:
         return _tags(given_tags, started_s)
     finally:
@@ -66,7 +73,9 @@ def _tags(given_tags: Mapping[str, Any], started_s: float) -> Dict[str, str]:
 
 
 def _is_part(given_tags: Mapping[str, Any], active: Optional[ActiveRun]) -> bool:
-    """Whether a run is a part of another, or nobody can say of what: it is not asked about."""
+    """Return whether a run is a part of another one, or of an unknown one. It then gets no
+    duplicate check.
+    """
     if _PARENT in given_tags or _has_open_mlflow_run() or not distributed.is_first_rank(os.environ):
         return True
     if distributed.is_interactive() or distributed.is_multiprocessing_worker():
@@ -78,7 +87,7 @@ def _is_part(given_tags: Mapping[str, Any], active: Optional[ActiveRun]) -> bool
 
 
 def _has_open_mlflow_run() -> bool:
-    """Whether a run of MLflow is open in this thread."""
+    """Return whether an MLflow run is open in this thread."""
     active = getattr(sys.modules.get("mlflow"), "active_run", None)
     return active is not None and active() is not None
 
@@ -93,7 +102,7 @@ def _part_of(active: Optional[ActiveRun]) -> Dict[str, str]:
 
 
 def _start_run(given_tags: Mapping[str, Any], started_s: float) -> Dict[str, str]:
-    """Begin a run of this process, which ends the one before it."""
+    """Start a run of this process. The previous one ends."""
     if _state.is_disabled:
         return {}
     login = _login()
@@ -118,7 +127,9 @@ def _start_run(given_tags: Mapping[str, Any], started_s: float) -> Dict[str, str
 
 
 def _close_in_background(run: MlflowRun) -> None:
-    """Close a run beside the next one; with a server that is slow, wait a little rather than let them pile up."""
+    """Close a run in the background. With a slow server, wait briefly so that runs do not
+    accumulate.
+    """
     run.close_in_background()
     _state.closing_runs.append(run)
     if len(_state.closing_runs) > _MAX_CLOSING_RUNS:
@@ -135,7 +146,7 @@ def _login() -> Optional[Login]:
     try:
         return read_login(os.environ)
     except ConfigurationError as refused:
-        if _state.run is None:  # else it was said
+        if _state.run is None:  # else already reported
             notify(str(refused))
         return None
 
@@ -145,7 +156,9 @@ def _text(value: object) -> Optional[str]:
 
 
 def _register_exit_handler() -> None:
-    """Have the last run closed when the process ends, while threads can still be started (not so in atexit)."""
+    """Close the last run when the process ends, while threads can still be started (in atexit they
+    cannot).
+    """
     try:
         threading._register_atexit(_end)  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
     except (AttributeError, RuntimeError):
@@ -171,5 +184,5 @@ def _end() -> None:
             notify(f"the server does not know of {affected}: {_state.unreported[-1]}")
         if _state.run_count == 1:
             run.print_figures()
-    except Exception as problem:  # noqa: BLE001 - the script ends as it ends
+    except Exception as problem:  # noqa: BLE001 - the script's own result counts
         notify(f"this run could not be closed: {type(problem).__name__}: {problem}")

@@ -1,4 +1,6 @@
-"""A run of MLflow that this process tells of: asked about, registered, told to the server, closed. Bounded throughout."""
+"""An MLflow run of this process: duplicate check, registration, report and end, each with a time
+limit.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +30,20 @@ from labcarbon_collect.runs.startup import (
     start_run,
     wait_for_outcome_report,
 )
-from labcarbon_collect.timeouts import SETTING_ERROR, SHORT_TIMEOUT_S, STARTUP_TIMEOUT_S
+from labcarbon_collect.timeouts import SETTING_WARNING, SHORT_TIMEOUT_S, STARTUP_TIMEOUT_S
 from labcarbon_collect.totals import summary_line
 
-# A later run of a process is not asked about: it only changes whose energy it is.
+# Later runs of a process get no duplicate check. They only change the attribution of energy.
 _LATER_S, _CLOSE_WAIT_S, _MIN_S, _MARGIN_S = SHORT_TIMEOUT_S, 0.5, 0.2, 0.2
 _COMMAND_PARTS = ("params", "seeds", "told", "dropped")
 _NOT_CHECKED = "not_asked"
-_PENDING_SEND_S = 1.0  # a thread that is still at work while the interpreter goes may crash it
+_PENDING_SEND_S = 1.0  # a thread that still runs while the interpreter shuts down may crash it
 _TRUE_VALUES = ("1", "true", "yes", "on")
 
 
 @dataclass(frozen=True)
 class _ProcessSpec(RunSpec):
-    """This process. ``known``: what is known of it from its first run."""
+    """The run description of this process. ``first_survey``: the survey of its first run."""
 
     first_survey: Optional[Survey] = None
 
@@ -59,7 +61,7 @@ class _ProcessSpec(RunSpec):
 
 
 class MlflowRun:
-    """``thread``: where it began; ``known``: what a later run of this process need not look at again."""
+    """``thread``: where the run started. ``first_survey``: reused by later runs of the process."""
 
     def __init__(self, *, name: Optional[str], login: Optional[Login], first_survey: Optional[Survey]) -> None:
         self.pid, self.thread = os.getpid(), threading.get_ident()
@@ -69,10 +71,10 @@ class MlflowRun:
         self._reporter: Optional[RunReporter] = None
         self._background_hash: Optional[BackgroundHash] = None
         self._closing: Optional[Deadline[None]] = None
-        self._outcome_report: Optional[Deadline[bool]] = None  # what came of the answer
-        self._daemon_ended = threading.Event()  # the daemon counts no more for it
+        self._outcome_report: Optional[Deadline[bool]] = None
+        self._daemon_ended = threading.Event()  # the daemon no longer counts energy for the run
         self._figures: Optional[Dict[str, Any]] = None
-        self.unreported = ""  # why neither server nor daemon know how it ended
+        self.unreported = ""  # why neither server nor daemon know how the run ended
 
     @property
     def uuid(self) -> str:
@@ -84,7 +86,7 @@ class MlflowRun:
 
     @property
     def is_reported(self) -> bool:
-        """Whether anybody is told of it."""
+        """Whether the run is reported to a server or a daemon."""
         return self._login is not None or self._startup.daemon.client is not None
 
     @property
@@ -97,16 +99,20 @@ class MlflowRun:
 
     @property
     def fingerprint(self) -> str:
-        """Its version and how well each part is known: no hash."""
+        """Its version and the state of each part, without hashes."""
         return format_fingerprint(self._startup.survey.wire)
 
     @property
     def first_survey(self) -> Survey:
-        """What holds of later runs of this process too: not what its command line says, which is no more about them."""
+        """The survey without its command line parts, which do not describe later runs of the
+        process.
+        """
         return Survey({part: value for part, value in self._startup.survey.wire.items() if part not in _COMMAND_PARTS})
 
     def start_run(self, started_s: float) -> None:
-        """Look, register, ask and tell. Raises SystemExit where it is to be kept back. ``begun_s``: since when it waits."""
+        """Fingerprint, register, check and report the run. Raises SystemExit to block it.
+        ``started_s``: start of the waiting time.
+        """
         waited_s = time.monotonic() - started_s
         seconds = max(_MIN_S, (STARTUP_TIMEOUT_S if self._is_first else _LATER_S) - waited_s)
         start_call = Deadline("beginning", lambda: self._start_run(Budget(seconds)))
@@ -128,22 +134,24 @@ class MlflowRun:
 
     @property
     def is_closing(self) -> bool:
-        """Whether somebody is still being told that it is over."""
+        """Whether the end is still being reported."""
         return self._closing is not None and not self._closing.is_done
 
     def close_in_background(self) -> None:
-        """Another run of this process begins: close this one beside it, once the daemon counts no more for it."""
+        """Close this run because another one starts. Returns when the daemon no longer counts
+        energy for it.
+        """
         self.close(None)
         self._daemon_ended.wait(_CLOSE_WAIT_S)
 
     def wait(self, budget: Budget) -> None:
-        """Until everybody was told that it is over, and what came of the answer."""
+        """Wait until end and outcome are reported."""
         for call in (self._closing, self._outcome_report):
             if call is not None:
                 call.wait(budget)
 
     def print_figures(self) -> None:
-        """What it took, where that was measured."""
+        """Print the figures if they were measured."""
         if self._figures is None:
             return
         server = self._login.url if self._login is not None else self._startup.daemon.url
@@ -159,8 +167,8 @@ class MlflowRun:
     def _print_startup(self) -> None:
         if not self._is_first:
             return
-        if SETTING_ERROR:
-            notify(SETTING_ERROR)
+        if SETTING_WARNING:
+            notify(SETTING_WARNING)
         response = self._startup.response
         if response is not None and response.is_notable:
             for line in (*preflight_text.format_response(response), *_LATE_PARAMS_NOTE):
@@ -180,7 +188,9 @@ class MlflowRun:
         raise SystemExit(EXIT_BLOCKED)
 
     def close(self, error: Optional[BaseException]) -> None:
-        """It is over, by ``error`` if there was one: tell that in a thread. Once, whoever says so first."""
+        """Report the end of the run in a thread, with its error if any. Only the first call has an
+        effect.
+        """
         if self._closing is not None:
             return
         current.deactivate(self.uuid)
@@ -190,13 +200,13 @@ class MlflowRun:
             ended_us=time.time_ns() // 1000,
         )
         if error is None:
-            closing["exit_code"] = None  # sys.exit cannot be seen from inside
+            closing["exit_code"] = None  # the code of sys.exit is not visible from inside
         failure_part = failure.failure_facts(error, distributed.start_folder())
         if failure_part:
             closing["failure"] = failure_part
         try:
             self._closing = Deadline("closing", lambda: self._report_end(closing))
-        except RuntimeError:  # an interpreter that ends starts no thread: Python 3.12.0 and 3.12.1, already here
+        except RuntimeError:  # an interpreter that shuts down starts no thread (Python 3.12.0 and 3.12.1 even here)
             self._report_end(closing)
 
     def _report_end(self, closing: Dict[str, Any]) -> None:
@@ -228,12 +238,12 @@ _LATE_PARAMS_NOTE = (
 
 
 def notify(text: str) -> None:
-    """One line to the person at the terminal."""
+    """Print one line to standard error."""
     print(f"labcarbon: {text}", file=sys.stderr, flush=True)
 
 
 def _ignore_warning(warning: str) -> None:
-    """What the server says of a later run (there is no such project) it said of the first."""
+    """Ignore warnings about later runs (an unknown project). They repeat that of the first."""
 
 
 def _process_spec(name: Optional[str], environ: Mapping[str, str], first_survey: Optional[Survey]) -> _ProcessSpec:

@@ -1,4 +1,4 @@
-"""The parent's side of hashing data beside the work: a child of its own, its answer, and its end."""
+"""Background hashing of a run's data: the child process, its messages and its end."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from labcarbon_collect.lc1 import VERSION
 BYTES_PER_S, MAX_BYTES = 200_000_000, 200_000_000_000
 NEARLY_DONE_SHARE, NEARLY_DONE_WAIT_S = 0.9, 1.0
 _UNBOUNDED = 1 << 62
-# A shell that starts it and ends: whoever waits for any child of this process must not come upon one of ours.
+# A shell that starts the worker and exits, so that the worker is no child of this process and its
+# own waits never return it.
 DETACHED_SHELL = ("sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "sh")
 
 
 class BackgroundHash:
-    """Hashes what ``survey`` left. ``ready`` gets the fingerprint's better parts, in a thread; it is not called in vain."""
+    """A child process that hashes what ``survey`` left out. A thread passes the new fingerprint
+    parts to ``on_ready``, if any.
+    """
 
     def __init__(
         self,
@@ -33,8 +36,10 @@ class BackgroundHash:
         is_unbounded: bool = False,
         is_detached: bool = False,
     ) -> None:
-        """``unbounded``: as fast as it goes and however much; somebody waits for it. ``apart``: this process is somebody's
-        work, and gets no child. Raises OSError.
+        """Start the child. Raises OSError.
+
+        ``is_unbounded``: no limits of rate and size, because the caller waits. ``is_detached``:
+        this process is the user's own and gets no child.
         """
         self._on_ready, self._on_progress = on_ready, on_progress
         self._fraction, self.error = 0.0, ""
@@ -45,7 +50,8 @@ class BackgroundHash:
             "bytes_per_s": _UNBOUNDED if is_unbounded else BYTES_PER_S,
             "most_bytes": _UNBOUNDED if is_unbounded else MAX_BYTES,
         }
-        # A session of its own: what the terminal sends is meant for the work. It ends when our end of the pipe closes.
+        # The child has its own session because terminal signals are meant for the command. It ends
+        # when this end of the pipe closes.
         self._child = subprocess.Popen(
             [*(DETACHED_SHELL if is_detached else ()), sys.executable, "-m", "labcarbon_collect.fingerprint.hash_worker"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -63,11 +69,11 @@ class BackgroundHash:
         self._thread.start()
 
     def wait(self) -> None:
-        """Until it is done."""
+        """Wait for the end of the hashing."""
         self._thread.join()
 
     def stop(self) -> None:
-        """The work is done: abandon it, unless it is nearly ready."""
+        """Stop the hashing when the command has ended, unless it is nearly done."""
         if self._fraction >= NEARLY_DONE_SHARE:
             self._thread.join(NEARLY_DONE_WAIT_S)
         if self._child.poll() is None:
@@ -75,7 +81,7 @@ class BackgroundHash:
         self._child.wait()
         if self._child.stdin is not None:
             with suppress(OSError):
-                self._child.stdin.close()  # which ends one that is apart
+                self._child.stdin.close()  # which ends a detached worker
         self._thread.join(NEARLY_DONE_WAIT_S)
 
     def _read_messages(self) -> None:
@@ -98,7 +104,7 @@ class BackgroundHash:
 
 
 def child_environment(environ: Mapping[str, str]) -> Dict[str, str]:
-    """The child finds this package where we found it."""
+    """Return the environment in which the child finds this package."""
     folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     python_path = environ.get("PYTHONPATH", "")
     return {**environ, "PYTHONPATH": os.pathsep.join([folder, python_path] if python_path else [folder])}

@@ -1,4 +1,4 @@
-"""Which run this process is already, so that it is told once, whoever else in it would tell of it."""
+"""The active runs of this process. Each run is reported by one reporter only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ WRAPPED, TRACKED, MLFLOW, NOTEBOOK = "run", "track", "mlflow", "notebook"
 
 @dataclass(frozen=True)
 class ActiveRun:
-    """A run that goes on. ``by``: what began it; ``pid``: the process that did, of which this one may be a fork."""
+    """An active run. ``source``: what started it. ``pid``: the process that started it; this
+    process may be a fork of it.
+    """
 
     uuid: str
     source: str
@@ -28,7 +30,9 @@ _active_runs: List[ActiveRun] = []
 
 
 def active_run(environ: Mapping[str, str]) -> Optional[ActiveRun]:
-    """The run that this process is: that of ``labcarbon-collect run``, else the innermost that was begun in it."""
+    """Return the active run: that of ``labcarbon-collect run``, else the innermost one started in
+    this process.
+    """
     outer = environ.get(RUN_VARIABLE, "")
     if is_uuid(outer):
         return ActiveRun(outer, WRAPPED, 0)
@@ -36,10 +40,10 @@ def active_run(environ: Mapping[str, str]) -> Optional[ActiveRun]:
 
 
 def activate(uuid: str, source: str) -> None:
-    """This process is that run from now on."""
+    """Make a run the active one of this process."""
     _active_runs.append(ActiveRun(uuid, source, os.getpid()))
 
 
 def deactivate(uuid: str) -> None:
-    """It is that run no longer."""
+    """Remove a run from the active ones."""
     _active_runs[:] = [run for run in _active_runs if run.uuid != uuid]

@@ -1,4 +1,6 @@
-"""What ``run`` says to the daemon of its machine: its beginning, its end, and what the server is to be told later."""
+"""Requests of a run to the daemon of its node: registration, end, and facts to forward to the
+server.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,23 @@ from labcarbon_collect.config import client_sockets, is_uuid
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
 from labcarbon_collect.timeouts import PART_TIMEOUT_S, STARTUP_TIMEOUT_S
 
-_MAX_BYTES = 60 * 1024  # what the daemon takes in a line, less what stands around the facts
+_MAX_BYTES = 60 * 1024  # the daemon's limit of a line, less the rest of the request
 
 
 @dataclass
 class DaemonLink:
-    """The daemon of this machine, if it answers, or why it does not."""
+    """The connection to this node's daemon, or the reason why there is none."""
 
     client: Optional[Client] = None
     node: Optional[str] = None
     url: str = ""
-    user: Optional[str] = None  # what it tells instead of our name
+    user: Optional[str] = None  # pseudonym of the user
     error: str = ""
-    gpus: Tuple[str, ...] = ()  # names of the GPUs that it measures
+    gpus: Tuple[str, ...] = ()  # names of the measured GPUs
 
 
 def register(run: str, pid: int, *, facts: Optional[Mapping[str, Any]], timeout_s: float = STARTUP_TIMEOUT_S) -> DaemonLink:
-    """Register a run. ``facts``: what the daemon tells the server, where we have no token of our own."""
+    """Register a run. ``facts``: sent to the server by the daemon, for users without a token."""
     request: Dict[str, Any] = {"op": "register", "run": run, "pid": pid}
     if facts is not None:
         request["facts"] = trim_facts(facts)
@@ -49,7 +51,9 @@ def register(run: str, pid: int, *, facts: Optional[Mapping[str, Any]], timeout_
 
 
 def query_gpus(daemon: DaemonLink, *, timeout_s: float) -> None:
-    """Ask which GPUs the machine has, over a connection of its own: a late answer must not be taken for another."""
+    """Query the names of this node's GPUs over a separate connection, so that a late response is
+    not mistaken for another.
+    """
     try:
         with closing(Client(client_sockets(os.environ), timeout_s=timeout_s)) as client:
             response = client.call({"op": "status"}, timeout_s=max(0.05, timeout_s))
@@ -63,7 +67,11 @@ def query_gpus(daemon: DaemonLink, *, timeout_s: float) -> None:
 
 
 def describe_gpus(gpus: Tuple[str, ...], environ: Mapping[str, str]) -> str:
-    """``2 × NVIDIA A100``; fewer where the work sees fewer of one kind. "" where there are none, or which is not known."""
+    """Return text like ``2 × NVIDIA A100``.
+
+    The count is lower if the command sees fewer GPUs of one kind. Returns "" without GPUs, or if
+    the visible ones are unknown.
+    """
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         visible_gpus = [index for index in visible.split(",") if index.strip() not in ("", "-1")]
@@ -76,8 +84,10 @@ def describe_gpus(gpus: Tuple[str, ...], environ: Mapping[str, str]) -> str:
 def end_run(
     daemon: DaemonLink, run: str, *, cpu_us: int, closing: Optional[Mapping[str, Any]], process_continues: bool = False
 ) -> Optional[Dict[str, Any]]:
-    """Ask for the run's figures; None when nothing was measured. ``closing``: what the daemon is to tell of the end;
-    ``goes_on``: its processes stay and are no longer the run's.
+    """End the run and return its figures, or None if nothing was measured.
+
+    ``closing``: facts of the end for the daemon to forward. ``process_continues``: the processes
+    outlive the run.
     """
     if daemon.client is None:
         return None
@@ -86,7 +96,7 @@ def end_run(
         request["closing"] = dict(closing)
     response = call(daemon, request)
     if response is None:
-        # It may have been restarted under us: it knows the runs of before.
+        # The daemon may have been restarted. It still knows earlier runs.
         try:
             daemon.client = Client(client_sockets(os.environ), timeout_s=PART_TIMEOUT_S)
         except DaemonUnavailable:
@@ -96,7 +106,7 @@ def end_run(
 
 
 def call(daemon: DaemonLink, request: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
-    """One request; None where it was not carried out, and ``daemon.why`` says why."""
+    """Send one request. Returns None if it failed, with the reason in ``daemon.error``."""
     assert daemon.client is not None
     try:
         response = daemon.client.call(request, timeout_s=STARTUP_TIMEOUT_S)
@@ -111,7 +121,7 @@ def call(daemon: DaemonLink, request: Mapping[str, Any]) -> Optional[Dict[str, A
 
 
 def forward_later(daemon: DaemonLink, run: str, *, facts: Optional[Mapping[str, Any]], closing: Mapping[str, Any]) -> bool:
-    """Leave it to the daemon to tell the server. Returns whether it took it."""
+    """Ask the daemon to forward facts to the server. Returns whether it accepted them."""
     trimmed_facts = None if facts is None else trim_facts(facts)
     return daemon.client is not None and bool(
         call(daemon, {"op": "tell", "run": run, "facts": trimmed_facts, "closing": dict(closing)})
@@ -119,7 +129,7 @@ def forward_later(daemon: DaemonLink, run: str, *, facts: Optional[Mapping[str, 
 
 
 def forward_detached(run: str, *, closing: Mapping[str, Any]) -> bool:
-    """As :func:`tell_later`, of a run that goes on, over a connection of its own: threads do not share one."""
+    """Forward facts of an active run over a separate connection, because threads do not share one."""
     try:
         client = Client(client_sockets(os.environ), timeout_s=PART_TIMEOUT_S)
     except DaemonUnavailable:
@@ -131,7 +141,7 @@ def forward_detached(run: str, *, closing: Mapping[str, Any]) -> bool:
 
 
 def await_warning(daemon: DaemonLink, run: str, *, sleep: Callable[[float], None] = time.sleep) -> str:
-    """What the server has to say of a run that ended before it could: a project that it does not know."""
+    """Return the server's warning about a run that has ended, such as an unknown project, or ""."""
     deadline_s = time.monotonic() + PART_TIMEOUT_S
     while time.monotonic() < deadline_s:
         response = call(daemon, {"op": "heard", "run": run})
@@ -142,7 +152,9 @@ def await_warning(daemon: DaemonLink, run: str, *, sleep: Callable[[float], None
 
 
 def trim_facts(facts: Mapping[str, Any]) -> Dict[str, Any]:
-    """Facts as the daemon takes them, in one line: the hashes of code lines, which only tell likeness, are too many."""
+    """Return facts that fit the daemon's line limit. The hashes of code lines are left out, because
+    they only measure similarity.
+    """
     trimmed = dict(facts)
     fingerprint = trimmed.get("fingerprint")
     if isinstance(fingerprint, Mapping) and isinstance(fingerprint.get("code"), Mapping):

@@ -1,4 +1,4 @@
-"""Which process of a distributed job this one is."""
+"""Facts of this process: its rank, command, folder and end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import List, Mapping, Optional
 
 from labcarbon_collect.command_line import parse_program
 
-# What launchers set: torchrun, Slurm, Open MPI, MPICH, PMIx, Lightning's own. 0, or nothing, is the first.
+# Set by torchrun, Slurm, Open MPI, MPICH, PMIx and Lightning. 0 or unset is the first rank.
 _RANKS = (
     "RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
 )  # fmt: skip
@@ -17,24 +17,26 @@ _TORCHRUN = "TORCHELASTIC_RUN_ID"
 
 
 def is_first_rank(environ: Mapping[str, str]) -> bool:
-    """Whether this process tells for all: it is the first rank, or there are none."""
+    """Return whether this process reports for all ranks: it is the first, or the only one."""
     return all(environ.get(rank, "0") in ("", "0") for rank in _RANKS)
 
 
 def root_pid(environ: Mapping[str, str]) -> int:
-    """The process from which all ranks on this machine descend: torchrun's agent where it started us, else we ourselves."""
+    """Return the process from which all ranks on this node descend: torchrun's agent, else this
+    process.
+    """
     return os.getppid() if environ.get(_TORCHRUN) else os.getpid()
 
 
-# The outermost function of a script, and of a module that was started with -m.
+# The outermost function of a script, and of a module started with -m.
 _OUTERMOST_FUNCTIONS = ("<module>", "_run_module_as_main")
 
 
 def start_command() -> List[str]:
-    """How this process was started.
+    """Return the command that started this process.
 
-    A command that was installed (``…/bin/train``) is named as it was typed: its file only imports what it runs, and says
-    nothing of it.
+    An installed command (``…/bin/train``) is returned by its name, because its file only imports
+    the program.
     """
     original_argv = getattr(sys, "orig_argv", None)
     arguments = list(original_argv) if original_argv else [sys.executable or "python", *sys.argv]
@@ -45,7 +47,9 @@ def start_command() -> List[str]:
 
 
 def start_folder() -> str:
-    """Where this process was started, also if it went elsewhere since: a script's own path tells it."""
+    """Return the folder in which this process was started, even if it has changed folder. The
+    script's path reveals it.
+    """
     cwd = os.getcwd()
     arguments = getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv]
     program = parse_program("python", arguments[1:])
@@ -57,7 +61,7 @@ def start_folder() -> str:
 
 
 def uncaught_error() -> Optional[BaseException]:
-    """The error that ends this process, as far as Python keeps it: none where it called ``sys.exit``."""
+    """Return the error that ends this process, or None. Python does not store it for ``sys.exit``."""
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     if not isinstance(error, BaseException) or error.__traceback__ is None:
         return None
@@ -65,7 +69,7 @@ def uncaught_error() -> Optional[BaseException]:
 
 
 def exit_code(error: Optional[BaseException]) -> int:
-    """What the interpreter will end with."""
+    """Return the exit code with which the interpreter ends."""
     if error is None:
         return 0
     if isinstance(error, SystemExit):
@@ -74,14 +78,14 @@ def exit_code(error: Optional[BaseException]) -> int:
 
 
 def is_interactive() -> bool:
-    """Whether a person types what this process does: in a notebook, in IPython or at Python's prompt."""
+    """Return whether a person types the code: in a notebook, in IPython or at Python's prompt."""
     ipython = sys.modules.get("IPython")
     shell = getattr(ipython, "get_ipython", None)
     return hasattr(sys, "ps1") or (shell is not None and shell() is not None)
 
 
 def is_multiprocessing_worker() -> bool:
-    """Whether ``multiprocessing`` started this process."""
+    """Return whether ``multiprocessing`` started this process."""
     parent_process = getattr(sys.modules.get("multiprocessing"), "parent_process", None)
     return parent_process is not None and parent_process() is not None
 

@@ -1,4 +1,6 @@
-"""What is told of a run: reduced and masked before anything leaves this machine. Pure apart from user and host name."""
+"""Facts of a run, reduced and masked before they leave this node. Pure apart from user and host
+name.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,14 @@ _LITERALS: Mapping[str, Value] = {"true": True, "false": False, "null": None, "n
 
 
 def run_name(command: Sequence[str]) -> str:
-    """A name for a run without one: the script's or module's, else the executable's."""
+    """Return a name for a run without one: that of the script or module, else of the executable."""
     return [part for part in reduce_command(command) if not part.startswith("-")][-1]
 
 
 def parse_params(pairs: Sequence[str]) -> Dict[str, Value]:
-    """``k=v`` pairs with typed values; values that look like secrets are masked. Raises ValueError."""
+    """Parse ``k=v`` pairs into typed values. Values that look like secrets are masked. Raises
+    ValueError.
+    """
     params: Dict[str, Value] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -33,7 +37,7 @@ def parse_params(pairs: Sequence[str]) -> Dict[str, Value]:
 
 
 def masked_params(params: Mapping[str, Value]) -> List[str]:
-    """The parameters whose value is not told."""
+    """Return the names of the masked parameters."""
     return [name for name, value in params.items() if value == MASK]
 
 
@@ -48,10 +52,11 @@ def start_facts(
     user: Optional[str] = None,
     full_command: bool = False,
 ) -> Dict[str, Any]:
-    """The body of ``PUT runs/<uuid>/``.
+    """Return the body of ``PUT runs/<uuid>/``.
 
-    ``user``: what is told instead of the user's name, which then stands nowhere in the facts (None: the name itself);
-    ``whole``: the whole command line, masked, instead of executable and script name.
+    ``user``: pseudonym that replaces the user's name everywhere in the facts (None: the name
+    itself). ``full_command``: send the whole command line, masked, instead of executable and script
+    name.
     """
     login_name = user_name()
     texts: Dict[str, Any] = {
@@ -67,7 +72,7 @@ def start_facts(
 
 
 def pseudonymise_fingerprint(wire: Mapping[str, Any], user: Optional[str]) -> Dict[str, Any]:
-    """A fingerprint as it may be told: names of files and values under ``user`` instead of the user's name."""
+    """Return a fingerprint in which ``user`` replaces the user's name in file names and values."""
     login_name = user_name()
     if user is None or user == login_name:
         return dict(wire)
@@ -78,7 +83,7 @@ def pseudonymise_fingerprint(wire: Mapping[str, Any], user: Optional[str]) -> Di
 
 
 def closing_facts(*, exit_code: int, killed: bool, ended_us: int, energy_mj: Optional[int] = None) -> Dict[str, Any]:
-    """The body of ``PATCH runs/<uuid>/``. ``energy_mj`` None: not measured."""
+    """Return the body of ``PATCH runs/<uuid>/``. ``energy_mj`` is None if it was not measured."""
     state = "killed" if killed else "failed" if exit_code else "finished"
     return {
         "state": state, "ended_at": iso(ended_us), "exit_code": exit_code, "energy_mj": energy_mj, "provisional": True
@@ -86,7 +91,7 @@ def closing_facts(*, exit_code: int, killed: bool, ended_us: int, energy_mj: Opt
 
 
 def user_name() -> str:
-    """The login name of who runs this."""
+    """Return the login name of the current user."""
     return current_user_name()
 
 

@@ -1,4 +1,4 @@
-"""Why a command or a tracked run failed, as far as its end tells; "" is unknown."""
+"""Failure classes of commands and tracked runs. "" means unknown."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SHARED_MEMORY = re.compile(r"[Bb]us error|insufficient shared memory|unable to 
 
 
 class OomKillCounter:
-    """How often the kernel has killed for want of memory in our own cgroup, which is the work's too."""
+    """Counts the kernel's out-of-memory kills in this process's cgroup, which the command shares."""
 
     def __init__(self, cgroup: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> None:
         self._events = _events_file(cgroup, root)
         self._before = self._count()
 
     def has_increased(self) -> bool:
-        """Whether it happened since."""
+        """Return whether the count has increased since the start."""
         now = self._count()
         return now is not None and self._before is not None and now > self._before
 
@@ -42,7 +42,9 @@ class OomKillCounter:
 
 
 def classify_exit(killed_by: int, exit_code: int, oom_kills: OomKillCounter) -> str:
-    """``host_memory`` where the kernel killed for memory and the work died of SIGKILL, itself or a part of it."""
+    """Return ``host_memory`` if the kernel killed for memory and the command or a part of it died
+    of SIGKILL.
+    """
     is_sigkill = killed_by == signal.SIGKILL or exit_code == 128 + signal.SIGKILL
     return HOST_MEMORY if is_sigkill and oom_kills.has_increased() else ""
 
@@ -60,7 +62,9 @@ def _events_file(cgroup: Path, root: Path) -> Optional[Path]:
 
 
 def classify_error(error: BaseException, *, has_nan_loss: bool = False) -> str:
-    """What an exception that ended a run tells of why; "" where it does not. ``nan_seen``: the last loss was no number."""
+    """Return the failure class of an exception that ended a run, or "". ``has_nan_loss``: the last
+    loss was not a number.
+    """
     text, name = str(error)[:4000], type(error).__name__
     if isinstance(error, MemoryError) or "killed by signal: Killed" in text:
         return HOST_MEMORY
@@ -76,7 +80,9 @@ def classify_error(error: BaseException, *, has_nan_loss: bool = False) -> str:
 
 
 def hash_error_location(error: BaseException, root: str) -> str:
-    """SHA-256 of the kind of exception and the functions below ``root`` that it came through: no texts, no line numbers."""
+    """Return SHA-256 of the exception's type and the functions below ``root`` in its traceback,
+    without texts and line numbers.
+    """
     digest = hashlib.sha256(f"{type(error).__module__}.{type(error).__qualname__}\0".encode("utf-8", "replace"))
     prefix = os.path.realpath(root).rstrip(os.sep) + os.sep
     for frame, _ in traceback.walk_tb(error.__traceback__):
@@ -87,7 +93,9 @@ def hash_error_location(error: BaseException, root: str) -> str:
 
 
 def failure_facts(error: Optional[BaseException], root: str, *, has_nan_loss: bool = False) -> Dict[str, str]:
-    """``failure`` as the server is told it, of the error that ended a run; empty where it ended without or on request."""
+    """Return the ``failure`` object of the error that ended a run. It is empty without an error and
+    for a requested end.
+    """
     if error is None or isinstance(error, (SystemExit, KeyboardInterrupt, GeneratorExit)):
         return {}
     error_class, location = classify_error(error, has_nan_loss=has_nan_loss), hash_error_location(error, root)

@@ -1,4 +1,6 @@
-"""Sends metrics of a run in the background: never blocks who logs, never holds more than a bounded number of points."""
+"""Upload of a run's metrics in the background. It never blocks the caller and stores a bounded
+number of points.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,16 @@ Point = Tuple[str, int, float, int]  # name, step, value, µs UTC
 
 
 class MetricSender:
-    """A thread that posts points in batches. What the server does not take now is sent again; the oldest give way."""
+    """A thread that posts points in batches. Failed batches are retried. Above the limit the oldest
+    points are dropped.
+    """
 
     def __init__(
         self, login: Optional[Login], run: str, *, is_registered: threading.Event, notify: Callable[[str], None]
     ) -> None:
-        """``ready``: set once the server may know the run. ``login`` None: points cannot be sent, which is said once."""
+        """Start the thread. ``is_registered`` is set once the server may know the run. Without
+        ``login``, points are dropped with one warning.
+        """
         self._login, self._run, self._notify = login, run, notify
         self._is_registered, self._wake, self._is_closing = is_registered, threading.Event(), False
         self._points: Deque[Point] = deque()
@@ -35,7 +41,7 @@ class MetricSender:
             self._thread.start()
 
     def add(self, points: List[Point]) -> None:
-        """Take points."""
+        """Queue points."""
         if self._login is None:
             self.dropped += len(points)
             self.warn_first("metrics need a login of your own: labcarbon-collect login URL")
@@ -49,7 +55,9 @@ class MetricSender:
             self._wake.set()
 
     def close(self, wait_s: float) -> int:
-        """Send what is left, for ``wait_s`` seconds at most; returns how many points were not sent."""
+        """Send the remaining points within ``wait_s`` seconds. Returns how many points were not
+        sent.
+        """
         self._is_closing = True
         self._wake.set()
         if self._thread.is_alive():
@@ -57,7 +65,7 @@ class MetricSender:
         return len(self._points) + self.dropped
 
     def warn_first(self, text: str) -> None:
-        """Say something, once in the life of a run."""
+        """Print a warning, but only the first one of a run."""
         if not self._has_warned:
             self._has_warned = True
             self._notify(text)
@@ -81,14 +89,14 @@ class MetricSender:
             if not self._post(batch):
                 return False
             with self._lock:
-                # Points may have given way meanwhile: only those that were sent go.
+                # Points may have been dropped meanwhile. Only sent ones are removed.
                 sent = set(map(id, batch))
                 while self._points and id(self._points[0]) in sent:
                     self._points.popleft()
         return True
 
     def _post(self, batch: List[Point]) -> bool:
-        """Whether the server needs them no more: it has them, or will never take them."""
+        """Return whether a batch is done: the server has it or will never accept it."""
         assert self._login is not None
         body = {"points": [[name, step, json_value(value), iso(at_us)] for name, step, value, at_us in batch]}
         try:
@@ -108,17 +116,19 @@ class MetricSender:
 
 
 def non_finite_text(value: float) -> str:
-    """How a value that is not finite is written."""
+    """Return the text of a non-finite value."""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def json_value(value: float) -> Any:
-    """A value as it is sent: JSON has no word for what is not finite."""
+    """Return a value as it is sent. JSON has no number for non-finite values."""
     return value if math.isfinite(value) else non_finite_text(value)
 
 
 def parse_points(step: int, metrics: Mapping[str, Any], at_us: int) -> Tuple[List[Point], List[str]]:
-    """Points of what was logged, and the names of what is no number. A number is what ``float`` takes, text is none."""
+    """Return the points of logged metrics, and the names of those that are not numbers. Text is not
+    a number.
+    """
     points: List[Point] = []
     invalid_names: List[str] = []
     for name, value in metrics.items():
@@ -126,7 +136,7 @@ def parse_points(step: int, metrics: Mapping[str, Any], at_us: int) -> Tuple[Lis
             if isinstance(value, (str, bytes)):
                 raise TypeError
             points.append((str(name)[:_MAX_NAME_LENGTH], int(step), float(value), at_us))
-        except Exception:  # noqa: BLE001 - whatever an object does when asked for its value, the work goes on
+        except Exception:  # noqa: BLE001 - converting an object may raise anything, and the script continues
             invalid_names.append(str(name)[:_MAX_NAME_LENGTH])
     return points, invalid_names
 

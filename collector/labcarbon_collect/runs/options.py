@@ -1,4 +1,4 @@
-"""What ``run`` and ``check`` are told of a piece of work, and what they find out about it."""
+"""Options of ``run`` and ``check``, and the run that they describe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTENTS = ("train", "replicate", "sweep", "ablation", "benchmark", "debug")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of both commands."""
+    """Add the options of both commands."""
     parser.add_argument("--project", metavar="P", help="slug of the project to charge")
     parser.add_argument("--name", metavar="N", help="name of the run (default: the script's name)")
     parser.add_argument("--param", action="append", default=[], metavar="K=V", help="a parameter of the run; repeatable")
@@ -41,7 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """The command and what was said of it."""
+    """The command and its options."""
 
     command: List[str]
     project: Optional[str]
@@ -61,7 +61,7 @@ class RunSpec:
         return self.name or facts.run_name(self.command)
 
     def survey(self, seconds: float) -> Survey:
-        """Its fingerprint."""
+        """Return the fingerprint survey of the command."""
         return survey(
             self.command,
             cwd=os.getcwd(),
@@ -76,7 +76,7 @@ class RunSpec:
         )
 
     def extra_facts(self) -> Dict[str, Any]:
-        """What the run's facts hold beside its command."""
+        """Return facts of the run besides its command."""
         facts: Dict[str, Any] = {"intent": self.intent}
         if self.sweep:
             facts["sweep"] = self.sweep[:100]
@@ -86,7 +86,7 @@ class RunSpec:
 
 
 def parse_spec(options: argparse.Namespace, usage: str) -> RunSpec:
-    """What was asked. Raises Failed."""
+    """Return the run described by the arguments. Raises CommandError."""
     command = options.work[1:] if options.work[:1] == ["--"] else options.work
     if not command:
         raise CommandError(f"no command was given: {usage}")
@@ -112,6 +112,6 @@ def parse_spec(options: argparse.Namespace, usage: str) -> RunSpec:
 
 
 def _parse_role_path(text: str) -> Tuple[str, str]:
-    """``train=/data/cats`` or a path alone."""
+    """Parse ``train=/data/cats`` or a path alone."""
     role, equals, path = text.partition("=")
     return (role, path) if equals and role.isidentifier() and path else ("data", text)

@@ -1,4 +1,4 @@
-"""What the server is told of a run that this machine begins: by ``run``, and by what a tracker of experiments starts."""
+"""Payloads of runs that this node reports: for ``run`` and for runs started by a tracker."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from labcarbon_collect.slurm.jobs import current_job
 
 @dataclass(frozen=True)
 class RunPayload:
-    """A run's identity, and what was said of it."""
+    """A run's identity and description."""
 
     run: str
     spec: RunSpec
     started_us: int
 
     def facts(self, daemon: DaemonLink, wire: Mapping[str, Any]) -> Dict[str, Any]:
-        """The body of PUT. As the daemon names us; as this machine's setting says where it does not."""
+        """Return the body of PUT. The user's name is as the daemon sends it, else as this node's
+        setting requires.
+        """
         user = safe_user_names(os.environ).public_name(current_user_name()) if daemon.user is None else daemon.user
         facts = run_facts.start_facts(
             command=self.spec.command, project=self.spec.project, name=self.spec.name, params=self.spec.params,
@@ -42,9 +44,10 @@ class RunPayload:
 def start_background_hash(
     payload: RunPayload, startup: RunStartup, reporter: Optional[RunReporter], *, is_detached: bool = False
 ) -> Optional[BackgroundHash]:
-    """Hash what is too large to wait for, beside the work; None where there is nothing, or nobody to hear of it.
+    """Hash large data in the background. Returns None without such data, or if neither server nor
+    daemon is available.
 
-    ``apart``: this very process is the work.
+    ``is_detached``: this process is the user's own.
     """
     if not startup.survey.data and not startup.survey.start:
         return None

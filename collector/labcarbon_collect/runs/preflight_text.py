@@ -1,6 +1,7 @@
-"""The server's answer about earlier runs, as a person reads it in a terminal. Pure.
+"""Text of a duplicate check's response for the terminal. Pure.
 
-Whatever the server sends is written without control characters: a name must not be able to repaint a terminal.
+Control characters are removed from everything the server sends, so that a name cannot control the
+terminal.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _COLOURS = {"loud": "31;1", "warn": "33;1", "inform": "36"}
 _MAX_INTEGER = 1 << 63
 _ENERGY = ((MJ_PER_KWH, "kWh"), (3_600_000, "Wh"), (3_600, "mWh"))
 _MASS = ((1_000_000_000, "kg"), (1_000_000, "g"), (1_000, "mg"))
-# How a model was adapted, and what was: as the server's words are told.
+# Methods and bases of fine-tuning, by the server's values.
 _METHODS = {
     "head": "a new head on a frozen body",
     "adapters": "low-rank adapters",
@@ -41,7 +42,9 @@ _STATES = {
 
 
 def format_response(answer: PreflightResponse, *, colour: bool = False, prefix: str = "labcarbon: ") -> List[str]:
-    """The answer, no line longer than 100 columns but for an address; empty where there is nothing worth saying."""
+    """Return the lines of a response, at most 100 columns except for addresses. Empty if nothing is
+    notable.
+    """
     if not answer.is_notable:
         return []
     if answer.verdict == "none":
@@ -60,12 +63,12 @@ def format_response(answer: PreflightResponse, *, colour: bool = False, prefix: 
 
 
 def plain(text: object, length: int = 500) -> str:
-    """One printable line."""
+    """Return one printable line."""
     return "".join(letter if letter.isprintable() else " " for letter in str(text))[:length].strip()
 
 
 def _format_match(match: Mapping[str, Any]) -> List[str]:
-    """Who, when and where; what it took and came to; where to look; what differs."""
+    """Return the lines of a match: user, time and place, results, link and differences."""
     summary = [_format_user(match), _format_period(match), _STATES.get(str(match.get("state")), "")]
     if match.get("host"):
         summary.append(f"on {plain(match['host'], 60)}")
@@ -122,7 +125,9 @@ def _format_carbon(figure: Mapping[str, Any]) -> str:
 
 
 def _scale(value: int, scales: Sequence[Tuple[int, str]]) -> str:
-    """A figure with three digits in the largest unit of which it is one at least; nought in the first."""
+    """Return a figure with three digits in the largest unit in which it is at least one. Zero is in
+    the first unit.
+    """
     size, unit = next((scale for scale in scales if value >= scale[0]), scales[-1]) if value else scales[0]
     return f"{format_significant(value / size)} {unit}"
 
@@ -165,7 +170,7 @@ def _format_value(value: object) -> str:
 
 
 def _format_offers(offers: Sequence[Mapping[str, Any]], *, colour: bool, prefix: str) -> List[str]:
-    """What could be adapted instead: which, how good, what that saves, under which licence, and where it is."""
+    """Return the lines of fine-tuning candidates: name, quality, savings, licence and location."""
     head = _wrap(
         f"{prefix}nothing like this was run before, but you may adapt what is there instead of training anew:", "  "
     )
@@ -187,7 +192,9 @@ def _format_offers(offers: Sequence[Mapping[str, Any]], *, colour: bool, prefix:
 
 
 def _format_savings(offer: Mapping[str, Any]) -> str:
-    """What adapting it saves, by runs that were measured there; no more than making it took, less what is not known."""
+    """Return what fine-tuning saves, as measured in the lab: at most the training cost, less the
+    unknown part.
+    """
     training_mj, cost, saved = (
         _parse_count(offer.get("energy_mj")),
         _parse_spread(offer.get("adapting")),
@@ -213,14 +220,14 @@ def _format_savings(offer: Mapping[str, Any]) -> str:
 def _format_upper_bound(offer: Mapping[str, Any]) -> str:
     unmeasured = _parse_count(offer.get("adapted_unmeasured"))
     if unmeasured is None or offer.get("adapting") is not None or offer.get("ways") != []:
-        return ", less what adapting it takes"  # an older server knows no more
+        return ", less what adapting it takes"  # an older server sends no more
     if unmeasured:
         return f": {unmeasured} {'run' if unmeasured == 1 else 'runs'} here adapted it, but nobody measured that"
     return ": no run here is known to have adapted one yet (a new head on its frozen body, or fine-tuning)"
 
 
 def _format_evidence(offer: Mapping[str, Any]) -> str:
-    """Which runs tell it, and what each way took; empty where that cannot be understood."""
+    """Return the runs behind a figure and the cost of each method, or "" if they are invalid."""
     adapting, method_rows = offer.get("adapting"), offer.get("ways")
     runs = _parse_count(adapting.get("runs")) if isinstance(adapting, Mapping) else None
     if not runs or not isinstance(adapting, Mapping):
@@ -243,7 +250,7 @@ def _format_evidence(offer: Mapping[str, Any]) -> str:
 
 
 def _parse_spread(figure: object) -> Optional[Tuple[int, int, int]]:
-    """A figure with the least and the most; None for what is none."""
+    """Return a figure with its minimum and maximum, or None if it is invalid."""
     if not isinstance(figure, Mapping):
         return None
     middle, low, high = (_parse_count(figure.get(name)) for name in ("energy_mj", "low_mj", "high_mj"))
@@ -262,7 +269,9 @@ def _parenthesise(*parts: str) -> str:
 
 
 def _format_range(low_mj: int, high_mj: int, reference_mj: int) -> str:
-    """From the least to the most, empty where they are one; without units that are those of what it stands beside."""
+    """Return minimum to maximum, or "" if they are equal. The unit is left out if the reference
+    value has the same.
+    """
     if low_mj >= high_mj:
         return ""
     values = [_scale(value, _ENERGY) for value in (low_mj, high_mj, reference_mj)]
@@ -272,7 +281,7 @@ def _format_range(low_mj: int, high_mj: int, reference_mj: int) -> str:
 
 
 def _format_relative(value_mj: int, reference_mj: int) -> str:
-    """A figure, without its unit where that is the other's as well."""
+    """Return a figure, without its unit if the reference value has the same."""
     (value, unit), (_, reference_unit) = (_scale(energy_mj, _ENERGY).split(" ") for energy_mj in (value_mj, reference_mj))
     return value if unit == reference_unit else f"{value} {unit}"
 

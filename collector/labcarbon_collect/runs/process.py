@@ -1,4 +1,6 @@
-"""Start a command, held back until it is registered, and pass signals and its end through untouched."""
+"""Child process of a run: starts after registration, receives all signals, and passes on its exit
+code.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Callable, List, Sequence
 
-# Sent to us alone, meant for the work. SIGINT and SIGQUIT see _pass_on.
+# Sent to this process only, but meant for the command. SIGINT and SIGQUIT: see _forward_signal.
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGQUIT)
 _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 125
@@ -17,16 +19,21 @@ NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 125
 
 @dataclass(frozen=True)
 class ExitStatus:
-    """How the work ended. ``cpu_us``: CPU time of it and of all descendants that were waited for, by wait4."""
+    """How the command ended. ``cpu_us``: CPU time of the command and all descendants that were
+    waited for, from wait4.
+    """
 
-    exit_code: int  # as a shell tells it: 128 + n when killed by signal n
+    exit_code: int  # as in a shell: 128 + n if killed by signal n
     killed_by: int  # the signal, 0: none
     cpu_us: int
 
 
 class GatedProcess:
-    """A forked child that waits for :meth:`release` before it becomes the command. Fork before starting threads.
-    ``on_signal``: called for each signal that is meant for it."""
+    """A forked child that waits for :meth:`release` before it executes the command. Create it
+    before starting threads.
+
+    ``on_signal`` is called for each forwarded signal.
+    """
 
     def __init__(self, command: Sequence[str]) -> None:
         self.on_signal: Callable[[], None] = lambda: None
@@ -39,18 +46,18 @@ class GatedProcess:
             _exec_after_release(list(command), gate)
         os.close(gate)
         for number in _FORWARDED:
-            # What the caller ignores (nohup) stays ignored, for the work as well.
+            # Signals ignored by the caller (nohup) stay ignored in the command as well.
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._forward_signal)
 
     def release(self) -> None:
-        """Let the command begin."""
-        with suppress(BrokenPipeError):  # a signal ended it already; wait tells
+        """Let the command start."""
+        with suppress(BrokenPipeError):  # a signal has already ended the child, which wait reports
             os.write(self._gate, b"1")
         os.close(self._gate)
 
     def abandon(self) -> None:
-        """The command does not begin."""
+        """End the child without starting the command."""
         os.close(self._gate)
         os.waitpid(self.pid, 0)
 
@@ -64,7 +71,9 @@ class GatedProcess:
         return ExitStatus(os.WEXITSTATUS(status), 0, cpu_us)
 
     def _forward_signal(self, number: int, frame: object) -> None:
-        """Forward a signal, unless the terminal sent it to the whole foreground group: then the work has it already."""
+        """Forward a signal, unless the terminal has sent it to the whole foreground group and thus
+        to the command.
+        """
         self.on_signal()
         if number in _FROM_TERMINAL and _in_foreground():
             return
@@ -78,26 +87,27 @@ def _exec_after_release(command: List[str], gate: int) -> None:
         for number in _FORWARDED:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
-        # Python ignores these two for itself; the work must not inherit that.
+        # Python ignores these two for itself. The command must not inherit that.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         if not os.read(gate, 1):
-            os._exit(NOT_STARTED)  # our parent is gone before it began
-        os.execvp(command[0], command)  # noqa: S606 - the user asked for exactly this command
+            os._exit(NOT_STARTED)  # the parent has ended before the start
+        os.execvp(command[0], command)  # noqa: S606 - the user requested exactly this command
     except OSError as error:
         code = exit_code(error, command[0], os.environ.get("PATH", os.defpath))
         message = "command not found" if code == NOT_FOUND else str(error)
         os.write(2, f"labcarbon-collect: {command[0]}: {message}\n".encode(errors="replace"))
         os._exit(code)
-    except BaseException as error:  # noqa: BLE001 - nothing of the parent may run on in the child
+    except BaseException as error:  # noqa: BLE001 - no code of the parent may continue in the child
         os.write(2, f"labcarbon-collect: {command[0]}: {error}\n".encode(errors="replace"))
         os._exit(NOT_EXECUTABLE)
 
 
 def exit_code(error: OSError, name: str, path: str) -> int:
-    """The exit code of a command that could not be started, as a shell tells it.
+    """Return a shell's exit code for a command that could not be started.
 
-    A folder of PATH that we may not search makes exec answer "permission denied" for a name that is nowhere.
+    If a folder of PATH is not searchable, exec reports "permission denied" even for a name that
+    does not exist.
     """
     if isinstance(error, FileNotFoundError):
         return NOT_FOUND

@@ -1,4 +1,6 @@
-"""What ``run`` does between fork and exec: look at the work, register it, ask whether it was done before. Bounded."""
+"""Steps of ``run`` between fork and exec: fingerprint, registration and duplicate check, within a
+time budget.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,14 @@ from labcarbon_collect.slurm.jobs import current_job_key
 from labcarbon_collect.timeouts import PART_TIMEOUT_S, STARTUP_TIMEOUT_S
 
 FactsBuilder = Callable[[daemon_link.DaemonLink, Mapping[str, Any]], Dict[str, Any]]
-EXIT_BLOCKED = 3  # exit code of what is kept back since it would be in vain
-_PYTHON_START_S = 0.1  # what Python needs before it comes to us
+EXIT_BLOCKED = 3  # exit code of a blocked duplicate
+_PYTHON_START_S = 0.1  # start of Python itself, before our first line
 _GPU_QUERY_S = 0.15 * STARTUP_TIMEOUT_S
 
 
 @dataclass
 class RunStartup:
-    """What was found out. ``answer`` None: nobody was asked, or nobody answered, and ``why`` says it."""
+    """Results of the startup. Without ``response``, ``error`` has the reason, if there is one."""
 
     daemon: daemon_link.DaemonLink
     survey: Survey
@@ -47,7 +49,10 @@ def start_run(
     build_facts: FactsBuilder,
     check: bool = True,
 ) -> RunStartup:
-    """Do all of it within ``budget``. ``facts``: the body of PUT, from the daemon's answer and the fingerprint."""
+    """Do all startup steps within ``budget``.
+
+    ``build_facts`` returns the body of PUT from the daemon's response and the fingerprint.
+    """
     survey = spec.survey(min(PART_TIMEOUT_S, budget.remaining_s / 2))
     forwarded = build_facts(daemon_link.DaemonLink(), survey.wire) if login is None else None
     registration = Deadline("daemon", lambda: _register(run, pid, forwarded, budget))
@@ -74,13 +79,16 @@ def _register(run: str, pid: int, facts: Optional[Mapping[str, Any]], budget: Bu
 
 
 def startup_budget(seconds: float) -> Budget:
-    """The time that the work may wait for us, counted from when our process began: Python takes its share to start."""
+    """Return the remaining startup time, counted from the start of our process, including Python's
+    own start.
+    """
     return Budget(max(0.0, seconds - _PYTHON_START_S - (time.monotonic() - STARTED_S)))
 
 
 def preflight_request(spec: RunSpec, survey: Survey, *, run: Optional[str] = None) -> PreflightRequest:
-    """What the server is asked of a piece of work. Our user's name stands nowhere in it: what is told instead, the daemon
-    says, and nobody waits for it before asking."""
+    """Return the preflight request of a run. The user's name is dropped from it, because the
+    pseudonym comes from the daemon and the request does not wait for it.
+    """
     facts = run_facts.start_facts(
         command=spec.command, project=spec.project, name=spec.name, params={}, node=None, started_us=0, user=DROPPED
     )
@@ -97,7 +105,9 @@ def preflight_request(spec: RunSpec, survey: Survey, *, run: Optional[str] = Non
 def start_preflight(
     login: Login, request: PreflightRequest, budget: Budget
 ) -> Deadline[Union[PreflightResponse, PreflightUnavailable]]:
-    """Ask in a thread: a name service may hang for longer than any request."""
+    """Send the request in a thread, because a name service can block longer than any request
+    timeout.
+    """
 
     def send() -> Union[PreflightResponse, PreflightUnavailable]:
         try:
@@ -111,7 +121,7 @@ def start_preflight(
 def await_reply(
     preflight_call: Deadline[Union[PreflightResponse, PreflightUnavailable]], url: str, budget: Budget
 ) -> tuple[Optional[PreflightResponse], str]:
-    """The answer, or why there is none."""
+    """Return the response, or the reason why there is none."""
     result = preflight_call.wait(budget)
     if isinstance(result, PreflightResponse):
         return result, ""
@@ -121,13 +131,13 @@ def await_reply(
 def report_outcome_in_background(
     login: Login, response: Optional[PreflightResponse], outcome: str
 ) -> Optional[Deadline[bool]]:
-    """Tell in a thread what came of an answer; None where it named nothing."""
+    """Report the outcome in a thread. Returns None if the response named no match."""
     if response is None or response.verdict == "none":
         return None
     return Deadline("outcome", lambda: preflight.report_outcome(login, response, outcome, deadline_s=PART_TIMEOUT_S))
 
 
 def wait_for_outcome_report(report: Optional[Deadline[bool]]) -> None:
-    """Give an outcome that is being told a second: our process ends then, and would cut it off."""
+    """Wait for the outcome report, because the end of our process would abort it."""
     if report is not None:
         report.wait(Budget(PART_TIMEOUT_S))

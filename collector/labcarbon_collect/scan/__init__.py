@@ -1,1 +1,3 @@
-"""Finds artifacts in folders: walked, recognised by magic and names, hashed, kept, told. Nothing is unpacked or run."""
+"""Finds artifacts in folders. Walks folders, recognises files by magic bytes and names, hashes
+them, and registers them with the server. It unpacks and executes nothing.
+"""

@@ -1,4 +1,4 @@
-"""The file that scans keep what they know in: its tables, opened, and set aside where it is damaged."""
+"""The SQLite database of the scanner: its schema, opening it, and replacing a damaged file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Sequence, Tuple
 from labcarbon_collect.identity import ConfigurationError
 
 FILE = "scan.db"
-_MAX_VALUES = 999  # that a statement takes: SQLite before 3.32
+_MAX_VALUES = 999  # values per statement: the limit of SQLite before 3.32
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS folder (
   id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name BLOB NOT NULL, UNIQUE (parent, name));
@@ -33,8 +33,11 @@ CREATE INDEX temp.sub_by_id ON sub (id);
 
 
 def insert_rows(database: sqlite3.Connection, into: str, rows: Sequence[Tuple[object, ...]], then: str = "") -> None:
-    """Insert rows of one width, many by one statement: with each of them the threads that read take turns with this one.
-    ``then``: what follows the values."""
+    """Insert rows of equal width, many per statement. Each statement releases the interpreter lock
+    once, so fewer statements disturb the reading threads less.
+
+    ``then``: SQL that follows the values.
+    """
     if not rows:
         return
     width = len(rows[0])
@@ -46,7 +49,7 @@ def insert_rows(database: sqlite3.Connection, into: str, rows: Sequence[Tuple[ob
 
 
 def open_database(path: Path) -> Tuple[sqlite3.Connection, str]:
-    """The database, and the name that a damaged one was given."""
+    """Open the database. Returns it with the name that a damaged file was moved to, or ""."""
     if path.is_symlink():
         raise ConfigurationError(f"{path} is a symbolic link: remove it")
     try:
@@ -70,11 +73,13 @@ def _connect(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(str(path), timeout=20, isolation_level=None)
     try:
         database.execute("PRAGMA journal_mode=WAL")
-        database.execute("PRAGMA synchronous=NORMAL")  # a kill loses nothing; a power cut the last second's hashing
+        # A kill loses nothing. A power cut loses the hashes of the last second.
+        database.execute("PRAGMA synchronous=NORMAL")
         database.execute("PRAGMA temp_store=FILE")
         database.executescript(_SCHEMA)
         if "owner" not in [column[1] for column in database.execute("PRAGMA table_info(entry)")]:
-            database.execute("ALTER TABLE entry ADD COLUMN owner INTEGER")  # it was made before that was noted
+            # Databases of older versions lack the column.
+            database.execute("ALTER TABLE entry ADD COLUMN owner INTEGER")
     except BaseException:
         database.close()
         raise
@@ -86,6 +91,6 @@ UNRECOGNISED, ARTIFACT, MEMBER, FOLDER = (
     1,
     2,
     3,
-)  # looked at and of no format; a file; in a folder that is one; such a folder
+)  # unrecognised file; file; file of an artifact folder; artifact folder
 PRESENT, CORRUPT = 0, 1
-ROOT = 0  # the folder that is in no other
+ROOT = 0  # parent of the outermost folder

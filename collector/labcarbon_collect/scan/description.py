@@ -1,4 +1,4 @@
-"""What is known of an artifact beside its digest, and how a name tells checkpoints from models. Pure."""
+"""Description of an artifact besides its digest, and texts for terminal and server. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterable, Mapping, Optional, Tuple, Union
 from labcarbon_collect.redaction import is_secret_value
 
 CHECKPOINT, MODEL, DATASET, LOG, OTHER = "checkpoint", "model", "dataset", "log", "other"
-# What the server takes of a fact: docs/artifacts.md.
+# Limits of the server: docs/artifacts.md.
 _MAX_FACT_CHARS, _MAX_NAME_CHARS, _MAX_FACTS = 300, 100, 64
 _CHECKPOINT_NAME = re.compile(
     r"(?:^|[^a-z])(?:epochs?|steps?|iter|iteration|ckpt|checkpoint|global_?step|optim|optimizer|scheduler|trainer_state|"
@@ -21,13 +21,16 @@ _UNSTORABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class InvalidFormat(Exception):
-    """A file says it is of a format and is not; the text says what is wrong with it."""
+    """A file has the signature of a format but violates it. The text says how."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """An artifact's kind, format and facts. ``payload_at``: where the weights begin behind a header of their own, in
-    bytes; None where there is no such header."""
+    """Kind, format and facts of an artifact.
+
+    ``payload_offset``: byte offset of the weights behind a header. None if the format has no such
+    header.
+    """
 
     kind: str
     format: str
@@ -36,25 +39,31 @@ class Description:
     payload_offset: Optional[int] = None
 
     def wire(self, payload: Optional[str]) -> Dict[str, Any]:
-        """As it is told, without what is empty. ``payload``: 64 hex digits."""
+        """Return the fields for the server, without empty ones. ``payload``: SHA-256 of the
+        payload, 64 hex digits.
+        """
         fields = {"kind": self.kind, "format": self.format, "licence": self.licence, "facts": dict(self.facts)}
         return {name: value for name, value in {**fields, "payload": payload}.items() if value}
 
 
 def kind_and_step(name: str) -> Tuple[str, Dict[str, Any]]:
-    """Checkpoint or model, and epoch and step, as a name like ``epoch=3-step=1000.ckpt`` tells them."""
+    """Return kind (checkpoint or model), epoch and step from a name like
+    ``epoch=3-step=1000.ckpt``.
+    """
     lowered = name.lower()
     facts = {counter: int(number) for counter, number in _STEP_NUMBER.findall(lowered)}
     return (CHECKPOINT if _CHECKPOINT_NAME.search(lowered) else MODEL), facts
 
 
 def describe_unrecognised(name: str) -> Description:
-    """What ``--all`` tells of a file that is of no format known here."""
+    """Describe a file of unknown format (``--include-unknown``)."""
     return Description(LOG if _LOG_NAME.search(name.lower()) else OTHER, "")
 
 
 def clean_facts(facts: Iterable[Tuple[str, Any]]) -> Dict[str, Any]:
-    """Facts as the server takes them: short single lines and numbers; nothing empty, nothing that looks like a secret."""
+    """Return the facts that the server accepts: numbers and short single lines. Drops empty values
+    and values that look like a secret.
+    """
     cleaned: Dict[str, Any] = {}
     for name, value in facts:
         if isinstance(value, str):
@@ -69,17 +78,17 @@ def clean_facts(facts: Iterable[Tuple[str, Any]]) -> Dict[str, Any]:
 
 
 def one_line(text: str, max_chars: int) -> str:
-    """``text`` without control characters and halves of characters, cut to ``longest``."""
+    """Return ``text`` without control characters and lone surrogates, truncated to ``max_chars``."""
     line = _UNSTORABLE.sub(" ", text).strip()
     return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
 
 
 _MAX_PRINTED_CHARS = 300
-_MAX_PATH_CHARS = 4096  # characters, of the server
+_MAX_PATH_CHARS = 4096  # limit of the server
 
 
 def path_problem(path: bytes) -> str:
-    """Why a path cannot be told; empty where it can."""
+    """Return why a path cannot be registered, or ""."""
     try:
         text = path.decode("utf-8")
     except UnicodeDecodeError:
@@ -88,7 +97,7 @@ def path_problem(path: bytes) -> str:
 
 
 def printable(path: Union[bytes, str]) -> str:
-    """A path as a terminal may show it: one line, nothing that moves the cursor."""
+    """Return a path for the terminal: one line without control characters."""
     text = path.decode("utf-8", "backslashreplace") if isinstance(path, bytes) else path
     if text.isprintable() and len(text) <= _MAX_PRINTED_CHARS:
         return text

@@ -1,4 +1,4 @@
-"""Counts the bytes that a scan will come to, so that it can say how far it is and how long it takes."""
+"""Counts the bytes of all folders of a scan, for progress and remaining time."""
 
 from __future__ import annotations
 
@@ -7,28 +7,31 @@ from typing import List, Optional, Sequence, Tuple
 
 from labcarbon_collect.scan.local_files import Tree
 
-# A scan that ends before that asks for nothing twice.
+# A scan shorter than this lists no folder twice.
 DELAY_S = 3.0
 _JOIN_TIMEOUT_S = 1.0
 
 
 class SizeEstimator:
-    """Looks at the folders of a scan, in a thread of its own that reads no file. What it cannot list counts nothing, and so
-    do links: it is for who waits, not for the books."""
+    """Lists the folders of a scan in a thread of its own. It opens no file. Links and folders that
+    cannot be listed count as zero: the result is for display only.
+    """
 
     def __init__(self, roots: Sequence[Tuple[Tree, bytes]]) -> None:
-        self.total: Optional[int] = None  # bytes; None until all is counted
+        self.total: Optional[int] = None  # bytes, None until the count is complete
         self._roots = roots
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._count, name="scan-ahead", daemon=True)
         self._thread.start()
 
     def fraction(self, done_bytes: int) -> float:
-        """Which part of all bytes is passed, 0 to 1; 0 as long as nobody knows."""
+        """Return the share of all bytes that is processed, 0 to 1. Returns 0 until the total is
+        known.
+        """
         return min(1.0, done_bytes / self.total) if self.total else 0.0
 
     def stop(self) -> None:
-        """Count no further. A listing that takes long is not waited for."""
+        """Stop counting. Does not wait for a slow listing."""
         self._stopped.set()
         self._thread.join(_JOIN_TIMEOUT_S)
 

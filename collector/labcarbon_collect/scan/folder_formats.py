@@ -1,4 +1,6 @@
-"""Folders that are one artifact, known by the names in them; their cards are read if they are small."""
+"""Recognises folders that are one artifact by the names of their files. Small metadata files are
+read.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from labcarbon_collect.scan.formats import NUMBERED_TAR
 from labcarbon_collect.scan.local_files import Listing
 
 MAX_CARD_BYTES = 1 << 20
-CardReader = Callable[[bytes], bytes]  # name of a file in the folder → its content, at most MAX_CARD_BYTES; else empty
+# name of a file in the folder → its content; empty if it exceeds MAX_CARD_BYTES
+CardReader = Callable[[bytes], bytes]
 _HUB_WEIGHTS = re.compile(
     r"^(?:model|pytorch_model|tf_model|flax_model|adapter_model|diffusion_pytorch_model)\b.*\.(?:safetensors|bin|h5|msgpack)$"
 )
@@ -26,7 +29,9 @@ _FRONT_MATTER_KEYS = ("license", "base_model", "datasets", "pipeline_tag")
 
 
 def describe_folder(name: str, listing: Listing, read_card: CardReader) -> Optional[Description]:
-    """What a folder is as a whole; None where it is a folder of several things. ``small`` reads a file in it."""
+    """Describe a folder that is one artifact. Returns None for a folder of several files.
+    ``read_card`` reads a file of the folder.
+    """
     names = {entry[0] for entry in listing.files}.union(listing.links)
     if b"saved_model.pb" in names or b"saved_model.pbtxt" in names:
         return Description(MODEL, "savedmodel")
@@ -49,7 +54,7 @@ def _decode_names(names: Iterable[bytes]) -> Iterator[str]:
 
 
 def numbered_tars(listing: Listing) -> frozenset[bytes]:
-    """Tar files of which several are numbered alike: shards of one dataset."""
+    """Return tar files that belong to a numbered series: shards of one dataset."""
     series: Dict[Tuple[str, int], List[bytes]] = {}
     for stamp in listing.files:
         match = NUMBERED_TAR.match(stamp[0].decode("utf-8", "replace")) if stamp[0].endswith(b".tar") else None
@@ -59,7 +64,9 @@ def numbered_tars(listing: Listing) -> frozenset[bytes]:
 
 
 def _hub_model(name: str, names: set[bytes], listing: Listing, read_card: CardReader) -> Optional[Description]:
-    """A folder as ``save_pretrained`` writes it. One that holds folders of steps is a training's, and they stand alone."""
+    """Describe a folder written by ``save_pretrained``. A folder with step folders is a training
+    output; each step folder is an artifact of its own.
+    """
     if any(_STEP_FOLDER.match(folder.decode("utf-8", "replace")) for folder in listing.folders):
         return None
     card = next(
@@ -81,7 +88,7 @@ def _hub_model(name: str, names: set[bytes], listing: Listing, read_card: CardRe
 
 
 def _hub_dataset(names: set[bytes], listing: Listing, read_card: CardReader) -> Optional[Description]:
-    """A folder as ``Dataset.save_to_disk`` writes it."""
+    """Describe a folder written by ``Dataset.save_to_disk``."""
     if not names & {b"dataset_info.json", b"dataset_dict.json", b"state.json"}:
         return None
     if not listing.folders and not any(name.endswith((b".arrow", b".parquet")) for name in names):
@@ -100,7 +107,9 @@ def _hub_dataset(names: set[bytes], listing: Listing, read_card: CardReader) -> 
 
 
 def _uniform_folder(names: set[bytes], endings: set[bytes], listing: Listing) -> Optional[Description]:
-    """A folder of nothing but Parquet files, numbered tars, or one TensorFlow checkpoint, and small things beside them."""
+    """Describe a folder of only Parquet files, numbered tars or one TensorFlow checkpoint. Small
+    files beside them are allowed.
+    """
     if listing.folders or not endings & {b"parquet", b"tar", b"index"}:
         return None
     others = [text for text in _decode_names(names) if not _SIDE_FILE.match(text)]
@@ -116,7 +125,7 @@ def _uniform_folder(names: set[bytes], endings: set[bytes], listing: Listing) ->
 
 
 def _row_count(splits: Any) -> Optional[int]:
-    """How many rows all splits hold together; None where that is not told of each."""
+    """Return the number of rows of all splits. None if one split lacks its number."""
     split_infos = list(splits.values()) if isinstance(splits, dict) else []
     counts = [split.get("num_examples") for split in split_infos if isinstance(split, dict)]
     known_counts = [count for count in counts if isinstance(count, int)]
@@ -139,7 +148,9 @@ def _parse_object(content: bytes) -> Optional[Dict[str, Any]]:
 
 
 def _parse_front_matter(content: bytes) -> Dict[str, str]:
-    """Plain values and lists of the lines between the first two ``---`` of a card; anything more than that is left."""
+    """Return plain values and lists between the first two ``---`` lines of a card. Ignores other
+    YAML.
+    """
     lines = content.decode("utf-8", "replace").splitlines()
     if not lines or lines[0].strip() != "---":
         return {}

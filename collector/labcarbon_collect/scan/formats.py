@@ -1,4 +1,6 @@
-"""Files known by their first bytes, their last and their names. Pickles are never opened, archives never unpacked."""
+"""Recognises files by their first and last bytes and their names. Never opens a pickle and never
+unpacks an archive.
+"""
 
 from __future__ import annotations
 
@@ -21,26 +23,29 @@ from labcarbon_collect.scan.safetensors import ReadAt
 
 HEAD_BYTES = 4096
 _KERAS_HEAD_BYTES = 64 << 10
-# torch.save until 1.6: protocol 2, then its magic number 0x1950a86a20f9469cfc6c as a long (torch/serialization.py).
+# torch.save before 1.6: pickle protocol 2, then the magic number 0x1950a86a20f9469cfc6c as a long
+# (torch/serialization.py).
 _LEGACY_TORCH = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
 _ZIP, _ZIP_END, _ZIP_END_BYTES, _ZIP_COMMENT = b"PK\x03\x04", b"PK\x05\x06", 22, 65535
 _HDF5, _KERAS_MARKERS = b"\x89HDF\r\n\x1a\n", (b"keras_version", b"model_config", b"layer_names")
-_SSTABLE_END = bytes.fromhex("db4775248b80fb57")  # a TensorFlow checkpoint's index is an SSTable
+# The index of a TensorFlow checkpoint is an SSTable.
+_SSTABLE_END = bytes.fromhex("db4775248b80fb57")
 _TENSORFLOW_DATA = re.compile(r"\.data-\d{5}-of-\d{5}$")
 NUMBERED_TAR = re.compile(r"^(.*?)(\d{3,})\.tar$")
 _MAX_TENSORS = 1 << 32
 _GGUF_STRING = 8
-_ONNX_SECOND_FIELDS = (0x12, 0x1A, 0x22, 0x2A, 0x32, 0x3A, 0x42)  # further fields of its ModelProto
+_ONNX_SECOND_FIELDS = (0x12, 0x1A, 0x22, 0x2A, 0x32, 0x3A, 0x42)  # other fields of ModelProto
 Recogniser = Callable[[str, int, bytes, ReadAt], Optional[Description]]
 
 
 def recognise_file(
     name: str, size: int, head: bytes, read_at: ReadAt, *, is_numbered: bool = False
 ) -> Optional[Description]:
-    """What a file is; None where it is of no format known here.
+    """Describe a file. Returns None if its format is unknown.
 
-    ``head``: its first bytes, up to HEAD_BYTES; ``at`` reads others; ``of_run``: it is one of several numbered alike.
-    Raises Broken for a file that says it is of a format and cannot be.
+    ``head``: its first bytes, up to HEAD_BYTES. ``read_at`` reads others. ``is_numbered``: it
+    belongs to a numbered series. Raises InvalidFormat if the file has a signature but violates the
+    format.
     """
     for recognise in (_recognise_magic, _recognise_tensorflow, _recognise_ending):
         description = recognise(name, size, head, read_at)
@@ -75,7 +80,9 @@ def _recognise_magic(name: str, size: int, head: bytes, read_at: ReadAt) -> Opti
 
 
 def _recognise_unnamed_safetensors(name: str, size: int, head: bytes, read_at: ReadAt) -> Optional[Description]:
-    """A blob of a cache has no ending; one that only looks alike is nothing."""
+    """Recognise safetensors without file extension, such as blobs of a cache. A file that only
+    resembles the format is ignored.
+    """
     if not safetensors.is_likely(head):
         return None
     try:
@@ -106,7 +113,9 @@ def _describe_weights(format_name: str, name: str, **facts: Any) -> Description:
 
 
 def _describe_zip(lowered: str, size: int, head: bytes, read_at: ReadAt) -> Optional[Description]:
-    """By the name of the first file in it, which stands in its header; Keras also by a config.json in its list."""
+    """Recognise a zip by the name of its first file, which is part of the header. A Keras archive
+    also needs config.json in its directory.
+    """
     first_name = head[30 : 30 + int.from_bytes(head[26:28], "little")].decode("utf-8", "replace")
     is_torch = first_name.endswith(("/data.pkl", "/version", "/constants.pkl"))
     is_keras = lowered.endswith(".keras")
@@ -125,7 +134,9 @@ def _describe_zip(lowered: str, size: int, head: bytes, read_at: ReadAt) -> Opti
 
 
 def _read_zip_end(size: int, read_at: ReadAt) -> bytes:
-    """The record that ends a zip. Raises Broken where there is none, as in a file whose writing was cut short."""
+    """Return the end record of a zip. Raises InvalidFormat if it is missing, as in a truncated
+    file.
+    """
     tail = read_at(max(0, size - _ZIP_END_BYTES), _ZIP_END_BYTES)
     if not tail.startswith(_ZIP_END):
         tail = read_at(max(0, size - _ZIP_END_BYTES - _ZIP_COMMENT), _ZIP_END_BYTES + _ZIP_COMMENT)
@@ -142,7 +153,7 @@ def _describe_hdf5(lowered: str, head: bytes) -> Description:
 
 
 def _describe_gguf(head: bytes) -> Description:
-    """Its first words: version, how many tensors, and the architecture where that is the first key, as it is by habit."""
+    """Read version, number of tensors, and the architecture if it is the first key, as usual."""
     version, tensors = int.from_bytes(head[4:8], "little"), int.from_bytes(head[8:16], "little")
     if len(head) < 24 or not 1 <= version <= 64 or tensors > _MAX_TENSORS:
         raise InvalidFormat(f"its GGUF header tells of version {version} and {tensors} tensors")
@@ -157,7 +168,7 @@ def _describe_gguf(head: bytes) -> Description:
 
 
 def _describe_onnx(name: str, head: bytes) -> Optional[Description]:
-    """A ModelProto: field 1, the version of the format, then another of its fields."""
+    """Recognise a ModelProto: field 1 (IR version), then another field."""
     if len(head) < 3 or head[0] != 0x08 or not 1 <= head[1] < 0x80 or head[2] not in _ONNX_SECOND_FIELDS:
         raise InvalidFormat("it is named as ONNX and does not begin so")
     facts: Dict[str, Any] = {"ir_version": head[1]}

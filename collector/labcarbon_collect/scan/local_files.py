@@ -1,4 +1,6 @@
-"""Folders of this machine, as a scan reads them: listed, opened, never followed out of what is scanned."""
+"""The file system interface of a scan, and its implementation for local folders. Links that leave
+the scanned folders are not followed.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,22 @@ from labcarbon_collect.files.manifests import manifest
 from labcarbon_collect.files.sequential_reader import SequentialReader
 from labcarbon_collect.scan.medium import MediumDetector
 
-Stamp = Tuple[bytes, int, int, int]  # name, size, time of change in ns, time of the inode's change in ns
+Stamp = Tuple[bytes, int, int, int]  # name, size, mtime in ns, ctime in ns
 
 
 class LinkOutsideRoot(Exception):
-    """A folder that is one artifact holds a link that leads out of what is scanned; the text says where."""
+    """A folder that is one artifact contains a link to a path outside of the scan. The text names
+    it.
+    """
 
 
 @dataclass
 class Listing:
-    """What a folder holds: plain files (sorted by name), folders and links, hidden ones left out; how many pipes,
-    devices and sockets. ``linked``: name → key of the inode, of files with several names."""
+    """Content of a folder without hidden entries: plain files sorted by name, folders, links, and
+    the number of pipes, devices and sockets.
+
+    ``linked``: name → inode key, for files with several hard links.
+    """
 
     files: List[Stamp] = field(default_factory=list)
     folders: List[bytes] = field(default_factory=list)
@@ -32,79 +39,84 @@ class Listing:
 
 
 class FileStat(NamedTuple):
-    """How a file was when it was opened or closed: size in bytes, time of change in ns."""
+    """Size in bytes and mtime in ns of a file."""
 
     size: int
     mtime_ns: int
 
 
 class Reader(Protocol):
-    """An open file, wherever it lies. ``owner``: the number of its user; None where there are no such."""
+    """An open file of any tree. ``owner``: uid, None if the tree has no users."""
 
     owner: Optional[int]
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
 
     def stat(self) -> FileStat:
-        """How it is now."""
+        """Return its current size and mtime."""
 
     def prefetch(self, size: int) -> None:
-        """Its first ``size`` bytes are read soon."""
+        """Announce that its first ``size`` bytes are read soon."""
 
     def read_into(self, buffer: memoryview) -> int:
-        """Read on; the number of bytes, 0 at the end."""
+        """Read the next bytes. Returns their number, 0 at the end."""
 
     def at(self, offset: int, length: int) -> bytes:
-        """``length`` bytes from ``offset``, fewer at the end."""
+        """Return ``length`` bytes from ``offset``, fewer at the end."""
 
 
 class Tree(Protocol):
-    """Folders that can be scanned: of this machine, or of an object store. All raise OSError. ``open_ahead``: how many files
-    a thread opens before it reads them."""
+    """Folders that can be scanned: local ones or those of an object store. All methods raise
+    OSError.
+
+    ``open_ahead``: number of files that a thread opens before it reads them.
+    """
 
     open_ahead: int
 
     def parts(self, address: bytes) -> List[bytes]:
-        """The names of the way to a folder, from the outermost."""
+        """Return the path components of a folder, outermost first."""
 
     def medium(self, path: bytes) -> str:
-        """The medium that a folder lies on."""
+        """Return the storage medium of a folder."""
 
     def list_folder(self, path: bytes) -> Listing:
-        """What a folder holds."""
+        """Return the content of a folder."""
 
     def manifest(self, path: bytes) -> List[Stamp]:
-        """The files below a folder, as docs/artifacts.md counts them, sorted. Raises also LeadsOut and OutOfBudget."""
+        """Return the files below a folder by the rules of docs/artifacts.md, sorted. Raises also
+        LinkOutsideRoot and BudgetExceeded.
+        """
 
     def open_file(self, path: bytes, *, follow: bool = False) -> Reader:
-        """Open a plain file; ``follow`` links, of a folder whose links were looked at."""
+        """Open a plain file. ``follow``: follow links, for a folder whose links were checked."""
 
     def owner(self, path: bytes) -> Optional[int]:
-        """The number of the user whose a folder is; None where there are no such."""
+        """Return the uid of a folder's owner. None if the tree has no users."""
 
     def check_inside(self, path: bytes) -> None:
-        """Raise LeadsOut if a path leads out of what is scanned."""
+        """Raise LinkOutsideRoot if a path leaves the scanned folders."""
 
 
 class LocalReader:
-    """An open file of this machine."""
+    """An open local file."""
 
     def __init__(self, path: bytes, *, follow: bool) -> None:
         self._descriptor, status = _open_plain_file(path, follow=follow)
         self.owner: Optional[int] = status.st_uid
-        self._first_stat: Optional[FileStat] = FileStat(status.st_size, status.st_mtime_ns)  # asked for once
+        self._first_stat: Optional[FileStat] = FileStat(status.st_size, status.st_mtime_ns)
         self._reader = SequentialReader(self._descriptor, status)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         try:
             self._reader.finish()
         finally:
             os.close(self._descriptor)
 
     def stat(self) -> FileStat:
-        """How it is now, by its descriptor; the first answer is from when it was opened."""
+        """Return size and mtime by descriptor. The first call returns the values of opening."""
         if self._first_stat is not None:
             first_stat, self._first_stat = self._first_stat, None
             return first_stat
@@ -112,20 +124,20 @@ class LocalReader:
         return FileStat(status.st_size, status.st_mtime_ns)
 
     def prefetch(self, size: int) -> None:
-        """Its first ``size`` bytes are read soon."""
+        """Announce that its first ``size`` bytes are read soon."""
         self._reader.prefetch(size)
 
     def read_into(self, buffer: memoryview) -> int:
-        """Read on; the number of bytes, 0 at the end."""
+        """Read the next bytes. Returns their number, 0 at the end."""
         return self._reader.read_into(buffer)
 
     def at(self, offset: int, length: int) -> bytes:
-        """``length`` bytes from ``offset``, fewer at the end."""
+        """Return ``length`` bytes from ``offset``, fewer at the end."""
         return os.pread(self._descriptor, max(0, length), offset) if 0 <= offset < 1 << 62 else b""
 
 
 class LocalTree:
-    """This machine's folders below ``roots`` (absolute, links resolved)."""
+    """Local folders below ``roots`` (absolute paths without links)."""
 
     open_ahead = 3
 
@@ -134,11 +146,11 @@ class LocalTree:
         self._medium_detector = MediumDetector()
 
     def parts(self, address: bytes) -> List[bytes]:
-        """The names of the way to a folder; that of the outermost is empty."""
+        """Return the path components of a folder. The first one is empty."""
         return [b"", *address.strip(b"/").split(b"/")] if address.strip(b"/") else [b""]
 
     def medium(self, path: bytes) -> str:
-        """The medium that a folder lies on: hdd, ssd or unknown."""
+        """Return the storage medium of a folder: hdd, ssd or unknown."""
         return self._medium_detector.medium_of(path or b"/")
 
     def list_folder(self, path: bytes) -> Listing:
@@ -162,20 +174,24 @@ class LocalTree:
         return listing
 
     def manifest(self, path: bytes) -> List[Stamp]:
-        """The files below a folder, as docs/artifacts.md counts them, sorted. Raises OSError, LeadsOut, OutOfBudget."""
+        """Return the files below a folder by the rules of docs/artifacts.md, sorted. Raises
+        OSError, LinkOutsideRoot, BudgetExceeded.
+        """
         content = manifest("artifact", os.fsdecode(path), Budget(float("inf")), on_link=self.check_inside)
         return [(file.name, file.size, file.mtime_ns, file.ctime_ns) for file in content.files]
 
     def open_file(self, path: bytes, *, follow: bool = False) -> LocalReader:
-        """Open a plain file; ``follow`` links, of a folder whose links were looked at. Raises OSError."""
+        """Open a plain file. ``follow``: follow links, for a folder whose links were checked.
+        Raises OSError.
+        """
         return LocalReader(path, follow=follow)
 
     def owner(self, path: bytes) -> Optional[int]:
-        """The number of the user whose a folder is. Raises OSError."""
+        """Return the uid of a folder's owner. Raises OSError."""
         return os.lstat(path).st_uid
 
     def check_inside(self, path: bytes) -> None:
-        """Raise LeadsOut if a path leads out of what is scanned."""
+        """Raise LinkOutsideRoot if a path leaves the scanned folders."""
         target = os.path.realpath(path)
         if not any(target.startswith(root) for root in self._roots):
             raise LinkOutsideRoot(f"{os.fsdecode(os.path.basename(path))} in it is a link that leads out of what is scanned")
@@ -185,14 +201,14 @@ def _add_file(entry: os.DirEntry[bytes], name: bytes, listing: Listing) -> None:
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
-        return  # it went while we looked
+        return  # deleted meanwhile
     listing.files.append((name, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
     if status.st_nlink > 1:
         listing.linked[name] = f"{status.st_dev}:{status.st_ino}"
 
 
 def _open_plain_file(path: bytes, *, follow: bool) -> Tuple[int, os.stat_result]:
-    """Open a plain file, one that is no link now unless ``follow``; never waits for the other end of a pipe."""
+    """Open a plain file. Refuses links unless ``follow``. Never blocks on a pipe."""
     nofollow = 0 if follow else os.O_NOFOLLOW
     descriptor = os.open(path, os.O_RDONLY | nofollow | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     status = os.fstat(descriptor)

@@ -1,4 +1,6 @@
-"""Which kind of disk a folder lies on, as the kernel tells it; what it cannot know is unknown."""
+"""Detects the storage medium of a folder from kernel information. It is unknown if the kernel
+cannot know it.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,19 @@ from typing import Dict, List, Optional, Tuple
 
 HDD, SSD, OBJECT, TAPE, UNKNOWN = "hdd", "ssd", "object", "tape", "unknown"
 MEDIUMS = (HDD, SSD, OBJECT, TAPE)
-# The disk of a virtual machine: what it says of itself is the hypervisor's default, not the disk below.
+# Disks of virtual machines: the kernel reports the hypervisor's default, not the physical disk.
 _VIRTUAL = re.compile(r"^(?:vd|xvd)[a-z]+$")
 
 
 class MediumDetector:
-    """Mediums by device, each asked once."""
+    """Storage mediums by device, with a cache."""
 
     def __init__(self, sys: Path = Path("/sys"), mountinfo: Path = Path("/proc/self/mountinfo")) -> None:
         self._sys, self._mountinfo = sys, mountinfo
         self._by_device: Dict[int, str] = {}
 
     def medium_of(self, path: bytes) -> str:
-        """The medium of the file system that ``path`` lies on."""
+        """Return the medium of the file system that contains ``path``."""
         try:
             device = os.stat(path).st_dev
         except OSError:
@@ -31,7 +33,9 @@ class MediumDetector:
         return self._by_device[device]
 
     def device_medium(self, major: int, minor: int, path: str) -> str:
-        """The medium of a device by number; of one without a disk of its own, by what is mounted at ``path``."""
+        """Return the medium of a device number. For a device without a disk of its own, uses the
+        mount that contains ``path``.
+        """
         if major == 0:
             source = self._mount_source(path)
             numbers = _device_numbers(source) if source else None
@@ -44,7 +48,8 @@ class MediumDetector:
             disk_folder = device.resolve(strict=True)
         except OSError:
             return UNKNOWN
-        for disk in (disk_folder, disk_folder.parent):  # a partition lies in the folder of its disk
+        # the folder of a partition is inside the folder of its disk
+        for disk in (disk_folder, disk_folder.parent):
             if _VIRTUAL.match(disk.name):
                 return UNKNOWN
             try:
@@ -58,7 +63,7 @@ class MediumDetector:
         return UNKNOWN
 
     def _mount_source(self, path: str) -> Optional[str]:
-        """What is mounted where ``path`` lies, if that is a device of this machine (btrfs and the like)."""
+        """Return the device mounted at ``path`` if it is a local block device (btrfs and similar)."""
         best: Tuple[int, str] = (-1, "")
         for point, source in self._mounts():
             if (path + "/").startswith(point.rstrip("/") + "/") and len(point) >= best[0]:
@@ -66,7 +71,7 @@ class MediumDetector:
         return best[1] if best[1].startswith("/dev/") else None
 
     def _mounts(self) -> List[Tuple[str, str]]:
-        """(mount point, source); proc(5): fields before and behind a lone hyphen."""
+        """Return (mount point, source). proc(5): a lone hyphen separates two groups of fields."""
         try:
             lines = self._mountinfo.read_text(errors="surrogateescape").splitlines()
         except OSError:

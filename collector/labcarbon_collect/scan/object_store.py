@@ -1,4 +1,4 @@
-"""Object stores, read through fsspec where that is installed: ``s3://bucket/prefix`` and whatever else it knows."""
+"""Object stores that fsspec can read, such as ``s3://bucket/prefix``. fsspec is optional."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _VERSION_KEYS = ("ETag", "etag", "VersionId", "md5")
 
 
 class DependencyMissing(Exception):
-    """What reads such addresses is not there; the text says how to install it."""
+    """A package for this kind of address is missing. The text says how to install it."""
 
 
 def is_address(text: str) -> bool:
-    """Whether ``text`` is an address as ``s3://bucket/prefix`` rather than a path."""
+    """Return whether ``text`` is an address like ``s3://bucket/prefix`` and not a path."""
     return "://" in text
 
 
 class ObjectTree:
-    """The objects below one address. ``s3://bucket/a/b`` is walked as folders ``a`` and ``b``."""
+    """Objects below one address. ``s3://bucket/a/b`` is walked as folders ``a`` and ``b``."""
 
     open_ahead = 0
 
     def __init__(self, address: str) -> None:
-        """Raises NotInstalled, and OSError for an address that cannot be opened."""
+        """Raises DependencyMissing, and OSError for an address that cannot be opened."""
         scheme = address.split("://")[0]
         try:
             from fsspec.core import url_to_fs
@@ -48,16 +48,16 @@ class ObjectTree:
             raise OSError(0, str(error)) from error
 
     def parts(self, address: bytes) -> List[bytes]:
-        """The names of the way to a folder; the outermost is scheme and bucket."""
+        """Return the path components of a folder. The first one is scheme and bucket."""
         names = address[len(self._root) :].strip(b"/").split(b"/")
         return [self._root + names[0], *names[1:]]
 
     def medium(self, path: bytes) -> str:
-        """Object storage."""
+        """Return ``object``."""
         return OBJECT
 
     def list_folder(self, path: bytes) -> Listing:
-        """List what lies under a prefix. Raises OSError."""
+        """List a prefix. Raises OSError."""
         listing = Listing()
         with _translate_errors():
             rows: List[Dict[str, Any]] = self._files.ls(self._key(path), detail=True, refresh=True)
@@ -74,7 +74,7 @@ class ObjectTree:
         return listing
 
     def manifest(self, path: bytes) -> List[Stamp]:
-        """The objects below a prefix, as files below a folder, sorted. Raises OSError."""
+        """Return the objects below a prefix like files below a folder, sorted. Raises OSError."""
         stamps: List[Stamp] = []
         folders = [(path, b"")]
         while folders:
@@ -85,23 +85,23 @@ class ObjectTree:
         return sorted(stamps)
 
     def open_file(self, path: bytes, *, follow: bool = False) -> ObjectReader:
-        """Open an object; there are no links. Raises OSError."""
+        """Open an object. Object stores have no links. Raises OSError."""
         with _translate_errors():
             return ObjectReader(self._files, self._key(path))
 
     def owner(self, path: bytes) -> Optional[int]:
-        """There are no users."""
+        """Return None: object stores have no users."""
         return None
 
     def check_inside(self, path: bytes) -> None:
-        """There are no links."""
+        """Do nothing: object stores have no links."""
 
     def _key(self, path: bytes) -> str:
         return str(self._strip(path.decode("utf-8", "surrogateescape")))
 
 
 class ObjectReader:
-    """An object that is read as a stream."""
+    """An object, read as a stream."""
 
     owner: Optional[int] = None
 
@@ -112,14 +112,14 @@ class ObjectReader:
         self._is_first_stat = True
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         self._stream.close()
 
     def prefetch(self, size: int) -> None:
-        """A stream begins when it is read."""
+        """Do nothing: a stream starts with the first read."""
 
     def stat(self) -> FileStat:
-        """How it is: as it was opened, and asked anew each time after."""
+        """Return size and mtime: at first those of opening, then current ones."""
         if not self._is_first_stat:
             with _translate_errors():
                 self._files.invalidate_cache(self._key)
@@ -128,14 +128,14 @@ class ObjectReader:
         return FileStat(int(self._info.get("size") or 0), _mtime_ns(self._info))
 
     def read_into(self, buffer: memoryview) -> int:
-        """Read on; the number of bytes, 0 at the end."""
+        """Read the next bytes. Returns their number, 0 at the end."""
         with _translate_errors():
             content = self._stream.read(len(buffer))
         buffer[: len(content)] = content
         return len(content)
 
     def at(self, offset: int, length: int) -> bytes:
-        """``length`` bytes from ``offset``, fewer at the end."""
+        """Return ``length`` bytes from ``offset``, fewer at the end."""
         if length <= 0:
             return b""
         with _translate_errors():
@@ -144,7 +144,7 @@ class ObjectReader:
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Each store has exceptions of its own; what goes wrong in one is an OSError with its text."""
+    """Turn the exceptions of each store into OSError with their text."""
     try:
         yield
     except (OSError, ImportError, ValueError):
@@ -154,7 +154,7 @@ def _translate_errors() -> Iterator[None]:
 
 
 def _is_folder_marker(row: Dict[str, Any], key: str) -> bool:
-    """Some stores list an empty object for the folder itself."""
+    """Return whether a row is the empty object that some stores list for a folder."""
     return str(row["name"]).strip("/") == key.strip("/")
 
 
@@ -167,6 +167,6 @@ def _mtime_ns(row: Dict[str, Any]) -> int:
 
 
 def _version_number(row: Dict[str, Any]) -> int:
-    """What the store says of the content's version, as a number."""
+    """Return the store's content version as a number, 0 if unknown."""
     version = "".join(str(row[key]) for key in _VERSION_KEYS if row.get(key))
     return int.from_bytes(hashlib.sha256(version.encode()).digest()[:6], "big") if version else 0

@@ -1,4 +1,4 @@
-"""What is asked of the state as a whole once a scan is through: what is to be told, and sums for the summary."""
+"""Queries over the scanned folders: artifacts to upload, and totals for the summary."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ARTIFACTS = (
     "FROM sub JOIN entry ON entry.folder = sub.id AND (only_name IS NULL OR only_name = entry.name) WHERE what IN (1, 3)"
 )
 _PATH = "CAST(sub.path || '/' || name AS BLOB)"
-# Names of one inode are one copy.
+# Hard links of one inode count as one copy.
 _IDENTICAL = f"""
 SELECT digest, MAX(size), COUNT(DISTINCT COALESCE(link, CAST(folder AS TEXT) || '/' || hex(name))) AS many
 {_ARTIFACTS} AND state = 0 AND digest IN (SELECT digest {_ARTIFACTS} AND state = 0 GROUP BY digest HAVING COUNT(*) > 1)
@@ -34,11 +34,11 @@ JOIN (SELECT digest, COUNT(*) n FROM went GROUP BY digest) w ON w.digest = c.dig
 
 
 class PendingArtifact(NamedTuple):
-    """An artifact that a server was not told of as it is now."""
+    """An artifact whose current state is not uploaded to a server."""
 
     folder: int
     name: bytes
-    path: bytes  # of the folder it lies in
+    path: bytes  # of its folder
     what: int
     size: int
     files: int
@@ -46,12 +46,14 @@ class PendingArtifact(NamedTuple):
     digest: bytes
     about: str
     medium: str
-    owner: Optional[int]  # the number of its user
+    owner: Optional[int]  # uid
 
 
 @dataclass(frozen=True)
 class ScanTotals:
-    """All that a scan found, with what was known before. ``copies``: (digest, bytes of one, how many)."""
+    """Totals of a scan, including artifacts of earlier scans. ``copies``: (digest, size in bytes,
+    number of copies).
+    """
 
     artifacts: int
     size: int
@@ -62,28 +64,28 @@ class ScanTotals:
 
     @property
     def copy_bytes(self) -> int:
-        """What the second, third … copies take."""
+        """Bytes of all copies but the first of each artifact."""
         return sum(size * (many - 1) for _, size, many in self.copies)
 
 
 class ScanQueries:
-    """Questions about what lies in the folders that were gathered."""
+    """Queries about the content of the selected folders."""
 
     def __init__(self, state: ScanState) -> None:
         self._database: sqlite3.Connection = state.database
 
     def server_id(self, address: str) -> int:
-        """The number of a server, made if need be."""
+        """Return the number of a server. Inserts it if it is new."""
         self._database.execute("INSERT OR IGNORE INTO server (address) VALUES (?)", (address,))
         return int(self._database.execute("SELECT id FROM server WHERE address=?", (address,)).fetchone()[0])
 
     def pending(self, server: int, project: str, after: Tuple[int, bytes], limit: int) -> List[PendingArtifact]:
-        """What a server is to be told, behind a place, in order."""
+        """Return artifacts to upload behind a position, in order."""
         parameters = {"server": server, "project": project, "folder": after[0], "name": after[1], "most": limit}
         return [PendingArtifact(*row) for row in self._database.execute(_PENDING, parameters)]
 
     def mark_uploaded(self, server: int, uploaded: Sequence[Tuple[PendingArtifact, str]]) -> None:
-        """Keep that a server has been told: (what, charged to which project)."""
+        """Record uploaded artifacts: (artifact, project it is charged to)."""
         rows = [
             (server, artifact.folder, artifact.name, artifact.digest, project, artifact.medium)
             for artifact, project in uploaded
@@ -91,21 +93,21 @@ class ScanQueries:
         insert_rows(self._database, "INSERT OR REPLACE INTO told", rows)
 
     def copy_changes(self, server: int, limit: int) -> List[Tuple[bytes, str]]:
-        """(path, state) of copies that a server knows otherwise."""
+        """Return (path, state) of copies whose state on the server is outdated."""
         return self._database.execute(
             "SELECT path, state FROM news WHERE server=? ORDER BY path LIMIT ?", (server, limit)
         ).fetchall()
 
     def clear_copy_changes(self, server: int, paths: Sequence[bytes]) -> None:
-        """Keep that a server knows the state of copies."""
+        """Record that a server has the state of these copies."""
         self._database.executemany("DELETE FROM news WHERE server=? AND path=?", [(server, path) for path in paths])
 
     def forget_uploads(self, server: int) -> None:
-        """Take it that a server was told nothing."""
+        """Forget all uploads to a server."""
         self._database.execute("DELETE FROM told WHERE server=?", (server,))
 
     def totals(self) -> ScanTotals:
-        """Sums over what is there."""
+        """Return totals of the selected folders."""
         sums = f"SELECT COUNT(*), TOTAL(size), SUM(medium='unknown') {_ARTIFACTS}"
         artifacts, size, unknown = self._database.execute(sums).fetchone()
         corrupt = [path for (path,) in self._database.execute(f"SELECT {_PATH} {_ARTIFACTS} AND state = 1 ORDER BY 1")]
@@ -114,6 +116,6 @@ class ScanQueries:
         return ScanTotals(artifacts, int(size), unknown or 0, moved, corrupt, copies)
 
     def paths_of(self, digest: bytes, limit: int) -> List[bytes]:
-        """Where an artifact lies."""
+        """Return paths of an artifact."""
         query = f"SELECT {_PATH} {_ARTIFACTS} AND digest = ? ORDER BY 1 LIMIT ?"
         return [path for (path,) in self._database.execute(query, (digest, limit))]

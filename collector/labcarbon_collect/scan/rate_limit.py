@@ -1,4 +1,4 @@
-"""How fast all threads together may read."""
+"""Limits the read rate of all threads together."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import threading
 import time
 from typing import Callable, Optional
 
-_MAX_CREDIT_S = 0.2  # what was not read in this time is not made up for
+_MAX_CREDIT_S = 0.2  # Unused rate older than this is lost.
 
 
 class RateLimiter:
-    """Bytes a second for all who share it; ``limit`` None: as fast as it goes."""
+    """A shared limit in bytes per second. ``limit`` None: no limit."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class RateLimiter:
         self._free_s = 0.0
 
     def acquire(self, size: int) -> None:
-        """Wait until ``size`` bytes more may be read."""
+        """Wait until ``size`` more bytes may be read."""
         if self._limit is None:
             return
         with self._lock:

@@ -1,4 +1,4 @@
-"""Reads files: recognised by their first bytes, then hashed in the same read."""
+"""Reads files: recognises and hashes each in one pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from labcarbon_collect.scan.rate_limit import RateLimiter
 from labcarbon_collect.scan.safetensors import ReadAt
 
 _BLOCK_BYTES, _PROBE_BYTES = 1 << 20, 16 << 10
-# Files of these names are most likely read to their end, so that their first read may be a long one.
+# Files with these names are most likely hashed completely, so their first read may be long.
 _LIKELY_ARTIFACT = re.compile(
     rb"\.(?:pt|pth|ckpt|bin|safetensors|keras|h5|hdf5|onnx|gguf|parquet|npy|npz|arrow|tar|index|data-\d{5}-of-\d{5})$",
     re.IGNORECASE,
@@ -27,8 +27,9 @@ _SETTLED_NS = 2_000_000_000
 
 
 class FileTask(NamedTuple):
-    """A file to read, as it was listed. ``is_new``: nothing is known of it; ``link``: its inode where it has several
-    names; ``of_run``: numbered alike."""
+    """A file to read, as listed. ``is_new``: the database has no row for it. ``link``: its inode
+    key if it has several hard links. ``is_numbered``: it belongs to a numbered series.
+    """
 
     stamp: Stamp
     is_new: bool = False
@@ -37,8 +38,9 @@ class FileTask(NamedTuple):
 
 
 class ReadResult(NamedTuple):
-    """What came of one. ``why``: why there is nothing to tell; ``fault``: gone, changed, unreadable, broken or empty;
-    ``owner``: the number of its user."""
+    """The result of one file. ``reason``: why it is not registered. ``fault``: gone, changed,
+    unreadable, broken or empty. ``owner``: uid.
+    """
 
     task: FileTask
     digest: Optional[bytes] = None
@@ -52,8 +54,9 @@ class ReadResult(NamedTuple):
 
 @dataclass
 class Batch:
-    """Files of one folder. ``is_member``: of a folder that is one artifact, so that they are not recognised; ``size``: their
-    bytes, of which ``read`` are read: the thread that reads them writes it."""
+    """Files of one folder. ``is_member``: the folder is one artifact, so its files are not
+    recognised. ``size``: total bytes. ``read``: bytes read so far, updated by the reading thread.
+    """
 
     folder: int
     path: bytes
@@ -65,7 +68,7 @@ class Batch:
 
 
 class _OpenFile:
-    """A file that is to be read: open, or why it is not. ``first``: how many bytes the first read takes."""
+    """An open file, or the error of opening it. ``first_bytes``: size of the first read."""
 
     def __init__(self, task: FileTask, path: bytes, first: int) -> None:
         self.task, self.path, self.first_bytes = task, path, first
@@ -73,26 +76,26 @@ class _OpenFile:
         self.fault: Optional[OSError] = None
 
     def open_reader(self) -> Reader:
-        """The open file. Raises the OSError that came of opening it."""
+        """Return the open file. Raises the OSError of opening it."""
         if self.file is None:
             raise self.fault or OSError(0, "it was not opened")
         return self.file
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         if self.file is not None:
             self.file.close()
 
 
 class FileReader:
-    """Reads batches of files; used by several threads at once."""
+    """Reads batches of files. Several threads share it."""
 
     def __init__(self, tree: Tree, rate_limiter: RateLimiter, *, include_unknown: bool, dry_run: bool) -> None:
-        self._tree, self._rate_limiter, self._take_all, self._is_dry = tree, rate_limiter, include_unknown, dry_run
+        self._tree, self._rate_limiter, self._include_unknown, self._dry_run = tree, rate_limiter, include_unknown, dry_run
         self._thread_local = threading.local()
 
     def read(self, batch: Batch) -> List[ReadResult]:
-        """What each file of a batch is. While one is read the disk is asked for the beginnings of the next."""
+        """Read all files of a batch. Prefetches the start of the next files during each read."""
         open_files: Deque[_OpenFile] = deque()
         results: List[ReadResult] = []
         try:
@@ -108,7 +111,7 @@ class FileReader:
         return results
 
     def _open(self, batch: Batch, task: FileTask) -> _OpenFile:
-        """Open a file, and ask for its beginning."""
+        """Open a file and prefetch its start."""
         opened = _OpenFile(task, batch.path + b"/" + task.stamp[0], self._first_read_bytes(batch, task))
         try:
             opened.file = self._tree.open_file(opened.path, follow=batch.is_member)
@@ -134,8 +137,8 @@ class FileReader:
             return ReadResult(task, reason=f"it cannot be read: {error.strerror or error}", fault="unreadable")
 
     def _first_read_bytes(self, batch: Batch, task: FileTask) -> int:
-        """How many bytes the first read takes."""
-        is_likely = batch.is_member or self._take_all or _LIKELY_ARTIFACT.search(task.stamp[0]) is not None
+        """Return the size of the first read."""
+        is_likely = batch.is_member or self._include_unknown or _LIKELY_ARTIFACT.search(task.stamp[0]) is not None
         return min(task.stamp[1], _BLOCK_BYTES if is_likely else _PROBE_BYTES)
 
     def _inspect(self, file: Reader, opened: _OpenFile, batch: Batch) -> ReadResult:
@@ -148,13 +151,13 @@ class FileReader:
             name = task.stamp[0].decode("utf-8", "replace")
             head, read_at = bytes(view[: min(count, HEAD_BYTES)]), _read_at(view, count, file)
             description = recognise_file(name, size, head, read_at, is_numbered=task.is_numbered)
-            if description is None and not self._take_all:
+            if description is None and not self._include_unknown:
                 return ReadResult(task, settled=_is_settled(task.stamp))
             description = description or describe_unrecognised(name)
             problem = path_problem(opened.path)
             if problem:
                 return ReadResult(task, reason=problem, fault="broken")
-        if self._is_dry:
+        if self._dry_run:
             return ReadResult(task, description=description)
         batch.read += count
         return self._hash_rest(file, task, description, batch, view[:count])
@@ -162,7 +165,7 @@ class FileReader:
     def _hash_rest(
         self, file: Reader, task: FileTask, description: Optional[Description], batch: Batch, first: memoryview
     ) -> ReadResult:
-        """Go on after the ``first`` bytes, which stand at the beginning of this thread's buffer."""
+        """Hash the file. ``first``: the bytes read so far, at the start of this thread's buffer."""
         size, view, count = task.stamp[1], self._buffer(), len(first)
         digest = hashlib.sha256(first)
         payload = (
@@ -196,24 +199,24 @@ class FileReader:
 
 
 class _PayloadHash:
-    """SHA-256 of what stands behind a header, from byte ``at`` on."""
+    """SHA-256 of the bytes from ``start`` on, behind a header."""
 
     def __init__(self, start: int) -> None:
         self._start = start
         self._digest = hashlib.sha256()
 
     def update(self, block: memoryview, offset: int) -> None:
-        """Take a block of the file that begins at ``offset``."""
+        """Add a block of the file that starts at ``offset``."""
         if offset + len(block) > self._start:
             self._digest.update(block[max(0, self._start - offset) :])
 
     def digest(self) -> str:
-        """64 hex digits."""
+        """Return 64 hex digits."""
         return self._digest.hexdigest()
 
 
 def _read_at(view: memoryview, count: int, file: Reader) -> ReadAt:
-    """Bytes of a file: from what was read of it already, if they are in that."""
+    """Return a function that reads bytes of a file. It uses the buffer where possible."""
 
     def read_at(offset: int, length: int) -> bytes:
         is_buffered = offset >= 0 and length >= 0 and offset + length <= count
@@ -227,5 +230,7 @@ def _changed_result(task: FileTask) -> ReadResult:
 
 
 def _is_settled(stamp: Stamp) -> bool:
-    """A file changed within the last two seconds may change again within a tick of its clock, unseen."""
+    """Return whether a file's mtime is old enough. A file changed within the last two seconds may
+    change again without a new timestamp.
+    """
     return max(stamp[2], stamp[3]) < time.time_ns() - _SETTLED_NS

@@ -1,4 +1,4 @@
-"""Threads that read files, while one thread walks folders and puts down what came of it."""
+"""A pool of threads that read files for the thread that walks folders and records results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BatchResult = Tuple[Batch, List[ReadResult]]
 
 
 class ReaderPool:
-    """Threads that read batches; what they did is taken by the one who gave them."""
+    """Threads that read batches. The submitting thread collects the results."""
 
     def __init__(self, reader: FileReader, count: int) -> None:
         self._reader, self._count = reader, count
@@ -23,23 +23,23 @@ class ReaderPool:
             threading.Thread(target=self._work, name=f"scan-{number}", daemon=True).start()
 
     @property
-    def is_disk_full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether enough is given that no thread will stand idle."""
         return len(self.in_progress) >= 4 * self._count
 
     @property
     def read_progress(self) -> Tuple[int, int]:
-        """Bytes of what is under way: read, and not read yet."""
+        """Bytes of submitted batches: read, and not read yet."""
         read = sum(batch.read for batch in self.in_progress.values())
         return read, sum(batch.size for batch in self.in_progress.values()) - read
 
     def submit(self, batch: Batch) -> None:
-        """Have a batch read."""
+        """Submit a batch."""
         self.in_progress[id(batch)] = batch
         self._batches.put(batch)
 
     def next_result(self, *, wait_s: float = 0.0) -> Optional[BatchResult]:
-        """A batch that was read; None if none is within ``wait_s``."""
+        """Return a finished batch, or None after ``wait_s``."""
         try:
             result = self._done.get(timeout=wait_s) if wait_s else self._done.get_nowait()
         except queue.Empty:
@@ -50,7 +50,7 @@ class ReaderPool:
         return result
 
     def close(self) -> None:
-        """Have the threads end after what they read now."""
+        """Stop the threads after their current batch."""
         while self._drop_batch():
             continue
         for _ in range(self._count):
@@ -70,5 +70,5 @@ class ReaderPool:
                 return
             try:
                 self._done.put((batch, self._reader.read(batch)))
-            except BaseException as error:  # noqa: BLE001 - raised again where it is taken
+            except BaseException as error:  # noqa: BLE001 - re-raised by next_result
                 self._done.put(error)

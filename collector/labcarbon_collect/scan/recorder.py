@@ -1,4 +1,4 @@
-"""Takes what was read into the state: new, changed, the same, corrupt, refused."""
+"""Records read results in the scan database: new, changed, unchanged, corrupt or refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from labcarbon_collect.scan.reader import Batch, ReadResult
 from labcarbon_collect.scan.state import Entry, ScanState, entry_from_stamp
 from labcarbon_collect.scan.summary import Tally
 
-OnArtifact = Callable[[bytes, Entry], None]  # (path of the folder it lies in, what it is): new, or other content
+# (path of its folder, entry), for new or changed artifacts
+OnArtifact = Callable[[bytes, Entry], None]
 
 
 @dataclass
@@ -34,18 +35,20 @@ class FolderGroup:
 
 
 class Recorder:
-    """What one scan found, put down as it comes."""
+    """Records the results of one scan as they arrive."""
 
     def __init__(
         self, state: ScanState, tally: Tally, *, on_artifact: OnArtifact, report_line: Optional[Callable[[str], None]] = None
     ) -> None:
-        """``say``: a dry run, which says what it would tell, and hashes and keeps nothing."""
+        """``report_line``: prints a line of a dry run, which hashes and stores nothing. None for a
+        real scan.
+        """
         self._state, self._tally, self._on_artifact, self._report_line = state, tally, on_artifact, report_line
         self._groups: Dict[int, FolderGroup] = {}
         self._new_rows: List[Entry] = []
 
     def record(self, batch: Batch, reads: Sequence[ReadResult]) -> None:
-        """Put down what came of a batch."""
+        """Record the results of a batch."""
         self._new_rows = []
         for read in reads:
             if read.digest is not None:
@@ -62,24 +65,24 @@ class Recorder:
         self._state.commit(batch.size)
 
     def start_group(self, group: FolderGroup) -> FolderGroup:
-        """Expect the files of a folder that is one artifact."""
+        """Register a folder that is one artifact before its files are read."""
         self._groups[group.folder] = group
         self._state.set_medium_of(group.parent, group.name, group.medium)
         return group
 
     def mark_changed(self, group: FolderGroup) -> None:
-        """Note that its files are not as they were: its digest must be found out again, were it after a kill."""
+        """Record that files of the folder differ. Its digest is computed again, also after a kill."""
         if not group.is_changed:
             group.is_changed = True
             self._state.mark_unsettled(group.parent, group.name)
 
     def finish_walk(self, group: FolderGroup) -> None:
-        """All its files are listed and given to be read."""
+        """All files of the folder are listed and submitted."""
         group.is_listed = True
         self._finish_group_if_complete(group)
 
     def count_missing(self, artifacts: Sequence[Tuple[bytes, int]]) -> None:
-        """Count artifacts that are not where they were."""
+        """Count artifacts that are no longer at their path."""
         self._tally.missing += len(artifacts)
         if self._report_line is not None:
             for path, size in artifacts:
@@ -98,16 +101,26 @@ class Recorder:
             self._report_artifact(path, read.description, task.stamp[1], old)
         else:
             entry = entry_from_stamp(
-                batch.folder, ARTIFACT, task.stamp, read.digest, description=read.description, payload=read.payload,
-                medium=_medium(batch.medium, old), link=task.link, settled=read.settled, owner=read.owner,
-            )  # fmt: skip
+                batch.folder,
+                ARTIFACT,
+                task.stamp,
+                read.digest,
+                description=read.description,
+                payload=read.payload,
+                medium=_medium(batch.medium, old),
+                link=task.link,
+                settled=read.settled,
+                owner=read.owner,
+            )
             if old is not None and _is_corrupt(old, entry):
                 self._state.mark_corrupt(path, entry)
             else:
                 self._store_artifact(batch.path, old, entry)
 
     def _record_fault(self, batch: Batch, read: ReadResult, path: bytes, old: Optional[Entry]) -> None:
-        """Nothing to tell; what is surely not there any more is forgotten, what could not be seen stays as it was known."""
+        """Handle a file that cannot be registered. Removes a missing file from the database; keeps
+        the previous state of an unreadable one.
+        """
         if read.fault in ("gone", "broken") and old is not None:
             self.count_missing(self._state.forget(batch.folder, batch.path, [old.name]))
         if read.fault != "gone":
@@ -116,7 +129,7 @@ class Recorder:
     def _store_artifact(self, parent_path: bytes, old: Optional[Entry], entry: Entry) -> None:
         path = parent_path + b"/" + entry.name
         if old is not None and old.what != entry.what:
-            old = None  # what lay there was no artifact
+            old = None  # the previous file was no artifact
         self._store_row(path, old, entry)
         if old is None:
             self._tally.new += 1
@@ -129,7 +142,7 @@ class Recorder:
         self._on_artifact(parent_path, entry)
 
     def _store_row(self, path: bytes, old: Optional[Entry], entry: Entry) -> None:
-        """Put a row down: at once where there was one, with those of its batch where there was none."""
+        """Store a row: immediately if it replaces one, else with the new rows of its batch."""
         if old is None:
             self._new_rows.append(entry)
         else:
@@ -168,9 +181,15 @@ class Recorder:
         sums = self._state.sums(group.folder)
         stamp = (group.name, sums.size, sums.mtime_ns, 0)
         entry = entry_from_stamp(
-            group.parent, FOLDER, stamp, sums.digest, description=group.description, medium=_medium(group.medium, old), files=sums.files,
+            group.parent,
+            FOLDER,
+            stamp,
+            sums.digest,
+            description=group.description,
+            medium=_medium(group.medium, old),
+            files=sums.files,
             owner=group.owner,
-        )  # fmt: skip
+        )
         if sums.is_corrupt and old is not None and old.what == FOLDER:
             self._state.mark_corrupt(group.path, entry)
         else:
@@ -193,11 +212,13 @@ class Recorder:
 
 
 def _medium(detected: str, old: Optional[Entry]) -> str:
-    """The medium of what lies here now: one that was named stays known to who scans without naming it."""
+    """Return the medium to store. A medium named in an earlier scan is kept if this scan detects
+    none.
+    """
     return old.medium or detected if old is not None and detected == UNKNOWN else detected
 
 
 def _is_corrupt(old: Entry, entry: Entry) -> bool:
-    """Whether content is another though nothing says that somebody wrote it."""
+    """Return whether content changed without a change of size and mtime."""
     before = (old.what, old.size, old.mtime_ns)
     return bool(old.settled) and before == (entry.what, entry.size, entry.mtime_ns) and old.digest != entry.digest

@@ -1,4 +1,4 @@
-"""What ``labcarbon-collect scan`` does, from its options to its last line."""
+"""The ``labcarbon-collect scan`` command, from its options to the summary."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DAEMON_TIMEOUT_S = 2.0
 
 
 def run_scan(options: argparse.Namespace) -> int:
-    """Carry out one scan; returns the exit code. Raises Failed."""
+    """Run one scan. Returns the exit code. Raises CommandError."""
     roots = _roots(options.dirs)
     lock: Optional[socket.socket] = None
     try:
@@ -56,10 +56,13 @@ def run_scan(options: argparse.Namespace) -> int:
 
 def _scan(options: argparse.Namespace, roots: List[Tuple[Tree, bytes]], state: ScanState) -> int:
     scan_options = ScanOptions(
-        threads=options.threads or len(os.sched_getaffinity(0)), medium=options.medium, verify=options.verify,
-        limit=options.limit_mb_s * 1e6 if options.limit_mb_s else None, include_unknown=options.include_unknown,
+        threads=options.threads or len(os.sched_getaffinity(0)),
+        medium=options.medium,
+        verify=options.verify,
+        limit=options.limit_mb_s * 1e6 if options.limit_mb_s else None,
+        include_unknown=options.include_unknown,
         report_line=print if options.dry_run else None,
-    )  # fmt: skip
+    )
     if options.dry_run:
         scan = Scan(state, scan_options, None, Progress("files"))
         scan.run(roots)
@@ -76,9 +79,13 @@ def _scan(options: argparse.Namespace, roots: List[Tuple[Tree, bytes]], state: S
     uploads = BulkUploader(transport, "artifacts/", key="artifacts", common_fields=common_fields, notify=_log)
     copy_uploads = BulkUploader(transport, "artifacts/copies/", key="copies", common_fields=common_fields, notify=_log)
     uploader = Uploader(
-        ScanQueries(state), uploads, copy_uploads, server=f"{transport.url} {login.lab} {node}".strip(), project=options.project,
+        ScanQueries(state),
+        uploads,
+        copy_uploads,
+        server=f"{transport.url} {login.lab} {node}".strip(),
+        project=options.project,
         names=safe_user_names(os.environ),
-    )  # fmt: skip
+    )
     if options.tell_again:
         uploader.resend_all()
     scan = Scan(state, scan_options, uploader, Progress("files"))
@@ -93,12 +100,16 @@ def _scan(options: argparse.Namespace, roots: List[Tuple[Tree, bytes]], state: S
 
 
 def _finish_scan(scan: Scan, uploader: Uploader) -> int:
-    """Tell the rest, and say what came of it."""
+    """Upload the rest and print the summary. Returns the exit code."""
     totals, outcome = scan.finish(), uploader.outcome
     lines = summary_lines(
-        scan.tally, artifacts=totals.artifacts, size=totals.size, moved=totals.moved, corrupt=totals.corrupt,
+        scan.tally,
+        artifacts=totals.artifacts,
+        size=totals.size,
+        moved=totals.moved,
+        corrupt=totals.corrupt,
         unknown_medium=totals.unknown_medium,
-    )  # fmt: skip
+    )
     largest = totals.copies[:_MAX_COPIES]
     lines += copy_lines(totals.copies, totals.copy_bytes, [scan.queries.paths_of(each[0], _MAX_PATHS) for each in largest])
     counts = ", ".join(f"{count:,} {result}" for result, count in outcome.counts.items())
@@ -116,7 +127,9 @@ def _print_problems(scan: Scan) -> None:
 
 
 def _roots(dirs: List[str]) -> List[Tuple[Tree, bytes]]:
-    """The folders to scan, each with its tree. Raises Failed for one that cannot be scanned at all."""
+    """Return the folders to scan, each with its tree. Raises CommandError for a folder that cannot
+    be scanned.
+    """
     paths, roots = [], []
     for folder in dirs:
         if is_address(folder):
@@ -135,7 +148,9 @@ def _roots(dirs: List[str]) -> List[Tuple[Tree, bytes]]:
 
 
 def _login_and_node(*, has_paths: bool) -> Tuple[Login, str]:
-    """Whose token, and which node the paths lie on: the enrolled one, else that of the daemon here."""
+    """Return the login, and the node of the paths: the enrolled one, else the node of the local
+    daemon.
+    """
     try:
         home = collector_dir(os.environ)
         node = node_identity(home, os.environ).uuid

@@ -1,4 +1,6 @@
-"""The header of a safetensors file: eight bytes of length, JSON, then the tensors. Only the header is read."""
+"""Reads the header of a safetensors file: eight bytes of length, then JSON. The tensors are not
+read.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from labcarbon_collect.scan.description import CHECKPOINT, Description, InvalidFormat, clean_facts, kind_and_step
 
-MAX_HEADER_BYTES = 100_000_000  # the format's own limit (safetensors, README "Format")
-MAX_PARSED_BYTES = 16 << 20  # a longer header is not looked into: its JSON would take too much memory
+MAX_HEADER_BYTES = 100_000_000  # limit of the format (safetensors, README "Format")
+MAX_PARSED_BYTES = 16 << 20  # A longer header is not parsed: its JSON would need too much memory.
 _MIN_HEADER_BYTES = 2
 _REPORTED_METADATA = ("format", "license", "base_model", "modelspec.architecture", "modelspec.title")
 _OPTIMIZER_NAMES = ("optimizer.", "exp_avg", "optim_state")
@@ -19,12 +21,14 @@ ReadAt = Callable[[int, int], bytes]  # (offset, length) → bytes of the file
 
 
 def is_likely(head: bytes) -> bool:
-    """Whether a file may begin with such a header."""
+    """Return whether a file may start with such a header."""
     return head[8:9] == b"{" and 0 < int.from_bytes(head[:8], "little") < 1 << 40
 
 
 def describe(name: str, size: int, read_at: ReadAt) -> Description:
-    """What the header tells. Raises Broken for one that the format does not allow, or that tells of more than there is."""
+    """Describe a file by its header. Raises InvalidFormat if the header violates the format or
+    exceeds the file.
+    """
     prefix = read_at(0, 9)
     length = int.from_bytes(prefix[:8], "little")
     if len(prefix) < 9 or length < _MIN_HEADER_BYTES:
@@ -49,7 +53,7 @@ def describe(name: str, size: int, read_at: ReadAt) -> Description:
 
 
 class _Header:
-    """Sums over the tensors that a header lists."""
+    """Totals over the tensors of a header."""
 
     def __init__(self, pairs: List[Tuple[str, Any]], payload_bytes: int) -> None:
         self.metadata: Dict[str, Any] = {}
@@ -79,7 +83,9 @@ class _Header:
 
 
 def _parse_header(content: bytes) -> List[Tuple[str, Any]]:
-    """The header's pairs; each tensor as (dtype, parameters, begin, end), so that a long header takes little memory."""
+    """Parse the header into pairs. A tensor becomes (dtype, parameters, start, end), so that a long
+    header needs little memory.
+    """
     try:
         pairs = json.loads(content, object_pairs_hook=_parse_tensor)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""One scan from the first folder to the last: walk, read, take down, tell."""
+"""One scan: walks folders, reads files, records results and uploads them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from labcarbon_collect.scan.uploader import Uploader
 from labcarbon_collect.scan.walker import Walker, WalkFolder
 
 _WAIT_S = 0.2
-# Who hashes needs the interpreter for moments only, ten times a file; waiting 5 ms for it each time would leave cores idle.
+# A hashing thread needs the interpreter lock for moments only, ten times per file. The default
+# switch interval of 5 ms would leave cores idle.
 _SWITCH_INTERVAL_S = 0.00002
-# Hundreds of thousands of names are kept for a moment, in no circles: looking for circles among them is in vain.
+# Hundreds of thousands of names are kept for a short time, without reference cycles.
 _GC_THRESHOLD = 50_000
 _EMPTY = (
     "it is empty, though artifacts are known in it: is it mounted? (if all of them were removed, scan the folder above it)"
@@ -33,7 +34,9 @@ _EMPTY = (
 
 @dataclass(frozen=True)
 class ScanOptions:
-    """How to scan. ``medium``: named by who scans; ``limit``: bytes a second; ``say``: a dry run, and where it says."""
+    """Options of a scan. ``medium``: given by the user. ``limit``: bytes per second.
+    ``report_line``: prints the lines of a dry run; None for a real scan.
+    """
 
     threads: int
     limit: Optional[float] = None
@@ -44,7 +47,7 @@ class ScanOptions:
 
 
 class Scan:
-    """What is under way."""
+    """One scan."""
 
     def __init__(self, state: ScanState, options: ScanOptions, uploader: Optional[Uploader], progress: Progress) -> None:
         self._state, self._options, self._uploader, self._progress = state, options, uploader, progress
@@ -54,10 +57,10 @@ class Scan:
         self._pool: Optional[ReaderPool] = None
         self._walk: Optional[Walker] = None
         self._estimator: Optional[SizeEstimator] = None
-        self._passed_bytes = 0  # in folders that are done
+        self._passed_bytes = 0  # of finished folders
 
     def run(self, roots: Sequence[Tuple[Tree, bytes]]) -> None:
-        """Scan folders, each with the tree that it belongs to. Raises PushEnded where the server says no."""
+        """Scan folders, each with its tree. Raises UploadError if the server rejects the upload."""
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         gc.set_threshold(_GC_THRESHOLD)
         self._estimator = SizeEstimator(roots)
@@ -70,7 +73,7 @@ class Scan:
             self._state.commit(0, now=True)
 
     def finish(self) -> ScanTotals:
-        """Tell what is not told yet; return the sums. Raises PushEnded."""
+        """Upload the rest and return the totals. Raises UploadError."""
         try:
             if self._uploader is not None:
                 self._uploader.finish()
@@ -114,16 +117,16 @@ class Scan:
                 self._collect(_WAIT_S)
         finally:
             threads.close()
-            self._passed_bytes, self._walk = self._passed_bytes + self._walk.passed, None
+            self._passed_bytes, self._walk = self._passed_bytes + self._walk.walked_bytes, None
         self._state.select_subtree(number, root_path, parent)
 
     def _submit(self, batch: Optional[Batch]) -> None:
-        """Have a batch read, once there is room; take what was read meanwhile."""
+        """Submit a batch once there is room, and collect results meanwhile."""
         threads = self._pool
         if threads is None:
             return
-        while self._collect(_WAIT_S if batch is not None and threads.is_disk_full else 0.0) or (
-            batch is not None and threads.is_disk_full
+        while self._collect(_WAIT_S if batch is not None and threads.is_full else 0.0) or (
+            batch is not None and threads.is_full
         ):
             continue
         if batch is not None:
@@ -144,13 +147,13 @@ class Scan:
 
     def _show_progress(self, *, last: bool = False) -> None:
         read, unread = self._pool.read_progress if self._pool is not None and not last else (0, 0)
-        passed = self._passed_bytes + (self._walk.passed if self._walk is not None else 0) - unread
+        passed = self._passed_bytes + (self._walk.walked_bytes if self._walk is not None else 0) - unread
         result = 1.0 if last else self._estimator.fraction(passed) if self._estimator is not None else 0.0
         self._progress.update(self.tally.files, result, is_final=last, read_bytes=self.tally.read_bytes + read)
 
 
 def outermost_folders(paths: Sequence[bytes]) -> List[bytes]:
-    """Folders without those that lie in another of them."""
+    """Return the folders that are not inside another one."""
     outermost: List[bytes] = []
     for path in sorted(set(paths)):
         if not any(path.startswith(other.rstrip(b"/") + b"/") for other in outermost):

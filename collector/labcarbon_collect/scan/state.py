@@ -1,6 +1,8 @@
-"""What scans know of this machine's files: what was hashed, what it is, what each server was told. One SQLite file.
+"""The scan database of this machine: hashed files, their descriptions, and what was uploaded to
+each server.
 
-Losing it costs time only: everything is hashed and told again, which changes nothing there.
+Losing the file costs only time: everything is hashed and uploaded again, which changes nothing on
+the server.
 """
 
 from __future__ import annotations
@@ -37,8 +39,7 @@ SELECT id, path FROM below
 
 
 class Entry(NamedTuple):
-    """A row of what is known. ``digest``: 32 bytes; ``about``: JSON of what is told beside it; ``owner``: the
-    number of its user."""
+    """A database row. ``digest``: 32 bytes. ``about``: JSON of the description. ``owner``: uid."""
 
     folder: int
     name: bytes
@@ -57,7 +58,7 @@ class Entry(NamedTuple):
 
 
 class FolderSums(NamedTuple):
-    """A folder that is one artifact: its digest, bytes, how many files, the latest change of one, whether one is corrupt."""
+    """Totals of a folder that is one artifact. ``mtime_ns``: the latest of its files."""
 
     digest: bytes
     size: int
@@ -67,10 +68,10 @@ class FolderSums(NamedTuple):
 
 
 class ScanState:
-    """One scan's hold on the file. ``is_dry``: whatever is written is forgotten at the end."""
+    """The database for one scan. ``dry_run``: all changes are rolled back at the end."""
 
     def __init__(self, home: Path, *, dry_run: bool = False) -> None:
-        """Open or make it in ``home``, a private folder. Raises Refused."""
+        """Open or create the database in ``home``, a private folder. Raises ConfigurationError."""
         self.database, self.damaged_name = open_database(home / FILE)
         self._is_dry = dry_run
         self._transaction_s, self._uncommitted_bytes = time.monotonic(), 0
@@ -78,12 +79,14 @@ class ScanState:
         self._has_copy_changes = self._one("SELECT 1 FROM news LIMIT 1", ()) is not None
 
     def close(self) -> None:
-        """Keep what is not kept yet, and close."""
+        """Commit and close."""
         self._execute("ROLLBACK" if self._is_dry else "COMMIT")
         self.database.close()
 
     def commit(self, size: int, *, now: bool = False) -> None:
-        """Put on disk what is known, once a second or so of work or ``size`` bytes have come together."""
+        """Commit after about a second or after many bytes of work. ``size``: bytes of finished
+        work.
+        """
         self._uncommitted_bytes += size
         now_s = time.monotonic()
         if self._is_dry or not (now or self._uncommitted_bytes >= _COMMIT_BYTES or now_s - self._transaction_s >= _COMMIT_S):
@@ -93,29 +96,31 @@ class ScanState:
         self._transaction_s, self._uncommitted_bytes = now_s, 0
 
     def folder(self, parts: Sequence[bytes]) -> int:
-        """The number of a folder by the names of the way to it."""
+        """Return the number of a folder by its path components."""
         folder_id = ROOT
         for name in parts:
             folder_id = self.child(folder_id, name)
         return folder_id
 
     def child(self, parent: int, name: bytes) -> int:
-        """The number of a folder in a folder, made if need be."""
+        """Return the number of a subfolder. Inserts it if it is new."""
         row = self._one("SELECT id FROM folder WHERE parent=? AND name=?", (parent, name))
         if row is None:
             return int(self._execute("INSERT INTO folder (parent, name) VALUES (?, ?)", (parent, name)).lastrowid or 0)
         return int(row[0])
 
     def children(self, folder: int) -> List[Tuple[int, bytes]]:
-        """The folders that were in a folder."""
+        """Return the stored subfolders of a folder."""
         return self.database.execute("SELECT id, name FROM folder WHERE parent=?", (folder,)).fetchall()
 
     def stamps(
         self, folder: int, first: bytes, until: Optional[bytes], *, members: bool, unrecognised_only: bool = False
     ) -> List[Stamp]:
-        """How files of a folder, from one name to before another, were when they were looked at, sorted.
+        """Return the stored stamps of a folder's files from name ``first`` to before ``until``,
+        sorted.
 
-        A file that may have changed since unseen has a time that no file has. ``unread``: only those of no format.
+        A file that may have changed without a new timestamp has the mtime -1, which no file has.
+        ``unrecognised_only``: only files of no known format.
         """
         what = "what=2" if members else "what=0" if unrecognised_only else "what<2"
         end = "" if until is None else "AND name<?"
@@ -127,24 +132,24 @@ class ScanState:
         return rows.fetchall()
 
     def entry(self, folder: int, name: bytes) -> Optional[Entry]:
-        """What is known under a name."""
+        """Return the row of a name."""
         row = self._one("SELECT * FROM entry WHERE folder=? AND name=?", (folder, name))
         return Entry(*row) if row else None
 
     def names_of_kind(self, folder: int, *whats: int) -> List[bytes]:
-        """The names in a folder whose rows are of these kinds."""
+        """Return the names in a folder whose rows have one of these kinds."""
         marks = ",".join("?" * len(whats))
         rows = self._execute(f"SELECT name FROM entry WHERE folder=? AND what IN ({marks})", (folder, *whats))
         return [name for (name,) in rows]
 
     def update(self, path: bytes, entry: Entry) -> None:
-        """Keep a row."""
+        """Insert or replace a row."""
         insert_rows(self.database, _INSERT, [entry], _ON_CONFLICT)
         if entry.what in (ARTIFACT, FOLDER) and self._has_copy_changes:
             self._execute("DELETE FROM news WHERE path=?", (path,))
 
     def insert(self, path: bytes, entries: Sequence[Entry]) -> None:
-        """Keep rows of what was not there before, in the folder at ``path``."""
+        """Insert rows of new files in the folder at ``path``."""
         insert_rows(self.database, _INSERT, entries, _ON_CONFLICT)
         artifacts = [entry for entry in entries if entry.what in (ARTIFACT, FOLDER)]
         insert_rows(self.database, "INSERT INTO came", [(entry.digest,) for entry in artifacts])
@@ -153,23 +158,25 @@ class ScanState:
             self.database.executemany("DELETE FROM news WHERE path=?", places)
 
     def mark_unsettled(self, folder: int, name: bytes) -> None:
-        """What is known under a name must be found out again."""
+        """Record that a name must be read again."""
         self._execute("UPDATE entry SET settled=0 WHERE folder=? AND name=?", (folder, name))
 
     def set_medium(self, folder: int, medium: str) -> None:
-        """Note the medium of the files in a folder; one that is not known takes none away."""
+        """Set the medium of a folder's files. An unknown medium replaces none."""
         if medium == UNKNOWN:
             return
         self._execute("UPDATE entry SET medium=? WHERE folder=? AND what=1 AND medium != ?", (medium, folder, medium))
 
     def set_medium_of(self, folder: int, name: bytes, medium: str) -> None:
-        """Note the medium of a folder that is one artifact, as for files."""
+        """Set the medium of a folder that is one artifact."""
         if medium == UNKNOWN:
             return
         self._execute("UPDATE entry SET medium=? WHERE folder=? AND name=? AND medium != ?", (medium, folder, name, medium))
 
     def mark_corrupt(self, path: bytes, entry: Entry) -> None:
-        """Note that what lies at a path is not what was hashed there, for those servers that know of it."""
+        """Record that the content at a path no longer matches its hash, for servers that know the
+        artifact.
+        """
         self._execute(
             "UPDATE entry SET state=1, settled=1, ctime_ns=? WHERE folder=? AND name=?",
             (entry.ctime_ns, entry.folder, entry.name),
@@ -177,7 +184,7 @@ class ScanState:
         self.queue_copy_change(path, entry.folder, entry.name, "corrupt")
 
     def queue_copy_change(self, path: bytes, folder: int, name: bytes, state: str) -> None:
-        """Have the servers told that know of what lies at a path: missing, corrupt or present."""
+        """Queue a new state (missing, corrupt or present) of a path for the servers that know it."""
         self._has_copy_changes = True
         self._execute(
             "INSERT OR REPLACE INTO news SELECT server, ?, ? FROM told WHERE folder=? AND name=?",
@@ -185,7 +192,7 @@ class ScanState:
         )
 
     def forget(self, folder: int, path: bytes, names: Iterable[bytes]) -> List[Tuple[bytes, int]]:
-        """Forget what is not in a folder any more; return (path, bytes) of the artifacts among it."""
+        """Delete rows of a folder. Returns (path, bytes) of the artifacts among them."""
         missing = []
         for name in names:
             row = self._one("SELECT what, digest, size FROM entry WHERE folder=? AND name=?", (folder, name))
@@ -202,7 +209,7 @@ class ScanState:
         return missing
 
     def forget_tree(self, folder: int, path: bytes) -> List[Tuple[bytes, int]]:
-        """Forget a folder and all below it; return (path, bytes) of the artifacts that lay there."""
+        """Delete a folder and everything below it. Returns (path, bytes) of its artifacts."""
         missing = []
         for folder_id, place in self._execute(_SUBTREE, (folder, path)).fetchall():
             missing.extend(self.forget(folder_id, place, self.names_of_kind(folder_id, ARTIFACT, FOLDER)))
@@ -211,7 +218,7 @@ class ScanState:
         return missing
 
     def sums(self, folder: int) -> FolderSums:
-        """What a folder that is one artifact comes to, from its members."""
+        """Return the totals of a folder that is one artifact."""
         rows = self._execute("SELECT name, size, digest FROM entry WHERE folder=? AND what=2 ORDER BY name", (folder,))
         digest = bytes.fromhex(manifest_hash(rows))
         columns = "SELECT COALESCE(SUM(size), 0), COUNT(*), COALESCE(MAX(mtime_ns), 0), COALESCE(MAX(state), 0)"
@@ -221,12 +228,14 @@ class ScanState:
         return FolderSums(digest, size, files, mtime_ns, worst_state == CORRUPT)
 
     def has_entries(self, folder: int) -> bool:
-        """Whether anything is known of a folder or below it."""
+        """Return whether the database has rows for a folder or below it."""
         below = "SELECT 1 FROM entry WHERE folder=? UNION ALL SELECT 1 FROM folder WHERE parent=? LIMIT 1"
         return self._one(below, (folder, folder)) is not None
 
     def select_subtree(self, folder: int, path: bytes, parent: int) -> None:
-        """Count a folder and all below it to what is asked for as a whole: its own row, if it is one artifact, too."""
+        """Add a folder and everything below it to the selection of the summary. Includes its own
+        row if it is one artifact.
+        """
         rows = self._execute(_SUBTREE, (folder, path)).fetchall()
         self.database.executemany("INSERT INTO sub VALUES (?, ?, NULL)", rows)
         above, _, name = path.rpartition(b"/")
@@ -241,7 +250,9 @@ class ScanState:
 
 
 def _description_json(description: Description, payload: Optional[str]) -> str:
-    """JSON of what is told of it; most things have no facts, and are alike."""
+    """Return the description as JSON. Descriptions without facts are cached, as most of them are
+    equal.
+    """
     if description.facts or payload is not None:
         return _JSON.encode(description.wire(payload))
     return _cached_description_json(description.kind, description.format, description.licence)
@@ -253,14 +264,35 @@ def _cached_description_json(kind: str, format_name: str, licence: str) -> str:
 
 
 def entry_from_stamp(
-    folder: int, what: int, stamp: Stamp, digest: Optional[bytes], *, description: Optional[Description] = None,
-    payload: Optional[str] = None, medium: str = "", link: Optional[str] = None, settled: bool = True, files: int = 1,
+    folder: int,
+    what: int,
+    stamp: Stamp,
+    digest: Optional[bytes],
+    *,
+    description: Optional[Description] = None,
+    payload: Optional[str] = None,
+    medium: str = "",
+    link: Optional[str] = None,
+    settled: bool = True,
+    files: int = 1,
     owner: Optional[int] = None,
-) -> Entry:  # fmt: skip
-    """A row from what was read."""
+) -> Entry:
+    """Create a row from a read result."""
     name, size, mtime_ns, ctime_ns = stamp
     description_json = _description_json(description, payload) if description is not None else None
     return Entry(
-        folder, name, what, size, files, to_signed(mtime_ns), to_signed(ctime_ns), settled, PRESENT, digest, description_json, medium, link,
+        folder,
+        name,
+        what,
+        size,
+        files,
+        to_signed(mtime_ns),
+        to_signed(ctime_ns),
+        settled,
+        PRESENT,
+        digest,
+        description_json,
+        medium,
+        link,
         owner,
-    )  # fmt: skip
+    )

@@ -1,4 +1,4 @@
-"""Counts of one scan, and its closing summary. Pure."""
+"""Counters of one scan and its closing summary. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_ROWS = 10
 
 @dataclass
 class Tally:
-    """What became of the files of one scan. Lists keep their first thousand; counts count all."""
+    """Counters of a scan. Lists keep the first thousand rows; counters count all."""
 
     files: int = 0
     read_files: int = 0
@@ -30,13 +30,13 @@ class Tally:
     unreadable_folders: List[Tuple[bytes, str]] = field(default_factory=list)
 
     def refuse(self, path: bytes, reason: str) -> None:
-        """Note what would be an artifact and cannot be told."""
+        """Count an artifact that cannot be registered."""
         self.refused += 1
         if len(self.refusals) < MAX_LISTED:
             self.refusals.append((path, reason))
 
     def unreadable_folder(self, path: bytes, reason: str) -> None:
-        """Note a folder that could not be listed: what is in it stays as it was known."""
+        """Count a folder that cannot be listed. Its stored content is kept."""
         self.unreadable += 1
         if len(self.unreadable_folders) < MAX_LISTED:
             self.unreadable_folders.append((path, reason))
@@ -45,13 +45,17 @@ class Tally:
 def summary_lines(
     tally: Tally, *, artifacts: int, size: int, moved: int, corrupt: Sequence[bytes], unknown_medium: int
 ) -> List[str]:
-    """The lines that end a scan. ``size``: bytes of all that was found."""
+    """Return the lines that end a scan. ``size``: bytes of all artifacts."""
     unchanged = artifacts - tally.new - tally.changed - len(corrupt)
     counts = [
-        f"{_artifact_count(artifacts)}, {format_bytes(size)}: {tally.new - moved:,} new", f"{tally.changed:,} changed",
-        f"{max(0, unchanged):,} unchanged", f"{moved:,} moved", f"{tally.missing - moved:,} missing",
-        f"{len(corrupt):,} corrupt", f"{tally.refused:,} refused",
-    ]  # fmt: skip
+        f"{_artifact_count(artifacts)}, {format_bytes(size)}: {tally.new - moved:,} new",
+        f"{tally.changed:,} changed",
+        f"{max(0, unchanged):,} unchanged",
+        f"{moved:,} moved",
+        f"{tally.missing - moved:,} missing",
+        f"{len(corrupt):,} corrupt",
+        f"{tally.refused:,} refused",
+    ]
     lines = [
         ", ".join(counts),
         f"{tally.files:,} files looked at, {tally.read_files:,} read ({format_bytes(tally.read_bytes)})",
@@ -78,7 +82,9 @@ def summary_lines(
 
 
 def copy_lines(copies: Sequence[Tuple[bytes, int, int]], copy_bytes: int, paths: Sequence[Sequence[bytes]]) -> List[str]:
-    """What lies several times: (digest, bytes, how many), the largest first; ``paths`` of the first of them."""
+    """Return lines about identical copies: (digest, bytes, number), largest first. ``paths``: paths
+    of the first ones.
+    """
     if not copies:
         return []
     extra_copies = sum(count - 1 for _, _, count in copies)

@@ -1,4 +1,4 @@
-"""Tells a server of artifacts: in a thread of its own, while hashing goes on; only news."""
+"""Uploads artifacts to a server during the scan, in a thread of its own. Sends only changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Uploader:
-    """What one scan tells one server."""
+    """Uploads of one scan to one server."""
 
     def __init__(
         self,
@@ -38,8 +38,9 @@ class Uploader:
         project: str,
         names: UserNames,
     ) -> None:
-        """``push`` to artifacts/, ``news`` to artifacts/copies/; ``server``: under which it is remembered what was told;
-        ``names``: how people are named."""
+        """``uploads``: to artifacts/. ``copy_uploads``: to artifacts/copies/. ``server``: key of
+        the stored uploads. ``names``: how users are named.
+        """
         self._queries, self._uploads, self._copy_uploads, self._project = queries, uploads, copy_uploads, project
         self._server, self._names = queries.server_id(server), names
         self._users: Dict[int, Dict[str, Any]] = {}
@@ -54,20 +55,20 @@ class Uploader:
 
     @property
     def outcome(self) -> UploadOutcome:
-        """What the server answered so far."""
+        """The server's results so far."""
         return self._uploads.outcome
 
     def resend_all(self) -> None:
-        """Tell everything again."""
+        """Forget earlier uploads, so that everything is sent again."""
         self._queries.forget_uploads(self._server)
 
     def add(self, parent_path: bytes, entry: Entry) -> None:
-        """Note an artifact that is news. What is too much to note is told at the end."""
+        """Queue a new or changed artifact. Artifacts beyond the queue's limit are sent at the end."""
         if len(self._queue) < _MAX_QUEUED and self.error is None:
             self._queue.append(self._row(_pending_artifact(parent_path, entry)))
 
     def poll(self) -> None:
-        """Take answers, and send what has come together. Raises PushEnded where the server says no."""
+        """Collect results and send queued artifacts. Raises UploadError if the server rejects them."""
         if self._in_flight is not None and self._in_flight[1].done():
             self._collect()
         due = len(self._queue) >= MAX_ROWS or time.monotonic() - self._sent_s > _UPLOAD_INTERVAL_S
@@ -75,7 +76,7 @@ class Uploader:
             self._send(self._next_request())
 
     def finish(self) -> None:
-        """Tell all that is not told. Raises PushEnded."""
+        """Send everything that is pending. Raises UploadError."""
         if self._in_flight is not None:
             self._collect()
         self._queue.clear()
@@ -95,7 +96,7 @@ class Uploader:
         self._upload_copy_changes()
 
     def close(self) -> None:
-        """Have the thread end."""
+        """Stop the thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _upload_copy_changes(self) -> None:
@@ -124,7 +125,8 @@ class Uploader:
             if error.is_rejected:
                 raise
             return
-        # A word beside an answer says that the project is not known: it is told again once that may have been mended.
+        # A note says that the project is unknown. The artifact is sent again in case that was
+        # corrected.
         note_count, self._note_count = self._note_count, sum(self.outcome.notes.values())
         project = self._project if note_count == self._note_count else ""
         uploaded = []
@@ -136,7 +138,7 @@ class Uploader:
         self._queries.mark_uploaded(self._server, uploaded)
 
     def _next_request(self) -> List[Row]:
-        """What goes into one request."""
+        """Return the rows of the next request."""
         rows: List[Row] = []
         size = 0
         while self._queue and len(rows) < MAX_ROWS and size < _MAX_REQUEST_BYTES:
@@ -149,7 +151,7 @@ class Uploader:
         return artifact, {**artifact_payload(artifact, self._project), **self._owner_fields(artifact.owner)}
 
     def _owner_fields(self, owner: Optional[int]) -> Dict[str, Any]:
-        """Whose it is: as people are named to the server, and whether they are who tells it."""
+        """Return the owner's name for the server, and whether the owner runs the scan."""
         if owner is None:
             return {}
         if owner not in self._users:
@@ -160,7 +162,9 @@ class Uploader:
 
 
 def _limit_request(changes: List[Tuple[bytes, str]], max_bytes: int) -> List[Tuple[bytes, str]]:
-    """As much of it from its beginning as one request takes: a path of control characters is six times as long as JSON."""
+    """Return the leading changes that fit into one request. In JSON a path of control characters is
+    six times as long.
+    """
     size = 0
     for count, (path, _) in enumerate(changes):
         size += 50 + len(json.dumps(path.decode("utf-8", "replace")))
@@ -170,7 +174,7 @@ def _limit_request(changes: List[Tuple[bytes, str]], max_bytes: int) -> List[Tup
 
 
 def artifact_payload(artifact: PendingArtifact, project: str) -> Dict[str, Any]:
-    """An artifact and where it lies, as the server takes it (docs/artifacts.md)."""
+    """Return an artifact with its copy as the server expects it (docs/artifacts.md)."""
     copy = {
         "path": _artifact_path(artifact).decode("utf-8"),
         "medium": artifact.medium,
@@ -178,22 +182,26 @@ def artifact_payload(artifact: PendingArtifact, project: str) -> Dict[str, Any]:
     }
     name = artifact.name.decode("utf-8")[:_MAX_NAME_CHARS]
     return {
-        "digest": artifact.digest.hex(), "name": name, "bytes": artifact.size,
-        "form": "folder" if artifact.what == FOLDER else "file", "files": artifact.files, **_parse_description(artifact.about),
+        "digest": artifact.digest.hex(),
+        "name": name,
+        "bytes": artifact.size,
+        "form": "folder" if artifact.what == FOLDER else "file",
+        "files": artifact.files,
+        **_parse_description(artifact.about),
         **({"project": project} if project else {}),
         "copies": [{key: value for key, value in copy.items() if value is not None}],
-    }  # fmt: skip
+    }
 
 
 @lru_cache(maxsize=256)
 def _parse_description(text: str) -> Dict[str, Any]:
-    """What is told beside the digest: alike for most. It is read only."""
+    """Parse the stored description. Cached, as most are equal; callers must not modify it."""
     description: Dict[str, Any] = json.loads(text)
     return description
 
 
 def format_time(mtime_ns: int) -> Optional[str]:
-    """A time of change as it is told; None where it lies outside the years that have four digits."""
+    """Return an mtime as ISO 8601. None outside of the years 1 to 9999."""
     seconds, ns = divmod(mtime_ns, 1_000_000_000)
     try:
         return f"{_format_second(seconds)}.{ns // 1000:06}+00:00"
@@ -203,17 +211,19 @@ def format_time(mtime_ns: int) -> Optional[str]:
 
 @lru_cache(maxsize=1024)
 def _format_second(seconds: int) -> str:
-    """A second of UTC: what is written together was often written within one. Raises OverflowError."""
+    """Return a second of UTC. Cached, as files are often written within one second. Raises
+    OverflowError.
+    """
     return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()
 
 
 def _is_own_file(owner: int) -> bool:
-    """Whether a file is of who scans. Root's is nobody's own."""
+    """Return whether the user who scans owns a file. Files of root belong to nobody."""
     return owner == os.getuid() != 0
 
 
 def _estimate_bytes(artifact: PendingArtifact) -> int:
-    """About how long it is as JSON."""
+    """Return the approximate size as JSON."""
     return 300 + 2 * (len(artifact.path) + len(artifact.name)) + len(artifact.about)
 
 
@@ -223,6 +233,15 @@ def _artifact_path(artifact: PendingArtifact) -> bytes:
 
 def _pending_artifact(parent_path: bytes, entry: Entry) -> PendingArtifact:
     return PendingArtifact(
-        entry.folder, entry.name, parent_path, entry.what, entry.size, entry.files, entry.mtime_ns, entry.digest or b"",
-        entry.about or "{}", entry.medium or "unknown", entry.owner,
-    )  # fmt: skip
+        entry.folder,
+        entry.name,
+        parent_path,
+        entry.what,
+        entry.size,
+        entry.files,
+        entry.mtime_ns,
+        entry.digest or b"",
+        entry.about or "{}",
+        entry.medium or "unknown",
+        entry.owner,
+    )

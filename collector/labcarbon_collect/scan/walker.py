@@ -1,4 +1,6 @@
-"""Walks folders: compares them with what is known, has read what is new, forgets what is gone."""
+"""Walks folders, compares them with the database, submits new and changed files, and removes
+missing ones.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from labcarbon_collect.scan.summary import Tally
 
 _BATCH_FILES, _BATCH_BYTES = 64, 8_000_000
 _CHUNK_FILES = 10_000
-# A cache of the Hugging Face hub: blobs are the files that snapshots link to.
+# A Hugging Face hub cache: snapshots link to the files in blobs.
 _HUB_CACHE = {b"blobs", b"refs", b"snapshots"}
 SubmitBatch = Callable[[Optional[Batch]], None]
 
@@ -34,14 +36,13 @@ class WalkFolder:
 
 
 class Walker:
-    """One walk over folders that are already known to exist. ``passed``: bytes of the files that it has passed, or gave away
-    to be read."""
+    """Walks existing folders. ``walked_bytes``: bytes of files that are unchanged or submitted."""
 
     def __init__(
         self,
         tree: Tree,
         state: ScanState,
-        results: Recorder,
+        recorder: Recorder,
         tally: Tally,
         submit_batch: SubmitBatch,
         *,
@@ -49,13 +50,13 @@ class Walker:
         include_unknown: bool,
         medium: Optional[str],
     ) -> None:
-        """``give`` has a batch of files read; called with None now and then, so that answers are taken."""
-        self._tree, self._state, self._results, self._tally, self._submit_batch = tree, state, results, tally, submit_batch
-        self._verify, self._take_all, self._medium = verify, include_unknown, medium
-        self.passed = 0
+        """``submit_batch`` submits a batch of files. A call with None collects results."""
+        self._tree, self._state, self._recorder, self._tally, self._submit_batch = tree, state, recorder, tally, submit_batch
+        self._verify, self._include_unknown, self._medium = verify, include_unknown, medium
+        self.walked_bytes = 0
 
     def walk(self, top: WalkFolder) -> None:
-        """Walk a folder and all below it."""
+        """Walk a folder and everything below it."""
         folders = [top]
         while folders:
             folder = folders.pop()
@@ -65,7 +66,7 @@ class Walker:
                 folders.append(WalkFolder(folder.path + b"/" + name, child, folder.number, name))
 
     def _visit_folder(self, folder: WalkFolder) -> List[bytes]:
-        """Look at one folder; return the names of those to walk into."""
+        """Process one folder. Returns the names of subfolders to walk."""
         try:
             listing = self._tree.list_folder(folder.path)
         except OSError as error:
@@ -87,7 +88,7 @@ class Walker:
     def _visit_plain_folder(
         self, folder: WalkFolder, previous: Optional[Entry], listing: Listing, medium: str
     ) -> List[bytes]:
-        """A folder of several things."""
+        """Process a folder of several artifacts."""
         if previous is not None and previous.what == FOLDER:
             self._forget(folder.parent, _parent_path(folder), [folder.name])
         self._forget(folder.number, folder.path, self._state.names_of_kind(folder.number, MEMBER))
@@ -104,60 +105,65 @@ class Walker:
     def _visit_artifact_folder(
         self, folder: WalkFolder, previous: Optional[Entry], description: Description, listing: Listing, medium: str
     ) -> None:
-        """A folder that is one artifact."""
+        """Process a folder that is one artifact."""
         self._forget(folder.number, folder.path, self._state.names_of_kind(folder.number, ARTIFACT, UNRECOGNISED))
         self._forget_missing_folders(folder, set())
         is_known = previous is not None and previous.what == FOLDER and previous.settled
         owner = self._owner(folder.path)
-        group = self._results.start_group(
+        group = self._recorder.start_group(
             FolderGroup(folder.path, folder.number, folder.parent, folder.name, description, medium, not is_known, owner)
         )
         batches = _BatchBuilder(folder, medium, self._submit, is_member=True)
         try:
             for stamp, is_new in self._changed_files(folder, self._members(folder.path, listing), group):
-                self._results.mark_changed(group)
+                self._recorder.mark_changed(group)
                 group.remaining_files += 1
                 batches.add(FileTask(stamp, is_new))
         except (OSError, LinkOutsideRoot, BudgetExceeded) as error:
             group.reason = str(getattr(error, "strerror", None) or error)
         batches.flush()
-        self._results.finish_walk(group)
+        self._recorder.finish_walk(group)
 
     def _owner(self, path: bytes) -> Optional[int]:
         try:
             return self._tree.owner(path)
         except OSError:
-            return None  # it went while we looked
+            return None  # deleted meanwhile
 
     def _members(self, path: bytes, listing: Listing) -> List[Stamp]:
-        """The files of a folder that is one artifact. One that holds nothing else has been listed already."""
+        """Return the files of a folder that is one artifact. Reuses the listing if it has no
+        subfolders and links.
+        """
         return self._tree.manifest(path) if listing.folders or listing.links else listing.files
 
     def _submit(self, batch: Batch) -> None:
-        """Have a batch read; from now on its bytes are passed, or under way."""
+        """Submit a batch and count its bytes."""
         self._submit_batch(batch)
-        self.passed += batch.size
+        self.walked_bytes += batch.size
 
     def _changed_files(
         self, folder: WalkFolder, stamps: List[Stamp], group: Optional[FolderGroup]
     ) -> Iterator[Tuple[Stamp, bool]]:
-        """The files that are new (True) or not as they were; what is gone is forgotten. ``group``: of the whole folder."""
+        """Yield files that are new (True) or changed (False). Removes missing ones. ``group``: the
+        folder is one artifact.
+        """
         first, members = b"", group is not None
         for chunk, until in _chunks(stamps):
             self._tally.files += len(chunk)
             rows = self._state.stamps(folder.number, first, until, members=members)
-            if rows == chunk and not self._verify and (members or not self._take_all):  # as nearly always
-                self.passed += sum(stamp[1] for stamp in chunk)
+            # the usual case
+            if rows == chunk and not self._verify and (members or not self._include_unknown):
+                self.walked_bytes += sum(stamp[1] for stamp in chunk)
                 first = until or b""
                 continue
             fresh, known = set(chunk), set(rows)
-            missing_or_changed = {stamp[0] for stamp in known - fresh}  # gone, or not as they were
+            missing_or_changed = {stamp[0] for stamp in known - fresh}
             missing = missing_or_changed - {stamp[0] for stamp in chunk} if missing_or_changed else set()
             if missing and group is not None:
-                self._results.mark_changed(group)
+                self._recorder.mark_changed(group)
             self._forget(folder.number, folder.path, missing)
             to_read = sorted(self._select_files(folder, fresh, known, first, until, members))
-            self.passed += sum(stamp[1] for stamp in chunk) - sum(stamp[1] for stamp in to_read)
+            self.walked_bytes += sum(stamp[1] for stamp in chunk) - sum(stamp[1] for stamp in to_read)
             for stamp in to_read:
                 yield stamp, stamp not in known and stamp[0] not in missing_or_changed
             first = until or b""
@@ -165,26 +171,26 @@ class Walker:
     def _select_files(
         self, folder: WalkFolder, fresh: Set[Stamp], known: Set[Stamp], first: bytes, until: Optional[bytes], members: bool
     ) -> Set[Stamp]:
-        """Which of some files are to be read: all that are not as they were, or all that may be something."""
+        """Return the files to read: changed ones, or with --verify or --include-unknown more."""
         if members:
             return fresh if self._verify else fresh - known
-        if not self._verify and not self._take_all:
+        if not self._verify and not self._include_unknown:
             return fresh - known
         nothing = set(self._state.stamps(folder.number, first, until, members=False, unrecognised_only=True))
-        return (fresh if self._verify else fresh - (known - nothing)) - (set() if self._take_all else nothing)
+        return (fresh if self._verify else fresh - (known - nothing)) - (set() if self._include_unknown else nothing)
 
     def _forget_missing_folders(self, folder: WalkFolder, present: Set[bytes]) -> None:
-        """Forget the folders that are not in this one any more, or are part of it as a whole."""
+        """Remove folders that no longer exist or became part of a folder artifact."""
         for number, name in self._state.children(folder.number):
             if name not in present:
                 self._forget(folder.number, folder.path, [name])
-                self._results.count_missing(self._state.forget_tree(number, folder.path + b"/" + name))
+                self._recorder.count_missing(self._state.forget_tree(number, folder.path + b"/" + name))
 
     def _forget(self, folder: int, path: bytes, names: Iterable[bytes]) -> None:
-        self._results.count_missing(self._state.forget(folder, path, names))
+        self._recorder.count_missing(self._state.forget(folder, path, names))
 
     def _read_card(self, folder: bytes, name: bytes) -> bytes:
-        """A small file of a folder; empty if it is large, leads elsewhere or cannot be read."""
+        """Return a small file of a folder. Empty if it is large, outside of the scan or unreadable."""
         path = folder + b"/" + name
         try:
             self._tree.check_inside(path)
@@ -195,21 +201,21 @@ class Walker:
 
 
 class _BatchBuilder:
-    """Files of one folder, given to be read some at a time."""
+    """Groups files of one folder into batches."""
 
     def __init__(self, folder: WalkFolder, medium: str, submit_batch: Callable[[Batch], None], *, is_member: bool) -> None:
         self._folder, self._medium, self._is_member, self._submit_batch = folder, medium, is_member, submit_batch
         self._batch = self._fresh()
 
     def add(self, task: FileTask) -> None:
-        """One file more."""
+        """Add a file."""
         self._batch.tasks.append(task)
         self._batch.size += task.stamp[1]
         if len(self._batch.tasks) >= _BATCH_FILES or self._batch.size >= _BATCH_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Give what has come together."""
+        """Submit the current batch."""
         if self._batch.tasks:
             self._submit_batch(self._batch)
             self._batch = self._fresh()
@@ -223,7 +229,7 @@ def _parent_path(folder: WalkFolder) -> bytes:
 
 
 def _chunks(stamps: List[Stamp]) -> Iterator[Tuple[List[Stamp], Optional[bytes]]]:
-    """Some files at a time, with the name that the next begin at; at least once."""
+    """Yield chunks of files with the first name of the next chunk. Yields at least once."""
     for start in range(0, max(1, len(stamps)), _CHUNK_FILES):
         end = start + _CHUNK_FILES
         yield stamps[start:end], stamps[end][0] if end < len(stamps) else None

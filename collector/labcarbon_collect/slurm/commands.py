@@ -1,4 +1,6 @@
-"""Asks Slurm: squeue and scontrol for jobs it still knows, sacct for those it has forgotten. Every call is bounded."""
+"""Queries of Slurm: squeue and scontrol for jobs in slurmctld, sacct for older ones. Every call has
+a time limit.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,16 @@ RunCommand = Callable[[Sequence[str]], str]
 
 
 class SlurmUnavailable(Exception):
-    """Slurm did not answer; the text says which program and why."""
+    """Slurm did not respond. The text names the program and the reason."""
 
 
 def new_delimiter() -> str:
-    """A separator that nobody can have written into a job's name beforehand."""
+    """Return a separator that nobody can have put into a job's name beforehand."""
     return f"|{secrets.token_hex(8)}|"
 
 
 def run_command(command: Sequence[str]) -> str:
-    """Run one of Slurm's programs to its end and return what it printed. Raises SlurmAway."""
+    """Run one of Slurm's programs and return its output. Raises SlurmUnavailable."""
     try:
         completed = subprocess.run(
             list(command), env=slurm_environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S
@@ -52,7 +54,9 @@ def run_command(command: Sequence[str]) -> str:
 
 
 def slurm_environment() -> Dict[str, str]:
-    """What Slurm's programs get: no default of a user changes what they print; times are seconds since 1970."""
+    """Return the environment of Slurm's programs. A user's defaults do not change the output. Times
+    are seconds since 1970.
+    """
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("SQUEUE_", "SACCT_", "SCONTROL_"))
     }
@@ -67,7 +71,7 @@ class Slurm:
         self._run_command = run_command
 
     def query_queue(self, job_ids: Iterable[str]) -> Dict[str, JobFacts]:
-        """Facts of the jobs that slurmctld still knows, by id. Raises SlurmAway."""
+        """Return facts of the jobs in slurmctld, by id. Raises SlurmUnavailable."""
         id_list, delimiter = ",".join(job_ids), new_delimiter()
         jobs = parse_squeue_jobs(self._squeue(id_list, "-o", squeue_format(delimiter)), delimiter, self.cluster)
         closing = parse_squeue_closing(self._squeue(",".join(jobs), "-O", SQUEUE_LONG)) if jobs else {}
@@ -85,11 +89,11 @@ class Slurm:
             raise
 
     def gpus(self, job: JobFacts) -> Dict[str, List[int]]:
-        """Node → indices of the GPUs that a job holds there. Raises SlurmAway."""
+        """Return node → indices of the GPUs of a job. Raises SlurmUnavailable."""
         return parse_gpu_indices(self._run_command(["scontrol", "--details", "show", "job", job.job_id]), job.name)
 
     def query_sacct(self, job_ids: Iterable[str]) -> Dict[str, JobFacts]:
-        """Facts of jobs from Slurm's accounting, by id. Raises SlurmAway."""
+        """Return facts of jobs from Slurm's accounting, by id. Raises SlurmUnavailable."""
         output = self._run_command([*sacct_command(new_delimiter()), f"--jobs={','.join(job_ids)}"])
         try:
             lines = [f"{line}\n" for line in output.split("\n")]
@@ -100,11 +104,11 @@ class Slurm:
 
 
 def sacct_command(delimiter: str, *, cluster: Optional[str] = None) -> List[str]:
-    """sacct with the columns we read, divided by ``mark``."""
+    """Return the sacct command with the required columns, separated by ``delimiter``."""
     clusters = [f"--clusters={cluster}"] if cluster else []
     options = ["--allusers", "--allocations", "--parsable2", f"--delimiter={delimiter}", f"--format={','.join(SACCT)}"]
     return ["sacct", *options, *clusters]
 
 
 def _ignore_row(number: int, reason: str) -> None:
-    """A row that cannot be read is a job we know nothing of yet; it is asked for again."""
+    """Ignore an unreadable row. Its job is queried again."""

@@ -1,4 +1,4 @@
-"""Where the history of jobs comes from: sacct day by day, or a file that it wrote."""
+"""Sources of job history: sacct, queried day by day, or a file of its output."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from labcarbon_collect.slurm.commands import new_delimiter, sacct_command, slurm
 from labcarbon_collect.slurm.jobs import JobFacts
 from labcarbon_collect.slurm.parsers import SacctFormatError, parse_sacct_jobs
 
-OnInvalidRow = Callable[[str, str], None]  # (where, why) of a row that cannot be read
+OnInvalidRow = Callable[[str, str], None]  # (source, reason) of an unreadable row
 
 
 @dataclass(frozen=True)
 class HistoryJob:
-    """A job, where it was found, and how far through the source that is (0 to 1)."""
+    """A job, its source, and the position in that source (0 to 1)."""
 
     job: JobFacts
     source: str
     fraction: float
-    position: str  # what to go on from once everything up to here is stored
+    position: str  # resume position once all jobs up to this one are stored
 
 
 class HistoryError(Exception):
-    """The source cannot be read (further); the text says why."""
+    """The source cannot be read (further). The text has the reason."""
 
 
 class SacctFile:
-    """What ``sacct --parsable2`` wrote. Goes on from a count of jobs."""
+    """A file written by ``sacct --parsable2``. The resume position is a count of jobs."""
 
     def __init__(self, path: Path, *, cluster: str, zone: Optional[tzinfo]) -> None:
         self._path, self._cluster, self._zone = path, cluster, zone
 
     def key(self) -> str:
-        """What tells this very file from another."""
+        """Return an identifier of the file's content."""
         try:
             with self._path.open("rb") as file:
                 head = file.read(1 << 16)
@@ -48,7 +48,7 @@ class SacctFile:
             raise HistoryError(f"cannot read {self._path}: {error.strerror}") from error
 
     def jobs(self, after: str, on_invalid_row: OnInvalidRow) -> Iterator[HistoryJob]:
-        """The jobs behind mark ``after``."""
+        """Yield the jobs after position ``after``."""
         skip = int(after or 0)
         with self._path.open(encoding="utf-8", errors="replace", newline="\n") as file:
             size = max(1, os.fstat(file.fileno()).st_size)
@@ -68,7 +68,7 @@ class SacctFile:
 
 
 class _CountedLines:
-    """The lines of a file, and how many bytes they were."""
+    """The lines of a file, with a count of their bytes."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -81,7 +81,7 @@ class _CountedLines:
 
 
 class SacctQuery:
-    """sacct, asked for one day after the other. Goes on from a day."""
+    """sacct, queried day by day. The resume position is a day."""
 
     def __init__(self, since: date, until: date, *, cluster: str) -> None:
         self._since, self._until, self._cluster = since, until, cluster
@@ -90,7 +90,9 @@ class SacctQuery:
         return f"sacct {self._cluster} {self._since} {self._until}"
 
     def jobs(self, after: str, on_invalid_row: OnInvalidRow) -> Iterator[HistoryJob]:
-        """The jobs of the days from ``after`` on; a job that ran over midnight comes with each of its days."""
+        """Yield the jobs of the days from ``after``. A job that ran over midnight appears on each
+        of its days.
+        """
         day = max(self._since, date.fromisoformat(after)) if after else self._since
         days = max(1, (self._until - self._since).days)
         while day < self._until:
@@ -100,7 +102,7 @@ class SacctQuery:
             day += timedelta(days=1)
 
     def _query_day(self, day: date, on_invalid_row: OnInvalidRow) -> Iterator[JobFacts]:
-        # Days of UTC, since that is the zone that sacct is started in.
+        # Days of UTC, because sacct is started with that time zone.
         period = (f"--starttime={day}T00:00:00", f"--endtime={day + timedelta(days=1)}T00:00:00")
         command = [*sacct_command(new_delimiter(), cluster=self._cluster or None), *period]
         with tempfile.TemporaryFile() as errors:

@@ -1,7 +1,7 @@
-"""What Slurm says of a job, and how it is told to the server. Pure.
+"""Facts of a Slurm job and their wire format. Pure.
 
-A job is a run whose UUID follows from its cluster and its id, so that whoever sees it first makes the same one: the
-collector of any of its nodes, or an import of history.
+A job is a run whose UUID is computed from its cluster and id. Every reporter thus uses the same
+UUID: the collectors of all its nodes and an import of history.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from labcarbon_collect.redaction import mask_argument
 
 SCHEDULER = "slurm"
 RUNNING = "running"
-# Slurm's own states, by their first word ("CANCELLED by 1000"). What is missing here has not begun.
+# Slurm's states, by their first word ("CANCELLED by 1000"). States that are missing mean that the
+# job has not started.
 _STATES = {
     "RUNNING": RUNNING, "COMPLETING": RUNNING, "SUSPENDED": RUNNING, "CONFIGURING": RUNNING, "STAGE_OUT": RUNNING,
     "STOPPED": RUNNING, "SIGNALING": RUNNING, "RESIZING": RUNNING, "COMPLETED": "finished", "FAILED": "failed",
@@ -30,7 +31,7 @@ _MAX_INT64 = 2**63 - 1
 
 @dataclass(frozen=True)
 class JobFacts:
-    """One job as Slurm tells it. Times in µs UTC; None: Slurm does not say."""
+    """One job as reported by Slurm. Times in µs UTC. None means not reported."""
 
     cluster: str
     job_id: str
@@ -43,16 +44,16 @@ class JobFacts:
     submitted_us: Optional[int] = None
     started_us: Optional[int] = None
     ended_us: Optional[int] = None
-    nodes: str = ""  # as Slurm writes it: gpu[1-3]
+    nodes: str = ""  # in Slurm's notation: gpu[1-3]
     array_job_id: str = ""
     array_task: str = ""
     reserved_gpus: Optional[int] = None
-    gpus: Mapping[str, List[str]] = field(default_factory=dict)  # name of the node → NVML UUIDs
-    consumed_energy_j: Optional[int] = None  # Slurm's own estimate: kept to compare with, never summed
+    gpus: Mapping[str, List[str]] = field(default_factory=dict)  # node name → NVML UUIDs
+    consumed_energy_j: Optional[int] = None  # Slurm's own estimate, for comparison only, never summed
 
     @property
     def state(self) -> str:
-        """running, finished, failed or killed; "" while it has not begun or is not known."""
+        """running, finished, failed or killed, or "" before the start or if unknown."""
         return run_state(self.slurm_state)
 
     @property
@@ -61,18 +62,20 @@ class JobFacts:
 
 
 def job_uuid(cluster: str, job_id: str) -> str:
-    """The run of a job, by its cluster and raw id."""
+    """Return the UUID of a job's run, from its cluster and raw id."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"labcarbon:slurm:{cluster}/{job_id}"))
 
 
 def run_state(slurm_state: str) -> str:
-    """Our state for one of Slurm's; "" for what has not begun, and for a word we do not know."""
+    """Return the run state of a Slurm state, or "" for a job that has not started and for unknown
+    states.
+    """
     words = slurm_state.replace("+", " ").split()
     return _STATES.get(words[0], "") if words else ""
 
 
 def exit_code(text: str) -> Optional[int]:
-    """A shell's exit code for Slurm's ``code:signal``; None where it says nothing."""
+    """Return a shell's exit code for Slurm's ``code:signal``, or None if it is empty."""
     code, colon, number = text.partition(":")
     if not code.isdigit() or (colon and not number.isdigit()):
         return None
@@ -80,9 +83,10 @@ def exit_code(text: str) -> Optional[int]:
 
 
 def reserved_gpus(tres: str) -> Optional[int]:
-    """GPUs reserved by a TRES list (``cpu=4,gres/gpu=2,gres/gpu:a100=2``): the total, else the sum of the types.
+    """Return the GPUs of a TRES list (``cpu=4,gres/gpu=2,gres/gpu:a100=2``): the total, else the
+    sum of the types.
 
-    None where the list is empty: not told is not none.
+    None for an empty list, because an unreported count is not zero.
     """
     if not field_text(tres):
         return None
@@ -97,23 +101,25 @@ def reserved_gpus(tres: str) -> Optional[int]:
 
 
 def field_text(text: str) -> str:
-    """A field's text, "" for Slurm's ways to say nothing."""
+    """Return a field's text, or "" for Slurm's placeholders."""
     return "" if text.strip() in _EMPTY_VALUES else text.strip()
 
 
 def parse_count(text: str) -> Optional[int]:
-    """A count that fits the server, or None."""
+    """Return a count that fits the server's range, or None."""
     return int(text) if text.isdigit() and len(text) < 20 and int(text) <= _MAX_INT64 else None
 
 
 def parse_array_id(displayed_id: str) -> Tuple[str, str]:
-    """(array job id, task) of a job id as shown: ``12_3`` → ("12", "3"); no array: two empty texts."""
+    """Return (array job id, task) of a displayed job id: ``12_3`` → ("12", "3"), or two empty
+    texts.
+    """
     match = re.match(r"^(\d+)_(\d+)$", displayed_id)
     return (match.group(1), match.group(2)) if match else ("", "")
 
 
 def job_object(job: JobFacts) -> Dict[str, Any]:
-    """The ``job`` part of what the server is told; what is not known is left out."""
+    """Return the ``job`` object for the server. Unknown values are left out."""
     job_facts: Dict[str, Any] = {
         "scheduler": SCHEDULER, "cluster": job.cluster, "id": job.job_id, "account": job.account[:100],
         "partition": job.partition[:100], "nodes": job.nodes[:2000], "array_job_id": job.array_job_id,
@@ -125,7 +131,9 @@ def job_object(job: JobFacts) -> Dict[str, Any]:
 
 
 def put_body(job: JobFacts, *, node: Optional[str], first_observed_us: int) -> Dict[str, Any]:
-    """The body of ``PUT runs/<uuid>/``. ``seen_us`` stands in for a start that Slurm does not tell."""
+    """Return the body of ``PUT runs/<uuid>/``. ``first_observed_us`` replaces a start that Slurm
+    does not report.
+    """
     started_us = first_observed_us if job.started_us is None else job.started_us
     return {
         "name": run_name(job), "started_at": iso(started_us), "user": job.user[:100], "node": node, "job": job_object(job),
@@ -133,7 +141,7 @@ def put_body(job: JobFacts, *, node: Optional[str], first_observed_us: int) -> D
 
 
 def patch_body(job: JobFacts) -> Dict[str, Any]:
-    """The body of ``PATCH runs/<uuid>/``: where the job stands now."""
+    """Return the body of ``PATCH runs/<uuid>/``: the current state of the job."""
     job_facts = {key: value for key, value in job_object(job).items() if key in ("state", "exit", "consumed_energy_j")}
     body: Dict[str, Any] = {"state": job.state, "job": job_facts}
     if job.state != RUNNING:
@@ -143,7 +151,7 @@ def patch_body(job: JobFacts) -> Dict[str, Any]:
 
 
 def bulk_row(job: JobFacts) -> Dict[str, Any]:
-    """One row of ``POST runs/bulk/``. The job must have begun."""
+    """Return one row of ``POST runs/bulk/``. The job must have started."""
     assert job.started_us is not None
     row: Dict[str, Any] = {
         "name": run_name(job), "user": job.user[:100], "started_at": iso(job.started_us), "state": job.state,
@@ -156,19 +164,19 @@ def bulk_row(job: JobFacts) -> Dict[str, Any]:
 
 
 def run_name(job: JobFacts) -> str:
-    """The job's name on one line, without what looks like a secret; else its id."""
+    """Return the job's name on one line with likely secrets masked, else its id."""
     text = mask_argument(" ".join("".join(letter if letter.isprintable() else " " for letter in job.name).split()))
     return text[:200] or f"job {job.job_id}"
 
 
 def current_job_key(environ: Mapping[str, str]) -> str:
-    """``<cluster>/<id>`` of the job that a process works in, '' outside a job."""
+    """Return ``<cluster>/<id>`` of the process's job, or '' outside a job."""
     job = current_job(environ)
     return f"{job['cluster']}/{job['id']}" if job else ""
 
 
 def current_job(environ: Mapping[str, str]) -> Optional[Dict[str, Any]]:
-    """The ``job`` object for a process's own environment, or None outside a job."""
+    """Return the ``job`` object of the process's job, or None outside a job."""
     job_id = environ.get("SLURM_JOB_ID", "")
     if not job_id.isdigit():
         return None

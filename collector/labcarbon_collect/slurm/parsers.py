@@ -1,7 +1,7 @@
-"""Reads what squeue, scontrol and sacct print. Pure.
+"""Parsers of the output of squeue, scontrol and sacct. Pure.
 
-A job's name may hold separators, line ends and whole forged lines, so nothing is looked for in a text that holds one:
-fields are divided by a text nobody could know beforehand, and the name stands last.
+A job's name may contain separators, line ends and forged lines. Fields are therefore separated by a
+random delimiter, and the name is the last field.
 """
 
 from __future__ import annotations
@@ -12,24 +12,26 @@ from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, 
 
 from labcarbon_collect.slurm.jobs import RUNNING, JobFacts, field_text, parse_array_id, parse_count, reserved_gpus, run_state
 
-# What squeue is asked for, in order; the name, which its user chose, last.
+# Columns of squeue, in order. The name is last because its user chose it.
 _SQUEUE = ("%A", "%F", "%K", "%u", "%a", "%P", "%T", "%V", "%S", "%e", "%N", "%j")
-# What sacct is asked for, in order.
+# Columns of sacct, in order.
 SACCT = (
     "JobIDRaw", "Cluster", "JobID", "User", "Account", "Partition", "State", "ExitCode", "Submit", "Start", "End",
     "NodeList", "AllocTRES", "ConsumedEnergyRaw", "JobName",
 )  # fmt: skip
 _REQUIRED_COLUMNS = ("JobIDRaw", "State", "Start", "JobName")
-# Fixed widths: only fields in which nobody can write.
+# Fixed widths, only for fields that users cannot write.
 SQUEUE_LONG = "JobID:24,exit_code:24,tres-alloc:512"
 
 
 class SacctFormatError(Exception):
-    """This is not what sacct prints; the text says what is missing and what mends it."""
+    """The text is not the output of sacct. The message names the missing columns and the fix."""
 
 
 def parse_time_us(text: str, zone: Optional[tzinfo] = None) -> Optional[int]:
-    """A time of Slurm in µs UTC: seconds since 1970, or ISO 8601 in ``zone`` (None: this machine's). None: not told."""
+    """Return a Slurm time in µs UTC: seconds since 1970, or ISO 8601 in ``zone`` (None: local
+    time). None if it is empty.
+    """
     text = field_text(text)
     if not text:
         return None
@@ -43,7 +45,9 @@ def parse_time_us(text: str, zone: Optional[tzinfo] = None) -> Optional[int]:
 
 
 def squeue_format(delimiter: str) -> str:
-    """The ``-o`` of squeue: fields divided by ``mark``, each record between two bounds of its own (a field may be empty)."""
+    """Return the ``-o`` format of squeue: fields separated by ``delimiter``, each record enclosed
+    in boundaries.
+    """
     return _record_boundary(delimiter) + delimiter.join(_SQUEUE) + _record_boundary(delimiter)
 
 
@@ -52,7 +56,7 @@ def _record_boundary(delimiter: str) -> str:
 
 
 def parse_squeue_jobs(text: str, delimiter: str, cluster: str) -> Dict[str, JobFacts]:
-    """Job id → facts, from ``squeue -o`` with :func:`squeue_format`."""
+    """Return job id → facts, from ``squeue -o`` with :func:`squeue_format`."""
     jobs = {}
     for record in text.split(_record_boundary(delimiter)):
         fields = record.split(delimiter)
@@ -79,12 +83,14 @@ def parse_squeue_jobs(text: str, delimiter: str, cluster: str) -> Dict[str, JobF
 
 
 def _has_ended(state: str) -> bool:
-    """Whether a job has ended: of one that goes on, squeue tells the time limit as its end."""
+    """Return whether a job has ended. For an active job squeue prints the time limit as its end."""
     return run_state(state) not in ("", RUNNING)
 
 
 def parse_squeue_closing(text: str) -> Dict[str, Tuple[str, Optional[int]]]:
-    """Job id → (exit "code:signal", reserved GPUs) from ``squeue -O`` with :data:`SQUEUE_LONG`."""
+    """Return job id → (exit "code:signal", reserved GPUs) from ``squeue -O`` with
+    :data:`SQUEUE_LONG`.
+    """
     closing = {}
     for line in text.splitlines():
         job_id, code, tres = line[:24].strip(), line[24:48].strip(), line[48:].strip()
@@ -94,14 +100,18 @@ def parse_squeue_closing(text: str) -> Dict[str, Tuple[str, Optional[int]]]:
 
 
 def _parse_wait_status(text: str) -> str:
-    """``code:signal`` of a wait status, which is what squeue prints (768: exit code 3; 15: signal 15)."""
+    """Return ``code:signal`` of a wait status, as squeue prints it (768: exit code 3; 15: signal
+    15).
+    """
     return f"{int(text) >> 8 & 255}:{int(text) & 127}" if text.isdigit() else ""
 
 
 def parse_gpu_indices(text: str, name: str) -> Dict[str, List[int]]:
-    """Node → indices of the GPUs that a job holds, from ``scontrol -d show job``; ``name`` is the job's, as squeue says.
+    """Return node → indices of a job's GPUs, from ``scontrol -d show job``. ``name`` is the job's
+    name as in squeue.
 
-    Only lines behind the name are looked at, and the first of each node counts: comment and paths come later.
+    Only lines after the name are read, and the first of each node counts, because comment and paths
+    follow.
     """
     start = text.find(f"JobName={name}\n")
     if start < 0:
@@ -117,7 +127,7 @@ def parse_gpu_indices(text: str, name: str) -> Dict[str, List[int]]:
 
 
 def _parse_indices(gres: str) -> List[int]:
-    """``gpu:a100:3(IDX:0-1,3)`` → [0, 1, 3]; other resources are passed over."""
+    """Parse ``gpu:a100:3(IDX:0-1,3)`` → [0, 1, 3]. Other resources are ignored."""
     indices: List[int] = []
     for ranges in re.findall(r"(?:^|,)gpu(?::[^(,]+)?\(IDX:([\d,-]+)\)", gres):
         for part in ranges.split(","):
@@ -130,9 +140,11 @@ def _parse_indices(gres: str) -> List[int]:
 def parse_sacct_jobs(
     lines: Iterable[str], *, cluster: str = "", zone: Optional[tzinfo] = None, on_invalid_row: Callable[[int, str], None]
 ) -> Iterator[JobFacts]:
-    """Jobs from ``sacct --parsable2`` with its header. ``wrong(line number, why)`` hears of rows that cannot be read.
+    """Yield jobs from ``sacct --parsable2`` with its header. Unreadable rows: ``on_invalid_row(line
+    number, reason)``.
 
-    Steps (``12.batch``) are passed over. ``cluster`` stands in where there is no such column. Raises NotSacct.
+    Steps (``12.batch``) are ignored. ``cluster`` is used if there is no such column. Raises
+    SacctFormatError.
     """
     rows = _parse_sacct_rows(lines)
     for number, row in rows:
@@ -146,7 +158,7 @@ def parse_sacct_jobs(
 
 
 def _parse_sacct_rows(lines: Iterable[str]) -> Iterator[Tuple[int, Mapping[str, str]]]:
-    """(line number, column → text). A line that is no row of its own goes on in the name before it."""
+    """Yield (line number, column → text). A line that is not a row continues the name before it."""
     numbered = enumerate(lines, start=1)
     header = next((line.rstrip("\r\n") for _, line in numbered if line.strip()), "")
     delimiter, columns = _parse_header(header)
@@ -164,8 +176,10 @@ def _parse_sacct_rows(lines: Iterable[str]) -> Iterator[Tuple[int, Mapping[str, 
 
 
 def _parse_header(header: str) -> Tuple[str, List[str]]:
-    """The separator and the columns of a header. The job's id stands first, its name last."""
-    # Every column's name begins with a capital letter; no separator of ours holds one.
+    """Return the delimiter and the columns of a header. The job id is the first column, the name
+    the last.
+    """
+    # Every column name starts with a capital letter. No delimiter contains one.
     match = re.match(r"^JobIDRaw(.+?)(?=[A-Z])", header)
     delimiter = match.group(1) if match else ""
     columns = header.split(delimiter) if delimiter else []

@@ -1,6 +1,8 @@
-"""Tells the server of every Slurm job that works on this node: who it is when first seen, how it ended when it is gone.
+"""Reports every Slurm job with processes on this node to the server: its facts at the start, and
+its end.
 
-Slurm is asked by a thread of its own, in rounds: a slow or absent slurmctld delays what is told and no reading.
+A separate thread queries Slurm in rounds. A slow or absent slurmctld delays these reports, never a
+reading.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ from labcarbon_collect.spool.store import Spool
 
 ROUND_US = 20_000_000  # at most three rounds a minute, each of at most five calls
 MAX_JOBS_PER_ROUND = 50
-MAX_DETAILS = 2  # jobs a round whose GPUs scontrol is asked for
+MAX_DETAILS = 2  # jobs per round whose GPUs are queried from scontrol
 MIN_RETRY_US, MAX_RETRY_US = 20_000_000, 600_000_000
-FORGET_US = 7 * 24 * 3600 * 1_000_000  # a job whose end nobody could tell for so long
+FORGET_US = 7 * 24 * 3600 * 1_000_000  # after this time a job with an unknown end is dropped
 _STATE_KEY = "slurm_jobs"
 
 
@@ -34,10 +36,10 @@ class WatchedJob:
     """A job of this node whose end the server does not know yet."""
 
     job_id: str
-    first_observed_us: int  # first seen with a process here
+    first_observed_us: int  # first observation of a process on this node
     is_posted: bool = False
-    has_gpu_details: bool = False  # its GPUs are told, or it has none
-    vanished_us: Optional[int] = None  # since when it has no process here
+    has_gpu_details: bool = False  # its GPUs are posted, or it has none
+    vanished_us: Optional[int] = None  # since then it has no process on this node
     attempts: int = 0
     due_us: int = 0
 
@@ -66,15 +68,15 @@ _STORED_KEYS = {
 
 @dataclass(frozen=True)
 class RoundResult:
-    """What a round learnt. ``missing`` were asked for and are known to nobody."""
+    """Results of a round. ``missing_ids`` were queried and are unknown to Slurm."""
 
     jobs: Mapping[str, JobFacts]
     missing_ids: List[str]
-    error: str = ""  # what did not answer
+    error: str = ""  # the failure of a query
 
 
 class JobWatcher:
-    """Watches the jobs of one node. All but the asking is done by the caller's thread."""
+    """Watches the jobs of one node. Everything but the queries runs in the caller's thread."""
 
     def __init__(
         self,
@@ -87,7 +89,7 @@ class JobWatcher:
         names: UserNames = KEEP_NAMES,
         round_us: int = ROUND_US,
     ) -> None:
-        """``gpu_uuids``: index of a GPU on this node as Slurm counts → its NVML UUID."""
+        """``gpu_uuids``: GPU index in Slurm on this node → its NVML UUID."""
         self._spool, self._slurm, self._node, self._node_name = spool, slurm, node, node_name
         self._gpu_uuids, self._names, self._round_us = gpu_uuids, names, round_us
         self.jobs: Dict[str, WatchedJob] = self._load()
@@ -97,7 +99,9 @@ class JobWatcher:
         self._result: Optional[RoundResult] = None
 
     def update(self, keys: Iterable[str], now_us: int) -> bool:
-        """Take note of the jobs (``job:<cluster>/<id>``) that work here now; returns whether one is to be forwarded."""
+        """Update the jobs (``job:<cluster>/<id>``) with processes on this node. Returns whether a
+        message was queued.
+        """
         prefix = f"job:{self._slurm.cluster}/"
         active_ids = {key[len(prefix) :] for key in keys if key.startswith(prefix)}
         changed = self._track(active_ids, now_us)
@@ -108,7 +112,7 @@ class JobWatcher:
         return posted
 
     def wait(self, wait_s: float) -> None:
-        """Wait for a round under way (stopping, tests)."""
+        """Wait for a round in progress (shutdown, tests)."""
         if self._thread is not None:
             self._thread.join(wait_s)
 
@@ -154,7 +158,7 @@ class JobWatcher:
         self._thread.start()
 
     def _run_round(self, due: List[WatchedJob]) -> None:
-        """In the thread: one round of questions."""
+        """Run one round of queries, in the thread."""
         problem, jobs = "", {}
         try:
             jobs = dict(self._slurm.query_queue(job.job_id for job in due))
@@ -180,7 +184,7 @@ class JobWatcher:
         self._result = RoundResult(jobs, [job.job_id for job in due if job.job_id not in jobs], problem)
 
     def _gpu_names(self, indices: Mapping[str, List[int]]) -> Dict[str, List[str]]:
-        """This node's GPUs by UUID; those of other nodes are for their own collectors to name."""
+        """Return this node's GPUs by UUID. Other nodes report their own."""
         uuids = self._gpu_uuids()
         node_indices = indices.get(self._node_name, [])
         return (
@@ -208,9 +212,9 @@ class JobWatcher:
         return bool(result.jobs)
 
     def _post_job(self, job: WatchedJob, facts: JobFacts, now_us: int) -> None:
-        """Put into the outbox what the server does not know of a job yet."""
+        """Queue what the server does not know about a job yet."""
         if not facts.state:
-            self._reschedule(job, now_us)  # queued again: it has not begun
+            self._reschedule(job, now_us)  # requeued: it has not started
             return
         was_posted = job.is_posted
         if not was_posted or facts.gpus:
@@ -224,9 +228,9 @@ class JobWatcher:
             job.has_gpu_details or bool(facts.gpus) or not facts.reserved_gpus or not self._gpu_uuids() or job.attempts > 2
         )
         if facts.state == RUNNING:
-            if not was_posted:  # it may have been ended before and queued again
+            if not was_posted:  # it may have ended before and been requeued
                 self._spool.runs.add_message(facts.uuid, "PATCH", patch_body(facts))
-            self._reschedule(job, now_us)  # gone here, it may still work on other nodes
+            self._reschedule(job, now_us)  # without processes on this node, it may still run on others
             return
         self._spool.runs.add_message(facts.uuid, "PATCH", patch_body(facts))
         if job.vanished_us is not None:
@@ -247,20 +251,20 @@ class JobWatcher:
             return {}
 
     def _save(self) -> None:
-        with suppress(SpoolFull):  # what is watched now is found again by its processes
+        with suppress(SpoolFull):  # watched jobs are rediscovered by their processes
             self._spool.set_value(_STATE_KEY, json.dumps([job.to_row() for job in self.jobs.values()]))
 
 
 def create_watcher(
     spool: Spool, environ: Mapping[str, str], *, node: str, sources: SourcePoller, names: UserNames
 ) -> Optional[JobWatcher]:
-    """A watch where this machine is configured as a node of a Slurm cluster, else None."""
+    """Return a watcher if this machine is configured as a node of a Slurm cluster, else None."""
     cluster = local_cluster(environ)
     if not cluster:
         return None
 
     def gpu_uuids() -> Dict[int, str]:
-        # Slurm counts device files (/dev/nvidia<n>); we name cards.
+        # Slurm counts device files (/dev/nvidia<n>), this collector GPUs.
         return {
             int(info.facts["minor"]): key.partition(":")[2]
             for key, info in sources.devices.items()

@@ -196,7 +196,7 @@ class World:
         server = PlanClient(transport, PLAN, notify=lambda text: None, sleep=lambda seconds: None)  # type: ignore[arg-type]
         journal = Journal(self.root / "data" / "plans", PLAN)
         now_us = BEGIN_US + int(self.days * DAY_US)
-        work = Session(
+        session = Session(
             server,
             server.fetch_plan(),
             journal,
@@ -208,7 +208,7 @@ class World:
         )
         try:
             asked = Action(restore=restore, is_purge=empty, is_confirmed=sure)
-            return execute(with_undo(work), asked, on_start=lambda size: None, on_end=lambda: None)
+            return execute(with_undo(session), asked, on_start=lambda size: None, on_end=lambda: None)
         finally:
             journal.close()
 
